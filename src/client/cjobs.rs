@@ -28,6 +28,7 @@ pub(super) enum Style {
     Reasons,
     Long {
         unfolded: bool,
+        tasks: bool,
     },
     Arrays {
         wide: bool,
@@ -76,6 +77,10 @@ fn options() -> Command {
     ))
     .arg(flag("l", "Long: everything known about each job"))
     .arg(flag("UF", "Long, each item on one line"))
+    .arg(flag(
+        "t",
+        "Long, with each task: host, state, process ID, CPU time, memory",
+    ))
     .arg(opt(
         "o",
         "FORMAT",
@@ -170,8 +175,10 @@ fn style(m: &ArgMatches) -> Result<Style, Fail> {
         () if m.has("jsonl") => Style::Lines,
         () if m.has("json") => Style::Records,
         () if m.has("A") => Style::Arrays { wide: m.has("w") },
-        () if m.has("UF") => Style::Long { unfolded: true },
-        () if m.has("l") => Style::Long { unfolded: false },
+        () if m.has("UF") || m.has("l") || m.has("t") => Style::Long {
+            unfolded: m.has("UF"),
+            tasks: m.has("t"),
+        },
         () if m.last("o").is_some() || m.has("W") => Style::Table,
         () if m.has("p") || m.has("s") => Style::Reasons,
         () if m.has("w") => Style::Table,

@@ -18,6 +18,7 @@ pub(crate) mod cpeek;
 pub(crate) mod cqueues;
 pub(crate) mod crun;
 pub(crate) mod csub;
+pub(crate) mod ctasks;
 pub(crate) mod cusers;
 pub(crate) mod cwait;
 pub(crate) mod env;
@@ -95,6 +96,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
         &["cwait"],
         "wait until jobs have ended or a condition holds",
         cwait::run,
+    ),
+    entry(
+        &["ctasks"],
+        "start the tasks of a job, from inside it",
+        ctasks::run,
     ),
     // Views.
     entry(&["cjobs"], "list jobs", cjobs::run),

@@ -89,6 +89,7 @@ pub(super) const GENERAL: &[Key] = &[
     now("max_user_priority", "max_user_priority"),
     now("pack_max", ""),
     now("orphans", ""),
+    now("container_runtime", ""),
     now("user_view_alljobs", ""),
     now("job_accept_interval", "job_accept_interval"),
     now("default_host_spec", "default_host_spec"),
@@ -255,8 +256,8 @@ pub(super) const QUEUE: &[Key] = &[
     later("history_estimate", ""),
     later("thread_limit", "threadlimit"),
     later("data_limit", "datalimit"),
-    later("job_starter", "job_starter"),
-    later("job_controls", "job_controls"),
+    now("job_starter", "job_starter"),
+    now("job_controls", "job_controls"),
     later("chkpnt", "chkpnt"),
     later("migrate_after", "mig"),
     later("capacity", ""),
@@ -278,6 +279,12 @@ pub(super) const PREEMPTION: &[Key] = &[
     now("max_victims", ""),
     later("delay", "preempt_delay"),
     later("by_job", ""),
+];
+
+pub(super) const CONTROLS: &[Key] = &[
+    now("suspend", "suspend"),
+    now("resume", "resume"),
+    now("terminate", "terminate"),
 ];
 
 pub(super) const RESOURCE: &[Key] = &[
@@ -316,7 +323,7 @@ mod tests {
     fn no_table_names_a_key_twice() {
         let tables = [
             SECTIONS, CLUSTER, GENERAL, HOST, HOST_MODEL, HOST_GROUP, USER_GROUP, USER, QUEUE,
-            PREEMPTION, RESOURCE, LIMIT,
+            PREEMPTION, CONTROLS, RESOURCE, LIMIT,
         ];
         for table in tables {
             for (i, k) in table.iter().enumerate() {

@@ -5,6 +5,7 @@
 //! own unit (megabytes for memory).
 
 use super::sets::{HostSet, Names, UserSet};
+use crate::model::Controls;
 use crate::text::window::Windows;
 use serde::Serialize;
 
@@ -139,6 +140,26 @@ pub const WARN_SIGNALS: [(&str, i32); 9] = [
 pub fn warn_signal_name(number: i32) -> &'static str {
     let known = WARN_SIGNALS.iter().find(|(_, n)| *n == number);
     known.map_or("none", |(name, _)| name)
+}
+
+/// Signals that a queue may set to control its jobs, by the numbers they have on every Linux.
+pub const CONTROL_SIGNALS: [(&str, i32); 10] = [
+    ("STOP", 19),
+    ("TSTP", 20),
+    ("CONT", 18),
+    ("INT", 2),
+    ("TERM", 15),
+    ("KILL", 9),
+    ("HUP", 1),
+    ("QUIT", 3),
+    ("USR1", 10),
+    ("USR2", 12),
+];
+
+/// The name of such a signal.
+pub fn control_signal_name(number: i32) -> &'static str {
+    let known = CONTROL_SIGNALS.iter().find(|(_, n)| *n == number);
+    known.map_or("STOP", |(name, _)| name)
 }
 
 /// What a queue may stop in other queues to start its own jobs.
@@ -334,6 +355,18 @@ pub struct QueueHooks {
     pub post: String,
     /// Account that runs both; empty = the job's user.
     pub user: String,
+    /// Words of the shell that start its jobs' commands; empty = they start as they are.
+    pub starter: String,
+    /// What suspends, resumes and terminates its jobs.
+    pub controls: Controls,
+}
+
+impl QueueHooks {
+    /// Nothing of it is set.
+    pub fn is_none(&self) -> bool {
+        let texts = [&self.pre, &self.post, &self.starter];
+        texts.into_iter().all(String::is_empty) && self.controls.is_none()
+    }
 }
 
 /// How pre- and post-exec commands are held, those of queues and of jobs.

@@ -8,6 +8,7 @@ use super::sets::UserSet;
 use super::types::{CgroupMode, Cluster, General, HintsMode, Orphans};
 use super::types::{HostModel, HostTable, Queue, UserGroup};
 use super::{read_hooks, read_policy};
+use crate::model::ContainerRuntime;
 use crate::text::hostlist;
 use crate::text::size::Unit;
 use crate::text::yaml::{Node, Pos};
@@ -52,6 +53,7 @@ impl Default for General {
             max_user_priority: 100,
             pack_max: 100_000,
             orphans: Orphans::Hold,
+            container_runtime: ContainerRuntime::None,
             user_view_alljobs: false,
             fair: FairFactors::default(),
             packing: Packing::default(),
@@ -217,6 +219,13 @@ pub(super) fn general(
     out.max_pend_jobs = f.limit(ctx, "max_pend_jobs", 1);
     let orphans = [("hold", Orphans::Hold), ("kill", Orphans::Kill)];
     out.orphans = f.choice(ctx, "orphans", &orphans).unwrap_or(out.orphans);
+    let runtimes = [
+        ("none", ContainerRuntime::None),
+        ("bubblewrap", ContainerRuntime::Bubblewrap),
+        ("charliecloud", ContainerRuntime::Charliecloud),
+    ];
+    let runtime = f.choice(ctx, "container_runtime", &runtimes);
+    out.container_runtime = runtime.unwrap_or_default();
     out.user_view_alljobs = f.flag(ctx, "user_view_alljobs", false);
     read_policy::general(ctx, f, &mut out, hosts, models);
     out.hooks = read_hooks::general(ctx, f);

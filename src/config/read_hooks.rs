@@ -1,9 +1,10 @@
 //! Settings of what runs around a job's command. Owns their keys and ranges, and that a program of
 //! an administrator is named by its path, without a shell; never runs anything.
 
-use super::policy::{HookRules, QueueHooks, RetryAction, WARN_SIGNALS};
+use super::keys::CONTROLS;
+use super::policy::{CONTROL_SIGNALS, HookRules, QueueHooks, RetryAction, WARN_SIGNALS};
 use super::read::{Ctx, DAY, Fields, SECOND};
-use crate::model::{RunWarning, WARN_BEFORE_MAX_S};
+use crate::model::{ControlAct, Controls, RunWarning, WARN_BEFORE_MAX_S};
 use crate::text::hook;
 
 /// Most times that a job whose pre-exec fails is tried.
@@ -40,6 +41,8 @@ pub(super) fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> QueueHooks {
         pre: program(ctx, f, "pre_exec"),
         post: program(ctx, f, "post_exec"),
         user: user(ctx, f),
+        starter: starter(ctx, f),
+        controls: controls(ctx, f),
     };
     if !out.user.is_empty() && out.pre.is_empty() && out.post.is_empty() {
         let key = "pre_post_exec_user";
@@ -47,6 +50,61 @@ pub(super) fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> QueueHooks {
         ctx.warn(f.key_pos(key), "no-effect", message, None);
     }
     out
+}
+
+/// `job_starter`: words of the shell, run as the job's user.
+fn starter(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> String {
+    let Some(w) = f.scalar(ctx, "job_starter") else {
+        return String::new();
+    };
+    if w.text.len() > MOST_COMMAND || w.text.contains(char::is_control) {
+        let message = format!("job_starter: one line of at most {MOST_COMMAND} bytes");
+        ctx.problem(w.pos, "range", message);
+        return String::new();
+    }
+    if w.text.trim().is_empty() {
+        let hint = "leave the key out, or write the words that start a job";
+        ctx.problem_hint(w.pos, "program", "job_starter is empty", hint);
+        return String::new();
+    }
+    w.text
+}
+
+/// `job_controls: {suspend: SIGNAL or PROGRAM, ...}`.
+fn controls(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Controls {
+    let node = f.node("job_controls");
+    let fields = node.and_then(|node| Fields::new(ctx, node, CONTROLS, "job_controls"));
+    let Some(f) = fields else {
+        return Controls::default();
+    };
+    Controls {
+        suspend: control(ctx, &f, "suspend"),
+        resume: control(ctx, &f, "resume"),
+        terminate: control(ctx, &f, "terminate"),
+    }
+}
+
+fn control(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Option<ControlAct> {
+    let w = f.scalar(ctx, key)?;
+    let bare = w.text.strip_prefix("SIG").unwrap_or(&w.text);
+    if let Some((_, number)) = CONTROL_SIGNALS.iter().find(|(name, _)| *name == bare) {
+        return Some(ControlAct::Signal(*number));
+    }
+    if !w.text.starts_with('/') {
+        let names: Vec<&str> = CONTROL_SIGNALS.iter().map(|(name, _)| *name).collect();
+        let message = format!("{key}: {:?} is neither a signal nor a program", w.text);
+        let hint = match w.text.as_str() {
+            "CHKPNT" => "checkpoints are not implemented in this version".to_owned(),
+            _ => format!(
+                "write one of {}, or /PATH/TO/PROGRAM ARGUMENTS",
+                names.join(" ")
+            ),
+        };
+        ctx.problem_hint(w.pos, "choice", message, hint);
+        return None;
+    }
+    let words = program(ctx, f, key);
+    (!words.is_empty()).then_some(ControlAct::Program(words))
 }
 
 /// `warn_time` and `warn_signal`.

@@ -4,9 +4,10 @@
 use super::policy::{
     Ageing, Backfill, FairFactors, GuardAction, HostSpec, Packing, Policy, PreemptMethod,
     PreemptOrder, Preemption, ShareEntry, ShareSubject, Shares, Threshold, WARN_SIGNALS,
-    warn_signal_name,
+    control_signal_name, warn_signal_name,
 };
 use super::types::Queue;
+use crate::model::ControlAct;
 use crate::text::duration;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
@@ -192,19 +193,7 @@ impl Queue {
                 put(&key.to_ascii_uppercase(), value);
             }
         }
-        for (title, text) in [
-            ("PRE_EXEC", &self.hooks.pre),
-            ("POST_EXEC", &self.hooks.post),
-            ("PRE_POST_EXEC_USER", &self.hooks.user),
-        ] {
-            if !text.is_empty() {
-                put(title, text.clone());
-            }
-        }
-        if let Some(warn) = self.warn {
-            put("WARN_TIME", time(warn.before_s * 1000));
-            put("WARN_SIGNAL", warn_signal_name(warn.signal).to_owned());
-        }
+        self.around(&mut put);
         let flags = [
             ("STRICT", self.strict),
             ("ELASTIC", self.elastic),
@@ -251,6 +240,37 @@ impl Queue {
             }
         }
         out
+    }
+
+    /// What is done around and to its jobs.
+    fn around(&self, put: &mut dyn FnMut(&str, String)) {
+        for (title, text) in [
+            ("PRE_EXEC", &self.hooks.pre),
+            ("POST_EXEC", &self.hooks.post),
+            ("PRE_POST_EXEC_USER", &self.hooks.user),
+            ("JOB_STARTER", &self.hooks.starter),
+        ] {
+            if !text.is_empty() {
+                put(title, text.clone());
+            }
+        }
+        for (title, act) in [
+            ("SUSPEND_CONTROL", &self.hooks.controls.suspend),
+            ("RESUME_CONTROL", &self.hooks.controls.resume),
+            ("TERMINATE_CONTROL", &self.hooks.controls.terminate),
+        ] {
+            match act {
+                None => {}
+                Some(ControlAct::Signal(number)) => {
+                    put(title, control_signal_name(*number).to_owned());
+                }
+                Some(ControlAct::Program(words)) => put(title, words.clone()),
+            }
+        }
+        if let Some(warn) = self.warn {
+            put("WARN_TIME", time(warn.before_s * 1000));
+            put("WARN_SIGNAL", warn_signal_name(warn.signal).to_owned());
+        }
     }
 
     /// What is watched while jobs run.
@@ -340,6 +360,15 @@ mod tests {
              RUN_WINDOW = 18:00-08:00\nWINDOW_ACTION = suspend\nPACKING = pack\n\
              CPU_BIND = numa\nJOB_ACCEPT_INTERVAL = 5s"
         );
+    }
+
+    #[test]
+    fn what_starts_and_controls_jobs_is_shown() {
+        let text = ", job_starter: '/usr/bin/env A=1', job_controls: {suspend: SIGTSTP, \
+                    terminate: '/site/end  -v'}";
+        let wanted = "POLICY = fifo\nJOB_STARTER = /usr/bin/env A=1\nSUSPEND_CONTROL = TSTP\n\
+                      TERMINATE_CONTROL = /site/end -v";
+        assert_eq!(shown(text), wanted);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::policy::{
     QueueHooks, Quota, Shares, Threshold,
 };
 use super::sets::{HostPrefs, HostSet, UserSet};
-use crate::model::{CpuBind, RunWarning};
+use crate::model::{ContainerRuntime, CpuBind, RunWarning};
 use crate::text::exits::RequeueExits;
 use crate::text::window::Windows;
 use serde::Serialize;
@@ -114,6 +114,8 @@ pub struct General {
     pub pack_max: u32,
     /// What becomes of jobs whose dependency can never be satisfied.
     pub orphans: Orphans,
+    /// What runs the containers of `csub -di`.
+    pub container_runtime: ContainerRuntime,
     /// `yes`: everyone sees all jobs; `no`: own jobs, admins those they administer.
     pub user_view_alljobs: bool,
     /// Default of queues; already copied into each queue.

@@ -14,3 +14,4 @@ pub mod setup;
 mod shepherd;
 pub mod silence;
 pub mod spawner;
+mod tmp_dirs;

@@ -33,7 +33,7 @@ pub(super) struct Files {
 }
 
 /// Runs `f` under an identity, if one is given.
-fn acting<T>(who: Option<&Who>, f: impl FnOnce() -> sys::Result<T>) -> sys::Result<T> {
+pub(super) fn acting<T>(who: Option<&Who>, f: impl FnOnce() -> sys::Result<T>) -> sys::Result<T> {
     match who {
         None => f(),
         // Root opens root's files as it is; its groups give it nothing more.
@@ -56,33 +56,6 @@ pub(super) fn hand_script(task: &TaskSpec, user: Option<&Who>) -> sys::Result<()
         Path::new(&task.scratch),
         user.map(|user| (user.uid, user.gid)),
     )
-}
-
-/// Where jobs have their temporary files.
-pub(super) const TMP: &str = "/tmp";
-
-/// Makes a directory for the temporary files of an attempt alone, as its user.
-pub(super) fn make_tmp(a: AttemptId, user: Option<&Who>) -> Option<PathBuf> {
-    let AttemptId { j, at } = a;
-    let nonce = clock::nonce(8);
-    let path = Path::new(TMP).join(format!("corral.{}.{}.{at}.{nonce}", j.id, j.idx));
-    match acting(user, || fs::mkdir(&path, 0o700)) {
-        Ok(true) => Some(path),
-        // What has that name is not the job's.
-        Ok(false) => None,
-        Err(e) => {
-            eprintln!("cbtask: {e}: the job has {TMP} for its temporary files");
-            None
-        }
-    }
-}
-
-/// Removes it with all below, as the user: what a link names is not touched, and nothing that the
-/// user may not remove.
-pub(super) fn remove_tmp(path: &Path, user: Option<&Who>) {
-    if let Err(e) = acting(user, || fs::remove_tree(path)) {
-        eprintln!("cbtask: {e}: it stays");
-    }
 }
 
 /// Opens everything and enters the working directory, as the user.

@@ -4,13 +4,15 @@
 //! `task::machine` decides. Writes the host's tasks log (one append per record) and the job's
 //! output files, nothing on the share but the default output.
 
+mod controls;
 mod hooks;
 
 use super::local::Local;
 use super::outputs::{self, Files};
 use super::silence::Silence;
 use super::spawner::group_limits;
-use crate::model::TermReason;
+use super::tmp_dirs;
+use crate::model::{ControlOf, TermReason};
 use crate::record::report::{Ended, Usage};
 use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::Group;
@@ -21,11 +23,10 @@ use crate::sys::{clock, failpoint, fs, proc, userfile};
 use crate::task::build;
 use crate::task::ending::{self, Facts, Top};
 use crate::task::log::{TaskRec, encode_task};
-use crate::task::machine::{Effect, Machine};
+use crate::task::machine::Machine;
 use crate::task::spec::{
     Base, Become, NewLimits, Notice, TaskAct, TaskLimits, TaskSpec, ToSpawner, split, unpack_act,
 };
-use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -33,8 +34,6 @@ use std::path::{Path, PathBuf};
 
 /// Pause before a record that could not be written is tried again (ms).
 const RETRY_MS: u64 = 1_000;
-/// Longest time that one round of killing without a control group may take (ms).
-const KILL_TREE_MS: u64 = 50;
 /// Largest notice of added slots.
 const NOTICE_MAX: u64 = 16 << 20;
 /// Largest file of changed limits.
@@ -103,9 +102,10 @@ struct Shepherd<'a> {
     inside: bool,
     /// Number of the last resize of which the job was notified.
     resized: u32,
-    /// As they are in force now, and the number of their last change.
-    limits: TaskLimits,
-    limit_changes: u32,
+    /// As they are in force now, with the number of their last change.
+    limits: NewLimits,
+    /// Programs of the queue that act on the job, and until when each may (boot-time clock).
+    controls: Vec<(i32, u64)>,
     /// For a rerunnable task: the leader starts it elsewhere when this host is silent too long.
     silence: Option<Silence>,
     /// The job's own directory for temporary files, where its submitter names none.
@@ -129,6 +129,18 @@ enum Stdio<'a> {
     Job(&'a Files),
     /// None, as this user and in the directory of hooks.
     Hook(Option<&'a Who>),
+}
+
+/// When the leader ends the task (boot-time clock), as it was said at its start.
+fn deadline_at(task: &TaskSpec, now: u64, wall: i64) -> Option<u64> {
+    let left = task.limits.deadline?.saturating_sub(wall).max(0);
+    Some(now.saturating_add(left.unsigned_abs()))
+}
+
+/// Whether the queue has set how the task is terminated.
+fn ends_by_program(task: &TaskSpec) -> bool {
+    let hooks = task.hooks.as_deref();
+    hooks.is_some_and(|hooks| hooks.controls.get(ControlOf::Terminate).is_some())
 }
 
 /// Waits, inside its group, for the base and the task that come on `stream`, then runs the task.
@@ -190,8 +202,11 @@ fn go(
     supervise::name_supervisor();
     let silence = task.rerunnable.then(|| Silence::new(&inherited.local));
     let machine = Machine::new(begin, task.limits.run_ms, task.grace_ms);
-    let machine = machine.warned(task.limits.warn);
+    let machine = machine
+        .warned(task.limits.warn)
+        .controlled(ends_by_program(task));
     let start = clock::wall_ms();
+    let machine = machine.ends_at(deadline_at(task, begin, start));
     let mut s = Shepherd {
         task,
         prepared,
@@ -202,8 +217,11 @@ fn go(
         stopped: false,
         inside,
         resized: 0,
-        limits: task.limits.clone(),
-        limit_changes: 0,
+        limits: NewLimits {
+            n: 0,
+            limits: task.limits.clone(),
+        },
+        controls: Vec::new(),
         silence,
         tmp: None,
         phase: Phase::Command,
@@ -228,12 +246,13 @@ fn go(
         Err((of, end)) => (Some(of), *end),
     };
     let trouble = s.after(&end, stopped_at);
+    end.post_failed = trouble.is_some();
     end.text = joined(end.text, trouble);
     s.remove_files();
     failpoint::hit("shepherd.before_end");
     s.record(&TaskRec::End(Box::new(end)));
     failpoint::hit("shepherd.after_end");
-    match s.limit_changes {
+    match s.limits.n {
         0 => ENDED,
         _ => ENDED_WITH_OTHER_LIMITS,
     }
@@ -323,11 +342,14 @@ impl Shepherd<'_> {
             if self.collect(top, &mut status) {
                 break;
             }
+            self.end_late_controls(clock::boot_ms());
             let now = clock::boot_ms();
             let wait = self
                 .machine
                 .next_at(now)
                 .map(|at| at.saturating_sub(now).min(60_000));
+            let ends = self.controls.iter().map(|(_, at)| at.saturating_sub(now));
+            let wait = ends.chain(wait).min();
             let look = self.silence.as_ref().map(Silence::pause);
             let wait = look.map_or(wait, |look| Some(wait.map_or(look, |wait| wait.min(look))));
             match supervise::wait_signal(wait) {
@@ -370,7 +392,7 @@ impl Shepherd<'_> {
                     let effects = self.machine.top_ended(clock::boot_ms());
                     self.carry_out(&effects);
                 }
-                Reaped::Child(..) => {}
+                Reaped::Child(pid, _) => self.controls.retain(|(control, _)| *control != pid),
                 Reaped::Running => return false,
                 Reaped::None => return status.is_some() && self.is_empty(),
             }
@@ -391,13 +413,13 @@ impl Shepherd<'_> {
             top,
             ordered,
             oom_kills,
-            refused_processes: match (&self.group, self.limits.procs) {
+            refused_processes: match (&self.group, self.limits.limits.procs) {
                 (Some(group), Some(_)) => group.refused_processes(),
                 _ => 0,
             },
             cpu_ms: used.cpu_us / 1000,
         };
-        let mut end = ending::ended(self.task.a, &facts, &self.limits);
+        let mut end = ending::ended(self.task.a, &facts, &self.limits.limits);
         (end.start, end.t) = (self.start, clock::wall_ms());
         end.u = Usage {
             cpu_ms: used.cpu_us / 1000,
@@ -425,7 +447,7 @@ impl Shepherd<'_> {
         let mut own = self.task.env.clone();
         own.extend(self.task.deadline_env(self.begun));
         if !self.names_tmp() {
-            let tmp = self.tmp.as_deref().unwrap_or(Path::new(outputs::TMP));
+            let tmp = self.tmp.as_deref().unwrap_or(Path::new(tmp_dirs::TMP));
             own.push(format!("TMPDIR={}", tmp.display()));
         }
         own
@@ -434,7 +456,8 @@ impl Shepherd<'_> {
     /// Makes the job's own directory for temporary files, once and where it needs one.
     fn make_tmp(&mut self) {
         if self.tmp.is_none() && !self.names_tmp() {
-            self.tmp = outputs::make_tmp(self.task.a, self.prepared.user.as_ref());
+            let user = self.prepared.user.as_ref();
+            self.tmp = tmp_dirs::make(self.task.a, &self.inherited.local, user);
         }
     }
 
@@ -472,7 +495,7 @@ impl Shepherd<'_> {
     fn remove_files(&self) {
         let task = self.task;
         if let Some(tmp) = &self.tmp {
-            outputs::remove_tmp(tmp, self.prepared.user.as_ref());
+            tmp_dirs::remove(tmp, self.prepared.user.as_ref());
         }
         for path in [&task.scratch, &task.hosts_file, &task.resize.notice] {
             if !path.is_empty() {
@@ -482,7 +505,7 @@ impl Shepherd<'_> {
         if task.limits.warn.is_some() {
             let _ = fs::remove(&self.inherited.local.warning_file(task.a));
         }
-        if self.limit_changes > 0 {
+        if self.limits.n > 0 {
             let _ = fs::remove(&self.inherited.local.limits_file(task.a));
         }
     }
@@ -493,17 +516,17 @@ impl Shepherd<'_> {
         let path = self.inherited.local.limits_file(self.task.a);
         let text = fs::read_small(&path, LIMITS_MAX).ok();
         let new = text.and_then(|b| serde_json::from_slice::<NewLimits>(&b).ok());
-        let Some(new) = new.filter(|new| new.n > self.limit_changes) else {
+        let Some(new) = new.filter(|new| new.n > self.limits.n) else {
             return;
         };
-        (self.limit_changes, self.limits) = (new.n, new.limits);
+        self.limits = new;
         if self.phase == Phase::Command {
-            let void = self.machine.set_run_limit(self.limits.run_ms);
+            let void = self.machine.set_run_limit(self.limits.limits.run_ms);
             if void {
                 let _ = fs::remove(&self.inherited.local.warning_file(self.task.a));
             }
         }
-        let limits = group_limits(&self.limits);
+        let limits = group_limits(&self.limits.limits);
         if let Some(Err(e)) = self.group.as_mut().map(|group| group.change(&limits)) {
             eprintln!("cbtask: {e}");
             if e.is_busy() {
@@ -576,74 +599,6 @@ impl Shepherd<'_> {
             });
         }
     }
-
-    fn carry_out(&mut self, effects: &[Effect]) {
-        for effect in effects {
-            match effect {
-                Effect::Signal(n) => self.signal_all(*n),
-                Effect::KillAll => self.kill_all(),
-                Effect::Freeze => self.freeze(),
-                Effect::Thaw => self.thaw(),
-                Effect::Warn(signal, left_ms) => self.warn(*signal, *left_ms),
-            }
-        }
-    }
-
-    /// Writes the file of the warning, then sends the signal.
-    fn warn(&self, signal: i32, left_ms: u64) {
-        let left_s = left_ms / 1000;
-        let at = clock::wall_ms() / 1000 + left_s as i64;
-        let text = format!("reason=run_limit\nat={at}\nseconds={left_s}\n");
-        let local = &self.inherited.local;
-        // The job's own mask may hide it from the job.
-        userfile::set_umask(0o022);
-        let scratch = fs::mkdir_p(&local.scratch(), 0o711);
-        let path = local.warning_file(self.task.a);
-        let written = scratch.and_then(|()| fs::publish_mode(&path, text.as_bytes(), 0o644));
-        userfile::set_umask(self.prepared.base.umask);
-        if let Err(e) = written {
-            eprintln!("cbtask: {e}: the job finds no file of its warning");
-        }
-        if signal > 0 {
-            self.signal_all(signal);
-        }
-    }
-
-    fn signal_all(&self, signal: i32) {
-        match &self.group {
-            Some(group) => drop(group.signal(signal)),
-            None => own_tree()
-                .iter()
-                .for_each(|pid| drop(proc::kill(*pid, signal))),
-        }
-    }
-
-    fn kill_all(&self) {
-        match &self.group {
-            Some(group) => drop(group.kill_once()),
-            None => kill_tree(),
-        }
-    }
-
-    fn freeze(&mut self) {
-        if !self
-            .group
-            .as_mut()
-            .is_some_and(|g| g.freeze().unwrap_or(false))
-        {
-            self.stopped = true;
-            self.signal_all(libc_stop());
-        }
-    }
-
-    fn thaw(&mut self) {
-        if let Some(group) = self.group.as_mut() {
-            let _ = group.thaw();
-        }
-        if std::mem::take(&mut self.stopped) || self.group.is_none() {
-            self.signal_all(crate::sys::signals::number("CONT").unwrap_or(18));
-        }
-    }
 }
 
 /// Two texts about one end.
@@ -653,50 +608,6 @@ fn joined(text: String, more: Option<String>) -> String {
         Some(more) => format!("{text}; {more}"),
         None => text,
     }
-}
-
-fn libc_stop() -> i32 {
-    crate::sys::signals::number("STOP").unwrap_or(19)
-}
-
-/// Kills the descendants of this process, each as soon as it is seen: what it has started until
-/// then comes to this process, and is found in the next round.
-fn kill_tree() {
-    let me = std::process::id() as i32;
-    let (begin, mut known) = (clock::boot_ms(), HashSet::new());
-    loop {
-        let mut found = Vec::new();
-        let mut kill = |parent: i32, found: &mut Vec<i32>| {
-            let mut new = false;
-            for pid in proc::children(parent).into_iter().filter(|p| *p > 1) {
-                let _ = proc::kill(pid, crate::task::machine::signal::KILL);
-                new |= known.insert(pid);
-                found.push(pid);
-            }
-            new
-        };
-        let mut new = kill(me, &mut found);
-        let mut next = 0;
-        while next < found.len() {
-            new |= kill(found[next], &mut found);
-            next += 1;
-        }
-        if !new || clock::boot_ms().saturating_sub(begin) > KILL_TREE_MS {
-            return;
-        }
-    }
-}
-
-/// All descendants of this process.
-fn own_tree() -> Vec<i32> {
-    let mut found = proc::children(std::process::id() as i32);
-    let mut next = 0;
-    while next < found.len() {
-        let more = proc::children(found[next]);
-        found.extend(more.into_iter().filter(|p| *p > 1));
-        next += 1;
-    }
-    found
 }
 
 fn c_strings(list: &[String]) -> Vec<CString> {

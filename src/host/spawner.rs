@@ -7,6 +7,7 @@
 
 use super::local::Local;
 use super::shepherd::{self, Inherited, Prepared};
+use super::tmp_dirs;
 use crate::model::{AttemptId, JobKey};
 use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::{self, Group, Hierarchy, Limits, Pool};
@@ -204,6 +205,7 @@ impl Spawner {
             ToSpawner::Start(task) => self.start(&task)?,
             ToSpawner::Reap { a, group, env } => self.reap_leftovers(a, &group, &env),
             ToSpawner::Sweep { keep } => self.sweep(&keep),
+            ToSpawner::ClearTmp { only, keep } => self.clear_tmp(only, &keep),
         }
         Ok(())
     }
@@ -383,6 +385,35 @@ impl Spawner {
                 group.kill_until_empty(2_000);
                 group.remove();
             }
+        }
+    }
+}
+
+impl Spawner {
+    /// What is to be removed is found now: what attempts make later is not of it. Removing it may
+    /// take long, and is done beside the starts.
+    fn clear_tmp(&mut self, only: Option<AttemptId>, keep: &[AttemptId]) {
+        let dirs = tmp_dirs::abandoned(&self.inherited.local, only, keep);
+        if dirs.is_empty() {
+            return;
+        }
+        match fork::fork_plain() {
+            Ok(0) => {
+                self.stream = None;
+                self.warm.clear();
+                // No task waits for the end of this process.
+                self.inherited.limbo = None;
+                let clear = || tmp_dirs::clear(&dirs);
+                let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(clear));
+                proc::exit_now(if done.is_ok() {
+                    shepherd::ENDED
+                } else {
+                    shepherd::FAILED
+                })
+            }
+            // Collected with the shepherds; it has no attempt.
+            Ok(pid) => drop(self.shepherds.insert(pid, (NO_ATTEMPT, None))),
+            Err(e) => eprintln!("cbtask: {e}: directories of ended jobs stay in /tmp"),
         }
     }
 }

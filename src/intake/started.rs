@@ -23,9 +23,13 @@ pub fn check_started(changes: &Changes) -> Result<(), Refusal> {
         return Ok(());
     };
     let why = match option.as_str() {
-        "Z" | "L" | "rnc" | "E" | "Ep" | "cwd" | "i" | "is" => "it runs as it was started",
+        "Z" | "L" | "rnc" | "E" | "Ep" | "f" | "di" | "do" | "cwd" | "i" | "is" => {
+            "it runs as it was started"
+        }
         "o" | "oo" | "e" | "eo" => "its output files are open",
-        "n" | "m" | "x" | "b" | "w" | "ti" => "that decides when and where a job starts",
+        "n" | "m" | "x" | "b" | "w" | "ti" | "start-timeout" => {
+            "that decides when and where a job starts"
+        }
         "c" | "F" | "D" | "S" | "C" => {
             "its processes have that limit since they started; -W, -M, -v and -p can be changed"
         }

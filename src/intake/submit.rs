@@ -1,7 +1,7 @@
 //! Admitting a submission: defaults, access, limits, canonical forms. The result is the job's
 //! specification; anything wrong is a refusal that names the option.
 
-use super::{Refusal, Requester};
+use super::{Refusal, Requester, around};
 use crate::config::require::{self, Request};
 use crate::config::{Config, Interactive, LimitPair, Queue, WARN_SIGNALS};
 use crate::model::{Limits, MOST_RETRIES, Spec, Stamp, Submission, WARN_BEFORE_MAX_S};
@@ -156,7 +156,9 @@ pub fn check_rename(name: Option<&str>, command: Option<&str>) -> Result<(), Ref
 
 /// Options that say what runs, reads and writes under the identity of a job's owner.
 pub fn runs_as_owner(option: &str) -> bool {
-    const PROGRAM: [&str; 11] = ["Z", "L", "rnc", "E", "Ep", "cwd", "i", "o", "oo", "e", "eo"];
+    const PROGRAM: [&str; 14] = [
+        "Z", "L", "rnc", "E", "Ep", "f", "di", "do", "cwd", "i", "o", "oo", "e", "eo",
+    ];
     PROGRAM.contains(&option)
 }
 
@@ -222,6 +224,7 @@ fn check_spec(
         }
     }
     check_plain(spec)?;
+    around::check(spec, config)?;
     if spec.description.len() > DESCRIPTION_MAX {
         return Err(Refusal::usage(format!(
             "-Jd: at most {DESCRIPTION_MAX} bytes"
@@ -670,6 +673,8 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "Q" => to.again.exits = from.again.exits,
         "retries" => to.again.retries = from.again.retries,
         "Ep" => to.hooks.post = from.hooks.post,
+        "f" => to.files = from.files,
+        "di" | "do" => to.container = from.container,
         "sp" => to.priority = from.priority,
         "W" => (to.limits.run_s, to.run_on) = (from.limits.run_s, from.run_on),
         "c" => (to.limits.cpu_s, to.cpu_on) = (from.limits.cpu_s, from.cpu_on),
@@ -682,6 +687,7 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "C" => to.limits.core_b = from.limits.core_b,
         "b" => to.begin = from.begin,
         "t" => to.deadline = from.deadline,
+        "start-timeout" => to.start_by = from.start_by,
         "w" => to.depend = from.depend,
         "cwd" => (to.cwd, to.cwd_create) = (from.cwd, from.cwd_create),
         "i" => to.stdin = from.stdin,

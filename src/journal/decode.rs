@@ -7,7 +7,7 @@
 use crate::model::{AttemptId, Binding, HookOf, JobKey, Retry, Share, Stamp, TermReason, Units};
 use crate::record::event::Event;
 use crate::record::frame::{Damage, Line};
-use crate::record::report::{Ended, Usage};
+use crate::record::report::{Ended, TaskUse, Usage};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -51,6 +51,7 @@ struct EndedFlat {
     elsewhere: bool,
     no_account: bool,
     pre_failed: Option<HookOf>,
+    post_failed: bool,
     text: String,
     cpu_ms: u64,
     mem_kb: u64,
@@ -62,6 +63,7 @@ struct EndedFlat {
     read_kb: u64,
     write_kb: u64,
     pids: Vec<u32>,
+    tasks: Vec<TaskUse>,
     requeue: bool,
     hold: bool,
 }
@@ -79,6 +81,7 @@ impl From<EndedFlat> for Event {
             read_kb: f.read_kb,
             write_kb: f.write_kb,
             pids: f.pids,
+            tasks: f.tasks,
         };
         let e = Ended {
             a: AttemptId { j: f.j, at: f.at },
@@ -94,6 +97,7 @@ impl From<EndedFlat> for Event {
             elsewhere: f.elsewhere,
             no_account: f.no_account,
             pre_failed: f.pre_failed,
+            post_failed: f.post_failed,
             text: f.text,
             u,
         };
@@ -196,6 +200,7 @@ mod tests {
             elsewhere: true,
             no_account: true,
             pre_failed: Some(HookOf::Queue),
+            post_failed: true,
             text: "x \"y\"\n".into(),
             u: Usage {
                 cpu_ms: 1,
@@ -208,6 +213,16 @@ mod tests {
                 read_kb: 8,
                 write_kb: 9,
                 pids: vec![1, 2],
+                tasks: vec![TaskUse {
+                    rank: 1,
+                    section: "ps".into(),
+                    replica: 2,
+                    host: "h".into(),
+                    pid: 3,
+                    cpu_ms: 4,
+                    mem_kb: 5,
+                    ended: true,
+                }],
             },
         };
         let submitted = Submitted {

@@ -29,6 +29,60 @@ pub enum HookOf {
     Job,
 }
 
+/// Something that is done to a running job, for which its queue may set an act of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ControlOf {
+    Suspend,
+    Resume,
+    Terminate,
+}
+
+impl ControlOf {
+    pub fn word(self) -> &'static str {
+        match self {
+            ControlOf::Suspend => "suspend",
+            ControlOf::Resume => "resume",
+            ControlOf::Terminate => "terminate",
+        }
+    }
+}
+
+/// What is done instead.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ControlAct {
+    /// This signal to all of its processes.
+    Signal(i32),
+    /// This program with plain arguments, by an administrator's file.
+    Program(String),
+}
+
+/// The acts that a queue has set (`job_controls`).
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Controls {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<ControlAct>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume: Option<ControlAct>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminate: Option<ControlAct>,
+}
+
+impl Controls {
+    pub fn get(&self, of: ControlOf) -> Option<&ControlAct> {
+        match of {
+            ControlOf::Suspend => self.suspend.as_ref(),
+            ControlOf::Resume => self.resume.as_ref(),
+            ControlOf::Terminate => self.terminate.as_ref(),
+        }
+    }
+
+    pub fn is_none(&self) -> bool {
+        *self == Controls::default()
+    }
+}
+
 /// The warning of a job before its run limit ends it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -2,11 +2,14 @@
 //! Owns no I/O and no clock; everything here is plain values that other floors pass around.
 
 mod again;
+mod container;
 mod cpus;
 mod digest;
+mod file_copy;
 mod gpu;
 mod hooks;
 mod id;
+mod launch;
 mod now;
 mod random;
 mod reason;
@@ -16,11 +19,16 @@ mod susp;
 mod units;
 
 pub use again::{Again, MOST_RETRIES, Retry};
+pub use container::{Container, ContainerRuntime};
 pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet};
 pub use digest::{hex, sha256_hex};
+pub use file_copy::{CopyWay, FILE_COPIES_MAX, FileCopy};
 pub use gpu::Gpu;
-pub use hooks::{HookOf, Hooks, RunWarning, WARN_BEFORE_MAX_S};
+pub use hooks::{ControlAct, ControlOf, Controls, HookOf, Hooks, RunWarning, WARN_BEFORE_MAX_S};
 pub use id::{AttemptId, JobKey, Token};
+pub use launch::{
+    LAUNCH_KINDS, Launch, LaunchKind, SECTION_COMMAND_MAX, SECTIONS_MAX, TaskSection,
+};
 pub use now::{Mono, Now};
 pub use random::SplitMix64;
 pub use reason::{HostCounts, NearestHost, PendReason, SelectMiss, TermReason};

@@ -568,6 +568,8 @@ pub enum TermReason {
     Fenced,
     /// The dependency can never be met and the site ends such jobs.
     Orphan,
+    /// It was not started in the time that its submitter gave it.
+    StartTimeout,
     Unknown,
 }
 
@@ -594,6 +596,7 @@ impl TermReason {
             TermReason::StartFailed => "TERM_START_FAILED",
             TermReason::Fenced => "TERM_FENCED",
             TermReason::Orphan => "TERM_ORPHAN",
+            TermReason::StartTimeout => "TERM_START_TIMEOUT",
             TermReason::Unknown => "TERM_UNKNOWN",
         }
     }
@@ -622,6 +625,7 @@ impl TermReason {
             TermReason::StartFailed => "could not be started",
             TermReason::Fenced => "killed by its host, which was cut off from the share",
             TermReason::Orphan => "its dependency can never be satisfied",
+            TermReason::StartTimeout => "it was not started within its start timeout",
             TermReason::Unknown => "ended for an unknown reason",
         }
     }

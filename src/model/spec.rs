@@ -2,7 +2,7 @@
 //! jobs with equal options (interned by the state); what differs per job is its id, name and
 //! command.
 
-use super::{Again, Hooks, RunWarning, Stamp};
+use super::{Again, Container, FileCopy, Hooks, Launch, RunWarning, Stamp};
 use serde::{Deserialize, Serialize};
 
 /// Limits of one job. `None` = unlimited. Times in seconds, sizes in bytes.
@@ -69,6 +69,9 @@ pub struct Spec {
     pub begin: Option<Stamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Stamp>,
+    /// `--start-timeout`: what was never started until then is ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_by: Option<Stamp>,
     /// `-w`, canonical text with names resolved to job ids at submission, or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub depend: String,
@@ -112,11 +115,20 @@ pub struct Spec {
     pub notify: String,
     #[serde(skip_serializing_if = "Hooks::is_none")]
     pub hooks: Hooks,
+    /// `-f`, in the order in which they were given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileCopy>,
     #[serde(skip_serializing_if = "Again::is_none")]
     pub again: Again,
     /// `-wa` and `-wt`, `--signal`; `None` = as its queue says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warn: Option<RunWarning>,
+    /// `--launch` and `--section`: the command is started once for each slot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launch: Option<Box<Launch>>,
+    /// `-di` and `-do`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<Box<Container>>,
     /// Host where csub ran.
     pub sub_host: String,
     #[serde(skip_serializing_if = "String::is_empty")]

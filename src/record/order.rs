@@ -4,7 +4,9 @@
 //! restart (attempts are remembered locally, so seeing an order twice is harmless).
 
 use super::point::Point;
-use crate::model::{AttemptId, CpuBind, RunWarning, Share, Spec, TermReason, Units};
+use crate::model::{
+    AttemptId, ContainerRuntime, Controls, CpuBind, RunWarning, Share, Spec, TermReason, Units,
+};
 use serde::{Deserialize, Serialize};
 
 /// One order.
@@ -224,6 +226,15 @@ pub struct HookOrder {
     /// How long each of them, and each of the job's own, may run (ms).
     pub pre_ms: u64,
     pub post_ms: u64,
+    /// The queue's `job_starter`: the shell's words before the command, or around %USRCMD.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub starter: String,
+    /// What runs the container of a job that has one.
+    #[serde(skip_serializing_if = "ContainerRuntime::is_none")]
+    pub runtime: ContainerRuntime,
+    /// Its `job_controls`.
+    #[serde(skip_serializing_if = "Controls::is_none")]
+    pub controls: Controls,
 }
 
 impl StartOrder {

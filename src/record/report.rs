@@ -174,6 +174,9 @@ pub struct Ended {
     /// Whose pre-exec command failed: the job's own command never ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_failed: Option<HookOf>,
+    /// A command that ran after the job's failed (`text`: which).
+    #[serde(skip_serializing_if = "is_false")]
+    pub post_failed: bool,
     /// Sentence with details (start errors), or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
@@ -226,6 +229,33 @@ pub struct Usage {
     /// Up to 16 process ids, for `cjobs -W` and `-l`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
+    /// Of a job that starts tasks: the first of them by rank, for `cjobs -t`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskUse>,
+}
+
+/// Resource use of one task of a job, as its starter named it.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskUse {
+    #[serde(rename = "r")]
+    pub rank: u32,
+    /// Its section, and its number there.
+    #[serde(rename = "s")]
+    pub section: String,
+    #[serde(rename = "n", skip_serializing_if = "is_zero_u32")]
+    pub replica: u32,
+    #[serde(rename = "h")]
+    pub host: String,
+    #[serde(rename = "p")]
+    pub pid: u32,
+    #[serde(rename = "c", skip_serializing_if = "is_zero")]
+    pub cpu_ms: u64,
+    #[serde(rename = "m", skip_serializing_if = "is_zero")]
+    pub mem_kb: u64,
+    /// It runs no more.
+    #[serde(rename = "e", skip_serializing_if = "is_false")]
+    pub ended: bool,
 }
 
 #[cfg(test)]

@@ -117,14 +117,8 @@ impl Facts for View<'_> {
             JobStat::Psusp => seen.hold += n,
             JobStat::Run => seen.run += n,
             JobStat::Ususp | JobStat::Ssusp | JobStat::Unkwn => seen.susp += n,
-            JobStat::Done => {
-                seen.done += n;
-                seen.post_done += n;
-            }
-            JobStat::Exit => {
-                seen.exit += n;
-                seen.post_done += n;
-            }
+            JobStat::Done => seen.done += n,
+            JobStat::Exit => seen.exit += n,
         })?;
         Some(seen)
     }
@@ -148,6 +142,29 @@ impl Facts for View<'_> {
                 array.work.values().any(hit)
             }
         }
+    }
+
+    fn post_failed(&self, target: &Target) -> u64 {
+        let Some(job) = self.job(target) else {
+            return 0;
+        };
+        let hit = |work: &&Work| {
+            let fate = work.run.as_ref().and_then(|run| run.fate.as_ref());
+            work.stat.is_finished() && fate.is_some_and(|fate| fate.post_failed)
+        };
+        let found = match (&job.body, &target.elements) {
+            (Body::Single(work), _) => usize::from(hit(&work)),
+            (Body::Array(array), Elements::Some(set)) => {
+                self.looked(set.len().min(array.all.len()) as usize);
+                let works = meant(array, set).filter_map(|idx| array.work.get(&idx));
+                works.filter(hit).count()
+            }
+            (Body::Array(array), _) => {
+                self.looked(array.work.len());
+                array.work.values().filter(hit).count()
+            }
+        };
+        found as u64
     }
 
     fn external(&self, _target: &Target, _word: &str) -> bool {

@@ -170,6 +170,18 @@ fn usage(o: &mut Object<'_>, v: &JobView<'_>) {
     inner.int("read_kb", u.read_kb);
     inner.int("write_kb", u.write_kb);
     cell::list(inner.key("pids"), &u.pids, |out, pid| cell::int(out, *pid));
+    cell::list(inner.key("tasks"), &u.tasks, |out, task| {
+        let mut one = Object::begin(out);
+        one.int("rank", task.rank);
+        one.text("section", &task.section);
+        one.int("replica", task.replica);
+        one.text("host", &task.host);
+        one.int("pid", task.pid);
+        one.int("cpu_ms", task.cpu_ms);
+        one.int("mem_kb", task.mem_kb);
+        one.flag("ended", task.ended);
+        one.end();
+    });
     inner.end();
 }
 
@@ -213,6 +225,12 @@ fn spec_members(out: &mut String, spec: &Spec) {
         "deadline_ms",
         spec.deadline.map_or(0, |t| t.0),
     );
+    moment(
+        &mut o,
+        "start_by_time",
+        "start_by_ms",
+        spec.start_by.map_or(0, |t| t.0),
+    );
     limits(&mut o, spec);
     o.some_text("description", &spec.description);
     o.some_text("user_group", &spec.user_group);
@@ -223,10 +241,44 @@ fn spec_members(out: &mut String, spec: &Spec) {
     o.opt("warn_signal", spec.warn.map(|warn| warn.signal));
     o.some_text("pre_exec_command", &spec.hooks.pre);
     o.some_text("post_exec_command", &spec.hooks.post);
+    around(&mut o, spec);
     o.end();
     // Only the members are kept.
     out.pop();
     out.remove(from);
+}
+
+/// What is done around and with the command.
+fn around(o: &mut Object<'_>, spec: &Spec) {
+    cell::list(o.key("file_copies"), &spec.files, |out, file| {
+        let mut one = Object::begin(out);
+        one.text("local", &file.local);
+        one.text("operator", file.operator());
+        one.text("remote", &file.remote);
+        one.end();
+    });
+    launch(o, spec);
+    let container = spec.container.as_deref();
+    o.some_text("container_image", container.map_or("", |c| &c.image));
+    o.some_text(
+        "container_options",
+        &container.map_or(String::new(), |c| c.options.join(" ")),
+    );
+}
+
+fn launch(o: &mut Object<'_>, spec: &Spec) {
+    let Some(launch) = spec.launch.as_deref() else {
+        return o.null("launch");
+    };
+    let mut inner = Object::begin(o.key("launch"));
+    inner.text("kind", launch.kind.word());
+    cell::list(inner.key("sections"), &launch.sections, |out, section| {
+        let mut one = Object::begin(out);
+        one.text("name", &section.name);
+        one.some_text("command", &section.command);
+        one.end();
+    });
+    inner.end();
 }
 
 fn limits(o: &mut Object<'_>, spec: &Spec) {

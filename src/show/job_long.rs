@@ -6,7 +6,7 @@ use super::cell::{self, Cut};
 use super::job::{self, JobView};
 use super::wrap;
 use crate::config::warn_signal_name;
-use crate::model::{JobStat, TermReason};
+use crate::model::{JobStat, Spec, TermReason};
 use crate::text::count::count;
 use crate::text::resreq::{Anything, Builtins, ResReq};
 use crate::text::size;
@@ -138,19 +138,14 @@ fn submitted(v: &JobView<'_>) -> String {
             add!(s, ", {title} <{text}>");
         }
     }
-    if let Some(warn) = spec.warn {
-        let (name, before) = (warn_signal_name(warn.signal), warn.before_s);
-        add!(
-            s,
-            ", Warning <{name}> {before} seconds before its run limit"
-        );
-    }
+    around(&mut s, spec);
     if let Some(n) = spec.again.retries {
         add!(s, ", Retries <{n}>");
     }
     for (title, at) in [
         ("Specified Start Time", spec.begin),
         ("Specified Termination Time", spec.deadline),
+        ("Ends Unless Started By", spec.start_by),
     ] {
         if let Some(at) = at {
             add!(s, ", {title} <");
@@ -160,6 +155,42 @@ fn submitted(v: &JobView<'_>) -> String {
     }
     s.push(';');
     s
+}
+
+/// What is done around and with the command.
+fn around(s: &mut String, spec: &Spec) {
+    if let Some(warn) = spec.warn {
+        let (name, before) = (warn_signal_name(warn.signal), warn.before_s);
+        add!(
+            s,
+            ", Warning <{name}> {before} seconds before its run limit"
+        );
+    }
+    if let Some(container) = spec.container.as_deref() {
+        add!(s, ", Container <{}>", container.image);
+        if !container.options.is_empty() {
+            add!(s, ", Container Options <{}>", container.options.join(" "));
+        }
+    }
+    for f in &spec.files {
+        add!(
+            s,
+            ", Copy Files <{} {} {}>",
+            f.local,
+            f.operator(),
+            f.remote
+        );
+    }
+    let Some(launch) = spec.launch.as_deref() else {
+        return;
+    };
+    add!(s, ", Launch <{}>", launch.kind.word());
+    for section in &launch.sections {
+        match section.command.as_str() {
+            "" => add!(s, ", Section <{}>", section.name),
+            command => add!(s, ", Section <{}={command}>", section.name),
+        }
+    }
 }
 
 /// What is known about failed earlier attempts.

@@ -19,6 +19,7 @@ pub(crate) mod job_json;
 pub(crate) mod job_long;
 pub(crate) mod job_select;
 pub(crate) mod job_table;
+pub(crate) mod job_tasks;
 pub(crate) mod limit;
 pub(crate) mod load;
 pub(crate) mod params;

@@ -478,6 +478,7 @@ pub fn into_owned(row: JobRow<'_>) -> JobRow<'static> {
         core: row.core,
         oom: row.oom,
         reason: row.reason,
+        post_failed: row.post_failed,
         text: row.text,
         usage: row.usage,
         suspended_ms: row.suspended_ms,

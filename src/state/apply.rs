@@ -202,9 +202,7 @@ impl State {
     /// Adds a complete job (from an event or a snapshot) to every index.
     pub(super) fn insert_job(&mut self, job: Job) {
         let id = job.id;
-        if let Some(at) = self.spec(job.spec).deadline {
-            self.times.deadlines.insert((at, id));
-        }
+        self.note_deadlines(id, job.spec);
         self.jobs.insert(id, job);
         self.index(id, true);
         self.index_name(id, true);
@@ -617,9 +615,7 @@ impl State {
             self.watch(j.id, s);
         }
         self.drop_deadline(j.id, old);
-        if let Some(at) = self.spec(s).deadline {
-            self.times.deadlines.insert((at, j.id));
-        }
+        self.note_deadlines(j.id, s);
         self.index(j.id, true);
         self.index_name(j.id, true);
         self.drop_spec(old);
@@ -665,9 +661,20 @@ impl State {
         self.changes.rows.note(JobKey::job(id));
     }
 
-    /// Forgets the termination time that a job has by this specification.
+    /// Notes when a job is ended by this specification, whatever it does or if it never started.
+    fn note_deadlines(&mut self, id: u32, s: u32) {
+        let spec = self.spec(s);
+        let all = [spec.deadline, spec.start_by];
+        for at in all.into_iter().flatten() {
+            self.times.deadlines.insert((at, id));
+        }
+    }
+
+    /// Forgets these times.
     fn drop_deadline(&mut self, id: u32, s: u32) {
-        if let Some(at) = self.spec(s).deadline {
+        let spec = self.spec(s);
+        let all = [spec.deadline, spec.start_by];
+        for at in all.into_iter().flatten() {
             self.times.deadlines.remove(&(at, id));
         }
     }
@@ -702,6 +709,7 @@ fn fate_of(e: &Ended) -> Fate {
         sig: e.sig,
         core: e.core,
         oom: e.oom,
+        post_failed: e.post_failed,
         reason: e.reason,
         text: e.text.clone(),
     }

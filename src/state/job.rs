@@ -93,6 +93,7 @@ static NOTHING: Usage = Usage {
     read_kb: 0,
     write_kb: 0,
     pids: Vec::new(),
+    tasks: Vec::new(),
 };
 
 /// As a run keeps it.
@@ -206,6 +207,9 @@ pub struct Fate {
     pub sig: i32,
     pub core: bool,
     pub oom: bool,
+    /// A post-exec command failed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub post_failed: bool,
     pub reason: TermReason,
     pub text: String,
 }

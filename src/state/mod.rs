@@ -33,7 +33,7 @@ pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
 pub use units::UnitsInUse;
 
-use crate::model::{AttemptId, JobKey, JobStat, PendReason, Spec, Stamp, Token};
+use crate::model::{AttemptId, JobKey, JobStat, PendReason, Spec, Stamp, TermReason, Token};
 use crate::record::event::Past;
 use parts::{Backlog, Changes, Dependencies, Hosts, Leaders, Numbers, Queues, Requests, Times};
 use rustc_hash::FxHashMap;
@@ -382,8 +382,9 @@ impl State {
             .filter(|id| !self.dependencies.watchers.contains_key(id))
     }
 
-    /// Unfinished jobs whose termination time has come, each returned once.
-    pub fn take_overdue(&mut self, now: Stamp) -> Vec<u32> {
+    /// Unfinished jobs whose termination time has come, or (`StartTimeout`) the time until which
+    /// they were to start, each returned once.
+    pub fn take_overdue(&mut self, now: Stamp) -> Vec<(u32, TermReason)> {
         let mut overdue = Vec::new();
         while let Some((at, id)) = self
             .times
@@ -394,8 +395,13 @@ impl State {
         {
             self.times.deadlines.remove(&(at, id));
             let due = self.jobs.get(id).filter(|job| !job.is_finished());
-            if due.is_some_and(|job| self.spec(job.spec).deadline.is_some_and(|t| t <= now)) {
-                overdue.push(id);
+            let Some(spec) = due.map(|job| self.spec(job.spec)) else {
+                continue;
+            };
+            if spec.deadline.is_some_and(|t| t <= now) {
+                overdue.push((id, TermReason::Deadline));
+            } else if spec.start_by.is_some_and(|t| t <= now) {
+                overdue.push((id, TermReason::StartTimeout));
             }
         }
         overdue

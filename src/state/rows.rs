@@ -120,7 +120,7 @@ impl State {
             row.end = fate.end.0;
             row.code = fate.code;
             (row.sig, row.core, row.oom) = (fate.sig, fate.core, fate.oom);
-            row.reason = fate.reason;
+            (row.reason, row.post_failed) = (fate.reason, fate.post_failed);
             row.text = fate.text.clone();
         }
         row

@@ -36,6 +36,7 @@ pub mod mount;
 pub mod overwrite_file;
 pub mod platform;
 pub mod proc;
+pub mod ranks;
 pub mod sensor;
 pub mod signals;
 pub mod statfs;

@@ -159,6 +159,22 @@ pub fn with_environment(wanted: &[String]) -> Vec<i32> {
         .collect()
 }
 
+/// Values of variables that a process was started with; `None` for one that it lacks, or when they
+/// cannot be read.
+pub fn variables<const N: usize>(pid: i32, names: [&str; N]) -> [Option<String>; N] {
+    if super::platform::simulated() {
+        return names.map(|_| None);
+    }
+    let bytes = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    names.map(|name| {
+        let value = |entry: &[u8]| {
+            let rest = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+            Some(String::from_utf8_lossy(rest).into_owned())
+        };
+        bytes.split(|b| *b == 0).find_map(value)
+    })
+}
+
 /// All processes of the machine that can be seen.
 pub fn all() -> Vec<ProcInfo> {
     if super::platform::simulated() {

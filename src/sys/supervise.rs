@@ -161,6 +161,15 @@ pub fn reap() -> Reaped {
     }
 }
 
+/// Waits until a child has ended, and leaves it to [`reap`]; returns early when a signal comes.
+pub fn wait_child() {
+    // SAFETY: an all-zero siginfo is valid memory for the call; nothing of it is read.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_ALL, 0, &mut info, libc::WEXITED | libc::WNOWAIT);
+    }
+}
+
 /// What ended children of this process have used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChildUsage {

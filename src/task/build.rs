@@ -7,7 +7,7 @@ use super::spec::{
     Base, Become, DefaultOutput, Output, ReportFacts, ReportHeader, ResizeHook, TaskLimits,
     TaskSpec,
 };
-use super::units;
+use super::{containers, hooks, launch, units};
 use crate::model::{JobKey, Limits, Share, Spec};
 use crate::record::order::{StartOrder, TaskUnits};
 use crate::text::command::quote;
@@ -56,6 +56,7 @@ const TASK_NAMES: &[&str] = &[
     "CB_ATTEMPT",
     "CB_OUTPUTFILE",
     "CB_ERRORFILE",
+    "CB_SECTIONS",
 ];
 
 /// Names set for all tasks of a specification.
@@ -237,6 +238,8 @@ pub struct Files {
     pub notice: String,
     /// Path of the file that says when the job will be preempted, once it was warned.
     pub warning: String,
+    /// Directory of the programs, for a job that is started once for each slot.
+    pub bindir: String,
 }
 
 /// Builds one task's part.
@@ -253,7 +256,7 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
         a: order.a,
         mark: order.mark,
         base,
-        argv: argv(&order.command, spec, &files.script),
+        argv: whole_argv(order, spec, files),
         env: task_env(order, spec, files),
         limits: TaskLimits {
             deadline: spec.deadline.map(|t| t.0),
@@ -330,6 +333,7 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
         out.push(format!("LSB_JOBINDEX_STEP={}", order.index_step));
     }
     host_env(&mut out, &order.hosts);
+    launch::put(&mut out, spec, &order.hosts);
     units::put(&mut out, &order.units);
     out.push(format!("CB_ATTEMPT={}", order.a.at));
     if order.a.at > 1 {
@@ -426,6 +430,22 @@ fn push_word(out: &mut String, word: &str) {
         out.push(' ');
     }
     out.push_str(word);
+}
+
+/// Program and arguments with what starts them: tasks for each slot, the queue's starter.
+fn whole_argv(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
+    let own = argv(&order.command, spec, &files.script);
+    let own = match (&spec.container, order.hooks.as_deref()) {
+        (Some(container), Some(hooks)) => {
+            containers::wrapped(hooks.runtime, container, &spec.cwd, &files.script, own)
+        }
+        _ => own,
+    };
+    let all = launch::wrapped(spec, &files.bindir, own);
+    let starter = order.hooks.as_deref().map_or("", |hooks| &hooks.starter);
+    let changed = spec.launch.is_some() || spec.container.is_some();
+    let plain = files.script.is_empty() && spec.shell.is_empty() && !changed;
+    hooks::started_by(starter, plain.then_some(order.command.as_str()), all)
 }
 
 /// Program and arguments of a job.

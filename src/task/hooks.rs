@@ -1,22 +1,31 @@
 //! Commands around a job's own: who runs them with which environment, and what their ends mean for
 //! the job. Owns the order queue, job, command, job, queue. Runs nothing.
 
-use super::build::{Account, Place, base_env};
+use super::build::{Account, Place, base_env, exact_command};
 use super::ending::{self, Top};
 use super::spec::{Hook, TaskHooks};
-use crate::model::{AttemptId, HookOf, Spec, TermReason};
+use crate::model::{AttemptId, CopyWay, FileCopy, HookOf, JobKey, Spec, TermReason};
 use crate::record::order::HookOrder;
 use crate::record::report::Ended;
 use crate::text::hook::words;
+use crate::text::subst::subst;
 
 /// Where hooks look for programs, and where they run: `Launch::dir` of the shepherd is the same.
 const PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
 const DIR: &str = "/tmp";
 /// A pre-exec command that exits with this ends its job.
 const ABORT: i32 = 99;
+/// The place of the command in a starter.
+const USER_COMMAND: &str = "%USRCMD";
+/// Copies `$1` to `$2`, unless both are one file. Nothing is copied back of a job that never ran.
+const COPY: &str = "[ \"$LSB_JOBPEND\" = Y ] && exit 0; [ -f \"$1\" ] || exit 66; \
+                    [ \"$1\" -ef \"$2\" ] || exec cp -- \"$1\" \"$2\"";
+const APPEND: &str = "[ \"$LSB_JOBPEND\" = Y ] && exit 0; [ -f \"$1\" ] || exit 66; \
+                      [ \"$1\" -ef \"$2\" ] || exec cat -- \"$1\" >>\"$2\"";
 
 /// The hooks of a task. `queue`: the account that runs those of the queue.
 pub fn of_task(
+    key: JobKey,
     order: &HookOrder,
     spec: &Spec,
     job: &Account,
@@ -37,19 +46,82 @@ pub fn of_task(
                 HookOf::Job => Vec::new(),
             },
             limit_ms,
+            copy: String::new(),
         })
     };
-    let pre = [
-        hook(HookOf::Queue, &order.pre, order.pre_ms),
-        hook(HookOf::Job, &spec.hooks.pre, order.pre_ms),
-    ];
-    let post = [
-        hook(HookOf::Job, &spec.hooks.post, order.post_ms),
-        hook(HookOf::Queue, &order.post, order.post_ms),
-    ];
+    let ins = spec
+        .files
+        .iter()
+        .filter_map(|f| copy_in(key, spec, f, order.pre_ms));
+    let outs = spec
+        .files
+        .iter()
+        .filter_map(|f| copy_out(key, spec, f, order.post_ms));
+    let pre = [hook(HookOf::Queue, &order.pre, order.pre_ms)]
+        .into_iter()
+        .flatten();
+    let own_pre = hook(HookOf::Job, &spec.hooks.pre, order.pre_ms);
+    let own_post = hook(HookOf::Job, &spec.hooks.post, order.post_ms);
+    let post = hook(HookOf::Queue, &order.post, order.post_ms);
     TaskHooks {
-        pre: pre.into_iter().flatten().collect(),
-        post: post.into_iter().flatten().collect(),
+        pre: pre.chain(ins).chain(own_pre).collect(),
+        post: own_post.into_iter().chain(outs).chain(post).collect(),
+        controls: order.controls.clone(),
+    }
+}
+
+/// Program and arguments of a job whose queue has a starter: the starter's words with the command
+/// in the place of %USRCMD, else after them. `text`: the command as it was given, if it is a line.
+pub(super) fn started_by(starter: &str, text: Option<&str>, argv: Vec<String>) -> Vec<String> {
+    if starter.is_empty() {
+        return argv;
+    }
+    let command = text.map_or_else(|| exact_command(&argv), str::to_owned);
+    let line = match starter.contains(USER_COMMAND) {
+        true => starter.replace(USER_COMMAND, &command),
+        false => format!("{starter} {command}"),
+    };
+    vec!["/bin/sh".to_owned(), "-c".to_owned(), line]
+}
+
+/// Both ends of a copy: on the submission host, on this one.
+fn ends(key: JobKey, spec: &Spec, file: &FileCopy) -> [String; 2] {
+    let place = |path: &str| subst(path, key.id, key.idx);
+    let remote = place(&file.remote);
+    let remote = match remote.starts_with('/') {
+        true => remote,
+        false => format!("{}/{remote}", spec.cwd),
+    };
+    [place(&file.local), remote]
+}
+
+fn copy_in(key: JobKey, spec: &Spec, file: &FileCopy, limit_ms: u64) -> Option<Hook> {
+    let [local, remote] = ends(key, spec, file);
+    let wanted = matches!(file.way, CopyWay::In | CopyWay::Both);
+    wanted.then(|| copy(COPY, local, remote, limit_ms))
+}
+
+fn copy_out(key: JobKey, spec: &Spec, file: &FileCopy, limit_ms: u64) -> Option<Hook> {
+    let [local, remote] = ends(key, spec, file);
+    let script = match file.way {
+        CopyWay::In => return None,
+        CopyWay::Append => APPEND,
+        CopyWay::Out | CopyWay::Both => COPY,
+    };
+    Some(copy(script, remote, local, limit_ms))
+}
+
+/// A copy by the job's user.
+fn copy(script: &str, from: String, to: String, limit_ms: u64) -> Hook {
+    let copy = format!("the copy of {from} to {to} (csub -f)");
+    let shell = ["/bin/sh", "-c", script, "csub-f"].map(str::to_owned);
+    Hook {
+        of: HookOf::Job,
+        argv: shell.into_iter().chain([from, to]).collect(),
+        user: None,
+        env: Vec::new(),
+        limit_ms,
+        copy,
     }
 }
 
@@ -118,6 +190,9 @@ pub fn trouble(hook: &Hook, name: &str, end: &HookEnd) -> Option<String> {
         HookEnd::Ended(Top::Killed(signal, _), _) => format!("was killed by signal {signal}"),
         HookEnd::NotRun(why) => format!("could not be run: {why}"),
     };
+    if !hook.copy.is_empty() {
+        return Some(format!("{} {how}", hook.copy));
+    }
     let whose = match hook.of {
         HookOf::Queue => "of the queue",
         HookOf::Job => "of the job",
@@ -191,7 +266,7 @@ mod tests {
             ..Account::default()
         };
         let (ann, site) = (account("ann", 1001), account("site", 7));
-        of_task(&order(), &spec(), &ann, &site, &place)
+        of_task(JobKey::job(1), &order(), &spec(), &ann, &site, &place)
     }
 
     #[test]
@@ -208,6 +283,60 @@ mod tests {
         let env = &hooks.pre[0].env;
         assert!(env.contains(&"USER=site".into()) && env.contains(&"LSFUSER=ann".into()));
         assert!(!env.iter().any(|e| e.starts_with("PATH=")));
+    }
+
+    #[test]
+    fn a_starter_stands_before_or_around_the_command() {
+        let argv = || vec!["/bin/sh".to_owned(), "/l/a b".to_owned()];
+        let line = |starter: &str, text| started_by(starter, text, argv()).remove(2);
+        assert_eq!(started_by("", Some("x; y"), argv()), argv());
+        assert_eq!(line("nice -n 5", Some("x; y")), "nice -n 5 x; y");
+        assert_eq!(line("csh -c \"%USRCMD;z\"", Some("x")), "csh -c \"x;z\"");
+        assert_eq!(line("env A=1", None), "env A=1 /bin/sh '/l/a b'");
+    }
+
+    #[test]
+    fn files_are_copied_between_the_hooks_of_queue_and_job() {
+        let mut spec = spec();
+        spec.cwd = "/run".into();
+        let files = [
+            "/data/in.%I > in",
+            "/data/out <",
+            "/data/log << /s/log",
+            "/data/x >< x",
+        ];
+        spec.files = files.map(|text| FileCopy::parse(text).unwrap()).to_vec();
+        let (job, place) = (Account::default(), Place::default());
+        let key = JobKey { id: 7, idx: 3 };
+        let all = of_task(key, &order(), &spec, &job, &job, &place);
+        let list = |hooks: &[Hook]| {
+            let each = hooks.iter().map(|h| match h.copy.as_str() {
+                "" => h.argv[0].clone(),
+                _ => h.argv[4..].join(" "),
+            });
+            each.collect::<Vec<_>>()
+        };
+        let pre = [
+            "/site/prolog",
+            "/data/in.3 /run/in",
+            "/data/x /run/x",
+            "/bin/sh",
+        ];
+        assert_eq!(list(&all.pre), pre);
+        let post = [
+            "/bin/sh",
+            "/data/out /data/out",
+            "/s/log /data/log",
+            "/run/x /data/x",
+        ];
+        assert_eq!(list(&all.post), [&post[..], &["/site/epilog"]].concat());
+        assert!(all.post[2].argv[2].contains("cat --") && all.post[2].limit_ms == 7);
+        let end = HookEnd::Ended(Top::Exited(66), TermReason::None);
+        let text = trouble(&all.pre[1], "pre-exec", &end).unwrap();
+        assert_eq!(
+            text,
+            "the copy of /data/in.3 to /run/in (csub -f) exited with 66"
+        );
     }
 
     #[test]

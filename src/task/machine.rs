@@ -20,8 +20,10 @@ pub enum Effect {
     Freeze,
     /// Let them go on.
     Thaw,
-    /// Warn it with this signal (0: none): its run limit ends it in so many ms.
-    Warn(i32, u64),
+    /// Begin to end the task: as its queue says, else by INT.
+    Terminate,
+    /// Warn it with this signal (0: none): it is ended in so many ms, for this reason.
+    Warn(i32, u64, TermReason),
 }
 
 /// Signal numbers that the machine sends, named once so that it needs no system's header.
@@ -58,12 +60,16 @@ struct Warn {
 pub struct Machine {
     started: u64,
     run_ms: Option<u64>,
+    /// When the leader ends it, suspended or not: it is only warned here.
+    deadline_at: Option<u64>,
     grace_ms: u64,
     suspended_at: Option<u64>,
     suspended_ms: u64,
     ending: Option<Ending>,
     reason: TermReason,
     warn: Option<Warn>,
+    /// Its queue says how it is terminated.
+    controlled: bool,
     /// The top process has ended: orders that come later had no part in it.
     over: bool,
 }
@@ -74,12 +80,14 @@ impl Machine {
         Machine {
             started: now,
             run_ms,
+            deadline_at: None,
             grace_ms,
             suspended_at: None,
             suspended_ms: 0,
             ending: None,
             reason: TermReason::None,
             warn: None,
+            controlled: false,
             over: false,
         }
     }
@@ -128,7 +136,15 @@ impl Machine {
         given.is_some_and(std::mem::take)
     }
 
-    /// It is warned with this signal, so long before its run limit, once for each limit.
+    /// Its termination time is this.
+    #[must_use]
+    pub fn ends_at(mut self, deadline_at: Option<u64>) -> Machine {
+        self.deadline_at = deadline_at;
+        self
+    }
+
+    /// It is warned with this signal, so long before its run limit or its termination time, what
+    /// comes first, and once for each run limit.
     #[must_use]
     pub fn warned(mut self, warning: Option<RunWarning>) -> Machine {
         self.warn = warning.map(|w| Warn {
@@ -137,6 +153,18 @@ impl Machine {
             given: false,
         });
         self
+    }
+
+    /// The queue may have an act of its own in the place of INT: it is left to the shepherd.
+    #[must_use]
+    pub fn controlled(mut self, controlled: bool) -> Machine {
+        self.controlled = controlled;
+        self
+    }
+
+    /// It is being ended.
+    pub fn is_ending(&self) -> bool {
+        self.ending.is_some()
     }
 
     /// The top process ended by itself: what is left of its descendants is killed.
@@ -161,7 +189,11 @@ impl Machine {
     pub fn next_at(&self, now: u64) -> Option<u64> {
         match self.ending {
             Some(e) => Some(e.next_at),
-            None => self.warn_at(now).or(self.limit_at(now)),
+            None => self
+                .warn_at(now)
+                .into_iter()
+                .chain(self.limit_at(now))
+                .min(),
         }
     }
 
@@ -183,17 +215,24 @@ impl Machine {
         )
     }
 
-    /// When it is to be warned, if it was not yet: never after its limit.
+    /// When and why it is ended, as far as time alone decides.
+    fn end_at(&self, now: u64) -> Option<(u64, TermReason)> {
+        let limit = self.limit_at(now).map(|at| (at, TermReason::RunLimit));
+        let deadline = self.deadline_at.map(|at| (at, TermReason::Deadline));
+        limit.into_iter().chain(deadline).min_by_key(|(at, _)| *at)
+    }
+
+    /// When it is to be warned, if it was not yet: never after its end.
     fn warn_at(&self, now: u64) -> Option<u64> {
         let warn = self.warn.filter(|warn| !warn.given)?;
-        Some(self.limit_at(now)?.saturating_sub(warn.before_ms))
+        Some(self.end_at(now)?.0.saturating_sub(warn.before_ms))
     }
 
     fn warn(&mut self, now: u64) -> Vec<Effect> {
-        let left_ms = self.limit_at(now).map_or(0, |at| at.saturating_sub(now));
-        let warn = self.warn.as_mut().map(|warn| {
+        let end = self.end_at(now);
+        let warn = self.warn.as_mut().zip(end).map(|(warn, (at, why))| {
             warn.given = true;
-            Effect::Warn(warn.signal, left_ms)
+            Effect::Warn(warn.signal, at.saturating_sub(now), why)
         });
         warn.into_iter().collect()
     }
@@ -217,7 +256,11 @@ impl Machine {
             pause: KILL_AGAIN_MS.0,
             grace_ms,
         });
-        self.with_thaw(now, Effect::Signal(signal::INT))
+        let first = match self.controlled {
+            true => Effect::Terminate,
+            false => Effect::Signal(signal::INT),
+        };
+        self.with_thaw(now, first)
     }
 
     fn kill(&mut self, reason: TermReason, now: u64) -> Vec<Effect> {
@@ -286,6 +329,38 @@ mod tests {
         assert_eq!(m.tick(2055), [KillAll]);
         assert_eq!(m.next_at(2055), Some(2155));
         assert_eq!(m.reason(), TermReason::Owner);
+    }
+
+    #[test]
+    fn a_task_is_warned_before_its_termination_time_if_that_comes_first() {
+        let warning = RunWarning {
+            signal: 10,
+            before_s: 2,
+        };
+        let machine = || Machine::new(1000, Some(9000), 20).warned(Some(warning));
+        let mut m = machine().ends_at(Some(7000));
+        assert_eq!(m.next_at(1000), Some(5000));
+        // The termination time comes while it is suspended, too.
+        m.order(TaskAct::Stop, TermReason::Owner, 0, 1500);
+        assert_eq!(m.tick(5000), [Warn(10, 2000, TermReason::Deadline)]);
+        assert_eq!(m.tick(7500), [], "the leader ends it");
+        let mut m = machine().ends_at(Some(70_000));
+        assert_eq!(m.tick(8000), [Warn(10, 2000, TermReason::RunLimit)]);
+        let mut m = Machine::new(1000, None, 20).warned(Some(warning));
+        m = m.ends_at(Some(7000));
+        assert_eq!(m.tick(5001), [Warn(10, 1999, TermReason::Deadline)]);
+    }
+
+    #[test]
+    fn a_queue_may_begin_the_end_in_its_own_way_and_the_rest_follows() {
+        let mut m = Machine::new(0, None, 100).controlled(true);
+        m.order(TaskAct::Stop, TermReason::Owner, 0, 1);
+        let first = m.order(TaskAct::Terminate, TermReason::Owner, 1000, 5);
+        assert_eq!((first, m.is_ending()), (vec![Terminate, Thaw], true));
+        assert_eq!(m.tick(1005), [Signal(15)]);
+        assert_eq!(m.tick(2005), [KillAll]);
+        let mut m = Machine::new(0, None, 100).controlled(true);
+        assert_eq!(m.order(TaskAct::Kill, TermReason::Force, 0, 5), [KillAll]);
     }
 
     #[test]
@@ -378,7 +453,7 @@ mod tests {
         };
         let mut m = Machine::new(1000, Some(5000), 20).warned(Some(warning));
         assert_eq!((m.next_at(1000), m.tick(3999)), (Some(4000), vec![]));
-        assert_eq!(m.tick(4010), [Warn(10, 1990)]);
+        assert_eq!(m.tick(4010), [Warn(10, 1990, TermReason::RunLimit)]);
         assert_eq!((m.tick(4020), m.next_at(4020)), (vec![], Some(6000)));
         assert!(m.set_run_limit(Some(9000)), "it was warned for nothing");
         assert_eq!((m.tick(4030), m.next_at(4030)), (vec![], Some(8000)));
@@ -387,11 +462,11 @@ mod tests {
         assert_eq!((m.tick(9500), m.next_at(9500)), (vec![], None));
         m.order(TaskAct::Resume, TermReason::Owner, 0, 10_000);
         assert_eq!(m.next_at(10_000), Some(13_000));
-        assert_eq!(m.tick(13_000), [Warn(10, 2000)]);
+        assert_eq!(m.tick(13_000), [Warn(10, 2000, TermReason::RunLimit)]);
         assert_eq!(m.tick(15_000), [Signal(2)]);
         // A limit shorter than the warning's time warns at once.
         let mut m = Machine::new(1000, Some(500), 20).warned(Some(warning));
-        assert_eq!(m.tick(1000), [Warn(10, 500)]);
+        assert_eq!(m.tick(1000), [Warn(10, 500, TermReason::RunLimit)]);
         assert!(!m.set_run_limit(None) || m.next_at(1001).is_none());
         let mut m = Machine::new(0, None, 20).warned(Some(warning));
         assert_eq!((m.tick(9000), m.next_at(9000)), (vec![], None));

@@ -2,9 +2,12 @@
 //! it, what its end means, what is remembered of it. Pure: `host` and `sys` act.
 
 pub mod build;
+mod containers;
+pub mod controls;
 pub mod cpu_binding;
 pub mod ending;
 pub mod hooks;
+pub mod launch;
 pub mod log;
 pub mod machine;
 pub mod output;

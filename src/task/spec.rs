@@ -4,7 +4,7 @@
 //! A message is a length (4 bytes, little endian) and a JSON text. What many tasks share travels
 //! once as a `Base`; a task then names it. Owns the form of the messages; never sends one.
 
-use crate::model::{AttemptId, CpuSet, HookOf, RunWarning, TermReason};
+use crate::model::{AttemptId, Controls, CpuSet, HookOf, RunWarning, TermReason};
 use serde::{Deserialize, Serialize};
 
 /// Longest message in bytes: an environment and a command line fit with room.
@@ -177,6 +177,9 @@ pub struct ResizeHook {
 pub struct TaskHooks {
     pub pre: Vec<Hook>,
     pub post: Vec<Hook>,
+    /// What the queue does in the place of suspending, resuming and terminating.
+    #[serde(skip_serializing_if = "Controls::is_none")]
+    pub controls: Controls,
 }
 
 /// One command around that of a task.
@@ -193,6 +196,9 @@ pub struct Hook {
     pub env: Vec<String>,
     /// How long it may run (ms).
     pub limit_ms: u64,
+    /// For one of the job that copies a file (`-f`): which and where to, for messages.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub copy: String,
 }
 
 impl TaskSpec {
@@ -241,6 +247,13 @@ pub enum ToSpawner {
     },
     /// Remove the groups of earlier spawners, except these of living tasks.
     Sweep { keep: Vec<String> },
+    /// Remove the directories for temporary files that dead shepherds left: of this attempt, else
+    /// of all but those in `keep`.
+    ClearTmp {
+        only: Option<AttemptId>,
+        #[serde(default)]
+        keep: Vec<AttemptId>,
+    },
 }
 
 /// Limits that the control groups of a host do not hold: samples have to.

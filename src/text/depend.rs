@@ -135,10 +135,6 @@ pub struct Seen {
     pub done: u64,
     /// Ended without success, or killed before the start.
     pub exit: u64,
-    /// Ended, and the post-exec command succeeded (or there is none).
-    pub post_done: u64,
-    /// Ended, and the post-exec command failed.
-    pub post_err: u64,
 }
 
 impl Seen {
@@ -157,6 +153,8 @@ pub trait Facts {
     fn seen(&self, target: &Target) -> Option<Seen>;
     /// True when an element that ended without success has an exit code that passes `test`.
     fn exit_code(&self, target: &Target, test: &dyn Fn(i32) -> bool) -> bool;
+    /// How many of the elements that have ended had a post-exec command that failed.
+    fn post_failed(&self, target: &Target) -> u64;
     /// True when the message `word` was posted to the job.
     fn external(&self, target: &Target, word: &str) -> bool;
 }
@@ -177,19 +175,7 @@ impl Expr {
         if text.len() > MAX_TEXT {
             return Err(ParseError::too_long("dependency", MAX_TEXT, text.len()));
         }
-        let expr = Expr::parse_with(text, MAX_CONDITIONS, MAX_DEPTH)?;
-        let after_post = |cond: &&Cond| matches!(cond.test, Test::PostDone | Test::PostErr);
-        if expr
-            .conditions()
-            .iter()
-            .copied()
-            .any(|cond| after_post(&cond))
-        {
-            let at = text.find("post_").unwrap_or(0);
-            let error = ParseError::new(at, text.len(), "jobs have no post-exec command here");
-            return Err(error.hint("write done() or exit()"));
-        }
-        Ok(expr)
+        Expr::parse_with(text, MAX_CONDITIONS, MAX_DEPTH)
     }
 
     /// The first condition that can never hold.
@@ -372,8 +358,13 @@ impl Cond {
                 either(all_ended && facts.exit_code(&self.target, &test), all_ended)
             }
             Test::Started => either(seen.pend + seen.hold == 0, false),
-            Test::PostDone => either(seen.post_done == seen.total(), seen.post_err > 0),
-            Test::PostErr => either(seen.post_err > 0, seen.post_done == seen.total()),
+            Test::PostDone | Test::PostErr => {
+                let failed = facts.post_failed(&self.target) > 0;
+                match self.test {
+                    Test::PostErr => either(failed, all_ended),
+                    _ => either(all_ended && !failed, failed),
+                }
+            }
             Test::External(word) => either(facts.external(&self.target, word), false),
             Test::Num(count, wanted) => {
                 let (now, most) = match count {

@@ -5,7 +5,9 @@
 use super::context::Turn;
 use super::core::Core;
 use crate::config::{QueueHooks, seconds_on};
-use crate::model::{AttemptId, CpuBind, JobKey, Limits, Share, Spec, Stamp, TermReason, Units};
+use crate::model::{
+    AttemptId, ContainerRuntime, CpuBind, JobKey, Limits, Share, Spec, Stamp, TermReason, Units,
+};
 use crate::record::event::SignalAct;
 use crate::record::order::{Act, HookOrder, Order, StartOrder, TaskUnits};
 use crate::sched::plan_applier::requeue_reason;
@@ -91,8 +93,9 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
 fn hooks_of(core: &Core, spec: &Spec) -> Option<Box<HookOrder>> {
     let queue = core.config.queue(&spec.queue);
     let queue = queue.map(|queue| &queue.hooks);
-    let of_queue = queue.filter(|hooks| !(hooks.pre.is_empty() && hooks.post.is_empty()));
+    let of_queue = queue.filter(|hooks| !hooks.is_none());
     let own = !(spec.hooks.pre.is_empty() && spec.hooks.post.is_empty());
+    let own = own || !spec.files.is_empty() || spec.container.is_some();
     let rules = &core.config.general.hooks;
     let none = QueueHooks::default();
     let hooks = of_queue.or(own.then_some(&none))?;
@@ -102,6 +105,12 @@ fn hooks_of(core: &Core, spec: &Spec) -> Option<Box<HookOrder>> {
         user: hooks.user.clone(),
         pre_ms: rules.pre_exec_timeout_ms,
         post_ms: rules.post_exec_timeout_ms,
+        starter: hooks.starter.clone(),
+        runtime: match spec.container {
+            Some(_) => core.config.general.container_runtime,
+            None => ContainerRuntime::None,
+        },
+        controls: hooks.controls.clone(),
     }))
 }
 

@@ -241,12 +241,16 @@ impl Turn<'_> {
         }
     }
 
-    /// Ends jobs whose termination time (`-t`) has come, pending or not.
+    /// Ends jobs whose termination time (`-t`) has come, pending or not, and what never started of
+    /// those that were to start by now.
     pub(super) fn end_overdue(&mut self) {
-        for id in self.core.state.take_overdue(self.now) {
+        for (id, reason) in self.core.state.take_overdue(self.now) {
+            let late = reason == TermReason::StartTimeout;
             for j in self.works_of(JobKey::job(id)) {
-                let (by, reason, t) = ("system".to_owned(), TermReason::Deadline, self.now);
+                let (by, t) = ("system".to_owned(), self.now);
+                let tried = self.current_attempt(j).at > 0;
                 match self.stat(j) {
+                    Some(stat) if late && (tried || !stat.is_waiting()) => {}
                     Some(stat) if stat.is_waiting() => {
                         self.emit(Event::Cancelled { j, by, reason, t });
                     }

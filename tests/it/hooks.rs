@@ -39,6 +39,7 @@ fn bed() -> (Cluster, HookOrder) {
         user: String::new(),
         pre_ms: 60_000,
         post_ms: 60_000,
+        ..HookOrder::default()
     };
     (c, order)
 }
@@ -309,6 +310,12 @@ fn jobs_with_hooks_through_a_whole_cluster() {
     assert_eq!(job["exit_code"], 4, "{job}");
     assert_eq!(job["post_exec_command"], post.as_str());
     assert_eq!(std::fs::read_to_string(dir.join("post")).unwrap(), "1024\n");
+    // What waits for post-exec commands.
+    let (ok, wrong) = (format!("post_done({good})"), format!("post_err({good})"));
+    let after = site.csub(&["-w", &ok, "true"]);
+    policies::until(&site, after, "DONE", policies::is("DONE"));
+    let never = site.csub(&["-ti", "-w", &wrong, "true"]);
+    policies::until(&site, never, "EXIT", policies::is("EXIT"));
     let bad = site.csub(&["-E", "exit 8", "true"]);
     let job = policies::until(&site, bad, "PSUSP", policies::is("PSUSP"));
     assert!(

@@ -12,7 +12,7 @@ use crate::record::view::JobRow;
 use crate::show::job::{Ctx, JobView};
 use crate::show::job_json::{self, JsonJobs};
 use crate::show::job_select::{SortKey, Stats, Users, sort_key};
-use crate::show::{cell, job_long, job_table};
+use crate::show::{cell, job_long, job_table, job_tasks};
 use crate::spool::view::{Piece, Want, into_owned};
 use crate::text::indexset::{IndexSet, MAX_INDEX};
 use crate::text::jobids::JobSel;
@@ -531,7 +531,12 @@ impl Rows<'_> {
                 self.json.put(out, &v, spec);
             }
             Style::Records => asked.table.record(out, |get, out| get(&v, out)),
-            Style::Long { unfolded } => job_long::put(out, &v, unfolded),
+            Style::Long { unfolded, tasks } => {
+                job_long::put(out, &v, unfolded);
+                if tasks {
+                    job_tasks::put(out, &v);
+                }
+            }
             _ => {
                 asked.table.row(out, |get, out| get(&v, out));
                 match asked.style {

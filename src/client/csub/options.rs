@@ -12,12 +12,9 @@ const UNBUILT: &[(&str, bool)] = &[
     ("ar", false),
     ("clusters", true),
     ("data", true),
-    ("di", true),
     ("dl", false),
-    ("do", true),
     ("eptl", true),
     ("ext", true),
-    ("f", true),
     ("freq", true),
     ("gpu", true),
     ("hl", false),
@@ -63,6 +60,10 @@ pub(crate) fn unbuilt(id: &str) -> Fail {
     let instead = match id {
         "I" | "Ip" | "Is" | "IS" | "ISp" | "ISs" | "IX" => {
             "; -K waits for the end of a batch job, 'cpeek -f' follows its output"
+        }
+        "Si" | "So" | "Sb" => {
+            "; there is no Apptainer here, -di runs a job in a container of the cluster's \
+             container_runtime"
         }
         "gpu" => "; name a resource of cb.yaml in -R rusage[...]",
         _ => "",
@@ -113,6 +114,11 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     ),
     ("b", "[[MON:]DAY:]H:M", "Do not start before this time"),
     ("t", "[[MON:]DAY:]H:M", "End the job at this time"),
+    (
+        "start-timeout",
+        "T",
+        "End the job if it is not started in that time",
+    ),
     (
         "w",
         "CONDITION",
@@ -176,6 +182,17 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
         "COMMAND",
         "Run COMMAND on the first host after the job, however it ended",
     ),
+    (
+        "f",
+        "FILE OP FILE",
+        "Copy a file: > before the job, < or << back after it, >< both",
+    ),
+    (
+        "di",
+        "IMAGE",
+        "Run the job in a container with this directory as its root",
+    ),
+    ("do", "OPTIONS", "Options for what runs the container"),
     (
         "Q",
         "EXIT_VALUES",
@@ -247,6 +264,16 @@ pub(crate) fn csub() -> Command {
             .visible_alias("ENV"),
         )
         .arg(opt(
+            "launch",
+            "KIND",
+            "Start the command once for each slot: tasks, torch, tf, mxnet; or mpi",
+        ))
+        .arg(opt(
+            "section",
+            "SECTION",
+            "Name of a section of -R and its own command, once for each section",
+        ))
+        .arg(opt(
             "key",
             "KEY",
             "A second submission with this key within 7 days returns the same job",
@@ -299,6 +326,8 @@ pub(crate) const RESETS: &[(&str, &str)] = &[
     ("rncn", "rnc"),
     ("En", "E"),
     ("Epn", "Ep"),
+    ("fn", "f"),
+    ("din", "di"),
     ("Qn", "Q"),
     ("signaln", "signal"),
     ("wan", "wa"),
@@ -311,6 +340,7 @@ pub(crate) const RESETS: &[(&str, &str)] = &[
     ("xn", "x"),
     ("bn", "b"),
     ("tn", "t"),
+    ("start-timeoutn", "start-timeout"),
     ("wn", "w"),
     ("tin", "ti"),
     ("Wn", "W"),
@@ -352,7 +382,7 @@ pub(crate) struct Chosen {
 }
 
 /// Options whose repetitions add up.
-const ADDING: &[&str] = &["R", "env"];
+const ADDING: &[&str] = &["R", "env", "f", "section"];
 
 impl Chosen {
     /// The options of one line. A later one of the same place replaces an earlier one.

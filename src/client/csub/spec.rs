@@ -4,12 +4,17 @@
 
 use super::options::Chosen;
 use crate::client::cli::Split;
+use crate::client::ctasks;
 use crate::client::exit::{Fail, Result};
 use crate::config::WARN_SIGNALS;
-use crate::model::{Limits, MOST_RETRIES, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S};
+use crate::model::{
+    Container, FILE_COPIES_MAX, FileCopy, Launch, LaunchKind, Limits, MOST_RETRIES, RunWarning,
+    Spec, Stamp, Submission, WARN_BEFORE_MAX_S,
+};
 use crate::task::build::exact_command;
+use crate::task::launch::section_slots;
 use crate::text::arrayspec::ArraySpec;
-use crate::text::command::quote;
+use crate::text::command::{quote, split_words};
 use crate::text::depend::Expr;
 use crate::text::exits::RequeueExits;
 use crate::text::names::{self, HostSet};
@@ -86,6 +91,9 @@ pub(crate) fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission>
     }
     job.spec.res_req = requirement(chosen, here)?;
     job.spec.warn = warning(chosen)?;
+    job.spec.container = container(chosen, here)?.map(Box::new);
+    job.spec.files = copies(chosen, here)?;
+    job.spec.launch = launch(chosen, &job.spec)?.map(Box::new);
     Ok(job)
 }
 
@@ -163,7 +171,7 @@ fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// -W -c -M -v -p -F -D -S -C --mem -b -t.
+/// -W -c -M -v -p -F -D -S -C --mem -b -t --start-timeout.
 fn limit_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Result<()> {
     let Limits {
         run_s,
@@ -200,6 +208,16 @@ fn limit_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resu
         "C" => *core_b = Some(size_of(id, value, &|| Unit::K)?),
         "b" => spec.begin = Some(moment(id, value, here.now_ms)?),
         "t" => spec.deadline = Some(moment(id, value, here.now_ms)?),
+        "start-timeout" => {
+            let limit = duration::limit(value).map_err(|e| wrong("-start-timeout", value, &e))?;
+            if limit.on.is_some() || limit.seconds == 0 {
+                return Err(Fail::usage(
+                    "--start-timeout: write [HOURS:]MINUTES above 0",
+                ));
+            }
+            let ms = limit.seconds.saturating_mul(1000);
+            spec.start_by = Some(Stamp(here.now_ms).plus_ms(ms));
+        }
         _ => {}
     }
     Ok(())
@@ -282,6 +300,57 @@ fn requirement(chosen: &Chosen, here: &Here<'_>) -> Result<String> {
         [(_, only)] => only.clone(),
         _ => merged.to_string(),
     })
+}
+
+/// `-di` and `-do`.
+fn container(chosen: &Chosen, here: &Here<'_>) -> Result<Option<Container>> {
+    let (image, options) = (chosen.get("di"), chosen.get("do"));
+    let Some(image) = image else {
+        return match options {
+            Some(_) => Err(Fail::usage("-do has no effect without -di")),
+            None => Ok(None),
+        };
+    };
+    let image = path_text(&plain(&here.cwd.join(file("di", image)?)))?;
+    let options = split_words(options.unwrap_or_default()).map_err(|e| {
+        let text = options.unwrap_or_default();
+        wrong("do", text, &e)
+    })?;
+    let container = Container { image, options };
+    container
+        .check()
+        .map_err(|e| Fail::usage(format!("-di: {e}")))?;
+    Ok(Some(container))
+}
+
+/// All `-f`.
+fn copies(chosen: &Chosen, here: &Here<'_>) -> Result<Vec<FileCopy>> {
+    let mut all = Vec::new();
+    for text in chosen.all("f") {
+        let copy = FileCopy::parse(text).map_err(|e| Fail::usage(format!("-f: '{text}': {e}")))?;
+        let local = path_text(&plain(&here.cwd.join(&copy.local)))?;
+        all.push(FileCopy { local, ..copy });
+    }
+    if all.len() > FILE_COPIES_MAX {
+        return Err(Fail::usage(format!("-f: at most {FILE_COPIES_MAX} files")));
+    }
+    Ok(all)
+}
+
+/// `--launch` and `--section`.
+fn launch(chosen: &Chosen, spec: &Spec) -> Result<Option<Launch>> {
+    let sections: Result<Vec<_>> = chosen.all("section").map(ctasks::section).collect();
+    let (kind, sections) = (chosen.get("launch"), sections?);
+    if kind.is_none() && sections.is_empty() {
+        return Ok(None);
+    }
+    let kind = kind.map_or(Ok(LaunchKind::Tasks), ctasks::kind)?;
+    let launch = Launch { kind, sections };
+    let wrong = |e| Fail::usage(format!("--launch: {e}"));
+    launch.check().map_err(wrong)?;
+    let slots = section_slots(&spec.res_req, spec.min.max(1)).map_err(wrong)?;
+    launch.names(&slots).map_err(wrong)?;
+    Ok(Some(launch))
 }
 
 /// `--signal`, or `-wa` and `-wt` together.

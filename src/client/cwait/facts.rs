@@ -30,6 +30,7 @@ struct One {
     stat: JobStat,
     code: i32,
     started: bool,
+    post_failed: bool,
 }
 
 /// Replaces names by the ids of the caller's own jobs.
@@ -118,6 +119,7 @@ impl JobFacts {
                 (None, sig) => 128 + sig,
             },
             started: row.attempt > 0,
+            post_failed: row.post_failed,
         };
         let known = self.jobs.entry(row.j.id).or_default();
         if row.j.idx > 0 {
@@ -247,8 +249,15 @@ impl Facts for JobFacts {
             };
             *count += 1;
         }
-        seen.post_done = seen.done + seen.exit;
         Some(seen)
+    }
+
+    fn post_failed(&self, target: &Target) -> u64 {
+        let all = self.picked(target).unwrap_or_default();
+        let failed = all
+            .iter()
+            .filter(|one| one.stat.is_finished() && one.post_failed);
+        failed.count() as u64
     }
 
     fn exit_code(&self, target: &Target, test: &dyn Fn(i32) -> bool) -> bool {

@@ -130,6 +130,24 @@ const REFUSED: &[(&str, &str)] = &[
         "queues: [{name: q, pre_exec: /a, pre_post_exec_user: 'a b'}]",
         "name",
     ),
+    ("general: {container_runtime: podman}", "choice"),
+    ("queues: [{name: q, job_starter: ''}]", "program"),
+    (
+        "queues: [{name: q, job_controls: {suspend: SIGNOPE}}]",
+        "choice",
+    ),
+    (
+        "queues: [{name: q, job_controls: {suspend: CHKPNT}}]",
+        "choice",
+    ),
+    (
+        "queues: [{name: q, job_controls: {resume: '/a; b'}}]",
+        "program",
+    ),
+    (
+        "queues: [{name: q, job_controls: {kill: INT}}]",
+        "unknown-key",
+    ),
     ("general: {pre_exec_timeout: 0}", "range"),
     ("general: {post_exec_timeout: 25h}", "range"),
     ("general: {pre_exec_retries: 1001}", "range"),

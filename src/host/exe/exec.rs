@@ -232,10 +232,13 @@ impl Exec {
         }
         let snapshot = Snapshot::read();
         for (a, shepherd) in running {
-            let usage = snapshot.usage(shepherd.pid, sample::details);
+            let mut usage = snapshot.usage(shepherd.pid, sample::details);
             let Some(e) = self.table.get_mut(a) else {
                 continue;
             };
+            if e.given.launched {
+                usage.tasks = snapshot.tasks(shepherd.pid, sample::named_task);
+            }
             let u = sample::merge(&e.usage, usage);
             let worth = sample::differs(&e.usage, &u);
             let over = sample::exceeded(e, &u, self.spawners.unheld());
@@ -436,6 +439,7 @@ impl Exec {
         let spec = self.starter.spec(o.s);
         let rerunnable = spec.is_some_and(|s| o.is_rerunnable(s));
         let notify = spec.is_some_and(|s| !s.notify.is_empty());
+        let launched = spec.is_some_and(|s| s.launch.is_some());
         if self.table.get(a).is_some_and(|e| e.is_other(o.mark)) {
             self.refuse(a, o.mark);
             return None;
@@ -449,7 +453,7 @@ impl Exec {
                 e.limits.known = o.limit_changes;
             }
             e.grace_ms = o.grace_ms;
-            e.resizes.notify = notify;
+            (e.resizes.notify, e.given.launched) = (notify, launched);
             // A leader that orders it again does not know its state.
             let reports = if again { e.reports(a) } else { Vec::new() };
             for report in reports {
@@ -473,7 +477,7 @@ impl Exec {
         if built.is_ok() {
             entry.given.binding = self.starter.cpus.bind(&o, &self.table);
         }
-        entry.given.units = names_of(&o.units);
+        (entry.given.units, entry.given.launched) = (names_of(&o.units), launched);
         self.ledger.push(&ledger::given(a, &entry, log));
         match built {
             Ok(mut task) => {

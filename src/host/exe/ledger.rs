@@ -135,6 +135,7 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
                     boot: b,
                     binding: c,
                     units: u,
+                    launched: false,
                 };
                 entry.mark = m;
                 entry.ordered = if f > 0 { f } else { e };

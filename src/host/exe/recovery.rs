@@ -125,6 +125,9 @@ impl Exec {
             self.spawners.send(&ToSpawner::Reap { a, group, env });
             self.spawners.flush();
         }
+        let (only, keep) = (Some(a), Vec::new());
+        self.spawners.send(&ToSpawner::ClearTmp { only, keep });
+        self.spawners.flush();
         let mut end = ending::unknown(a, reason, text);
         end.t = clock::wall_ms();
         if let Some(Status::Running(s)) = self.table.get(a).map(|e| &e.status) {
@@ -169,11 +172,16 @@ impl Exec {
         self.spawners.flush();
     }
 
-    /// Removes copies of scripts whose shepherds were killed before they could.
-    pub fn sweep_scratch(&self) {
+    /// Removes copies of scripts and directories for temporary files whose shepherds were killed
+    /// before they could.
+    pub fn sweep_scratch(&mut self) {
         if self.spawners.unrecovered {
             return;
         }
+        let keep: Vec<AttemptId> = self.table.live().map(|(a, _)| a).collect();
+        let only = None;
+        self.spawners.send(&ToSpawner::ClearTmp { only, keep });
+        self.spawners.flush();
         let dir = self.place.local.scratch();
         let names = crate::sys::fs::list_dir(&dir, 1_000_000).unwrap_or_default();
         let live: Vec<String> = self

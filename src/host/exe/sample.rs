@@ -5,13 +5,19 @@
 
 use super::table::{Entry, Status};
 use crate::model::TermReason;
-use crate::record::report::Usage;
+use crate::record::report::{TaskUse, Usage};
 use crate::sys::proc::{self, ProcInfo};
 use crate::task::spec::{TaskLimits, Unheld};
 use std::collections::HashMap;
 
 /// Process ids in a sample.
 const PIDS_MAX: usize = 16;
+/// Tasks in a sample.
+const TASKS_MAX: usize = 256;
+/// Longest name in one, characters.
+const WORD_MAX: usize = 64;
+/// So far below the shepherd the starter of tasks is looked for: what runs it may stand between.
+const LEVELS: usize = 4;
 
 /// All processes of the machine, by parent.
 pub(super) struct Snapshot {
@@ -75,6 +81,73 @@ impl Snapshot {
         u.pids.sort_unstable();
         u
     }
+
+    /// The tasks that a job below a shepherd has started. `known`: which task a process is, by its
+    /// environment.
+    pub(super) fn tasks(
+        &self,
+        shepherd: i32,
+        known: impl Fn(i32) -> Option<TaskUse>,
+    ) -> Vec<TaskUse> {
+        let mut level = vec![shepherd];
+        for _ in 0..LEVELS {
+            let below = level.iter().filter_map(|pid| self.by_parent.get(pid));
+            let below: Vec<&ProcInfo> = below.flatten().take(TASKS_MAX).collect();
+            let found = below.iter().filter_map(|p| Some((*p, known(p.pid)?)));
+            let mut tasks: Vec<TaskUse> = found.map(|(p, task)| self.used(p, task)).collect();
+            if !tasks.is_empty() {
+                tasks.sort_by_key(|task| task.rank);
+                tasks.dedup_by_key(|task| task.rank);
+                return tasks;
+            }
+            level = below.iter().map(|p| p.pid).collect();
+        }
+        Vec::new()
+    }
+
+    /// A task with what its process and all below it use.
+    fn used(&self, own: &ProcInfo, task: TaskUse) -> TaskUse {
+        let (mut ticks, mut rss) = (0, 0);
+        for p in std::iter::once(own).chain(self.below(own.pid)) {
+            ticks += p.utime + p.stime + p.children_time;
+            rss += p.rss;
+        }
+        TaskUse {
+            pid: u32::try_from(own.pid).unwrap_or(0),
+            cpu_ms: ticks * 1000 / proc::ticks_per_second(),
+            mem_kb: rss >> 10,
+            ..task
+        }
+    }
+}
+
+/// Which task of its job a process is, as its environment says.
+pub(super) fn named_task(pid: i32) -> Option<TaskUse> {
+    let names = ["CB_RANK", "CB_TASK", "CB_REPLICA", "CB_TASK_HOST"];
+    let [rank, section, replica, host] = proc::variables(pid, names);
+    // Its user may have made it up: short at least.
+    let short = |text: String| text.chars().take(WORD_MAX).collect();
+    Some(TaskUse {
+        rank: rank?.parse().ok()?,
+        section: short(section?),
+        replica: replica?.parse().ok()?,
+        host: short(host?),
+        ..TaskUse::default()
+    })
+}
+
+/// Tasks of now and those of before, which have ended if they are not there any more.
+fn merge_tasks(old: &[TaskUse], mut new: Vec<TaskUse>) -> Vec<TaskUse> {
+    let gone = old.iter().filter(|o| !new.iter().any(|n| n.rank == o.rank));
+    let gone = gone.cloned().map(|task| TaskUse {
+        ended: true,
+        ..task
+    });
+    let gone: Vec<TaskUse> = gone.collect();
+    new.extend(gone);
+    new.sort_by_key(|task| task.rank);
+    new.truncate(TASKS_MAX);
+    new
 }
 
 /// Swap, bytes read and bytes written of a process.
@@ -90,6 +163,7 @@ pub(super) fn merge(old: &Usage, mut new: Usage) -> Usage {
     new.cpu_ms = new.cpu_ms.max(old.cpu_ms);
     new.read_kb = new.read_kb.max(old.read_kb);
     new.write_kb = new.write_kb.max(old.write_kb);
+    new.tasks = merge_tasks(&old.tasks, new.tasks);
     new
 }
 
@@ -98,7 +172,7 @@ pub(super) fn at_end(end: &Usage, seen: &Usage) -> Usage {
     let mut u = merge(seen, end.clone());
     u.procs = seen.procs.max(1);
     u.threads = seen.threads.max(1);
-    u.pids = Vec::new();
+    (u.pids, u.tasks) = (Vec::new(), Vec::new());
     u
 }
 
@@ -116,6 +190,12 @@ pub(super) fn differs(old: &Usage, new: &Usage) -> bool {
         || old.procs != new.procs
         || old.threads != new.threads
         || old.pids != new.pids
+        || old.tasks.len() != new.tasks.len()
+        || old
+            .tasks
+            .iter()
+            .zip(&new.tasks)
+            .any(|(a, b)| (a.pid, a.ended) != (b.pid, b.ended) || far(a.cpu_ms, b.cpu_ms, 1000))
 }
 
 /// The limit that a task exceeds, if any. What a control group holds is left to
@@ -176,6 +256,38 @@ mod tests {
         assert_eq!((u.swap_kb, u.read_kb, u.write_kb), (2, 4, 8));
         assert_eq!(u.cpu_ms, (2 * 16 + 1) * 1000 / proc::ticks_per_second());
         assert_eq!(u.pids, [11, 12]);
+    }
+
+    #[test]
+    fn tasks_are_what_their_starter_has_started() {
+        // A shepherd, a runtime, the starter, two tasks, a child of one of them.
+        let mut all = vec![p(10, 1, 0), p(11, 10, 1), p(12, 11, 1)];
+        all.extend([p(13, 12, 3 << 10), p(14, 12, 4 << 10), p(15, 13, 1 << 10)]);
+        let known = |pid: i32| {
+            let rank = match pid {
+                13 | 15 => 1,
+                14 => 0,
+                _ => return None,
+            };
+            Some(TaskUse {
+                rank,
+                section: "w".into(),
+                ..TaskUse::default()
+            })
+        };
+        let tasks = Snapshot::of(all).tasks(10, known);
+        let short: Vec<_> = tasks.iter().map(|t| (t.rank, t.pid, t.mem_kb)).collect();
+        assert_eq!(short, [(0, 14, 4), (1, 13, 4)]);
+        let usage = |tasks: &[TaskUse]| Usage {
+            tasks: tasks.to_vec(),
+            ..Usage::default()
+        };
+        let later = merge(&usage(&tasks), usage(&tasks[..1]));
+        let ended: Vec<_> = later.tasks.iter().map(|t| (t.rank, t.ended)).collect();
+        assert_eq!(ended, [(0, false), (1, true)]);
+        assert!(differs(&usage(&tasks), &later) && !differs(&later, &later));
+        assert_eq!(at_end(&usage(&[]), &later).tasks, []);
+        assert_eq!(Snapshot::of(vec![p(11, 10, 1)]).tasks(10, |_| None), []);
     }
 
     #[test]

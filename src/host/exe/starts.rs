@@ -154,6 +154,7 @@ impl Starter {
                 false => path_text(self.local.notice(order.a)),
             },
             warning: path_text(self.local.warning_file(order.a)),
+            bindir: self.place.bindir.clone(),
         };
         let mut task = build::task(order, &spec, base, &files);
         task.hooks = self.hooks(order, &spec)?;
@@ -251,7 +252,7 @@ impl Starter {
             "" => job.clone(),
             name => hook_account(name, &self.place)?,
         };
-        let hooks = hooks::of_task(hooks, spec, &job, &queue, &self.place);
+        let hooks = hooks::of_task(order.a.j, hooks, spec, &job, &queue, &self.place);
         Ok(Some(Box::new(hooks)))
     }
 

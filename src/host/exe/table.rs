@@ -132,6 +132,8 @@ pub(super) struct Given {
     /// Units that it has here (`gpu 0`): no other attempt starts with one of them before this one
     /// is over.
     pub units: Vec<String>,
+    /// It starts a task for each slot. Not on record: the repeated order says it.
+    pub launched: bool,
 }
 
 /// One attempt.

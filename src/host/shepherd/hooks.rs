@@ -43,8 +43,11 @@ impl Shepherd<'_> {
     fn begin_command(&mut self) {
         let now = clock::boot_ms();
         let suspended = self.machine.is_suspended();
-        let machine = Machine::new(now, self.limits.run_ms, self.task.grace_ms);
-        self.machine = machine.warned(self.task.limits.warn);
+        let machine = Machine::new(now, self.limits.limits.run_ms, self.task.grace_ms);
+        let machine = machine.warned(self.task.limits.warn);
+        let machine = machine.controlled(super::ends_by_program(self.task));
+        let deadline = super::deadline_at(self.task, now, clock::wall_ms());
+        self.machine = machine.ends_at(deadline);
         if suspended {
             let effects = self.machine.order(TaskAct::Stop, TermReason::None, 0, now);
             self.carry_out(&effects);
@@ -96,6 +99,11 @@ impl Shepherd<'_> {
             return Ok(());
         }
         let as_root = hook.user.as_ref().is_some_and(|user| user.uid == 0);
+        self.check_file(&hook.argv[0], as_root)
+    }
+
+    /// The same of a program's file.
+    pub(super) fn check_file(&self, program: &str, as_root: bool) -> Result<(), String> {
         let owners = match &self.prepared.base.service {
             _ if as_root => Owners { uid: 0, gid: 0 },
             Some(Become { uid, gid, .. }) => Owners {
@@ -107,7 +115,7 @@ impl Shepherd<'_> {
                 gid: users::effective_gid(),
             },
         };
-        let program = Path::new(&hook.argv[0]);
+        let program = Path::new(program);
         let safe = owners.safe_to_load(program, program);
         safe.map_err(|e| e.to_string())
     }

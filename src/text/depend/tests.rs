@@ -24,6 +24,11 @@ impl Facts for Table {
         }
     }
 
+    /// Of job 2, and of one element of job 5.
+    fn post_failed(&self, target: &Target) -> u64 {
+        u64::from(matches!(target.job, JobRef::Id(2 | 5)))
+    }
+
     fn external(&self, _: &Target, word: &str) -> bool {
         word == "go"
     }
@@ -36,8 +41,8 @@ fn table() -> Table {
         seen
     };
     Table(HashMap::from([
-        (1, (one(|s| (s.done, s.post_done) = (1, 1)), 0)),
-        (2, (one(|s| (s.exit, s.post_err) = (1, 1)), 3)),
+        (1, (one(|s| s.done = 1), 0)),
+        (2, (one(|s| s.exit = 1), 3)),
         (3, (one(|s| s.run = 1), 0)),
         (4, (one(|s| s.pend = 1), 0)),
         (
@@ -47,14 +52,21 @@ fn table() -> Table {
     ]))
 }
 
-/// Stored by a version that may have such commands; nothing is typed like that here.
 #[test]
-fn conditions_on_post_exec_commands_are_read_but_not_taken() {
-    let text = "post_done(1) && post_err(2)";
-    let stored = Expr::parse_stored(text).expect("it is right");
-    assert_eq!(stored.eval(&table()), Answer::True);
-    assert_eq!(Expr::parse(text).expect_err("no such command").at, 0);
+fn conditions_on_post_exec_commands_wait_for_the_end_or_the_first_failure() {
+    use Answer::{False, Never, True};
     let facts = table();
+    for (text, answer) in [
+        ("post_done(1) && post_err(2)", True),
+        ("post_done(2)", Never),
+        ("post_err(1)", Never),
+        ("post_done(3) || post_err(3)", False),
+        ("post_err(5)", True),
+        ("post_done(5)", Never),
+    ] {
+        let expr = Expr::parse(text).expect("parses");
+        assert_eq!(expr.eval(&facts), answer, "{text}");
+    }
     let never = Expr::parse("done(3) && done(2)").expect("parses");
     assert_eq!(
         never.never(&facts).map(Cond::to_string).as_deref(),

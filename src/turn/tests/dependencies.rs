@@ -70,10 +70,33 @@ fn a_job_whose_dependency_can_never_hold_ends_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_condition_on_a_post_exec_command_is_refused() {
+fn a_condition_may_be_on_what_ran_after_a_job() {
     let mut b = Bench::new();
-    b.submit(5, |_| {});
-    let refused = b.submit(5, |j| j.spec.depend = "post_done(1)".into());
-    let text = &refused.results[0].text;
-    assert!(text.contains("no post-exec command"), "{text}");
+    b.submit(5, |j| j.array = "1-2".into());
+    for depend in ["post_done(1)", "post_err(1)", "post_done(1[2])"] {
+        b.submit(5, |j| j.spec.depend = depend.into());
+    }
+    let mut started = Vec::new();
+    for (idx, post_failed) in [(1, true), (2, false)] {
+        let (j, code) = (JobKey::element(1, idx), Some(0));
+        let a = AttemptId { j, at: 1 };
+        let e = Ended {
+            a,
+            start: b.now,
+            t: b.now,
+            code,
+            post_failed,
+            ..Ended::default()
+        };
+        let run = b.core.state.work(j).unwrap().run.as_deref().unwrap();
+        let host = b.core.state.host_name(run.hosts[0].0).to_string();
+        b.report(&host, vec![Report::Ended(Box::new(e))]);
+        started.extend(b.starts().into_iter().map(|(_, what)| what));
+    }
+    assert_eq!(
+        started,
+        ["3.1", "4.1"],
+        "post_err holds with the first failure"
+    );
+    assert_eq!(b.stat(2), JobStat::Pend);
 }

@@ -1,0 +1,211 @@
+//! How the shepherd acts on the processes of its task: signals, suspension, the kill, the file of a
+//! warning; and the actions that the queue sets in the place of suspending, resuming and
+//! terminating (`job_controls`).
+//!
+//! A program of the queue runs as the job's user beside the job, from a file that no other user
+//! could have written, for as long as `job_terminate_interval` says. One that cannot be run is
+//! replaced by what is done without it.
+
+use super::{Phase, Shepherd, Stdio, c_strings};
+use crate::model::{ControlAct, ControlOf, TermReason};
+use crate::sys::{clock, fs, proc, userfile};
+use crate::task::controls;
+use crate::task::machine::Effect;
+use std::collections::HashSet;
+use std::ffi::{CStr, CString};
+
+/// Longest time that one round of killing without a control group may take (ms).
+const KILL_TREE_MS: u64 = 50;
+
+impl Shepherd<'_> {
+    pub(super) fn carry_out(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            match effect {
+                Effect::Signal(n) => self.signal_all(*n),
+                Effect::KillAll => self.kill_all(),
+                Effect::Freeze if self.control(ControlOf::Suspend) => {}
+                Effect::Freeze => self.freeze(),
+                Effect::Thaw => self.go_on(),
+                Effect::Terminate if self.control(ControlOf::Terminate) => {}
+                Effect::Terminate => self.signal_all(crate::task::machine::signal::INT),
+                Effect::Warn(signal, left_ms, why) => self.warn(*signal, *left_ms, *why),
+            }
+        }
+    }
+
+    /// Writes the file of the warning, then sends the signal.
+    fn warn(&self, signal: i32, left_ms: u64, why: TermReason) {
+        let why = match why {
+            TermReason::Deadline => "deadline",
+            _ => "run_limit",
+        };
+        let left_s = left_ms / 1000;
+        let at = clock::wall_ms() / 1000 + left_s as i64;
+        let text = format!("reason={why}\nat={at}\nseconds={left_s}\n");
+        let local = &self.inherited.local;
+        // The job's own mask may hide it from the job.
+        userfile::set_umask(0o022);
+        let scratch = fs::mkdir_p(&local.scratch(), 0o711);
+        let path = local.warning_file(self.task.a);
+        let written = scratch.and_then(|()| fs::publish_mode(&path, text.as_bytes(), 0o644));
+        userfile::set_umask(self.prepared.base.umask);
+        if let Err(e) = written {
+            eprintln!("cbtask: {e}: the job finds no file of its warning");
+        }
+        if signal > 0 {
+            self.signal_all(signal);
+        }
+    }
+
+    fn signal_all(&self, signal: i32) {
+        match &self.group {
+            Some(group) => drop(group.signal(signal)),
+            None => own_tree()
+                .iter()
+                .for_each(|pid| drop(proc::kill(*pid, signal))),
+        }
+    }
+
+    fn kill_all(&self) {
+        match &self.group {
+            Some(group) => drop(group.kill_once()),
+            None => kill_tree(),
+        }
+    }
+
+    fn freeze(&mut self) {
+        if !self
+            .group
+            .as_mut()
+            .is_some_and(|g| g.freeze().unwrap_or(false))
+        {
+            self.stopped = true;
+            self.signal_all(libc_stop());
+        }
+    }
+
+    fn thaw(&mut self) {
+        if let Some(group) = self.group.as_mut() {
+            let _ = group.thaw();
+        }
+        if std::mem::take(&mut self.stopped) || self.group.is_none() {
+            self.signal_all(crate::sys::signals::number("CONT").unwrap_or(18));
+        }
+    }
+
+    /// Lets the task go on. One that is being ended meets the signal, not an action of the queue.
+    fn go_on(&mut self) {
+        self.thaw();
+        if !self.machine.is_ending() {
+            self.control(ControlOf::Resume);
+        }
+    }
+
+    /// Carries out what the queue has set in the place of an act; false: nothing, or it failed.
+    fn control(&mut self, of: ControlOf) -> bool {
+        let all = self.task.hooks.as_deref().map(|hooks| &hooks.controls);
+        let act = all.and_then(|all| all.get(of)).cloned();
+        match act.filter(|_| self.phase == Phase::Command) {
+            None => false,
+            Some(ControlAct::Signal(number)) => {
+                self.stopped |= of == ControlOf::Suspend;
+                self.signal_all(number);
+                true
+            }
+            Some(ControlAct::Program(words)) => match self.run_control(of, &words) {
+                Ok(pid) => {
+                    // What it stopped by signals goes on by one when the job is resumed.
+                    self.stopped |= of == ControlOf::Suspend;
+                    let end = clock::boot_ms().saturating_add(self.task.grace_ms);
+                    self.controls.push((pid, end));
+                    true
+                }
+                Err(why) => {
+                    eprintln!("cbtask: {}: job_controls: {why}", self.task.a);
+                    false
+                }
+            },
+        }
+    }
+
+    fn run_control(&mut self, of: ControlOf, words: &str) -> Result<i32, String> {
+        let argv = crate::text::hook::words(words);
+        let program = argv.first().ok_or("a program is missing")?;
+        self.check_file(program, false)?;
+        let pids = match &self.group {
+            Some(group) => group.pids(),
+            None => own_tree(),
+        };
+        let me = std::process::id() as i32;
+        let pids: Vec<i32> = pids.into_iter().filter(|pid| *pid != me).collect();
+        let groups: Vec<i32> = pids
+            .iter()
+            .filter_map(|p| Some(proc::info(*p)?.pgrp))
+            .collect();
+        let set = c_strings(&controls::env(of, self.machine.reason(), &pids, &groups));
+        let own = c_strings(&self.own_env());
+        let old = self.prepared.env.iter().chain(&own);
+        let env: Vec<&CStr> = old.chain(&set).map(CString::as_c_str).collect();
+        let user = self.prepared.user.as_ref();
+        let run = self.launch(&argv, &env, None, Stdio::Hook(user));
+        run.map_err(|e| format!("{program}: {e}"))
+    }
+
+    /// Ends programs of the queue whose time is over.
+    pub(super) fn end_late_controls(&mut self, now: u64) {
+        let all = std::mem::take(&mut self.controls).into_iter();
+        let (late, rest): (Vec<_>, Vec<_>) = all.partition(|(_, end)| now >= *end);
+        self.controls = rest;
+        for (pid, _) in late.into_iter().filter(|(pid, _)| *pid > 1) {
+            eprintln!(
+                "cbtask: {}: job_controls: a program is ended, its time is over",
+                self.task.a
+            );
+            let _ = proc::killpg(pid, crate::task::machine::signal::KILL);
+        }
+    }
+}
+
+fn libc_stop() -> i32 {
+    crate::sys::signals::number("STOP").unwrap_or(19)
+}
+
+/// Kills the descendants of this process, each as soon as it is seen: what it has started until
+/// then comes to this process, and is found in the next round.
+fn kill_tree() {
+    let me = std::process::id() as i32;
+    let (begin, mut known) = (clock::boot_ms(), HashSet::new());
+    loop {
+        let mut found = Vec::new();
+        let mut kill = |parent: i32, found: &mut Vec<i32>| {
+            let mut new = false;
+            for pid in proc::children(parent).into_iter().filter(|p| *p > 1) {
+                let _ = proc::kill(pid, crate::task::machine::signal::KILL);
+                new |= known.insert(pid);
+                found.push(pid);
+            }
+            new
+        };
+        let mut new = kill(me, &mut found);
+        let mut next = 0;
+        while next < found.len() {
+            new |= kill(found[next], &mut found);
+            next += 1;
+        }
+        if !new || clock::boot_ms().saturating_sub(begin) > KILL_TREE_MS {
+            return;
+        }
+    }
+}
+
+/// All descendants of this process.
+fn own_tree() -> Vec<i32> {
+    let mut found = proc::children(std::process::id() as i32);
+    let mut next = 0;
+    while next < found.len() {
+        let more = proc::children(found[next]);
+        found.extend(more.into_iter().filter(|p| *p > 1));
+        next += 1;
+    }
+    found
+}

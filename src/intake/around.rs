@@ -1,0 +1,34 @@
+//! Checks what a job asks to be done around and with its command: copies of files, tasks for each
+//! slot, a container.
+
+use super::Refusal;
+use crate::config::Config;
+use crate::model::{FILE_COPIES_MAX, Spec};
+
+/// Checks all of it. Our clients send what holds, a forged request anything.
+///
+/// # Errors
+/// The option and what is wrong with it.
+pub(super) fn check(spec: &Spec, config: &Config) -> Result<(), Refusal> {
+    if spec.files.len() > FILE_COPIES_MAX {
+        return Err(Refusal::usage(format!("-f: at most {FILE_COPIES_MAX}")));
+    }
+    for copy in &spec.files {
+        copy.check()
+            .map_err(|e| Refusal::usage(format!("-f: {e}")))?;
+    }
+    if let Some(launch) = &spec.launch {
+        let checked = launch.check();
+        checked.map_err(|e| Refusal::usage(format!("--launch: {e}")))?;
+    }
+    if let Some(container) = &spec.container {
+        let checked = container.check();
+        checked.map_err(|e| Refusal::usage(format!("-di: {e}")))?;
+        if config.general.container_runtime.is_none() {
+            return Err(Refusal::refused(
+                "-di: this cluster runs no containers: container_runtime is not set in cb.yaml",
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! The container of a job (`csub -di`), as data, and what runs containers in a cluster.
+
+use serde::{Deserialize, Serialize};
+
+/// Longest path of an image, and of all options together, in bytes.
+const TEXT_MAX: usize = 4095;
+
+/// What runs containers (`container_runtime` of cb.yaml).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContainerRuntime {
+    /// Nothing: such jobs are refused.
+    #[default]
+    None,
+    Bubblewrap,
+    Charliecloud,
+}
+
+impl ContainerRuntime {
+    pub fn is_none(&self) -> bool {
+        *self == ContainerRuntime::None
+    }
+}
+
+/// What a job asks for.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Container {
+    /// Directory with a root file system, as the execution host sees it.
+    pub image: String,
+    /// Words for the runtime.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+}
+
+impl Container {
+    /// Checks what no client of ours sends.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        let options: usize = self.options.iter().map(|word| word.len() + 1).sum();
+        let control = |text: &String| text.contains(char::is_control);
+        if !self.image.starts_with('/') || self.image.len() > TEXT_MAX || control(&self.image) {
+            return Err(format!(
+                "an image is the path of a directory, of at most {TEXT_MAX} printable bytes"
+            ));
+        }
+        if options > TEXT_MAX || self.options.iter().any(control) {
+            return Err(format!("options have at most {TEXT_MAX} printable bytes"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_a_path_and_options_are_bounded() {
+        let of = |image: &str, options: Vec<String>| {
+            let image = image.to_owned();
+            Container { image, options }.check()
+        };
+        of("/i", vec!["--x".into()]).unwrap();
+        assert!(of("i", vec![]).is_err() && of("/i\n", vec![]).is_err());
+        assert!(of("/i", vec!["x".repeat(5000)]).is_err() && of("/i", vec!["\0".into()]).is_err());
+    }
+}

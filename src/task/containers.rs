@@ -1,0 +1,172 @@
+//! From a job's command to the command that runs it in a container: bubblewrap or charliecloud, as
+//! the job's user, in the job's control group and under its limits, since no daemon stands between.
+//! Owns their options. Runs nothing.
+
+use crate::model::{Container, ContainerRuntime};
+
+/// Directories of a root file system that are the image's, whatever is bound below them.
+const SYSTEM: &[&str] = &[
+    "bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "var", "opt",
+];
+
+/// `$1` image, `$2` script or nothing, `$3` names of the root that are not the image's; options
+/// and the command. The text of a script goes along, since its copy lies outside.
+const BUBBLEWRAP: &str = r#"
+image=$1 script=$2 skip=$3; shift 3
+system=' bin sbin lib lib32 lib64 libx32 usr etc var opt dev proc sys '
+[ -d "$image" ] || { echo "container: this host has no directory $image" >&2; exit 125; }
+[ -z "$script" ] || set -- "$@" "$(cat "$script")"
+for p in "$HOME" "$TMPDIR"; do
+  top=${p#/}; top=${top%%/*}
+  case $p in /?*) ;; *) continue;; esac
+  case $system in *" $top "*) continue;; esac
+  [ "$p" != /tmp ] && [ -d "$p" ] || continue
+  skip="$skip$top "; set -- --bind "$p" "$p" "$@"
+done
+for d in "$image"/*; do
+  name=${d##*/}
+  case $skip in *" $name "*) continue;; esac
+  if [ -L "$d" ]; then set -- --symlink "$(readlink "$d")" "/$name" "$@"
+  elif [ -e "$d" ]; then set -- --ro-bind "$d" "/$name" "$@"; fi
+done
+exec bwrap --die-with-parent --unshare-pid --unshare-ipc --tmpfs /tmp --dev /dev --proc /proc "$@"
+"#;
+
+/// `$1` image, `$2` script or nothing; then options, `--` and the command.
+const CHARLIECLOUD: &str = r#"
+image=$1 script=$2; shift 2
+[ -d "$image" ] || { echo "container: this host has no directory $image" >&2; exit 125; }
+[ -z "$script" ] || set -- "$@" "$(cat "$script")"
+# It takes TMPDIR for what is to be /tmp.
+if [ -n "$TMPDIR" ]; then set -- --set-env="TMPDIR=$TMPDIR" "$@"; unset TMPDIR; fi
+exec ch-run "$@"
+"#;
+
+/// The command in the container. `script`: the local copy of the job's script, with which `argv`
+/// ends, or empty.
+pub(super) fn wrapped(
+    runtime: ContainerRuntime,
+    container: &Container,
+    cwd: &str,
+    script: &str,
+    mut argv: Vec<String>,
+) -> Vec<String> {
+    if !script.is_empty() && argv.last().is_some_and(|last| last == script) {
+        argv.pop();
+        argv.push("-c".to_owned());
+    }
+    let mut out = ["/bin/sh", "-c"].map(str::to_owned).to_vec();
+    let word = |text: &str| text.to_owned();
+    match runtime {
+        ContainerRuntime::None => return argv,
+        ContainerRuntime::Bubblewrap => {
+            out.extend([word(BUBBLEWRAP), word("container")]);
+            out.extend([container.image.clone(), word(script), skipped(cwd)]);
+            if cwd != "/" {
+                out.extend([word("--bind"), word(cwd), word(cwd)]);
+            }
+            out.extend([word("--chdir"), word(cwd)]);
+            out.extend(container.options.iter().cloned());
+            out.push(word("--"));
+        }
+        ContainerRuntime::Charliecloud => {
+            out.extend([word(CHARLIECLOUD), word("container")]);
+            out.extend([container.image.clone(), word(script)]);
+            // The host's /tmp is there anyhow, and nothing may be bound below it.
+            if cwd != "/" && cwd != "/tmp" && !cwd.starts_with("/tmp/") {
+                out.extend([word("-b"), format!("{cwd}:{cwd}")]);
+            }
+            out.extend([word("--cd"), word(cwd)]);
+            out.extend(container.options.iter().cloned());
+            out.extend([container.image.clone(), word("--")]);
+        }
+    }
+    out.extend(argv);
+    out
+}
+
+/// Names of the root that do not come from the image, with blanks around each.
+fn skipped(cwd: &str) -> String {
+    let top = cwd.trim_start_matches('/').split('/').next().unwrap_or("");
+    let own = match top.is_empty() || SYSTEM.contains(&top) {
+        true => "",
+        false => top,
+    };
+    format!(" dev proc sys tmp {own} ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(runtime: ContainerRuntime, cwd: &str, script: &str, argv: &[&str]) -> Vec<String> {
+        let container = Container {
+            image: "/images/a".into(),
+            options: vec!["--hostname".into(), "x".into()],
+        };
+        let argv = argv.iter().map(|w| (*w).to_owned()).collect();
+        let mut out = wrapped(runtime, &container, cwd, script, argv);
+        assert_eq!(out[..2], ["/bin/sh", "-c"]);
+        out.drain(..4);
+        out
+    }
+
+    #[test]
+    fn each_runtime_gets_the_directory_the_options_and_the_command() {
+        let words = of(ContainerRuntime::Bubblewrap, "/data/run", "", &["ls", "-l"]);
+        let wanted = [
+            "/images/a",
+            "",
+            " dev proc sys tmp data ",
+            "--bind",
+            "/data/run",
+            "/data/run",
+            "--chdir",
+            "/data/run",
+            "--hostname",
+            "x",
+            "--",
+            "ls",
+            "-l",
+        ];
+        assert_eq!(words, wanted);
+        let words = of(ContainerRuntime::Charliecloud, "/data/run", "", &["ls"]);
+        let wanted = [
+            "/images/a",
+            "",
+            "-b",
+            "/data/run:/data/run",
+            "--cd",
+            "/data/run",
+            "--hostname",
+            "x",
+            "/images/a",
+            "--",
+            "ls",
+        ];
+        assert_eq!(words, wanted);
+    }
+
+    #[test]
+    fn a_script_goes_along_as_text_and_system_directories_stay_the_images() {
+        let words = of(
+            ContainerRuntime::Bubblewrap,
+            "/usr/x",
+            "/l/s",
+            &["/bin/sh", "-e", "/l/s"],
+        );
+        assert_eq!(words[1..3], ["/l/s", " dev proc sys tmp  "]);
+        assert_eq!(words[words.len() - 4..], ["--", "/bin/sh", "-e", "-c"]);
+        let words = of(ContainerRuntime::Bubblewrap, "/", "", &["x"]);
+        assert_eq!(words[3..5], ["--chdir", "/"]);
+        let container = Container::default();
+        let plain = wrapped(
+            ContainerRuntime::None,
+            &container,
+            "/",
+            "",
+            vec!["x".into()],
+        );
+        assert_eq!(plain, ["x"]);
+    }
+}

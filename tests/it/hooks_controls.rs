@@ -1,0 +1,152 @@
+//! What a queue sets around and in the place of what Corral does with its jobs: the words that start
+//! a command, the acts that suspend, resume and terminate.
+
+use crate::cluster::exists;
+use crate::executor_bed::Cluster;
+use corral::model::{ControlAct, Controls, TermReason};
+use corral::record::order::{Act, HookOrder, StartOrder};
+use corral::record::report::Report;
+use corral::sys::{clock, fs};
+
+fn program(c: &Cluster, name: &str, script: &str) -> String {
+    let path = c.path(name);
+    let text = format!("#!/bin/sh\n{script}\n");
+    fs::publish_mode(&path, text.as_bytes(), 0o755).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn with(order: HookOrder) -> impl FnOnce(&mut StartOrder) {
+    move |o| o.hooks = Some(Box::new(order))
+}
+
+fn marked(c: &Cluster, text: &str) {
+    for _ in 0..600 {
+        if c.marks().contains(text) {
+            return;
+        }
+        clock::sleep_ms(20);
+    }
+    panic!("no mark {text}: {}", c.marks());
+}
+
+#[test]
+fn a_starter_stands_around_the_command_and_before_a_script() {
+    let mut c = Cluster::new();
+    let marks = c.path("marks").display().to_string();
+    let starter = |words: &str| {
+        with(HookOrder {
+            starter: words.to_owned(),
+            ..HookOrder::default()
+        })
+    };
+    c.start_with(
+        1,
+        &format!("echo one >>{marks}"),
+        starter(&format!("(%USRCMD; echo two) >>{marks};")),
+    );
+    let script = b"echo script $WHO\n";
+    let sha = corral::model::sha256_hex(script);
+    let blob = c.layout.blob(&sha);
+    fs::mkdir_p(fs::parent(&blob), 0o755).unwrap();
+    fs::publish(&blob, script).unwrap();
+    c.spec(2, |spec| {
+        spec.script = sha;
+        spec.stdout = "/dev/null".into();
+    });
+    c.start_exe();
+    assert_eq!(c.end(1).code, Some(0));
+    let words = format!("WHO=me >>{marks}");
+    c.start_with(2, "s.sh", move |o| {
+        o.s = 2;
+        starter(&words)(o);
+    });
+    assert_eq!(c.end(2).code, Some(0));
+    assert_eq!(c.marks(), "one\ntwo\nscript me\n");
+}
+
+#[test]
+fn signals_and_programs_of_the_queue_take_the_place_of_ours() {
+    let mut c = Cluster::new();
+    let marks = c.path("marks").display().to_string();
+    let say = |what: &str| format!("echo {what}:$CB_JOB_CONTROL:$CB_JOBID >>{marks}");
+    let resume = program(&c, "resume", &say("resume"));
+    // It ends the job by itself, and says what it was told.
+    let end = format!("{}\nkill -TERM $LSB_JOBPIDS", say("end:$CB_TERM_REASON"));
+    let terminate = program(&c, "terminate", &end);
+    let controls = Controls {
+        suspend: Some(ControlAct::Signal(10)),
+        resume: Some(ControlAct::Program(resume)),
+        terminate: Some(ControlAct::Program(format!("{terminate} -v"))),
+    };
+    let job = format!(
+        "trap 'echo usr1 >>{marks}' USR1\ntrap 'echo int >>{marks}' INT\n\
+         trap 'echo term >>{marks}; exit 5' TERM\necho ready >>{marks}\n\
+         while :; do sleep 0.05; done"
+    );
+    c.start_with(
+        1,
+        &job,
+        with(HookOrder {
+            controls,
+            ..HookOrder::default()
+        }),
+    );
+    c.start_exe();
+    marked(&c, "ready");
+    c.signal(1, Act::Stop, 1);
+    marked(&c, "usr1");
+    c.wait_for("suspension", |r| {
+        matches!(r, Report::Suspended { .. }).then_some(())
+    });
+    c.signal(1, Act::Resume, 2);
+    marked(&c, "resume:resume:1");
+    c.signal(1, Act::Terminate, 3);
+    let end = c.end(1);
+    assert_eq!((end.reason, end.code), (TermReason::Owner, Some(5)));
+    let marks = c.marks();
+    assert!(
+        marks.contains("end:TERM_OWNER:terminate:1") && marks.contains("term\n"),
+        "{marks}"
+    );
+    assert!(!marks.contains("int\n"), "{marks}");
+}
+
+#[test]
+fn a_program_that_hangs_is_ended_and_one_that_others_can_write_is_not_run() {
+    let mut c = Cluster::new();
+    let marks = c.path("marks").display().to_string();
+    let hang = program(
+        &c,
+        "hang",
+        &format!("echo $$ >{marks}.pid\nexec sleep 95.5"),
+    );
+    let open = program(&c, "open", &format!("echo never >>{marks}"));
+    fs::chmod(open.as_ref(), 0o777).unwrap();
+    let act = |program: &str| {
+        with(HookOrder {
+            controls: Controls {
+                terminate: Some(ControlAct::Program(program.to_owned())),
+                ..Controls::default()
+            },
+            ..HookOrder::default()
+        })
+    };
+    // The job heeds nothing but the kill; the program has the grace of 300 ms.
+    let job = format!("trap '' INT TERM; echo ready >>{marks}; while :; do sleep 0.05; done");
+    c.start_with(1, &job, act(&hang));
+    c.start_exe();
+    marked(&c, "ready");
+    c.signal(1, Act::Terminate, 1);
+    let end = c.end(1);
+    assert_eq!((end.reason, end.sig), (TermReason::Owner, 9));
+    let pid = std::fs::read_to_string(format!("{marks}.pid")).unwrap();
+    assert!(!exists(pid.trim().parse().unwrap()));
+    // INT in its place.
+    let job = format!("trap 'exit 4' INT; echo again >>{marks}; while :; do sleep 0.05; done");
+    c.start_with(2, &job, act(&open));
+    marked(&c, "again");
+    c.signal(2, Act::Terminate, 1);
+    let end = c.end(2);
+    assert_eq!((end.reason, end.code), (TermReason::Owner, Some(4)));
+    assert!(!c.marks().contains("never"));
+}
