@@ -11,6 +11,12 @@
 #[allow(dead_code)] // shared with the tests, which use more of it
 mod cluster;
 
+#[path = "bench/interactive.rs"]
+mod interactive;
+#[path = "../tests/it/terminal_bed.rs"]
+#[allow(dead_code)] // as above
+mod terminal_bed;
+
 use cluster::{Cluster, job_id, kill_9, reachable};
 use std::io::{Read, Write};
 use std::process::{Command, ExitCode, Stdio};
@@ -44,6 +50,7 @@ const BENCHES: &[Bench] = &[
     ("rss_1m", rss_1m),
     ("restart", restart),
     ("idle", idle),
+    ("interactive", interactive::run),
 ];
 
 fn main() -> ExitCode {

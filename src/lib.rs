@@ -9,6 +9,7 @@
 // floor 0
 pub mod model;
 // floor 1
+pub mod channel;
 pub mod record;
 pub mod sys;
 pub mod text;

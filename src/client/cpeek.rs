@@ -238,7 +238,7 @@ fn unreadable(job: &Job, e: &sys::Error) -> Fail {
 }
 
 /// Copies a file from `offset` on to standard output; a file that shrank is shown from its start.
-fn copy(path: &Path, offset: &mut u64) -> sys::Result<()> {
+pub(crate) fn copy(path: &Path, offset: &mut u64) -> sys::Result<()> {
     loop {
         let chunk = sys::fs::read_from(path, *offset, CHUNK)?;
         if chunk.file_len < *offset {

@@ -1,7 +1,8 @@
 //! `csub`: submits a job, an array or a pack of jobs.
 //!
 //! Everything that can be checked here is checked before anything is sent; the leader checks again.
-//! Standard output holds the `Job <ID> is submitted ...` line and nothing else.
+//! Standard output holds the `Job <ID> is submitted ...` line and nothing else; of an interactive
+//! job it is the job's.
 
 mod environ;
 pub(crate) mod no_effect;
@@ -16,6 +17,8 @@ use super::ask::{self, NoAnswer, Outgoing};
 use super::cli::{Split, Table, texts};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
+use super::interactive::{self, Waiting};
+use crate::model::JobKey;
 use crate::record::ack::{Ack, IdRun};
 use crate::record::request::{RequestHead, SCRIPT_MAX, Verb};
 use crate::sys;
@@ -113,6 +116,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
         eprintln!("csub: {text}");
     }
     NoEffect::of(&chosen).warn("csub");
+    let terminal = interactive::asked(&chosen)?;
     let site = Site::find()?;
     let unit = || super::limit_unit(&site);
     let mut job = spec::submission(&chosen, &told.here(&site, &unit))?;
@@ -127,6 +131,10 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
             eprintln!("csub: {line}");
         }
     }
+    let waiting = terminal.map(|terminal| Waiting::open(&site, terminal));
+    let waiting = waiting.transpose()?;
+    job.spec.session = waiting.as_ref().map(|waiting| Box::new(waiting.session()));
+    let by_default = job.spec.stdout.is_empty();
     let head = head(&chosen, work.script, &told.cwd)?;
     let mut request = Outgoing::new(&site, head)?;
     let job = Box::new(job);
@@ -141,7 +149,14 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
         Err(e) => return Ok(no_answer(&e)),
     };
     let run = answered(&ack)?;
-    println!("{}", job_line(run, told, chosen.has("q")));
+    let line = job_line(run, told, chosen.has("q"));
+    if let Some(waiting) = waiting {
+        // Standard output is the job's.
+        eprintln!("{line}");
+        let output = site.layout().default_output(JobKey::job(run.id));
+        return Ok(waiting.attend(&site, run, by_default.then_some(output)));
+    }
+    println!("{line}");
     if run.known {
         eprintln!("csub: the key '{shown_key}' named this job already; no new job was made");
     }
@@ -223,7 +238,7 @@ fn submit_pack(
     if !split.rest.is_empty() {
         return Err(Fail::usage("-pack and a command cannot be given together"));
     }
-    for refused in ["K", "is", "J", "key"] {
+    for refused in ["K", "I", "Ip", "Is", "is", "J", "key"] {
         if mine.has(refused) {
             let text = format!("-pack and -{refused} cannot be given together");
             return Err(Fail::usage(text));

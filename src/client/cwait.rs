@@ -270,6 +270,43 @@ fn follow(
     }
 }
 
+/// What the view says of a job now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum JobSeen {
+    /// Not there, not readable, or another job.
+    Unknown(String),
+    Pending,
+    /// On this host.
+    Started(String),
+    /// It ended, with this code.
+    Over(i32),
+}
+
+/// Looks at one job once; an end is said by `say`.
+pub(crate) fn see(
+    reader: &ViewReader,
+    (id, accepted): (u32, i64),
+    say: &mut dyn FnMut(&str),
+) -> JobSeen {
+    let jobs = match look(reader, id) {
+        Ok(jobs) if is_another(&jobs, accepted) => {
+            return JobSeen::Unknown(format!("job ID <{id}> now belongs to another job"));
+        }
+        Ok(jobs) if jobs.is_empty() => {
+            return JobSeen::Unknown(format!("job <{id}> is no longer known"));
+        }
+        Ok(jobs) => jobs,
+        Err(text) => return JobSeen::Unknown(text),
+    };
+    if let Some(code) = end_of(id, &jobs, say) {
+        return JobSeen::Over(code);
+    }
+    match jobs.iter().find_map(|j| j.row.hosts.first()) {
+        Some(host) => JobSeen::Started(host.0.clone()),
+        None => JobSeen::Pending,
+    }
+}
+
 /// States of a job, or of an array's elements.
 fn counts(jobs: &[Job]) -> Counts {
     let mut counts = Counts::default();

@@ -24,6 +24,7 @@ pub(crate) mod cwait;
 pub(crate) mod env;
 pub(crate) mod exit;
 pub(crate) mod hang_notice;
+pub(crate) mod interactive;
 pub(crate) mod job_requests;
 mod known_names;
 mod leadership;

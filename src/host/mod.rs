@@ -9,6 +9,7 @@ mod iso_limit;
 pub mod local;
 pub mod ls;
 mod outputs;
+mod relay;
 mod sensors;
 pub mod setup;
 mod shepherd;

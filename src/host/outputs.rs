@@ -30,6 +30,10 @@ pub(super) struct Files {
     /// Removed at the end when nothing was written to it.
     drop_if_empty: bool,
     started: String,
+    /// Which of input, output and error output are connected to a waiting command.
+    lent: [bool; 3],
+    /// They are one terminal.
+    is_terminal: bool,
 }
 
 /// Runs `f` under an identity, if one is given.
@@ -76,14 +80,14 @@ pub(super) fn open(
         aside: None,
         drop_if_empty: false,
         started: String::new(),
+        lent: [false; 3],
+        is_terminal: false,
     };
-    // The system's directories are passable whatever the job's umask.
-    userfile::set_umask(0o022);
-    if base.stdout.ours && !task.out.path.is_empty() {
-        let most = if task.out.private { 0o600 } else { 0o666 };
-        files.open_ours(&task.out.path, user, service, most & !base.umask)?;
-    }
     userfile::set_umask(base.umask);
+    // That of an interactive job goes to the command that waits for it, if that can be reached.
+    if base.caller.is_none() {
+        files.open_default(task, base, user, service)?;
+    }
     if let Err(e) = files.open_rest(task, base, user, service, host) {
         if files.drop_if_empty {
             let _ = acting(service, || files.remove_empty());
@@ -98,6 +102,53 @@ fn special(path: &str) -> bool {
 }
 
 impl Files {
+    /// Opens the default output, where the job asked for no other.
+    pub(super) fn open_default(
+        &mut self,
+        task: &TaskSpec,
+        base: &Base,
+        user: Option<&Who>,
+        service: Option<&Who>,
+    ) -> sys::Result<()> {
+        if base.stdout.ours && !task.out.path.is_empty() {
+            // The system's directories are passable whatever the job's umask.
+            userfile::set_umask(0o022);
+            let most = if task.out.private { 0o600 } else { 0o666 };
+            let opened = self.open_ours(&task.out.path, user, service, most & !base.umask);
+            userfile::set_umask(base.umask);
+            opened?;
+        }
+        Ok(())
+    }
+
+    /// Takes what is connected to a waiting command as input, output and error output.
+    pub(super) fn lend(&mut self, ends: [Option<File>; 3], is_terminal: bool) {
+        let [stdin, stdout, stderr] = ends;
+        self.is_terminal = is_terminal;
+        let places = [&mut self.stdin, &mut self.stdout, &mut self.stderr];
+        for (n, (place, end)) in places.into_iter().zip([stdin, stdout, stderr]).enumerate() {
+            if end.is_some() {
+                (*place, self.lent[n]) = (end, true);
+            }
+        }
+    }
+
+    /// The job has what was lent: as long as this process has it too, its end does not show.
+    pub(super) fn hand_over(&mut self) {
+        let places = [&mut self.stdin, &mut self.stdout, &mut self.stderr];
+        for (place, lent) in places.into_iter().zip(self.lent) {
+            if lent {
+                *place = None;
+            }
+        }
+        self.is_terminal = false;
+    }
+
+    /// Input and output are a terminal that is to be the job's own.
+    pub(super) fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
     /// Everything but the default output, and the report's place in the output.
     fn open_rest(
         &mut self,

@@ -6,9 +6,11 @@
 
 mod controls;
 mod hooks;
+mod session;
 
 use super::local::Local;
 use super::outputs::{self, Files};
+use super::relay::Relay;
 use super::silence::Silence;
 use super::spawner::group_limits;
 use super::tmp_dirs;
@@ -95,7 +97,7 @@ struct Shepherd<'a> {
     group: Option<Group>,
     inherited: &'a mut Inherited,
     machine: Machine,
-    start: i64,
+    times: Times,
     /// Suspended by signals, for want of a freezer.
     stopped: bool,
     /// This process is still in the task's group.
@@ -111,7 +113,15 @@ struct Shepherd<'a> {
     /// The job's own directory for temporary files, where its submitter names none.
     tmp: Option<PathBuf>,
     phase: Phase,
-    /// When the command was begun (wall clock, ms): later than `start` by what ran before it.
+    /// The process that connects the job to a waiting command: a child, not of the job. 0: none.
+    relay: i32,
+}
+
+/// Wall clock, ms.
+#[derive(Clone, Copy)]
+struct Times {
+    start: i64,
+    /// When the command was begun: later by what ran before it.
     begun: i64,
 }
 
@@ -213,7 +223,10 @@ fn go(
         group,
         inherited,
         machine,
-        start,
+        times: Times {
+            start,
+            begun: start,
+        },
         stopped: false,
         inside,
         resized: 0,
@@ -225,7 +238,7 @@ fn go(
         silence,
         tmp: None,
         phase: Phase::Command,
-        begun: start,
+        relay: 0,
     };
     failpoint::hit("shepherd.before_start");
     s.record(&TaskRec::Start {
@@ -241,8 +254,9 @@ fn go(
         cpus: task.limits.cpus.clone().unwrap_or_default(),
     });
     s.inherited.limbo = None;
+    let mut relay = None;
     let (stopped_at, mut end) = match s.before() {
-        Ok(()) => (None, s.command()),
+        Ok(()) => (None, s.command(&mut relay)),
         Err((of, end)) => (Some(of), *end),
     };
     let trouble = s.after(&end, stopped_at);
@@ -250,8 +264,12 @@ fn go(
     end.text = joined(end.text, trouble);
     s.remove_files();
     failpoint::hit("shepherd.before_end");
+    let finish = relay.is_some().then(|| session::finish_of(&end));
     s.record(&TaskRec::End(Box::new(end)));
     failpoint::hit("shepherd.after_end");
+    if let (Some(relay), Some(finish)) = (relay, finish) {
+        relay.finish(finish, s.relay > 0);
+    }
     match s.limits.n {
         0 => ENDED,
         _ => ENDED_WITH_OTHER_LIMITS,
@@ -259,8 +277,8 @@ fn go(
 }
 
 impl Shepherd<'_> {
-    /// The command itself with its files.
-    fn command(&mut self) -> Ended {
+    /// The command itself with its files. `relay`: what connects it to a waiting command.
+    fn command(&mut self, relay: &mut Option<Relay>) -> Ended {
         let (task, base) = (self.task, &self.prepared.base);
         let (user, service) = (self.prepared.user.as_ref(), self.prepared.service.as_ref());
         let files = outputs::hand_script(task, user)
@@ -274,7 +292,13 @@ impl Shepherd<'_> {
             return self.cut_off();
         }
         self.make_tmp();
-        let mut end = self.live(&files);
+        let mut end = match self.connect(&mut files) {
+            Err(end) => *end,
+            Ok(connected) => {
+                *relay = connected;
+                self.live(&mut files, relay.as_ref())
+            }
+        };
         let host = &self.inherited.host;
         let trouble = files.finish(task, base, user, service, host, &end);
         end.text = joined(end.text, trouble);
@@ -292,7 +316,7 @@ impl Shepherd<'_> {
 
     fn failed(&self, code: Option<i32>, text: String) -> Ended {
         let mut end = ending::not_started(self.task.a, code, text);
-        (end.start, end.t) = (self.start, clock::wall_ms());
+        (end.start, end.t) = (self.times.start, clock::wall_ms());
         end
     }
 
@@ -309,7 +333,7 @@ impl Shepherd<'_> {
     }
 
     /// From the start of the program to the last process's end.
-    fn live(&mut self, files: &Files) -> Ended {
+    fn live(&mut self, files: &mut Files, relay: Option<&Relay>) -> Ended {
         let top = match self.start(files) {
             Ok(pid) => pid,
             Err(e) => {
@@ -321,7 +345,11 @@ impl Shepherd<'_> {
             }
         };
         self.step_out();
-        let top = self.until_over(top, Some(files));
+        files.hand_over();
+        if let Some(relay) = relay {
+            relay.begun(top);
+        }
+        let top = self.until_over(top, Some(&*files));
         self.ended(top)
     }
 
@@ -386,13 +414,21 @@ impl Shepherd<'_> {
                 Reaped::Child(pid, how) if pid == top => {
                     *status = Some(how);
                     // The usual task leaves no processes: look before killing.
-                    if supervise::reap() == Reaped::None && self.is_empty() {
+                    let left = match supervise::reap() {
+                        Reaped::Running => !self.has_relay_only(),
+                        other => other != Reaped::None,
+                    };
+                    if !left && self.is_empty() {
                         return true;
                     }
                     let effects = self.machine.top_ended(clock::boot_ms());
                     self.carry_out(&effects);
                 }
+                Reaped::Child(pid, _) if pid == self.relay => self.client_lost(),
                 Reaped::Child(pid, _) => self.controls.retain(|(control, _)| *control != pid),
+                Reaped::Running if status.is_some() && self.has_relay_only() => {
+                    return self.is_empty();
+                }
                 Reaped::Running => return false,
                 Reaped::None => return status.is_some() && self.is_empty(),
             }
@@ -420,7 +456,7 @@ impl Shepherd<'_> {
             cpu_ms: used.cpu_us / 1000,
         };
         let mut end = ending::ended(self.task.a, &facts, &self.limits.limits);
-        (end.start, end.t) = (self.start, clock::wall_ms());
+        (end.start, end.t) = (self.times.start, clock::wall_ms());
         end.u = Usage {
             cpu_ms: used.cpu_us / 1000,
             maxmem_kb: used.maxrss_kb,
@@ -445,7 +481,7 @@ impl Shepherd<'_> {
     /// What this attempt has in its environment beside what its specification says.
     fn own_env(&self) -> Vec<String> {
         let mut own = self.task.env.clone();
-        own.extend(self.task.deadline_env(self.begun));
+        own.extend(self.task.deadline_env(self.times.begun));
         if !self.names_tmp() {
             let tmp = self.tmp.as_deref().unwrap_or(Path::new(tmp_dirs::TMP));
             own.push(format!("TMPDIR={}", tmp.display()));
@@ -551,6 +587,7 @@ impl Shepherd<'_> {
         let joins = self.group.as_ref().filter(|_| !self.inside);
         let join = joins.map_or(Vec::new(), Group::join_fds);
         let null = self.inherited.null.as_raw_fd();
+        let terminal = matches!(&stdio, Stdio::Job(files) if files.is_terminal());
         let (stdio, dir, user) = match stdio {
             Stdio::Job(files) => (files.stdio(null), None, self.prepared.user.as_ref()),
             Stdio::Hook(user) => ([null; 3], Some(HOOK_DIR), user),
@@ -567,6 +604,7 @@ impl Shepherd<'_> {
             nice: self.prepared.base.nice,
             join: &join,
             cpus: self.task.limits.cpus.as_ref(),
+            terminal,
         })
     }
 

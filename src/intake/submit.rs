@@ -90,6 +90,10 @@ pub fn admit(
     let count = array.as_ref().map_or(1, IndexSet::len);
     check_pending(count, who, config, state)?;
     let mut spec = job.spec;
+    if spec.session.is_some() && (array.is_some() || job.hold) {
+        let text = "-I cannot be given together with an index list in -J, nor with -H";
+        return Err(Refusal::usage(text));
+    }
     spec.uid = who.uid;
     spec.user = who.user.clone();
     check_spec(&mut spec, who, config, (state, names), now)?;
@@ -320,11 +324,32 @@ fn check_plain(spec: &mut Spec) -> Result<(), Refusal> {
             )));
         }
     }
+    check_session(spec)?;
     let texts = [&spec.queue, &spec.hosts, &spec.res_req, &spec.depend];
     if texts.into_iter().any(|t| t.len() > TEXT_MAX) {
         return Err(Refusal::usage(format!(
             "an option of more than {TEXT_MAX} bytes (-q, -m, -R or -w)"
         )));
+    }
+    Ok(())
+}
+
+/// What an interactive job cannot have: a second run, files in the place of its terminal.
+fn check_session(spec: &Spec) -> Result<(), Refusal> {
+    let Some(session) = &spec.session else {
+        return Ok(());
+    };
+    let again = !spec.again.exits.is_empty() || spec.again.retries.is_some();
+    if spec.rerunnable || again {
+        return Err(Refusal::usage(
+            "an interactive job runs once: -I cannot be given together with -r, -Q or --retries",
+        ));
+    }
+    let files = [&spec.stdin, &spec.stdin_blob, &spec.stdout, &spec.stderr];
+    if session.terminal.is_pty() && files.into_iter().any(|file| !file.is_empty()) {
+        return Err(Refusal::usage(
+            "a job with a terminal of its own (-Ip, -Is) cannot have -i, -is, -o or -e",
+        ));
     }
     Ok(())
 }
@@ -524,11 +549,13 @@ fn accepts(
             who.user
         )));
     }
-    // Batch jobs are all that this version submits.
-    if queue.interactive == Interactive::Only {
-        return Err(Refusal::refused(format!(
-            "queue {name} takes interactive jobs only"
-        )));
+    let refused = match (queue.interactive, spec.session.is_some()) {
+        (Interactive::Only, false) => Some("takes interactive jobs only (-I, -Ip, -Is)"),
+        (Interactive::No, true) => Some("takes no interactive jobs"),
+        _ => None,
+    };
+    if let Some(why) = refused {
+        return Err(Refusal::refused(format!("queue {name} {why}")));
     }
     if spec.exclusive && !queue.exclusive {
         return Err(Refusal::refused(format!(
@@ -601,7 +628,8 @@ fn shown(option: &str, value: u64) -> String {
 fn apply_queue(spec: &mut Spec, queue: &Queue, config: &Config) -> Result<(), Refusal> {
     (spec.min, spec.max) = slots_in(queue, spec);
     spec.limits = limits_in(queue, &spec.limits)?;
-    spec.rerunnable |= queue.rerunnable;
+    // The command that waits for an interactive job is there for one run.
+    spec.rerunnable |= queue.rerunnable && spec.session.is_none();
     spec.queue = queue.name.clone();
     let request = Request::new(spec, queue.res_req.as_deref(), config);
     request

@@ -13,6 +13,7 @@ mod launch;
 mod now;
 mod random;
 mod reason;
+mod session;
 mod spec;
 mod stat;
 mod susp;
@@ -32,6 +33,7 @@ pub use launch::{
 pub use now::{Mono, Now};
 pub use random::SplitMix64;
 pub use reason::{HostCounts, NearestHost, PendReason, SelectMiss, TermReason};
+pub use session::{Session, Terminal};
 pub use spec::{Limits, Spec, Submission};
 pub use stat::JobStat;
 pub use susp::SuspReason;

@@ -8,7 +8,7 @@
 use super::cell::{self, Object};
 use super::job::{self, JobView};
 use super::job_table::ArrayCounts;
-use crate::model::{JobStat, Spec};
+use crate::model::{JobStat, Spec, Terminal};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -237,6 +237,16 @@ fn spec_members(out: &mut String, spec: &Spec) {
     o.some_text("resize_command", &spec.notify);
     o.some_text("requeue_exit_values", &spec.again.exits);
     o.opt("retries", spec.again.retries);
+    if let Some(session) = &spec.session {
+        o.text(
+            "interactive",
+            match session.terminal {
+                Terminal::Streams => "streams",
+                Terminal::Pty => "pty",
+                Terminal::Shell => "shell",
+            },
+        );
+    }
     o.opt("warn_before_s", spec.warn.map(|warn| warn.before_s));
     o.opt("warn_signal", spec.warn.map(|warn| warn.signal));
     o.some_text("pre_exec_command", &spec.hooks.pre);

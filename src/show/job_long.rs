@@ -6,7 +6,7 @@ use super::cell::{self, Cut};
 use super::job::{self, JobView};
 use super::wrap;
 use crate::config::warn_signal_name;
-use crate::model::{JobStat, Spec, TermReason};
+use crate::model::{JobStat, Spec, TermReason, Terminal};
 use crate::text::count::count;
 use crate::text::resreq::{Anything, Builtins, ResReq};
 use crate::text::size;
@@ -138,6 +138,7 @@ fn submitted(v: &JobView<'_>) -> String {
             add!(s, ", {title} <{text}>");
         }
     }
+    s.push_str(mode(spec));
     around(&mut s, spec);
     if let Some(n) = spec.again.retries {
         add!(s, ", Retries <{n}>");
@@ -155,6 +156,16 @@ fn submitted(v: &JobView<'_>) -> String {
     }
     s.push(';');
     s
+}
+
+/// That the job is interactive, and how; empty: it is not.
+fn mode(spec: &Spec) -> &'static str {
+    match spec.session.as_ref().map(|session| session.terminal) {
+        None => "",
+        Some(Terminal::Streams) => ", Interactive mode",
+        Some(Terminal::Pty) => ", Interactive pseudo-terminal mode",
+        Some(Terminal::Shell) => ", Interactive pseudo-terminal shell mode",
+    }
 }
 
 /// What is done around and with the command.

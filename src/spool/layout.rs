@@ -80,6 +80,24 @@ impl Layout {
         self.inbox().join(uid.to_string())
     }
 
+    /// Where a user's waiting commands leave how they are reached: the user's alone.
+    pub fn sessions_of(&self, uid: u32) -> PathBuf {
+        self.inbox_of(uid).join(".sessions")
+    }
+
+    /// Address and key of one waiting command (`channel::Rendezvous`), mode 0600.
+    pub fn session(&self, uid: u32, token: Token) -> PathBuf {
+        self.sessions_of(uid).join(format!("s.{token}"))
+    }
+
+    /// What a host that cannot reach that command says (`channel::Unreached`). Made empty by the
+    /// command, written by the host as the user.
+    pub fn session_word(session: &Path) -> PathBuf {
+        let mut path = session.as_os_str().to_owned();
+        path.push(".host");
+        path.into()
+    }
+
     /// Name of a request file; anything else in an inbox directory is not a request.
     pub fn request_name(token: Token) -> String {
         format!("r.{token}")
@@ -268,6 +286,11 @@ mod tests {
             Some(token)
         );
         assert_eq!(Layout::parse_request_name("r.x"), None);
+        let session = layout.session(7, token);
+        assert_eq!(
+            name(Layout::session_word(&session)),
+            format!("s.{token}.host")
+        );
         let standby = name(layout.standby("m2.site"));
         assert_eq!(Layout::parse_standby_name(&standby), Some("m2.site"));
     }

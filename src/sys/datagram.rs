@@ -1,6 +1,6 @@
 //! Datagrams between processes of one cluster, for hints: sockets, addresses, a listening thread.
 //!
-//! Owns every use of the network. Sending never waits and never fails: a datagram that does not
+//! Owns every use of datagrams. Sending never waits and never fails: a datagram that does not
 //! arrive is one that was not sent. What arrives is judged by the caller's filter on the listening
 //! thread, and handed on at a bounded rate. A simulated machine has no network.
 

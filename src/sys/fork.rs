@@ -6,6 +6,7 @@
 use super::{At, Error, Result};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
+use std::os::fd::RawFd;
 use std::path::Path;
 
 /// A running forked child.
@@ -52,6 +53,27 @@ pub fn fork_plain() -> Result<i32> {
     match unsafe { libc::fork() } {
         pid if pid >= 0 => Ok(pid),
         _ => Err(Error::last("fork", Path::new("a supervisor"))),
+    }
+}
+
+/// Makes a forked process one of its own: a session, a name in lists of processes, and no
+/// descriptors but the standard ones and these. What it inherited in memory it must not close.
+pub fn stand_alone(name: &std::ffi::CStr, keep: &[RawFd]) {
+    let mut keep = keep.to_vec();
+    keep.sort_unstable();
+    // SAFETY: a constant text, and integers; who owns a descriptor that is closed here never uses
+    // it again, as the caller promises.
+    unsafe {
+        libc::setsid();
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+        let mut from = 3;
+        for fd in keep.into_iter().filter(|fd| *fd >= 3) {
+            if fd > from {
+                libc::syscall(libc::SYS_close_range, from as u32, fd as u32 - 1, 0u32);
+            }
+            from = fd + 1;
+        }
+        libc::syscall(libc::SYS_close_range, from as u32, u32::MAX, 0u32);
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Launch<'a> {
     pub join: &'a [RawFd],
     /// The processors that it and what it starts may use; `None` = as this process.
     pub cpus: Option<&'a CpuSet>,
+    /// Descriptor 0 is a terminal, which becomes its controlling one.
+    pub terminal: bool,
 }
 
 /// A per-process limit of the kernel.
@@ -275,6 +277,10 @@ fn prepare(l: &Launch<'_>, cpus: &[u64]) -> std::result::Result<(), Stage> {
             ok(libc::dup2(*fd, target as c_int), Stage::Files)?;
         }
         libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32);
+        if l.terminal {
+            // Without it no key sends a signal and no change of its size is noticed.
+            ok(libc::ioctl(0, libc::TIOCSCTTY, 0), Stage::Session)?;
+        }
         if let Some(who) = l.user {
             become_for_good(who)?;
         }
@@ -365,6 +371,18 @@ fn exec(shared: &mut Shared<'_>) -> i32 {
     report
 }
 
+/// Becomes this user for good, in a process that runs no program of the user: no other process of
+/// the user may look into its memory. Only for root, in a process with one thread.
+pub fn become_user(who: &Who) -> Result<()> {
+    // SAFETY: the list outlives the calls; prctl gets integers.
+    let became = unsafe {
+        let became = become_for_good(who);
+        libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
+        became
+    };
+    became.map_err(|_| Error::last("become", Path::new("the user")))
+}
+
 /// Takes another effective identity for opening files, until `resume_root`. Only for root, in a
 /// process with one thread. The groups stay those of `who` afterwards.
 pub fn assume(who: &Who) -> Result<()> {
@@ -424,6 +442,7 @@ mod tests {
             nice: 0,
             join: &[],
             cpus: None,
+            terminal: false,
         }
     }
 
@@ -495,6 +514,7 @@ mod tests {
                 nice: 0,
                 join: &[],
                 cpus: None,
+                terminal: false,
             };
             let e = launch(&l).unwrap_err();
             assert_eq!((e.stage, e.shell_code()), (Stage::Identity, None));

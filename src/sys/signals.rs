@@ -5,7 +5,9 @@
 
 use super::{At, Result};
 use crossbeam::channel::{Receiver, unbounded};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -130,6 +132,56 @@ pub fn catch(signals: &[i32]) -> Result<Receiver<i32>> {
         .map(drop)
         .at("start a thread for", Path::new("signals"))?;
     Ok(rx)
+}
+
+static QUEUE_WRITE: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn queue(signal: libc::c_int) {
+    let fd = QUEUE_WRITE.load(Ordering::Relaxed);
+    let byte = signal as u8;
+    // SAFETY: as in `note`; errno may change, which the interrupted code sees as EINTR or EAGAIN.
+    unsafe { libc::write(fd, (&raw const byte).cast(), 1) };
+}
+
+/// Signals of this process as bytes to read: for a loop that waits for descriptors.
+#[derive(Debug)]
+pub struct SignalQueue(File);
+
+impl SignalQueue {
+    /// Catches the given signals for the rest of this process's life. Call once.
+    pub fn open(signals: &[i32]) -> Result<SignalQueue> {
+        let flags = nix::fcntl::OFlag::O_CLOEXEC | nix::fcntl::OFlag::O_NONBLOCK;
+        let made = nix::unistd::pipe2(flags).at("make a pipe for", Path::new("signals"));
+        let (read, write) = made?;
+        QUEUE_WRITE.store(write.as_raw_fd(), Ordering::Relaxed);
+        // The handler uses the number for ever: never close it.
+        std::mem::forget(write);
+        for s in signals {
+            set_handler(*s, queue as *const () as libc::sighandler_t);
+        }
+        Ok(SignalQueue(File::from(read)))
+    }
+
+    /// The next signal that came; `None`: no other.
+    pub fn next_signal(&self) -> Option<i32> {
+        let mut byte = [0u8; 1];
+        match (&self.0).read(&mut byte) {
+            Ok(1) => Some(i32::from(byte[0])),
+            _ => None,
+        }
+    }
+}
+
+impl AsRawFd for SignalQueue {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Stops this process as the shell's job control does, until it is continued.
+pub fn stop_self() {
+    // SAFETY: a plain call.
+    unsafe { libc::raise(libc::SIGSTOP) };
 }
 
 fn forward(read: OwnedFd, tx: &crossbeam::channel::Sender<i32>) {

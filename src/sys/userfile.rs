@@ -61,6 +61,11 @@ pub fn open_null() -> Result<File> {
         .at("open", path)
 }
 
+/// A second descriptor of the same opening, closed on exec.
+pub fn copy_of(file: &File) -> Result<File> {
+    file.try_clone().at("copy", Path::new("a descriptor"))
+}
+
 fn set_flag(file: &File, flag: i32, on: bool, path: &Path) -> Result<()> {
     // SAFETY: plain calls on an open descriptor.
     let rc = unsafe {

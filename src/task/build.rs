@@ -78,6 +78,8 @@ const BASE_NAMES: &[&str] = &[
     "LSF_BINDIR",
     "CB_SERVERDIR",
     "LSF_SERVERDIR",
+    "LSB_INTERACTIVE",
+    "CB_INTERACTIVE",
 ];
 
 /// Where programs are looked for when the job's environment has no PATH.
@@ -167,6 +169,7 @@ pub fn base(
             ours: false,
         },
         report: wants_report.then_some(report),
+        caller: None,
     })
 }
 
@@ -196,6 +199,10 @@ pub(super) fn base_env(
     set("LSB_SUB_HOST", &spec.sub_host);
     set("CB_SUB_HOST", &spec.sub_host);
     set("CB_EXEC_HOST", &place.host);
+    if spec.session.is_some() {
+        set("LSB_INTERACTIVE", "Y");
+        set("CB_INTERACTIVE", "Y");
+    }
     for name in ["CB_ENVDIR", "LSF_ENVDIR"] {
         set(name, &place.envdir);
     }

@@ -4,7 +4,7 @@
 //! A message is a length (4 bytes, little endian) and a JSON text. What many tasks share travels
 //! once as a `Base`; a task then names it. Owns the form of the messages; never sends one.
 
-use crate::model::{AttemptId, Controls, CpuSet, HookOf, RunWarning, TermReason};
+use crate::model::{AttemptId, Controls, CpuSet, HookOf, RunWarning, Session, TermReason};
 use serde::{Deserialize, Serialize};
 
 /// Longest message in bytes: an environment and a command line fit with room.
@@ -61,6 +61,18 @@ pub struct Base {
     /// What the job report says beside the task's own facts; `None` = no report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<ReportFacts>,
+    /// The command that waits at a terminal for the job; `None` = there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller: Option<Box<Caller>>,
+}
+
+/// The command that waits for an interactive job.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Caller {
+    pub session: Session,
+    /// The file of its address and key, which the job's user reads.
+    pub file: String,
 }
 
 /// Facts of the job report that tasks of one specification share.

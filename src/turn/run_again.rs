@@ -58,6 +58,10 @@ impl Turn<'_> {
         let (Some(spec), Some(work)) = (core.state.spec_of(j.id), core.state.work(j)) else {
             return false;
         };
+        if spec.session.is_some() {
+            // The command that waited for it has its end already.
+            return false;
+        }
         let code = e.code.and_then(|code| u8::try_from(code).ok());
         let code = code.filter(|code| *code != 0 && e.reason == TermReason::None);
         let (Some(code), Some(queue)) = (code, core.config.queue(&spec.queue)) else {

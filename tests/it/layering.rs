@@ -8,6 +8,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("model", 0),
     ("text", 1),
     ("record", 1),
+    ("channel", 1),
     ("sys", 1),
     ("config", 2),
     ("state", 2),
@@ -36,8 +37,8 @@ const BESIDE: &[(&str, &str)] = &[("journal", "spool")];
 
 /// Modules that decide and never act: time, ids and files reach them as arguments.
 const PURE: &[&str] = &[
-    "model", "text", "record", "config", "state", "sched", "intake", "lease", "ress", "task",
-    "show", "turn",
+    "model", "text", "record", "channel", "config", "state", "sched", "intake", "lease", "ress",
+    "task", "show", "turn",
 ];
 
 fn floor(module: &str) -> Option<u8> {

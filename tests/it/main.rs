@@ -28,6 +28,7 @@ mod health_restore;
 mod health_start;
 mod hooks;
 mod hooks_controls;
+mod interactive;
 mod job_tmpdir;
 mod launch;
 mod layering;
@@ -55,6 +56,8 @@ mod supervision;
 mod supervision_cluster;
 mod supervision_faults;
 mod takeover;
+#[allow(dead_code)] // shared with the benchmarks, which use more of it
+mod terminal_bed;
 mod test_rules;
 mod tidy;
 mod views_agree;

@@ -435,6 +435,7 @@ fn bare(program: &str, n: u32) -> f64 {
         nice: 0,
         join: &[],
         cpus: None,
+        terminal: false,
     };
     let begin = clock::boot_ns();
     for i in 0..n {

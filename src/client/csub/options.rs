@@ -19,9 +19,6 @@ const UNBUILT: &[(&str, bool)] = &[
     ("gpu", true),
     ("hl", false),
     ("hostfile", true),
-    ("I", false),
-    ("Ip", false),
-    ("Is", false),
     ("IS", false),
     ("ISp", false),
     ("ISs", false),
@@ -58,13 +55,12 @@ pub(crate) fn is_unbuilt(id: &str) -> bool {
 /// The refusal of such an option.
 pub(crate) fn unbuilt(id: &str) -> Fail {
     let instead = match id {
-        "I" | "Ip" | "Is" | "IS" | "ISp" | "ISs" | "IX" => {
-            "; -K waits for the end of a batch job, 'cpeek -f' follows its output"
-        }
         "Si" | "So" | "Sb" => {
             "; there is no Apptainer here, -di runs a job in a container of the cluster's \
              container_runtime"
         }
+        "IS" | "ISp" | "ISs" => "; the connection of -I, -Ip and -Is is always encrypted",
+        "IX" | "XF" => "; -Is runs a shell at this terminal",
         "gpu" => "; name a resource of cb.yaml in -R rusage[...]",
         _ => "",
     };
@@ -251,6 +247,18 @@ fn base(name: &'static str, about: &'static str) -> Command {
 pub(crate) fn csub() -> Command {
     base("csub", "Submit a job")
         .arg(flag("H", "Hold the job until cresume"))
+        .arg(flag(
+            "I",
+            "Interactive job: input, output and error output are this command's",
+        ))
+        .arg(flag(
+            "Ip",
+            "Interactive job with a terminal of its own; ^C and ^Z are this command's",
+        ))
+        .arg(flag(
+            "Is",
+            "Interactive job with a terminal of its own that gets every key: for a shell",
+        ))
         .arg(flag(
             "K",
             "Wait for the job to finish and exit with its exit code",

@@ -214,7 +214,7 @@ fn bad_input_is_refused_before_anything_is_sent() {
         (&["-R", "same[]", "x"], "-R"),
         (&["-R", "4{", "x"], "-R"),
         (&["-R", "span[hosts=1]", "-R", "span[ptile=2]", "x"], "-R"),
-        (&["-I", "x"], "-I is not implemented"),
+        (&["-IS", "x"], "-IS is not implemented"),
         (&["-app", "p", "x"], "-app is not implemented"),
         (&["-gpu", "num=1", "x"], "-gpu is not implemented"),
         (&["--nonsense", "x"], "unknown option"),

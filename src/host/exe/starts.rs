@@ -11,7 +11,7 @@ use crate::spool::Layout;
 use crate::sys::{self, clock, fs, users};
 use crate::task::build::{self, Account, Files, Place};
 use crate::task::hooks;
-use crate::task::spec::{Base, Become, TaskHooks, TaskSpec, ToSpawner};
+use crate::task::spec::{Base, Become, Caller, TaskHooks, TaskSpec, ToSpawner};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -238,7 +238,12 @@ impl Starter {
             true => None,
             false => Some(path_text(self.layout.blob(&spec.stdin_blob))),
         };
-        let base = build::base(spec, nice, &env, &account, &self.place, stdin.as_deref())?;
+        let mut base = build::base(spec, nice, &env, &account, &self.place, stdin.as_deref())?;
+        base.caller = spec.session.as_deref().map(|session| {
+            let file = path_text(self.layout.session(spec.uid, session.token));
+            let session = *session;
+            Box::new(Caller { session, file })
+        });
         Ok(base)
     }
 

@@ -57,10 +57,10 @@ impl Shepherd<'_> {
         }
     }
 
-    fn signal_all(&self, signal: i32) {
+    pub(super) fn signal_all(&self, signal: i32) {
         match &self.group {
             Some(group) => drop(group.signal(signal)),
-            None => own_tree()
+            None => own_tree(self.relay)
                 .iter()
                 .for_each(|pid| drop(proc::kill(*pid, signal))),
         }
@@ -69,7 +69,7 @@ impl Shepherd<'_> {
     fn kill_all(&self) {
         match &self.group {
             Some(group) => drop(group.kill_once()),
-            None => kill_tree(),
+            None => kill_tree(self.relay),
         }
     }
 
@@ -84,7 +84,7 @@ impl Shepherd<'_> {
         }
     }
 
-    fn thaw(&mut self) {
+    pub(super) fn thaw(&mut self) {
         if let Some(group) = self.group.as_mut() {
             let _ = group.thaw();
         }
@@ -134,7 +134,7 @@ impl Shepherd<'_> {
         self.check_file(program, false)?;
         let pids = match &self.group {
             Some(group) => group.pids(),
-            None => own_tree(),
+            None => own_tree(self.relay),
         };
         let me = std::process::id() as i32;
         let pids: Vec<i32> = pids.into_iter().filter(|pid| *pid != me).collect();
@@ -170,16 +170,17 @@ fn libc_stop() -> i32 {
     crate::sys::signals::number("STOP").unwrap_or(19)
 }
 
-/// Kills the descendants of this process, each as soon as it is seen: what it has started until
-/// then comes to this process, and is found in the next round.
-fn kill_tree() {
+/// Kills the descendants of this process but one child, each as soon as it is seen: what it has
+/// started until then comes to this process, and is found in the next round.
+fn kill_tree(but: i32) {
     let me = std::process::id() as i32;
     let (begin, mut known) = (clock::boot_ms(), HashSet::new());
     loop {
         let mut found = Vec::new();
         let mut kill = |parent: i32, found: &mut Vec<i32>| {
             let mut new = false;
-            for pid in proc::children(parent).into_iter().filter(|p| *p > 1) {
+            let children = proc::children(parent).into_iter();
+            for pid in children.filter(|p| *p > 1 && *p != but) {
                 let _ = proc::kill(pid, crate::task::machine::signal::KILL);
                 new |= known.insert(pid);
                 found.push(pid);
@@ -198,9 +199,10 @@ fn kill_tree() {
     }
 }
 
-/// All descendants of this process.
-fn own_tree() -> Vec<i32> {
+/// All descendants of this process but one child.
+fn own_tree(but: i32) -> Vec<i32> {
     let mut found = proc::children(std::process::id() as i32);
+    found.retain(|pid| *pid != but);
     let mut next = 0;
     while next < found.len() {
         let more = proc::children(found[next]);

@@ -31,7 +31,7 @@ impl Shepherd<'_> {
             let end = self.run_hook(hook, &[]);
             let host = &self.inherited.host;
             if let Some(mut end) = hooks::pre_ended(self.task.a, hook, &end, host) {
-                (end.start, end.t) = (self.start, clock::wall_ms());
+                (end.start, end.t) = (self.times.start, clock::wall_ms());
                 return Err((hook.of, Box::new(end)));
             }
         }
@@ -52,7 +52,7 @@ impl Shepherd<'_> {
             let effects = self.machine.order(TaskAct::Stop, TermReason::None, 0, now);
             self.carry_out(&effects);
         }
-        (self.phase, self.begun) = (Phase::Command, clock::wall_ms());
+        (self.phase, self.times.begun) = (Phase::Command, clock::wall_ms());
     }
 
     /// Runs all post-exec commands that this end lets run. Returns what went wrong with them.

@@ -1,0 +1,174 @@
+//! What the two ends of a channel say to each other, as bytes. Owns the form and its limits.
+//!
+//! The first byte is the kind. Data of a stream follows as it is; without any it is the stream's
+//! end. Everything else is JSON with optional fields, so that versions may differ.
+
+use crate::model::AttemptId;
+use serde::{Deserialize, Serialize};
+
+/// Most bytes of one stream in one message.
+pub const DATA_MAX: usize = 16 << 10;
+/// Longest message that is not data.
+const WORDS_MAX: usize = 8 << 10;
+/// Longest text of an end.
+const TEXT_MAX: usize = 2 << 10;
+
+const DATA: [u8; 3] = [b'0', b'1', b'2'];
+const WORDS: u8 = b'j';
+
+/// A stream of the program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stream {
+    In,
+    Out,
+    Err,
+}
+
+/// The size of a terminal; 0: not known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Screen {
+    pub rows: u16,
+    pub cols: u16,
+}
+
+/// Who calls: goes with the first message, encrypted.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hello {
+    #[serde(flatten)]
+    pub a: AttemptId,
+    pub host: String,
+    /// Of several programs started together, the number of this one from 1.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub task: u32,
+}
+
+/// What the caller needs before the program starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Welcome {
+    pub screen: Screen,
+}
+
+/// How the program ended.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Finish {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    /// The signal that killed it, 0: none.
+    #[serde(skip_serializing_if = "is_none")]
+    pub sig: i32,
+    /// Why, where there is more to say.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+impl Finish {
+    /// The exit code that a shell would show; an end that is not known is never a success.
+    pub fn shell_code(&self) -> Option<i32> {
+        match (self.sig, self.code) {
+            (sig, _) if sig > 0 => Some(128 + sig),
+            (_, code) => code,
+        }
+    }
+}
+
+/// One message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// Bytes of a stream; none: its end.
+    Data(Stream, Vec<u8>),
+    /// The terminal has another size.
+    Size(Screen),
+    /// To the program: this signal.
+    Signal(i32),
+    /// So many bytes of input were taken by the program.
+    Took(u32),
+    /// The caller has the key: it read the welcome.
+    Begin,
+    /// The program ended, and everything that it wrote was sent before.
+    End(Finish),
+}
+
+/// The messages that are not data.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Words {
+    Size(Screen),
+    Signal(i32),
+    Took(u32),
+    Begin,
+    End(Finish),
+}
+
+impl Message {
+    /// The bytes of a message. Texts that are too long are cut.
+    ///
+    /// # Panics
+    /// With more than `DATA_MAX` bytes of data: the caller reads no more at a time.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let words = match self {
+            Message::Data(stream, bytes) => {
+                assert!(bytes.len() <= DATA_MAX, "{} bytes of data", bytes.len());
+                let mut out = Vec::with_capacity(1 + bytes.len());
+                out.push(DATA[*stream as usize]);
+                out.extend_from_slice(bytes);
+                return out;
+            }
+            Message::Size(screen) => Words::Size(*screen),
+            Message::Signal(n) => Words::Signal(*n),
+            Message::Took(n) => Words::Took(*n),
+            Message::Begin => Words::Begin,
+            Message::End(finish) => {
+                let text = finish.text.chars().take(TEXT_MAX / 4).collect();
+                Words::End(Finish {
+                    text,
+                    ..finish.clone()
+                })
+            }
+        };
+        let mut out = vec![WORDS];
+        serde_json::to_writer(&mut out, &words).expect("plain data becomes JSON");
+        out
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// It is of no known kind, too long, or not whole.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Message, String> {
+        let (kind, rest) = bytes.split_first().ok_or("an empty message")?;
+        if let Some(n) = DATA.iter().position(|data| data == kind) {
+            if rest.len() > DATA_MAX {
+                return Err(format!("{} bytes of data, at most {DATA_MAX}", rest.len()));
+            }
+            let stream = [Stream::In, Stream::Out, Stream::Err][n];
+            return Ok(Message::Data(stream, rest.to_vec()));
+        }
+        if *kind != WORDS {
+            return Err(format!("a message of unknown kind {kind}"));
+        }
+        if rest.len() > WORDS_MAX {
+            return Err(format!("a message of {} bytes", rest.len()));
+        }
+        let words = serde_json::from_slice(rest).map_err(|e| e.to_string())?;
+        Ok(match words {
+            Words::Size(screen) => Message::Size(screen),
+            Words::Signal(n) if (1..=64).contains(&n) => Message::Signal(n),
+            Words::Signal(n) => return Err(format!("{n} is not a signal")),
+            Words::Took(n) => Message::Took(n),
+            Words::Begin => Message::Begin,
+            Words::End(finish) => Message::End(finish),
+        })
+    }
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+fn is_none(n: &i32) -> bool {
+    *n == 0
+}

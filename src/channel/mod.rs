@@ -1,0 +1,28 @@
+//! The channel between a command that waits at a terminal and the host that runs what it started:
+//! messages, their limits, and the encryption under a key that is used once.
+//!
+//! Bytes in, messages out. Owns no socket and no terminal, and does no input or output: both ends
+//! feed it what they read and write what it gives them.
+
+mod key;
+mod link;
+mod message;
+mod rendezvous;
+#[cfg(test)]
+mod tests;
+
+pub use key::Key;
+pub use link::{ChannelError, Link};
+pub use message::{DATA_MAX, Finish, Hello, Message, Screen, Stream, Welcome};
+pub use rendezvous::{ADDRESSES_MAX, RENDEZVOUS_MAX, Rendezvous, Unreached};
+
+use crate::model::Token;
+
+/// What both ends of a channel say that they mean: its version and its name.
+pub fn about(token: Token) -> String {
+    format!("corral channel 1 {token}")
+}
+
+/// Bytes of input that may be on their way to a program before it has read any of them: what goes
+/// with them on the channel, such as a signal, is never held up by a program that does not read.
+pub const ROOM: u32 = 256 << 10;

@@ -1,0 +1,121 @@
+//! The two small files by which the ends of a channel find each other: where the waiting command
+//! listens and the key, and what a host that cannot reach it says. Owns their form and limits.
+
+use super::key::Key;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// Longest such file in bytes.
+pub const RENDEZVOUS_MAX: u64 = 8 << 10;
+/// Most addresses of one waiting command.
+pub const ADDRESSES_MAX: usize = 6;
+/// Longest text of a host.
+const WHY_MAX: usize = 500;
+/// Version of both files.
+const VERSION: u32 = 1;
+
+/// Where the waiting command listens, and the key of its channel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rendezvous {
+    /// Tried in this order.
+    pub at: Vec<SocketAddr>,
+    pub key: Key,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RendezvousFile {
+    v: u32,
+    at: Vec<SocketAddr>,
+    key: String,
+}
+
+impl Rendezvous {
+    /// The content of the file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let file = RendezvousFile {
+            v: VERSION,
+            at: self.at.iter().take(ADDRESSES_MAX).copied().collect(),
+            key: self.key.to_hex(),
+        };
+        serde_json::to_vec(&file).expect("plain data becomes JSON")
+    }
+
+    /// Reads the content of the file.
+    ///
+    /// # Errors
+    /// It is not one that this version understands.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Rendezvous, String> {
+        let file: RendezvousFile = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        if file.v != VERSION {
+            return Err(format!("version {} is not known here", file.v));
+        }
+        let mut at = file.at;
+        at.truncate(ADDRESSES_MAX);
+        let key = Key::from_hex(&file.key).ok_or("its key is not 64 hexadecimal digits")?;
+        Ok(Rendezvous { at, key })
+    }
+}
+
+/// What a host says that could not reach the waiting command.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Unreached {
+    pub host: String,
+    pub why: String,
+}
+
+impl Unreached {
+    /// The content of the file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let cut = Unreached {
+            host: self.host.clone(),
+            why: self.why.chars().take(WHY_MAX).collect(),
+        };
+        serde_json::to_vec(&cut).expect("plain data becomes JSON")
+    }
+
+    /// Reads the content of the file; `None` while it is empty or not whole.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Unreached> {
+        serde_json::from_slice(bytes).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_files_read_back_and_nothing_else_does() {
+        let one = Rendezvous {
+            at: vec![
+                "10.0.0.1:4711".parse().unwrap(),
+                "[::1]:4711".parse().unwrap(),
+            ],
+            key: Key::new([7; 32]),
+        };
+        assert_eq!(Rendezvous::from_bytes(&one.to_bytes()), Ok(one.clone()));
+        let many = Rendezvous {
+            at: vec![one.at[0]; 50],
+            ..one
+        };
+        let read = Rendezvous::from_bytes(&many.to_bytes()).unwrap();
+        assert_eq!(read.at.len(), ADDRESSES_MAX);
+        assert!(many.to_bytes().len() < RENDEZVOUS_MAX as usize);
+        for bad in [
+            "",
+            "{}",
+            r#"{"v":2,"at":[],"key":""}"#,
+            r#"{"v":1,"at":[],"key":"00"}"#,
+            r#"{"v":1,"at":["x"],"key":""}"#,
+        ] {
+            assert!(Rendezvous::from_bytes(bad.as_bytes()).is_err(), "{bad}");
+        }
+        let word = Unreached {
+            host: "h1".into(),
+            why: "x".repeat(9_000),
+        };
+        let read = Unreached::from_bytes(&word.to_bytes()).unwrap();
+        assert_eq!((read.host.as_str(), read.why.len()), ("h1", WHY_MAX));
+        assert_eq!(Unreached::from_bytes(b""), None);
+    }
+}

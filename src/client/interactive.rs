@@ -1,0 +1,349 @@
+//! The waiting side of an interactive job: `csub -I`, `-Ip`, `-Is`.
+//!
+//! Listens, leaves address and key for the job's host in the user's own drop box, submits, and
+//! waits: for the call of that host, whose program it then is at this terminal, or for the job's
+//! end. Where the host cannot call it shows what the job writes to its output file.
+
+mod calls;
+mod place;
+mod talk;
+
+use super::ask;
+use super::csub::options::Chosen;
+use super::cwait::{self, JobSeen};
+use super::env::Site;
+use super::exit::{Exit, Fail, Result};
+use crate::channel::{ADDRESSES_MAX, Key, Rendezvous, Screen};
+use crate::model::{JobKey, Session, Terminal, Token};
+use crate::record::ack::IdRun;
+use crate::record::request::{Selector, SignalHow, Verb};
+use crate::spool::view::ViewReader;
+use crate::sys::clock;
+use crate::sys::signals::{self, SignalQueue};
+use crate::sys::stream::{self, Listener, Watched};
+use crate::sys::terminal::{self, Keys};
+use calls::Calls;
+use place::Place;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use talk::{Peer, Talk, TalkOver};
+
+/// First and longest interval between two looks at the view, ms.
+const PAUSE_MS: (u64, u64) = (5, 1000);
+/// A job that the view does not show for so long is taken for forgotten, ms.
+const MISSING_MS: u64 = 120_000;
+/// How often the output is read where the host cannot call, ms.
+const FOLLOW_MS: u64 = 300;
+/// Exit code of a command that was interrupted.
+const INTERRUPTED: i32 = 130;
+const SIGNALS: [&str; 7] = ["INT", "QUIT", "TERM", "HUP", "TSTP", "CONT", "WINCH"];
+
+/// Which kind of interactive job the options ask for.
+///
+/// # Errors
+/// Options that an interactive job cannot have.
+pub(crate) fn asked(chosen: &Chosen) -> Result<Option<Terminal>> {
+    let kinds = [
+        ("I", Terminal::Streams),
+        ("Ip", Terminal::Pty),
+        ("Is", Terminal::Shell),
+    ];
+    let mut given = kinds.iter().filter(|(id, _)| chosen.has(id));
+    let Some((id, kind)) = given.next() else {
+        return Ok(None);
+    };
+    if let Some((other, _)) = given.next() {
+        return Err(Fail::usage(format!(
+            "-{id} and -{other} cannot be given together"
+        )));
+    }
+    for refused in ["K", "H", "r", "Q", "retries", "key"] {
+        if chosen.has(refused) {
+            let dashes = if refused.len() > 2 { "--" } else { "-" };
+            return Err(Fail::usage(format!(
+                "-{id} and {dashes}{refused} cannot be given together"
+            )));
+        }
+    }
+    if kind.is_pty() {
+        for refused in ["i", "is", "o", "oo", "e", "eo"] {
+            if chosen.has(refused) {
+                return Err(Fail::usage(format!(
+                    "-{id} gives the job a terminal of its own: -{refused} cannot be given with \
+                     it\nhint: -I has separate streams, of which -{refused} replaces one"
+                )));
+            }
+        }
+    }
+    Ok(Some(*kind))
+}
+
+/// A command that listens and has not been called.
+pub(crate) struct Waiting {
+    listener: Listener,
+    key: Key,
+    session: Session,
+    place: Place,
+}
+
+impl Waiting {
+    /// Listens, and leaves word of it for a host. The word is taken away with the value.
+    ///
+    /// # Errors
+    /// No port or no place for the word.
+    pub(crate) fn open(site: &Site, terminal: Terminal) -> Result<Waiting> {
+        let listener = Listener::open()?;
+        let (mut name, mut key) = ([0; 16], [0; 32]);
+        clock::random(&mut name);
+        clock::random(&mut key);
+        let token = Token(u128::from_le_bytes(name));
+        let key = Key::new(key);
+        let word = Rendezvous {
+            at: listener.addresses(&site.share, ADDRESSES_MAX),
+            key: key.clone(),
+        };
+        let place = Place::make(&site.layout(), token, &word)?;
+        Ok(Waiting {
+            listener,
+            key,
+            session: Session { terminal, token },
+            place,
+        })
+    }
+
+    /// What the job's specification says of it.
+    pub(crate) fn session(&self) -> Session {
+        self.session
+    }
+
+    /// Waits for the job, is its terminal, and gives its exit code. `follow`: the file of its
+    /// output, where it writes to the default one.
+    pub(crate) fn attend(self, site: &Site, run: &IdRun, follow: Option<PathBuf>) -> i32 {
+        let numbers = SIGNALS.iter().filter_map(|name| signals::number(name));
+        let queue = match SignalQueue::open(&numbers.collect::<Vec<_>>()) {
+            Ok(queue) => queue,
+            Err(e) => return Fail::from(e).report("csub"),
+        };
+        signals::ignore_sigpipe();
+        let mut attendant = Attendant {
+            site,
+            job: (run.id, run.t),
+            reader: ViewReader::new(&site.layout()),
+            queue,
+            seen_at: clock::boot_ms(),
+            said_start: false,
+            killed: false,
+        };
+        eprintln!("<<Waiting for dispatch ...>>");
+        attendant.wait(self, follow)
+    }
+}
+
+struct Attendant<'a> {
+    site: &'a Site,
+    /// Id, and when the leader took it.
+    job: (u32, i64),
+    reader: ViewReader,
+    queue: SignalQueue,
+    /// When the view last showed the job.
+    seen_at: u64,
+    said_start: bool,
+    /// The user has asked for the job's end.
+    killed: bool,
+}
+
+/// What came of waiting.
+enum Came {
+    Called(Box<Peer>),
+    /// A host cannot call: which, and why.
+    Unreached(String, String),
+    Code(i32),
+}
+
+impl Attendant<'_> {
+    fn wait(&mut self, waiting: Waiting, follow: Option<PathBuf>) -> i32 {
+        let terminal = waiting.session.terminal;
+        match self.until_called(&waiting) {
+            Came::Code(code) => code,
+            Came::Called(peer) => {
+                // The key was used: the port and the word go.
+                drop(waiting);
+                self.say_start(&peer.host);
+                self.talk(*peer, terminal)
+            }
+            Came::Unreached(host, why) => {
+                let own = match follow {
+                    Some(_) => "its output is read from the share",
+                    None => "its output goes to its file",
+                };
+                eprintln!(
+                    "csub: host {host} cannot reach this command ({why}): {own}, input is not \
+                     passed on"
+                );
+                waiting.place.take_notice();
+                self.say_start(&host);
+                let code = self.follow(follow);
+                drop(waiting);
+                code
+            }
+        }
+    }
+
+    fn say_start(&mut self, host: &str) {
+        if !std::mem::replace(&mut self.said_start, true) {
+            eprintln!("<<Starting on {host}>>");
+        }
+    }
+
+    /// Waits for a call, a word of the host, or the end of the job.
+    fn until_called(&mut self, waiting: &Waiting) -> Came {
+        let about = crate::channel::about(waiting.session.token);
+        let mut calls = Calls::new(waiting.key.clone(), about, JobKey::job(self.job.0));
+        let (mut pause, mut look_at) = (PAUSE_MS.0, 0);
+        loop {
+            let now = clock::boot_ms();
+            if now >= look_at {
+                if let Some(word) = waiting.place.word(now) {
+                    return Came::Unreached(word.host, word.why);
+                }
+                if let Some(code) = self.look(now) {
+                    return Came::Code(code);
+                }
+                look_at = now + pause;
+                pause = (pause + pause / 4 + 1).min(PAUSE_MS.1);
+            }
+            let mut list = vec![readable(&self.queue), readable(&waiting.listener)];
+            list.extend(calls.watched());
+            let left = look_at.saturating_sub(clock::boot_ms());
+            if let Err(e) = stream::wait(&list, Some(left)) {
+                return Came::Code(Fail::from(e).report("csub"));
+            }
+            if let Some(code) = self.heed_signals() {
+                return Came::Code(code);
+            }
+            let screen = screen_of(waiting.session.terminal);
+            if let Some(peer) = calls.turn(&waiting.listener, screen, clock::boot_ms()) {
+                return Came::Called(Box::new(peer));
+            }
+        }
+    }
+
+    /// Looks at the job in the view; its code once it is over.
+    fn look(&mut self, now: u64) -> Option<i32> {
+        let seen = cwait::see(&self.reader, self.job, &mut |line| eprintln!("{line}"));
+        match seen {
+            JobSeen::Over(code) => return Some(code),
+            JobSeen::Unknown(text) if now - self.seen_at >= MISSING_MS => {
+                eprintln!("csub: {text}; its end is unknown");
+                return Some(Exit::System.code());
+            }
+            JobSeen::Unknown(_) => {}
+            JobSeen::Pending => self.seen_at = now,
+            // Said when its terminal is there, or it is known that there will be none.
+            JobSeen::Started(_) => self.seen_at = now,
+        }
+        None
+    }
+
+    /// A signal ends the job, a second one this command.
+    fn heed_signals(&mut self) -> Option<i32> {
+        while let Some(signal) = self.queue.next_signal() {
+            match signals::name(signal).as_str() {
+                "WINCH" | "CONT" => {}
+                "TSTP" => signals::stop_self(),
+                _ if self.killed => return Some(INTERRUPTED),
+                _ => {
+                    self.killed = true;
+                    self.kill();
+                }
+            }
+        }
+        None
+    }
+
+    fn kill(&self) {
+        let (id, _) = self.job;
+        let sel = Selector {
+            ids: vec![id.to_string()],
+            ..Selector::default()
+        };
+        let how = SignalHow::Kill;
+        let wait_s = ask::wait_s(None).unwrap_or(0);
+        if let Err(e) = ask::ask(self.site, "csub", &[Verb::Signal { sel, how }], wait_s) {
+            e.report("csub");
+            eprintln!("csub: job <{id}> goes on; again to leave it");
+        }
+    }
+
+    /// The terminal of the running job.
+    fn talk(&mut self, peer: Peer, terminal: Terminal) -> i32 {
+        let keys = match terminal {
+            Terminal::Streams => None,
+            Terminal::Pty => Some(Keys::Signals),
+            Terminal::Shell => Some(Keys::All),
+        };
+        let over = Talk::new(vec![peer], true, keys, &self.queue).run();
+        let (id, _) = self.job;
+        match over {
+            TalkOver::Ended(mut ends) => match ends.pop().flatten() {
+                Some(finish) => {
+                    if !finish.text.is_empty() {
+                        let text = crate::text::width::escape(&finish.text);
+                        eprintln!("csub: job <{id}>: {text}");
+                    }
+                    finish.shell_code().unwrap_or(Exit::System.code())
+                }
+                None => {
+                    eprintln!("csub: the connection was lost; waiting for the end of job <{id}>");
+                    self.until_over()
+                }
+            },
+            // The connection goes with this process, and the job with the connection.
+            TalkOver::Signal(signal) => 128 + signal,
+        }
+    }
+
+    /// Waits for the end of the job in the view.
+    fn until_over(&mut self) -> i32 {
+        self.follow(None)
+    }
+
+    /// The same, showing what the job writes to a file.
+    fn follow(&mut self, file: Option<PathBuf>) -> i32 {
+        let mut offset = 0;
+        loop {
+            let code = self.look(clock::boot_ms());
+            // Asked before the last copy, so that nothing written before the end is missed.
+            if let Some(file) = &file
+                && let Err(e) = super::cpeek::copy(file, &mut offset)
+                && !e.is_not_found()
+            {
+                eprintln!("csub: {e}");
+                return Exit::System.code();
+            }
+            if let Some(code) = code {
+                return code;
+            }
+            if let Err(e) = stream::wait(&[readable(&self.queue)], Some(FOLLOW_MS)) {
+                return Fail::from(e).report("csub");
+            }
+            if let Some(code) = self.heed_signals() {
+                return code;
+            }
+        }
+    }
+}
+
+/// The size of the terminal at which the command was called, where the job gets one.
+fn screen_of(terminal: Terminal) -> Screen {
+    let found = terminal::size_of(&std::io::stdin()).filter(|_| terminal.is_pty());
+    found.map_or(Screen::default(), |(rows, cols)| Screen { rows, cols })
+}
+
+fn readable(what: &impl AsRawFd) -> Watched {
+    Watched {
+        fd: what.as_raw_fd(),
+        read: true,
+        write: false,
+    }
+}

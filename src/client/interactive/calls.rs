@@ -1,0 +1,261 @@
+//! Callers that have not shown yet that they have the key. Owns how many there are, how long they
+//! have, and that one is believed: the first that proves it.
+
+use super::talk::Peer;
+use crate::channel::{Key, Link, Message, Screen, Welcome};
+use crate::model::JobKey;
+use crate::sys::stream::{Listener, Watched, Wire};
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+
+/// Most callers at a time: a further one takes the place of the oldest.
+const CALLS_MAX: usize = 8;
+/// How long a caller has (ms).
+const CALL_MS: u64 = 10_000;
+/// So many refused callers are named.
+const NAMED_MAX: usize = 3;
+
+struct Call {
+    wire: Wire,
+    link: Link,
+    from: SocketAddr,
+    since: u64,
+    welcomed: bool,
+}
+
+/// What a look at a caller says.
+enum Seen {
+    Waits,
+    /// It has the key.
+    Proven,
+    /// It has not, or is gone.
+    Refused,
+    Gone,
+}
+
+pub(super) struct Calls {
+    key: Key,
+    about: String,
+    job: JobKey,
+    calls: Vec<Call>,
+    named: usize,
+}
+
+impl Calls {
+    pub(super) fn new(key: Key, about: String, job: JobKey) -> Calls {
+        Calls {
+            key,
+            about,
+            job,
+            calls: Vec::new(),
+            named: 0,
+        }
+    }
+
+    pub(super) fn watched(&self) -> impl Iterator<Item = Watched> {
+        self.calls.iter().map(|call| Watched {
+            fd: call.wire.as_raw_fd(),
+            read: true,
+            write: !call.link.outgoing().is_empty(),
+        })
+    }
+
+    /// Takes new callers and listens to all; the one that has the key. `screen`: what the job is
+    /// told of the terminal.
+    pub(super) fn turn(&mut self, listener: &Listener, screen: Screen, now: u64) -> Option<Peer> {
+        while let Some((wire, from)) = listener.accept() {
+            if self.calls.len() >= CALLS_MAX {
+                self.calls.remove(0);
+            }
+            let link = Link::called(&self.key, &self.about);
+            self.calls.push(Call {
+                wire,
+                link,
+                from,
+                since: now,
+                welcomed: false,
+            });
+        }
+        let mut n = 0;
+        while n < self.calls.len() {
+            let call = &mut self.calls[n];
+            let seen = match now.saturating_sub(call.since) > CALL_MS {
+                true => Seen::Gone,
+                false => call.listen(self.job, screen),
+            };
+            match seen {
+                Seen::Waits => n += 1,
+                Seen::Gone => drop(self.calls.remove(n)),
+                Seen::Refused => {
+                    let from = self.calls.remove(n).from;
+                    self.named += 1;
+                    if self.named <= NAMED_MAX {
+                        eprintln!("csub: a caller from {from} does not have the key: refused");
+                    }
+                }
+                Seen::Proven => {
+                    let call = self.calls.swap_remove(n);
+                    return Some(Peer::of(call.link, call.wire));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Call {
+    fn listen(&mut self, job: JobKey, screen: Screen) -> Seen {
+        let mut buf = [0; 8192];
+        match self.wire.read(&mut buf) {
+            Ok(None) => {}
+            Ok(Some(n)) if n > 0 => {
+                if self.link.receive(&buf[..n]).is_err() {
+                    return Seen::Refused;
+                }
+            }
+            _ => return Seen::Gone,
+        }
+        if !self.welcomed {
+            match self.link.hello() {
+                Err(_) => return Seen::Refused,
+                Ok(None) => {}
+                Ok(Some(hello)) if hello.a.j != job => return Seen::Refused,
+                Ok(Some(_)) => {
+                    if self.link.welcome(&Welcome { screen }).is_err() {
+                        return Seen::Refused;
+                    }
+                    self.welcomed = true;
+                }
+            }
+        }
+        if !self.link.outgoing().is_empty() {
+            match self.wire.write(self.link.outgoing()) {
+                Ok(n) => self.link.sent(n),
+                Err(_) => return Seen::Gone,
+            }
+        }
+        match self.link.next_message() {
+            Ok(None) => Seen::Waits,
+            Ok(Some(Message::Begin)) if self.link.is_proven() => Seen::Proven,
+            _ => Seen::Refused,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::Hello;
+    use crate::model::AttemptId;
+    use crate::sys::clock;
+
+    struct Bed {
+        listener: Listener,
+        calls: Calls,
+    }
+
+    fn key(n: u8) -> Key {
+        Key::new([n; 32])
+    }
+
+    fn bed() -> Option<Bed> {
+        let Ok(listener) = Listener::open() else {
+            println!("skipped: no network here");
+            return None;
+        };
+        let calls = Calls::new(key(1), "about".into(), JobKey::job(7));
+        Some(Bed { listener, calls })
+    }
+
+    impl Bed {
+        fn dial(&self) -> Wire {
+            let at = SocketAddr::from(([127, 0, 0, 1], self.listener.port()));
+            Wire::call(&at, 2_000).unwrap()
+        }
+
+        /// Turns until `done`, which gets whether a caller was believed.
+        fn until(&mut self, mut done: impl FnMut(Option<&Peer>) -> bool) -> Option<Peer> {
+            for _ in 0..2_000 {
+                let screen = Screen { rows: 31, cols: 97 };
+                let peer = self.calls.turn(&self.listener, screen, clock::boot_ms());
+                if done(peer.as_ref()) {
+                    return peer;
+                }
+                assert!(peer.is_none());
+                clock::sleep_ms(1);
+            }
+            panic!("it never came");
+        }
+    }
+
+    fn hello(id: u32) -> Hello {
+        Hello {
+            a: AttemptId {
+                j: JobKey::job(id),
+                at: 1,
+            },
+            host: "h1".into(),
+            task: 0,
+        }
+    }
+
+    /// A caller's side, as far as it comes: the bytes that it sent.
+    fn converse(wire: &Wire, mut link: Link) -> Option<Vec<u8>> {
+        let (mut sent, mut buf) = (Vec::new(), [0; 4096]);
+        for _ in 0..2_000 {
+            let n = wire.write(link.outgoing()).ok()?;
+            sent.extend_from_slice(&link.outgoing()[..n]);
+            link.sent(n);
+            if let Ok(Some(welcome)) = link.welcomed() {
+                assert_eq!(welcome.screen, Screen { rows: 31, cols: 97 });
+                wire.write(link.outgoing()).ok()?;
+                sent.extend_from_slice(link.outgoing());
+                return Some(sent);
+            }
+            match wire.read(&mut buf) {
+                Ok(Some(0)) | Err(_) => return None,
+                Ok(Some(n)) => link.receive(&buf[..n]).ok()?,
+                Ok(None) => clock::sleep_ms(1),
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn the_first_caller_with_the_key_and_the_job_is_believed() {
+        let Some(mut bed) = bed() else { return };
+        for (k, id) in [(2, 7), (1, 8)] {
+            let wire = bed.dial();
+            let link = Link::caller(&key(k), "about", &hello(id));
+            let caller = std::thread::spawn(move || converse(&wire, link));
+            bed.until(|_| caller.is_finished());
+            assert_eq!(caller.join().unwrap(), None);
+        }
+        let wire = bed.dial();
+        let link = Link::caller(&key(1), "about", &hello(7));
+        let caller = std::thread::spawn(move || (converse(&wire, link), wire));
+        let peer = bed.until(|peer| peer.is_some()).unwrap();
+        assert_eq!(peer.host, "h1");
+        let (sent, _wire) = caller.join().unwrap();
+        // What it sent, sent again by another one, is not.
+        let mut bed = self::bed().unwrap();
+        let thief = bed.dial();
+        assert!(thief.write(&sent.unwrap()).unwrap() > 0);
+        bed.until(|_| matches!(thief.read(&mut [0; 4096]), Ok(Some(0)) | Err(_)));
+    }
+
+    #[test]
+    fn callers_that_say_nothing_make_room() {
+        let Some(mut bed) = bed() else { return };
+        let silent: Vec<Wire> = (0..20).map(|_| bed.dial()).collect();
+        bed.until(|_| matches!(silent[0].read(&mut [0; 9]), Ok(Some(0)) | Err(_)));
+        assert_eq!(bed.calls.calls.len(), CALLS_MAX);
+        let late = clock::boot_ms() + CALL_MS + 1;
+        assert!(
+            bed.calls
+                .turn(&bed.listener, Screen::default(), late)
+                .is_none()
+        );
+        assert!(bed.calls.calls.is_empty());
+    }
+}

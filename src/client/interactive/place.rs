@@ -1,0 +1,169 @@
+//! The word that a waiting command leaves for a host, in the drop box of its user: two small files
+//! that the user alone can read. Owns their life: made before the job is submitted, touched while
+//! it waits, removed with the value.
+
+use crate::channel::{RENDEZVOUS_MAX, Rendezvous, Unreached};
+use crate::client::exit::{Fail, Result};
+use crate::model::Token;
+use crate::spool::Layout;
+use crate::sys::fs::Kind;
+use crate::sys::{self, clock, fs};
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+/// How often the files are written again, so that they are seen to be of a command that lives, and
+/// after which age others remove them (ms).
+const TOUCH_MS: u64 = 3_600_000;
+const OLD_MS: i64 = 3 * 24 * 3_600_000;
+/// So many names are looked at in a search for old files.
+const NAMES_MAX: usize = 1_000;
+
+/// The two files.
+pub(super) struct Place {
+    file: PathBuf,
+    word: PathBuf,
+    content: Vec<u8>,
+    touched: Cell<u64>,
+}
+
+impl Place {
+    /// Makes them, and the user's directories where they are missing.
+    pub(super) fn make(layout: &Layout, token: Token, word: &Rendezvous) -> Result<Place> {
+        let uid = sys::users::effective_uid();
+        let umask = sys::caller::umask(0o007);
+        let made = fs::mkdir(&layout.inbox_of(uid), 0o770);
+        sys::caller::umask(umask);
+        let own = layout.inbox_of(uid);
+        made.map_err(|e| unwritable(&e))?;
+        must_be_own(&own, uid, 0o007)?;
+        let dir = layout.sessions_of(uid);
+        fs::mkdir(&dir, 0o700).map_err(|e| unwritable(&e))?;
+        must_be_own(&dir, uid, 0o077)?;
+        let file = layout.session(uid, token);
+        let place = Place {
+            word: Layout::session_word(&file),
+            file,
+            content: word.to_bytes(),
+            touched: Cell::new(clock::boot_ms()),
+        };
+        place.sweep(&dir);
+        for (path, content) in [(&place.word, &b""[..]), (&place.file, &place.content)] {
+            fs::publish_mode(path, content, 0o600).map_err(|e| unwritable(&e))?;
+        }
+        Ok(place)
+    }
+
+    /// What a host says that could not call. Now and then makes the files new again.
+    pub(super) fn word(&self, now: u64) -> Option<Unreached> {
+        if now.saturating_sub(self.touched.get()) >= TOUCH_MS {
+            self.touched.set(now);
+            let _ = fs::overwrite_unsynced(&self.file, &self.content);
+        }
+        let bytes = fs::read_small(&self.word, RENDEZVOUS_MAX).ok()?;
+        Unreached::from_bytes(&bytes)
+    }
+
+    /// Says to that host that the command reads the output's file: the key is void from then on.
+    pub(super) fn take_notice(&self) {
+        if let Err(e) = fs::overwrite_unsynced(&self.file, b"") {
+            eprintln!("csub: {e}");
+        }
+    }
+
+    /// Removes what commands left that were killed.
+    fn sweep(&self, dir: &Path) {
+        for entry in fs::list_dir(dir, NAMES_MAX).unwrap_or_default() {
+            let path = dir.join(&entry.name);
+            let old = |stat: fs::Stat| clock::wall_ms().saturating_sub(stat.mtime_ms) > OLD_MS;
+            if fs::stat(&path).ok().flatten().is_some_and(old) {
+                let _ = fs::remove(&path);
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        for path in [&self.file, &self.word] {
+            let _ = fs::remove(path);
+        }
+    }
+}
+
+fn unwritable(e: &sys::Error) -> Fail {
+    Fail::system(format!("{e}: the job was not submitted"))
+}
+
+/// A directory in which others could read or replace the key is not used.
+fn must_be_own(dir: &Path, uid: u32, closed: u32) -> Result<()> {
+    let found = fs::owner(dir).map_err(|e| unwritable(&e))?;
+    match found {
+        Some(f) if f.kind == Kind::Dir && f.uid == uid && f.mode & closed == 0 => Ok(()),
+        _ => Err(Fail::system(format!(
+            "{} is not a directory of yours alone: the key of an interactive job is not put there",
+            dir.display()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::Key;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn word() -> Rendezvous {
+        Rendezvous {
+            at: Vec::new(),
+            key: Key::new([9; 32]),
+        }
+    }
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn the_key_lies_where_its_user_alone_reads_and_goes_with_the_command() {
+        let d = tempfile::tempdir().unwrap();
+        let layout = Layout::new(d.path());
+        fs::mkdir_p(&layout.inbox(), 0o755).unwrap();
+        let uid = sys::users::effective_uid();
+        let place = Place::make(&layout, Token(5), &word()).unwrap();
+        let file = layout.session(uid, Token(5));
+        assert_eq!((mode(&file), mode(&place.word)), (0o600, 0o600));
+        assert_eq!(mode(&layout.sessions_of(uid)), 0o700);
+        let read = Rendezvous::from_bytes(&fs::read_small(&file, 9_999).unwrap());
+        assert_eq!(read, Ok(word()));
+        assert_eq!(place.word(0), None);
+        let said = Unreached {
+            host: "h1".into(),
+            why: "no route".into(),
+        };
+        fs::overwrite_unsynced(&place.word, &said.to_bytes()).unwrap();
+        assert_eq!(place.word(0), Some(said));
+        place.take_notice();
+        assert_eq!(fs::read_small(&file, 9_999).unwrap(), b"");
+        drop(place);
+        let left = fs::list_dir(&layout.sessions_of(uid), 9).unwrap();
+        assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
+    fn a_place_that_others_can_read_gets_no_key() {
+        let d = tempfile::tempdir().unwrap();
+        let layout = Layout::new(d.path());
+        let uid = sys::users::effective_uid();
+        for (dir, open) in [
+            (layout.inbox_of(uid), 0o777),
+            (layout.sessions_of(uid), 0o750),
+        ] {
+            fs::mkdir_p(&dir, 0o700).unwrap();
+            fs::chmod(&dir, open).unwrap();
+            let refused = Place::make(&layout, Token(5), &word()).err().unwrap();
+            assert!(refused.text.contains("yours alone"), "{}", refused.text);
+            fs::chmod(&dir, 0o700).unwrap();
+        }
+        assert!(!fs::exists(&layout.session(uid, Token(5))));
+    }
+}

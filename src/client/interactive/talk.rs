@@ -1,0 +1,294 @@
+//! This terminal and the programs at the other ends: input there, output here, keys, sizes and
+//! signals, until all have ended. Owns what of the input is on its way.
+
+use crate::channel::{DATA_MAX, Finish, Link, Message, ROOM, Screen, Stream};
+use crate::sys::signals::{self, SignalQueue};
+use crate::sys::stream::{self, Watched};
+use crate::sys::terminal::{self, Keys, Taken};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsRawFd;
+
+/// Bytes that wait to be sent; beyond it no input is read.
+const WAITING_MAX: usize = 64 << 10;
+
+/// The other end of a proven channel.
+pub(crate) struct Peer {
+    link: Link,
+    wire: stream::Wire,
+    pub(crate) host: String,
+    /// Bytes of input that it still takes.
+    room: usize,
+    end: Option<Finish>,
+    /// Nothing more comes.
+    closed: bool,
+}
+
+impl Peer {
+    pub(super) fn of(mut link: Link, wire: stream::Wire) -> Peer {
+        let hello = link.hello().ok().flatten().cloned().unwrap_or_default();
+        Peer {
+            link,
+            wire,
+            host: hello.host,
+            room: ROOM as usize,
+            end: None,
+            closed: false,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.end.is_some() || self.closed
+    }
+}
+
+/// Why a talk is over.
+pub(crate) enum TalkOver {
+    /// How each program ended; `None`: its connection was lost.
+    Ended(Vec<Option<Finish>>),
+    /// This command is to end.
+    Signal(i32),
+}
+
+/// A talk with one or more programs. The first of them gets the input.
+pub(crate) struct Talk<'a> {
+    peers: Vec<Peer>,
+    stdin: Option<File>,
+    taken: Option<Taken>,
+    /// The programs have terminals, of this size.
+    screen: Option<Screen>,
+    queue: &'a SignalQueue,
+}
+
+impl<'a> Talk<'a> {
+    /// `input`: standard input is passed on. `keys`: the programs have terminals, and keys reach
+    /// them in this way.
+    pub(crate) fn new(
+        peers: Vec<Peer>,
+        input: bool,
+        keys: Option<Keys>,
+        queue: &'a SignalQueue,
+    ) -> Talk<'a> {
+        let mut talk = Talk {
+            peers,
+            stdin: None,
+            taken: keys.and_then(Taken::stdin),
+            screen: keys.map(|_| Screen::default()),
+            queue,
+        };
+        talk.stdin = terminal::own_stream(0).ok().filter(|_| input);
+        if talk.stdin.is_none() {
+            talk.end_input();
+        }
+        talk.tell_size();
+        talk
+    }
+
+    /// Runs to the end of all programs.
+    pub(crate) fn run(mut self) -> TalkOver {
+        // What came together with the proof of the key.
+        for n in 0..self.peers.len() {
+            if let Err(over) = self.show_output(n) {
+                return over;
+            }
+        }
+        self.flush();
+        while !self.peers.iter().all(Peer::is_over) {
+            if let Some(over) = self.turn() {
+                return over;
+            }
+        }
+        TalkOver::Ended(self.peers.drain(..).map(|peer| peer.end).collect())
+    }
+
+    fn turn(&mut self) -> Option<TalkOver> {
+        let room = self.input_room();
+        let mut list = vec![
+            Watched {
+                fd: self.queue.as_raw_fd(),
+                read: true,
+                write: false,
+            },
+            Watched {
+                fd: self.stdin.as_ref().map_or(-1, AsRawFd::as_raw_fd),
+                read: room > 0,
+                write: false,
+            },
+        ];
+        list.extend(self.peers.iter().map(|peer| Watched {
+            fd: peer.wire.as_raw_fd(),
+            read: !peer.is_over(),
+            write: !peer.is_over() && !peer.link.outgoing().is_empty(),
+        }));
+        let ready = match stream::wait(&list, None) {
+            Ok(ready) => ready,
+            Err(_) => return Some(TalkOver::Ended(Vec::new())),
+        };
+        if ready[1].0 && room > 0 {
+            self.pass_input(room);
+        }
+        while let Some(signal) = self.queue.next_signal() {
+            if let Some(over) = self.heed(signal) {
+                return Some(over);
+            }
+        }
+        for n in 0..self.peers.len() {
+            if ready[n + 2].0
+                && let Err(over) = self.take_output(n)
+            {
+                return Some(over);
+            }
+        }
+        self.flush();
+        None
+    }
+
+    /// How much input may be read now.
+    fn input_room(&self) -> usize {
+        match (&self.stdin, self.peers.first()) {
+            (Some(_), Some(first)) if !first.is_over() => {
+                let waits = first.link.outgoing().len() > WAITING_MAX;
+                if waits { 0 } else { first.room.min(DATA_MAX) }
+            }
+            _ => 0,
+        }
+    }
+
+    fn pass_input(&mut self, room: usize) {
+        let mut buf = [0; DATA_MAX];
+        let Some(stdin) = &self.stdin else { return };
+        match terminal::read_now(stdin, &mut buf[..room]) {
+            Ok(None) => {}
+            Ok(Some(n)) if n > 0 => {
+                let first = &mut self.peers[0];
+                first.room -= n;
+                first
+                    .link
+                    .send(&Message::Data(Stream::In, buf[..n].to_vec()));
+            }
+            _ => {
+                self.stdin = None;
+                self.end_input();
+            }
+        }
+    }
+
+    /// No input comes any more; programs after the first never get any.
+    fn end_input(&mut self) {
+        for peer in &mut self.peers {
+            peer.link.send(&Message::Data(Stream::In, Vec::new()));
+        }
+    }
+
+    /// Takes what a program sent and shows it.
+    fn take_output(&mut self, n: usize) -> Result<(), TalkOver> {
+        let peer = &mut self.peers[n];
+        let mut buf = [0; 32 << 10];
+        match peer.wire.read(&mut buf) {
+            Ok(None) => return Ok(()),
+            Ok(Some(n)) if n > 0 => {
+                if peer.link.receive(&buf[..n]).is_err() {
+                    peer.closed = true;
+                }
+            }
+            _ => peer.closed = true,
+        }
+        self.show_output(n)
+    }
+
+    fn show_output(&mut self, n: usize) -> Result<(), TalkOver> {
+        let peer = &mut self.peers[n];
+        loop {
+            match peer.link.next_message() {
+                Ok(None) => return Ok(()),
+                Ok(Some(Message::Data(stream, bytes))) => show(stream, &bytes)?,
+                Ok(Some(Message::Took(n))) => {
+                    peer.room = (peer.room + n as usize).min(ROOM as usize);
+                }
+                Ok(Some(Message::End(finish))) => peer.end = Some(finish),
+                Ok(Some(_)) => {}
+                Err(_) => {
+                    peer.closed = true;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        for peer in self.peers.iter_mut().filter(|peer| !peer.is_over()) {
+            if peer.link.outgoing().is_empty() {
+                continue;
+            }
+            match peer.wire.write(peer.link.outgoing()) {
+                Ok(n) => peer.link.sent(n),
+                // What was sent to this end before is read first.
+                Err(_) => peer.room = 0,
+            }
+        }
+    }
+
+    /// A signal to this command: most are the programs', as if it were they at this terminal.
+    fn heed(&mut self, signal: i32) -> Option<TalkOver> {
+        match signals::name(signal).as_str() {
+            "WINCH" => self.tell_size(),
+            // After a stop that was not asked for here.
+            "CONT" => self.come_back(),
+            "TSTP" => {
+                self.signal_all(signal);
+                self.flush();
+                if let Some(taken) = &self.taken {
+                    taken.give_back();
+                }
+                signals::stop_self();
+                self.come_back();
+                self.signal_all(signals::number("CONT").unwrap_or(18));
+            }
+            "INT" | "QUIT" => self.signal_all(signal),
+            _ => return Some(TalkOver::Signal(signal)),
+        }
+        None
+    }
+
+    fn come_back(&mut self) {
+        if let Some(taken) = &self.taken {
+            taken.take();
+        }
+        self.tell_size();
+    }
+
+    fn signal_all(&mut self, signal: i32) {
+        for peer in &mut self.peers {
+            peer.link.send(&Message::Signal(signal));
+        }
+    }
+
+    /// Tells the programs with terminals how large this one is, where that changed.
+    fn tell_size(&mut self) {
+        let Some(told) = self.screen else { return };
+        let Some((rows, cols)) = terminal::size_of(&std::io::stdin()) else {
+            return;
+        };
+        let now = Screen { rows, cols };
+        if now != told {
+            self.screen = Some(now);
+            for peer in &mut self.peers {
+                peer.link.send(&Message::Size(now));
+            }
+        }
+    }
+}
+
+/// Writes output where it belongs. When nothing reads it any more this command ends, as any other
+/// program at the beginning of a pipe.
+fn show(stream: Stream, bytes: &[u8]) -> Result<(), TalkOver> {
+    let written = match stream {
+        Stream::In => return Ok(()),
+        Stream::Out => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(bytes).and_then(|()| out.flush())
+        }
+        Stream::Err => std::io::stderr().lock().write_all(bytes),
+    };
+    written.map_err(|_| TalkOver::Signal(signals::number("PIPE").unwrap_or(13)))
+}

@@ -1,0 +1,221 @@
+//! The process that connects an interactive task to the command that waits for it: how a shepherd
+//! begins it, what the two say to each other, what it leaves to the task.
+//!
+//! A relay runs as the task's user and outside the task's control group: it handles what comes from
+//! the network, and root never does. It cannot be looked into by other processes of the user. The
+//! shepherd learns of a lost connection by the relay's end.
+
+mod serve;
+
+use crate::channel::{Finish, Stream};
+use crate::model::{AttemptId, Terminal};
+use crate::sys::launch::{self, Who};
+use crate::sys::{self, clock, fork, ipc, proc, supervise, terminal, userfile};
+use crate::task::spec::Caller;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsRawFd, RawFd};
+
+/// Longest line between the two.
+const LINE_MAX: usize = 16 << 10;
+/// How long a shepherd waits, at its end, until everything was sent (ms).
+const LAST_MS: u64 = 10_000;
+
+/// What a relay says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Reached {
+    /// The command has the other end.
+    Connected,
+    /// It lives and cannot be reached, for this reason: it reads the files of the job's output.
+    Files(String),
+    /// It is gone, or does not answer.
+    Gone(String),
+}
+
+/// What a shepherd says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ToRelay {
+    /// The task's first process, which leads a group.
+    Begun(i32),
+    /// Nothing of the task is left.
+    End(Finish),
+}
+
+/// What a task has as standard input, output and error output.
+#[derive(Default)]
+pub(super) struct Ends {
+    pub(super) stdin: Option<File>,
+    pub(super) stdout: Option<File>,
+    pub(super) stderr: Option<File>,
+    /// They are one terminal.
+    pub(super) is_pty: bool,
+}
+
+/// The other sides of them.
+struct Sides {
+    input: Option<File>,
+    outputs: Vec<(Stream, File)>,
+    /// The master, where there is a terminal.
+    master: Option<File>,
+}
+
+impl Ends {
+    /// Makes what the task reads and writes, as the present user. `own`: the task has a file for
+    /// its input, output, error output.
+    fn open(kind: Terminal, own: [bool; 3]) -> sys::Result<(Ends, Sides)> {
+        if kind.is_pty() {
+            let (master, slave) = terminal::open_pair(0, 0)?;
+            terminal::never_wait(&master)?;
+            let copy = |file: &File| userfile::copy_of(file);
+            let ends = Ends {
+                stdin: Some(copy(&slave)?),
+                stdout: Some(copy(&slave)?),
+                stderr: Some(slave),
+                is_pty: true,
+            };
+            let sides = Sides {
+                input: Some(copy(&master)?),
+                outputs: vec![(Stream::Out, copy(&master)?)],
+                master: Some(master),
+            };
+            return Ok((ends, sides));
+        }
+        let mut ends = Ends::default();
+        let mut sides = Sides {
+            input: None,
+            outputs: Vec::new(),
+            master: None,
+        };
+        if !own[0] {
+            let (read, write) = terminal::pipe()?;
+            terminal::never_wait(&write)?;
+            (ends.stdin, sides.input) = (Some(read), Some(write));
+        }
+        let outputs = [
+            (1, Stream::Out, &mut ends.stdout),
+            (2, Stream::Err, &mut ends.stderr),
+        ];
+        for (n, stream, end) in outputs {
+            if !own[n] {
+                let (read, write) = terminal::pipe()?;
+                terminal::never_wait(&read)?;
+                *end = Some(write);
+                sides.outputs.push((stream, read));
+            }
+        }
+        Ok((ends, sides))
+    }
+}
+
+impl Sides {
+    fn fds(&self) -> Vec<RawFd> {
+        let files = self.input.iter().chain(&self.master);
+        let outputs = self.outputs.iter().map(|(_, file)| file);
+        files.chain(outputs).map(AsRawFd::as_raw_fd).collect()
+    }
+}
+
+/// What is to be connected.
+pub(super) struct Ask<'a> {
+    pub(super) a: AttemptId,
+    pub(super) host: &'a str,
+    pub(super) caller: &'a Caller,
+    /// Whom the relay becomes; `None` = it stays what it is.
+    pub(super) user: Option<&'a Who>,
+    /// The task has a file of its own for its input, output, error output.
+    pub(super) own: [bool; 3],
+}
+
+/// A shepherd's relay.
+pub(super) struct Relay {
+    pub(super) pid: i32,
+    control: File,
+    heard: Vec<u8>,
+}
+
+/// Begins a relay. The task's ends are made as the user, who owns the terminal.
+pub(super) fn begin(ask: &Ask<'_>) -> sys::Result<(Relay, Ends)> {
+    let made = crate::host::outputs::acting(ask.user, || {
+        Ends::open(ask.caller.session.terminal, ask.own)
+    });
+    let (ends, sides) = made?;
+    let (mine, its) = ipc::pair()?;
+    ipc::limit_writes(&mine, LAST_MS)?;
+    match fork::fork_plain()? {
+        0 => {
+            let run = || relay_process(ask, sides, its);
+            let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+            proc::exit_now(ran.unwrap_or(101))
+        }
+        pid => {
+            let relay = Relay {
+                pid,
+                control: mine,
+                heard: Vec::new(),
+            };
+            Ok((relay, ends))
+        }
+    }
+}
+
+/// The forked process. Signals stay held back, as in the shepherd: none is meant for it.
+fn relay_process(ask: &Ask<'_>, sides: Sides, control: File) -> i32 {
+    let mut keep = sides.fds();
+    keep.push(control.as_raw_fd());
+    fork::stand_alone(c"cbrelay", &keep);
+    if let Some(user) = ask.user
+        && let Err(e) = launch::become_user(user)
+    {
+        serve::say(&control, &Reached::Gone(e.to_string()));
+        return 1;
+    }
+    serve::serve(ask, sides, control)
+}
+
+impl Relay {
+    /// What it found, once it says so; waits at most `ms`. One that ends without a word could not
+    /// even try.
+    pub(super) fn reached(&mut self, ms: u64) -> Option<Reached> {
+        if !ipc::wait_readable(&self.control, Some(ms)) {
+            return None;
+        }
+        let gone = || Some(Reached::Gone("the relay ended".to_owned()));
+        let read = userfile::read_more(&self.control, &mut self.heard, LINE_MAX);
+        if !matches!(read, Ok(n) if n > 0) || self.heard.len() > LINE_MAX {
+            return gone();
+        }
+        let end = self.heard.iter().position(|b| *b == b'\n')?;
+        serde_json::from_slice(&self.heard[..end])
+            .ok()
+            .or_else(gone)
+    }
+
+    /// The task's first process runs.
+    pub(super) fn begun(&self, pid: i32) {
+        say_line(&self.control, &ToRelay::Begun(pid));
+    }
+
+    /// The task is over: the relay sends the rest of its output and this end, and is waited for a
+    /// while. `alive`: it has not ended before.
+    pub(super) fn finish(self, finish: Finish, alive: bool) {
+        say_line(&self.control, &ToRelay::End(finish));
+        let until = clock::boot_ms() + LAST_MS;
+        while alive && clock::boot_ms() < until {
+            match supervise::reap() {
+                supervise::Reaped::Child(pid, _) if pid == self.pid => return,
+                supervise::Reaped::None => return,
+                _ => clock::sleep_ms(2),
+            }
+        }
+    }
+}
+
+/// Says something to the other process. One that is gone hears nothing.
+fn say_line<T: Serialize>(mut to: &File, words: &T) {
+    let mut line = serde_json::to_vec(words).expect("plain data becomes JSON");
+    line.push(b'\n');
+    let _ = to.write_all(&line);
+}

@@ -1,0 +1,549 @@
+//! A relay at work: finds the waiting command, proves the key, then carries bytes both ways until
+//! the task is over or the command is gone. Owns the limits of what waits in between.
+
+use super::{Ask, LINE_MAX, Reached, Sides, ToRelay, say_line};
+use crate::channel::{
+    ChannelError, DATA_MAX, Finish, Hello, Link, Message, RENDEZVOUS_MAX, ROOM, Rendezvous, Screen,
+    Stream, Unreached, about,
+};
+use crate::spool::Layout;
+use crate::sys::stream::{self, Watched, Wire};
+use crate::sys::{clock, fs, proc, terminal, userfile};
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// How long one address is tried, and how long an answer there may take (ms).
+const CALL_MS: u64 = 2_000;
+const ANSWER_MS: u64 = 5_000;
+/// How long a command that cannot be reached has to take notice through the share, and how often
+/// that is looked for (ms).
+const NOTICE_MS: u64 = 60_000;
+const LOOK_MS: u64 = 200;
+/// Output that waits to be sent; beyond it the task's is not read.
+const WAITING_MAX: usize = 256 << 10;
+/// How long the last output may stay where it is (ms).
+const STUCK_MS: u64 = 60_000;
+/// A terminal that no process has open is looked at again after this (ms).
+const QUIET_MS: u64 = 50;
+
+/// Exit codes of a relay: all was sent; the command is gone.
+const SENT: i32 = 0;
+const LOST: i32 = 1;
+
+/// Tells the shepherd.
+pub(super) fn say(control: &File, what: &Reached) {
+    say_line(control, what);
+}
+
+/// Runs to the end; the exit code of this process.
+pub(super) fn serve(ask: &Ask<'_>, sides: Sides, control: File) -> i32 {
+    let file = Path::new(&ask.caller.file);
+    let reached = match find(file) {
+        Err(gone) => Err(Reached::Gone(gone)),
+        Ok(at) => call(ask, &at).map_err(|why| instead(ask, file, why)),
+    };
+    let (link, wire, screen) = match reached {
+        Ok(connected) => connected,
+        Err(how) => {
+            say(&control, &how);
+            return SENT;
+        }
+    };
+    if let Some(master) = &sides.master {
+        terminal::set_size(master, screen.rows, screen.cols);
+    }
+    say(&control, &Reached::Connected);
+    Pump {
+        link,
+        wire,
+        sides,
+        control,
+        heard: Vec::new(),
+        waiting: Vec::new(),
+        input_over: false,
+        leader: None,
+        finish: None,
+        end_sent: false,
+        quiet_until: 0,
+    }
+    .run()
+}
+
+/// Reads where the command waits.
+fn find(file: &Path) -> Result<Rendezvous, String> {
+    let gone = "the command that waited for this job is gone";
+    match fs::read_small_owned(file, RENDEZVOUS_MAX) {
+        Err(e) if e.is_not_found() => Err(gone.to_owned()),
+        Err(e) => Err(e.to_string()),
+        Ok((_, owner)) if owner != crate::sys::users::effective_uid() => Err(format!(
+            "{} does not belong to the job's user",
+            file.display()
+        )),
+        Ok((bytes, _)) if bytes.is_empty() => Err(gone.to_owned()),
+        Ok((bytes, _)) => Rendezvous::from_bytes(&bytes)
+            .map_err(|e| format!("{} cannot be understood: {e}", file.display())),
+    }
+}
+
+/// Calls the command at its addresses, one after the other.
+///
+/// # Errors
+/// What each of them answered.
+fn call(ask: &Ask<'_>, at: &Rendezvous) -> Result<(Link, Wire, Screen), String> {
+    let mut wrong: Vec<String> = Vec::new();
+    for address in &at.at {
+        match call_one(ask, at, address) {
+            Ok(connected) => return Ok(connected),
+            Err(e) => wrong.push(format!("{address}: {e}")),
+        }
+    }
+    Err(wrong.join("; "))
+}
+
+fn call_one(
+    ask: &Ask<'_>,
+    at: &Rendezvous,
+    address: &SocketAddr,
+) -> Result<(Link, Wire, Screen), String> {
+    let wire = Wire::call(address, CALL_MS).map_err(|e| crate::sys::reason(&e))?;
+    let hello = Hello {
+        a: ask.a,
+        host: ask.host.to_owned(),
+        task: 0,
+    };
+    let mut link = Link::caller(&at.key, &about(ask.caller.session.token), &hello);
+    let until = clock::boot_ms() + ANSWER_MS;
+    let mut buf = [0; 4096];
+    loop {
+        flush(&mut link, &wire).map_err(|e| crate::sys::reason(&e))?;
+        if let Some(welcome) = link.welcomed().map_err(|e| e.to_string())? {
+            return Ok((link, wire, welcome.screen));
+        }
+        let left = until.saturating_sub(clock::boot_ms());
+        if left == 0 {
+            return Err("no answer".to_owned());
+        }
+        let watched = Watched {
+            fd: wire.as_raw_fd(),
+            read: true,
+            write: !link.outgoing().is_empty(),
+        };
+        stream::wait(&[watched], Some(left)).map_err(|e| e.to_string())?;
+        match wire.read(&mut buf).map_err(|e| crate::sys::reason(&e))? {
+            Some(0) => return Err("it hung up".to_owned()),
+            Some(n) => link.receive(&buf[..n]).map_err(|e| e.to_string())?,
+            None => {}
+        }
+    }
+}
+
+fn flush(link: &mut Link, wire: &Wire) -> std::io::Result<usize> {
+    let n = match link.outgoing().is_empty() {
+        true => 0,
+        false => wire.write(link.outgoing())?,
+    };
+    link.sent(n);
+    Ok(n)
+}
+
+/// Asks a command that cannot be reached to read the files of the output, and waits until it has
+/// taken notice: it empties its own file then. One that is gone does not.
+fn instead(ask: &Ask<'_>, file: &Path, why: String) -> Reached {
+    let word = Unreached {
+        host: ask.host.to_owned(),
+        why: why.clone(),
+    };
+    let path = Layout::session_word(file);
+    if let Err(e) = fs::overwrite_unsynced(&path, &word.to_bytes()) {
+        return Reached::Gone(format!(
+            "the waiting command cannot be reached ({why}); {e}"
+        ));
+    }
+    let until = clock::boot_ms() + NOTICE_MS;
+    while clock::boot_ms() < until {
+        match fs::read_small_owned(file, RENDEZVOUS_MAX) {
+            Ok((bytes, _)) if bytes.is_empty() => return Reached::Files(why),
+            Err(e) if e.is_not_found() => {
+                return Reached::Gone("the command that waited for this job is gone".to_owned());
+            }
+            _ => clock::sleep_ms(LOOK_MS),
+        }
+    }
+    Reached::Gone(format!(
+        "the command that waited for this job cannot be reached ({why}) and takes no notice \
+         through the share"
+    ))
+}
+
+struct Pump {
+    link: Link,
+    wire: Wire,
+    sides: Sides,
+    control: File,
+    /// Of the shepherd's words, what is not a whole line yet.
+    heard: Vec<u8>,
+    /// Input that the task has not taken.
+    waiting: Vec<u8>,
+    /// No more input comes.
+    input_over: bool,
+    /// The task's first process.
+    leader: Option<i32>,
+    finish: Option<Finish>,
+    end_sent: bool,
+    /// The terminal was open in no process: not read before.
+    quiet_until: u64,
+}
+
+/// Why the work ends.
+enum Over {
+    Sent,
+    Lost,
+}
+
+impl From<std::io::Error> for Over {
+    fn from(_: std::io::Error) -> Over {
+        Over::Lost
+    }
+}
+
+impl From<ChannelError> for Over {
+    fn from(_: ChannelError) -> Over {
+        Over::Lost
+    }
+}
+
+impl Pump {
+    fn run(mut self) -> i32 {
+        let mut moved_at = clock::boot_ms();
+        loop {
+            match self.turn() {
+                Ok(true) => moved_at = clock::boot_ms(),
+                Ok(false) if self.finish.is_some() => {
+                    if clock::boot_ms() - moved_at > STUCK_MS {
+                        return LOST;
+                    }
+                }
+                Ok(false) => {}
+                Err(Over::Sent) => return SENT,
+                Err(Over::Lost) if self.end_sent => return SENT,
+                Err(Over::Lost) => {
+                    self.hang_up();
+                    return LOST;
+                }
+            }
+        }
+    }
+
+    /// Waits for something and carries what there is. True when something moved.
+    fn turn(&mut self) -> Result<bool, Over> {
+        let now = clock::boot_ms();
+        let room = self.link.outgoing().len() < WAITING_MAX;
+        let reads = room && now >= self.quiet_until;
+        let mut list = vec![
+            Watched {
+                fd: self.wire.as_raw_fd(),
+                read: true,
+                write: !self.link.outgoing().is_empty(),
+            },
+            Watched {
+                fd: self.control.as_raw_fd(),
+                read: self.finish.is_none(),
+                write: false,
+            },
+            Watched {
+                fd: self.sides.input.as_ref().map_or(-1, AsRawFd::as_raw_fd),
+                read: false,
+                write: !self.waiting.is_empty(),
+            },
+        ];
+        list.extend(self.sides.outputs.iter().map(|(_, file)| Watched {
+            fd: file.as_raw_fd(),
+            read: reads,
+            write: false,
+        }));
+        let wait = match (room && !reads, self.finish.is_some()) {
+            (true, _) => Some(QUIET_MS),
+            (false, true) => Some(1_000),
+            (false, false) => None,
+        };
+        let ready = stream::wait(&list, wait).map_err(|_| Over::Lost)?;
+        let mut moved = false;
+        if ready[1].0 {
+            self.hear()?;
+            moved = true;
+        }
+        if ready[2].1 {
+            self.feed();
+            moved = true;
+        }
+        for n in (3..ready.len()).rev().filter(|n| ready[*n].0) {
+            self.take_output(n - 3);
+            moved = true;
+        }
+        if ready[0].0 {
+            moved |= self.take_in()?;
+        }
+        if self.finish.is_some() && self.sides.outputs.is_empty() && !self.end_sent {
+            let finish = self.finish.clone().unwrap_or_default();
+            self.link.send(&Message::End(finish));
+            self.end_sent = true;
+        }
+        moved |= flush(&mut self.link, &self.wire)? > 0;
+        Ok(moved)
+    }
+
+    /// The shepherd's words. When it is gone without a last one, so is what it knew.
+    fn hear(&mut self) -> Result<(), Over> {
+        let read = userfile::read_more(&self.control, &mut self.heard, LINE_MAX);
+        if !matches!(read, Ok(n) if n > 0) {
+            return Err(Over::Lost);
+        }
+        while let Some(end) = self.heard.iter().position(|b| *b == b'\n') {
+            let line: Vec<u8> = self.heard.drain(..=end).collect();
+            match serde_json::from_slice(&line) {
+                Ok(ToRelay::Begun(pid)) => self.leader = Some(pid),
+                Ok(ToRelay::End(finish)) => self.finish = Some(finish),
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the task input that waits.
+    fn feed(&mut self) {
+        let Some(input) = &self.sides.input else {
+            return;
+        };
+        match terminal::write_now(input, &self.waiting) {
+            Ok(n) => self.took(n),
+            // It reads no more.
+            Err(_) => {
+                self.sides.input = None;
+                self.took(self.waiting.len());
+            }
+        }
+        self.end_input();
+    }
+
+    fn took(&mut self, n: usize) {
+        self.waiting.drain(..n);
+        if n > 0 {
+            self.link.send(&Message::Took(n as u32));
+        }
+    }
+
+    /// Says the end of the input to the task, once it has taken all of it.
+    fn end_input(&mut self) {
+        if !self.input_over || !self.waiting.is_empty() {
+            return;
+        }
+        // A pipe that is closed is at its end.
+        let input = self.sides.input.take();
+        if let (Some(input), Some(master)) = (input, &self.sides.master)
+            && let Some(key) = terminal::end_of_input(master)
+        {
+            let _ = terminal::write_now(&input, &[key]);
+        }
+    }
+
+    fn take_output(&mut self, n: usize) {
+        let mut buf = [0; DATA_MAX];
+        let (stream, file) = &self.sides.outputs[n];
+        let stream = *stream;
+        match terminal::read_now(file, &mut buf) {
+            Ok(Some(0)) | Err(_) if self.sides.master.is_some() && self.finish.is_none() => {
+                // No process has it open now; another one may.
+                self.quiet_until = clock::boot_ms() + QUIET_MS;
+            }
+            Ok(Some(0)) | Err(_) => {
+                self.sides.outputs.remove(n);
+                self.link.send(&Message::Data(stream, Vec::new()));
+            }
+            Ok(Some(n)) => self.link.send(&Message::Data(stream, buf[..n].to_vec())),
+            Ok(None) => {}
+        }
+    }
+
+    /// What the command sends.
+    fn take_in(&mut self) -> Result<bool, Over> {
+        let mut buf = [0; 32 << 10];
+        match self.wire.read(&mut buf)? {
+            None => return Ok(false),
+            Some(0) if self.end_sent => return Err(Over::Sent),
+            Some(0) => return Err(Over::Lost),
+            Some(n) => self.link.receive(&buf[..n])?,
+        }
+        while let Some(message) = self.link.next_message()? {
+            match message {
+                Message::Data(Stream::In, bytes) if bytes.is_empty() => {
+                    self.input_over = true;
+                    self.end_input();
+                }
+                Message::Data(Stream::In, bytes) => {
+                    if self.waiting.len() + bytes.len() > ROOM as usize {
+                        return Err(Over::Lost);
+                    }
+                    self.waiting.extend_from_slice(&bytes);
+                    match self.sides.input {
+                        Some(_) => self.feed(),
+                        None => self.took(bytes.len()),
+                    }
+                }
+                Message::Size(Screen { rows, cols }) => {
+                    if let Some(master) = &self.sides.master {
+                        terminal::set_size(master, rows, cols);
+                    }
+                }
+                Message::Signal(n) => self.signal(n),
+                _ => return Err(Over::Lost),
+            }
+        }
+        Ok(true)
+    }
+
+    /// A signal to what the user has before their eyes: the foreground of the terminal, else the
+    /// group of the task's first process.
+    fn signal(&self, n: i32) {
+        let foreground = self.sides.master.as_ref().and_then(terminal::foreground);
+        let group = match self.sides.master {
+            Some(_) => foreground.or(self.leader),
+            None => self.leader,
+        };
+        if let Some(group) = group.filter(|_| self.finish.is_none()) {
+            let _ = proc::killpg(group, n);
+        }
+    }
+
+    /// The command is gone: the task gets the signal of a terminal that hangs up. The shepherd
+    /// does the rest when this process ends.
+    fn hang_up(&mut self) {
+        self.signal(HANG_UP);
+        self.sides.outputs.clear();
+        (self.sides.input, self.sides.master) = (None, None);
+    }
+}
+
+/// SIGHUP.
+const HANG_UP: i32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::Key;
+    use crate::model::{AttemptId, Session, Terminal};
+    use crate::sys::ipc;
+    use crate::task::spec::Caller;
+    use std::io::Read as _;
+
+    fn caller(dir: &Path) -> Caller {
+        Caller {
+            session: Session::default(),
+            file: dir.join("s.0").to_string_lossy().into_owned(),
+        }
+    }
+
+    fn ask(caller: &Caller) -> Ask<'_> {
+        Ask {
+            a: AttemptId::default(),
+            host: "h1",
+            caller,
+            user: None,
+            own: [false; 3],
+        }
+    }
+
+    #[test]
+    fn a_command_that_is_gone_or_not_the_users_is_not_called() {
+        let d = tempfile::tempdir().unwrap();
+        let caller = caller(d.path());
+        let file = Path::new(&caller.file);
+        let (a, b) = ipc::pair().unwrap();
+        let sides = || {
+            super::super::Ends::open(Terminal::Streams, [false; 3])
+                .unwrap()
+                .1
+        };
+        assert!(find(file).unwrap_err().ends_with("is gone"));
+        assert_eq!(serve(&ask(&caller), sides(), b), SENT);
+        let mut line = String::new();
+        (&a).read_to_string(&mut line).unwrap();
+        let said: Reached = serde_json::from_str(&line).unwrap();
+        assert!(matches!(said, Reached::Gone(_)));
+        fs::publish(file, b"").unwrap();
+        assert!(find(file).unwrap_err().ends_with("is gone"));
+        fs::publish(file, b"{}").unwrap();
+        assert!(find(file).unwrap_err().contains("cannot be understood"));
+    }
+
+    #[test]
+    fn a_command_that_cannot_be_reached_is_asked_to_read_the_files() {
+        let d = tempfile::tempdir().unwrap();
+        let caller = caller(d.path());
+        let file = Path::new(&caller.file).to_path_buf();
+        let word = Layout::session_word(&file);
+        fs::publish(&file, b"x").unwrap();
+        fs::publish(&word, b"").unwrap();
+        let notice = std::thread::spawn({
+            let file = file.clone();
+            move || loop {
+                let bytes = fs::read_small(&word, RENDEZVOUS_MAX).unwrap();
+                if let Some(said) = Unreached::from_bytes(&bytes) {
+                    fs::overwrite_unsynced(&file, b"").unwrap();
+                    return said;
+                }
+                clock::sleep_ms(5);
+            }
+        });
+        let how = instead(&ask(&caller), &file, "refused".into());
+        assert_eq!(how, Reached::Files("refused".into()));
+        assert_eq!(notice.join().unwrap().host, "h1");
+        // One that went away meanwhile.
+        fs::publish(&file, b"x").unwrap();
+        let file_ = file.clone();
+        let gone = std::thread::spawn(move || {
+            clock::sleep_ms(50);
+            fs::remove(&file_).unwrap();
+        });
+        let how = instead(&ask(&caller), &file, "refused".into());
+        assert!(matches!(how, Reached::Gone(_)), "{how:?}");
+        gone.join().unwrap();
+    }
+
+    #[test]
+    fn only_who_has_the_key_is_believed() {
+        let Ok(listener) = stream::Listener::open() else {
+            println!("skipped: no network here");
+            return;
+        };
+        let d = tempfile::tempdir().unwrap();
+        let caller = caller(d.path());
+        let at = Rendezvous {
+            at: vec![([127, 0, 0, 1], listener.port()).into()],
+            key: Key::new([1; 32]),
+        };
+        let impostor = std::thread::spawn(move || {
+            let wire = loop {
+                match listener.accept() {
+                    Some((wire, _)) => break wire,
+                    None => clock::sleep_ms(2),
+                }
+            };
+            let mut link = Link::called(&Key::new([2; 32]), &about(Default::default()));
+            let mut buf = [0; 4096];
+            loop {
+                match wire.read(&mut buf).unwrap() {
+                    Some(n) => {
+                        link.receive(&buf[..n]).unwrap();
+                        return link.hello().unwrap_err();
+                    }
+                    None => clock::sleep_ms(2),
+                }
+            }
+        });
+        let why = call(&ask(&caller), &at).err().unwrap();
+        assert!(why.contains("hung up") || why.contains("reset"), "{why}");
+        assert_eq!(impostor.join().unwrap(), ChannelError::Refused);
+    }
+}

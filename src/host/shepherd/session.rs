@@ -1,0 +1,143 @@
+//! The shepherd of an interactive job: has its input and output connected to the waiting command
+//! before the job starts, and ends the job when that command is gone. Owns what orders mean until
+//! then; the bytes are the relay's (`host::relay`).
+
+use super::{Phase, Shepherd, supervise};
+use crate::channel::Finish;
+use crate::host::outputs::Files;
+use crate::host::relay::{self, Ask, Reached, Relay};
+use crate::model::TermReason;
+use crate::record::report::Ended;
+use crate::sys::{clock, proc};
+use crate::task::machine::signal;
+use crate::task::spec::{Caller, TaskAct};
+
+/// How long the relay is listened to before orders are looked at (ms).
+const LISTEN_MS: u64 = 20;
+/// SIGHUP and SIGCONT.
+const HANG_UP: i32 = 1;
+const CONTINUE: i32 = 18;
+
+impl Shepherd<'_> {
+    /// Connects the job's input and output to the command that waits for it, if one does.
+    ///
+    /// # Errors
+    /// The end of the job, which is not to be started.
+    pub(super) fn connect(&mut self, files: &mut Files) -> Result<Option<Relay>, Box<Ended>> {
+        let Some(caller) = self.prepared.base.caller.as_deref() else {
+            return Ok(None);
+        };
+        // What is in the group gets the task's signals.
+        self.step_out();
+        let failed = |s: &Self, e: &dyn std::fmt::Display| Box::new(s.failed(None, e.to_string()));
+        let begun = relay::begin(&self.ask(caller));
+        let (mut relay, ends) = begun.map_err(|e| failed(self, &e))?;
+        self.relay = relay.pid;
+        match self.until_reached(&mut relay)? {
+            Reached::Connected => {
+                files.lend([ends.stdin, ends.stdout, ends.stderr], ends.is_pty);
+                Ok(Some(relay))
+            }
+            Reached::Files(_) => {
+                self.relay = 0;
+                let base = &self.prepared.base;
+                let (user, service) = (self.prepared.user.as_ref(), self.prepared.service.as_ref());
+                let opened = files.open_default(self.task, base, user, service);
+                opened.map_err(|e| failed(self, &e))?;
+                Ok(None)
+            }
+            Reached::Gone(why) => {
+                self.relay = 0;
+                Err(failed(self, &why))
+            }
+        }
+    }
+
+    fn ask<'a>(&'a self, caller: &'a Caller) -> Ask<'a> {
+        let base = &self.prepared.base;
+        Ask {
+            a: self.task.a,
+            host: &self.inherited.host,
+            caller,
+            user: self.prepared.user.as_ref(),
+            own: [
+                !base.stdin.is_empty(),
+                !base.stdout.path.is_empty(),
+                !base.stderr.path.is_empty(),
+            ],
+        }
+    }
+
+    /// Listens to the relay and carries out orders meanwhile.
+    ///
+    /// # Errors
+    /// The job is ended before its command could begin.
+    fn until_reached(&mut self, relay: &mut Relay) -> Result<Reached, Box<Ended>> {
+        loop {
+            if let Some(reached) = relay.reached(LISTEN_MS) {
+                return Ok(reached);
+            }
+            let effects = self.machine.tick(clock::boot_ms());
+            self.carry_out(&effects);
+            loop {
+                match supervise::wait_signal(Some(0)) {
+                    supervise::Woken::Order(value, uid) => self.order(value, uid, None),
+                    supervise::Woken::Child => {}
+                    supervise::Woken::Timeout => break,
+                }
+            }
+            let reason = self.machine.reason();
+            let fenced = self.is_fenced();
+            if reason == TermReason::None && !fenced {
+                continue;
+            }
+            self.relay = 0;
+            let _ = proc::kill(relay.pid, signal::KILL);
+            let mut end = match fenced {
+                true => self.cut_off(),
+                false => self.failed(None, String::new()),
+            };
+            if !fenced {
+                end.reason = reason;
+            }
+            return Err(Box::new(end));
+        }
+    }
+
+    /// The relay ended before the job did: the waiting command is gone. The job hears what it
+    /// would hear of a terminal that hangs up, and is ended as by an order.
+    pub(super) fn client_lost(&mut self) {
+        self.relay = 0;
+        if self.phase != Phase::Command {
+            return;
+        }
+        let (grace, now) = (self.task.grace_ms, clock::boot_ms());
+        let act = TaskAct::Terminate;
+        let effects = self.machine.order(act, TermReason::Owner, grace, now);
+        self.signal_all(HANG_UP);
+        // A process that is stopped would not hear it.
+        self.thaw();
+        self.signal_all(CONTINUE);
+        self.carry_out(&effects);
+    }
+
+    /// Nothing but the relay is left of this process's children.
+    pub(super) fn has_relay_only(&self) -> bool {
+        let children = proc::children(std::process::id() as i32);
+        self.relay > 0 && children.iter().all(|pid| *pid == self.relay)
+    }
+}
+
+/// What the waiting command learns of an end.
+pub(super) fn finish_of(end: &Ended) -> Finish {
+    let text = match (end.reason, end.text.as_str()) {
+        (TermReason::None, text) => text.to_owned(),
+        (reason, "") => format!("{reason}: {}", reason.sentence()),
+        (reason, text) => format!("{reason}: {text}"),
+    };
+    Finish {
+        code: end.code,
+        sig: end.sig,
+        text,
+    }
+}
