@@ -601,6 +601,14 @@ mod tests {
         c.spawn().unwrap()
     }
 
+    /// Gives what ran in the group a second to be gone.
+    fn wait_until_empty(group: &Group) {
+        (0..100).any(|_| {
+            clock::sleep_ms(10);
+            group.is_empty()
+        });
+    }
+
     fn done(mut g: Group, h: &Hierarchy) {
         g.remove();
         h.remove_parents();
@@ -715,10 +723,7 @@ mod tests {
             Some(one.to_string().as_str())
         );
         let name = g.name().to_string();
-        (0..100).any(|_| {
-            clock::sleep_ms(10);
-            g.is_empty()
-        });
+        wait_until_empty(&g);
         pool.give_back(g);
         let g = pool.take(&Limits::default()).unwrap().unwrap();
         assert_ne!(g.name(), name);
@@ -751,10 +756,7 @@ mod tests {
         let status = start_in(&g, eat).wait().unwrap();
         assert!(g.oom_kills() > 0 || !status.success());
         let name = g.name().to_string();
-        (0..100).any(|_| {
-            clock::sleep_ms(10);
-            g.is_empty()
-        });
+        wait_until_empty(&g);
         pool.give_back(g);
         let g = pool.take(&Limits::default()).unwrap().unwrap();
         assert_eq!((g.name(), g.oom_kills()), (name.as_str(), 0));
