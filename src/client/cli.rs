@@ -9,6 +9,7 @@ use super::exit::Exit;
 use crate::text::error::nearest;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
+use std::collections::HashMap;
 use std::fmt;
 
 /// An option without a value: a letter, or a word when `id` is longer. May be repeated.
@@ -133,6 +134,8 @@ impl fmt::Display for Wrong {
 pub(crate) struct Table {
     cmd: Command,
     options: Vec<Option_>,
+    /// The place of each long name in `options`.
+    by_name: HashMap<String, usize>,
     /// The first operand ends the options: what follows is another program's command line.
     trailing: bool,
 }
@@ -163,7 +166,7 @@ pub(crate) struct Split {
 impl Table {
     pub(crate) fn new(mut cmd: Command) -> Table {
         cmd.build();
-        let options = cmd
+        let options: Vec<Option_> = cmd
             .get_arguments()
             .filter(|a| !a.is_positional())
             .map(|a| Option_ {
@@ -181,8 +184,10 @@ impl Table {
         let trailing = cmd
             .get_positionals()
             .any(clap::Arg::is_trailing_var_arg_set);
+        let names = |(n, o): (usize, &Option_)| o.longs.clone().into_iter().map(move |l| (l, n));
         Table {
             cmd,
+            by_name: options.iter().enumerate().flat_map(names).collect(),
             options,
             trailing,
         }
@@ -232,8 +237,7 @@ impl Table {
             Some((name, value)) => (name.trim_start_matches('-'), Some(value)),
             None => (word.strip_prefix('-').unwrap_or(word), None),
         };
-        let long = |o: &Option_| o.longs.iter().any(|l| l == name);
-        let Some(option) = self.options.iter().position(long) else {
+        let Some(option) = self.by_name.get(name).copied() else {
             return match word.strip_prefix('-') {
                 Some(_) => Err(self.unknown(arg, name)),
                 None => self.letters(arg, word, args, split),

@@ -20,6 +20,7 @@ use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::Group;
 use crate::sys::ipc::Bell;
 use crate::sys::launch::{self, Launch, Limit, Who};
+use crate::sys::own_dir::OwnDir;
 use crate::sys::supervise::{self, Reaped, Woken};
 use crate::sys::{clock, failpoint, fs, proc, userfile};
 use crate::task::build;
@@ -46,6 +47,8 @@ const HOOK_DIR: &CStr = c"/tmp";
 /// spawner gave it; a task may have been handed over in vain.
 pub(super) const ENDED: i32 = 0;
 pub(super) const ENDED_WITH_OTHER_LIMITS: i32 = 3;
+/// As `ENDED`; its directory for temporary files may not be used again.
+pub(super) const ENDED_WITHOUT_TMP: i32 = 4;
 pub(super) const FAILED: i32 = 101;
 
 /// A base with what is made of it once for all its tasks.
@@ -53,6 +56,8 @@ pub(super) struct Prepared {
     pub base: Base,
     env: Vec<CString>,
     path: String,
+    /// The submitter says where temporary files go.
+    pub names_tmp: bool,
     user: Option<Who>,
     service: Option<Who>,
 }
@@ -72,6 +77,7 @@ impl Prepared {
                 .filter_map(|e| CString::new(e.as_str()).ok())
                 .collect(),
             path: path.unwrap_or(build::DEFAULT_PATH).to_owned(),
+            names_tmp: base.env.iter().any(|e| e.starts_with("TMPDIR=")),
             user: base.user.as_ref().map(who),
             service: base.service.as_ref().map(who),
             base,
@@ -89,6 +95,10 @@ pub(super) struct Inherited {
     pub host: String,
     pub boot: String,
     pub local: Local,
+    /// How names of directories for temporary files begin that no spawner gives.
+    pub tmp_prefix: String,
+    /// The one that the spawner lends this task.
+    pub tmp: Option<PathBuf>,
 }
 
 struct Shepherd<'a> {
@@ -111,7 +121,7 @@ struct Shepherd<'a> {
     /// For a rerunnable task: the leader starts it elsewhere when this host is silent too long.
     silence: Option<Silence>,
     /// The job's own directory for temporary files, where its submitter names none.
-    tmp: Option<PathBuf>,
+    tmp: Option<OwnDir>,
     phase: Phase,
     /// The process that connects the job to a waiting command: a child, not of the job. 0: none.
     relay: i32,
@@ -263,6 +273,7 @@ fn go(
     end.post_failed = trouble.is_some();
     end.text = joined(end.text, trouble);
     s.remove_files();
+    let tmp = s.leave_tmp();
     failpoint::hit("shepherd.before_end");
     let finish = relay.is_some().then(|| session::finish_of(&end));
     s.record(&TaskRec::End(Box::new(end)));
@@ -270,8 +281,9 @@ fn go(
     if let (Some(relay), Some(finish)) = (relay, finish) {
         relay.finish(finish, s.relay > 0);
     }
-    match s.limits.n {
-        0 => ENDED,
+    match (s.limits.n, tmp) {
+        (0, true) => ENDED,
+        (0, false) => ENDED_WITHOUT_TMP,
         _ => ENDED_WITH_OTHER_LIMITS,
     }
 }
@@ -482,8 +494,11 @@ impl Shepherd<'_> {
     fn own_env(&self) -> Vec<String> {
         let mut own = self.task.env.clone();
         own.extend(self.task.deadline_env(self.times.begun));
-        if !self.names_tmp() {
-            let tmp = self.tmp.as_deref().unwrap_or(Path::new(tmp_dirs::TMP));
+        if !self.prepared.names_tmp {
+            let tmp = self
+                .tmp
+                .as_ref()
+                .map_or(Path::new(tmp_dirs::TMP), OwnDir::path);
             own.push(format!("TMPDIR={}", tmp.display()));
         }
         own
@@ -491,16 +506,27 @@ impl Shepherd<'_> {
 
     /// Makes the job's own directory for temporary files, once and where it needs one.
     fn make_tmp(&mut self) {
-        if self.tmp.is_none() && !self.names_tmp() {
-            let user = self.prepared.user.as_ref();
-            self.tmp = tmp_dirs::make(self.task.a, &self.inherited.local, user);
+        if self.tmp.is_some() || self.prepared.names_tmp {
+            return;
         }
+        let name = format!("{}{}", self.inherited.tmp_prefix, clock::nonce(8));
+        let own = Path::new(tmp_dirs::TMP).join(name);
+        let lent = self.inherited.tmp.as_ref().unwrap_or(&own);
+        self.tmp = tmp_dirs::make(lent, &own, self.prepared.user.as_ref());
     }
 
-    /// The submitter says where temporary files go.
-    fn names_tmp(&self) -> bool {
-        let mut env = self.prepared.env.iter();
-        env.any(|e| e.to_bytes().starts_with(b"TMPDIR="))
+    /// True when the directory that the spawner lent is empty now; another is removed.
+    fn leave_tmp(&mut self) -> bool {
+        let (tmp, user) = (self.tmp.take(), self.prepared.user.as_ref());
+        let Some(tmp) = tmp else {
+            return false;
+        };
+        let lent = self.inherited.tmp.as_deref() == Some(tmp.path());
+        if lent && tmp_dirs::clear(&tmp, user).is_ok() {
+            return true;
+        }
+        tmp_dirs::remove(tmp, user);
+        false
     }
 
     /// Runs the command of `-rnc` beside the job, in its group and with its files, once for each
@@ -530,9 +556,6 @@ impl Shepherd<'_> {
     /// Removes the task's files in the local directory.
     fn remove_files(&self) {
         let task = self.task;
-        if let Some(tmp) = &self.tmp {
-            tmp_dirs::remove(tmp, self.prepared.user.as_ref());
-        }
         for path in [&task.scratch, &task.hosts_file, &task.resize.notice] {
             if !path.is_empty() {
                 let _ = fs::remove(Path::new(path));

@@ -7,13 +7,13 @@
 
 use super::local::Local;
 use super::shepherd::{self, Inherited, Prepared};
-use super::tmp_dirs;
+use super::tmp_dirs::{Leftovers, TmpDirs};
 use crate::model::{AttemptId, JobKey};
 use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::{self, Group, Hierarchy, Limits, Pool};
 use crate::sys::ipc::{self, Bell};
 use crate::sys::supervise::{self, Ended, Reaped};
-use crate::sys::{clock, failpoint, fork, fs, lock, proc, userfile};
+use crate::sys::{clock, failpoint, fork, fs, lock, proc, userfile, users};
 use crate::task::ending;
 use crate::task::log::{TaskRec, encode_task};
 use crate::task::spec::{
@@ -28,6 +28,9 @@ use std::path::PathBuf;
 const READ_MAX: usize = 32 << 10;
 /// How often ended shepherds are collected while no message comes (ms).
 const REAP_MS: u64 = 250;
+/// After such a pause (ms) without a task, directories for temporary files that wait for the next
+/// are removed.
+const TMP_IDLE_MS: u64 = 5_000;
 /// Shepherds that wait in their groups for a task, so that a single job starts without waiting
 /// for the kernel to move a process.
 const WARM: usize = 2;
@@ -69,13 +72,22 @@ struct Warm {
     group: Group,
 }
 
+/// A shepherd, and what it was lent.
+struct Running {
+    a: AttemptId,
+    group: Option<Group>,
+    /// The user and the directory for temporary files.
+    tmp: Option<(Option<u32>, PathBuf)>,
+}
+
 struct Spawner {
     /// None in a forked shepherd: `cbexe` must see the end of the stream when this process ends.
     stream: Option<File>,
     inherited: Inherited,
     pool: Pool,
     bases: HashMap<u32, Prepared>,
-    shepherds: HashMap<i32, (AttemptId, Option<Group>)>,
+    shepherds: HashMap<i32, Running>,
+    tmp_dirs: TmpDirs,
     warm: Vec<Warm>,
     /// Tasks since room was set aside in the log.
     unreserved: u32,
@@ -104,6 +116,8 @@ pub fn run(options: &SpawnerOptions) -> Result<(), String> {
     })?;
     let result = s.serve();
     s.dismiss_warm();
+    let free = s.tmp_dirs.forget_free();
+    s.remove(free);
     s.pool.clear();
     s.pool.hierarchy().remove_parents();
     result
@@ -141,7 +155,10 @@ fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
             host: options.host.clone(),
             boot: proc::boot_id().to_owned(),
             local: local.clone(),
+            tmp_prefix: format!("corral.{tag}."),
+            tmp: None,
         },
+        tmp_dirs: TmpDirs::new(&tag, std::process::id()),
         pool: Pool::new(hierarchy, prefix),
         bases: HashMap::new(),
         shepherds: HashMap::new(),
@@ -154,10 +171,12 @@ impl Spawner {
     fn serve(&mut self) -> Result<(), String> {
         let mut buf: Vec<u8> = Vec::new();
         loop {
-            let wait = match (self.wants_warm(), self.shepherds.is_empty()) {
-                (true, _) => Some(WARM_MS),
-                (false, true) => None,
-                (false, false) => Some(REAP_MS),
+            let wait = if self.wants_warm() {
+                Some(WARM_MS)
+            } else if !self.shepherds.is_empty() {
+                Some(REAP_MS)
+            } else {
+                self.tmp_dirs.has_free().then_some(TMP_IDLE_MS)
             };
             let Some(stream) = self.stream.as_ref() else {
                 return Ok(());
@@ -167,6 +186,9 @@ impl Spawner {
             if !readable {
                 if self.wants_warm() {
                     self.warm_one();
+                } else if self.shepherds.is_empty() && self.tmp_dirs.has_free() {
+                    let free = self.tmp_dirs.forget_free();
+                    self.remove(free);
                 }
                 continue;
             }
@@ -205,7 +227,7 @@ impl Spawner {
             ToSpawner::Start(task) => self.start(&task)?,
             ToSpawner::Reap { a, group, env } => self.reap_leftovers(a, &group, &env),
             ToSpawner::Sweep { keep } => self.sweep(&keep),
-            ToSpawner::ClearTmp { only, keep } => self.clear_tmp(only, &keep),
+            ToSpawner::ClearTmp => self.remove(self.tmp_dirs.of_the_dead()),
         }
         Ok(())
     }
@@ -227,14 +249,15 @@ impl Spawner {
         {
             match hand_over(&warm, &prepared.base, task) {
                 Ok(()) => {
-                    self.shepherds.insert(warm.pid, (task.a, Some(warm.group)));
+                    let running = Running::new(task.a, Some(warm.group), None);
+                    self.shepherds.insert(warm.pid, running);
                     return Ok(());
                 }
                 // It ends without a task, and its group is collected with it.
                 Err(e) => {
                     eprintln!("cbtask: {e}");
-                    self.shepherds
-                        .insert(warm.pid, (NO_ATTEMPT, Some(warm.group)));
+                    let running = Running::new(NO_ATTEMPT, Some(warm.group), None);
+                    self.shepherds.insert(warm.pid, running);
                 }
             }
         }
@@ -242,6 +265,8 @@ impl Spawner {
             Ok(group) => group,
             Err(e) => return self.refuse(task, e.to_string()),
         };
+        let uid = prepared.base.user.as_ref().map(|user| user.uid);
+        let tmp = (!prepared.names_tmp).then(|| (uid, self.tmp_dirs.lend(uid)));
         failpoint::hit("spawner.before_fork");
         match fork::fork_plain() {
             Ok(0) => {
@@ -249,12 +274,14 @@ impl Spawner {
                 // Their ends must show when this process's parent ends, not when it does.
                 self.warm.clear();
                 let inherited = &mut self.inherited;
+                inherited.tmp = tmp.map(|(_, path)| path);
                 let run = || shepherd::run(task, prepared, group, inherited);
                 let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
                 proc::exit_now(ran.unwrap_or(shepherd::FAILED))
             }
             Ok(pid) => {
-                self.shepherds.insert(pid, (task.a, group));
+                let running = Running::new(task.a, group, tmp);
+                self.shepherds.insert(pid, running);
                 Ok(())
             }
             Err(e) => {
@@ -283,11 +310,20 @@ impl Spawner {
     /// Collects ended shepherds and takes their groups back.
     fn collect(&mut self) -> Result<(), String> {
         while let Reaped::Child(pid, how) = supervise::reap() {
-            let Some((a, group)) = self.shepherds.remove(&pid) else {
+            let Some(Running { a, group, tmp }) = self.shepherds.remove(&pid) else {
                 continue;
             };
-            let other_limits = how == Ended::Exited(shepherd::ENDED_WITH_OTHER_LIMITS);
-            let died = how != Ended::Exited(shepherd::ENDED) && !other_limits;
+            let (died, other_limits) = match how {
+                Ended::Exited(shepherd::ENDED) => {
+                    if let Some((uid, path)) = tmp {
+                        self.tmp_dirs.take_back(uid, path);
+                    }
+                    (false, false)
+                }
+                Ended::Exited(shepherd::ENDED_WITHOUT_TMP) => (false, false),
+                Ended::Exited(shepherd::ENDED_WITH_OTHER_LIMITS) => (false, true),
+                _ => (true, false),
+            };
             match group {
                 // One that died may have changed them, too.
                 Some(group) if other_limits || died => self.pool.give_up(group),
@@ -364,13 +400,26 @@ impl Spawner {
             }
             clock::sleep_ms(1);
         }
-        let ours = self.shepherds.values().any(|(x, _)| *x == a);
+        let ours = self.shepherds.values().any(|running| running.a == a);
         if !name.is_empty()
             && !ours
             && let Some(mut group) = self.pool.hierarchy().find(name)
         {
             group.kill_until_empty(5_000);
             group.remove();
+        }
+    }
+
+    /// Removes directories for temporary files, beside the work.
+    fn remove(&mut self, leftovers: Leftovers) {
+        if let Ok(0) = fork::fork_plain() {
+            self.stream = None;
+            self.warm.clear();
+            // The next spawner need not wait for this.
+            self.inherited.limbo = None;
+            let run = || leftovers.remove(users::may_switch());
+            let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+            proc::exit_now(i32::from(ran.is_err()))
         }
     }
 
@@ -389,32 +438,9 @@ impl Spawner {
     }
 }
 
-impl Spawner {
-    /// What is to be removed is found now: what attempts make later is not of it. Removing it may
-    /// take long, and is done beside the starts.
-    fn clear_tmp(&mut self, only: Option<AttemptId>, keep: &[AttemptId]) {
-        let dirs = tmp_dirs::abandoned(&self.inherited.local, only, keep);
-        if dirs.is_empty() {
-            return;
-        }
-        match fork::fork_plain() {
-            Ok(0) => {
-                self.stream = None;
-                self.warm.clear();
-                // No task waits for the end of this process.
-                self.inherited.limbo = None;
-                let clear = || tmp_dirs::clear(&dirs);
-                let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(clear));
-                proc::exit_now(if done.is_ok() {
-                    shepherd::ENDED
-                } else {
-                    shepherd::FAILED
-                })
-            }
-            // Collected with the shepherds; it has no attempt.
-            Ok(pid) => drop(self.shepherds.insert(pid, (NO_ATTEMPT, None))),
-            Err(e) => eprintln!("cbtask: {e}: directories of ended jobs stay in /tmp"),
-        }
+impl Running {
+    fn new(a: AttemptId, group: Option<Group>, tmp: Option<(Option<u32>, PathBuf)>) -> Running {
+        Running { a, group, tmp }
     }
 }
 

@@ -1,112 +1,153 @@
-//! The directories for temporary files that jobs have for themselves: made by the shepherd as the
-//! job's user, removed by it at the end, and by the spawner where the shepherd could not.
+//! Directories in /tmp for the temporary files of tasks: each task has one for itself.
 //!
-//! Owns their names, from which follows whose they are: several hosts and clusters may share a
-//! machine. Never follows a link, and removes nothing that the owner of the directory may not.
+//! Owns their names, which of them wait for the next task of the same user, and the removal of those
+//! that dead processes left. A directory is used again because each that is made or removed waits
+//! for the lock of /tmp: that took a quarter of the speed of an array. A shepherd makes its own,
+//! holds it and leaves it empty; this module never looks into one that is held.
 
-use super::local::Local;
 use super::outputs::acting;
-use crate::model::{AttemptId, JobKey, sha256_hex};
 use crate::sys::launch::Who;
-use crate::sys::{clock, fs, users};
+use crate::sys::own_dir::OwnDir;
+use crate::sys::{Result, fs};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Where jobs have their temporary files.
 pub(super) const TMP: &str = "/tmp";
-/// What the names begin with.
-const PREFIX: &str = "corral.";
-/// Most entries of that directory that are looked at.
-const ENTRIES_MAX: usize = 1_000_000;
-/// Length of what tells hosts apart.
-const TAG: usize = 8;
+/// The group `nogroup`, which owns nothing.
+const NO_GROUP: u32 = 65_534;
+/// Most names of /tmp that are looked at for what dead processes left.
+const NAMES_MAX: usize = 100_000;
 
-/// What a host's directories have in their names: its local directory is its own.
-fn tag(local: &Local) -> String {
-    let mut sum = sha256_hex(local.dir().as_os_str().as_encoded_bytes());
-    sum.truncate(TAG);
-    sum
+/// The names that a spawner gives, and those of them that are free.
+pub(super) struct TmpDirs {
+    /// All names of this host's spawners begin like this.
+    host: String,
+    /// This spawner's own.
+    own: String,
+    next: u64,
+    /// By user; `None`: this process's own.
+    free: HashMap<Option<u32>, Vec<PathBuf>>,
 }
 
-/// `corral.ID.INDEX.ATTEMPT.TAG.RANDOM`.
-fn name(a: AttemptId, local: &Local) -> String {
-    let AttemptId { j, at } = a;
-    let (tag, nonce) = (tag(local), clock::nonce(8));
-    format!("{PREFIX}{}.{}.{at}.{tag}.{nonce}", j.id, j.idx)
+impl TmpDirs {
+    /// `tag`: of the host, as no other cluster on the machine has it; `pid`: of the spawner.
+    pub(super) fn new(tag: &str, pid: u32) -> TmpDirs {
+        let host = format!("corral.{tag}.");
+        TmpDirs {
+            own: format!("{host}{pid}."),
+            host,
+            next: 0,
+            free: HashMap::new(),
+        }
+    }
+
+    /// A directory for a task of this user: one that is free, or a new name.
+    pub(super) fn lend(&mut self, uid: Option<u32>) -> PathBuf {
+        let free = self.free.get_mut(&uid).and_then(Vec::pop);
+        free.unwrap_or_else(|| {
+            self.next += 1;
+            Path::new(TMP).join(format!("{}{}", self.own, self.next))
+        })
+    }
+
+    /// The shepherd left it empty.
+    pub(super) fn take_back(&mut self, uid: Option<u32>, path: PathBuf) {
+        self.free.entry(uid).or_default().push(path);
+    }
+
+    pub(super) fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// What is free is forgotten: [`Leftovers::remove`] removes it.
+    pub(super) fn forget_free(&mut self) -> Leftovers {
+        let free = self.free.drain();
+        Leftovers::Free(
+            free.flat_map(|(uid, all)| all.into_iter().map(move |p| (uid, p)))
+                .collect(),
+        )
+    }
+
+    /// What shepherds that were killed may have left, of this spawner and those before it.
+    pub(super) fn of_the_dead(&self) -> Leftovers {
+        Leftovers::OfTheDead(self.host.clone())
+    }
 }
 
-/// The attempt whose directory has this name on this host.
-fn attempt_of(name: &str, tag: &str) -> Option<AttemptId> {
-    let mut parts = name.strip_prefix(PREFIX)?.split('.');
-    let mut number = || parts.next()?.parse::<u32>().ok();
-    let (id, idx, at) = (number()?, number()?, number()?);
-    let j = JobKey { id, idx };
-    (parts.next() == Some(tag) && parts.count() == 1).then_some(AttemptId { j, at })
+/// Directories that nobody needs any more.
+pub(super) enum Leftovers {
+    /// Each with its user.
+    Free(Vec<(Option<u32>, PathBuf)>),
+    /// All whose names begin like this and that no process holds.
+    OfTheDead(String),
 }
 
-/// Makes a directory for the temporary files of an attempt alone, as its user.
-pub(super) fn make(a: AttemptId, local: &Local, user: Option<&Who>) -> Option<PathBuf> {
-    let path = Path::new(TMP).join(name(a, local));
-    match acting(user, || fs::mkdir(&path, 0o700)) {
-        Ok(true) => Some(path),
-        // What has that name is not the job's.
-        Ok(false) => None,
-        Err(e) => {
-            eprintln!("cbtask: {e}: the job has {TMP} for its temporary files");
-            None
+impl Leftovers {
+    /// Removes them, each as its owner. It may take long and changes who this process is: for a
+    /// process of its own. `as_root`: it may act as others.
+    pub(super) fn remove(&self, as_root: bool) {
+        match self {
+            Leftovers::Free(all) => {
+                for (uid, path) in all {
+                    // What a user put into it since stays for the next sweep.
+                    let _ = acting(uid.map(owner).as_ref(), || fs::remove_dir(path));
+                }
+            }
+            Leftovers::OfTheDead(prefix) => sweep(Path::new(TMP), prefix, as_root),
         }
     }
 }
 
-/// Removes it with all below, as the user: what a link names is not touched, and nothing that the
-/// user may not remove.
-pub(super) fn remove(path: &Path, user: Option<&Who>) {
-    if let Err(e) = acting(user, || fs::remove_tree(path)) {
-        eprintln!("cbtask: {e}: it stays");
+/// A user without groups: for what is that user's own.
+fn owner(uid: u32) -> Who {
+    let (gid, groups) = (NO_GROUP, Vec::new());
+    Who { uid, gid, groups }
+}
+
+fn sweep(tmp: &Path, prefix: &str, as_root: bool) {
+    for entry in fs::list_dir(tmp, NAMES_MAX).unwrap_or_default() {
+        let Some(name) = entry.text().filter(|name| name.starts_with(prefix)) else {
+            continue;
+        };
+        let path = tmp.join(name);
+        let Ok(Some(stat)) = fs::stat(&path) else {
+            continue;
+        };
+        let user = as_root.then(|| owner(stat.uid));
+        let remove = || OwnDir::hold(&path)?.map_or(Ok(()), OwnDir::remove);
+        if let Err(e) = acting(user.as_ref(), remove) {
+            eprintln!("cbtask: {e}: it stays");
+        }
     }
 }
 
-/// Directories of this host's attempts whose shepherds have ended, with their owners. `only`: of
-/// this attempt; else of all but those in `keep`.
-pub(super) fn abandoned(
-    local: &Local,
-    only: Option<AttemptId>,
-    keep: &[AttemptId],
-) -> Vec<(PathBuf, Who)> {
-    found(Path::new(TMP), &tag(local), |a| match only {
-        Some(only) => a == only,
-        None => !keep.contains(&a),
+/// Makes the directory of a task, or one of another name where `path` is not to be had; `None`: the
+/// task has /tmp.
+pub(super) fn make(path: &Path, other: &Path, user: Option<&Who>) -> Option<OwnDir> {
+    let made = acting(user, || match OwnDir::open(path)? {
+        Some(own) => Ok(Some(own)),
+        None => OwnDir::open(other),
+    });
+    made.unwrap_or_else(|e| {
+        eprintln!("cbtask: {e}: the job has {TMP} for its temporary files");
+        None
     })
 }
 
-fn found(dir: &Path, tag: &str, wanted: impl Fn(AttemptId) -> bool) -> Vec<(PathBuf, Who)> {
-    let names = fs::list_dir(dir, ENTRIES_MAX).unwrap_or_default();
-    let ours = names.iter().filter_map(|entry| {
-        let name = entry.text()?;
-        attempt_of(name, tag)
-            .filter(|a| wanted(*a))
-            .map(|_| dir.join(name))
-    });
-    let owned = ours.filter_map(|path| {
-        let seen = fs::stat(&path).ok().flatten()?;
-        let (uid, gid) = (seen.uid, seen.gid);
-        let who = Who {
-            uid,
-            gid,
-            groups: Vec::new(),
-        };
-        // A link is not followed, and without privilege only what is this account's is removed.
-        let mine = users::may_switch() || uid == users::effective_uid();
-        (seen.kind == fs::Kind::Dir && mine).then_some((path, who))
-    });
-    owned.collect()
+/// Empties the directory, as its user: what a link names is not touched, and nothing that the user
+/// may not remove.
+///
+/// # Errors
+/// Something stays.
+pub(super) fn clear(own: &OwnDir, user: Option<&Who>) -> Result<()> {
+    acting(user, || own.clear())
 }
 
-/// Removes such directories, each as its owner. Takes as long as they are large: for a process of
-/// its own.
-pub(super) fn clear(dirs: &[(PathBuf, Who)]) {
-    for (path, who) in dirs {
-        let who = Some(who).filter(|_| users::may_switch());
-        remove(path, who);
+/// Removes it with all that is in it, likewise.
+pub(super) fn remove(own: OwnDir, user: Option<&Who>) {
+    if let Err(e) = acting(user, || own.remove()) {
+        eprintln!("cbtask: {e}: it stays");
     }
 }
 
@@ -114,52 +155,36 @@ pub(super) fn clear(dirs: &[(PathBuf, Who)]) {
 mod tests {
     use super::*;
 
-    fn a(id: u32) -> AttemptId {
-        AttemptId {
-            j: JobKey { id, idx: 2 },
-            at: 3,
-        }
+    #[test]
+    fn a_directory_that_came_back_is_lent_again_to_the_same_user_only() {
+        let mut dirs = TmpDirs::new("h1.0a", 7);
+        let first = dirs.lend(Some(1));
+        assert_eq!(first, Path::new("/tmp/corral.h1.0a.7.1"));
+        assert!(!dirs.has_free());
+        dirs.take_back(Some(1), first.clone());
+        let other = dirs.lend(Some(2));
+        assert_ne!(other, first);
+        assert_eq!(dirs.lend(Some(1)), first);
+        assert_ne!(dirs.lend(Some(1)), first);
     }
 
     #[test]
-    fn a_name_says_whose_it_is() {
-        let (one, two) = (Local::at(Path::new("/l/a")), Local::at(Path::new("/l/b")));
-        let name = name(a(7), &one);
-        assert_eq!(attempt_of(&name, &tag(&one)), Some(a(7)));
-        assert_eq!(attempt_of(&name, &tag(&two)), None);
-        for wrong in [
-            "corral.7.2.3.x",
-            "corral.7.2.3",
-            "a.7.2.3.t.n",
-            "corral.7.2.3.t.n.m",
-        ] {
-            assert_eq!(attempt_of(wrong, "t"), None, "{wrong}");
+    fn a_sweep_removes_what_nobody_holds_and_nothing_else() {
+        let tmp = tempfile::tempdir().unwrap();
+        let path = |name: &str| tmp.path().join(name);
+        let held = OwnDir::open(&path("corral.h1.7.1")).unwrap().unwrap();
+        for name in ["corral.h1.7.2/d", "corral.h1.6.1", "corral.h2.7.1", "other"] {
+            std::fs::create_dir_all(path(name)).unwrap();
         }
-    }
-
-    #[test]
-    fn only_directories_of_attempts_that_are_over_are_found() {
-        let d = tempfile::tempdir().unwrap();
-        let make = |name: &str| fs::mkdir(&d.path().join(name), 0o700).unwrap();
-        make("corral.7.2.3.t.one");
-        make("corral.8.2.3.t.two");
-        make("corral.7.2.3.other.one");
-        make("else");
-        std::os::unix::fs::symlink("/", d.path().join("corral.9.2.3.t.link")).unwrap();
-        let names = |wanted: &dyn Fn(AttemptId) -> bool| {
-            let all = found(d.path(), "t", wanted);
-            let names = all
-                .iter()
-                .map(|(p, _)| p.file_name().unwrap().to_str().unwrap().to_owned());
-            let mut names: Vec<String> = names.collect();
-            names.sort();
-            names
-        };
-        assert_eq!(names(&|x| x != a(8)), ["corral.7.2.3.t.one"]);
-        assert_eq!(names(&|x| x == a(8)), ["corral.8.2.3.t.two"]);
-        std::fs::write(d.path().join("corral.8.2.3.t.two/f"), "x").unwrap();
-        clear(&found(d.path(), "t", |x| x == a(8)));
-        assert!(!d.path().join("corral.8.2.3.t.two").exists());
-        assert!(d.path().join("corral.7.2.3.t.one").exists());
+        std::fs::write(path("corral.h1.7.2/d/f"), "x").unwrap();
+        std::os::unix::fs::symlink(path("other"), path("corral.h1.9.9")).unwrap();
+        sweep(tmp.path(), "corral.h1.", false);
+        let left = fs::list_dir(tmp.path(), 99).unwrap();
+        let left: Vec<_> = left.iter().filter_map(|e| e.text()).collect();
+        assert_eq!(
+            left,
+            ["corral.h1.7.1", "corral.h1.9.9", "corral.h2.7.1", "other"]
+        );
+        drop(held);
     }
 }

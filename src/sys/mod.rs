@@ -34,6 +34,7 @@ pub mod logging;
 pub mod memory;
 pub mod mount;
 pub mod overwrite_file;
+pub mod own_dir;
 pub mod platform;
 pub mod proc;
 pub mod ranks;

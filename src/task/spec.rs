@@ -259,13 +259,8 @@ pub enum ToSpawner {
     },
     /// Remove the groups of earlier spawners, except these of living tasks.
     Sweep { keep: Vec<String> },
-    /// Remove the directories for temporary files that dead shepherds left: of this attempt, else
-    /// of all but those in `keep`.
-    ClearTmp {
-        only: Option<AttemptId>,
-        #[serde(default)]
-        keep: Vec<AttemptId>,
-    },
+    /// Remove the directories for temporary files that dead shepherds left.
+    ClearTmp,
 }
 
 /// Limits that the control groups of a host do not hold: samples have to.

@@ -115,7 +115,7 @@ fn a_jobs_tmpdir_goes_with_its_shepherd_and_with_a_host_that_was_restarted() {
     gone(&two);
     c.end(2);
     // And one that is in no record of this host any more.
-    let lost = two.replace("corral.2.0.1", "corral.77.0.1");
+    let lost = format!("{two}77");
     fs::mkdir(lost.as_ref(), 0o700).unwrap();
     c.restart_exe();
     gone(&lost);

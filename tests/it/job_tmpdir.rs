@@ -1,11 +1,59 @@
 //! The directory for temporary files that each job has for itself.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, kill_9};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SCRIPT: &str = "echo $TMPDIR >dir; stat -c '%a %u' $TMPDIR >mode; mkdir $TMPDIR/d; \
                       touch $TMPDIR/d/f; ln -s $PWD/keep $TMPDIR/link";
+
+/// It waits for the next task a while before it is removed.
+fn gone(dir: &str) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while Path::new(dir.trim()).exists() {
+        assert!(Instant::now() < end, "{dir} stays");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn elements_of_an_array_use_directories_again_and_find_them_empty() {
+    let cluster = Cluster::up("--hosts 1 --slots 3 --masters 1 --cgroup off");
+    let work = cluster.work();
+    let script = "ls -A $TMPDIR >>left; touch $TMPDIR/f; echo $TMPDIR >>dirs";
+    cluster.csub(&["-env", "none", "-J", "a[1-60]", script]);
+    let done = |states: &std::collections::BTreeMap<(u32, u32), String>| {
+        states.len() == 60 && states.values().all(|s| s == "DONE")
+    };
+    cluster.wait(Duration::from_secs(60), done);
+    let read = |name: &str| std::fs::read_to_string(work.join(name)).unwrap();
+    assert_eq!(read("left"), "");
+    let all = read("dirs");
+    let dirs: std::collections::BTreeSet<&str> = all.lines().collect();
+    assert_eq!(all.lines().count(), 60);
+    assert!(dirs.len() < 30, "{dirs:?}");
+    dirs.into_iter().for_each(gone);
+}
+
+#[test]
+fn what_a_killed_shepherd_leaves_is_removed() {
+    let cluster = Cluster::up("--hosts 1 --slots 1 --masters 1");
+    let work = cluster.work();
+    let script =
+        "mkdir $TMPDIR/d; touch $TMPDIR/d/f; echo $PPID $TMPDIR >new; mv new out; sleep 99";
+    cluster.csub(&["-env", "none", script]);
+    let end = Instant::now() + Duration::from_secs(60);
+    let text = loop {
+        if let Ok(text) = std::fs::read_to_string(work.join("out")) {
+            break text;
+        }
+        assert!(Instant::now() < end, "it does not start");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let (pid, dir) = text.split_once(' ').unwrap();
+    kill_9(pid.parse().unwrap());
+    gone(dir);
+}
 
 #[test]
 fn a_job_has_a_tmpdir_of_its_own_that_goes_with_it() {
@@ -21,10 +69,10 @@ fn a_job_has_a_tmpdir_of_its_own_that_goes_with_it() {
     cluster.wait(Duration::from_secs(60), done);
     let read = |name: &str| std::fs::read_to_string(work.join(name)).unwrap();
     let dir = read("dir");
-    assert!(dir.starts_with("/tmp/corral.1.0.1."), "{dir}");
+    assert!(dir.starts_with("/tmp/corral.h1."), "{dir}");
     let uid = nix::unistd::geteuid();
     assert_eq!(read("mode"), format!("700 {uid}\n"));
-    assert!(!Path::new(dir.trim()).exists(), "it is removed");
+    gone(&dir);
     assert_eq!(read("keep/file"), "kept", "no link is followed");
     assert_eq!(read("given"), "/var/tmp\n");
 }

@@ -6,7 +6,9 @@
 
 use super::options::Chosen;
 use crate::text::command::ForeignDirective;
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 /// Accepted options: name, takes a value, why nothing follows from it.
 pub(super) const HARMLESS: &[(&str, bool, &str)] = &[
@@ -36,8 +38,10 @@ const SHOWN: usize = 3;
 const SHOWN_LENGTH: usize = 40;
 
 fn why(id: &str) -> Option<&'static str> {
-    let row = HARMLESS.iter().find(|(name, _, _)| *name == id);
-    row.map(|(_, _, why)| *why)
+    // A pack asks this for each option of each line.
+    static REASONS: LazyLock<HashMap<&str, &str>> =
+        LazyLock::new(|| HARMLESS.iter().map(|(id, _, why)| (*id, *why)).collect());
+    REASONS.get(id).copied()
 }
 
 /// True when the option is accepted without effect.

@@ -4,6 +4,8 @@ use super::no_effect::HARMLESS;
 use crate::client::cli::{Table, command, flag, opt};
 use crate::client::exit::Fail;
 use clap::{Arg, Command};
+use std::collections::HashSet;
+use std::sync::LazyLock;
 
 /// Options known from LSF that this version does not carry out: name, takes a value. They are
 /// refused by name, since an option that is silently ignored changes what a job does.
@@ -49,7 +51,10 @@ const UNBUILT: &[(&str, bool)] = &[
 
 /// True when the option is known but not carried out by this version.
 pub(crate) fn is_unbuilt(id: &str) -> bool {
-    UNBUILT.iter().any(|(name, _)| *name == id)
+    // A pack asks this for each option of each line.
+    static NAMES: LazyLock<HashSet<&str>> =
+        LazyLock::new(|| UNBUILT.iter().map(|(name, _)| *name).collect());
+    NAMES.contains(id)
 }
 
 /// The refusal of such an option.

@@ -125,8 +125,7 @@ impl Exec {
             self.spawners.send(&ToSpawner::Reap { a, group, env });
             self.spawners.flush();
         }
-        let (only, keep) = (Some(a), Vec::new());
-        self.spawners.send(&ToSpawner::ClearTmp { only, keep });
+        self.spawners.send(&ToSpawner::ClearTmp);
         self.spawners.flush();
         let mut end = ending::unknown(a, reason, text);
         end.t = clock::wall_ms();
@@ -178,9 +177,7 @@ impl Exec {
         if self.spawners.unrecovered {
             return;
         }
-        let keep: Vec<AttemptId> = self.table.live().map(|(a, _)| a).collect();
-        let only = None;
-        self.spawners.send(&ToSpawner::ClearTmp { only, keep });
+        self.spawners.send(&ToSpawner::ClearTmp);
         self.spawners.flush();
         let dir = self.place.local.scratch();
         let names = crate::sys::fs::list_dir(&dir, 1_000_000).unwrap_or_default();

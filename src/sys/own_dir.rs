@@ -1,0 +1,161 @@
+//! A directory that one process holds for itself: made or taken over, locked while it is used, so
+//! that whoever sweeps sees which are in use, also after a kill.
+//!
+//! Acts as whoever the process acts as. Never follows a link, never enters what is another user's.
+
+use super::{At, Error, Result, fs, lock};
+use std::fs::{DirEntry, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// For its user alone.
+const MODE: u32 = 0o700;
+
+/// A directory held until it is dropped or the process ends.
+#[derive(Debug)]
+pub struct OwnDir {
+    path: PathBuf,
+    file: File,
+}
+
+impl OwnDir {
+    /// Makes `path`, or takes over an empty directory of that name that is this user's alone.
+    /// `Ok(None)`: something else has the name, or another process holds it.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn open(path: &Path) -> Result<Option<OwnDir>> {
+        // One that is there first: to make a directory waits for the lock of the one above.
+        let (own, made) = match OwnDir::hold(path)? {
+            Some(own) => (own, false),
+            None if fs::mkdir(path, MODE)? => match OwnDir::hold(path)? {
+                Some(own) => (own, true),
+                None => return Ok(None),
+            },
+            None => return Ok(None),
+        };
+        let stat = own.file.metadata().at("stat", path)?;
+        // SAFETY: a plain call.
+        let mine = stat.uid() == unsafe { libc::geteuid() } && stat.mode() & 0o7777 == MODE;
+        Ok((mine && (made || own.entries()?.is_empty())).then_some(own))
+    }
+
+    /// Takes the lock of a directory that is there; `Ok(None)` when it is held, or gone.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn hold(path: &Path) -> Result<Option<OwnDir>> {
+        let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+            Ok(file) => file,
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(None);
+            }
+            // A link.
+            Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return Ok(None),
+            Err(e) => return Err(Error::new("open the directory", path, e)),
+        };
+        match lock::wait_for(&file, 0) {
+            // Held through the descriptor.
+            Some(held) => std::mem::forget(held),
+            None => return Ok(None),
+        }
+        // Whoever held it may have removed it since.
+        let there = fs::stat(path)?.map(|stat| stat.ino);
+        let same = there == Some(file.metadata().at("stat", path)?.ino());
+        let path = path.to_owned();
+        Ok(same.then_some(OwnDir { path, file }))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes all that is in it.
+    ///
+    /// # Errors
+    /// Something cannot be removed.
+    pub fn clear(&self) -> Result<()> {
+        for entry in self.entries()? {
+            let path = entry.path();
+            match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                true => fs::remove_tree(&path)?,
+                false => fs::remove(&path)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes it with all that is in it.
+    ///
+    /// # Errors
+    /// Something cannot be removed.
+    pub fn remove(self) -> Result<()> {
+        fs::remove_tree(&self.path)
+    }
+
+    fn entries(&self) -> Result<Vec<DirEntry>> {
+        let all = std::fs::read_dir(&self.path).and_then(Iterator::collect);
+        all.at("list", &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_directory_is_made_held_emptied_and_taken_over() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("own");
+        let own = OwnDir::open(&path).unwrap().unwrap();
+        assert!(OwnDir::open(&path).unwrap().is_none(), "it is held");
+        assert!(OwnDir::hold(&path).unwrap().is_none());
+        std::fs::create_dir_all(path.join("a/b")).unwrap();
+        std::fs::write(root.path().join("kept"), "x").unwrap();
+        std::os::unix::fs::symlink(root.path(), path.join("link")).unwrap();
+        own.clear().unwrap();
+        assert!(root.path().join("kept").exists(), "no link is followed");
+        drop(own);
+        let again = OwnDir::open(&path).unwrap().unwrap();
+        again.remove().unwrap();
+        assert!(!path.exists());
+        assert!(OwnDir::hold(&path).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_not_empty_or_open_to_others_or_a_link_is_not_taken_over() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("own");
+        std::fs::create_dir(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(OwnDir::open(&path).unwrap().is_none());
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        std::fs::write(path.join("f"), "x").unwrap();
+        assert!(OwnDir::open(&path).unwrap().is_none());
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(OwnDir::open(&link).unwrap().is_none());
+        let file = root.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        assert!(OwnDir::open(&file).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_directory_that_was_replaced_is_not_held() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, other) = (root.path().join("own"), root.path().join("other"));
+        let own = OwnDir::open(&path).unwrap().unwrap();
+        std::fs::rename(&path, &other).unwrap();
+        assert!(OwnDir::hold(&path).unwrap().is_none());
+        assert!(OwnDir::hold(&other).unwrap().is_none(), "{own:?}");
+    }
+}
