@@ -8,8 +8,8 @@
 use super::exit::Exit;
 use crate::text::error::nearest;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use std::ffi::OsString;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fmt;
 
 /// An option without a value: a letter, or a word when `id` is longer. May be repeated.

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// What one job asks for.
-#[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[allow(clippy::derived_hash_with_manual_eq)] // equal by all fields, as the hash is
+#[derive(Clone, Default, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Again {
     /// `-Q`: exit values (`text::exits` canonical form) in the place of its queue's; empty = those.

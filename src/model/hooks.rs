@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 /// Commands of one job beside its own.
-#[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[allow(clippy::derived_hash_with_manual_eq)] // equal by all fields, as the hash is
+#[derive(Clone, Default, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hooks {
     /// `-E`: run before the command, on its first host; empty = none.

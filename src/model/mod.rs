@@ -15,6 +15,7 @@ mod random;
 mod reason;
 mod session;
 mod spec;
+mod spec_eq;
 mod stat;
 mod susp;
 mod units;

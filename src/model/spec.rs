@@ -30,7 +30,8 @@ pub struct Limits {
 }
 
 /// The accepted specification, shared. Text fields are in canonical printed form.
-#[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[allow(clippy::derived_hash_with_manual_eq)] // equal by all fields, as the hash is
+#[derive(Clone, Default, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Spec {
     /// Owner, from the request file's owner; `user` is the account name at submission.

@@ -6,9 +6,12 @@
 use super::{At, Error, Result, fs, lock};
 use std::fs::{DirEntry, File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+/// Bytes of a directory's list that has only "." and "..", as getdents64 gives it.
+const NO_ENTRIES: usize = 48;
 /// For its user alone.
 const MODE: u32 = 0o700;
 
@@ -38,7 +41,7 @@ impl OwnDir {
         let stat = own.file.metadata().at("stat", path)?;
         // SAFETY: a plain call.
         let mine = stat.uid() == unsafe { libc::geteuid() } && stat.mode() & 0o7777 == MODE;
-        Ok((mine && (made || own.entries()?.is_empty())).then_some(own))
+        Ok((mine && (made || own.is_empty()?)).then_some(own))
     }
 
     /// Takes the lock of a directory that is there; `Ok(None)` when it is held, or gone.
@@ -83,6 +86,9 @@ impl OwnDir {
     /// # Errors
     /// Something cannot be removed.
     pub fn clear(&self) -> Result<()> {
+        if self.is_empty()? {
+            return Ok(());
+        }
         for entry in self.entries()? {
             let path = entry.path();
             match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -99,6 +105,25 @@ impl OwnDir {
     /// Something cannot be removed.
     pub fn remove(self) -> Result<()> {
         fs::remove_tree(&self.path)
+    }
+
+    /// Asked twice for each task, hence without a reader of directories and its 32 KiB.
+    fn is_empty(&self) -> Result<bool> {
+        let mut buffer = [0u64; 32];
+        let (fd, at, len) = (
+            self.file.as_raw_fd(),
+            buffer.as_mut_ptr(),
+            size_of_val(&buffer),
+        );
+        // SAFETY: the descriptor is open, and the kernel writes at most `len` bytes to `buffer`.
+        let n = unsafe {
+            libc::lseek(fd, 0, libc::SEEK_SET);
+            libc::syscall(libc::SYS_getdents64, fd, at, len)
+        };
+        let n = usize::try_from(n).map_err(|_| Error::last("list", &self.path))?;
+        // "." and ".." take 24 bytes each, and come first or not: whatever is there beside them
+        // takes more.
+        Ok(n <= NO_ENTRIES)
     }
 
     fn entries(&self) -> Result<Vec<DirEntry>> {
