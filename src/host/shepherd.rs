@@ -77,7 +77,7 @@ impl Prepared {
                 .filter_map(|e| CString::new(e.as_str()).ok())
                 .collect(),
             path: path.unwrap_or(build::DEFAULT_PATH).to_owned(),
-            names_tmp: base.env.iter().any(|e| e.starts_with("TMPDIR=")),
+            names_tmp: base.names("TMPDIR"),
             user: base.user.as_ref().map(who),
             service: base.service.as_ref().map(who),
             base,
@@ -509,10 +509,10 @@ impl Shepherd<'_> {
         if self.tmp.is_some() || self.prepared.names_tmp {
             return;
         }
-        let name = format!("{}{}", self.inherited.tmp_prefix, clock::nonce(8));
-        let own = Path::new(tmp_dirs::TMP).join(name);
-        let lent = self.inherited.tmp.as_ref().unwrap_or(&own);
-        self.tmp = tmp_dirs::make(lent, &own, self.prepared.user.as_ref());
+        let Inherited {
+            tmp, tmp_prefix, ..
+        } = &*self.inherited;
+        self.tmp = tmp_dirs::make(tmp.as_deref(), tmp_prefix, self.prepared.user.as_ref());
     }
 
     /// True when the directory that the spawner lent is empty now; another is removed.

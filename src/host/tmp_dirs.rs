@@ -1,14 +1,14 @@
 //! Directories in /tmp for the temporary files of tasks: each task has one for itself.
 //!
-//! Owns their names, which of them wait for the next task of the same user, and the removal of those
-//! that dead processes left. A directory is used again because each that is made or removed waits
-//! for the lock of /tmp: that took a quarter of the speed of an array. A shepherd makes its own,
-//! holds it and leaves it empty; this module never looks into one that is held.
+//! Owns their names, which of them wait for the next task of the same user, and the removal of
+//! those that dead processes left. A directory is used again because each that is made or removed
+//! waits for the lock of /tmp: that took a quarter of the speed of an array. A shepherd makes its
+//! own, holds it and leaves it empty; this module never looks into one that is held.
 
 use super::outputs::acting;
 use crate::sys::launch::Who;
 use crate::sys::own_dir::OwnDir;
-use crate::sys::{Result, fs};
+use crate::sys::{Result, clock, fs};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -75,7 +75,7 @@ impl TmpDirs {
     }
 }
 
-/// Directories that nobody needs any more.
+/// Directories that no task needs any more.
 pub(super) enum Leftovers {
     /// Each with its user.
     Free(Vec<(Option<u32>, PathBuf)>),
@@ -122,12 +122,16 @@ fn sweep(tmp: &Path, prefix: &str, as_root: bool) {
     }
 }
 
-/// Makes the directory of a task, or one of another name where `path` is not to be had; `None`: the
-/// task has /tmp.
-pub(super) fn make(path: &Path, other: &Path, user: Option<&Who>) -> Option<OwnDir> {
-    let made = acting(user, || match OwnDir::open(path)? {
-        Some(own) => Ok(Some(own)),
-        None => OwnDir::open(other),
+/// Makes the directory of a task: that which is lent, else one whose name begins with `prefix`;
+/// `None`: the task has /tmp.
+pub(super) fn make(lent: Option<&Path>, prefix: &str, user: Option<&Who>) -> Option<OwnDir> {
+    let made = acting(user, || {
+        if let Some(path) = lent
+            && let Some(own) = OwnDir::open(path)?
+        {
+            return Ok(Some(own));
+        }
+        OwnDir::open(&Path::new(TMP).join(format!("{prefix}{}", clock::nonce(8))))
     });
     made.unwrap_or_else(|e| {
         eprintln!("cbtask: {e}: the job has {TMP} for its temporary files");

@@ -1,7 +1,8 @@
 //! A directory that one process holds for itself: made or taken over, locked while it is used, so
-//! that whoever sweeps sees which are in use, also after a kill.
+//! that a sweep sees which are in use, also after a kill.
 //!
-//! Acts as whoever the process acts as. Never follows a link, never enters what is another user's.
+//! Acts under the identity that the process has. Never follows a link, never enters what is another
+//! user's.
 
 use super::{At, Error, Result, fs, lock};
 use std::fs::{DirEntry, File, OpenOptions};
@@ -20,6 +21,9 @@ const MODE: u32 = 0o700;
 pub struct OwnDir {
     path: PathBuf,
     file: File,
+    /// As they were when it was taken.
+    uid: u32,
+    mode: u32,
 }
 
 impl OwnDir {
@@ -38,9 +42,7 @@ impl OwnDir {
             },
             None => return Ok(None),
         };
-        let stat = own.file.metadata().at("stat", path)?;
-        // SAFETY: a plain call.
-        let mine = stat.uid() == unsafe { libc::geteuid() } && stat.mode() & 0o7777 == MODE;
+        let mine = own.uid == super::users::effective_uid() && own.mode == MODE;
         Ok((mine && (made || own.is_empty()?)).then_some(own))
     }
 
@@ -69,11 +71,16 @@ impl OwnDir {
             Some(held) => std::mem::forget(held),
             None => return Ok(None),
         }
-        // Whoever held it may have removed it since.
+        // The process that held it may have removed it since.
         let there = fs::stat(path)?.map(|stat| stat.ino);
-        let same = there == Some(file.metadata().at("stat", path)?.ino());
-        let path = path.to_owned();
-        Ok(same.then_some(OwnDir { path, file }))
+        let stat = file.metadata().at("stat", path)?;
+        let own = OwnDir {
+            path: path.to_owned(),
+            file,
+            uid: stat.uid(),
+            mode: stat.mode() & 0o7777,
+        };
+        Ok((there == Some(stat.ino())).then_some(own))
     }
 
     /// Where it is.

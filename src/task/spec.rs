@@ -66,6 +66,14 @@ pub struct Base {
     pub caller: Option<Box<Caller>>,
 }
 
+impl Base {
+    /// Whether the environment says something of this variable.
+    pub fn names(&self, variable: &str) -> bool {
+        let mut names = self.env.iter().filter_map(|e| e.split_once('='));
+        names.any(|(name, _)| name == variable)
+    }
+}
+
 /// The command that waits for an interactive job.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
