@@ -408,6 +408,7 @@ fn executor(dir: &Path, layout: &Layout) -> Exec {
         local: Some(local.dir().to_path_buf()),
         unsafe_mount: false,
         servers: None,
+        esubs: None,
     };
     let (service_uid, service_gid) = (users::effective_uid(), users::me().gid);
     let cluster = ClusterDoc {

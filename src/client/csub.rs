@@ -5,6 +5,7 @@
 //! job it is the job's.
 
 mod environ;
+mod esub;
 pub(crate) mod no_effect;
 pub(crate) mod options;
 mod pack;
@@ -115,9 +116,10 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     if let Some(text) = &work.warning {
         eprintln!("csub: {text}");
     }
-    NoEffect::of(&chosen).warn("csub");
     let terminal = interactive::asked(&chosen)?;
     let site = Site::find()?;
+    let chosen = esub::run(&site, chosen, &work.command)?;
+    NoEffect::of(&chosen).warn("csub");
     let unit = || super::limit_unit(&site);
     let mut job = spec::submission(&chosen, &told.here(&site, &unit))?;
     spec::check_command(&work.command)?;
@@ -244,8 +246,18 @@ fn submit_pack(
             return Err(Fail::usage(text));
         }
     }
-    let text = pack::read(mine.get("pack").unwrap_or_default())?;
     let site = Site::find()?;
+    if let Some(dir) = site
+        .esubs
+        .as_deref()
+        .filter(|dir| sys::fs::exists(&dir.join("esub")))
+    {
+        return Err(Fail::refused(format!(
+            "-pack: {} looks at every job of this site by itself: submit the lines one by one",
+            dir.join("esub").display()
+        )));
+    }
+    let text = pack::read(mine.get("pack").unwrap_or_default())?;
     let unit = Once::new(&site);
     let unit = || unit.get();
     let here = told.here(&site, &unit);

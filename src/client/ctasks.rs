@@ -205,6 +205,7 @@ impl Job {
             env: &task.env,
             without,
             reads: task.rank == 0,
+            alone: !sys::caller::stdin_is_terminal(),
         };
         Ok(rank.start()?)
     }

@@ -156,6 +156,7 @@ fn run(os: &SimulatedOs, role: Role, slot: usize) -> String {
         local: Some(local.dir().to_path_buf()),
         unsafe_mount: false,
         servers: None,
+        esubs: None,
     };
     let made = fs::mkdir_p(local.dir(), 0o755);
     if let Err(e) = made {

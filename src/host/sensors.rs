@@ -587,6 +587,7 @@ mod tests {
                 local: None,
                 unsafe_mount: false,
                 servers: None,
+                esubs: None,
             },
             layout: Layout::new(d.path()),
             cluster: ClusterDoc {

@@ -40,6 +40,8 @@ pub struct Site {
     /// CB_SERVERDIR: directory of this host's sensors, where one is set; cbls takes its own
     /// program's otherwise.
     pub servers: Option<PathBuf>,
+    /// CB_ESUBDIR: directory of the programs that look at submissions of this host.
+    pub esubs: Option<PathBuf>,
 }
 
 impl Site {
@@ -75,6 +77,7 @@ impl Site {
     /// Names the line that is wrong, or that CB_SHARE is missing.
     pub fn from_conf(conf: &Path, text: &str, host: Option<String>) -> Result<Site, SiteError> {
         let (mut share, mut named, mut local, mut servers) = (None, None, None, None);
+        let mut esubs = None;
         let mut unsafe_mount = false;
         for (n, line) in text.lines().enumerate() {
             let line = line.trim();
@@ -90,6 +93,7 @@ impl Site {
                 "CB_SHARE" => share = Some(absolute(value, &place())?),
                 "CB_LOCAL" => local = Some(absolute(value, &place())?),
                 "CB_SERVERDIR" => servers = Some(absolute(value, &place())?),
+                "CB_ESUBDIR" => esubs = Some(absolute(value, &place())?),
                 "CB_HOST" => named = Some(value.to_owned()),
                 "CB_UNSAFE_MOUNT" => unsafe_mount = yes_or_no(value, &place())?,
                 // Daemons and later versions have keys of their own.
@@ -110,6 +114,7 @@ impl Site {
             local,
             unsafe_mount,
             servers,
+            esubs,
         })
     }
 
@@ -211,6 +216,8 @@ mod tests {
         assert_eq!(read(text, None).unwrap().servers, None);
         let with = read("CB_SHARE=/s\nCB_SERVERDIR=/opt/sbin\n", None).unwrap();
         assert_eq!(with.servers, Some("/opt/sbin".into()));
+        let with = read("CB_SHARE=/s\nCB_ESUBDIR=/site/esub\n", None).unwrap();
+        assert_eq!(with.esubs, Some("/site/esub".into()));
         let insists = "CB_SHARE=/s\nCB_UNSAFE_MOUNT=yes\n";
         assert!(read(insists, None).unwrap().unsafe_mount);
     }

@@ -68,6 +68,37 @@ pub fn output(program: &Path, args: &[&str], max: usize) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Pause between two looks at a program with a time limit, ms.
+const LOOK_MS: u64 = 20;
+
+/// Runs `program` with these variables beside the caller's, without input and output but the
+/// caller's standard error. `None`: a signal ended it, or it was killed with its process group
+/// after `limit_ms`.
+///
+/// # Errors
+/// It cannot be started.
+pub fn run_with(program: &Path, env: &[(String, String)], limit_ms: u64) -> Result<Option<i32>> {
+    let mut command = Command::new(program);
+    command
+        .envs(env.iter().map(|(n, v)| (n, v)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .process_group(0);
+    let mut child = command.spawn().at("start", program)?;
+    let end = super::clock::boot_ms().saturating_add(limit_ms);
+    loop {
+        match child.try_wait().at("wait for", program)? {
+            Some(status) => return Ok(status.code()),
+            None if super::clock::boot_ms() >= end => {
+                let _ = super::proc::killpg(child.id() as i32, libc::SIGKILL);
+                let _ = child.wait();
+                return Ok(None);
+            }
+            None => super::clock::sleep_ms(LOOK_MS),
+        }
+    }
+}
+
 impl Helper {
     /// Its process id.
     pub fn pid(&self) -> i32 {

@@ -48,10 +48,12 @@ pub struct Rank<'a> {
     pub without: &'a [String],
     /// It reads this process's input; else it has none.
     pub reads: bool,
+    /// It gets a process group of its own. On a terminal it could then not read from it.
+    pub alone: bool,
 }
 
 impl Rank<'_> {
-    /// Starts it in a process group of its own.
+    /// Starts it.
     ///
     /// # Errors
     /// The program cannot be started.
@@ -66,7 +68,9 @@ impl Rank<'_> {
         if !self.reads {
             command.stdin(Stdio::null());
         }
-        command.process_group(0);
+        if self.alone {
+            command.process_group(0);
+        }
         let child = command.spawn().at("start", Path::new(name))?;
         Ok(i32::try_from(child.id()).unwrap_or(0))
     }
@@ -86,10 +90,10 @@ pub fn wait(ms: Option<u64>) -> Option<(i32, Ended)> {
     }
 }
 
-/// Signals a task's process group; one that is gone is left.
+/// Signals a task with its process group, if it has one of its own; what is gone is left.
 pub fn signal(pid: i32, signal: i32) {
-    if pid > 1 {
-        let _ = super::proc::killpg(pid, signal);
+    if pid > 1 && !matches!(super::proc::killpg(pid, signal), Ok(true)) {
+        let _ = super::proc::kill(pid, signal);
     }
 }
 

@@ -2,7 +2,10 @@
 //! image is not changed, and a kill leaves nothing. A runtime that is not installed is skipped.
 
 use crate::cluster::Cluster;
-use crate::policies;
+use crate::{executor_bed, policies};
+use corral::model::{Container, ContainerRuntime, TermReason};
+use corral::record::order::HookOrder;
+use corral::sys::{fs, users};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -89,6 +92,53 @@ fn jobs_run_in(runtime: &str, program: &str) {
     policies::until(&site, endless, "EXIT", policies::is("EXIT"));
     let left = Command::new("pgrep").args(["-f", "sleep 93.[5]"]).output();
     assert!(left.unwrap().stdout.is_empty());
+}
+
+/// Another user than the daemons' has its own identity inside, and the limit of memory ends the job.
+#[test]
+fn identity_and_memory_limit_hold_inside() {
+    if !users::may_switch() || !has("bwrap") {
+        println!("skipped: not root, or no bwrap");
+        return;
+    }
+    let mut c = executor_bed::Cluster::new();
+    fs::chmod(c.dir.path(), 0o755).unwrap();
+    let Some(image) = image(c.dir.path()) else {
+        println!("skipped: no busybox without libraries");
+        return;
+    };
+    let open = c.path("open");
+    fs::mkdir_p(&open, 0o755).unwrap();
+    fs::chmod(&open, 0o777).unwrap();
+    c.spec(2, |spec| {
+        (spec.uid, spec.user) = (65_534, "nobody".into());
+        spec.cwd = open.to_str().unwrap().to_owned();
+        spec.container = Some(Box::new(Container {
+            image: image.to_str().unwrap().to_owned(),
+            options: Vec::new(),
+        }));
+    });
+    let hooks = HookOrder {
+        runtime: ContainerRuntime::Bubblewrap,
+        ..HookOrder::default()
+    };
+    let hooks = Some(Box::new(hooks));
+    let job = "id -u >who; echo x >/etc/inside; cat /etc/inside >>who";
+    let own = hooks.clone();
+    c.start_with(1, job, move |o| (o.s, o.hooks) = (2, own));
+    // Doubles a text until it does not fit any more.
+    let eater = "x=0123456789abcdef; while :; do x=$x$x; done";
+    c.start_with(2, eater, move |o| {
+        (o.s, o.hooks, o.limits.mem_b) = (2, hooks, Some(32 << 20));
+    });
+    c.start_exe();
+    assert_eq!(c.end(1).code, Some(0));
+    assert_eq!(
+        std::fs::read_to_string(open.join("who")).unwrap(),
+        "65534\nimage\n"
+    );
+    let end = c.end(2);
+    assert!(end.oom || end.reason == TermReason::MemLimit, "{end:?}");
 }
 
 #[test]

@@ -4,7 +4,9 @@
 use crate::cluster::{Cluster, kill_9};
 use crate::executor_bed;
 use crate::policies;
-use corral::sys::{clock, fs, proc};
+use corral::model::FileCopy;
+use corral::record::order::HookOrder;
+use corral::sys::{clock, fs, proc, users};
 use std::path::Path;
 
 fn site() -> Cluster {
@@ -84,6 +86,65 @@ fn gone(path: &str) {
         clock::sleep_ms(20);
     }
     panic!("{path} stays");
+}
+
+/// A copy reads and writes what the job's user may, whoever submits or runs the daemons; so does the
+/// removal of what a killed shepherd left.
+#[test]
+fn copies_and_temporary_files_are_the_users() {
+    if !users::may_switch() {
+        println!("skipped: not root");
+        return;
+    }
+    let (mut c, uid) = (executor_bed::Cluster::new(), 65_534);
+    fs::chmod(c.dir.path(), 0o755).unwrap();
+    let (secret, open) = (c.path("secret"), c.path("open"));
+    fs::publish_mode(&secret, b"s\n", 0o600).unwrap();
+    fs::mkdir_p(&open, 0o755).unwrap();
+    fs::chmod(&open, 0o777).unwrap();
+    let file = |from: &Path, way: &str, to: &Path| {
+        FileCopy::parse(&format!("{} {way} {}", from.display(), to.display())).unwrap()
+    };
+    let hooks = HookOrder {
+        pre_ms: 60_000,
+        post_ms: 60_000,
+        ..HookOrder::default()
+    };
+    let start = |c: &mut executor_bed::Cluster, id: u32, copy: FileCopy, command: &str| {
+        c.spec(id, |spec| {
+            (spec.uid, spec.user, spec.cwd) = (uid, "nobody".into(), "/".into());
+            spec.files = vec![copy];
+        });
+        let hooks = Some(Box::new(hooks.clone()));
+        c.start_with(id, command, move |o| (o.s, o.hooks) = (id, hooks));
+    };
+    let (root_only, stolen) = (c.path("root-only"), open.join("stolen"));
+    start(&mut c, 2, file(&secret, ">", &stolen), "true");
+    start(&mut c, 3, file(&root_only, "<", &open.join("out")), "true");
+    let say = open.join("tmp").display().to_string();
+    let job = format!("touch $TMPDIR/f; echo $TMPDIR >{say}; exec sleep 94.7");
+    start(
+        &mut c,
+        4,
+        file(&open.join("late"), "<", &open.join("none")),
+        &job,
+    );
+    c.start_exe();
+    let end = c.end(2);
+    assert!(
+        end.pre_failed.is_some() && end.text.contains("exited with 1"),
+        "{end:?}"
+    );
+    assert!(!stolen.exists());
+    let end = c.end(3);
+    assert_eq!(
+        (end.code, end.post_failed, root_only.exists()),
+        (Some(0), true, false)
+    );
+    let tmp = tmp_of(&c, "open/tmp");
+    assert_eq!(fs::stat(tmp.as_ref()).unwrap().unwrap().uid, uid);
+    kill_9(c.started(4));
+    gone(&tmp);
 }
 
 #[test]

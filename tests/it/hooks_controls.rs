@@ -3,6 +3,7 @@
 
 use crate::cluster::exists;
 use crate::executor_bed::Cluster;
+use crate::policies;
 use corral::model::{ControlAct, Controls, TermReason};
 use corral::record::order::{Act, HookOrder, StartOrder};
 use corral::record::report::Report;
@@ -149,4 +150,54 @@ fn a_program_that_hangs_is_ended_and_one_that_others_can_write_is_not_run() {
     let end = c.end(2);
     assert_eq!((end.reason, end.code), (TermReason::Owner, Some(4)));
     assert!(!c.marks().contains("never"));
+}
+
+/// From cb.yaml to the job: the way of these settings through leader and orders.
+#[test]
+fn settings_of_a_queue_reach_its_jobs() {
+    let site = policies::cluster(1, "hosts:\n- {name: h1, slots: 2}\nqueues:\n- {name: q}\n");
+    let (dir, work) = (site.dir(), site.work());
+    let end = dir.join("end");
+    let script = format!(
+        "#!/bin/sh\necho $CB_JOB_CONTROL $LSB_JOBID >{}/ended\n",
+        work.display()
+    );
+    fs::publish_mode(&end, script.as_bytes(), 0o755).unwrap();
+    policies::configure(
+        &site,
+        &format!(
+            "hosts:\n- {{name: h1, slots: 2}}\nqueues:\n- name: q\n  job_starter: 'exec /usr/bin/env WHO=starter'\n\
+             \x20 job_controls: {{suspend: USR1, terminate: {}}}\ngeneral: {{job_terminate_interval: 1}}\n",
+            end.display()
+        ),
+    );
+    let shown = site.ok("cqueues", &["-l", "q"]);
+    assert!(
+        shown.contains("JOB_STARTER") && shown.contains("TERMINATE_CONTROL"),
+        "{shown}"
+    );
+    let read = |name: &str| std::fs::read_to_string(work.join(name)).unwrap_or_default();
+    let plain = site.csub(&["sh -c 'echo $WHO >who'"]);
+    policies::until(&site, plain, "DONE", policies::is("DONE"));
+    assert_eq!(read("who"), "starter\n");
+    let job = "trap 'echo usr1 >usr1' USR1; echo on >on; while :; do sleep 0.05; done";
+    let long = site.csub(&[&format!("sh -c \"{job}\"")]);
+    let wait = |name: &str| {
+        for _ in 0..600 {
+            if !read(name).is_empty() {
+                return;
+            }
+            clock::sleep_ms(50);
+        }
+        panic!("no {name}: {}", site.logs());
+    };
+    wait("on");
+    site.ok("cstop", &[&long.to_string()]);
+    wait("usr1");
+    site.ok("ckill", &[&long.to_string()]);
+    wait("ended");
+    assert_eq!(read("ended"), format!("terminate {long}\n"));
+    // The program ends nothing: what follows it does.
+    let row = policies::until(&site, long, "EXIT", policies::is("EXIT"));
+    assert_eq!(row["term_reason"], "TERM_OWNER", "{row}");
 }

@@ -25,6 +25,7 @@ fn share() -> (tempfile::TempDir, Site) {
         local: None,
         unsafe_mount: false,
         servers: None,
+        esubs: None,
     };
     (d, site)
 }
@@ -211,6 +212,7 @@ fn a_share_that_is_no_cluster_is_named() {
         local: None,
         unsafe_mount: false,
         servers: None,
+        esubs: None,
     };
     let Err(NoAnswer::NotSent(failure)) = ask(&site, "t", &verbs(), 0) else {
         panic!("there is no cluster");

@@ -415,6 +415,11 @@ impl Chosen {
         self.list.push((id.to_owned(), value.to_owned()));
     }
 
+    /// Takes an option away, with what is in its place.
+    pub(crate) fn remove(&mut self, id: &str) {
+        self.list.retain(|(old, _)| place(old) != place(id));
+    }
+
     /// These options, and those of a script that the command line does not set. Settings of the
     /// environment add up, the command line's last.
     #[must_use]

@@ -273,6 +273,7 @@ fn site() -> Site {
         local: None,
         unsafe_mount: false,
         servers: None,
+        esubs: None,
     }
 }
 

@@ -81,6 +81,7 @@ impl TestView {
             local: None,
             unsafe_mount: false,
             servers: None,
+            esubs: None,
         };
         let layout = site.layout();
         Source {

@@ -392,6 +392,7 @@ mod tests {
             local: None,
             unsafe_mount: false,
             servers: None,
+            esubs: None,
         };
         let cluster = crate::record::leader::ClusterDoc {
             cluster: "c".into(),

@@ -1,0 +1,317 @@
+//! Programs of the site that look at a submission before it is sent, and may change or refuse it.
+//!
+//! Owns the names of the parameters and the rule that a program which cannot be run, or fails,
+//! refuses the job: what a site insists on is not to be passed by. They run as the submitting user,
+//! who could talk to the leader without them: they are a service, not a barrier.
+
+use super::options::Chosen;
+use crate::client::env::Site;
+use crate::client::exit::{Fail, Result};
+use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
+use crate::spool;
+use crate::sys::{self, child, clock};
+use crate::text::command::split_words;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Exit value with which a program refuses the job.
+const ABORT: i32 = 97;
+/// How long one program may run (ms), and the largest file that it may leave.
+const LIMIT_MS: u64 = 60_000;
+const FILE_MAX: u64 = 64 << 10;
+/// Most programs of one submission.
+const PROGRAMS_MAX: usize = 16;
+/// The value that takes an option away.
+const RESET: &str = "SUB_RESET";
+
+/// Parameters by the options that they show: all may be changed.
+const NAMES: &[(&str, &str)] = &[
+    ("JOB_NAME", "J"),
+    ("JOB_DESCRIPTION", "Jd"),
+    ("QUEUE", "q"),
+    ("PROJECT_NAME", "P"),
+    ("USER_GROUP", "G"),
+    ("IN_FILE", "i"),
+    ("OUT_FILE", "o"),
+    ("ERR_FILE", "e"),
+    ("EXCLUSIVE", "x"),
+    ("RERUNNABLE", "r"),
+    ("DEPEND_COND", "w"),
+    ("RES_REQ", "R"),
+    ("HOSTS", "m"),
+    ("PRE_EXEC", "E"),
+    ("POST_EXEC", "Ep"),
+    ("LOGIN_SHELL", "L"),
+    ("BEGIN_TIME", "b"),
+    ("TERM_TIME", "t"),
+    ("RLIMIT_CPU", "c"),
+    ("RLIMIT_RUN", "W"),
+    ("RLIMIT_RSS", "M"),
+    ("RLIMIT_SWAP", "v"),
+    ("RLIMIT_FSIZE", "F"),
+    ("RLIMIT_DATA", "D"),
+    ("RLIMIT_STACK", "S"),
+    ("RLIMIT_CORE", "C"),
+    ("RLIMIT_PROCESS", "p"),
+    ("NUM_PROCESSORS", "n"),
+    ("USER_PRIORITY", "sp"),
+    ("CWD", "cwd"),
+];
+/// Those whose options have no value.
+const FLAGS: &[&str] = &["x", "r"];
+
+/// Runs the site's programs, if it has some: `esub`, then those that `-a` names. Gives the options
+/// as they have become.
+///
+/// # Errors
+/// A program refuses the job, fails, or is not safe to run.
+pub(super) fn run(site: &Site, mut chosen: Chosen, command: &str) -> Result<Chosen> {
+    let Some(dir) = &site.esubs else {
+        return Ok(chosen);
+    };
+    let asked = chosen.get("a").unwrap_or_default().to_owned();
+    let programs = programs(dir, &asked)?;
+    if programs.is_empty() {
+        return Ok(chosen);
+    }
+    let path = site.layout().cluster();
+    let bytes =
+        sys::fs::read_optional(&path, CLUSTER_MAX)?.ok_or_else(|| Fail::system(site.diagnose()))?;
+    let cluster =
+        ClusterDoc::decode(&bytes).map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
+    let owners = spool::owners(&cluster);
+    let base = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+    let files = base.join(format!("csub.{}", clock::nonce(12)));
+    sys::fs::mkdir(&files, 0o700)?;
+    let mut all = || {
+        for program in &programs {
+            let safe = owners.safe_to_load(program, program);
+            safe.map_err(|e| Fail::refused(format!("esub: {e}")))?;
+            chosen = one(program, &files, std::mem::take(&mut chosen), command)?;
+        }
+        Ok(())
+    };
+    let done: Result<()> = all();
+    let removed = sys::fs::remove_tree(&files);
+    done?;
+    removed?;
+    chosen.remove("a");
+    Ok(chosen)
+}
+
+/// `esub` where there is one, and `esub.NAME` for each name.
+fn programs(dir: &Path, names: &str) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    let general = dir.join("esub");
+    if sys::fs::exists(&general) {
+        all.push(general);
+    }
+    for name in names.split_whitespace() {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+        let path = dir.join(format!("esub.{name}"));
+        if !name.chars().all(plain) || !sys::fs::exists(&path) {
+            let shown = crate::text::width::escape(name);
+            return Err(Fail::usage(format!(
+                "-a: there is no program esub.{shown} in {}",
+                dir.display()
+            )));
+        }
+        all.push(path);
+    }
+    match all.len() {
+        0..=PROGRAMS_MAX => Ok(all),
+        _ => Err(Fail::usage(format!("-a: at most {PROGRAMS_MAX} programs"))),
+    }
+}
+
+fn one(program: &Path, files: &Path, chosen: Chosen, command: &str) -> Result<Chosen> {
+    let parameters = files.join("parameters");
+    let changes = files.join("changes");
+    let variables = files.join("environment");
+    sys::fs::publish_mode(&parameters, shown(&chosen, command).as_bytes(), 0o600)?;
+    let value = |path: &Path| path.to_string_lossy().into_owned();
+    let env = [
+        ("LSB_SUB_PARM_FILE".to_owned(), value(&parameters)),
+        ("LSB_SUB_MODIFY_FILE".to_owned(), value(&changes)),
+        ("LSB_SUB_MODIFY_ENVFILE".to_owned(), value(&variables)),
+        ("LSB_SUB_ABORT_VALUE".to_owned(), ABORT.to_string()),
+    ];
+    let name = program.display();
+    match child::run_with(program, &env, LIMIT_MS)? {
+        Some(0) => {}
+        Some(ABORT) => return Err(Fail::refused(format!("refused by {name}"))),
+        Some(code) => {
+            return Err(Fail::refused(format!(
+                "{name} failed: it exited with {code}"
+            )));
+        }
+        None => {
+            let s = LIMIT_MS / 1000;
+            return Err(Fail::refused(format!(
+                "{name} failed: it was ended by a signal, or after {s} s"
+            )));
+        }
+    }
+    let text = |path: &Path| -> Result<String> {
+        let bytes = sys::fs::read_optional(path, FILE_MAX)?.unwrap_or_default();
+        let _ = sys::fs::remove(path);
+        String::from_utf8(bytes)
+            .map_err(|_| Fail::refused(format!("{name}: what it wrote is not UTF-8 text")))
+    };
+    let wrong = |why: String| Fail::refused(format!("{name}: {why}"));
+    let chosen = changed(chosen, &text(&changes)?).map_err(wrong)?;
+    with_variables(chosen, &text(&variables)?).map_err(wrong)
+}
+
+/// The parameters as a file: a line for each option that was given.
+fn shown(chosen: &Chosen, command: &str) -> String {
+    let mut out = String::new();
+    let mut put = |name: &str, value: &str| {
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+        let value = value.replace('\n', " ");
+        writeln!(out, "LSB_SUB_{name}=\"{value}\"").expect("a string takes every write");
+    };
+    for (name, id) in NAMES {
+        let all: Vec<&str> = chosen.all(id).collect();
+        match (FLAGS.contains(id), all.as_slice()) {
+            (_, []) => {}
+            (true, _) => put(name, "Y"),
+            (false, all) => put(name, &all.join(" ")),
+        }
+    }
+    if let Some(names) = chosen.get("a") {
+        put("ADDITIONAL", names);
+    }
+    for (n, file) in chosen.all("f").enumerate() {
+        put(&format!("OTHER_FILES_{n}"), file);
+    }
+    put("COMMAND_LINE", command);
+    out
+}
+
+/// The options after the changes that a program has written.
+fn changed(mut chosen: Chosen, text: &str) -> std::result::Result<Chosen, String> {
+    for line in lines(text) {
+        let (name, value) = line?;
+        let known = name.strip_prefix("LSB_SUB_").and_then(|name| {
+            let row = NAMES.iter().find(|(known, _)| *known == name);
+            row.map(|(_, id)| *id)
+        });
+        let Some(id) = known else {
+            return Err(format!("{name} is not a parameter that may be changed"));
+        };
+        chosen.remove(id);
+        let flag = FLAGS.contains(&id);
+        if value == RESET || value.is_empty() || (flag && value == "N") {
+            continue;
+        }
+        match (flag, value.as_str()) {
+            (true, "Y") => chosen.add(id, ""),
+            (true, _) => return Err(format!("{name} is Y or {RESET}")),
+            (false, value) => chosen.add(id, value),
+        }
+    }
+    Ok(chosen)
+}
+
+/// The options with variables for the job's environment.
+fn with_variables(mut chosen: Chosen, text: &str) -> std::result::Result<Chosen, String> {
+    for line in lines(text) {
+        let (name, value) = line?;
+        let quote = match (value.contains('\''), value.contains('"')) {
+            (false, _) => '\'',
+            (true, false) => '"',
+            (true, true) => return Err(format!("the value of {name} has both kinds of quotes")),
+        };
+        chosen.add("env", &format!("{name}={quote}{value}{quote}"));
+    }
+    Ok(chosen)
+}
+
+/// `NAME=VALUE` in each line, the value perhaps quoted as a shell has it.
+fn lines(text: &str) -> impl Iterator<Item = std::result::Result<(String, String), String>> {
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| {
+        let Some((name, value)) = line.split_once('=') else {
+            return Err(format!("'{line}' is not NAME=VALUE"));
+        };
+        let quoted = value.starts_with(['"', '\'']);
+        let words = quoted.then(|| split_words(value));
+        let value = match words.map(|words| words.map(|words| words.concat())) {
+            Some(Ok(value)) => value,
+            Some(Err(e)) => return Err(format!("'{line}': {}", e.message)),
+            None => value.to_owned(),
+        };
+        Ok((name.trim().to_owned(), value))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options;
+    use super::*;
+    use crate::client::cli::Table;
+
+    fn chosen(words: &[&str]) -> Chosen {
+        let table = Table::new(options::csub());
+        let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        Chosen::of(&table, &table.split(&words).unwrap())
+    }
+
+    #[test]
+    fn parameters_show_what_was_given() {
+        let text = shown(
+            &chosen(&["-q", "a", "-x", "-R", "mem>1", "-R", "ut<1", "-f", "a > b"]),
+            "x \"y\"",
+        );
+        let wanted = "LSB_SUB_QUEUE=\"a\"\nLSB_SUB_EXCLUSIVE=\"Y\"\nLSB_SUB_RES_REQ=\"mem>1 ut<1\"\n\
+                      LSB_SUB_OTHER_FILES_0=\"a > b\"\nLSB_SUB_COMMAND_LINE=\"x \\\"y\\\"\"\n";
+        assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn what_a_program_writes_replaces_adds_and_takes_away() {
+        let before = chosen(&["-q", "a", "-x", "-P", "p"]);
+        let text = "# note\nLSB_SUB_QUEUE=\"night\"\nLSB_SUB_EXCLUSIVE=SUB_RESET\n\
+                    LSB_SUB_RLIMIT_RUN=30\nLSB_SUB_RERUNNABLE=Y\n";
+        let after = changed(before.clone(), text).unwrap();
+        let get = |id: &str| after.get(id);
+        assert_eq!(
+            (get("q"), get("P"), get("W")),
+            (Some("night"), Some("p"), Some("30"))
+        );
+        assert!(!after.has("x") && after.has("r"));
+        for wrong in [
+            "LSB_SUB_NOPE=1",
+            "QUEUE=1",
+            "x",
+            "LSB_SUB_EXCLUSIVE=7",
+            "LSB_SUB_QUEUE=\"a",
+        ] {
+            assert!(changed(before.clone(), wrong).is_err(), "{wrong}");
+        }
+        let with = with_variables(before, "A=1\nB=\"x,y\"\n").unwrap();
+        let env: Vec<&str> = with.all("env").collect();
+        assert_eq!(env, ["A='1'", "B='x,y'"]);
+    }
+
+    #[test]
+    fn names_of_programs_lead_nowhere_else() {
+        let d = tempfile::tempdir().unwrap();
+        sys::fs::publish(&d.path().join("esub.fluent"), b"").unwrap();
+        assert_eq!(programs(d.path(), "").unwrap(), Vec::<PathBuf>::new());
+        assert_eq!(
+            programs(d.path(), "fluent").unwrap(),
+            [d.path().join("esub.fluent")]
+        );
+        sys::fs::publish(&d.path().join("esub"), b"").unwrap();
+        assert_eq!(
+            programs(d.path(), "fluent").unwrap()[0],
+            d.path().join("esub")
+        );
+        for wrong in ["nope", "../x", "fluent/../../x"] {
+            assert!(programs(d.path(), wrong).is_err(), "{wrong}");
+        }
+    }
+}
