@@ -6,6 +6,7 @@
 
 mod calls;
 mod place;
+pub(crate) mod several;
 mod talk;
 
 use super::ask;
@@ -78,6 +79,16 @@ pub(crate) fn asked(chosen: &Chosen) -> Result<Option<Terminal>> {
     Ok(Some(*kind))
 }
 
+/// The signals of this command, to be read.
+///
+/// # Errors
+/// They cannot be caught.
+pub(crate) fn catch_signals() -> Result<SignalQueue> {
+    signals::ignore_sigpipe();
+    let numbers = SIGNALS.iter().filter_map(|name| signals::number(name));
+    Ok(SignalQueue::open(&numbers.collect::<Vec<_>>())?)
+}
+
 /// A command that listens and has not been called.
 pub(crate) struct Waiting {
     listener: Listener,
@@ -111,6 +122,15 @@ impl Waiting {
         })
     }
 
+    /// Leaves word for a host that it is to start something for this command.
+    ///
+    /// # Errors
+    /// The word cannot be left.
+    pub(crate) fn ask_host(&mut self, site: &Site, host: &str, request: &[u8]) -> Result<()> {
+        let token = self.session.token;
+        self.place.ask_host(&site.layout(), host, token, request)
+    }
+
     /// What the job's specification says of it.
     pub(crate) fn session(&self) -> Session {
         self.session
@@ -119,12 +139,10 @@ impl Waiting {
     /// Waits for the job, is its terminal, and gives its exit code. `follow`: the file of its
     /// output, where it writes to the default one.
     pub(crate) fn attend(self, site: &Site, run: &IdRun, follow: Option<PathBuf>) -> i32 {
-        let numbers = SIGNALS.iter().filter_map(|name| signals::number(name));
-        let queue = match SignalQueue::open(&numbers.collect::<Vec<_>>()) {
+        let queue = match catch_signals() {
             Ok(queue) => queue,
-            Err(e) => return Fail::from(e).report("csub"),
+            Err(e) => return e.report("csub"),
         };
-        signals::ignore_sigpipe();
         let mut attendant = Attendant {
             site,
             job: (run.id, run.t),

@@ -9,6 +9,7 @@ pub(crate) mod chosts;
 pub(crate) mod cid;
 pub(crate) mod cinfo;
 pub(crate) mod cjobs;
+pub(crate) mod claunch;
 pub(crate) mod cli;
 pub(crate) mod climits;
 pub(crate) mod cload;
@@ -92,6 +93,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
         &["cpeek", "cview"],
         "show the output of a job so far",
         cpeek::run,
+    ),
+    entry(
+        &["claunch", "blaunch"],
+        "run a command on hosts of the running job",
+        claunch::run,
     ),
     entry(
         &["cwait"],

@@ -319,6 +319,9 @@ impl Shepherd<'_> {
 
     /// Appends a record, however long the disk stays full: no other process knows it.
     fn record(&mut self, rec: &TaskRec) {
+        if self.prepared.base.is_beside() {
+            return;
+        }
         let line = encode_task(rec, self.task.mark).expect("a record of plain data becomes JSON");
         while self.inherited.log.append(&line).is_err() {
             clock::sleep_ms(RETRY_MS);

@@ -244,12 +244,17 @@ impl Spawner {
             let text = format!("base {} is not known to the spawner", task.base);
             return self.refuse(task, text);
         };
+        // No shepherd of the attempt: how it ends says nothing of that.
+        let a = match prepared.base.is_beside() {
+            true => NO_ATTEMPT,
+            false => task.a,
+        };
         if group_limits(&task.limits) == Limits::default()
             && let Some(warm) = self.warm.pop()
         {
             match hand_over(&warm, &prepared.base, task) {
                 Ok(()) => {
-                    let running = Running::new(task.a, Some(warm.group), None);
+                    let running = Running::new(a, Some(warm.group), None);
                     self.shepherds.insert(warm.pid, running);
                     return Ok(());
                 }
@@ -280,7 +285,7 @@ impl Spawner {
                 proc::exit_now(ran.unwrap_or(shepherd::FAILED))
             }
             Ok(pid) => {
-                let running = Running::new(task.a, group, tmp);
+                let running = Running::new(a, group, tmp);
                 self.shepherds.insert(pid, running);
                 Ok(())
             }
@@ -295,6 +300,14 @@ impl Spawner {
 
     /// Records that a task could not be started.
     fn refuse(&mut self, task: &TaskSpec, text: String) -> Result<(), String> {
+        let base = self.bases.get(&task.base).map(|prepared| &prepared.base);
+        if base.is_some_and(Base::is_beside) {
+            eprintln!(
+                "cbtask: a command of job {} is not started: {text}",
+                task.a.j
+            );
+            return Ok(());
+        }
         let mut end = ending::not_started(task.a, None, text);
         end.elsewhere = true;
         end.t = clock::wall_ms();

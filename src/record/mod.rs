@@ -9,6 +9,7 @@ pub mod event;
 pub mod frame;
 pub mod header;
 pub mod hint;
+pub mod launch;
 pub mod leader;
 pub mod load;
 pub mod order;

@@ -98,6 +98,26 @@ impl Layout {
         path.into()
     }
 
+    /// Where a user's `claunch` leaves what hosts are to start (`record::launch`).
+    pub fn launches_of(&self, uid: u32) -> PathBuf {
+        self.inbox().join(Layout::launches_below_inbox(uid))
+    }
+
+    pub fn launches_below_inbox(uid: u32) -> String {
+        format!("{uid}/.launch")
+    }
+
+    /// Name of such a file for a host.
+    pub fn launch_name(host: &str, token: Token) -> String {
+        format!("l.{token}.{host}")
+    }
+
+    /// The host in such a name.
+    pub fn launch_host(name: &str) -> Option<&str> {
+        let (token, host) = name.strip_prefix("l.")?.split_once('.')?;
+        token.parse::<Token>().ok().map(|_| host)
+    }
+
     /// Name of a request file; anything else in an inbox directory is not a request.
     pub fn request_name(token: Token) -> String {
         format!("r.{token}")
@@ -286,6 +306,9 @@ mod tests {
             Some(token)
         );
         assert_eq!(Layout::parse_request_name("r.x"), None);
+        let launch = Layout::launch_name("h1.site", token);
+        assert_eq!(Layout::launch_host(&launch), Some("h1.site"));
+        assert_eq!(Layout::launch_host("l.x.h1"), None);
         let session = layout.session(7, token);
         assert_eq!(
             name(Layout::session_word(&session)),

@@ -21,7 +21,7 @@ const NAME_MAX: usize = 200;
 
 /// Names set per task: taken out of the submitter's environment. `CB_` names of the same meaning
 /// stand beside the LSF ones.
-const TASK_NAMES: &[&str] = &[
+pub(super) const TASK_NAMES: &[&str] = &[
     "LSB_JOBID",
     "LSB_JOBINDEX",
     "LSB_JOBINDEX_END",
@@ -41,6 +41,7 @@ const TASK_NAMES: &[&str] = &[
     "CB_DEADLINE",
     "CB_WARNING_FILE",
     "CB_BIND_CPUS",
+    "LSF_PM_TASKID",
     "LSB_BIND_CPU_LIST",
     "LSB_JOBEXIT_STAT",
     "LSB_JOBPEND",
@@ -366,7 +367,7 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     out
 }
 
-fn both(out: &mut Vec<String>, name: &str, value: &str) {
+pub(super) fn both(out: &mut Vec<String>, name: &str, value: &str) {
     out.push(format!("LSB_{name}={value}"));
     out.push(format!("CB_{name}={value}"));
 }

@@ -81,6 +81,9 @@ pub struct Caller {
     pub session: Session,
     /// The file of its address and key, which the job's user reads.
     pub file: String,
+    /// Not the job's own command but one that the job starts (`claunch`): its number, from 1.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub task: u32,
 }
 
 /// Facts of the job report that tasks of one specification share.
@@ -219,6 +222,13 @@ pub struct Hook {
     /// For one of the job that copies a file (`-f`): which and where to, for messages.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub copy: String,
+}
+
+impl Base {
+    /// It runs beside a job, which it is not: nothing of it is on record.
+    pub fn is_beside(&self) -> bool {
+        self.caller.as_ref().is_some_and(|caller| caller.task > 0)
+    }
 }
 
 impl TaskSpec {

@@ -6,6 +6,7 @@
 
 mod bad_files;
 mod bad_input;
+mod claunch;
 mod cluster;
 mod commands;
 mod containers;

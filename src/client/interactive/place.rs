@@ -24,6 +24,8 @@ pub(super) struct Place {
     word: PathBuf,
     content: Vec<u8>,
     touched: Cell<u64>,
+    /// What asks a host to start something; that host removes it.
+    request: Option<PathBuf>,
 }
 
 impl Place {
@@ -45,12 +47,34 @@ impl Place {
             file,
             content: word.to_bytes(),
             touched: Cell::new(clock::boot_ms()),
+            request: None,
         };
         place.sweep(&dir);
         for (path, content) in [(&place.word, &b""[..]), (&place.file, &place.content)] {
             fs::publish_mode(path, content, 0o600).map_err(|e| unwritable(&e))?;
         }
         Ok(place)
+    }
+
+    /// Leaves a request for a host, which reads it as the service account.
+    pub(super) fn ask_host(
+        &mut self,
+        layout: &Layout,
+        host: &str,
+        token: Token,
+        request: &[u8],
+    ) -> Result<()> {
+        let uid = sys::users::effective_uid();
+        let dir = layout.launches_of(uid);
+        let umask = sys::caller::umask(0o007);
+        let made = fs::mkdir(&dir, 0o770).map_err(|e| unwritable(&e));
+        let path = dir.join(Layout::launch_name(host, token));
+        let made = made
+            .and_then(|_| must_be_own(&dir, uid, 0o007))
+            .and_then(|()| fs::publish_mode(&path, request, 0o660).map_err(|e| unwritable(&e)));
+        sys::caller::umask(umask);
+        self.request = Some(path);
+        made
     }
 
     /// What a host says that could not call. Now and then makes the files new again.
@@ -84,7 +108,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        for path in [&self.file, &self.word] {
+        for path in [&self.file, &self.word].into_iter().chain(&self.request) {
             let _ = fs::remove(path);
         }
     }

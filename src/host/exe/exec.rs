@@ -24,6 +24,7 @@ use crate::record::order::{Order, StartOrder};
 use crate::record::report::{Ended, Report, RunId};
 use crate::spool::leader_copy;
 use crate::sys::{clock, failpoint, proc, supervise};
+use crate::task::build::has_hosts_file;
 use crate::task::cpu_binding;
 use crate::task::ending;
 use crate::task::log::AttemptRec;
@@ -124,6 +125,9 @@ impl Exec {
             }
         }
         let now = clock::boot_ms();
+        if self.parts.launches.due_in(now, self.launch_pause_ms()) == Some(0) {
+            self.follow_launches(now);
+        }
         if now.saturating_sub(self.sampled_at) >= SAMPLE_MS {
             self.sampled_at = now;
             self.sample(now);
@@ -379,7 +383,10 @@ impl Exec {
                     a, due, n, mark, ..
                 } => self.take_warning((a, mark), due, n),
                 Order::Part { a, s, mark, .. } => self.parts.ask(a, s, self.ordered_now(mark)),
-                Order::PartEnd { a } => self.parts.end(a),
+                Order::PartEnd { a } => {
+                    self.parts.end(a);
+                    self.end_launches(a);
+                }
                 Order::Limit { iso_ms } => self.limit_order = Some(iso_ms),
                 Order::Ack { part, seq } => self.acknowledge(part, seq),
                 Order::Journal(point) => reached = Some(point),
@@ -437,6 +444,9 @@ impl Exec {
         }
         let named = self.orders.place();
         let spec = self.starter.spec(o.s);
+        if let Some(spec) = spec.filter(|spec| has_hosts_file(&o.hosts, spec)) {
+            self.parts.launches.note(a, spec.uid, o.s);
+        }
         let rerunnable = spec.is_some_and(|s| o.is_rerunnable(s));
         let notify = spec.is_some_and(|s| !s.notify.is_empty());
         let launched = spec.is_some_and(|s| s.launch.is_some());

@@ -7,6 +7,7 @@ mod cpus;
 mod exec;
 mod fence;
 mod hints;
+mod launches;
 mod ledger;
 mod limits;
 mod orders;
@@ -20,6 +21,7 @@ mod sample;
 mod share_watch;
 pub mod spawn;
 mod spawners;
+mod start_launches;
 mod starts;
 mod table;
 mod task_records;
@@ -174,7 +176,7 @@ fn whereabouts(place: &Place, options: &Options) -> build::Place {
         host: place.site.host.clone(),
         cluster: place.cluster.name.clone(),
         envdir: text(fs::parent(&place.site.conf)),
-        bindir: text(fs::parent(&child::sibling("cb"))),
+        bindir: text(&bindir(fs::parent(&place.site.conf))),
         serverdir: match &place.site.servers {
             Some(dir) => text(dir),
             None => text(fs::parent(&child::sibling("cbexe"))),
@@ -188,6 +190,16 @@ fn whereabouts(place: &Place, options: &Options) -> build::Place {
             groups: vec![gid],
         }),
     }
+}
+
+/// The directory with the names of the commands: that of the programs, or the one with links to
+/// them that a cluster has above its `cb.conf`.
+fn bindir(envdir: &std::path::Path) -> std::path::PathBuf {
+    let programs = fs::parent(&child::sibling("cb")).to_path_buf();
+    let has_all = |dir: &std::path::PathBuf| fs::exists(&dir.join("claunch"));
+    let links = envdir.ancestors().take(4).map(|dir| dir.join("bin"));
+    let mut places = std::iter::once(programs.clone()).chain(links);
+    places.find(has_all).unwrap_or(programs)
 }
 
 fn orders_of(
@@ -285,6 +297,7 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
         let due = exec.reports.due_ms().unwrap_or(u64::MAX);
         let wait = polling.due_ms().min(due);
         let wait = wait.saturating_sub(clock::boot_ms());
+        let wait = wait.min(exec.launches_due_ms());
         if exec.spawners.is_simulated() {
             if thread::recv_timeout(term, wait).is_ok() {
                 return Ok(());

@@ -4,6 +4,7 @@
 //! orders are read and answered again. Never starts anything.
 
 use super::exec::Exec;
+use super::launches::Launches;
 use crate::model::AttemptId;
 use crate::record::report::{Report, RunId};
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ pub(super) struct Parts {
     known: BTreeMap<AttemptId, (Result<(), String>, RunId)>,
     /// Asked for since the last look, with their specifications.
     asked: BTreeMap<AttemptId, (u32, RunId)>,
+    /// To which of them, and of the attempts that began here, users may add.
+    pub(super) launches: Launches,
 }
 
 impl Parts {
@@ -53,6 +56,9 @@ impl Exec {
     pub(super) fn prepare_parts(&mut self) {
         for (a, (spec, run)) in std::mem::take(&mut self.parts.asked) {
             let how = self.starter.check(spec);
+            if let (Ok(()), Some(of)) = (&how, self.starter.spec(spec)) {
+                self.parts.launches.note(a, of.uid, spec);
+            }
             self.reports.push_beside(&report(a, &how), run);
             self.parts.known.insert(a, (how, run));
         }

@@ -118,10 +118,7 @@ impl Exec {
         };
         tracing::warn!("attempt {a}: end unknown, {text}");
         if !rebooted {
-            let mut env = self.host_env();
-            env.push(format!("CB_JOBID={}", a.j.id));
-            env.push(format!("CB_JOBINDEX={}", a.j.idx));
-            env.push(format!("CB_ATTEMPT={}", a.at));
+            let env = self.env_of(a);
             self.spawners.send(&ToSpawner::Reap { a, group, env });
             self.spawners.flush();
         }
@@ -133,6 +130,15 @@ impl Exec {
             end.start = s.t;
         }
         self.conclude(end);
+    }
+
+    /// What every process of an attempt has in its environment.
+    pub(super) fn env_of(&self, a: AttemptId) -> Vec<String> {
+        let mut env = self.host_env();
+        env.push(format!("CB_JOBID={}", a.j.id));
+        env.push(format!("CB_JOBINDEX={}", a.j.idx));
+        env.push(format!("CB_ATTEMPT={}", a.at));
+        env
     }
 
     /// What every process of a job on this host has in its environment.

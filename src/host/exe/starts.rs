@@ -5,13 +5,14 @@
 
 use super::cpus::HostCpus;
 use crate::host::local::Local;
-use crate::model::{Spec, sha256_hex};
+use crate::model::{Session, Spec, sha256_hex};
+use crate::record::launch::LaunchRequest;
 use crate::record::order::StartOrder;
 use crate::spool::Layout;
 use crate::sys::{self, clock, fs, users};
 use crate::task::build::{self, Account, Files, Place};
-use crate::task::hooks;
 use crate::task::spec::{Base, Become, Caller, TaskHooks, TaskSpec, ToSpawner};
+use crate::task::{beside, hooks};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -161,6 +162,45 @@ impl Starter {
         Ok(task)
     }
 
+    /// Builds what a user starts beside a running job of specification `s`.
+    ///
+    /// # Errors
+    /// Why it cannot be started here.
+    pub(super) fn launch(
+        &mut self,
+        launch: &LaunchRequest,
+        s: u32,
+        send: &mut dyn FnMut(&ToSpawner) -> Result<(), String>,
+    ) -> Result<TaskSpec, Refused> {
+        let Some(spec) = self.specs.get(&s).cloned() else {
+            return Err(format!("specification {s} is missing in the orders").into());
+        };
+        let account = account(&spec, &self.place)?;
+        let own = beside::launch_spec(&spec, launch);
+        let env: Vec<_> = launch.env.clone().into_iter().collect();
+        let mut base = build::base(&own, 0, &env, &account, &self.place, None)?;
+        let session = Session {
+            token: launch.session,
+            ..Session::default()
+        };
+        base.caller = Some(Box::new(Caller {
+            session,
+            file: path_text(self.layout.session(spec.uid, launch.session)),
+            task: launch.task,
+        }));
+        if self.bases_bytes >= BASES_BYTES {
+            self.drop_bases();
+        }
+        let n = self.next;
+        self.next += 1;
+        self.bases_bytes += base.env.iter().map(|line| line.len() as u64).sum::<u64>();
+        send(&ToSpawner::Base {
+            n,
+            base: Box::new(base),
+        })?;
+        Ok(beside::launched(launch, &spec, n))
+    }
+
     /// Whether this host knows no account for the user of specification `s`.
     pub(super) fn lacks_account(&self, s: u32) -> bool {
         let spec = self.specs.get(&s);
@@ -242,7 +282,11 @@ impl Starter {
         base.caller = spec.session.as_deref().map(|session| {
             let file = path_text(self.layout.session(spec.uid, session.token));
             let session = *session;
-            Box::new(Caller { session, file })
+            Box::new(Caller {
+                session,
+                file,
+                task: 0,
+            })
         });
         Ok(base)
     }

@@ -111,7 +111,7 @@ fn call_one(
     let hello = Hello {
         a: ask.a,
         host: ask.host.to_owned(),
-        task: 0,
+        task: ask.caller.task,
     };
     let mut link = Link::caller(&at.key, &about(ask.caller.session.token), &hello);
     let until = clock::boot_ms() + ANSWER_MS;
@@ -160,6 +160,9 @@ fn instead(ask: &Ask<'_>, file: &Path, why: String) -> Reached {
         return Reached::Gone(format!(
             "the waiting command cannot be reached ({why}); {e}"
         ));
+    }
+    if ask.caller.task > 0 {
+        return Reached::Gone(format!("claunch cannot be reached ({why})"));
     }
     let until = clock::boot_ms() + NOTICE_MS;
     while clock::boot_ms() < until {
@@ -441,6 +444,7 @@ mod tests {
         Caller {
             session: Session::default(),
             file: dir.join("s.0").to_string_lossy().into_owned(),
+            task: 0,
         }
     }
 

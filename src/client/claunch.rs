@@ -1,0 +1,263 @@
+//! `claunch` (also `blaunch`): runs a command on hosts of the job in which it is called.
+//!
+//! Leaves a request for each host in the drop box of its user and waits for their calls, as
+//! `csub -I` does. Input, output, signals and exit codes are those of the commands there; they end
+//! with this process.
+
+use super::cli::{Split, Table, command, flag, opt, texts};
+use super::env::Site;
+use super::exit::{Exit, Fail, Result};
+use super::interactive::several::{Over, Several};
+use super::interactive::{Waiting, catch_signals};
+use super::job_requests::finish;
+use crate::model::Terminal;
+use crate::model::{AttemptId, JobKey};
+use crate::record::launch::{LAUNCH_MAX, LaunchRequest};
+use crate::sys;
+use clap::{Arg, Command};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Largest file of hosts.
+const HOSTS_MAX: u64 = 4 << 20;
+/// Most hosts of one call.
+const CALL_MAX: usize = 1_000;
+
+fn cli() -> Command {
+    command("claunch", "Run a command on hosts of the running job")
+        .arg(flag("n", "The command has no input"))
+        .arg(opt(
+            "z",
+            "HOSTS",
+            "Run it on each of these hosts: \"h1 h2\"",
+        ))
+        .arg(opt(
+            "u",
+            "FILE",
+            "Run it on each host of this file, one a line",
+        ))
+        .arg(
+            Arg::new("command")
+                .value_name("[HOST] COMMAND")
+                .num_args(0..)
+                .trailing_var_arg(true)
+                .allow_hyphen_values(true)
+                .help("The host, without -z and -u; the command, joined by blanks for /bin/sh"),
+        )
+}
+
+/// Runs `claunch`; returns the exit code.
+pub(crate) fn run(args: &[OsString]) -> i32 {
+    let table = Table::new(cli());
+    let split = match texts(args).and_then(|words| table.split(&words)) {
+        Ok(split) => split,
+        Err(e) => return Fail::usage(format!("{e}\nhint: claunch -h")).report("claunch"),
+    };
+    let asks = |g| matches!(table.id(g), "help" | "version");
+    if split.given.iter().any(asks) {
+        return table.check(&split).err().unwrap_or(0);
+    }
+    finish("claunch", launch(&table, &split))
+}
+
+/// The running job around this process, from its environment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Around {
+    a: AttemptId,
+    hosts: Vec<String>,
+}
+
+impl Around {
+    fn of(var: &dyn Fn(&str) -> Option<String>) -> Result<Around> {
+        let number = |name: &str| var(name).and_then(|text| text.parse::<u32>().ok());
+        let (Some(id), Some(at)) = (number("LSB_JOBID"), number("CB_ATTEMPT")) else {
+            return Err(Fail::usage(
+                "not in a job: LSB_JOBID and CB_ATTEMPT are not set\nhint: claunch adds to a \
+                 running job; csub starts one",
+            ));
+        };
+        let idx = number("LSB_JOBINDEX").unwrap_or(0);
+        let counted = var("LSB_MCPU_HOSTS").unwrap_or_default();
+        let hosts = counted.split_whitespace().step_by(2).map(str::to_owned);
+        Ok(Around {
+            a: AttemptId {
+                j: JobKey { id, idx },
+                at,
+            },
+            hosts: hosts.collect(),
+        })
+    }
+
+    /// Checks that a host is the job's.
+    fn check(&self, host: &str) -> Result<()> {
+        if self.hosts.iter().any(|own| own == host) {
+            return Ok(());
+        }
+        Err(Fail::refused(format!(
+            "host '{}' is not one of job <{}>: {}",
+            crate::text::width::escape(host),
+            self.a.j,
+            self.hosts.join(" ")
+        )))
+    }
+}
+
+/// The hosts and the command.
+fn asked(table: &Table, split: &Split) -> Result<(Vec<String>, String, bool)> {
+    let value = |id: &str| {
+        let mut given = split.given.iter().filter(|g| table.id(g) == id);
+        given.next_back().map(|g| g.value.clone())
+    };
+    let mut words = &split.rest[..];
+    let hosts: Vec<String> = match (value("z"), value("u")) {
+        (Some(_), Some(_)) => return Err(Fail::usage("-z and -u cannot be given together")),
+        (Some(list), None) => list.split_whitespace().map(str::to_owned).collect(),
+        (None, Some(file)) => {
+            let bytes = sys::fs::read_small(Path::new(&file), HOSTS_MAX)?;
+            let text = String::from_utf8(bytes);
+            let text = text.map_err(|_| Fail::usage(format!("-u: {file} is not UTF-8 text")))?;
+            text.split_whitespace().map(str::to_owned).collect()
+        }
+        (None, None) => {
+            let (first, rest) = words
+                .split_first()
+                .ok_or_else(|| Fail::usage("a host and a command are missing"))?;
+            words = rest;
+            vec![first.clone()]
+        }
+    };
+    if hosts.is_empty() || hosts.len() > CALL_MAX {
+        let text = format!("give 1 to {CALL_MAX} hosts, not {}", hosts.len());
+        return Err(Fail::usage(text));
+    }
+    // As rsh and ssh do: programs that call it quote for a shell on the other side.
+    let line = words.join(" ");
+    if line.trim().is_empty() || line.contains('\0') {
+        return Err(Fail::usage("a command is missing"));
+    }
+    let no_input = split.given.iter().any(|g| table.id(g) == "n");
+    Ok((hosts, line, no_input))
+}
+
+fn launch(table: &Table, split: &Split) -> Result<i32> {
+    let (hosts, line, no_input) = asked(table, split)?;
+    let around = Around::of(&|name| std::env::var(name).ok())?;
+    for host in &hosts {
+        around.check(host)?;
+    }
+    let site = Site::find()?;
+    let queue = catch_signals()?;
+    let umask = sys::caller::umask(0o007);
+    sys::caller::umask(umask);
+    let cwd = sys::caller::working_directory()?;
+    let cwd = cwd.to_str().map(str::to_owned);
+    let cwd = cwd.ok_or_else(|| Fail::usage("the working directory is not UTF-8"))?;
+    let env: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)))
+        .collect();
+    let mut waiting = Vec::new();
+    for (host, task) in hosts.iter().zip(1..) {
+        let mut one = Waiting::open(&site, Terminal::Streams)?;
+        let launch = LaunchRequest {
+            a: around.a,
+            session: one.session().token,
+            command: line.clone(),
+            cwd: cwd.clone(),
+            umask,
+            env: env.clone(),
+            task,
+            ..LaunchRequest::default()
+        };
+        let bytes = launch.to_bytes();
+        if bytes.len() as u64 > LAUNCH_MAX {
+            let text = format!("command and environment have more than {LAUNCH_MAX} bytes");
+            return Err(Fail::usage(text));
+        }
+        one.ask_host(&site, host, &bytes)?;
+        waiting.push((host.clone(), one));
+    }
+    let several = Several::new(around.a.j, waiting, &queue);
+    Ok(match several.run(!no_input)? {
+        Over::Codes(codes) => code_of_all(&hosts, &codes),
+        Over::Signal(signal) => 128 + signal,
+    })
+}
+
+/// The exit code: of several commands the highest.
+fn code_of_all(hosts: &[String], codes: &[Option<i32>]) -> i32 {
+    let each = hosts.iter().zip(codes).map(|(host, code)| match code {
+        Some(code) => *code,
+        None => {
+            eprintln!("claunch: the connection to host {host} was lost");
+            Exit::System.code()
+        }
+    });
+    each.max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(list: &[&str]) -> Vec<String> {
+        list.iter().map(|w| (*w).to_owned()).collect()
+    }
+
+    fn read(list: &[&str]) -> Result<(Vec<String>, String, bool)> {
+        let table = Table::new(cli());
+        let split = table.split(&words(list)).map_err(|e| Fail::usage(e.0))?;
+        asked(&table, &split)
+    }
+
+    #[test]
+    fn launchers_lines_are_understood_as_they_write_them() {
+        let hydra = [
+            "-n",
+            "h2",
+            "\"/usr/bin/hydra_pmi_proxy\"",
+            "--control-port",
+            "h1:33731",
+        ];
+        let (hosts, line, no_input) = read(&hydra).unwrap();
+        assert_eq!((hosts, no_input), (words(&["h2"]), true));
+        assert_eq!(line, "\"/usr/bin/hydra_pmi_proxy\" --control-port h1:33731");
+        let intel = ["-z", "h1 h2", "/x/hydra_bstrap_proxy", "-n", "1"];
+        let (hosts, line, no_input) = read(&intel).unwrap();
+        assert_eq!((hosts, no_input), (words(&["h1", "h2"]), false));
+        assert_eq!(line, "/x/hydra_bstrap_proxy -n 1");
+        let open = ["h2", " orted", "-mca", "ess", "\"env\""];
+        assert_eq!(read(&open).unwrap().1, " orted -mca ess \"env\"");
+        for bad in [&[][..], &["h1"], &["-z", "h1 h2"], &["-z", "", "x"]] {
+            assert!(read(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_job_around_says_which_hosts_there_are() {
+        let var = |name: &str| {
+            let all = [
+                ("LSB_JOBID", "7"),
+                ("LSB_JOBINDEX", "3"),
+                ("CB_ATTEMPT", "2"),
+                ("LSB_MCPU_HOSTS", "h1 2 h2 1"),
+            ];
+            let found = all.iter().find(|(n, _)| *n == name);
+            found.map(|(_, v)| (*v).to_owned())
+        };
+        let around = Around::of(&var).unwrap();
+        assert_eq!((around.a.j, around.a.at), (JobKey::element(7, 3), 2));
+        assert!(around.check("h2").is_ok());
+        let refused = around.check("h3").unwrap_err();
+        assert_eq!(refused.exit, Exit::Refused);
+        assert!(Around::of(&|_| None).is_err());
+    }
+
+    #[test]
+    fn the_exit_code_is_the_highest_and_a_lost_one_is_no_success() {
+        let hosts = words(&["h1", "h2"]);
+        assert_eq!(code_of_all(&hosts, &[Some(0), Some(0)]), 0);
+        assert_eq!(code_of_all(&hosts, &[Some(7), Some(0)]), 7);
+        assert_eq!(code_of_all(&hosts, &[Some(0), None]), 5);
+    }
+}

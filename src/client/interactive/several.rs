@@ -1,0 +1,119 @@
+//! The waiting side of commands on several hosts: `claunch`. Waits until each host has called, then
+//! is the terminal of all.
+
+use super::calls::Calls;
+use super::talk::{Peer, Talk, TalkOver};
+use super::{Waiting, readable};
+use crate::channel::{Screen, about};
+use crate::client::exit::{Fail, Result};
+use crate::model::JobKey;
+use crate::sys::signals::{self, SignalQueue};
+use crate::sys::{clock, stream};
+
+/// How long a host has to call (ms), and how often its word is looked for.
+const CALL_MS: u64 = 60_000;
+const LOOK_MS: u64 = 250;
+
+/// How all ended.
+pub(crate) enum Over {
+    /// Exit codes; `None`: the connection was lost.
+    Codes(Vec<Option<i32>>),
+    Signal(i32),
+}
+
+struct One {
+    host: String,
+    waiting: Waiting,
+    calls: Calls,
+    peer: Option<Peer>,
+}
+
+/// The commands on all hosts.
+pub(crate) struct Several<'a> {
+    all: Vec<One>,
+    queue: &'a SignalQueue,
+}
+
+impl<'a> Several<'a> {
+    pub(crate) fn new(
+        job: JobKey,
+        waiting: Vec<(String, Waiting)>,
+        queue: &'a SignalQueue,
+    ) -> Several<'a> {
+        let one = |(host, waiting): (String, Waiting)| {
+            let name = about(waiting.session.token);
+            One {
+                host,
+                calls: Calls::new(waiting.key.clone(), name, job),
+                waiting,
+                peer: None,
+            }
+        };
+        Several {
+            all: waiting.into_iter().map(one).collect(),
+            queue,
+        }
+    }
+
+    /// Waits for all calls, then for all ends. `input`: the first command gets standard input.
+    ///
+    /// # Errors
+    /// A host does not call.
+    pub(crate) fn run(mut self, input: bool) -> Result<Over> {
+        if let Some(signal) = self.until_called()? {
+            return Ok(Over::Signal(signal));
+        }
+        let peers: Vec<Peer> = self.all.drain(..).filter_map(|one| one.peer).collect();
+        Ok(match Talk::new(peers, input, None, self.queue).run() {
+            TalkOver::Signal(signal) => Over::Signal(signal),
+            TalkOver::Ended(ends) => {
+                let code = |end: Option<crate::channel::Finish>| {
+                    let end = end?;
+                    if !end.text.is_empty() {
+                        eprintln!("claunch: {}", crate::text::width::escape(&end.text));
+                    }
+                    end.shell_code()
+                };
+                Over::Codes(ends.into_iter().map(code).collect())
+            }
+        })
+    }
+
+    /// Waits until every host has called; the signal that ended the wait.
+    fn until_called(&mut self) -> Result<Option<i32>> {
+        let begin = clock::boot_ms();
+        while self.all.iter().any(|one| one.peer.is_none()) {
+            let now = clock::boot_ms();
+            let mut list = vec![readable(self.queue)];
+            for one in self.all.iter().filter(|one| one.peer.is_none()) {
+                if let Some(word) = one.waiting.place.word(now) {
+                    let (host, why) = (word.host, word.why);
+                    let text = format!("host {host} cannot reach this command: {why}");
+                    return Err(Fail::system(text));
+                }
+                if now - begin > CALL_MS {
+                    let text = format!(
+                        "host {} has not answered within {} s: its cbexe does not run, or the \
+                         job has no slots there",
+                        one.host,
+                        CALL_MS / 1000
+                    );
+                    return Err(Fail::system(text));
+                }
+                list.push(readable(&one.waiting.listener));
+                list.extend(one.calls.watched());
+            }
+            stream::wait(&list, Some(LOOK_MS))?;
+            while let Some(signal) = self.queue.next_signal() {
+                if !matches!(signals::name(signal).as_str(), "WINCH" | "CONT" | "TSTP") {
+                    return Ok(Some(signal));
+                }
+            }
+            for one in self.all.iter_mut().filter(|one| one.peer.is_none()) {
+                let (listener, now) = (&one.waiting.listener, clock::boot_ms());
+                one.peer = one.calls.turn(listener, Screen::default(), now);
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,80 @@
+//! What `claunch` leaves for a host: a command to be run there for a running job. Owns its form and
+//! its limits. It says nothing of who asks: that is the owner of the file.
+
+use crate::model::{AttemptId, Token};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Largest such file in bytes.
+pub const LAUNCH_MAX: u64 = 4 << 20;
+/// Version of the file.
+const VERSION: u32 = 1;
+
+/// A command for one host of a running job.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LaunchRequest {
+    /// Version of the file, set when it is written.
+    pub v: u32,
+    /// The attempt that it belongs to.
+    #[serde(flatten)]
+    pub a: AttemptId,
+    /// Names the file with address and key of the command that waits.
+    pub session: Token,
+    /// What a shell runs.
+    pub command: String,
+    pub cwd: String,
+    pub umask: u32,
+    pub env: BTreeMap<String, String>,
+    /// Number of this one among those started together, from 1.
+    pub task: u32,
+}
+
+impl LaunchRequest {
+    /// The content of the file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let file = LaunchRequest {
+            v: VERSION,
+            ..self.clone()
+        };
+        serde_json::to_vec(&file).expect("plain data becomes JSON")
+    }
+
+    /// Reads the content of the file.
+    ///
+    /// # Errors
+    /// It is not one that this version understands.
+    pub fn from_bytes(bytes: &[u8]) -> Result<LaunchRequest, String> {
+        let launch: LaunchRequest = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        match launch.v {
+            VERSION if launch.task > 0 && launch.umask <= 0o777 => Ok(launch),
+            VERSION => Err("its numbers are not possible".to_owned()),
+            v => Err(format!("version {v} is not known here")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_reads_back_and_nothing_else_does() {
+        let one = LaunchRequest {
+            command: "hostname".into(),
+            task: 1,
+            ..LaunchRequest::default()
+        };
+        let read = LaunchRequest::from_bytes(&one.to_bytes()).unwrap();
+        assert_eq!(read.command, "hostname");
+        for bad in [
+            "",
+            "{}",
+            "[]",
+            r#"{"v":2,"task":1}"#,
+            r#"{"v":1,"task":1,"umask":4096}"#,
+        ] {
+            assert!(LaunchRequest::from_bytes(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}
