@@ -429,9 +429,10 @@ fn kinds() {
     shapes_of("kinds", &ten);
 }
 
-/// Each job gets one of the four GPUs of a host by name, and gives it back.
+/// Each job gets one of the four GPUs of a host by name, or a part of one, and gives it back.
 fn units() {
     shapes_of("units", &["rusage[gpu=1]"]);
+    shapes_of("units_shared", &["rusage[gpu=0.25]", "rusage[gpu=0.5]"]);
 }
 
 fn shapes_of(name: &str, shapes: &[&str]) {

@@ -95,6 +95,9 @@ impl Found {
                     let _ = write!(self.table, ", {word}");
                 }
             }
+            if !s.per_unit.is_empty() {
+                let _ = write!(self.table, ", per unit of {}", s.per_unit);
+            }
             if !s.locale.is_empty() {
                 let _ = write!(self.table, ", locale {}", s.locale);
             }

@@ -295,6 +295,9 @@ pub(super) const RESOURCE: &[Key] = &[
     now("slotresource", ""),
     now("description", "description"),
     now("assign", "assign"),
+    now("per_unit", ""),
+    now("locale", ""),
+    now("value", ""),
     later("interval", "interval"),
 ];
 

@@ -4,8 +4,9 @@
 use super::keys;
 use super::problem::Problem;
 use super::read::{Ctx, Fields, OsNames};
+use super::read_users;
 use super::types::{Cluster, Config, HostTable};
-use super::{read_cluster, read_hosts, read_limits, read_queues, read_resources, read_users};
+use super::{read_cluster, read_hosts, read_limits, read_queues, read_resources, read_shared};
 use crate::text::yaml::{self, Document, Pos, Value};
 
 /// Largest cb.yaml, in bytes.
@@ -89,8 +90,9 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
     let host_types = read_hosts::host_types(ctx, f.node("hosttypes"));
     let host_models = read_hosts::host_models(ctx, f.node("hostmodels"));
     let declared = read_resources::declarations(ctx, f.node("resources"));
-    let hosts = read_hosts::hosts(ctx, f.node("hosts"), &host_types, &host_models, declared);
+    let mut hosts = read_hosts::hosts(ctx, f.node("hosts"), &host_types, &host_models, declared);
     let host_groups = read_hosts::host_groups(ctx, f.node("hostgroups"), &hosts);
+    read_shared::shared(ctx, f.node("resources"), &mut hosts, &host_groups);
     read_hosts::check_masters(ctx, &cluster.masters, masters_pos(&f), &hosts);
     no_hosts(ctx, &f, &hosts);
     let fields = f

@@ -7,6 +7,7 @@ use super::policy::{Capped, Dim, Quota};
 use super::read::{Ctx, Defined, Fields, Words, split, whole_word};
 use super::read_hosts::host_set;
 use super::read_users::{group_name, user_set};
+use super::sensed_names;
 use super::sets::Names;
 use super::types::{HostTable, Queue};
 use crate::text::names::NameSet;
@@ -258,10 +259,8 @@ fn resource(
     hosts: &HostTable,
 ) -> Option<(String, Capped<i64>)> {
     let pos = name.pos(w, ctx);
-    let Some(def) = hosts.find(name.text) else {
-        ctx.undefined(pos, "resource", name.text, hosts.names());
-        return None;
-    };
+    let found = hosts.find(name.text);
+    let def = found.or_else(|| sensed_names::number(ctx, pos, name.text, hosts))?;
     if def.kind != Kind::Number || !def.reserve {
         let message = format!("{} is not a resource that jobs consume", name.text);
         let hint = "limits are for slots, jobs and numbers that rusage[] can reserve";

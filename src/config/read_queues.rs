@@ -255,7 +255,13 @@ fn time_word(ctx: &mut Ctx<'_>, key: &str, w: &Words, at: usize, word: &str) -> 
 fn res_req(ctx: &mut Ctx<'_>, f: &Fields<'_>, hosts: &HostTable) -> Option<String> {
     let w = f.scalar(ctx, "res_req")?;
     match super::require::check_queue(&w.text, hosts) {
-        Ok(text) => Some(text).filter(|t| !t.is_empty()),
+        Ok((text, unknown)) => {
+            for name in unknown {
+                let pos = w.pos_of(&name, ctx);
+                super::sensed_names::warn(ctx, pos, &name, hosts);
+            }
+            Some(text).filter(|t| !t.is_empty())
+        }
         // The resource that is not found may have been in a part that could not be read.
         Err(_) if ctx.partial => None,
         Err((code, e)) => {

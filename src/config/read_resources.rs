@@ -5,7 +5,7 @@ use super::keys;
 use super::read::{Ctx, Fields, Words, boolean, decimal, split, whole};
 use super::read_users::group_name;
 use super::types::{ResourceDecl, ResourceKind, ResourceValue};
-use crate::text::resreq::check_resource_name;
+use crate::text::resreq::{builtin, check_resource_name};
 use crate::text::yaml::{Node, Pos, Value};
 use crate::text::{ErrorKind, units};
 use std::collections::{BTreeMap, HashMap};
@@ -43,7 +43,32 @@ pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Kinds {
         }
         out.0.insert(name, (decl, pos.line));
     }
+    let items = match &node.value {
+        Value::List(items) => &items[..],
+        _ => &[],
+    };
+    for item in items {
+        has_units_of(ctx, item, &out);
+    }
     out
+}
+
+/// What `per_unit` names is a resource whose units are handed out.
+fn has_units_of(ctx: &mut Ctx<'_>, item: &Node, kinds: &Kinds) {
+    let Value::Map(entries) = &item.value else {
+        return;
+    };
+    let Some(entry) = entries.iter().find(|e| e.key == "per_unit") else {
+        return;
+    };
+    let Value::Text { text, .. } = &entry.value.value else {
+        return;
+    };
+    if !kinds.has_units(text.trim()) {
+        let message = format!("per_unit: {:?} has no units", text.trim());
+        let hint = "name gpu, or a resource that is declared with assign: yes";
+        ctx.problem_hint(entry.value.pos, "conflict", message, hint);
+    }
 }
 
 fn declaration(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ResourceDecl {
@@ -60,6 +85,9 @@ fn declaration(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ResourceDecl {
     out.release = f.flag(ctx, "release", false);
     out.slotresource = f.flag(ctx, "slotresource", false);
     out.assign = f.flag(ctx, "assign", false);
+    out.per_unit = f.scalar(ctx, "per_unit").map(|w| w.text.trim().to_owned());
+    out.shared = f.has("locale");
+    together(ctx, f);
     if let Some(w) = f.scalar(ctx, "description") {
         if w.text.chars().count() > MOST_DESCRIPTION {
             let message = format!("a description has at most {MOST_DESCRIPTION} characters");
@@ -67,7 +95,7 @@ fn declaration(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ResourceDecl {
         }
         out.description = w.text.trim_end().to_string();
     }
-    for key in ["direction", "release", "slotresource", "assign"] {
+    for key in ["direction", "release", "slotresource", "assign", "per_unit"] {
         if f.has(key) && known && out.kind != ResourceKind::Number {
             let message = format!("{key} is only valid for numbers");
             ctx.problem_hint(f.key_pos(key), "conflict", message, "write type: number");
@@ -87,7 +115,30 @@ fn declaration(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ResourceDecl {
             "leave direction out",
         );
     }
+    for key in ["direction", "release", "slotresource", "assign"] {
+        if out.per_unit.is_some() && f.has(key) {
+            let message = format!("per_unit excludes {key}: it is counted as its units are");
+            ctx.problem_hint(f.key_pos(key), "conflict", message, "leave it out");
+        }
+    }
     out
+}
+
+/// `locale` and `value` say together what several hosts have, and exclude what only one can have.
+fn together(ctx: &mut Ctx<'_>, f: &Fields<'_>) {
+    for (key, other) in [("locale", "value"), ("value", "locale")] {
+        if f.has(key) && !f.has(other) {
+            let message = format!("{key} needs {other}: so much for these hosts together");
+            let hint = "state what single hosts have in their resources, without locale and value";
+            ctx.problem_hint(f.key_pos(key), "conflict", message, hint);
+        }
+    }
+    for key in ["assign", "per_unit", "direction"] {
+        if f.has("locale") && f.has(key) {
+            let message = format!("locale excludes {key}: hosts share an amount");
+            ctx.problem_hint(f.key_pos(key), "conflict", message, "leave one of them out");
+        }
+    }
 }
 
 /// What each resource is, and the line that said so first.
@@ -106,6 +157,15 @@ impl Kinds {
         decl.is_some_and(|(decl, _)| decl.kind == ResourceKind::Text)
     }
 
+    /// The resource with units of which each has so much of this one. What a host states of
+    /// `gpu_mem` is the memory of each of its GPUs.
+    fn per_unit(&self, name: &str) -> Option<&str> {
+        match name {
+            "gpu_mem" => Some("gpu"),
+            _ => self.0.get(name)?.0.per_unit.as_deref(),
+        }
+    }
+
     fn has_units(&self, name: &str) -> bool {
         name == "gpu" || self.0.get(name).is_some_and(|(decl, _)| decl.assign)
     }
@@ -117,7 +177,9 @@ impl Kinds {
             ResourceKind::Text => "a text",
             ResourceKind::Tag => "a tag",
         };
-        let new = || (ResourceDecl::plain(kind), pos.line);
+        let per_unit = self.per_unit(name).map(str::to_owned);
+        let plain = ResourceDecl::plain(kind);
+        let new = || (ResourceDecl { per_unit, ..plain }, pos.line);
         let (decl, line) = self.0.entry(name.to_string()).or_insert_with(new);
         let (first, line) = (decl.kind, *line);
         if first != kind {
@@ -178,16 +240,18 @@ pub(super) fn resources(
         }
     };
     for e in entries {
-        // The one built-in resource whose amount a host without a sensor may state.
-        if e.key != "gpu" && !resource_name(ctx, &e.key, e.key_pos) {
+        // The built-in resources whose amounts a host without a sensor may state.
+        if !matches!(&*e.key, "gpu" | "gpu_mem") && !resource_name(ctx, &e.key, e.key_pos) {
             continue;
         }
         let Some(v) = value_of(ctx, &e.key, &e.value, kinds) else {
             continue;
         };
         let kind = match v {
-            ResourceValue::Number(_) | ResourceValue::Units(_) => ResourceKind::Number,
             ResourceValue::Text(_) => ResourceKind::Text,
+            ResourceValue::Number(_) | ResourceValue::Units(_) | ResourceValue::Sizes(_) => {
+                ResourceKind::Number
+            }
         };
         if kinds.declare(ctx, &e.key, kind, e.key_pos) {
             out.insert(e.key.clone(), v);
@@ -205,7 +269,9 @@ fn value_of(ctx: &mut Ctx<'_>, name: &str, node: &Node, kinds: &Kinds) -> Option
         }
         Value::Text { text, quoted } => {
             let w = Words::one(text, node.pos, *quoted);
-            if kinds.is_text(name) {
+            if kinds.per_unit(name).is_some() {
+                size(ctx, name, &w).map(ResourceValue::Number)
+            } else if kinds.is_text(name) {
                 Some(ResourceValue::Text(w.text.clone()))
             } else if kinds.has_units(name) {
                 let most = units::UNITS_MAX as u64;
@@ -215,6 +281,7 @@ fn value_of(ctx: &mut Ctx<'_>, name: &str, node: &Node, kinds: &Kinds) -> Option
             }
         }
         Value::List(list) if kinds.has_units(name) => unit_names(ctx, name, node, list),
+        Value::List(list) if kinds.per_unit(name).is_some() => unit_sizes(ctx, name, list),
         Value::Refused => None,
         Value::List(_) => {
             let message = format!("resource {name} must be one number or text");
@@ -249,6 +316,40 @@ fn unit_names(ctx: &mut Ctx<'_>, name: &str, node: &Node, list: &[Node]) -> Opti
         Ok(()) => Some(ResourceValue::Units(names)),
         Err(e) => {
             ctx.problem(node.pos, "units", format!("resource {name}: {e}"));
+            None
+        }
+    }
+}
+
+/// What each of a host's units has of a resource, in their order.
+fn unit_sizes(ctx: &mut Ctx<'_>, name: &str, list: &[Node]) -> Option<ResourceValue> {
+    let mut sizes = Vec::new();
+    for item in list.iter().take(units::UNITS_MAX + 1) {
+        let Value::Text { text, quoted } = &item.value else {
+            let message = format!("resource {name}: an amount of a unit is one number");
+            ctx.problem(item.pos, "type", message);
+            return None;
+        };
+        sizes.push(size(ctx, name, &Words::one(text, item.pos, *quoted))?);
+    }
+    if sizes.len() > units::UNITS_MAX {
+        let message = format!(
+            "a host has at most {} units of a resource",
+            units::UNITS_MAX
+        );
+        ctx.problem(list[0].pos, "units", message);
+        return None;
+    }
+    Some(ResourceValue::Sizes(sizes))
+}
+
+/// What one unit has of a resource; K, M, G and T count in megabytes.
+fn size(ctx: &mut Ctx<'_>, name: &str, w: &Words) -> Option<f64> {
+    let def = builtin("gpu_mem").expect("it is built in").def();
+    match super::brackets::amount(&def, w.text.trim()) {
+        Ok(milli) => Some(milli as f64 / 1000.0),
+        Err(e) => {
+            ctx.problem(w.pos, "number", format!("resource {name}: {}", e.message));
             None
         }
     }

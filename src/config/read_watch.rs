@@ -4,9 +4,10 @@
 use super::brackets::amount;
 use super::policy::Threshold;
 use super::read::{Ctx, Fields, Words};
+use super::sensed_names;
 use super::types::HostTable;
 use crate::text::ParseError;
-use crate::text::resreq::{Def, Direction, Kind, ResReq, Resources, Simple};
+use crate::text::resreq::{Def, Direction, Kind, Resources, Simple};
 use crate::text::window::Windows;
 use crate::text::yaml::{Entry, Node, Value};
 
@@ -63,9 +64,16 @@ fn threshold(ctx: &mut Ctx<'_>, e: &Entry, hosts: &HostTable) -> Option<Threshol
             return None;
         }
     };
-    let Some(def) = hosts.find(&e.key) else {
-        ctx.undefined(e.key_pos, "resource", &e.key, hosts.names());
-        return None;
+    let known = hosts.find(&e.key);
+    let new = known.is_none();
+    let def = known.or_else(|| sensed_names::number(ctx, e.key_pos, &e.key, hosts))?;
+    // Which side of a resource is bad that is not known yet, the marks say.
+    let def = match new && rises(&w.text) {
+        true => Def {
+            direction: Direction::Increase,
+            ..def
+        },
+        false => def,
     };
     if def.kind != Kind::Number || def.direction == Direction::None {
         let message = format!(
@@ -88,6 +96,14 @@ fn threshold(ctx: &mut Ctx<'_>, e: &Entry, hosts: &HostTable) -> Option<Threshol
             None
         }
     }
+}
+
+/// The second mark is above the first.
+fn rises(text: &str) -> bool {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let marks = text.split_once('/');
+    let marks = marks.and_then(|(sched, stop)| Some((number(sched)?, number(stop)?)));
+    marks.is_some_and(|(sched, stop)| sched < stop)
 }
 
 /// `SCHED/STOP`, one of them `-` for none; `SCHED` alone.
@@ -137,8 +153,14 @@ pub(super) fn condition(
     hosts: &HostTable,
 ) -> Option<String> {
     let w = f.scalar(ctx, key)?;
-    let req = match ResReq::parse(&w.text, hosts) {
-        Ok(req) => req,
+    let req = match sensed_names::parse(&w.text, hosts) {
+        Ok((req, unknown)) => {
+            for name in unknown {
+                let pos = w.pos_of(&name, ctx);
+                sensed_names::warn(ctx, pos, &name, hosts);
+            }
+            req
+        }
         // The resource that is not found may have been in a part that could not be read.
         Err(_) if ctx.partial => return None,
         Err(e) => {

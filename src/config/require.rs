@@ -3,12 +3,14 @@
 //! part.
 
 use super::read::MOST_GUESSED;
+use super::sensed_names;
 use super::sets::Gather;
 use super::{Config, HostPrefs, HostSet, HostTable, ResourceDecl, ResourceKind};
 use crate::model::Spec;
 use crate::text::error::did_you_mean;
 use crate::text::resreq::{
-    BUILTINS, Body, Builtin, Def, Direction, Kind, ResReq, Resources, Simple, Span, builtin,
+    BUILTINS, Body, Builtin, Def, Direction, Kind, Per, ResReq, Resources, Simple, Span, Steps,
+    Usage, builtin,
 };
 use crate::text::{ParseError, names};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const UNIT_KINDS: [&str; 3] = ["rack", "switch", "unit"];
 /// Most resources of one `rusage` list.
 const MAX_USAGES: usize = 60;
+/// Most resources of units (their memory) that go with one amount of units.
+const MAX_OF_UNITS: usize = 2;
 /// Most different preferences in one `-m`: each host is looked up in the hosts of each.
 const MAX_PREFERENCES: usize = 256;
 
@@ -174,12 +178,33 @@ fn honoured_part(simple: &Simple, hosts: &HostTable) -> Result<(), String> {
                         reports gpu";
             return Err(what.to_owned());
         }
-        let shared = |name: &str| hosts.resource(name).is_some_and(|decl| decl.shared);
-        if let Some(u) = list.iter().find(|u| shared(&u.name)) {
+        alongside(list, hosts)?;
+    }
+    Ok(())
+}
+
+/// What units have is asked for together with units.
+fn alongside(list: &[Usage], hosts: &HostTable) -> Result<(), String> {
+    let of_units = |u: &&Usage| u.amount > 0 && hosts.per_unit(&u.name).is_some();
+    for usage in list.iter().filter(of_units) {
+        let name = &usage.name;
+        let unit = hosts.per_unit(name).unwrap_or_default();
+        let own = |u: &&Usage| u.amount > 0 && hosts.per_unit(&u.name) == Some(unit);
+        if !list.iter().any(|u| u.name == unit && u.amount > 0) {
             return Err(format!(
-                "rusage[{0}=...]: {0} is shared by several hosts (locale of its sensor); this \
-                 version reserves amounts of single hosts only: use {0} in select[] or order[]",
-                u.name
+                "rusage[{name}=...]: {name} is what each unit of {unit} has: ask for {unit} in the \
+                 same list, as in rusage[{unit}=1:{name}=...]"
+            ));
+        }
+        if usage.per != Per::Default || usage.duration_s.is_some() {
+            return Err(format!(
+                "rusage[{name}=...]: it is counted for each unit of {unit} that the job gets, as \
+                 long as it has the unit; leave /job, /host, /task and duration out"
+            ));
+        }
+        if list.iter().filter(own).count() > MAX_OF_UNITS {
+            return Err(format!(
+                "rusage[...] asks for more than {MAX_OF_UNITS} resources of units of {unit}"
             ));
         }
     }
@@ -204,26 +229,26 @@ fn units_stay(req: &ResReq, hosts: &HostTable) -> Result<(), String> {
 }
 
 /// Reads a queue's requirement string against the resources of its hosts and gives its canonical
-/// form.
+/// form, and the resources in it that are not known so far.
 ///
 /// # Errors
 /// Where it is wrong, or (code `not-implemented`) what this version does not honour.
 pub(super) fn check_queue(
     text: &str,
     hosts: &HostTable,
-) -> Result<String, (&'static str, ParseError)> {
-    let req = ResReq::parse(text, hosts).map_err(|e| ("res-req", e))?;
+) -> Result<(String, Vec<String>), (&'static str, ParseError)> {
+    let (req, unknown) = sensed_names::parse(text, hosts).map_err(|e| ("res-req", e))?;
     let whole = |message: String| ("not-implemented", ParseError::new(0, text.len(), message));
     honoured(&req, hosts).map_err(whole)?;
     units_stay(&req, hosts).map_err(whole)?;
     if req.simple().is_none() {
         return Err(whole("a queue's res_req must be one simple string".into()));
     }
-    Ok(if req.is_empty() {
-        String::new()
-    } else {
-        req.to_string()
-    })
+    let text = match req.is_empty() {
+        true => String::new(),
+        false => req.to_string(),
+    };
+    Ok((text, unknown))
 }
 
 /// Reads a job's requirement string and gives its canonical form.
@@ -332,8 +357,11 @@ impl Resources for HostTable {
                 false => Direction::Decrease,
             },
             reserve: decl.kind == ResourceKind::Number,
-            whole: decl.assign,
-            megabytes: false,
+            steps: match decl.assign {
+                true => Steps::UnitsOrPart,
+                false => Steps::Any,
+            },
+            megabytes: decl.per_unit.is_some(),
         };
         builtin(name)
             .map(Builtin::def)

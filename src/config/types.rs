@@ -170,6 +170,17 @@ impl HostTable {
         name == "gpu" || self.resource(name).is_some_and(|decl| decl.assign)
     }
 
+    /// Whether several hosts have one amount of it together, by cb.yaml or by a sensor.
+    pub fn is_shared(&self, name: &str) -> bool {
+        let of = |all: &BTreeMap<String, ResourceDecl>| all.get(name).is_some_and(|d| d.shared);
+        of(&self.resources) || of(&self.sensed)
+    }
+
+    /// The resource with units of which each has so much of this one.
+    pub fn per_unit(&self, name: &str) -> Option<&str> {
+        self.resource(name)?.per_unit.as_deref()
+    }
+
     /// All declared resources by name.
     pub fn declared(&self) -> impl Iterator<Item = (&String, &ResourceDecl)> {
         let more = self.sensed.iter();
@@ -235,9 +246,12 @@ pub struct ResourceDecl {
     /// A number of units that the scheduler hands out one by one, by their names.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub assign: bool,
+    /// The resource with units of which each has so much of this one: `gpu` for `gpu_mem`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_unit: Option<String>,
     pub description: String,
-    /// Several hosts have one and the same; only a sensor can say so.
-    #[serde(skip)]
+    /// Several hosts have one amount of it together.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
 }
 
@@ -250,6 +264,7 @@ impl ResourceDecl {
             release: false,
             slotresource: false,
             assign: false,
+            per_unit: None,
             description: String::new(),
             shared: false,
         }
@@ -273,6 +288,8 @@ pub enum ResourceValue {
     Text(String),
     /// Names of units.
     Units(Vec<String>),
+    /// Amounts of the units of another resource, in their order.
+    Sizes(Vec<f64>),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,7 +3,7 @@
 //! The last one administers the cluster. What they are answered goes to `history`.
 
 use super::simulated_os::SimulatedOs;
-use super::unit_checks::REQUEST;
+use super::unit_checks::REQUESTS;
 use super::world::Inner;
 use crate::client::ask::{Outgoing, send};
 use crate::client::cwait::watch;
@@ -169,13 +169,21 @@ impl Client<'_> {
             true => cluster.plan.sizes.slots * (rng.between(2, most) as u32 - 1) + 1,
             false => 0,
         };
-        let with_unit = rng.permille(400);
-        if with_unit {
-            cluster.history.clients.with_units.insert(name.to_owned());
-        }
+        let request = match rng.permille(400) {
+            true => {
+                let n = rng.between(0, REQUESTS.len() as u64 - 1) as usize;
+                cluster
+                    .history
+                    .clients
+                    .with_units
+                    .insert(name.to_owned(), n);
+                REQUESTS[n].0
+            }
+            false => "",
+        };
         let job = Submission {
             spec: Spec {
-                res_req: String::from(if with_unit { REQUEST } else { "" }),
+                res_req: request.to_owned(),
                 cwd: "/local".into(),
                 rerunnable,
                 min: slots,

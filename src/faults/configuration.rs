@@ -1,7 +1,7 @@
 //! The cb.yaml of a simulated cluster, and the accounts of its daemons and clients.
 
 use super::plan::Plan;
-use super::unit_checks::units_of_host;
+use super::unit_checks::{UNIT_MB, units_of_host};
 
 /// The account of the daemons and of the administrator.
 pub(super) const SERVICE: u32 = 900;
@@ -41,7 +41,8 @@ pub(super) fn text(plan: &Plan, settings: Settings) -> String {
     format!(
         "cluster:\n  name: sim\n  administrators: [u{SERVICE}]\n  masters: '{}'\n  \
          lease_timeout: 3s\n  poll_interval: 500ms\ngeneral:\n  iso_timeout: {iso}\nhosts:\n\
-         - {{name: default, slots: {}, resources: {{gpu: {}}}}}\n{}queues:\n- name: normal\n\
+         - {{name: default, slots: {}, resources: {{gpu: {}, gpu_mem: {UNIT_MB}}}}}\n{}\
+         queues:\n- name: normal\n\
          - name: other{}\n",
         masters.join(" "),
         plan.sizes.slots,

@@ -84,8 +84,8 @@ pub(super) struct ClientLog {
     requests: BTreeMap<usize, u64>,
     /// Jobs that their owners have stopped and not resumed, by slot.
     pub stopped: BTreeMap<usize, BTreeSet<u32>>,
-    /// Names of the jobs that asked for a unit.
-    pub with_units: BTreeSet<String>,
+    /// Names of the jobs that asked for units, and which request of all.
+    pub with_units: BTreeMap<String, usize>,
     /// How many times the view was read.
     pub reads: u64,
     /// Longest wait for an answer since the first leader came, ms.

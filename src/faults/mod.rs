@@ -23,6 +23,7 @@ mod injector;
 mod kernel;
 mod leader_checks;
 mod open_file;
+mod own_units;
 mod plan;
 mod processes;
 mod restore_admin;

@@ -5,10 +5,10 @@
 
 use super::cluster::{Cluster, Slot};
 use super::kernel::{Kernel, MS};
+use super::own_units::{OwnUnit, in_env};
 use super::plan::{Role, Trigger};
 use super::simulated_os::{LOCAL, SimulatedOs};
 use super::tasks::{ShepherdAct, Spawner, Task};
-use super::unit_checks::in_env;
 use super::world::{Inner, World, current};
 use crate::host::exe::spawn::{SpawnerEvent, Wire};
 use crate::host::local::Local;
@@ -316,7 +316,7 @@ pub(super) fn local_dir(host: &str) -> Local {
 
 impl Cluster {
     /// A task was started on a host.
-    fn task_started(&mut self, kernel: &mut Kernel, task: &Task, units: &[String]) {
+    fn task_started(&mut self, kernel: &mut Kernel, task: &Task, units: &[OwnUnit]) {
         let host = self.machines[task.machine].name;
         let on_host = self.history.counted(self.tasks.running_on(task.machine));
         let wrong = self

@@ -3,6 +3,7 @@
 //! are those of `shepherds`.
 
 use super::kernel::{Kernel, MS, ThreadId};
+use super::own_units::OwnUnit;
 use crate::host::exe::spawn::SpawnerEvent;
 use crate::model::{AttemptId, TermReason};
 use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, unpack_act};
@@ -62,7 +63,7 @@ pub(super) struct Spawner {
 pub(super) struct Tasks {
     pub table: BTreeMap<i32, Task>,
     /// Units that tasks found in their environment.
-    pub units: BTreeMap<i32, Vec<String>>,
+    pub units: BTreeMap<i32, Vec<OwnUnit>>,
     pub acts: BTreeMap<(u64, u64), (usize, ShepherdAct)>,
     pub order: u64,
     pub spawners: Vec<Spawner>,

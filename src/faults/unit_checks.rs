@@ -1,53 +1,72 @@
-//! The checker of units: no two tasks of a host run with the same unit, a job that asks for one
-//! runs with one, leaders give none away twice and keep none for what has ended. Judges only.
+//! The checker of units: tasks of a host do not have more of a unit together than there is, nor of
+//! its memory; a job that asks for units runs with what it asked for; leaders give no more away and
+//! keep none for what has ended. Judges only.
 
 use super::history::History;
+use super::own_units::OwnUnit;
 use super::tasks::{Task, Tasks};
-use crate::state::State;
+use crate::model::{AttemptId, WHOLE_UNIT};
+use crate::state::{State, UnitHolder};
+use std::collections::BTreeMap;
 
-/// The variable in which a task finds its units.
-const VARIABLE: &str = "CB_ASSIGN_GPU=";
-/// What a job asks for that is to have a unit.
-pub(super) const REQUEST: &str = "rusage[gpu=1]";
+/// What jobs ask for that are to have units, and thousandths of units and memory (MB) of that.
+pub(super) const REQUESTS: [(&str, u32, u64); 3] = [
+    ("rusage[gpu=1]", WHOLE_UNIT, 0),
+    ("rusage[gpu=0.25:gpu_mem=10G]", 250, 10 << 10),
+    ("rusage[gpu=0.6:gpu_mem=16G]", 600, 16 << 10),
+];
+
+/// Memory of a unit, in MB.
+pub(super) const UNIT_MB: u64 = 32 << 10;
 
 /// Units of each host: fewer than slots, where there are several.
 pub(super) fn units_of_host(slots: u32) -> u32 {
     slots.div_ceil(2)
 }
 
-/// The units in the environment of a task.
-pub(super) fn in_env(env: &[String]) -> Vec<String> {
-    let set = env.iter().find_map(|line| line.strip_prefix(VARIABLE));
-    let names = set.into_iter().flat_map(|names| names.split(','));
-    names.map(str::to_owned).collect()
-}
-
 impl History {
     /// What is wrong with the units of a task that starts now.
     pub(super) fn check_units_of(
         &self,
-        (task, units): (&Task, &[String]),
+        (task, units): (&Task, &[OwnUnit]),
         tasks: &Tasks,
         host: &str,
     ) -> Vec<String> {
         let mut wrong = Vec::new();
         let here = |t: &Task| t.machine == task.machine && t.alive;
+        let mut used: BTreeMap<&str, (u32, Vec<AttemptId>)> = BTreeMap::new();
         for (pid, other) in tasks.table.iter().filter(|(_, t)| here(t)) {
-            let theirs = tasks.units.get(pid).map_or(&[][..], Vec::as_slice);
-            let both = units.iter().filter(|unit| theirs.contains(unit));
-            let text = |unit: &String| {
-                let (a, b) = (task.a, other.a);
-                format!("attempt {a} starts on {host} with unit {unit}, attempt {b} has it")
+            for unit in tasks.units.get(pid).into_iter().flatten() {
+                let (part, by) = used.entry(&unit.name).or_default();
+                *part += unit.part;
+                by.push(other.a);
+            }
+        }
+        for unit in units {
+            let Some((part, by)) = used.get(unit.name.as_str()) else {
+                continue;
             };
-            wrong.extend(both.map(text));
+            if part + unit.part > WHOLE_UNIT {
+                let (a, name, own) = (task.a, &unit.name, unit.part);
+                wrong.push(format!(
+                    "attempt {a} starts on {host} with {own}/1000 of unit {name}, of which {by:?} \
+                     have {part}/1000"
+                ));
+            }
         }
         let name = self.runs.names.get(&(task.a, task.mark));
-        let asked = name.is_some_and(|name| self.clients.with_units.contains(name));
-        if asked && units.is_empty() {
-            wrong.push(format!(
-                "attempt {} starts on {host} without a unit",
-                task.a
-            ));
+        let asked = name.and_then(|name| self.clients.with_units.get(name));
+        if let Some((request, part, mb)) = asked.map(|n| REQUESTS[*n]) {
+            let has = units
+                .iter()
+                .map(|unit| (unit.part, unit.mb))
+                .collect::<Vec<_>>();
+            if has != [(part, mb)] {
+                wrong.push(format!(
+                    "attempt {} starts on {host} with {units:?} instead of {request}",
+                    task.a
+                ));
+            }
         }
         wrong
     }
@@ -58,13 +77,11 @@ impl History {
         for (host, _) in state.known_hosts() {
             for (res, held) in state.used().units().on(host) {
                 for (unit, by) in held {
-                    if by.len() > 1 {
-                        wrong.push(format!(
-                            "epoch {epoch} gives {res} {unit} of {host} to {by:?}"
-                        ));
-                    }
+                    wrong.extend(overfull(by).map(|what| {
+                        format!("epoch {epoch} gives {what} of {res} {unit} of {host} to {by:?}")
+                    }));
                     let started = |j| state.work(j).is_some_and(|work| work.stat.is_started());
-                    if !by.iter().all(|j| started(*j)) {
+                    if !by.iter().all(|of| started(of.j)) {
                         wrong.push(format!(
                             "epoch {epoch} keeps {res} {unit} of {host} for nothing"
                         ));
@@ -73,5 +90,36 @@ impl History {
             }
         }
         wrong
+    }
+}
+
+/// What the holders of a unit have too much of.
+fn overfull(by: &[UnitHolder]) -> Option<&'static str> {
+    let parts: u64 = by.iter().map(|of| u64::from(of.part)).sum();
+    let memory = by.iter().flat_map(|of| &of.beside);
+    let memory = memory.filter(|(name, _)| name == "gpu_mem");
+    let memory: i64 = memory.map(|(_, milli)| *milli).sum();
+    if parts > u64::from(WHOLE_UNIT) {
+        return Some("more than the whole");
+    }
+    (memory > UNIT_MB as i64 * 1000).then_some("more memory than it has")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+
+    #[test]
+    fn more_than_there_is_of_a_unit_is_seen() {
+        let has = |part: u32, mb: i64| UnitHolder {
+            j: JobKey::job(1),
+            part,
+            beside: vec![("gpu_mem".into(), mb * 1000)],
+        };
+        let full = UNIT_MB as i64;
+        assert_eq!(overfull(&[has(600, full / 2), has(400, full / 2)]), None);
+        assert!(overfull(&[has(600, 0), has(401, 0)]).is_some());
+        assert!(overfull(&[has(100, full), has(100, 1)]).is_some());
     }
 }

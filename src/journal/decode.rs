@@ -168,6 +168,8 @@ mod tests {
                     res: "gpu".into(),
                     names: vec!["GPU-1".into(), "GPU-2".into()],
                     places: vec![0, 3],
+                    part: 250,
+                    beside: vec![("gpu_mem".into(), 1024)],
                 }],
             },
             Event::Dispatched {

@@ -38,7 +38,7 @@ pub use session::{Session, Terminal};
 pub use spec::{Limits, Spec, Submission};
 pub use stat::JobStat;
 pub use susp::SuspReason;
-pub use units::Units;
+pub use units::{HeldUnit, Units, WHOLE_UNIT};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

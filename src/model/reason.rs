@@ -153,6 +153,15 @@ pub enum PendReason {
         need: i64,
         max: i64,
     },
+    /// Too little left of a resource that several hosts have together; amounts in thousandths.
+    SharedResource {
+        resource: String,
+        need: i64,
+        used: i64,
+        max: i64,
+        /// There is never as much.
+        never: bool,
+    },
 }
 
 /// How many hosts each obstacle rules out, for [`PendReason::Hosts`].
@@ -338,6 +347,7 @@ impl PendReason {
             PendReason::QuotaJobs { .. } => 61,
             PendReason::QuotaResource { .. } => 62,
             PendReason::QuotaNever { .. } => 63,
+            PendReason::SharedResource { .. } => 64,
         }
     }
 }
@@ -509,6 +519,22 @@ impl PendReason {
                 let name = name(limit, consumer);
                 let [need, max] = [need, max].map(|n| Milli(*n));
                 write!(f, "needs {need} {resource}, {name} allows {max}")
+            }
+            PendReason::SharedResource {
+                resource,
+                need,
+                used,
+                max,
+                never,
+            } => {
+                let [need, used, max] = [need, used, max].map(|n| Milli(*n));
+                match never {
+                    true => write!(f, "needs {need} {resource}, its hosts share {max}"),
+                    false => write!(
+                        f,
+                        "shared resource {resource}: {used} of {max} reserved, needs {need}"
+                    ),
+                }
             }
             _ => Ok(()),
         }

@@ -1,6 +1,10 @@
-//! Units of a resource that an attempt has: which ones, by name.
+//! Units of a resource that an attempt has: which ones, by name, and what part of each.
 
 use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+
+/// Thousandths of a unit that are all of it.
+pub const WHOLE_UNIT: u32 = 1000;
 
 /// Units of one resource on one host.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -9,19 +13,74 @@ pub struct Units {
     pub host: String,
     #[serde(rename = "r")]
     pub res: String,
-    /// In the order of the host's list.
+    /// In the order of the host's list. A name that comes again is one more part of that unit.
     #[serde(rename = "u")]
     pub names: Vec<String>,
     /// Their places in that list, counted from 0, where these are not their names.
     #[serde(rename = "i", default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<u32>,
+    /// Thousandths of each of them; 0 = the whole unit.
+    #[serde(rename = "p", default, skip_serializing_if = "is_whole")]
+    pub part: u32,
+    /// Amounts of each of them in thousandths, by resource (`gpu_mem`).
+    #[serde(rename = "b", default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<(String, i64)>,
+}
+
+fn is_whole(part: &u32) -> bool {
+    *part == 0
+}
+
+/// One unit of a [`Units`] with all that is had of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HeldUnit<'a> {
+    pub name: &'a str,
+    pub place: Option<u32>,
+    /// Thousandths.
+    pub part: u32,
+    /// How often it is named.
+    pub times: u32,
 }
 
 impl Units {
-    /// Adds units to those of the same host and resource.
+    /// Thousandths of each unit.
+    pub fn part_of_each(&self) -> u32 {
+        match self.part {
+            0 => WHOLE_UNIT,
+            part => part,
+        }
+    }
+
+    /// Each unit once, in the order of the list.
+    pub fn held(&self) -> Vec<HeldUnit<'_>> {
+        let places = self.all_places();
+        let mut all: Vec<HeldUnit<'_>> = Vec::with_capacity(self.names.len());
+        for (at, name) in self.names.iter().enumerate() {
+            match all.iter_mut().find(|unit| unit.name == name) {
+                Some(unit) => {
+                    unit.times += 1;
+                    unit.part = unit.part.saturating_add(self.part_of_each());
+                }
+                None => all.push(HeldUnit {
+                    name,
+                    place: places.get(at).copied(),
+                    part: self.part_of_each(),
+                    times: 1,
+                }),
+            }
+        }
+        all
+    }
+
+    /// Adds units to those of the same host and resource of which it has the same part.
     pub fn merge(all: &mut Vec<Units>, more: &[Units]) {
         for units in more {
-            let same = |known: &&mut Units| known.host == units.host && known.res == units.res;
+            let same = |known: &&mut Units| {
+                known.host == units.host
+                    && known.res == units.res
+                    && known.part == units.part
+                    && known.beside == units.beside
+            };
             match all.iter_mut().find(same) {
                 Some(known) => {
                     let named = known.places.is_empty() && units.places.is_empty();
@@ -42,12 +101,32 @@ impl Units {
             false => self.places.clone(),
         }
     }
+
+    /// Its units as people read them: `0,3`, or with parts `0(0.25),3(0.25)`.
+    pub fn list(&self) -> String {
+        let mut out = String::new();
+        for unit in self.held() {
+            if !out.is_empty() {
+                out.push(',');
+            }
+            out.push_str(unit.name);
+            if self.part > 0 {
+                write!(out, "({})", f64::from(unit.part) / 1000.0)
+                    .expect("a string takes every write");
+            }
+        }
+        out
+    }
 }
 
 impl std::fmt::Display for Units {
-    /// `node01 gpu 0,3`.
+    /// `node01 gpu 0,3`; with parts and what goes with them `node01 gpu 0(0.25) gpu_mem=10240`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {} {}", self.host, self.res, self.names.join(","))
+        write!(f, "{} {} {}", self.host, self.res, self.list())?;
+        for (name, milli) in &self.beside {
+            write!(f, " {name}={}", *milli as f64 / 1000.0)?;
+        }
+        Ok(())
     }
 }
 
@@ -55,14 +134,18 @@ impl std::fmt::Display for Units {
 mod tests {
     use super::*;
 
-    #[test]
-    fn more_units_join_those_of_their_host_and_resource() {
-        let units = |host: &str, names: &[&str], places: &[u32]| Units {
+    fn units(host: &str, names: &[&str], places: &[u32]) -> Units {
+        Units {
             host: host.into(),
             res: "gpu".into(),
             names: names.iter().map(|n| (*n).to_owned()).collect(),
             places: places.to_vec(),
-        };
+            ..Units::default()
+        }
+    }
+
+    #[test]
+    fn more_units_join_those_of_their_host_and_resource() {
         let mut all = vec![units("a", &["1"], &[])];
         Units::merge(
             &mut all,
@@ -78,5 +161,31 @@ mod tests {
         );
         assert_eq!(all[0], units("a", &["1", "3", "z"], &[1, 3, 0]));
         assert_eq!(all[1].all_places(), [7, 8]);
+    }
+
+    #[test]
+    fn parts_of_a_unit_add_up() {
+        let quarter = |names: &[&str]| Units {
+            part: 250,
+            beside: vec![("gpu_mem".into(), 10_240_000)],
+            ..units("a", names, &[])
+        };
+        let mut all = vec![units("a", &["3"], &[]), quarter(&["0"])];
+        Units::merge(&mut all, &[quarter(&["0", "1"])]);
+        assert_eq!(all, [units("a", &["3"], &[]), quarter(&["0", "0", "1"])]);
+        let held: Vec<_> = all[1].held();
+        let of = |unit: &HeldUnit<'_>| (unit.name.to_owned(), unit.place, unit.part, unit.times);
+        assert_eq!(of(&held[0]), ("0".into(), Some(0), 500, 2));
+        assert_eq!(of(&held[1]), ("1".into(), Some(1), 250, 1));
+        let shown: Vec<String> = all.iter().map(Units::to_string).collect();
+        assert_eq!(shown, ["a gpu 3", "a gpu 0(0.5),1(0.25) gpu_mem=10240"]);
+    }
+
+    #[test]
+    fn units_of_older_journals_are_whole() {
+        let old = r#"{"h":"a","r":"gpu","u":["1"]}"#;
+        let read: Units = serde_json::from_str(old).unwrap();
+        assert_eq!((read.part_of_each(), read.held()[0].part), (1000, 1000));
+        assert_eq!(serde_json::to_string(&read).unwrap(), old);
     }
 }

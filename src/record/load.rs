@@ -104,13 +104,17 @@ pub struct Sensed {
     /// Jobs get single units of it, by name.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub assign: bool,
+    /// The resource with units of which each has so much; empty: it is an amount of the host.
+    #[serde(rename = "pu", skip_serializing_if = "String::is_empty")]
+    pub per_unit: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub about: String,
     /// Hosts and host groups that have it, separated by single blanks, or `all`; empty: the host of
     /// the sensor.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub locale: String,
-    /// `None`: its last value is too old. A tag's is `yes` or `no`, that of named units `[a,b]`.
+    /// `None`: its last value is too old. A tag's is `yes` or `no`, that of named units `[a,b]`,
+    /// amounts of units are `{1,2}`.
     #[serde(rename = "v", skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }

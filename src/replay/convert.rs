@@ -369,9 +369,6 @@ pub fn openb(from: &Openb<'_>) -> Result<Converted, String> {
                       - {name: vcpu, type: number, direction: decrease}\n\
                       - {name: ram, type: number, direction: decrease}\nhosts:\n"
         .to_owned();
-    let most = nodes.iter().map(|node| whole(node, "gpu", "nodes"));
-    let most = most.collect::<Result<Vec<u64>, String>>()?;
-    let most = most.into_iter().max().unwrap_or(0).min(16);
     let mut gpus = 0;
     for node in &nodes {
         let gpu = whole(node, "gpu", "nodes")?;
@@ -383,7 +380,10 @@ pub fn openb(from: &Openb<'_>) -> Result<Converted, String> {
         let name = node.get("sn").map_or("", String::as_str);
         let model = node.get("model").filter(|m| !m.is_empty());
         let model = model.map_or(String::new(), |m| format!(", tags: [{m}]"));
-        let units: String = (0..gpu.min(most)).map(|n| format!(", gpu{n}: 1")).collect();
+        let units = match gpu {
+            0 => String::new(),
+            n => format!(", gpu: {n}"),
+        };
         line(
             &mut config,
             format_args!(
@@ -398,7 +398,7 @@ pub fn openb(from: &Openb<'_>) -> Result<Converted, String> {
         &mut config,
         format_args!("queues:\n- {{name: normal, packing: {packing}}}"),
     );
-    let asks: Result<Vec<(Ask, u64)>, String> = pods.iter().map(|row| pod(row, most)).collect();
+    let asks: Result<Vec<(Ask, u64)>, String> = pods.iter().map(pod).collect();
     let asks = asks?;
     if asks.iter().all(|(_, milli)| *milli == 0) {
         return Err("pods: none of them asks for a GPU".to_owned());
@@ -407,43 +407,23 @@ pub fn openb(from: &Openb<'_>) -> Result<Converted, String> {
     Ok(Converted { workload, config })
 }
 
-/// Sets of `n` of the GPUs of a host that a pod may have: neighbours first, at most 16.
-fn sets(n: u64, most: u64) -> Vec<Vec<u64>> {
-    let starts = 0..=most.saturating_sub(n);
-    let aligned = starts.clone().filter(|at| at % n == 0);
-    let others = starts.filter(|at| at % n != 0);
-    let mut sets: Vec<Vec<u64>> = aligned
-        .chain(others)
-        .map(|at| (at..at + n).collect())
-        .collect();
-    if n == 2 {
-        let apart = (0..most).flat_map(|a| (a + 2..most).map(move |b| vec![a, b]));
-        sets.extend(apart);
-    }
-    sets.truncate(16);
-    sets
-}
-
-/// What a pod asks for, and thousandths of GPUs of it. Each GPU of a host is a resource of its own
-/// (`gpu0`, `gpu1`), and which ones the pod gets are alternatives.
-fn pod(row: &Row, most: u64) -> Result<(Ask, u64), String> {
+/// What a pod asks for, and thousandths of GPUs of it.
+fn pod(row: &Row) -> Result<(Ask, u64), String> {
     let of = |column| whole(row, column, "pods");
     let (n, milli) = (of("num_gpu")?, of("gpu_milli")?);
     let (cpu, ram) = (of("cpu_milli")?, of("memory_mib")?);
     let gpu = n * milli;
+    if n > 1 && milli != 1000 {
+        return Err(format!(
+            "pods: {n} GPUs of {milli}/1000 each: parts are of one GPU"
+        ));
+    }
     let amount = |milli: u64| print_seconds(milli as i64);
-    let host = format!("vcpu={}:ram={ram}", amount(cpu));
-    let ways = match gpu {
-        0 => vec![host.clone()],
-        _ => sets(n, most)
-            .iter()
-            .map(|set| {
-                let units = set.iter().map(|at| format!(":gpu{at}={}", amount(milli)));
-                format!("{host}{}", units.collect::<String>())
-            })
-            .collect(),
+    let units = match gpu {
+        0 => String::new(),
+        gpu => format!(":gpu={}", amount(gpu)),
     };
-    let mut res_req = format!("rusage[{}]", ways.join(" || "));
+    let mut res_req = format!("rusage[vcpu={}:ram={ram}{units}]", amount(cpu));
     if let Some(models) = row.get("gpu_spec").filter(|s| !s.is_empty()) {
         let any: Vec<&str> = models.split('|').collect();
         res_req = format!("select[{}] {res_req}", any.join(" || "));
@@ -583,9 +563,9 @@ mod tests {
         loads(&c.config);
         let w = &c.workload;
         let texts: Vec<&str> = w.asks.iter().map(|a| a.res_req.as_str()).collect();
-        let either = "rusage[vcpu=12:ram=16384:gpu0=0.46 || vcpu=12:ram=16384:gpu1=0.46]";
-        assert!(texts.contains(&either), "{texts:?}");
-        let both = "select[T4 || P100] rusage[vcpu=1:ram=1:gpu0=1:gpu1=1]";
+        let part = "rusage[vcpu=12:ram=16384:gpu=0.46]";
+        assert!(texts.contains(&part), "{texts:?}");
+        let both = "select[T4 || P100] rusage[vcpu=1:ram=1:gpu=2]";
         assert!(texts.contains(&both), "{texts:?}");
         let again = openb(&from).unwrap().workload;
         assert_eq!(again.jobs, w.jobs);

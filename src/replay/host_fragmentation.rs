@@ -106,7 +106,7 @@ impl Waste {
             // What no job has asked for yet is all free.
             let left = |res: &Option<u16>| res.map_or(i64::MAX, |res| engine.left(at, res));
             amounts.extend(numbers.iter().map(left));
-            let units = device.map_or(Vec::new(), |res| devices(engine.left(at, res)));
+            let units = device.map_or(Vec::new(), |res| engine.units_left(at, res));
             let free = Free {
                 amounts: &amounts,
                 units: &units,
@@ -116,14 +116,6 @@ impl Waste {
             self.hosts[at] = now;
         }
     }
-}
-
-/// Free devices when only their sum is known: whole ones and a rest.
-fn devices(left: i64) -> Vec<i64> {
-    let whole = usize::try_from(left / 1000).unwrap_or(0);
-    let mut units = vec![1000; whole];
-    units.extend(Some(left % 1000).filter(|rest| *rest > 0));
-    units
 }
 
 /// The tasks of a requirement. A job that may spread over hosts is looked at slot by slot.
@@ -162,15 +154,4 @@ fn kinds_of(res_req: &str, min: u32, config: &Config, one_host: bool) -> Vec<Kin
         out.push(kind);
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_rest_of_a_sum_is_one_open_device() {
-        assert_eq!(devices(2300), [1000, 1000, 300]);
-        assert_eq!(devices(0), [0i64; 0]);
-    }
 }

@@ -97,13 +97,13 @@ impl Board {
         };
         let (old, new) = (&held.sensed, &r.sensed);
         let same = |a: &Sensed, b: &Sensed| {
-            (a.kind, a.increase, a.release, a.slot, a.assign)
-                == (b.kind, b.increase, b.release, b.slot, b.assign)
+            (a.kind, a.increase, a.release, a.slot, a.assign, &a.per_unit)
+                == (b.kind, b.increase, b.release, b.slot, b.assign, &b.per_unit)
         };
         if !held.redefine && !same(old, new) {
             let text = format!(
                 "{}: resource {} is another one than before: type, direction, release, \
-                 slotresource and assign stay as they are until the sensor is started again",
+                 slotresource, assign and per_unit stay as they are until the sensor starts again",
                 sensor.name, r.name
             );
             let retyped = old.kind != new.kind;

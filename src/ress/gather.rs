@@ -52,7 +52,15 @@ impl Gather {
         }
         let none = BTreeMap::new();
         let old = old.unwrap_or(&none);
-        let defines = |(n, s): (&String, &Sensed)| (n.clone(), s.kind, s.assign, s.locale.clone());
+        let defines = |(n, s): (&String, &Sensed)| {
+            (
+                n.clone(),
+                s.kind,
+                s.assign,
+                s.per_unit.clone(),
+                s.locale.clone(),
+            )
+        };
         self.dirty |= !old.iter().map(defines).eq(report.iter().map(defines));
         let lends = |m: &BTreeMap<String, Sensed>| -> Vec<(String, Sensed)> {
             let some = m.iter().filter(|(_, s)| !s.locale.is_empty());
@@ -126,10 +134,11 @@ impl Gather {
                     continue;
                 };
                 let named = left_to_sensors(name) || check_resource_name(name).is_ok();
-                if !named || config.hosts.resources.contains_key(name) {
+                let shared = is_shared(&sensed.locale, config);
+                // Of what cb.yaml declares only that hosts share it is news.
+                if !named || config.hosts.resources.contains_key(name) && !shared {
                     continue;
                 }
-                let shared = is_shared(&sensed.locale, config);
                 let all = out.entry(name.clone()).or_default();
                 if let Some(decl) = all.iter_mut().find(|d| d.kind == kind) {
                     decl.shared |= shared;
@@ -141,6 +150,7 @@ impl Gather {
                     release: sensed.release,
                     slotresource: sensed.slot,
                     assign: sensed.assign && kind == ResourceKind::Number,
+                    per_unit: Some(sensed.per_unit.clone()).filter(|unit| !unit.is_empty()),
                     description: sensed.about.clone(),
                     shared,
                 });

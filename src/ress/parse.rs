@@ -24,7 +24,7 @@ const LIMITS: Limits = Limits {
     nodes: 40_000,
     defects: 20,
 };
-const ATTRIBUTES: [&str; 10] = [
+const ATTRIBUTES: [&str; 11] = [
     "resource",
     "name",
     "description",
@@ -32,6 +32,7 @@ const ATTRIBUTES: [&str; 10] = [
     "direction",
     "release",
     "assign",
+    "per_unit",
     "slotresource",
     "value",
     "locale",
@@ -392,6 +393,9 @@ impl<'a> Item<'a> {
             release: self.flag("release")?.unwrap_or(false),
             slot: self.flag("slotresource")?.unwrap_or(false),
             assign: self.flag("assign")?.unwrap_or(self.name == "gpu"),
+            per_unit: self
+                .text("per_unit")?
+                .map_or_else(String::new, |(t, _)| t.to_owned()),
             about: self.description()?,
             locale: self.locale()?,
             value: None,
@@ -402,6 +406,7 @@ impl<'a> Item<'a> {
                 ("release", out.release),
                 ("slotresource", out.slot),
                 ("assign", self.flag("assign")? == Some(true)),
+                ("per_unit", !out.per_unit.is_empty()),
             ];
             if let Some((key, _)) = set.iter().find(|(_, set)| *set) {
                 let entry = self.entry(key).expect("it is set");
@@ -410,11 +415,49 @@ impl<'a> Item<'a> {
             }
         }
         self.as_built_in(&mut out, direction)?;
-        out.value = Some(match out.assign {
-            true => self.units(&out)?,
-            false => self.value(out.kind)?,
+        out.value = Some(match (out.assign, out.per_unit.is_empty()) {
+            (_, false) => self.sizes(&out)?,
+            (true, true) => self.units(&out)?,
+            (false, true) => self.value(out.kind)?,
         });
         Ok(out)
+    }
+
+    /// The value of a resource that units have: an amount of each, or a list of them.
+    fn sizes(&self, sensed: &Sensed) -> Result<String, Problem> {
+        let per_unit = self.entry("per_unit").expect("it is set");
+        if check_resource_name(&sensed.per_unit).is_err() && sensed.per_unit != "gpu" {
+            let text = format!("per_unit: {:?} has no units", sensed.per_unit);
+            return Err(self.says(per_unit, text, Some("name gpu, or one with assign: yes")));
+        }
+        let set = ["direction", "release", "assign", "slotresource", "locale"];
+        if let Some(entry) = set.iter().find_map(|key| self.entry(key)) {
+            let text = format!(
+                "per_unit excludes {}: it is counted as its units are",
+                entry.key
+            );
+            return Err(self.says(entry, text, Some("leave it out")));
+        }
+        let list = match self.entry("value").map(|entry| (entry, &entry.value.value)) {
+            Some((entry, Value::List(list))) => (entry, list),
+            _ => return self.value(SensedKind::Number),
+        };
+        let (entry, list) = list;
+        let size = |node: &Node| match &node.value {
+            Value::Text { text, .. } => number(text.trim()),
+            _ => None,
+        };
+        let sizes: Option<Vec<f64>> = list.iter().map(size).collect();
+        match sizes {
+            Some(sizes) if !sizes.is_empty() && sizes.len() <= units::UNITS_MAX => {
+                Ok(units::join_sizes(&sizes))
+            }
+            _ => {
+                let max = units::UNITS_MAX;
+                let text = format!("an amount of each unit is a number, of at most {max} units");
+                Err(self.says(entry, text, Some("write value: [NUMBER, NUMBER]")))
+            }
+        }
     }
 
     /// The value of a resource whose units are handed out: a number of them, or their names.

@@ -43,7 +43,7 @@ impl Engine {
         job.each_started(&mut |j, _, _| works.push(j));
         let picture = &mut self.picture;
         let shape = picture.shape_of(new, table);
-        let ident = picture.ident_of(new);
+        let ident = picture.ident_of(new, shape);
         let checked = picture.check_works(state, table, &works, (shape, &ident, new));
         picture.requests.drop_ref(shape);
         checked
@@ -144,7 +144,9 @@ impl Picture {
             let (had, has) = (had.as_ref().unwrap_or(old), has.as_ref().unwrap_or(new));
             for res in 0..self.resources.len() {
                 let more = has.get(res) - had.get(res);
-                if more != 0 && self.resources.has_units(res as u16) {
+                let of_units =
+                    |res| self.resources.has_units(res) || self.resources.per_unit(res).is_some();
+                if more != 0 && of_units(res as u16) {
                     let name = self.resources.name(res as u16);
                     return Err(format!(
                         "units of {name} cannot be given to a running job or taken from it"

@@ -9,6 +9,7 @@ use super::amount::Bundle;
 use super::host_ranking::Ranking;
 use super::host_usage::ResourceId;
 use super::resource_names::ResourceNames;
+use super::units::{BESIDE_MAX, HostUnits, UNIT, UnitAsk};
 use crate::config::Config;
 use crate::config::require::Request;
 use crate::text::resreq::{self, Body, Cu, Node, Order, Select, Simple, Span, Usage};
@@ -43,6 +44,18 @@ pub(super) struct RusageItem {
     pub life_ms: Option<u64>,
     /// It decreases linearly to zero over its life.
     pub decay: bool,
+    /// How it concerns units that are handed out one by one.
+    pub unit: UnitUse,
+}
+
+/// How a reserved amount concerns units that are handed out one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UnitUse {
+    No,
+    /// It asks for units, each with so much of its resources; 0 = none.
+    Units([(ResourceId, i64); BESIDE_MAX]),
+    /// It is the amount of all units that another one asks for: so much of each.
+    OfEach(i64),
 }
 
 impl RusageItem {
@@ -67,6 +80,20 @@ impl RusageItem {
         let left = i128::from(self.amount) * i128::from(left);
         let milli = (left + i128::from(life) - 1) / i128::from(life);
         i64::try_from(milli).expect("no more than the whole amount")
+    }
+
+    /// The units that it asks for, `n` times.
+    pub(super) fn units(&self, n: u32) -> Option<UnitAsk> {
+        let UnitUse::Units(beside) = self.unit else {
+            return None;
+        };
+        let whole = u32::try_from(self.amount / UNIT).unwrap_or(u32::MAX);
+        Some(UnitAsk {
+            res: self.res,
+            count: whole.max(1).saturating_mul(n),
+            part: self.amount.min(UNIT),
+            beside,
+        })
     }
 
     /// When the amount changes next, in milliseconds after the start.
@@ -250,6 +277,12 @@ impl Way {
         bundle
     }
 
+    /// The units that a start asks for on each host; `shares` as for [`Way::bundles`].
+    pub(super) fn unit_asks(&self, shares: &[Share]) -> Vec<(u32, Vec<UnitAsk>)> {
+        let uses = self.uses(shares, 0).list.into_iter();
+        uses.map(|(at, hold)| (at, hold.units)).collect()
+    }
+
     /// What a start holds on each host so long after it began; `shares` in the order of parts.
     pub(super) fn bundles(
         &self,
@@ -263,6 +296,15 @@ impl Way {
                 return SmallVec::from_buf([(*at, hold.bundle)]);
             }
         }
+        let whole = |(at, hold): (u32, TrialUse)| (at, hold.bundle);
+        self.uses(shares, elapsed_ms)
+            .list
+            .into_iter()
+            .map(whole)
+            .collect()
+    }
+
+    fn uses(&self, shares: &[Share], elapsed_ms: u64) -> TrialUses {
         let mut out = TrialUses::default();
         let (mut part, mut left, mut first) = (0, self.slots_of(0), true);
         for (at, slots) in shares {
@@ -280,8 +322,7 @@ impl Way {
                 (slots, left, first) = (slots - take, left - take, false);
             }
         }
-        let whole = |(at, hold): (u32, TrialUse)| (at, hold.bundle);
-        out.list.into_iter().map(whole).collect()
+        out
     }
 
     /// Slots that belong to a part; all the rest to the last.
@@ -314,6 +355,8 @@ pub(super) struct TrialUse {
     part: usize,
     /// Common reservations that are counted already.
     done: u64,
+    /// Units that are asked for, those of which the same is wanted together.
+    units: Vec<UnitAsk>,
 }
 
 impl Default for TrialUse {
@@ -322,11 +365,26 @@ impl Default for TrialUse {
             bundle: Bundle::default(),
             part: usize::MAX,
             done: 0,
+            units: Vec::new(),
         }
     }
 }
 
 impl TrialUse {
+    /// Of work that runs on a host: what counts once there is counted.
+    pub(super) fn running() -> TrialUse {
+        TrialUse {
+            part: 0,
+            done: u64::MAX,
+            ..TrialUse::default()
+        }
+    }
+
+    /// The units that are asked for here.
+    pub(super) fn units(&self) -> &[UnitAsk] {
+        &self.units
+    }
+
     /// Counts more slots of a part; `first`: they are the part's first ones.
     pub(super) fn take(
         &mut self,
@@ -349,8 +407,69 @@ impl TrialUse {
         for item in way.common_of(part, self.done) {
             add(&mut self.bundle, item, 1, elapsed_ms);
         }
+        if way.units {
+            self.units = self.units_with(way, part, (slots, first)).into_vec();
+        }
         self.part = part;
         self.done |= way.parts[part].common;
+    }
+
+    /// The units that are asked for here with more slots of a part; `first`: they are its first
+    /// ones.
+    fn units_with(
+        &self,
+        way: &Way,
+        part: usize,
+        (slots, first): (u32, bool),
+    ) -> SmallVec<[UnitAsk; 2]> {
+        let fresh = self.part != part;
+        let own = way.parts[part]
+            .rusage
+            .iter()
+            .filter_map(|item| match item.per {
+                RusagePer::Slot => item.units(slots),
+                RusagePer::Host => item.units(1).filter(|_| fresh),
+                RusagePer::Job => item.units(1).filter(|_| first),
+            });
+        let common = way.common_of(part, self.done);
+        let mut all: SmallVec<[UnitAsk; 2]> = SmallVec::from_slice(&self.units);
+        for ask in own.chain(common.filter_map(|item| item.units(1))) {
+            match all.iter_mut().find(|known| known.is_like(&ask)) {
+                Some(known) => known.count = known.count.saturating_add(ask.count),
+                None => all.push(ask),
+            }
+        }
+        all
+    }
+
+    /// Of `room` slots of a part those for which a host has units beside what is held here.
+    pub(super) fn fit_units(
+        &self,
+        way: &Way,
+        (part, first): (usize, bool),
+        room: u32,
+        units: Option<&HostUnits>,
+    ) -> u32 {
+        let fits = |slots: u32| {
+            let all = self.units_with(way, part, (slots, first));
+            all.is_empty() || units.is_some_and(|units| units.fits(&all))
+        };
+        let each = way.parts[part].rusage.iter();
+        let mut each = each.filter(|item| item.per == RusagePer::Slot);
+        let grows = each.any(|item| matches!(item.unit, UnitUse::Units(_)));
+        if room == 0 || !grows {
+            return if room > 0 && fits(1) { room } else { 0 };
+        }
+        // More slots never need fewer units.
+        let (mut low, mut high) = (0, room.min(way.parts[part].max));
+        while low < high {
+            let half = high - (high - low) / 2;
+            match fits(half) {
+                true => low = half,
+                false => high = half - 1,
+            }
+        }
+        low
     }
 
     /// What more slots of a part take here for each, and beside that.
@@ -519,6 +638,11 @@ impl Pick<'_> {
                 let mut part = self.part(simple, resreq::Per::Default);
                 part.min = request.min.max(1);
                 part.max = request.max.max(part.min);
+                if part.max == 1 || part.spread.one_host() {
+                    // On one host both are the same, and the search is shorter.
+                    let once = part.rusage.iter_mut().filter(|w| w.per == RusagePer::Job);
+                    once.for_each(|item| item.per = RusagePer::Host);
+                }
                 Way {
                     parts: SmallVec::from_iter([part]),
                     ..Way::default()
@@ -567,11 +691,7 @@ impl Pick<'_> {
                 alternatives: vec![node],
             }),
             order: simple.order.clone(),
-            rusage: usages
-                .iter()
-                .filter(|u| u.amount > 0)
-                .map(|u| self.rusage_item(u, default))
-                .collect(),
+            rusage: self.rusage_items(usages, default).into_iter().collect(),
             spread: Spread::of(simple.span),
             same: simple.same.clone(),
             cu: simple.cu.clone(),
@@ -582,9 +702,11 @@ impl Pick<'_> {
 
     /// Amounts of the sections that hold for all parts; a part's own amount of a resource wins.
     fn common(&mut self, way: &mut Way, usages: &[Usage]) {
-        for usage in usages.iter().filter(|u| u.amount > 0) {
-            let item = self.rusage_item(usage, resreq::Per::Default);
-            let free = |part: &&mut RequestPart| part.rusage.iter().all(|own| own.res != item.res);
+        for item in self.rusage_items(usages, resreq::Per::Default) {
+            // What units have goes where these units go.
+            let with = self.names.per_unit(item.res);
+            let other = |own: &RusageItem| own.res != item.res && Some(own.res) != with;
+            let free = |part: &&mut RequestPart| part.rusage.iter().all(other);
             let parts = way.parts.iter_mut().filter(free);
             match item.per {
                 RusagePer::Slot => parts.for_each(|part| part.rusage.push(item)),
@@ -598,6 +720,32 @@ impl Pick<'_> {
         }
     }
 
+    /// The amounts of one list; what units have goes with the units.
+    fn rusage_items(&mut self, usages: &[Usage], default: resreq::Per) -> Vec<RusageItem> {
+        let usages = usages.iter().filter(|u| u.amount > 0);
+        let mut items: Vec<RusageItem> = usages.map(|u| self.rusage_item(u, default)).collect();
+        for at in 0..items.len() {
+            let Some(unit) = self.names.per_unit(items[at].res) else {
+                continue;
+            };
+            let (own, each) = (items[at].res, items[at].amount);
+            let Some(of) = items.iter_mut().find(|item| item.res == unit) else {
+                continue;
+            };
+            if let UnitUse::Units(beside) = &mut of.unit
+                && let Some(free) = beside.iter_mut().find(|(_, n)| *n == 0)
+            {
+                *free = (own, each);
+            }
+            let (per, n) = (of.per, (of.amount / UNIT).max(1));
+            let item = &mut items[at];
+            (item.per, item.amount) = (per, each.saturating_mul(n));
+            (item.life_ms, item.decay) = (None, false);
+            item.unit = UnitUse::OfEach(each);
+        }
+        items
+    }
+
     fn rusage_item(&mut self, usage: &Usage, default: resreq::Per) -> RusageItem {
         let per_slot = self.config.general.resource_reserve_per_task
             || self
@@ -605,11 +753,11 @@ impl Pick<'_> {
                 .hosts
                 .resource(&usage.name)
                 .is_some_and(|decl| decl.slotresource);
+        let res = self.names.intern(&usage.name, self.config);
         let per = match (usage.per, default) {
             (resreq::Per::Default, resreq::Per::Task) => resreq::Per::Task,
-            _ => usage.scope(per_slot, false),
+            _ => usage.scope(per_slot, self.names.is_shared(res)),
         };
-        let res = self.names.intern(&usage.name, self.config);
         // Units stay with the job until it ends.
         let ends = !self.names.has_units(res);
         RusageItem {
@@ -625,6 +773,10 @@ impl Pick<'_> {
                 .filter(|_| ends)
                 .map(|s| u64::from(s) * 1000),
             decay: usage.decay && ends,
+            unit: match ends {
+                true => UnitUse::No,
+                false => UnitUse::Units(Default::default()),
+            },
         }
     }
 }

@@ -67,6 +67,10 @@ impl Engine {
             return;
         };
         self.picture.update(state, table, &hosts, &works, &classes);
+        if self.picture.quotas.outdated() {
+            self.memory = std::mem::take(&mut self.memory).renewed();
+            self.picture.rebuild(self.config.clone(), state, table);
+        }
     }
 
     /// Decides at most `max` starts, books them, and says why the others wait. The caller must

@@ -1,105 +1,197 @@
-//! Fragmentation: how much of what is free on a host's units is of no use to the jobs that are
-//! usual here, and the order that makes least of it (`packing: frag`) or leaves least on the host
-//! (`packing: fit`).
+//! Fragmentation: how much of what is free of a host's units is of no use to the jobs that are
+//! usual here (`packing: frag`).
 //!
-//! Units are resources that requests name as alternatives to each other: `rusage[gpu0=0.5 ||
-//! gpu1=0.5]`; the way that was taken says which unit it was. Integer arithmetic; owns the demand
+//! Looks at the kind of units that most usual jobs ask for. Integer arithmetic; owns the demand
 //! (what is usual), never a host.
 
 use super::amount::Bundle;
-use super::host_usage::ResourceId;
+use super::host_usage::{HostUsage, ResourceId};
+use super::units::{UNIT, UnitAsk};
+use smallvec::SmallVec;
+use std::cmp::Reverse;
 
-/// Units are what is scarce where there are any: with equal weights hosts are filled by processors
-/// and memory while units lie idle. On the log `openb` of shared GPUs (three orders of arrival)
-/// weights of 1, 2, 4 and 8 left 7.9, 7.0, 6.5 and 6.3 % of them idle when all had been asked for.
-const UNIT_WEIGHT: i64 = 4;
+/// Kinds of jobs that are looked at, the most frequent ones.
+const KINDS_MAX: usize = 128;
 
 /// What a usual kind of job needs on one host.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct UsualJob {
+pub(super) struct UsualJob {
     /// Jobs of this kind, waiting or started.
     pub count: u32,
     /// Everything but units.
     pub fixed: Bundle,
     /// Units, and thousandths of each; 0 = none.
-    pub units: usize,
+    pub units: u32,
     pub each: i64,
     /// Hosts, by position, that suit it.
     pub suits: Vec<bool>,
 }
 
 impl UsualJob {
-    /// Whether it could run where so much is left.
-    fn runs(&self, at: usize, left: &dyn Fn(ResourceId) -> i64, units: &[i64]) -> bool {
-        let enough = |(res, need): (usize, &i64)| *need <= 0 || *need <= left(res as ResourceId);
-        let fit = units.iter().filter(|free| **free >= self.each).count();
-        self.suits.get(at).copied().unwrap_or(true)
-            && self.fixed.res.iter().enumerate().all(enough)
-            && (self.units == 0 || fit >= self.units)
+    fn fits(&self, at: usize, left: &Bundle) -> bool {
+        self.suits.get(at).copied().unwrap_or(true) && self.fixed.fits(left)
     }
+}
+
+/// Kinds of jobs that need the same of units.
+#[derive(Debug)]
+struct SameUnits {
+    units: u32,
+    each: i64,
+    jobs: Vec<UsualJob>,
 }
 
 /// What is usual here.
 #[derive(Debug, Default)]
-pub struct Demand {
-    /// Resources that are units.
-    pub units: Vec<ResourceId>,
-    pub needs: Vec<UsualJob>,
-    /// The most any host has of each resource.
-    pub scale: Vec<i64>,
+pub(super) struct Demand {
+    /// The resource whose units are looked at.
+    unit: Option<ResourceId>,
+    groups: Vec<SameUnits>,
+    /// Jobs that were counted.
+    all: i64,
+    /// Resources that are noted of a host.
+    width: usize,
     /// Position in the log of changes at which it was counted, and jobs counted.
     pub at: Option<(u64, u64)>,
     /// Counts changes; scores of another one are stale.
     pub version: u64,
 }
 
+/// Jobs of each group that could run on a host, units put aside.
+type Runnable = SmallVec<[i64; 32]>;
+type UnitsLeft = SmallVec<[i64; 16]>;
+
 impl Demand {
-    /// Thousandths of units on a host that are of no use, summed over the kinds of jobs by their
-    /// number: all that is free where a kind cannot run or needs none, else what lies on units
-    /// with less than it needs.
-    pub fn fragments(&self, at: usize, left: &dyn Fn(ResourceId) -> i64) -> i64 {
-        let units: Vec<i64> = self.units.iter().map(|res| left(*res).max(0)).collect();
-        let all: i64 = units.iter().sum();
-        if all == 0 {
-            return 0;
-        }
-        let of = |need: &UsualJob| {
-            let lost = match need.units > 0 && need.runs(at, left, &units) {
-                false => all,
-                true => units.iter().filter(|free| **free < need.each).sum(),
-            };
-            lost.saturating_mul(i64::from(need.count))
+    /// Of jobs that need units of this resource, and others that need none of it.
+    pub(super) fn new(unit: Option<ResourceId>, mut jobs: Vec<UsualJob>) -> Demand {
+        jobs.sort_by_key(|job| Reverse(job.count));
+        jobs.truncate(KINDS_MAX);
+        let mut demand = Demand {
+            unit,
+            ..Demand::default()
         };
-        self.needs.iter().map(of).fold(0, i64::saturating_add)
-    }
-
-    /// By how much a start raises the fragments of a host.
-    pub fn score(&self, at: usize, left: &dyn Fn(ResourceId) -> i64, take: &Bundle) -> i64 {
-        let after = |res: ResourceId| left(res) - take.get(usize::from(res));
-        self.fragments(at, &after) - self.fragments(at, left)
-    }
-
-    /// What a start leaves on a host, in millionths of the biggest host's: less is a better fit.
-    /// Units count together, and the ones taken once more, so that the fullest unit that fits goes
-    /// first. All units of a host weigh [`UNIT_WEIGHT`] times as much as any other resource.
-    pub fn leaves(&self, left: &dyn Fn(ResourceId) -> i64, take: &Bundle) -> i64 {
-        let part = |amount: i64, scale: i64| {
-            let scale = i128::from(scale.max(1));
-            i64::try_from(i128::from(amount) * 1_000_000 / scale).unwrap_or(i64::MAX)
-        };
-        let after = |res: usize| left(res as ResourceId) - take.get(res);
-        let is_unit = |res: usize| self.units.contains(&(res as ResourceId));
-        let others = (0..self.scale.len()).filter(|res| !is_unit(*res));
-        let mut sum: i64 = others.map(|res| part(after(res), self.scale[res])).sum();
-        let width = self.units.len() as i64 * 1000;
-        let units = self.units.iter().map(|res| usize::from(*res));
-        for res in units {
-            sum += UNIT_WEIGHT * part(after(res), width);
-            if take.get(res) > 0 {
-                sum += part(after(res), 100 * width);
+        for job in jobs {
+            demand.all += i64::from(job.count);
+            demand.width = demand.width.max(job.fixed.res.len());
+            let same = |of: &&mut SameUnits| (of.units, of.each) == (job.units, job.each);
+            match demand.groups.iter_mut().find(same) {
+                Some(group) => group.jobs.push(job),
+                None => demand.groups.push(SameUnits {
+                    units: job.units,
+                    each: job.each,
+                    jobs: vec![job],
+                }),
             }
         }
-        sum
+        demand
+    }
+
+    fn runnable(&self, at: usize, left: &Bundle) -> Runnable {
+        let of = |group: &SameUnits| {
+            let fit = group.jobs.iter().filter(|job| job.fits(at, left));
+            fit.map(|job| i64::from(job.count)).sum()
+        };
+        self.groups.iter().map(of).collect()
+    }
+
+    /// Thousandths of units that are of no use, summed over all jobs: all that is free where a job
+    /// cannot run or needs none, else what lies on units with less than it needs.
+    fn lost(&self, runnable: &Runnable, units: &[i64]) -> i64 {
+        let all: i64 = units.iter().sum();
+        let mut useful = 0;
+        for (group, jobs) in self.groups.iter().zip(runnable) {
+            if group.units == 0 || *jobs == 0 {
+                continue;
+            }
+            let fit = units.iter().filter(|left| **left >= group.each);
+            if fit.clone().count() >= group.units as usize {
+                useful += jobs * fit.sum::<i64>();
+            }
+        }
+        (all * self.all).saturating_sub(useful)
+    }
+
+    fn units(&self, usage: &HostUsage) -> UnitsLeft {
+        let units = self.unit.zip(usage.units());
+        units.map_or_else(UnitsLeft::new, |(res, units)| units.left(res))
+    }
+
+    fn left(&self, usage: &HostUsage) -> Bundle {
+        let left = (0..self.width).map(|res| usage.left(res as ResourceId));
+        Bundle {
+            slots: usage.free(),
+            res: left.collect(),
+        }
+    }
+
+    /// By how much a start raises what is lost on a host, in thousandths of units per job.
+    pub(super) fn score(
+        &self,
+        at: usize,
+        usage: &HostUsage,
+        (take, asks): (&Bundle, &[UnitAsk]),
+    ) -> i64 {
+        let mut units = self.units(usage);
+        if units.is_empty() || self.all == 0 {
+            return 0;
+        }
+        let mut left = self.left(usage);
+        let before = self.lost(&self.runnable(at, &left), &units);
+        left.sub(take);
+        let runnable = self.runnable(at, &left);
+        for ask in asks.iter().filter(|ask| Some(ask.res) == self.unit) {
+            for _ in 0..ask.count {
+                let place = match ask.part {
+                    UNIT => units.iter().position(|left| *left == UNIT),
+                    part => {
+                        let losses = self.losses(&runnable, &mut units, part);
+                        let known = (0..).zip(losses).filter(|(_, loss)| *loss < i64::MAX);
+                        known.min_by_key(|(_, loss)| *loss).map(|(at, _)| at)
+                    }
+                };
+                if let Some(place) = place {
+                    units[place] -= ask.part;
+                }
+            }
+        }
+        let more = self.lost(&runnable, &units).saturating_sub(before);
+        (i128::from(more) * 1000 / i128::from(self.all)) as i64
+    }
+
+    /// What would be lost with a part on each unit; nothing is better than `i64::MAX`, where it
+    /// has no room.
+    fn losses(&self, runnable: &Runnable, units: &mut UnitsLeft, part: i64) -> SmallVec<[i64; 16]> {
+        let mut out = SmallVec::new();
+        for at in 0..units.len() {
+            let known = units[..at].iter().position(|left| *left == units[at]);
+            let loss = match known {
+                Some(same) => out[same],
+                None if units[at] < part => i64::MAX,
+                None => {
+                    units[at] -= part;
+                    let lost = self.lost(runnable, units);
+                    units[at] += part;
+                    lost
+                }
+            };
+            out.push(loss);
+        }
+        out
+    }
+
+    /// What is lost with a part of a start on each unit of a host.
+    pub(super) fn loss_by_unit(
+        &self,
+        at: usize,
+        usage: &HostUsage,
+        (take, ask): (&Bundle, &UnitAsk),
+    ) -> SmallVec<[i64; 16]> {
+        if Some(ask.res) != self.unit {
+            return SmallVec::new();
+        }
+        let mut left = self.left(usage);
+        left.sub(take);
+        self.losses(&self.runnable(at, &left), &mut self.units(usage), ask.part)
     }
 }
 
@@ -110,40 +202,54 @@ mod tests {
     fn demand(each: &[i64]) -> Demand {
         let need = |each: &i64| UsualJob {
             count: 1,
-            units: usize::from(*each > 0),
+            units: u32::from(*each > 0),
             each: *each,
             ..UsualJob::default()
         };
-        Demand {
-            units: vec![0, 1],
-            needs: each.iter().map(need).collect(),
-            scale: vec![1000, 1000],
-            ..Demand::default()
-        }
+        Demand::new(Some(0), each.iter().map(need).collect())
+    }
+
+    fn lost(demand: &Demand, units: &[i64]) -> i64 {
+        demand.lost(&demand.runnable(0, &Bundle::default()), units)
     }
 
     #[test]
     fn case_42_the_unit_that_loses_least() {
         // Half of the jobs want 500, half 1000; the sum over both is twice the mean.
         let demand = demand(&[500, 1000]);
-        let left = |res: ResourceId| [300, 700][usize::from(res)];
-        assert_eq!(demand.fragments(0, &left), 2 * 650);
-        let on = |take: &[i64]| demand.score(0, &left, &Bundle::new(1, take));
-        assert_eq!(on(&[300, 0]), 2 * -300);
-        assert_eq!(on(&[0, 300]), 2 * 50);
+        assert_eq!(lost(&demand, &[300, 700]), 2 * 650);
+        let runnable = demand.runnable(0, &Bundle::default());
+        let mut units = UnitsLeft::from_slice(&[300, 700]);
+        let losses = demand.losses(&runnable, &mut units, 300);
+        assert_eq!(losses.as_slice(), [2 * 350, 2 * 700]);
+        assert_eq!(demand.losses(&runnable, &mut units, 301)[0], i64::MAX);
     }
 
     #[test]
     fn jobs_without_units_make_a_fragment_of_all_that_is_free() {
-        let demand = demand(&[0, 1000]);
-        assert_eq!(demand.fragments(0, &|_| 1000), 2000);
+        assert_eq!(lost(&demand(&[0, 1000]), &[1000, 1000]), 2000);
     }
 
     #[test]
-    fn the_best_fit_leaves_least_on_the_fullest_unit() {
-        let demand = demand(&[500]);
-        let left = |res: ResourceId| [500, 700][usize::from(res)];
-        let on = |take: &[i64]| demand.leaves(&left, &Bundle::new(1, take));
-        assert!(on(&[300, 0]) < on(&[0, 300]));
+    fn a_kind_that_needs_two_units_finds_no_use_in_one() {
+        let mut two = demand(&[1000]);
+        two.groups[0].units = 2;
+        assert_eq!(lost(&two, &[1000, 500]), 1500);
+        assert_eq!(lost(&two, &[1000, 1000, 500]), 500);
+    }
+
+    #[test]
+    fn what_else_a_kind_needs_counts() {
+        let needs = |amount: i64| UsualJob {
+            count: 3,
+            fixed: Bundle::new(0, &[0, amount]),
+            units: 1,
+            each: 1000,
+            ..UsualJob::default()
+        };
+        let demand = Demand::new(Some(0), vec![needs(5)]);
+        let with = |left: i64| demand.runnable(0, &Bundle::new(1, &[0, left]));
+        assert_eq!(demand.lost(&with(5), &[1000]), 0);
+        assert_eq!(demand.lost(&with(4), &[1000]), 3000);
     }
 }

@@ -2,7 +2,7 @@
 //! the numbers and the log of hosts that changed; never decides anything.
 
 use super::amount::Bundle;
-use super::units::{Chosen, HeldUnits, HostUnits};
+use super::units::{Chosen, HeldUnits, HostUnits, PartOrder, UnitAsk};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
@@ -57,9 +57,13 @@ impl HostUsage {
 
     /// What is left of a resource, in thousandths.
     pub(super) fn left(&self, res: ResourceId) -> i64 {
-        let at = usize::from(res);
-        let have = self.have.get(at).copied().unwrap_or(0);
-        have - self.taken.get(at).copied().unwrap_or(0)
+        let have = self.have.get(usize::from(res)).copied().unwrap_or(0);
+        have - self.taken_of(res)
+    }
+
+    /// What started work reserves of a resource, in thousandths.
+    pub(super) fn taken_of(&self, res: ResourceId) -> i64 {
+        self.taken.get(usize::from(res)).copied().unwrap_or(0)
     }
 
     pub(super) fn queue_used(&self, queue: u16) -> u32 {
@@ -79,9 +83,18 @@ impl HostUsage {
             .map_or(0, |units| units.listed(res, names))
     }
 
-    /// The first `n` free units; `None`: fewer are free.
-    pub(super) fn choose_units(&self, res: ResourceId, n: usize) -> Option<Chosen<'_>> {
-        self.units.as_ref()?.choose(res, n)
+    /// Units for each of these; `None`: too few are free.
+    pub(super) fn choose_units(
+        &self,
+        asks: &[UnitAsk],
+        order: PartOrder<'_>,
+    ) -> Option<Vec<Chosen<'_>>> {
+        self.units.as_ref()?.choose(asks, order)
+    }
+
+    /// Its units, if it has some.
+    pub(super) fn units(&self) -> Option<&HostUnits> {
+        self.units.as_deref()
     }
 
     /// Slots lent by victims of these queues.
@@ -156,6 +169,7 @@ impl ClusterUsage {
         &self.hosts[at]
     }
 
+    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &HostUsage> {
         self.hosts.iter()
     }
@@ -276,11 +290,24 @@ impl ClusterUsage {
         !same
     }
 
+    /// What each listed unit of `res` has of a resource of its own, in thousandths.
+    pub(super) fn set_unit_sizes(
+        &mut self,
+        at: usize,
+        (res, own): (ResourceId, ResourceId),
+        sizes: Vec<i64>,
+    ) {
+        let units = &mut self.hosts[at].units;
+        if units.is_some() || !sizes.is_empty() {
+            units.get_or_insert_default().set_sizes(res, own, sizes);
+        }
+    }
+
     /// Takes units of its hosts or gives them back.
     pub(super) fn hold_units(&mut self, held: &[HeldUnits], plus: bool) {
         for held in held {
             let units = self.hosts[held.at as usize].units.get_or_insert_default();
-            units.hold(held.res, &held.names, plus);
+            units.hold(held, plus);
         }
     }
 

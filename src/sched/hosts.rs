@@ -63,6 +63,7 @@ impl HostInfo {
         match self.entry.resources.get(name) {
             Some(ResourceValue::Number(n)) => return Some(*n),
             Some(ResourceValue::Units(names)) => return Some(names.len() as f64),
+            Some(ResourceValue::Sizes(sizes)) => return sizes.iter().copied().reduce(f64::max),
             Some(ResourceValue::Text(_)) | None => {}
         }
         let load = &self.load;
@@ -117,6 +118,25 @@ impl HostInfo {
                 (0..n).map(|n| Cow::Owned(n.to_string())).collect()
             }
         }
+    }
+
+    /// What each of its `n` units of another resource has of this one; 0 where it does not say.
+    pub fn unit_sizes(&self, name: &str, n: usize) -> Vec<f64> {
+        let mut sizes = match self.entry.resources.get(name) {
+            Some(ResourceValue::Sizes(sizes)) => sizes.clone(),
+            Some(_) => vec![self.number(name).unwrap_or(0.0); n],
+            None => match self
+                .load
+                .values
+                .get(name)
+                .and_then(|text| units::sizes(text))
+            {
+                Some(sizes) => sizes,
+                None => vec![self.number(name).unwrap_or(0.0); n],
+            },
+        };
+        sizes.resize(n, 0.0);
+        sizes
     }
 
     pub fn text(&self, name: &str) -> Option<&str> {

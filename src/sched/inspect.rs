@@ -28,6 +28,12 @@ impl Engine {
         self.picture.usage.get(at).left(resource)
     }
 
+    /// What is left of each unit that a host lists, in thousandths.
+    pub fn units_left(&self, at: usize, resource: u16) -> Vec<i64> {
+        let units = self.picture.usage.get(at).units();
+        units.map_or_else(Vec::new, |units| units.left(resource).into_vec())
+    }
+
     /// What a host has of a resource, in thousandths.
     pub fn have(&self, at: usize, resource: u16) -> i64 {
         let have = &self.picture.usage.get(at).have;

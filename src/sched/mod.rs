@@ -10,12 +10,13 @@
 mod allocation;
 mod allocations;
 pub mod amount;
+mod best_fit;
 mod changed_terms;
 mod compiled_request;
 pub mod depend;
 mod dispatch_throttle;
 mod engine;
-pub mod fragmentation;
+mod fragmentation;
 mod gang;
 mod host_ranking;
 mod host_search;

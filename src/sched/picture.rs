@@ -12,10 +12,10 @@ mod units;
 use super::allocations::Allocations;
 use super::dispatch_throttle::DispatchThrottle;
 use super::host_usage::ClusterUsage;
-use super::hosts::HostTable;
+use super::hosts::{HostInfo, HostTable};
 use super::pending_classes::PendingClasses;
 use super::queues::Queues;
-use super::quota::Quotas;
+use super::quota::{Quotas, SharedAmount};
 use super::request_table::RequestTable;
 use super::reservations::Reservations;
 use super::resource_names::ResourceNames;
@@ -166,6 +166,10 @@ impl Picture {
         let names = &mut self.resources;
         let mut number = |name: &str| names.intern(name, &config);
         self.quotas = Quotas::new(&config.limits, &config.user_groups, &mut number);
+        // Units matter to jobs that ask for none: known from the start, not from the first request.
+        let declared = config.hosts.declared().map(|(name, _)| name);
+        let with_units = declared.filter(|name| config.hosts.has_units(name));
+        with_units.for_each(|name| _ = self.resources.intern(name, &config));
         self.usage.reset(table.count(), looks_at_holders(&config));
         self.hosts.note_speeds(table);
         for (at, host) in table.iter().enumerate() {
@@ -190,6 +194,11 @@ impl Picture {
         for (res, name) in self.resources.with_units() {
             other_units |= self.usage.set_units(at, res, &host.units(name));
         }
+        for (own, unit) in self.resources.of_units() {
+            let sizes = self.resources.sizes(host, own);
+            self.usage.set_unit_sizes(at, (unit, own), sizes);
+        }
+        self.share_with(host, at);
         let have = self.resources.have(host);
         let kind = self.hosts.type_number(host.host_type());
         self.usage.renew(at, kind);
@@ -210,6 +219,27 @@ impl Picture {
             reserver.set_host(at, &self.usage);
         }
         other_units
+    }
+
+    /// Notes what the host has together with others.
+    fn share_with(&mut self, host: &HostInfo, at: usize) {
+        let events = self.usage.now();
+        for (res, name) in self.resources.with_sharers() {
+            let fixed = self.config.hosts.resources.get(name);
+            let fixed = fixed.is_some_and(|decl| decl.shared);
+            let now = host.number(name).map(|n| SharedAmount {
+                from: match (fixed, host.load.shared.get(name)) {
+                    (true, _) => "",
+                    (false, Some(reporter)) => reporter,
+                    (false, None) => &host.name,
+                },
+                amount: (n * 1000.0).round() as i64,
+                fixed,
+            });
+            let idle = self.usage.get(at).taken_of(res) == 0;
+            self.quotas
+                .share((res, name), at as u32, now, (idle, events));
+        }
     }
 }
 

@@ -10,10 +10,12 @@
 
 mod headroom;
 mod messages;
+mod pools;
 #[cfg(test)]
 mod tests;
 
 pub use messages::QuotaRow;
+pub use pools::SharedAmount;
 
 use super::amount::Bundle;
 use super::host_usage::ResourceId;
@@ -149,6 +151,8 @@ pub struct Quotas {
     /// Counters that changed since they were last asked for, some several times; `None`: nobody
     /// asks.
     changed: Option<Vec<u32>>,
+    /// Amounts that several hosts have together: rules after those of cb.yaml.
+    pools: pools::Pools,
 }
 
 /// One entry of section `limits`.
@@ -166,12 +170,14 @@ struct Rule {
     until: Option<Stamp>,
     /// By position of the host, where `hosts` is not [`Dim::Any`].
     has: Vec<bool>,
+    /// It is no limit of cb.yaml but an amount that hosts share; whether that never changes.
+    pool: Option<bool>,
 }
 
 /// Members of the dimensions queue, user, project and application that have own counters.
 type Members = [Option<Box<str>>; 4];
-/// Queue, user, groups, project and application, as far as limits depend on them.
-type Key = (String, String, Vec<String>, String, String);
+/// Queue, user, groups, project and application, as far as limits depend on them; shared resources.
+type Key = (String, String, Vec<String>, String, String, Vec<ResourceId>);
 
 /// The counters of one limit for one choice of members.
 #[derive(Debug)]
@@ -223,6 +229,7 @@ impl Quotas {
             risen: 0,
             until: None,
             has: Vec::new(),
+            pool: None,
         };
         Quotas {
             rules: limits.iter().map(rule).collect(),
@@ -243,7 +250,9 @@ impl Quotas {
         }
         name.clone_into(&mut self.hosts[at]);
         for rule in &mut self.rules {
-            if let Some(set) = rule.quota.hosts.set() {
+            if let Some(set) = rule.quota.hosts.set()
+                && rule.pool.is_none()
+            {
                 rule.has.resize(rule.has.len().max(at + 1), false);
                 rule.has[at] = set.contains(name);
             }
@@ -263,7 +272,13 @@ impl Quotas {
 
     /// The counters that jobs of these count in.
     pub fn identity(&mut self, who: &Who<'_>) -> Arc<Ident> {
-        let key = self.key(who);
+        self.identity_with(who, &[])
+    }
+
+    /// The counters that jobs of these count in which reserve these shared resources.
+    pub fn identity_with(&mut self, who: &Who<'_>, pools: &[ResourceId]) -> Arc<Ident> {
+        self.note_asked(pools);
+        let key = self.key(who, pools);
         if let Some(ident) = self.idents.get(&key) {
             return ident.clone();
         }
@@ -272,7 +287,7 @@ impl Quotas {
         }
         let mut ident = Ident::default();
         for rule in 0..self.rules.len() {
-            let Some(members) = self.rules[rule].members(who, &self.groups) else {
+            let Some(members) = self.rules[rule].members(who, &self.groups, pools) else {
                 continue;
             };
             let rule = u16::try_from(rule).expect("cb.yaml has fewer than 65536 limits");
@@ -573,7 +588,7 @@ impl Quotas {
     }
 
     /// The parts of an identity on which limits depend; identities equal in these share one record.
-    fn key(&self, who: &Who<'_>) -> Key {
+    fn key(&self, who: &Who<'_>, pools: &[ResourceId]) -> Key {
         let quotas = || self.rules.iter().map(|rule| &rule.quota);
         let of = |asked: bool, name: &str| {
             if asked {
@@ -593,6 +608,7 @@ impl Quotas {
             },
             of(quotas().any(|q| q.projects.set().is_some()), who.project),
             of(quotas().any(|q| q.apps.set().is_some()), who.app),
+            pools.to_vec(),
         )
     }
 }
@@ -607,8 +623,16 @@ impl Rule {
     }
 
     /// The members whose own counters a job counts in; `None` when the limit does not concern it.
-    fn members(&self, who: &Who<'_>, groups: &BTreeMap<String, UserGroup>) -> Option<Members> {
+    fn members(
+        &self,
+        who: &Who<'_>,
+        groups: &BTreeMap<String, UserGroup>,
+        pools: &[ResourceId],
+    ) -> Option<Members> {
         let quota = &self.quota;
+        if self.pool.is_some() {
+            return pools.contains(&self.res[0]).then(Members::default);
+        }
         let named = |set: &Names, name: &str| !name.is_empty() && set.contains(name);
         let user = |set: &UserSet| set.contains(who.user, who.groups, groups);
         Some([
@@ -620,6 +644,9 @@ impl Rule {
     }
 
     fn tick(&mut self, now: Stamp, tz: &TimeZone, at: u64) {
+        if self.pool.is_some() {
+            return;
+        }
         let whole = |list: &[Capped<u64>]| match Capped::at(list, now, tz) {
             Some(n) => i64::try_from(n).unwrap_or(UNLIMITED),
             None => UNLIMITED,

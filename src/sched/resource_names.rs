@@ -3,6 +3,7 @@
 
 use super::host_usage::ResourceId;
 use super::hosts::HostInfo;
+use super::units::UNIT;
 use crate::config::Config;
 use crate::text::resreq::{Def, Direction, Resources as _};
 use crate::text::size;
@@ -21,6 +22,10 @@ pub(super) struct ResourceNames {
     rising: Vec<bool>,
     /// Single units of them are handed out, by name.
     units: Vec<bool>,
+    /// Several hosts have one amount of it together.
+    shared: Vec<bool>,
+    /// The resource of whose units each has so much (`gpu_mem` of `gpu`).
+    per_unit: Vec<Option<ResourceId>>,
     index: HashMap<String, ResourceId>,
 }
 
@@ -46,11 +51,15 @@ impl ResourceNames {
         if let Some(res) = self.find(name) {
             return res;
         }
+        let per_unit = config.hosts.per_unit(name);
+        let per_unit = per_unit.map(|unit| self.intern(unit, config));
         let res = ResourceId::try_from(self.names.len())
             .expect("fewer than 65536 resources are declared");
         let rises = |def: Def<'_>| def.direction == Direction::Increase;
         self.rising.push(config.find(name).is_some_and(rises));
         self.units.push(config.hosts.has_units(name));
+        self.per_unit.push(per_unit);
+        self.shared.push(config.hosts.is_shared(name));
         self.names.push(name.to_owned());
         self.index.insert(name.to_owned(), res);
         res
@@ -61,6 +70,38 @@ impl ResourceNames {
         self.units[usize::from(res)]
     }
 
+    /// Whether several hosts have one amount of it together.
+    pub(super) fn is_shared(&self, res: ResourceId) -> bool {
+        self.shared[usize::from(res)]
+    }
+
+    /// Those of which several hosts have one amount together.
+    pub(super) fn with_sharers(&self) -> impl Iterator<Item = (ResourceId, &str)> {
+        let all = (0..).zip(&self.names).zip(&self.shared);
+        all.filter_map(|((res, name), shared)| shared.then_some((res, name.as_str())))
+    }
+
+    /// The resource of whose units each has so much of this one.
+    pub(super) fn per_unit(&self, res: ResourceId) -> Option<ResourceId> {
+        self.per_unit[usize::from(res)]
+    }
+
+    /// Those that units have, each with the resource of these units.
+    pub(super) fn of_units(&self) -> impl Iterator<Item = (ResourceId, ResourceId)> {
+        let all = (0..).zip(&self.per_unit);
+        all.filter_map(|(own, unit)| unit.map(|unit| (own, unit)))
+    }
+
+    /// What each unit of a host has of a resource of units, in thousandths.
+    pub(super) fn sizes(&self, host: &HostInfo, own: ResourceId) -> Vec<i64> {
+        let Some(unit) = self.per_unit(own) else {
+            return Vec::new();
+        };
+        let n = host.units(self.name(unit)).len();
+        let sizes = host.unit_sizes(self.name(own), n);
+        sizes.iter().map(|n| (n * 1000.0).round() as i64).collect()
+    }
+
     /// Those of which single units are handed out.
     pub(super) fn with_units(&self) -> impl Iterator<Item = (ResourceId, &str)> {
         let all = (0..).zip(&self.names).zip(&self.units);
@@ -69,14 +110,20 @@ impl ResourceNames {
 
     /// What a host has of each, in thousandths.
     pub(super) fn have(&self, host: &HostInfo) -> SmallVec<[i64; 3]> {
-        let milli = |((name, rises), units): ((&String, &bool), &bool)| match host.number(name) {
-            None => 0,
-            Some(_) if *rises => ENDLESS,
-            Some(_) if *units => host.units(name).len() as i64 * 1000,
-            Some(n) => (n * 1000.0).round() as i64,
+        let milli = |res: ResourceId| {
+            let (name, at) = (self.name(res), usize::from(res));
+            match host.number(name) {
+                None => 0,
+                // What is shared is counted over all its hosts.
+                Some(_) if self.rising[at] || self.shared[at] => ENDLESS,
+                Some(_) if self.units[at] => host.units(name).len() as i64 * UNIT,
+                Some(_) if self.per_unit[at].is_some() => self.sizes(host, res).iter().sum(),
+                Some(n) => (n * 1000.0).round() as i64,
+            }
         };
-        let names = self.names.iter().zip(&self.rising);
-        names.zip(&self.units).map(milli).collect()
+        (0..self.names.len())
+            .map(|res| milli(res as ResourceId))
+            .collect()
     }
 }
 
@@ -92,6 +139,6 @@ pub(super) fn amount_text(resource: &str, milli: i64) -> String {
 pub(super) fn is_size(resource: &str) -> bool {
     matches!(
         resource,
-        "mem" | "swp" | "swap" | "tmp" | "maxmem" | "maxswp" | "maxtmp"
+        "mem" | "swp" | "swap" | "tmp" | "maxmem" | "maxswp" | "maxtmp" | "gpu_mem"
     )
 }

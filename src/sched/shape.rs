@@ -3,6 +3,7 @@
 //! ways; never changes the usage of hosts.
 
 use super::amount::{Bundle, HostBundles};
+use super::best_fit::{Looked, leaves};
 use super::compiled_request::{TrialUse, Way, compile};
 use super::fragmentation::Demand;
 use super::host_ranking::{Candidate, HostJudge, LimitGroup, Ranking, StaticFit};
@@ -212,7 +213,21 @@ impl Shape {
     /// give.
     pub(super) fn capacity(&self, host: &HostInfo, usage: &HostUsage, room: i64) -> u32 {
         let room = self.room(0, host, usage, room);
-        TrialUse::default().fit(&self.ways[0], 0, false, room, |res| usage.left(res))
+        let hold = TrialUse::default();
+        self.fit_amounts(&HostQuery::new(0, 0, &hold), usage, room)
+    }
+
+    /// Of `room` slots those for which the host has amounts and units.
+    pub(super) fn fit_amounts(&self, query: &HostQuery<'_>, usage: &HostUsage, room: u32) -> u32 {
+        let way = &self.ways[query.way];
+        let left = |res: ResourceId| usage.left(res);
+        let room = query.hold.fit(way, query.part, query.first, room, left);
+        match way.units {
+            true => query
+                .hold
+                .fit_units(way, (query.part, query.first), room, usage.units()),
+            false => room,
+        }
     }
 
     /// Slots that a host may give to the request, out of `room`, amounts apart.
@@ -232,10 +247,7 @@ impl Shape {
     pub(super) fn fit(&self, query: &HostQuery<'_>, view: &View<'_>, at: usize) -> u32 {
         let usage = view.usage.get(at);
         let room = self.room(query.way, view.table.at(at), usage, self.free(usage));
-        let room = room.saturating_sub(query.held());
-        let way = &self.ways[query.way];
-        let left = |res: ResourceId| usage.left(res);
-        query.hold.fit(way, query.part, query.first, room, left)
+        self.fit_amounts(query, usage, room.saturating_sub(query.held()))
     }
 
     /// Likewise on one more host, or on more of a host.
@@ -456,38 +468,49 @@ impl Shape {
         })
     }
 
-    /// What a host has left for a part: first of units that it asks for, then slots.
+    /// What a start leaves on a host, for `packing: pack`; less is fuller. Jobs that ask for slots
+    /// alone go by slots where no job asks for units.
     fn room_left(
         &self,
         (way, part): (usize, usize),
         view: &View<'_>,
         (usage, free): (&HostUsage, i64),
     ) -> i64 {
-        const SLOTS_MAX: i64 = (1 << 24) - 1;
-        let way = &self.ways[way];
-        if !way.units {
+        let plain = self.ways[way].rusage().next().is_none();
+        if plain && view.names.with_units().next().is_none() {
             return free;
         }
-        let items = way.parts[part].rusage.iter().chain(&way.common);
-        let units = items.filter(|item| view.names.has_units(item.res));
-        let units: i64 = units.map(|item| usage.left(item.res).max(0)).sum();
-        units * (SLOTS_MAX + 1) + free.min(SLOTS_MAX)
+        leaves(
+            usage,
+            view,
+            &self.least_start((way, part)),
+            Looked::Requested,
+        )
     }
 
-    /// What the smallest start of a part costs on a host, by the demand; less is better.
-    fn cost(&self, (way, part): (usize, usize), view: &View<'_>, at: usize) -> i64 {
+    /// The smallest start of a part on a host.
+    fn least_start(&self, (way, part): (usize, usize)) -> TrialUse {
         let mut hold = TrialUse::default();
         let slots = match self.ways[way].plain {
             true => self.request.min.max(1),
             false => 1,
         };
         hold.take(&self.ways[way], part, slots, true, 0);
+        hold
+    }
+
+    /// What the smallest start of a part costs on a host; less is better.
+    fn cost(&self, which: (usize, usize), view: &View<'_>, at: usize) -> i64 {
+        let hold = self.least_start(which);
         let usage = view.usage.get(at);
-        let left = |res: ResourceId| usage.left(res);
-        match self.packing {
-            Packing::Frag => view.demand.score(at, &left, &hold.bundle),
-            _ => view.demand.leaves(&left, &hold.bundle),
+        let left = leaves(usage, view, &hold, Looked::All);
+        if self.packing != Packing::Frag {
+            return left;
         }
+        // Of starts that lose the same the best fit.
+        let lost = view.demand.score(at, usage, (&hold.bundle, hold.units()));
+        lost.saturating_mul(1 << 24)
+            .saturating_add(left.min((1 << 24) - 1))
     }
 
     /// Its ways compete for the best host, instead of being tried in their order.
@@ -666,7 +689,17 @@ impl HostFacts for Facts<'_> {
         }
         let expected = thresholds::expected_load(self.host, name, self.usage.expected);
         let value = self.host.number(name)? + expected as f64 / 1000.0;
-        let taken = self.names.find(name).map_or(0, |res| {
+        let found = self.names.find(name);
+        if let Some(res) = found.filter(|res| self.names.per_unit(*res).is_some()) {
+            // What one unit has left is what a job can get.
+            let (left, _) = self.usage.units().map_or((0, 0), |units| units.most(res));
+            return Some(left as f64 / 1000.0);
+        }
+        if found.is_some_and(|res| self.names.is_shared(res)) {
+            // What jobs reserve of it is counted over all its hosts.
+            return Some(value);
+        }
+        let taken = found.map_or(0, |res| {
             self.usage.taken.get(usize::from(res)).copied().unwrap_or(0)
         });
         let taken = taken as f64 / 1000.0;

@@ -15,7 +15,9 @@ mod preempt;
 mod random;
 mod rusage_decay;
 mod share_ratio;
+mod shared_amounts;
 mod thresholds;
+mod unit_parts;
 mod units;
 mod window;
 

@@ -1,9 +1,20 @@
-//! Units of resources with `assign` on one host: which there are, which are in use, which come
-//! next. Owns the lists and what is taken of them; who holds what follows from the runs of started
-//! work. Knows no request: amounts are counted with all others in `host_usage.rs`.
+//! Units of resources with `assign` on one host: which there are, what of each is in use, which
+//! come next. Owns the lists and what is taken of them; who holds what follows from the runs of
+//! started work. A unit is held whole or in parts; a part lies on one unit. Knows no request:
+//! amounts are counted with all others in `host_usage.rs`.
 
 use super::host_usage::ResourceId;
+use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::cmp::Reverse;
+
+/// Thousandths of a resource that one unit is.
+pub(super) const UNIT: i64 = 1000;
+/// Most resources of units (their memory) that one amount of units is asked for with.
+pub(super) const BESIDE_MAX: usize = 2;
+
+/// Amounts of each of some units, by resource; nothing of a resource = no entry.
+pub(super) type Beside = SmallVec<[(ResourceId, i64); 1]>;
 
 /// Units of one resource that work holds on one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +22,33 @@ pub(super) struct HeldUnits {
     /// Position of the host.
     pub at: u32,
     pub res: ResourceId,
+    /// A name that comes again is one more part of that unit.
     pub names: Vec<String>,
+    /// Thousandths of each.
+    pub part: i64,
+    pub beside: Beside,
+}
+
+/// What a start wants of the units of one resource of a host: so many, so much of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct UnitAsk {
+    pub res: ResourceId,
+    pub count: u32,
+    /// Thousandths of each; [`UNIT`] = whole ones.
+    pub part: i64,
+    /// Amounts of each, by resource; 0 = none.
+    pub beside: [(ResourceId, i64); BESIDE_MAX],
+}
+
+impl UnitAsk {
+    /// Both want the same of each unit.
+    pub(super) fn is_like(&self, other: &UnitAsk) -> bool {
+        (self.res, self.part, self.beside) == (other.res, other.part, other.beside)
+    }
+
+    fn beside(&self) -> impl Iterator<Item = (ResourceId, i64)> + '_ {
+        self.beside.iter().copied().filter(|(_, n)| *n > 0)
+    }
 }
 
 /// Units of a host that has some.
@@ -26,17 +63,80 @@ struct UnitKind {
     /// Those that the host lists, in its order; then those that work still holds.
     units: Vec<Unit>,
     listed: usize,
+    /// What each listed unit has, in thousandths, by resource.
+    sizes: Vec<(ResourceId, Vec<i64>)>,
 }
 
 #[derive(Clone, Debug)]
 struct Unit {
     name: Box<str>,
-    /// Pieces of work that hold it; more than one only if the journal says so.
-    holders: u32,
+    /// Thousandths that work holds; more than [`UNIT`] only if the journal says so.
+    taken: i64,
+    beside: Beside,
+}
+
+impl Unit {
+    fn taken_of(&self, res: ResourceId) -> i64 {
+        let own = self.beside.iter().find(|(of, _)| *of == res);
+        own.map_or(0, |(_, n)| *n)
+    }
 }
 
 /// Units that were chosen, and their places in the host's list.
 pub(super) type Chosen<'a> = Vec<(u32, &'a str)>;
+
+/// Which unit a part goes to: the least of what this gives for the place of a unit and what is left
+/// of it, the first of equal ones.
+pub(super) type PartOrder<'a> = &'a dyn Fn(usize, i64) -> i64;
+
+/// The unit that keeps least: what fits exactly first.
+pub(super) fn best_fit(_: usize, left: i64) -> i64 {
+    left
+}
+
+/// What is left of the listed units of one resource while units are given out in trial.
+struct Room {
+    left: SmallVec<[i64; 16]>,
+    beside: SmallVec<[(ResourceId, SmallVec<[i64; 16]>); 1]>,
+}
+
+impl Room {
+    fn of(kind: &UnitKind) -> Room {
+        let listed = &kind.units[..kind.listed];
+        let beside = |(res, sizes): &(ResourceId, Vec<i64>)| {
+            let each = listed.iter().zip(sizes);
+            (
+                *res,
+                each.map(|(unit, n)| n - unit.taken_of(*res)).collect(),
+            )
+        };
+        Room {
+            left: listed.iter().map(|unit| UNIT - unit.taken).collect(),
+            beside: kind.sizes.iter().map(beside).collect(),
+        }
+    }
+
+    /// Takes one unit, or a part of one; its place in the list.
+    fn take(&mut self, ask: &UnitAsk, order: PartOrder<'_>) -> Option<usize> {
+        let enough = |at: usize, (res, need): (ResourceId, i64)| {
+            let of = self.beside.iter().find(|(of, _)| *of == res);
+            of.is_some_and(|(_, left)| left[at] >= need)
+        };
+        let fits =
+            |at: &usize| self.left[*at] >= ask.part && ask.beside().all(|need| enough(*at, need));
+        let mut fit = (0..self.left.len()).filter(fits);
+        let at = match ask.part {
+            UNIT => fit.next(),
+            _ => fit.min_by_key(|at| order(*at, self.left[*at])),
+        }?;
+        self.left[at] -= ask.part;
+        for (res, need) in ask.beside() {
+            let of = self.beside.iter_mut().find(|(of, _)| *of == res);
+            of.expect("it was enough").1[at] -= need;
+        }
+        Some(at)
+    }
+}
 
 impl HostUnits {
     fn kind(&self, res: ResourceId) -> Option<&UnitKind> {
@@ -50,6 +150,7 @@ impl HostUnits {
                 res,
                 units: Vec::new(),
                 listed: 0,
+                sizes: Vec::new(),
             });
             self.kinds.len() - 1
         });
@@ -67,41 +168,66 @@ impl HostUnits {
     pub(super) fn set(&mut self, res: ResourceId, names: &[Cow<'_, str>]) {
         let kind = self.kind_mut(res);
         let mut old = std::mem::take(&mut kind.units);
-        old.retain(|unit| unit.holders > 0);
+        old.retain(|unit| unit.taken > 0);
         for name in names {
             let held = old.iter().position(|unit| *unit.name == **name);
-            let holders = held.map_or(0, |at| old.remove(at).holders);
+            let (taken, beside) = held.map_or_else(Default::default, |at| {
+                let unit = old.remove(at);
+                (unit.taken, unit.beside)
+            });
             let name = name.as_ref().into();
-            kind.units.push(Unit { name, holders });
+            kind.units.push(Unit {
+                name,
+                taken,
+                beside,
+            });
         }
         kind.listed = names.len();
         kind.units.append(&mut old);
     }
 
-    /// Takes units or gives them back.
-    pub(super) fn hold(&mut self, res: ResourceId, names: &[String], plus: bool) {
+    /// What each listed unit of `res` has of a resource of its own, in thousandths.
+    pub(super) fn set_sizes(&mut self, res: ResourceId, own: ResourceId, sizes: Vec<i64>) {
         let kind = self.kind_mut(res);
-        for name in names {
+        debug_assert_eq!(sizes.len(), kind.listed, "a size for each unit");
+        match kind.sizes.iter_mut().find(|(of, _)| *of == own) {
+            Some((_, known)) => *known = sizes,
+            None => kind.sizes.push((own, sizes)),
+        }
+    }
+
+    /// Takes units or gives them back.
+    pub(super) fn hold(&mut self, held: &HeldUnits, plus: bool) {
+        let kind = self.kind_mut(held.res);
+        for name in &held.names {
             let known = kind.units.iter().position(|unit| *unit.name == **name);
-            match (known, plus) {
-                (Some(at), true) => kind.units[at].holders += 1,
-                (None, true) => kind.units.push(Unit {
+            let at = known.unwrap_or_else(|| {
+                assert!(plus, "a unit is given back that was never taken");
+                kind.units.push(Unit {
                     name: name.as_str().into(),
-                    holders: 1,
-                }),
-                (Some(at), false) => {
-                    let holders = &mut kind.units[at].holders;
-                    *holders = holders.checked_sub(1).expect("a unit is given back once");
-                    if *holders == 0 && at >= kind.listed {
-                        kind.units.remove(at);
-                    }
+                    taken: 0,
+                    beside: Beside::new(),
+                });
+                kind.units.len() - 1
+            });
+            let unit = &mut kind.units[at];
+            let sign = if plus { 1 } else { -1 };
+            unit.taken += sign * held.part;
+            assert!(unit.taken >= 0, "a unit is given back once");
+            for (res, n) in &held.beside {
+                match unit.beside.iter_mut().find(|(of, _)| of == res) {
+                    Some((_, taken)) => *taken += sign * n,
+                    None => unit.beside.push((*res, sign * n)),
                 }
-                (None, false) => panic!("a unit is given back that was never taken"),
+            }
+            unit.beside.retain(|(_, n)| *n != 0);
+            if unit.taken == 0 && at >= kind.listed {
+                kind.units.remove(at);
             }
         }
     }
 
-    /// How many of these the host lists.
+    /// How many of these the host lists, each as often as it is named.
     pub(super) fn listed(&self, res: ResourceId, names: &[String]) -> usize {
         let Some(kind) = self.kind(res) else {
             return 0;
@@ -111,13 +237,95 @@ impl HostUnits {
         names.iter().filter(is_listed).count()
     }
 
-    /// The first `n` free units in the host's order; `None`: fewer are free.
-    pub(super) fn choose(&self, res: ResourceId, n: usize) -> Option<Chosen<'_>> {
-        let kind = self.kind(res)?;
-        let listed = (0..).zip(&kind.units[..kind.listed]);
-        let free = listed.filter(|(_, unit)| unit.holders == 0);
-        let chosen: Chosen<'_> = free.take(n).map(|(at, unit)| (at, &*unit.name)).collect();
-        (chosen.len() == n).then_some(chosen)
+    /// Whether all of these are there together.
+    pub(super) fn fits(&self, asks: &[UnitAsk]) -> bool {
+        self.place(asks, &best_fit, |_, _| ())
+    }
+
+    /// Units for each of these: whole ones in the host's order, parts by `order`. `None`: too few
+    /// are free.
+    pub(super) fn choose(&self, asks: &[UnitAsk], order: PartOrder<'_>) -> Option<Vec<Chosen<'_>>> {
+        let mut chosen: Vec<Chosen<'_>> = vec![Vec::new(); asks.len()];
+        let placed = self.place(asks, order, |n, at| {
+            let kind = self.kind(asks[n].res).expect("it has units");
+            chosen[n].push((at as u32, &*kind.units[at].name));
+        });
+        chosen
+            .iter_mut()
+            .for_each(|units| units.sort_by_key(|(at, _)| *at));
+        placed.then_some(chosen)
+    }
+
+    /// Gives out units in trial: whole ones first, then the largest parts. `took` learns the number
+    /// of the wish and the place of the unit.
+    fn place(
+        &self,
+        asks: &[UnitAsk],
+        order: PartOrder<'_>,
+        mut took: impl FnMut(usize, usize),
+    ) -> bool {
+        let mut turn: SmallVec<[usize; 4]> = (0..asks.len()).collect();
+        turn.sort_by_key(|n| {
+            (
+                asks[*n].res,
+                Reverse(asks[*n].part),
+                Reverse(asks[*n].beside),
+            )
+        });
+        let mut room: Option<(ResourceId, Room)> = None;
+        for n in turn {
+            let ask = &asks[n];
+            let same = room.take().filter(|(res, _)| *res == ask.res);
+            let Some((_, mut here)) = same.or_else(|| {
+                let kind = self.kind(ask.res)?;
+                Some((ask.res, Room::of(kind)))
+            }) else {
+                return ask.count == 0;
+            };
+            for _ in 0..ask.count {
+                match here.take(ask, order) {
+                    Some(at) => took(n, at),
+                    None => return false,
+                }
+            }
+            room = Some((ask.res, here));
+        }
+        true
+    }
+
+    /// What is left of each listed unit, in thousandths.
+    pub(super) fn left(&self, res: ResourceId) -> SmallVec<[i64; 16]> {
+        let kind = self.kind(res);
+        let listed = kind.map_or(&[][..], |kind| &kind.units[..kind.listed]);
+        listed
+            .iter()
+            .map(|unit| (UNIT - unit.taken).max(0))
+            .collect()
+    }
+
+    /// What is left of all listed units together, in thousandths.
+    pub(super) fn left_in_all(&self) -> i64 {
+        let listed = self
+            .kinds
+            .iter()
+            .flat_map(|kind| &kind.units[..kind.listed]);
+        listed.map(|unit| (UNIT - unit.taken).max(0)).sum()
+    }
+
+    /// The most that is left of a resource of units on one of them, and the most that one has.
+    pub(super) fn most(&self, own: ResourceId) -> (i64, i64) {
+        let (mut left, mut size) = (0, 0);
+        for kind in &self.kinds {
+            for (_, sizes) in kind.sizes.iter().filter(|(res, _)| *res == own) {
+                for (unit, n) in kind.units[..kind.listed].iter().zip(sizes) {
+                    size = size.max(*n);
+                    if unit.taken < UNIT {
+                        left = left.max(n - unit.taken_of(own));
+                    }
+                }
+            }
+        }
+        (left, size)
     }
 }
 
@@ -125,20 +333,51 @@ impl HostUnits {
 mod tests {
     use super::*;
 
+    const GPU: ResourceId = 0;
+    const MEM: ResourceId = 1;
+
     fn set(units: &mut HostUnits, names: &[&str]) {
         let names: Vec<Cow<'_, str>> = names.iter().map(|n| Cow::Borrowed(*n)).collect();
-        units.set(0, &names);
-        assert!(units.lists(0, &names) && !units.lists(0, &[Cow::Borrowed("other")]));
+        units.set(GPU, &names);
+        assert!(units.lists(GPU, &names) && !units.lists(GPU, &[Cow::Borrowed("other")]));
+    }
+
+    fn held(names: &[&str], part: i64, mem: i64) -> HeldUnits {
+        HeldUnits {
+            at: 0,
+            res: GPU,
+            names: names.iter().map(|n| (*n).to_owned()).collect(),
+            part,
+            beside: (mem > 0).then_some((MEM, mem)).into_iter().collect(),
+        }
     }
 
     fn hold(units: &mut HostUnits, names: &[&str], plus: bool) {
-        let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
-        units.hold(0, &names, plus);
+        units.hold(&held(names, UNIT, 0), plus);
     }
 
-    fn next(units: &HostUnits, n: usize) -> Option<Vec<&str>> {
-        let chosen = units.choose(0, n)?;
-        Some(chosen.into_iter().map(|(_, name)| name).collect())
+    fn ask(count: u32, part: i64, mem: i64) -> UnitAsk {
+        UnitAsk {
+            res: GPU,
+            count,
+            part,
+            beside: [(MEM, mem), (0, 0)],
+        }
+    }
+
+    fn chosen<'a>(units: &'a HostUnits, asks: &[UnitAsk]) -> Option<Vec<Vec<&'a str>>> {
+        assert_eq!(units.fits(asks), units.choose(asks, &best_fit).is_some());
+        let names = |units: Chosen<'a>| units.into_iter().map(|(_, name)| name).collect();
+        let chosen = units.choose(asks, &best_fit)?;
+        Some(chosen.into_iter().map(names).collect())
+    }
+
+    fn next(units: &HostUnits, n: u32) -> Option<Vec<&str>> {
+        chosen(units, &[ask(n, UNIT, 0)]).map(|mut all| all.remove(0))
+    }
+
+    fn part(units: &HostUnits, n: u32, part: i64) -> Option<Vec<&str>> {
+        chosen(units, &[ask(n, part, 0)]).map(|mut all| all.remove(0))
     }
 
     #[test]
@@ -147,7 +386,8 @@ mod tests {
         assert_eq!(next(&units, 1), None);
         set(&mut units, &["a", "b", "c", "d"]);
         hold(&mut units, &["a", "c"], true);
-        assert_eq!(units.choose(0, 2), Some(vec![(1, "b"), (3, "d")]));
+        let both = units.choose(&[ask(2, UNIT, 0)], &best_fit);
+        assert_eq!(both, Some(vec![vec![(1, "b"), (3, "d")]]));
         assert_eq!(next(&units, 3), None);
         hold(&mut units, &["a"], false);
         assert_eq!(next(&units, 2), Some(vec!["a", "b"]));
@@ -159,7 +399,7 @@ mod tests {
         set(&mut units, &["a", "b"]);
         hold(&mut units, &["a"], true);
         set(&mut units, &["b", "c"]);
-        assert_eq!(units.listed(0, &["a".into(), "b".into()]), 1);
+        assert_eq!(units.listed(GPU, &["a".into(), "b".into()]), 1);
         assert_eq!(
             (next(&units, 2), next(&units, 3)),
             (Some(vec!["b", "c"]), None)
@@ -184,5 +424,43 @@ mod tests {
         assert_eq!(next(&units, 1), None);
         hold(&mut units, &["a"], false);
         assert_eq!(next(&units, 1), Some(vec!["a"]));
+    }
+
+    #[test]
+    fn a_part_lies_on_one_unit_and_on_the_fullest_that_has_it() {
+        let mut units = HostUnits::default();
+        set(&mut units, &["a", "b", "c"]);
+        units.hold(&held(&["a"], 500, 0), true);
+        units.hold(&held(&["b"], 750, 0), true);
+        assert_eq!(part(&units, 1, 250), Some(vec!["b"]));
+        assert_eq!(part(&units, 1, 300), Some(vec!["a"]));
+        assert_eq!(part(&units, 1, 600), Some(vec!["c"]));
+        // 500 and 250 are left apart: that is no unit.
+        assert_eq!(part(&units, 2, 600), None);
+        assert_eq!(next(&units, 2), None);
+        assert_eq!(part(&units, 3, 400), Some(vec!["a", "c", "c"]));
+        let both = chosen(&units, &[ask(2, 250, 0), ask(1, UNIT, 0)]);
+        assert_eq!(both, Some(vec![vec!["a", "b"], vec!["c"]]));
+        assert_eq!(chosen(&units, &[ask(1, UNIT, 0), ask(1, 501, 0)]), None);
+        assert_eq!(units.left(GPU).as_slice(), [500, 250, 1000]);
+        assert_eq!(units.left_in_all(), 1750);
+    }
+
+    #[test]
+    fn memory_of_a_unit_is_counted_on_that_unit() {
+        let mut units = HostUnits::default();
+        set(&mut units, &["a", "b"]);
+        // Of a host that says nothing of the memory of its units none can be asked for.
+        assert_eq!(chosen(&units, &[ask(1, 100, 1)]), None);
+        units.set_sizes(GPU, MEM, vec![40, 80]);
+        units.hold(&held(&["a"], 250, 30), true);
+        units.hold(&held(&["b"], 100, 50), true);
+        assert_eq!(chosen(&units, &[ask(1, 250, 10)]), Some(vec![vec!["a"]]));
+        assert_eq!(chosen(&units, &[ask(1, 250, 20)]), Some(vec![vec!["b"]]));
+        assert_eq!(chosen(&units, &[ask(1, 250, 31)]), None);
+        assert_eq!(units.most(MEM), (30, 80));
+        units.hold(&held(&["b"], 100, 50), false);
+        assert_eq!(chosen(&units, &[ask(1, UNIT, 80)]), Some(vec![vec!["b"]]));
+        assert_eq!(units.most(MEM), (80, 80));
     }
 }

@@ -9,6 +9,7 @@ use super::health;
 use super::job::put_key;
 use super::job_table::stat_color;
 use super::load;
+use crate::model::WHOLE_UNIT;
 use crate::record::view::HostRow;
 use crate::text::{units, width};
 use std::borrow::Cow;
@@ -260,6 +261,12 @@ fn amounts(h: &HostRow) -> BTreeMap<&str, (Cow<'_, str>, Option<f64>)> {
     all
 }
 
+/// What is held of a unit in use, where it is not all of it.
+fn part_of(h: &HostRow, res: &str, at: usize) -> Option<f64> {
+    let part = h.unit_parts.get(res)?.get(at)?;
+    (*part < WHOLE_UNIT).then(|| f64::from(*part) / 1000.0)
+}
+
 /// Units in use, with the jobs that have them.
 fn put_units(w: &mut String, h: &HostRow) {
     if !h.units.is_empty() {
@@ -267,9 +274,12 @@ fn put_units(w: &mut String, h: &HostRow) {
     }
     for (name, held) in &h.units {
         let mut line = format!(" {:<20}", width::escape(name));
-        for (unit, j) in held {
-            write!(line, " {unit}:").expect("a string takes every write");
+        for (at, (unit, j)) in held.iter().enumerate() {
+            write!(line, " {}:", width::escape(unit)).expect("a string takes every write");
             put_key(&mut line, *j);
+            if let Some(part) = part_of(h, name, at) {
+                write!(line, "({part})").expect("a string takes every write");
+            }
         }
         line.push('\n');
         w.push_str(&line);
@@ -398,12 +408,17 @@ pub(crate) fn put_json(out: &mut String, h: &HostRow) {
     inner.end();
     let mut inner = Object::begin(o.key("units_in_use"));
     for (name, held) in &h.units {
-        cell::list(inner.free_key(name), held, |out, (unit, j)| {
+        let out = inner.free_key(name);
+        cell::list(out, held.iter().enumerate(), |out, (at, (unit, j))| {
             out.push_str("{\"unit\":");
             cell::json_str(out, unit);
             out.push_str(",\"jobid\":\"");
             put_key(out, *j);
-            out.push_str("\"}");
+            out.push('"');
+            if let Some(part) = part_of(h, name, at) {
+                write!(out, ",\"part\":{part}").expect("a string takes every write");
+            }
+            out.push('}');
         });
     }
     inner.end();

@@ -5,7 +5,7 @@
 
 use crate::record::view::{HostRow, Params};
 use crate::text::resreq::{
-    BUILTINS, Builtin, Def, Direction, HostFacts, Kind, ResReq, Resources, Simple, builtin,
+    BUILTINS, Builtin, Def, Direction, HostFacts, Kind, ResReq, Resources, Simple, Steps, builtin,
 };
 use crate::text::{ParseError, units};
 
@@ -23,7 +23,7 @@ impl Resources for Declared<'_> {
             },
             direction: Direction::Decrease,
             reserve: false,
-            whole: false,
+            steps: Steps::Any,
             megabytes: false,
         };
         let found = || self.0.resources.iter().find(|r| r.0 == name);

@@ -8,8 +8,9 @@
 use super::cell::{self, Object};
 use super::job::{self, JobView};
 use super::job_table::ArrayCounts;
-use crate::model::{JobStat, Spec, Terminal};
+use crate::model::{JobStat, Spec, Terminal, Units};
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Most specifications whose text is kept.
@@ -53,6 +54,32 @@ fn moment(o: &mut Object<'_>, seconds: &str, millis: &str, ms: i64) {
     }
 }
 
+/// Units with what the job has of each.
+fn put_units(out: &mut String, units: &[Units]) {
+    cell::list(out, units, |out, units| {
+        let mut inner = Object::begin(out);
+        inner.text("host", &units.host);
+        inner.text("resource", &units.res);
+        let held = units.held();
+        let names: Vec<String> = held.iter().map(|unit| unit.name.to_owned()).collect();
+        inner.texts("names", &names);
+        if units.part > 0 {
+            let parts: Vec<f64> = held.iter().map(|of| f64::from(of.part) / 1000.0).collect();
+            cell::list(inner.key("parts"), &parts, |out, part| {
+                write!(out, "{part}").expect("a string takes every write");
+            });
+        }
+        if !units.beside.is_empty() {
+            let mut each = Object::begin(inner.key("per_unit"));
+            for (name, milli) in &units.beside {
+                each.real(name, *milli as f64 / 1000.0);
+            }
+            each.end();
+        }
+        inner.end();
+    });
+}
+
 fn job_members(o: &mut Object<'_>, v: &JobView<'_>) {
     let row = v.row;
     o.int("id", v.key.id);
@@ -81,13 +108,7 @@ fn job_members(o: &mut Object<'_>, v: &JobView<'_>) {
     let cpus = bind.map_or(String::new(), |bind| bind.cpus.to_string());
     o.some_text("bound_cpus", &cpus);
     o.some_text("unbound", bind.map_or("", |bind| &bind.why));
-    cell::list(o.key("units"), &row.units, |out, units| {
-        let mut inner = Object::begin(out);
-        inner.text("host", &units.host);
-        inner.text("resource", &units.res);
-        inner.texts("names", &units.names);
-        inner.end();
-    });
+    put_units(o.key("units"), &row.units);
     o.opt("exit_code", row.code);
     o.opt("signal", (row.sig != 0).then_some(row.sig));
     o.opt("exit_status", v.exit_status());

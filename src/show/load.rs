@@ -271,27 +271,37 @@ pub(crate) fn put_json(out: &mut String, h: &HostRow) {
 }
 
 /// Header of `-s`.
-pub(crate) const SHARED_HEADER: &str = "RESOURCE                  VALUE       LOCATION\n";
+pub(crate) const SHARED_HEADER: &str =
+    "RESOURCE                  VALUE       RESERVED       LOCATION\n";
 
-/// `-s`: values of sensors, one line for each host that has one; hosts that share one are on one
-/// line.
+/// `-s`: values of sensors and what hosts share, with what jobs reserve: one line for each host
+/// that has one; hosts that share one are on one line.
 pub(crate) fn put_shared(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
-    let mut rows: BTreeMap<(&str, &str, bool), (&str, Vec<&str>)> = BTreeMap::new();
+    type Row<'h> = (&'h str, f64, Vec<&'h str>);
+    let mut rows: BTreeMap<(&str, &str, bool), Row<'_>> = BTreeMap::new();
     for h in hosts.iter().filter(|h| is_known(h)) {
-        for (name, value) in &h.load.values {
+        let shared = |(name, _): &(&String, &String)| h.load.shared.contains_key(*name);
+        let stated = h.resources.iter().filter(shared);
+        for (name, value) in h.load.values.iter().chain(stated) {
             if !wanted.is_empty() && !wanted.contains(name) {
                 continue;
             }
             let from = h.load.shared.get(name);
             let whose = from.map_or(h.name.as_str(), String::as_str);
             let row = rows.entry((name, whose, from.is_some()));
-            row.or_insert_with(|| (value, Vec::new())).1.push(&h.name);
+            let row = row.or_insert_with(|| (value, 0.0, Vec::new()));
+            row.1 += h.reserved.get(name).copied().unwrap_or(0.0);
+            row.2.push(&h.name);
         }
     }
-    for ((name, ..), (value, at)) in rows {
+    for ((name, ..), (value, reserved, at)) in rows {
         let from = out.len();
-        write!(out, "{name:<20}{value:>11}{:>15}", at.join(" "))
-            .expect("a string takes every write");
+        write!(
+            out,
+            "{name:<20}{value:>11}{reserved:>15.1}{:>15}",
+            at.join(" ")
+        )
+        .expect("a string takes every write");
         super::cell::tame(out, from, None, Cut::Never);
         out.push('\n');
     }

@@ -60,7 +60,7 @@ impl State {
         if used != have {
             broken.push("slots in use do not follow from the started jobs".to_owned());
         }
-        broken.extend(self.used.units().shared());
+        broken.extend(self.used.units().overfull());
         broken.extend(self.check_backlog(pend_total));
         let in_classes: BTreeSet<_> = self
             .pending

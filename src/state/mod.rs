@@ -31,7 +31,7 @@ pub use parts::{Back, HostCtl, JobRuns, Known, Partly, QueueCtl, Waiting};
 pub use prefetch::PREFETCH_BATCH;
 pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
-pub use units::UnitsInUse;
+pub use units::{UnitHolder, UnitsInUse};
 
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, Spec, Stamp, TermReason, Token};
 use crate::record::event::Past;

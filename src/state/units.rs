@@ -1,13 +1,23 @@
 //! Who holds which unit of which host: follows from the runs of started work, as slots in use do.
-//! No unit has two holders; what binds work asks here first. Chooses no unit.
+//! No more than the whole of a unit is held; what binds work asks here first. Chooses no unit.
 
-use crate::model::{JobKey, Units};
+use crate::model::{JobKey, Units, WHOLE_UNIT};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// Holders by the name of the unit.
-type Holders = BTreeMap<String, SmallVec<[JobKey; 1]>>;
+/// What a job has of a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitHolder {
+    pub j: JobKey,
+    /// Thousandths.
+    pub part: u32,
+    /// Amounts of the unit in thousandths, by resource.
+    pub beside: Vec<(String, i64)>,
+}
+
+/// Holders by the name of the unit; the same job comes once for each part.
+type Holders = BTreeMap<String, SmallVec<[UnitHolder; 1]>>;
 
 /// Units in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,8 +35,25 @@ impl UnitsInUse {
             for name in &units.names {
                 let holders = held.entry(name.clone()).or_default();
                 match plus {
-                    true => holders.push(j),
-                    false => holders.retain(|of| *of != j),
+                    true => {
+                        holders.push(UnitHolder {
+                            j,
+                            part: units.part_of_each(),
+                            beside: units.beside.clone(),
+                        });
+                        let order = |of: &UnitHolder| (of.j, of.part, of.beside.clone());
+                        holders.sort_by_cached_key(order);
+                    }
+                    false => {
+                        let same = |of: &UnitHolder| {
+                            of.j == j
+                                && of.part == units.part_of_each()
+                                && of.beside == units.beside
+                        };
+                        if let Some(at) = holders.iter().position(same) {
+                            holders.remove(at);
+                        }
+                    }
                 }
                 if holders.is_empty() {
                     held.remove(name);
@@ -47,37 +74,42 @@ impl UnitsInUse {
         all.map(|(res, held)| (res.as_str(), held))
     }
 
-    /// Why `j` may not be given these: other work has one of them, or one is named twice.
+    /// Why `j` may not be given these: with what other work has of one of them, or `j` itself, it
+    /// would be more than the whole unit.
     pub fn objection(&self, j: JobKey, units: &[Units]) -> Option<String> {
-        let mut wanted = std::collections::BTreeSet::new();
+        let mut wanted: BTreeMap<(&str, &str, &str), u32> = BTreeMap::new();
         for units in units {
-            let held = self.hosts.get(&units.host).and_then(|h| h.get(&units.res));
             for name in &units.names {
-                let (res, host) = (&units.res, &units.host);
-                if !wanted.insert((host, res, name)) {
-                    return Some(format!(
-                        "job {j} would have unit {name} of {res} on {host} twice"
-                    ));
-                }
-                let holders = held.and_then(|held| held.get(name)).into_iter().flatten();
-                if let Some(other) = holders.copied().next() {
-                    return Some(format!(
-                        "unit {name} of {res} on {host} is for job {j}, and job {other} has it"
-                    ));
-                }
+                let sum = wanted.entry((&units.host, &units.res, name)).or_default();
+                *sum = sum.saturating_add(units.part_of_each());
             }
+        }
+        for ((host, res, name), part) in wanted {
+            let held = self.hosts.get(host).and_then(|h| h.get(res));
+            let holders = held.and_then(|held| held.get(name)).into_iter().flatten();
+            let before: u32 = holders.clone().map(|of| of.part).sum();
+            if before.saturating_add(part) <= WHOLE_UNIT {
+                continue;
+            }
+            return Some(match holders.map(|of| of.j).next() {
+                None => format!("job {j} would have unit {name} of {res} on {host} twice"),
+                Some(other) => {
+                    format!("unit {name} of {res} on {host} is for job {j}, and job {other} has it")
+                }
+            });
         }
         None
     }
 
-    /// Units with several holders, as sentences; empty = sound.
-    pub(super) fn shared(&self) -> Vec<String> {
+    /// Units of which more is held than the whole, as sentences; empty = sound.
+    pub(super) fn overfull(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for (host, of_host) in &self.hosts {
             for (res, held) in of_host {
-                let double = held.iter().filter(|(_, holders)| holders.len() > 1);
-                broken.extend(double.map(|(name, holders)| {
-                    let holders: Vec<String> = holders.iter().map(JobKey::to_string).collect();
+                let sum = |holders: &[UnitHolder]| holders.iter().map(|of| of.part).sum::<u32>();
+                let over = held.iter().filter(|(_, of)| sum(of) > WHOLE_UNIT);
+                broken.extend(over.map(|(name, holders)| {
+                    let holders: Vec<String> = holders.iter().map(|of| of.j.to_string()).collect();
                     format!(
                         "unit {name} of {res} on {host} has holders {}",
                         holders.join(" ")
@@ -87,5 +119,39 @@ impl UnitsInUse {
         }
         broken.sort();
         broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(names: &[&str], part: u32) -> Units {
+        Units {
+            host: "h".into(),
+            res: "gpu".into(),
+            names: names.iter().map(|n| (*n).to_owned()).collect(),
+            part,
+            ..Units::default()
+        }
+    }
+
+    #[test]
+    fn parts_of_a_unit_are_held_up_to_the_whole() {
+        let mut all = UnitsInUse::default();
+        let [a, b] = [1, 2].map(JobKey::job);
+        all.charge(a, &[part(&["0", "0"], 250)], true);
+        assert_eq!(all.objection(b, &[part(&["0"], 500)]), None);
+        assert!(all.objection(b, &[part(&["0", "0"], 300)]).is_some());
+        assert!(all.objection(b, &[part(&["0"], 0)]).is_some());
+        assert!(all.objection(b, &[part(&["1", "1"], 0)]).is_some());
+        all.charge(b, &[part(&["0"], 501)], true);
+        let broken = ["unit 0 of gpu on h has holders 1 1 2"];
+        assert_eq!(all.overfull(), broken);
+        all.charge(b, &[part(&["0"], 501)], false);
+        all.charge(a, &[part(&["0"], 250)], false);
+        assert_eq!(all.objection(b, &[part(&["0"], 750)]), None);
+        all.charge(a, &[part(&["0"], 250)], false);
+        assert_eq!(all, UnitsInUse::default());
     }
 }

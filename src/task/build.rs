@@ -182,7 +182,10 @@ pub(super) fn base_env(
 ) -> Vec<String> {
     // A job that was submitted by another one does not have that one's units.
     let ours = |n: &str| {
-        TASK_NAMES.contains(&n) || BASE_NAMES.contains(&n) || n.starts_with(units::PREFIX)
+        let of_units = [units::PREFIX, units::PART_PREFIX];
+        TASK_NAMES.contains(&n)
+            || BASE_NAMES.contains(&n)
+            || of_units.iter().any(|prefix| n.starts_with(prefix))
     };
     let sound = |n: &str, v: &str| !n.is_empty() && !n.contains(['=', '\0']) && !v.contains('\0');
     let mut out: Vec<String> = env
@@ -739,7 +742,11 @@ mod tests {
 
     #[test]
     fn units_of_the_submitting_job_are_not_those_of_the_submitted_one() {
-        let env = [("CB_ASSIGN_PORT", "1"), ("CUDA_VISIBLE_DEVICES", "1")];
+        let env = [
+            ("CB_ASSIGN_PORT", "1"),
+            ("CB_PART_GPU", "0.5"),
+            ("CUDA_VISIBLE_DEVICES", "1"),
+        ];
         let env = env.map(|(n, v)| (n.to_owned(), v.to_owned()));
         let out = base_env(
             &Spec::default(),
@@ -748,7 +755,8 @@ mod tests {
             &Place::default(),
         );
         assert!(
-            !out.iter().any(|line| line.starts_with("CB_ASSIGN_")),
+            !out.iter()
+                .any(|line| line.starts_with("CB_ASSIGN_") || line.starts_with("CB_PART_")),
             "{out:?}"
         );
         assert!(out.contains(&"CUDA_VISIBLE_DEVICES=1".to_owned()));

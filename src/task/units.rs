@@ -1,32 +1,117 @@
 //! The units that a task has on its host, as it finds them in its environment. Owns the names of
 //! these variables; which units a task has is the scheduler's choice.
 
-use crate::model::Units;
+use crate::model::{HeldUnit, Units, WHOLE_UNIT};
 use crate::record::order::TaskUnits;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Begins the names of variables with a task's units.
 pub(super) const PREFIX: &str = "CB_ASSIGN_";
 
+/// Begins the names of variables with what a task has of each of its units.
+pub(super) const PART_PREFIX: &str = "CB_PART_";
+
+/// A unit with all that the task has of it.
+struct Mine<'a> {
+    name: &'a str,
+    place: Option<u32>,
+    /// Thousandths.
+    part: u32,
+    /// Amounts in thousandths, by resource.
+    beside: BTreeMap<&'a str, i64>,
+}
+
 /// The units that a task has on its host, by resource; GPUs as the libraries of their makers want
 /// them.
 pub(super) fn put(out: &mut Vec<String>, units: &TaskUnits) {
-    for Units { res, names, .. } in &units.list {
-        // A name of a variable has no point.
-        let res = res.to_ascii_uppercase().replace('.', "_");
-        out.push(format!("{PREFIX}{res}={}", names.join(",")));
+    let mut done: Vec<&str> = Vec::new();
+    for Units { res, .. } in &units.list {
+        if done.contains(&res.as_str()) {
+            continue;
+        }
+        done.push(res);
+        let mine = mine(units, res);
+        let names: Vec<&str> = mine.iter().map(|unit| unit.name).collect();
+        out.push(format!("{PREFIX}{}={}", variable(res), names.join(",")));
+        parts(out, res, &mine);
     }
-    let Some(gpus) = units.list.iter().find(|units| units.res == "gpu") else {
-        return;
+    let gpus = mine(units, "gpu");
+    if !gpus.is_empty() {
+        devices(out, &gpus, units.by_place);
+    }
+}
+
+/// A name of a variable has no point.
+fn variable(res: &str) -> String {
+    res.to_ascii_uppercase().replace('.', "_")
+}
+
+/// The units of a resource, each once.
+fn mine<'a>(units: &'a TaskUnits, res: &str) -> Vec<Mine<'a>> {
+    let mut all: Vec<Mine<'a>> = Vec::new();
+    for of in units.list.iter().filter(|of| of.res == res) {
+        for HeldUnit {
+            name,
+            place,
+            part,
+            times,
+        } in of.held()
+        {
+            let at = all.iter().position(|unit| unit.name == name);
+            let at = at.unwrap_or_else(|| {
+                all.push(Mine {
+                    name,
+                    place,
+                    part: 0,
+                    beside: BTreeMap::new(),
+                });
+                all.len() - 1
+            });
+            all[at].part = all[at].part.saturating_add(part);
+            for (own, amount) in &of.beside {
+                let sum = all[at].beside.entry(own).or_default();
+                *sum = sum.saturating_add(amount.saturating_mul(i64::from(times)));
+            }
+        }
+    }
+    all
+}
+
+/// What the task has of each unit, in the order of their names: parts, where one is not whole, and
+/// amounts.
+fn parts(out: &mut Vec<String>, res: &str, mine: &[Mine<'_>]) {
+    let mut put = |res: &str, amounts: Vec<i64>| {
+        let amounts = amounts.iter().map(|n| (*n as f64 / 1000.0).to_string());
+        let amounts = amounts.collect::<Vec<_>>().join(",");
+        out.push(format!("{PART_PREFIX}{}={amounts}", variable(res)));
     };
-    let number = |name: &String| name.bytes().all(|b| b.is_ascii_digit());
-    let uuid = |name: &String| name.starts_with("GPU-") || name.starts_with("MIG-");
-    let by_name = match units.by_place {
-        true => gpus.names.iter().all(number),
-        false => gpus.names.iter().all(|name| number(name) || uuid(name)),
+    if mine.iter().any(|unit| unit.part < WHOLE_UNIT) {
+        put(res, mine.iter().map(|unit| i64::from(unit.part)).collect());
+    }
+    let own: BTreeSet<&str> = mine
+        .iter()
+        .flat_map(|unit| unit.beside.keys().copied())
+        .collect();
+    for own in own {
+        let amount = |unit: &Mine<'_>| unit.beside.get(own).copied().unwrap_or(0);
+        put(own, mine.iter().map(amount).collect());
+    }
+}
+
+fn devices(out: &mut Vec<String>, gpus: &[Mine<'_>], by_place: bool) {
+    let number = |name: &str| name.bytes().all(|b| b.is_ascii_digit());
+    let uuid = |name: &str| name.starts_with("GPU-") || name.starts_with("MIG-");
+    let by_name = match by_place {
+        true => gpus.iter().all(|gpu| number(gpu.name)),
+        false => gpus.iter().all(|gpu| number(gpu.name) || uuid(gpu.name)),
     };
-    let devices = match by_name {
-        true => gpus.names.clone(),
-        false => gpus.all_places().iter().map(u32::to_string).collect(),
+    let devices: Vec<String> = match by_name {
+        true => gpus.iter().map(|gpu| gpu.name.to_owned()).collect(),
+        false => gpus
+            .iter()
+            .filter_map(|gpu| gpu.place)
+            .map(|at| at.to_string())
+            .collect(),
     };
     let devices = devices.join(",");
     out.push("CUDA_DEVICE_ORDER=PCI_BUS_ID".to_owned());
@@ -51,6 +136,7 @@ mod tests {
             res: res.into(),
             names: names.iter().map(|n| (*n).to_owned()).collect(),
             places: places.to_vec(),
+            ..Units::default()
         }
     }
 
@@ -85,5 +171,33 @@ mod tests {
             ["CB_ASSIGN_MY_PORT=9000"]
         );
         assert_eq!(env_of(TaskUnits::default()), [""; 0]);
+    }
+
+    #[test]
+    fn a_task_finds_the_parts_of_its_units() {
+        let part = |names: &[&str], part: u32, mb: i64| Units {
+            part,
+            beside: vec![("gpu_mem".into(), mb * 1000)],
+            ..units("gpu", names, &[])
+        };
+        let whole = part(&["3"], 0, 40960);
+        // A growth brought more of a unit that it had a part of.
+        let list = vec![
+            whole,
+            part(&["0", "1"], 250, 10240),
+            part(&["0"], 500, 1024),
+        ];
+        let by_place = false;
+        assert_eq!(
+            env_of(TaskUnits { list, by_place }),
+            [
+                "CB_ASSIGN_GPU=3,0,1",
+                "CB_PART_GPU=1,0.75,0.25",
+                "CB_PART_GPU_MEM=40960,11264,10240",
+                "CUDA_DEVICE_ORDER=PCI_BUS_ID",
+                "CUDA_VISIBLE_DEVICES=3,0,1",
+                "ROCR_VISIBLE_DEVICES=3,0,1",
+            ]
+        );
     }
 }

@@ -66,19 +66,43 @@ pub fn split(text: &str) -> Option<Vec<&str>> {
     })
 }
 
-/// The amount that a value is: a decimal number, or how many units a list has.
+/// Amounts of units in their order as one word, `{81920,40960}`.
+pub fn join_sizes(sizes: &[f64]) -> String {
+    let sizes: Vec<String> = sizes.iter().map(f64::to_string).collect();
+    format!("{{{}}}", sizes.join(","))
+}
+
+/// The amounts of a list that [`join_sizes`] wrote; `None`: another text.
+///
+/// ```
+/// assert_eq!(corral::text::units::sizes("{81920,40960}"), Some(vec![81920.0, 40960.0]));
+/// ```
+pub fn sizes(text: &str) -> Option<Vec<f64>> {
+    let inside = text.strip_prefix('{')?.strip_suffix('}')?;
+    let number = |word: &str| {
+        word.parse()
+            .ok()
+            .filter(|n: &f64| n.is_finite() && *n >= 0.0)
+    };
+    inside.split(',').take(UNITS_MAX + 1).map(number).collect()
+}
+
+/// The amount that a value is: a decimal number, how many units a list has, or the largest of
+/// amounts of units.
 pub fn amount(value: &str) -> Option<f64> {
-    match split(value) {
-        Some(names) => Some(names.len() as f64),
-        None => value.parse().ok().filter(|n: &f64| n.is_finite()),
+    match (split(value), sizes(value)) {
+        (Some(names), _) => Some(names.len() as f64),
+        (None, Some(sizes)) => sizes.into_iter().reduce(f64::max),
+        (None, None) => value.parse().ok().filter(|n: &f64| n.is_finite()),
     }
 }
 
 /// The value as a table shows it: the number of units for a list of them.
 pub fn shown(value: &str) -> Cow<'_, str> {
-    match split(value) {
-        Some(names) => Cow::Owned(names.len().to_string()),
-        None => Cow::Borrowed(value),
+    match (split(value), value.strip_prefix('{')) {
+        (Some(names), _) => Cow::Owned(names.len().to_string()),
+        (None, Some(sizes)) => Cow::Borrowed(sizes.trim_end_matches('}')),
+        (None, None) => Cow::Borrowed(value),
     }
 }
 
@@ -116,5 +140,18 @@ mod tests {
         assert_eq!((split("4"), split("[4"), split("")), (None, None, None));
         assert_eq!((count(2.9), count(-1.0), count(f64::NAN)), (2, 0, 0));
         assert_eq!(count(1e15), UNITS_MAX);
+        let sizes_text = join_sizes(&[81920.0, 0.5]);
+        assert_eq!(
+            (sizes_text.as_str(), &*shown(&sizes_text)),
+            ("{81920,0.5}", "81920,0.5")
+        );
+        assert_eq!(
+            (amount(&sizes_text), amount("[a,b]"), amount("7")),
+            (Some(81920.0), Some(2.0), Some(7.0))
+        );
+        assert_eq!(
+            (sizes("{}"), sizes("{-1}"), sizes("{inf}"), sizes("4")),
+            (None, None, None, None)
+        );
     }
 }

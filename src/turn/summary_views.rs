@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use crate::config::{Config, LimitPair, Queue, ResourceValue, Threshold};
-use crate::model::{JobKey, Stamp};
+use crate::model::{JobKey, Stamp, WHOLE_UNIT};
 use crate::record::view::{Counts, HostCounts, HostRow, HostThresholds, Params, QueueRow, UserRow};
 use crate::sched::{Bar, HostInfo};
 use crate::state::{InUse, Waiting};
@@ -18,6 +18,7 @@ pub fn host_rows(core: &Core) -> Vec<HostRow> {
 pub(super) fn host_counts(core: &Core, host: &HostInfo) -> HostCounts {
     let used = core.state.used().host(host.id);
     let reserved = core.engine.reserved(&core.hosts, &host.name);
+    let (units, unit_parts) = units_in_use(core, &host.name);
     HostCounts {
         name: host.name.clone(),
         status: host_status(core, host).to_owned(),
@@ -27,19 +28,32 @@ pub(super) fn host_counts(core: &Core, host: &HostInfo) -> HostCounts {
         ususp: used.ususp,
         rsv: core.reserved.host(host.id),
         reserved: reserved.into_iter().collect(),
-        units: units_in_use(core, &host.name),
+        units,
+        unit_parts,
     }
 }
 
+/// Units in use by resource, and thousandths of each where some are held in parts.
+type HeldUnits = (
+    BTreeMap<String, Vec<(String, JobKey)>>,
+    BTreeMap<String, Vec<u32>>,
+);
+
 /// Units of a host that jobs have, by resource, in the order of their names.
-fn units_in_use(core: &Core, host: &str) -> BTreeMap<String, Vec<(String, JobKey)>> {
-    let held = core.state.used().units().on(host);
-    held.map(|(res, held)| {
-        let each = held.iter();
-        let each = each.flat_map(|(name, by)| by.iter().map(move |j| (name.clone(), *j)));
-        (res.to_owned(), each.collect())
-    })
-    .collect()
+fn units_in_use(core: &Core, host: &str) -> HeldUnits {
+    let (mut units, mut parts) = HeldUnits::default();
+    for (res, held) in core.state.used().units().on(host) {
+        let each = || {
+            held.iter()
+                .flat_map(|(name, by)| by.iter().map(move |of| (name, of)))
+        };
+        let names = each().map(|(name, of)| (name.clone(), of.j));
+        units.insert(res.to_owned(), names.collect());
+        if each().any(|(_, of)| of.part < WHOLE_UNIT) {
+            parts.insert(res.to_owned(), each().map(|(_, of)| of.part).collect());
+        }
+    }
+    (units, parts)
 }
 
 fn host_row(core: &Core, host: &HostInfo) -> HostRow {
@@ -64,8 +78,15 @@ fn host_row(core: &Core, host: &HostInfo) -> HostRow {
             ResourceValue::Number(n) => n.to_string(),
             ResourceValue::Text(text) => text.clone(),
             ResourceValue::Units(names) => units::join(names),
+            ResourceValue::Sizes(sizes) => units::join_sizes(sizes),
         };
         row.resources.insert(name.clone(), text);
+    }
+    let shared = core.config.hosts.resources.iter();
+    for (name, _) in shared.filter(|(name, decl)| decl.shared && row.resources.contains_key(*name))
+    {
+        // Whose it is: for all its hosts the same.
+        row.load.shared.insert(name.clone(), "cb.yaml".to_owned());
     }
     row.set_counts(host_counts(core, host));
     row

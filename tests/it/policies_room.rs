@@ -15,7 +15,9 @@ hosts:
 - {name: h4, slots: 4}
 - {names: 'h[5-6]', slots: 4}
 - {name: h7, slots: 4, resources: {gpu: [GPU-a, GPU-b], port: [9000, 9001, 9002]}}
+- {name: h8, slots: 4, resources: {gpu: [GPU-a, GPU-b], gpu_mem: 40G}}
 queues:
+- {name: parts, priority: 10, hosts: h8}
 - {name: room, priority: 10, hosts: h1, slot_reserve: 1h, backfill: yes}
 - {name: high, priority: 40, hosts: h2, preemption: {preempt: low, method: suspend}}
 - {name: low, priority: 10, hosts: h2}
@@ -30,7 +32,7 @@ queues:
 
 #[test]
 fn room_is_kept_lent_taken_and_given() {
-    let cluster = cluster(7, SECTIONS);
+    let cluster = cluster(8, SECTIONS);
     side_by_side(
         &cluster,
         &[
@@ -40,6 +42,7 @@ fn room_is_kept_lent_taken_and_given() {
             growth_then_force,
             packing_and_spreading,
             units_are_handed_out,
+            units_are_shared,
         ],
     );
 }
@@ -216,4 +219,39 @@ fn units_are_handed_out(cluster: &Cluster) {
     assert_eq!(file("two"), "GPU-b 1 1 9001");
     assert!(["GPU-a GPU-a GPU-a 9000", "GPU-b GPU-b GPU-b 9001"].contains(&&*file("three")));
     assert_eq!(done[1]["units"][1]["names"][0], "9001", "{}", done[1]);
+}
+
+/// Two jobs share a device and its memory and find their parts in their environment; a third that
+/// would need more of the memory than is left waits.
+fn units_are_shared(cluster: &Cluster) {
+    let said = |name: &str| {
+        let vars = "$CB_ASSIGN_GPU $CB_PART_GPU $CB_PART_GPU_MEM $CUDA_VISIBLE_DEVICES";
+        format!("echo {vars} > {name}.parts; {}", gate("parts"))
+    };
+    let csub = |asks: &str, name: &str| cluster.csub(&["-q", "parts", "-R", asks, &said(name)]);
+    let quarter = "rusage[gpu=0.25:gpu_mem=30G]";
+    let (whole, first) = (csub("rusage[gpu=1]", "whole"), csub(quarter, "first"));
+    until(cluster, whole, "RUN", is("RUN"));
+    until(cluster, first, "RUN", is("RUN"));
+    let second = csub("rusage[gpu=0.5:gpu_mem=10G]", "second");
+    until(cluster, second, "RUN", is("RUN"));
+    let third = csub("rusage[gpu=0.25:gpu_mem=1G]", "third");
+    let waits = until(cluster, third, "tried", |job| {
+        stat(job) == "PEND" && tried(job)
+    });
+    assert!(reason(&waits).contains("gpu_mem"), "{waits}");
+    let in_use = format!("GPU-b:{first}(0.25) GPU-b:{second}(0.5)");
+    until_said(cluster, &["chosts", "-l", "h8"], |s| s.contains(&in_use));
+    open(cluster, "parts");
+    let done = all_done(cluster, &[whole, first, second, third]);
+    let file = |name: &str| {
+        let path = cluster.work().join(format!("{name}.parts"));
+        std::fs::read_to_string(path).unwrap().trim().to_owned()
+    };
+    assert_eq!(file("whole"), "GPU-a GPU-a");
+    assert_eq!(file("first"), "GPU-b 0.25 30720 GPU-b");
+    assert_eq!(file("second"), "GPU-b 0.5 10240 GPU-b");
+    let units = &done[1]["units"][0];
+    assert_eq!(units["parts"][0], 0.25, "{units}");
+    assert_eq!(units["per_unit"]["gpu_mem"], 30720, "{units}");
 }

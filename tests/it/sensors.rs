@@ -61,6 +61,7 @@ fn shown(cluster: &Cluster, name: &str) -> Vec<(String, String)> {
     let row = |line: &str| {
         let mut words = line.split_whitespace().skip(1);
         let value = words.next().unwrap_or_default().to_owned();
+        let _reserved = words.next();
         (value, words.collect::<Vec<_>>().join(" "))
     };
     said.lines().skip(1).map(row).collect()
@@ -116,12 +117,10 @@ fn the_example_of_the_manual_works_as_it_is_printed() {
     until(&c, never, "looked at", |job| {
         !reason(job).is_empty() && is("PEND")(job)
     });
-    let out = c.run("csub", &["-R", "rusage[clksnd=1]", "true"]);
-    assert!(
-        !out.status.success() && text(&out).contains("shared by several hosts"),
-        "{}",
-        text(&out)
-    );
+    let much = c.csub(&["-R", "rusage[clksnd=61]", "true"]);
+    until(&c, much, "held back", |job| {
+        reason(job).contains("shared resource clksnd") && is("PEND")(job)
+    });
     let out = c.run("csub", &["-R", "select[clksnt>1]", "true"]);
     assert!(
         !out.status.success() && text(&out).contains("clksnd"),

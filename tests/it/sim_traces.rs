@@ -344,10 +344,10 @@ fn allocated(dir: &Path, packing: &str, seed: u64) -> f64 {
     let last = made.workload.jobs.last().unwrap().submit_ms;
     let gpus = |job: &corral::replay::workload::Job| {
         let ask = &made.workload.ask(job).res_req;
-        let way = ask.split(" || vcpu").next().unwrap();
-        let units = way.split(":gpu").skip(1);
-        let amounts = units.map(|u| u.split_once('=').unwrap().1.trim_end_matches(']'));
-        amounts.map(|n| n.parse::<f64>().unwrap()).sum::<f64>()
+        let amount = ask
+            .split_once(":gpu=")
+            .map(|(_, n)| n.trim_end_matches(']'));
+        amount.map_or(0.0, |n| n.parse().unwrap())
     };
     let each = made.workload.jobs.iter().zip(&outcome.starts);
     let (mut asked, mut got) = (0.0, 0.0);

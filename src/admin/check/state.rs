@@ -150,6 +150,11 @@ fn amounts(core: &Core, host: &HostInfo, changed: Stamp, out: &mut Vec<Finding>)
             "mem" => host.load.maxmem as f64,
             "swp" => host.load.maxswp as f64,
             "tmp" => host.load.maxtmp as f64,
+            of_units if core.config.hosts.per_unit(of_units).is_some() => {
+                let unit = core.config.hosts.per_unit(of_units).unwrap_or_default();
+                let sizes = host.unit_sizes(of_units, host.units(unit).len());
+                sizes.iter().sum()
+            }
             _ => match host.entry.resources.get(&name) {
                 Some(crate::config::ResourceValue::Number(n)) => *n,
                 Some(crate::config::ResourceValue::Units(names)) => names.len() as f64,

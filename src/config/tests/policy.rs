@@ -398,7 +398,9 @@ fn gpus_of_hosts_can_be_reserved() {
     );
     let text = require::check_request("rusage[gpu=1]", &c);
     assert_eq!(text.as_deref(), Ok("rusage[gpu=1]"));
-    assert!(require::check_request("rusage[gpu=0.5]", &c).is_err());
+    let part = require::check_request("rusage[gpu=0.5]", &c);
+    assert_eq!(part.as_deref(), Ok("rusage[gpu=0.5]"));
+    assert!(require::check_request("rusage[gpu=1.5]", &c).is_err());
     let refused = require::check_request("rusage[gpu=1:duration=5m]", &c).unwrap_err();
     assert!(refused.contains("until it ends"), "{refused}");
 }
@@ -600,6 +602,22 @@ fn what_is_probably_not_meant_is_told() {
             "unknown-user",
         ),
         ("limits: [{name: l, slots: unlimited}]".into(), ""),
+        (
+            "limits: [{name: l, resources: '[mem,5] [lic,3]'}]".into(),
+            "not-yet-known",
+        ),
+        (
+            "hosts: [{name: h9, thresholds: {lic: 1}}]".into(),
+            "not-yet-known",
+        ),
+        (
+            "queues: [{name: q, res_req: 'select[lic>1 && fpga] rusage[lic=1]'}]".into(),
+            "not-yet-known not-yet-known",
+        ),
+        (
+            "queues: [{name: q, stop_cond: 'hot>1'}]".into(),
+            "not-yet-known",
+        ),
         (
             "queues: [{name: q, window_action: kill}]".into(),
             "no-effect",

@@ -155,7 +155,6 @@ const REFUSED: &[(&str, &str)] = &[
     // resource requirements (42, 43)
     ("queues: [{name: q, res_req: 'select[mem>'}]", "res-req"),
     ("queues: [{name: q, res_req: 'selct[mem>1]'}]", "res-req"),
-    ("queues: [{name: q, res_req: 'select[lic>1]'}]", "res-req"),
     ("queues: [{name: q, res_req: 'rusage[mem=-1]'}]", "res-req"),
     ("queues: [{name: q, res_req: 'span[hosts=0]'}]", "res-req"),
     (

@@ -213,6 +213,26 @@ fn what_are_no_units_is_refused() {
             2,
             "not a number of units",
         ),
+        (
+            "- resource: a\n  per_unit: 1x\n  value: 1\n",
+            2,
+            "has no units",
+        ),
+        (
+            "- resource: a\n  per_unit: gpu\n  locale: all\n  value: 1\n",
+            3,
+            "per_unit excludes locale",
+        ),
+        (
+            "- resource: a\n  per_unit: gpu\n  type: text\n  value: x\n",
+            2,
+            "per_unit is only valid for numbers",
+        ),
+        (
+            "- resource: a\n  per_unit: gpu\n  value: [1, x]\n",
+            3,
+            "an amount of each unit is a number",
+        ),
     ] {
         refused(text, line, words);
     }
@@ -227,6 +247,15 @@ fn units_are_a_number_or_a_list_of_names() {
         (sensed.assign, sensed.value.expect("it has one"))
     };
     let units = |text: &str| (true, text.to_owned());
+    let sizes = |text: &str| (false, text.to_owned());
+    assert_eq!(
+        value("gpu_mem\n  per_unit: gpu\n  value: 40960"),
+        sizes("40960")
+    );
+    assert_eq!(
+        value("gpu_mem\n  per_unit: gpu\n  value: [40960, 81920]"),
+        sizes("{40960,81920}")
+    );
     assert_eq!(value("fpga\n  assign: yes\n  value: 2"), units("2"));
     assert_eq!(
         value("port\n  assign: yes\n  value: [9000, 9001]"),

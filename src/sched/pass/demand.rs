@@ -3,26 +3,17 @@
 
 use super::Pass;
 use crate::config::Packing;
-use crate::sched::compiled_request::{RusagePer, Way};
+use crate::sched::compiled_request::{RusagePer, UnitUse};
 use crate::sched::fragmentation::{Demand, UsualJob};
 use crate::sched::host_usage::ResourceId;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// Resources that some ways of a request reserve and others do not.
-fn varying(ways: &[Way]) -> BTreeSet<ResourceId> {
-    let of = |way: &Way| -> BTreeSet<ResourceId> { way.rusage().map(|item| item.res).collect() };
-    let all: Vec<BTreeSet<ResourceId>> = ways.iter().map(of).collect();
-    let union: BTreeSet<ResourceId> = all.iter().flatten().copied().collect();
-    let everywhere = |res: &ResourceId| all.iter().all(|set| set.contains(res));
-    union.into_iter().filter(|res| !everywhere(res)).collect()
-}
+use std::collections::BTreeMap;
 
 impl Pass<'_> {
     /// Counts the demand when the packing of some queue depends on it and enough has happened
     /// since.
     pub(super) fn update_demand(&mut self) {
-        let looks = |p: Packing| matches!(p, Packing::Frag | Packing::Fit);
-        if !self.config().queues.iter().any(|q| looks(q.packing)) {
+        let mut queues = self.config().queues.iter();
+        if !queues.any(|q| q.packing == Packing::Frag) {
             return;
         }
         let now = self.picture.usage.now();
@@ -42,47 +33,54 @@ impl Pass<'_> {
         {
             *counts.entry(shape).or_default() += 1;
         }
-        let shapes = counts.keys().map(|id| &self.shape(*id).ways);
-        let units: BTreeSet<ResourceId> = shapes.flat_map(|ways| varying(ways)).collect();
-        let mut needs = Vec::new();
-        for (id, count) in &counts {
-            let hosts = self.eligible(*id, 0);
-            let mut suits = vec![false; self.table.count()];
-            hosts.iter().for_each(|at| suits[*at as usize] = true);
-            let way = &self.shape(*id).ways[0];
-            let mut need = UsualJob {
-                count: *count,
-                suits,
-                ..UsualJob::default()
+        let unit = self.usual_unit(&counts);
+        let usual = |(id, count): (&u32, &u32)| self.usual_job(*id, *count, unit);
+        let jobs = counts.iter().map(usual).collect();
+        let mut demand = Demand::new(unit, jobs);
+        demand.at = Some((now, counts.values().map(|n| u64::from(*n)).sum()));
+        demand.version = self.memory.demand.version + 1;
+        self.memory.demand = demand;
+    }
+
+    /// The resource whose units most of these jobs ask for.
+    fn usual_unit(&self, counts: &BTreeMap<u32, u32>) -> Option<ResourceId> {
+        let mut wanted: BTreeMap<ResourceId, u64> = BTreeMap::new();
+        for (id, count) in counts {
+            let items = self.shape(*id).ways[0].rusage();
+            for item in items.filter(|item| matches!(item.unit, UnitUse::Units(_))) {
+                *wanted.entry(item.res).or_default() += u64::from(*count);
+            }
+        }
+        let most = wanted.into_iter().max_by_key(|(_, n)| *n);
+        most.map(|(res, _)| res)
+    }
+
+    fn usual_job(&mut self, id: u32, count: u32, unit: Option<ResourceId>) -> UsualJob {
+        let hosts = self.eligible(id, 0);
+        let mut suits = vec![false; self.table.count()];
+        hosts.iter().for_each(|at| suits[*at as usize] = true);
+        let way = &self.shape(id).ways[0];
+        let mut job = UsualJob {
+            count,
+            suits,
+            ..UsualJob::default()
+        };
+        for item in way.rusage() {
+            let n = match item.per {
+                RusagePer::Slot => way.slots_min(),
+                RusagePer::Host | RusagePer::Job => 1,
             };
-            for item in way.rusage() {
-                let n = match item.per {
-                    RusagePer::Slot => i64::from(way.slots_min()),
-                    RusagePer::Host | RusagePer::Job => 1,
-                };
-                if units.contains(&item.res) {
-                    need.units += 1;
-                    need.each = need.each.max(item.amount * n);
-                } else {
-                    need.fixed.set(usize::from(item.res), item.amount * n);
+            match item.units(n) {
+                Some(ask) if Some(ask.res) == unit => {
+                    job.units = job.units.saturating_add(ask.count);
+                    job.each = job.each.max(ask.part);
+                }
+                _ => {
+                    let amount = item.amount.saturating_mul(i64::from(n));
+                    job.fixed.set(usize::from(item.res), amount);
                 }
             }
-            needs.push(need);
         }
-        let most = |res: usize| {
-            let have = self
-                .picture
-                .usage
-                .iter()
-                .map(|b| b.have.get(res).copied().unwrap_or(0));
-            have.max().unwrap_or(0)
-        };
-        self.memory.demand = Demand {
-            scale: (0..self.picture.resources.len()).map(most).collect(),
-            units: units.into_iter().collect(),
-            at: Some((now, counts.values().map(|n| u64::from(*n)).sum())),
-            version: self.memory.demand.version + 1,
-            needs,
-        };
+        job
     }
 }

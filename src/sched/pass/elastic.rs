@@ -5,6 +5,7 @@ use super::Pass;
 use crate::model::{JobKey, JobStat, Stamp};
 use crate::sched::allocation::Allocation;
 use crate::sched::amount::{Bundle, HostBundles};
+use crate::sched::compiled_request::TrialUse;
 use crate::sched::host_ranking::LimitGroup;
 use crate::sched::plan::{Grow, Placement};
 use crate::sched::shape::View;
@@ -229,6 +230,10 @@ impl Pass<'_> {
             free.set(res, usage.left(res as u16));
         }
         let queue = shape.queue_left(host, usage);
-        each.times_in(&free).min(user).min(queue)
+        let most = each.times_in(&free).min(user).min(queue);
+        match shape.ways[0].units {
+            true => TrialUse::running().fit_units(&shape.ways[0], (0, false), most, usage.units()),
+            false => most,
+        }
     }
 }

@@ -4,11 +4,11 @@
 use super::Pass;
 use crate::config::ResourceValue;
 use crate::model::{NearestHost, SelectMiss};
-use crate::sched::compiled_request::{RequestPart, RusageItem, RusagePer};
-use crate::sched::host_usage::ResourceId;
+use crate::sched::compiled_request::{RequestPart, RusageItem, RusagePer, UnitUse};
 use crate::sched::hosts::HostInfo;
 use crate::sched::resource_names::{amount_text, is_size};
 use crate::sched::shape::{Shape, Unfit};
+use crate::sched::units::UNIT;
 use crate::text::resreq::{Direction, HostFacts, Node, Op, Resources as _, Select};
 
 /// Most conditions of `select[]` that a reason repeats, and their length together.
@@ -34,18 +34,33 @@ impl Pass<'_> {
             self.table.at(*at).obstacle().is_none() && shape.unfit(which, &view, *at).is_none()
         };
         let open: Vec<usize> = (0..self.table.count()).filter(open).collect();
-        let left = |res: ResourceId, at: usize| self.picture.usage.get(at).left(res);
+        let left = |item: &RusageItem, at: usize| {
+            let usage = self.picture.usage.get(at);
+            let units = usage.units();
+            match (item.unit, units) {
+                (UnitUse::No, _) | (_, None) => usage.left(item.res),
+                (UnitUse::Units(_), Some(units)) if item.amount < UNIT => {
+                    units.left(item.res).into_iter().max().unwrap_or(0)
+                }
+                (UnitUse::Units(_), Some(units)) => {
+                    let left = units.left(item.res);
+                    left.iter().filter(|left| **left == UNIT).sum()
+                }
+                (UnitUse::OfEach(_), Some(units)) => units.most(item.res).0,
+            }
+        };
         let mut items = shape.ways[which.0].parts[which.1].rusage.iter();
         items.find_map(|item| {
             // The first of equal hosts.
-            let by_left = open.iter().map(|at| (left(item.res, *at), *at));
+            let by_left = open.iter().map(|at| (left(item, *at), *at));
             let (most, at) = by_left.max_by_key(|(n, at)| (*n, usize::MAX - at))?;
             let name = self.picture.resources.name(item.res);
             let text = |n: i64| amount_text(name, n);
-            (most < item.amount).then(|| NearestHost {
+            let need = of_one(item);
+            (most < need).then(|| NearestHost {
                 host: self.table.at(at).name.clone(),
                 resource: name.to_owned(),
-                need: text(item.amount),
+                need: text(need),
                 left: text(most.max(0)),
             })
         })
@@ -94,7 +109,12 @@ impl Pass<'_> {
             (RusagePer::Slot, _, tile) if tile > 0 => tile.min(part.min).max(1),
             _ => 1,
         };
-        let need = item.amount.saturating_mul(i64::from(slots));
+        let slots = match item.unit {
+            UnitUse::OfEach(_) => 1,
+            UnitUse::Units(_) if item.amount < UNIT => 1,
+            UnitUse::No | UnitUse::Units(_) => slots,
+        };
+        let need = of_one(item).saturating_mul(i64::from(slots));
         let view = self.view();
         let stated = self.is_stated(name);
         let mut largest: Option<(i64, usize)> = None;
@@ -113,7 +133,7 @@ impl Pass<'_> {
             }
         }
         let (most, at) = largest?;
-        let (need, most) = (amount_text(name, item.amount), amount_text(name, most));
+        let (need, most) = (amount_text(name, of_one(item)), amount_text(name, most));
         let together = match slots {
             1 => String::new(),
             n => format!(" for {n} slots on one host"),
@@ -181,6 +201,14 @@ impl Pass<'_> {
     }
 }
 
+/// What one slot, host or unit is to have of a resource.
+fn of_one(item: &RusageItem) -> i64 {
+    match item.unit {
+        UnitUse::OfEach(each) => each,
+        UnitUse::No | UnitUse::Units(_) => item.amount,
+    }
+}
+
 /// All that a host has of a resource when nothing runs there, in thousandths. `None`: unknown.
 /// `stated`: cb.yaml states the resource for some host.
 fn total(host: &HostInfo, name: &str, stated: bool) -> Option<i64> {
@@ -188,6 +216,7 @@ fn total(host: &HostInfo, name: &str, stated: bool) -> Option<i64> {
     match host.entry.resources.get(name) {
         Some(ResourceValue::Number(n)) => return Some(milli(*n)),
         Some(ResourceValue::Units(names)) => return Some(milli(names.len() as f64)),
+        Some(ResourceValue::Sizes(_)) => return host.number(name).map(milli),
         Some(ResourceValue::Text(_)) | None => {}
     }
     let load = &host.load;

@@ -3,7 +3,6 @@
 use super::Pass;
 use crate::model::{HostCounts, PendReason};
 use crate::sched::compiled_request::{RequestPart, TrialUse};
-use crate::sched::host_usage::ResourceId;
 use crate::sched::hosts::Obstacle;
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::placement::Shortfall;
@@ -172,8 +171,7 @@ impl Pass<'_> {
         let hold = TrialUse::default();
         let query = HostQuery::new(which.0, which.1, &hold);
         let part = &shape.ways[which.0].parts[which.1];
-        let all = |res: ResourceId| usage.left(res);
-        let fits = hold.fit(&shape.ways[which.0], which.1, false, part.min, all);
+        let fits = shape.fit_amounts(&query, usage, part.min);
         let over = |limit: u32| usage.user_used(pending.user.uid) >= limit;
         if !shape.alone(which.0, usage) {
             counts.exclusive += 1;

@@ -461,6 +461,10 @@ impl<'a> Pass<'a> {
         if trial.suspend || !off {
             shift(&mut self.picture.usage, &back.parts, back.holder(), true);
         }
+        if !trial.suspend {
+            // What is suspended keeps its units.
+            self.picture.usage.hold_units(&allocation.units, !off);
+        }
         match off {
             true => trial.off.insert(j),
             false => trial.off.remove(&j),

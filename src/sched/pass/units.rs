@@ -1,11 +1,13 @@
-//! Which units a start or a growth gets: the first free ones of each host, in the host's order.
+//! Which units a start or a growth gets: whole ones in the host's order, parts of the unit that
+//! keeps least or, with `packing: frag`, of the one where least becomes useless.
 
 use super::Pass;
+use crate::config::Packing;
 use crate::model::Units;
 use crate::sched::allocation::Allocation;
-use crate::sched::amount::HostBundles;
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::placement::HostSlots;
+use crate::sched::units::{PartOrder, UnitAsk, best_fit};
 use smallvec::SmallVec;
 
 impl Pass<'_> {
@@ -17,15 +19,30 @@ impl Pass<'_> {
         alt: u8,
         spot: &HostSlots,
     ) -> Option<Vec<Units>> {
-        let way = self.shape(pending.shape).way(alt);
+        let shape = self.shape(pending.shape);
+        let way = shape.way(alt);
         if !way.units {
             return Some(Vec::new());
         }
         let shares: SmallVec<[_; 1]> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
-        let units = self
-            .picture
-            .choose_units(&way.bundles(&shares, 0), self.table);
-        debug_assert!(units.is_ok(), "what fits by its amount has units");
+        let asks = way.unit_asks(&shares);
+        let units = match (shape.packing, &asks[..]) {
+            (Packing::Frag, [(at, one)]) if one.len() == 1 => {
+                let usage = self.picture.usage.get(*at as usize);
+                let take = way.bundles(&shares, 0).remove(0).1;
+                let loss = self
+                    .memory
+                    .demand
+                    .loss_by_unit(*at as usize, usage, (&take, &one[0]));
+                let order = |place: usize, _: i64| loss.get(place).copied().unwrap_or(i64::MAX);
+                self.picture.choose_units(&asks, self.table, |_| &order)
+            }
+            _ => {
+                let order = |_: usize| -> PartOrder<'static> { &best_fit };
+                self.picture.choose_units(&asks, self.table, order)
+            }
+        };
+        debug_assert!(units.is_ok(), "what fits has units");
         units.ok()
     }
 
@@ -35,22 +52,37 @@ impl Pass<'_> {
         before: &Allocation,
         grown: &mut Allocation,
     ) -> Option<Vec<Units>> {
-        if before.units.is_empty() && !self.shape(before.shape).ways[0].units {
+        let way = &self.shape(before.shape).ways[0];
+        if before.units.is_empty() && !way.units {
             return Some(Vec::new());
         }
-        let mut added: HostBundles = grown.parts.clone();
-        for (at, bundle) in &mut added {
-            if let Some((_, had)) = before.parts.iter().find(|(of, _)| of == at) {
-                bundle.sub(had);
+        let slots_of = |held: &Allocation, at: u32| {
+            let here = held.parts.iter().find(|(of, _)| *of == at);
+            here.map_or(0, |(_, bundle)| u32::try_from(bundle.slots).unwrap_or(0))
+        };
+        let asks_of = |slots: u32, at: u32| match slots {
+            0 => Vec::new(),
+            n => way.unit_asks(&[(Some(at), n)]).remove(0).1,
+        };
+        let mut added: Vec<(u32, Vec<UnitAsk>)> = Vec::new();
+        for (at, _) in &grown.parts {
+            let mut asks = asks_of(slots_of(grown, *at), *at);
+            for had in asks_of(slots_of(before, *at), *at) {
+                if let Some(ask) = asks.iter_mut().find(|ask| ask.is_like(&had)) {
+                    ask.count = ask.count.saturating_sub(had.count);
+                }
             }
+            asks.retain(|ask| ask.count > 0);
+            added.push((*at, asks));
         }
-        let units = self.picture.choose_units(&added, self.table).ok()?;
+        let order = |_: usize| -> PartOrder<'static> { &best_fit };
+        let units = self.picture.choose_units(&added, self.table, order).ok()?;
         let mut all = grown.units.to_vec();
         for more in self.picture.held_units(&units, self.table) {
-            match all
-                .iter_mut()
-                .find(|held| (held.at, held.res) == (more.at, more.res))
-            {
+            let of = |held: &crate::sched::units::HeldUnits| {
+                (held.at, held.res, held.part, held.beside.clone())
+            };
+            match all.iter_mut().find(|held| of(held) == of(&more)) {
                 Some(held) => held.names.extend(more.names),
                 None => all.push(more),
             }

@@ -75,7 +75,7 @@ impl Picture {
         let config = self.config.clone();
         let shape = self.shape_of(&spec, table);
         let queue = self.requests.shape(shape).queue;
-        let ident = self.ident_of(&spec);
+        let ident = self.ident_of(&spec, shape);
         let groups = self.users.of_system(&spec.user);
         let limits = config.user_limits(&spec.user, groups);
         let group = match queue.map(|q| self.queues.order(q)) {

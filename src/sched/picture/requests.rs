@@ -3,6 +3,7 @@
 
 use super::Picture;
 use crate::model::Spec;
+use crate::sched::host_usage::ResourceId;
 use crate::sched::hosts::HostTable;
 use crate::sched::quota::{Ident, Who};
 use crate::sched::request_table::SpecInfo;
@@ -22,16 +23,23 @@ impl Picture {
         Some(leaf.unwrap_or_else(|| tree.leaf_without_share(user)))
     }
 
-    /// The counters that jobs of a specification count in.
-    pub(in crate::sched) fn ident_of(&mut self, spec: &Spec) -> Arc<Ident> {
+    /// The counters that jobs of a specification with this shape count in.
+    pub(in crate::sched) fn ident_of(&mut self, spec: &Spec, shape: u32) -> Arc<Ident> {
+        let ways = self.requests.shape(shape).ways.iter();
+        let reserved = ways.flat_map(|way| way.rusage()).map(|item| item.res);
+        let shared = reserved.filter(|res| self.resources.is_shared(*res));
+        let mut pools: Vec<ResourceId> = shared.collect();
+        pools.sort_unstable();
+        pools.dedup();
         let groups = self.users.member_of(&self.config, &spec.user);
-        self.quotas.identity(&Who {
+        let who = Who {
             queue: &spec.queue,
             user: &spec.user,
             groups: &groups,
             project: &spec.project,
             app: "",
-        })
+        };
+        self.quotas.identity_with(&who, &pools)
     }
 
     pub(super) fn spec_info(&mut self, state: &State, table: &HostTable, s: u32) -> SpecInfo {
@@ -43,7 +51,7 @@ impl Picture {
         let queue = self.requests.shape(shape).queue;
         let kind = SpecInfo {
             shape,
-            ident: self.ident_of(spec),
+            ident: self.ident_of(spec, shape),
             leaf: self.leaf_of(queue, &spec.user, &spec.user_group),
         };
         self.requests.set_spec_info(s, kind.clone());

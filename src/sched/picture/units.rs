@@ -4,12 +4,12 @@
 use super::Picture;
 use crate::model::{JobKey, Share, Units};
 use crate::sched::allocation::Allocation;
-use crate::sched::amount::Bundle;
 use crate::sched::engine::Engine;
 use crate::sched::host_usage::ResourceId;
 use crate::sched::hosts::HostTable;
-use crate::sched::units::HeldUnits;
+use crate::sched::units::{Chosen, HeldUnits, PartOrder, UNIT, UnitAsk, best_fit};
 use crate::state::State;
+use std::collections::BTreeMap;
 
 impl Engine {
     /// Units for a start of `j` on these hosts by an administrator's word, as its first alternative
@@ -32,20 +32,20 @@ impl Engine {
         let way = picture.requests.shape(shape).way(0);
         let at = |host: &str| table.named(host).map(|host| host.position);
         let shares: Vec<_> = shares.iter().map(|Share(host, n)| (at(host), *n)).collect();
-        let parts = way.units.then(|| way.bundles(&shares, 0));
+        let asks = way.units.then(|| way.unit_asks(&shares));
         picture.requests.drop_ref(shape);
-        let Some(parts) = parts else {
+        let Some(asks) = asks else {
             return Ok(Vec::new());
         };
-        picture.choose_units(&parts, table).map_err(|(at, res)| {
-            let (host, name) = (&table.at(at as usize).name, picture.resources.name(res));
-            format!("host {host} has too few free units of {name}")
-        })
+        let order = |_: usize| -> PartOrder<'static> { &best_fit };
+        picture
+            .choose_units(&asks, table, order)
+            .map_err(|(at, res)| {
+                let (host, name) = (&table.at(at as usize).name, picture.resources.name(res));
+                format!("host {host} has too few free units of {name}")
+            })
     }
 }
-
-/// Thousandths of a resource that one unit is.
-const UNIT: i64 = 1000;
 
 impl Picture {
     /// Units as the picture counts them: on hosts of the cluster, of resources that have units.
@@ -54,6 +54,11 @@ impl Picture {
         units: &[Units],
         table: &HostTable,
     ) -> Box<[HeldUnits]> {
+        let beside = |units: &Units| {
+            let each = units.beside.iter();
+            each.filter_map(|(name, n)| Some((self.resources.find(name)?, *n)))
+                .collect()
+        };
         let held = |units: &Units| {
             let res = self.resources.find(&units.res)?;
             let at = table.named(&units.host)?.position;
@@ -61,6 +66,8 @@ impl Picture {
                 at,
                 res,
                 names: units.names.clone(),
+                part: i64::from(units.part_of_each()),
+                beside: beside(units),
             })
         };
         units.iter().filter_map(held).collect()
@@ -75,15 +82,22 @@ impl Picture {
         table: &HostTable,
     ) {
         allocation.units = self.held_units(units, table);
-        for held in allocation.units.clone() {
-            let listed = self.usage.get(held.at as usize);
-            let listed = listed.listed_units(held.res, &held.names) as i64 * UNIT;
-            let part = allocation.parts.iter().position(|(at, _)| *at == held.at);
+        let mut listed: BTreeMap<(u32, ResourceId), i64> = BTreeMap::new();
+        for held in &allocation.units {
+            let usage = self.usage.get(held.at as usize);
+            let n = usage.listed_units(held.res, &held.names) as i64;
+            *listed.entry((held.at, held.res)).or_default() += n * held.part;
+            for (own, each) in &held.beside {
+                *listed.entry((held.at, *own)).or_default() += n * each;
+            }
+        }
+        for ((at, res), amount) in listed {
+            let part = allocation.parts.iter().position(|(of, _)| *of == at);
             let Some(part) = part else { continue };
-            let res = usize::from(held.res);
-            if allocation.parts[part].1.get(res) != listed {
+            let res = usize::from(res);
+            if allocation.parts[part].1.get(res) != amount {
                 allocation.keep_count();
-                allocation.parts[part].1.set(res, listed);
+                allocation.parts[part].1.set(res, amount);
             }
         }
     }
@@ -106,40 +120,54 @@ impl Picture {
         }
     }
 
-    /// The first free units of each host for what is taken there.
+    /// Units of each host for what is asked for there; `order`: which unit of a host a part goes
+    /// to.
     ///
     /// # Errors
     /// Position of a host and a resource of which too few units are free there.
-    pub(in crate::sched) fn choose_units(
+    pub(in crate::sched) fn choose_units<'a>(
         &self,
-        parts: &[(u32, Bundle)],
+        asks: &[(u32, Vec<UnitAsk>)],
         table: &HostTable,
+        order: impl Fn(usize) -> PartOrder<'a>,
     ) -> Result<Vec<Units>, (u32, ResourceId)> {
         let mut out = Vec::new();
-        for (at, bundle) in parts {
+        for (at, asks) in asks.iter().filter(|(_, asks)| !asks.is_empty()) {
             let first = out.len();
-            for (res, name) in self.resources.with_units() {
-                let n = usize::try_from(bundle.get(usize::from(res)) / UNIT).unwrap_or(0);
-                if n == 0 {
-                    continue;
-                }
-                let usage = self.usage.get(*at as usize);
-                let chosen = usage.choose_units(res, n).ok_or((*at, res))?;
-                let by_number = |(place, name): &(u32, &str)| name.parse() == Ok(*place);
-                let numbers = chosen.iter().all(by_number);
-                out.push(Units {
-                    host: table.at(*at as usize).name.clone(),
-                    res: name.to_owned(),
-                    names: chosen.iter().map(|(_, name)| (*name).to_owned()).collect(),
-                    places: match numbers {
-                        true => Vec::new(),
-                        false => chosen.iter().map(|(place, _)| *place).collect(),
-                    },
-                });
-            }
+            let usage = self.usage.get(*at as usize);
+            let chosen = usage
+                .choose_units(asks, order(*at as usize))
+                .ok_or((*at, asks[0].res))?;
+            let host = &table.at(*at as usize).name;
+            let named = asks.iter().zip(chosen);
+            out.extend(named.map(|(ask, chosen)| self.named_units(host, ask, &chosen)));
             // Numbers of resources differ from leader to leader.
-            out[first..].sort_by(|a: &Units, b| a.res.cmp(&b.res));
+            out[first..].sort_by(|a: &Units, b| {
+                let size = b.part_of_each().cmp(&a.part_of_each());
+                a.res.cmp(&b.res).then(size).then(a.names.cmp(&b.names))
+            });
         }
         Ok(out)
+    }
+
+    fn named_units(&self, host: &str, ask: &UnitAsk, chosen: &Chosen<'_>) -> Units {
+        let by_number = |(place, name): &(u32, &str)| name.parse() == Ok(*place);
+        let beside = ask.beside.iter().filter(|(_, n)| *n > 0);
+        Units {
+            host: host.to_owned(),
+            res: self.resources.name(ask.res).to_owned(),
+            names: chosen.iter().map(|(_, name)| (*name).to_owned()).collect(),
+            places: match chosen.iter().all(by_number) {
+                true => Vec::new(),
+                false => chosen.iter().map(|(place, _)| *place).collect(),
+            },
+            part: match ask.part {
+                UNIT => 0,
+                part => u32::try_from(part).expect("less than a unit"),
+            },
+            beside: beside
+                .map(|(res, n)| (self.resources.name(*res).to_owned(), *n))
+                .collect(),
+        }
     }
 }

@@ -34,14 +34,17 @@ impl Quotas {
     pub fn rows(&self) -> Vec<QuotaRow> {
         let mut out = Vec::new();
         for family in self.family_ids.values() {
-            if let Some(at) = self.families[*family as usize].counter {
+            if let Some(at) = self.families[*family as usize].counter
+                && !self.is_pool(at)
+            {
                 self.rows_of(&self.counters[at as usize], &mut out);
             }
         }
         for at in self.hosted.values() {
             self.rows_of(&self.counters[*at as usize], &mut out);
         }
-        for (at, rule) in (0u16..).zip(&self.rules) {
+        let limits = self.rules.iter().filter(|rule| rule.pool.is_none());
+        for (at, rule) in (0u16..).zip(limits) {
             let known = |family: &u32| self.families[*family as usize].rule == at;
             if rule.has_members() || !self.family_ids.values().any(known) {
                 let fresh = Counter {
@@ -69,7 +72,7 @@ impl Quotas {
             let of_family = self.families[counter.family as usize].counter;
             let own = |host| self.hosted.get(&super::pair(counter.family, host)).copied();
             // It may have been dropped since.
-            if counter.host.map_or(of_family, own) != Some(at) {
+            if counter.host.map_or(of_family, own) != Some(at) || self.is_pool(at) {
                 continue;
             }
             let rule = &self.rules[usize::from(counter.rule)];
@@ -80,6 +83,12 @@ impl Quotas {
             out.extend(rows.into_iter().map(|row| (row, gone)));
         }
         Some(out)
+    }
+
+    /// It counts what hosts share.
+    fn is_pool(&self, counter: u32) -> bool {
+        let rule = self.counters[counter as usize].rule;
+        self.rules[usize::from(rule)].pool.is_some()
     }
 
     fn rows_of(&self, counter: &Counter, out: &mut Vec<QuotaRow>) {
@@ -96,6 +105,15 @@ impl Quotas {
         let limit = rule.quota.name.clone();
         let consumer = self.consumer(blocked.family, blocked.host);
         let (need, used, max) = (blocked.need, blocked.used, blocked.limit);
+        if let Some(fixed) = rule.pool {
+            return PendReason::SharedResource {
+                resource: limit,
+                need,
+                used,
+                max,
+                never: fixed && need > max,
+            };
+        }
         if need > max && rule.until.is_none() {
             let unit = match blocked.what {
                 What::Resource(_) => 1,

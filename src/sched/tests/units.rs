@@ -16,7 +16,7 @@ const TWO: &str = "resources:\n- {name: port, assign: yes}\n- {name: seat, assig
     - {name: kill, priority: 90, preemption: {preempt: normal, method: requeue}}\n";
 
 /// What a started job has: `h1 gpu 0,1; h2 gpu GPU-a`.
-fn units(c: &Cluster, id: u32) -> String {
+pub(super) fn units(c: &Cluster, id: u32) -> String {
     units_of(&c.state, JobKey::job(id))
 }
 
@@ -28,14 +28,14 @@ fn units_of(state: &State, j: JobKey) -> String {
 }
 
 /// Submits, passes, tells what it has.
-fn run(c: &mut Cluster, slots: u32, res_req: &str) -> (u32, String) {
+pub(super) fn run(c: &mut Cluster, slots: u32, res_req: &str) -> (u32, String) {
     let id = c.ask(slots, res_req);
     c.pass();
     (id, units(c, id))
 }
 
 /// A leader that has read the journal up to here, instead of the present one.
-fn take_over(c: &mut Cluster) {
+pub(super) fn take_over(c: &mut Cluster) {
     let mut state = State::new();
     let records: Vec<_> = c.state.snapshot().collect();
     records.into_iter().for_each(|record| state.restore(record));
@@ -404,7 +404,8 @@ fn packing_goes_by_the_units_that_a_job_asks_for() {
     // Most slots of h2 are in use, most GPUs of h1.
     assert_eq!(run(&mut c, 1, "rusage[gpu=2]").1, "h1 gpu 1,2");
     assert_eq!(run(&mut c, 1, "rusage[gpu=1]").1, "h1 gpu 3");
+    // Jobs that need no GPU keep off hosts with free ones.
     let (plain, _) = run(&mut c, 1, "");
-    assert_eq!(c.on(plain), "h2:1");
+    assert_eq!(c.on(plain), "h1:1");
     assert_eq!(run(&mut c, 1, "rusage[gpu=4]").1, "h2 gpu 0,1,2,3");
 }

@@ -18,7 +18,7 @@ pub use merge::merge_all;
 pub use print::amount;
 pub use select::{HostFacts, Node, Select};
 pub use table::{
-    Anything, BUILTINS, Builtin, Builtins, Def, Direction, Kind, Resources, builtin,
+    Anything, BUILTINS, Builtin, Builtins, Def, Direction, Kind, Resources, Steps, builtin,
     check_resource_name, left_to_sensors,
 };
 

@@ -7,7 +7,7 @@ use crate::text::scan::{Cursor, MAX_DEPTH};
 use crate::text::{ParseError, duration, names, width};
 
 use super::select::{Reader, STORED_DEPTH, is_short, is_word, split_suffix};
-use super::table::{Kind, Resources};
+use super::table::{Kind, Resources, Steps};
 use super::{
     Alternative, Body, Cu, CuPref, Group, MAX_ALTERNATIVES, MAX_GROUPS, MAX_SLOTS, Order, OrderKey,
     Per, ResReq, Simple, Span, Usage,
@@ -349,8 +349,16 @@ impl Reader<'_> {
             let message = format!("{def_name} is not counted in bytes");
             return Err(ParseError::new(at, number.len(), message).hint("leave out the unit"));
         }
-        if def.whole && !amount.is_multiple_of(1000) {
-            let message = format!("{def_name} is only given in whole numbers");
+        let even = amount.is_multiple_of(1000);
+        let message = match def.steps {
+            Steps::Whole if !even => Some("is only given in whole numbers"),
+            Steps::UnitsOrPart if !even && amount > 1000 => {
+                Some("is given in whole units, or as a part of one unit: a number below 1")
+            }
+            Steps::Any | Steps::Whole | Steps::UnitsOrPart => None,
+        };
+        if let Some(why) = message {
+            let message = format!("{def_name} {why}");
             return Err(ParseError::new(at, number.len(), message));
         }
         let per = self.per()?;

@@ -28,6 +28,15 @@ pub enum Direction {
     None,
 }
 
+/// Which amounts of a resource may be reserved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Steps {
+    Any,
+    Whole,
+    /// Whole units, handed out one by one, or a part of one unit.
+    UnitsOrPart,
+}
+
 /// What a parser needs to know of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Def<'a> {
@@ -39,8 +48,8 @@ pub struct Def<'a> {
     pub direction: Direction,
     /// True when `rusage` may reserve it.
     pub reserve: bool,
-    /// True when only whole amounts make sense: units are handed out one by one.
-    pub whole: bool,
+    /// Which amounts make sense.
+    pub steps: Steps,
     /// True when it is counted in megabytes, so that K, M, G and T may follow a number.
     pub megabytes: bool,
 }
@@ -82,7 +91,11 @@ impl Builtin {
             kind: self.kind,
             direction: self.direction,
             reserve: self.reserve,
-            whole: matches!(self.name, "gpu" | "cores"),
+            steps: match self.name {
+                "gpu" => Steps::UnitsOrPart,
+                "cores" => Steps::Whole,
+                _ => Steps::Any,
+            },
             megabytes: self.unit == "MB",
         }
     }
@@ -280,7 +293,7 @@ impl Resources for Anything<'_> {
             kind: Kind::Unknown,
             direction: Direction::Decrease,
             reserve: true,
-            whole: false,
+            steps: Steps::Any,
             megabytes: true,
         };
         self.0.find(name).or(Some(unknown))

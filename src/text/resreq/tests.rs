@@ -21,7 +21,7 @@ impl Resources for Site {
             kind,
             direction,
             reserve,
-            whole: false,
+            steps: Steps::Any,
             megabytes: false,
         })
     }

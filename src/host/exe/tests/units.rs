@@ -46,6 +46,38 @@ fn a_start_waits_for_the_end_of_the_attempt_that_has_its_unit() {
 }
 
 #[test]
+fn parts_of_a_unit_are_used_together_up_to_the_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    add(&mut exec, 1, &["gpu 0 500"], false);
+    add(&mut exec, 2, &["gpu 0"], true);
+    add(&mut exec, 3, &["gpu 0 501"], true);
+    add(&mut exec, 4, &["gpu 0 300", "gpu 0 200", "gpu 1 999"], true);
+    add(&mut exec, 5, &["gpu 0 1"], true);
+    assert_eq!(ready(&mut exec), [4]);
+    let end = crate::task::ending::unknown(first(1), Default::default(), "");
+    exec.table.set(first(1), table::Status::Over(Box::new(end)));
+    assert_eq!(ready(&mut exec), [5]);
+}
+
+#[test]
+fn units_are_named_with_the_part_that_an_attempt_has() {
+    let units = |names: &[&str], part: u32| crate::model::Units {
+        res: "gpu".into(),
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        part,
+        ..Default::default()
+    };
+    let list = vec![units(&["0", "3"], 0), units(&["1", "1", "2"], 250)];
+    let units = crate::record::order::TaskUnits {
+        list,
+        ..Default::default()
+    };
+    let named = ["gpu 0", "gpu 3", "gpu 1 500", "gpu 2 250"];
+    assert_eq!(super::super::units::names_of(&units), named);
+}
+
+#[test]
 fn the_ledger_remembers_units() {
     let dir = tempfile::tempdir().unwrap();
     let mut exec = deaf_executor(dir.path());

@@ -1,0 +1,100 @@
+//! Resources that cb.yaml names although neither it nor Corral knows them: a sensor may report them
+//! later. They are taken with a warning that names them; what a sensor says counts when it comes.
+
+use super::read::Ctx;
+use super::types::HostTable;
+use crate::text::ParseError;
+use crate::text::error::did_you_mean;
+use crate::text::resreq::{
+    Def, Direction, Kind, ResReq, Resources, Steps, builtin, check_resource_name,
+};
+use crate::text::yaml::Pos;
+
+/// Most such names in one requirement.
+const NAMES_MAX: usize = 64;
+
+/// The resources that are known, and names that are taken for some that will be.
+struct Expected<'a> {
+    hosts: &'a HostTable,
+    names: &'a [String],
+}
+
+fn unknown(name: &str, kind: Kind) -> Def<'_> {
+    Def {
+        name,
+        kind,
+        direction: Direction::Decrease,
+        reserve: true,
+        steps: Steps::Any,
+        megabytes: true,
+    }
+}
+
+impl Resources for Expected<'_> {
+    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
+        let expected = || self.names.iter().any(|known| known == name);
+        let found = self.hosts.find(name);
+        found.or_else(|| expected().then(|| unknown(name, Kind::Unknown)))
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.hosts.names()
+    }
+}
+
+/// Reads a requirement, and which of its resources are not known yet.
+///
+/// # Errors
+/// What else is wrong with it.
+pub(super) fn parse(text: &str, hosts: &HostTable) -> Result<(ResReq, Vec<String>), ParseError> {
+    let mut names: Vec<String> = Vec::new();
+    let mut first: Option<ParseError> = None;
+    loop {
+        let expected = Expected {
+            hosts,
+            names: &names,
+        };
+        let e = match ResReq::parse(text, &expected) {
+            Ok(req) => return Ok((req, names)),
+            Err(e) => e,
+        };
+        let word = text.get(e.at..e.at + e.len).unwrap_or_default();
+        let new = may_come(word) && expected.find(word).is_none();
+        if !new || names.len() >= NAMES_MAX {
+            return Err(first.unwrap_or(e));
+        }
+        names.push(word.to_owned());
+        first.get_or_insert(e);
+    }
+}
+
+/// A number that a sensor may report, in a limit or threshold.
+pub(super) fn number<'a>(
+    ctx: &mut Ctx<'_>,
+    pos: Pos,
+    name: &'a str,
+    hosts: &HostTable,
+) -> Option<Def<'a>> {
+    if !may_come(name) {
+        ctx.undefined(pos, "resource", name, hosts.names());
+        return None;
+    }
+    warn(ctx, pos, name, hosts);
+    Some(Def {
+        megabytes: false,
+        ..unknown(name, Kind::Number)
+    })
+}
+
+fn may_come(name: &str) -> bool {
+    builtin(name).is_none() && check_resource_name(name).is_ok()
+}
+
+/// Says that a resource is not known so far.
+pub(super) fn warn(ctx: &mut Ctx<'_>, pos: Pos, name: &str, hosts: &HostTable) {
+    let near = did_you_mean(name, hosts.names());
+    let message = format!(
+        "resource {name:?} is not declared here: it counts as soon as a sensor reports it{near}"
+    );
+    ctx.warn(pos, "not-yet-known", message, None);
+}

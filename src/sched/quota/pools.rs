@@ -1,0 +1,142 @@
+//! Amounts that several hosts have together: licences, the bandwidth of a file system. Each is
+//! counted over all its hosts, like a limit that concerns only jobs which reserve it. Owns which
+//! hosts share which amount; the counters are those of limits.
+
+use super::{Quotas, Rule, UNLIMITED};
+use crate::config::{Dim, HostSet, Quota};
+use crate::sched::host_usage::ResourceId;
+use smallvec::SmallVec;
+use std::collections::{BTreeSet, HashMap};
+
+/// Most shared amounts; hosts of further ones are counted with the first of their resource.
+const POOLS_MAX: usize = 4096;
+
+/// Shared amounts, and who has them.
+#[derive(Debug, Default)]
+pub(super) struct Pools {
+    list: Vec<Pool>,
+    /// By resource and host: the place in the list.
+    of_host: HashMap<(ResourceId, u32), usize>,
+    /// Resources that some identity counts.
+    asked: BTreeSet<ResourceId>,
+    outdated: bool,
+}
+
+#[derive(Debug)]
+struct Pool {
+    res: ResourceId,
+    /// Who reports it.
+    from: String,
+    rule: u16,
+}
+
+/// What a host has of a shared resource.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedAmount<'a> {
+    /// Hosts of one source have one amount together.
+    pub from: &'a str,
+    /// Thousandths.
+    pub amount: i64,
+    /// It never changes: cb.yaml states it.
+    pub fixed: bool,
+}
+
+impl Quotas {
+    /// A host shares this amount, or none. `idle`: no work there holds any of it; `at`: the
+    /// engine's count of events.
+    pub fn share(
+        &mut self,
+        (res, name): (ResourceId, &str),
+        host: u32,
+        now: Option<SharedAmount<'_>>,
+        (idle, at): (bool, u64),
+    ) {
+        let before = self.pools.of_host.get(&(res, host)).copied();
+        let Some(now) = now else {
+            if let Some(old) = before {
+                self.leave(old, host, idle);
+                self.pools.of_host.remove(&(res, host));
+            }
+            return;
+        };
+        let pool = self.pool(res, name, &now);
+        if before != Some(pool) {
+            if let Some(old) = before {
+                self.leave(old, host, idle);
+            }
+            self.pools.outdated |= !idle;
+            let rule = &mut self.rules[usize::from(self.pools.list[pool].rule)];
+            let at = host as usize;
+            rule.has.resize(rule.has.len().max(at + 1), false);
+            rule.has[at] = true;
+            self.pools.of_host.insert((res, host), pool);
+        }
+        let rule = &mut self.rules[usize::from(self.pools.list[pool].rule)];
+        if self.pools.list[pool].from == now.from {
+            if now.amount > rule.amounts[0] {
+                rule.risen = at;
+            }
+            rule.amounts[0] = now.amount;
+        }
+    }
+
+    /// What work holds was counted for other hosts: everything must be counted anew.
+    pub fn outdated(&self) -> bool {
+        self.pools.outdated
+    }
+
+    /// Notes that identities count these from now on.
+    pub(super) fn note_asked(&mut self, pools: &[ResourceId]) {
+        self.pools.asked.extend(pools);
+    }
+
+    fn leave(&mut self, pool: usize, host: u32, idle: bool) {
+        let rule = &mut self.rules[usize::from(self.pools.list[pool].rule)];
+        rule.has[host as usize] = false;
+        self.pools.outdated |= !idle;
+    }
+
+    /// The place of an amount, which is made if it is new.
+    fn pool(&mut self, res: ResourceId, name: &str, now: &SharedAmount<'_>) -> usize {
+        let same = |of: &&(usize, &Pool)| of.1.res == res;
+        let mut all = self.pools.list.iter().enumerate().filter(|of| same(&of));
+        let first = all.clone().next().map(|(at, _)| at);
+        if let Some((at, _)) = all.find(|(_, of)| of.from == now.from) {
+            return at;
+        }
+        if let Some(first) = first.filter(|_| self.pools.list.len() >= POOLS_MAX) {
+            return first;
+        }
+        // Identities that are known do not count it.
+        self.pools.outdated |= self.pools.asked.contains(&res);
+        let rule = u16::try_from(self.rules.len()).expect("at most 4096 beside those of cb.yaml");
+        self.rules.push(Rule::of_pool(res, name, now));
+        self.pools.list.push(Pool {
+            res,
+            from: now.from.to_owned(),
+            rule,
+        });
+        self.pools.list.len() - 1
+    }
+}
+
+impl Rule {
+    fn of_pool(res: ResourceId, name: &str, now: &SharedAmount<'_>) -> Rule {
+        Rule {
+            quota: Quota {
+                name: name.to_owned(),
+                hosts: Dim::Shared(HostSet::none()),
+                resources: vec![(name.to_owned(), Vec::new())],
+                ..Quota::default()
+            },
+            res: vec![res],
+            slots: UNLIMITED,
+            jobs: UNLIMITED,
+            amounts: SmallVec::from_elem(now.amount, 1),
+            risen: 0,
+            until: None,
+            has: Vec::new(),
+            pool: Some(now.fixed),
+        }
+    }
+}
