@@ -104,7 +104,7 @@ fn streams_stay_apart_and_the_exit_code_is_the_jobs() {
         assert!(out.stdout.starts_with(b"1048576\n"));
         assert_eq!(out.stdout.len(), 8 + 3_000_000);
         // A file in the place of one stream; a program that is not there; a signal.
-        let out = piped(&c, &["-I", "-o", "o", "echo file; echo here >&2"], "");
+        let out = piped(&c, &["-I", "-o", "o", "cat; echo file; echo here >&2"], "");
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(said.contains("here") && out.stdout.is_empty(), "{said}");
         let file = std::fs::read_to_string(c.work().join("o")).unwrap();
