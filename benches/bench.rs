@@ -99,9 +99,23 @@ fn bare_rate() -> f64 {
     f64::from(PROGRAMS) / begin.elapsed().as_secs_f64()
 }
 
-/// Waits for one job (all elements of an array) by the command made for it.
+/// Waits for one job (all elements of an array) by the command made for it. A `cwait` that has
+/// waited for long looks once a second: a new one every 100 ms sees the end sooner.
 fn wait_for(cluster: &Cluster, id: u32) {
-    cluster.ok("cwait", &["-w", &format!("ended({id})")]);
+    let goal = format!("ended({id})");
+    loop {
+        let mut command = cluster.command("cwait");
+        let mut waiting = command.args(["-w", &goal]).spawn().expect("cwait starts");
+        for _ in 0..10 {
+            std::thread::sleep(Duration::from_millis(10));
+            if let Some(status) = waiting.try_wait().expect("a child can be asked") {
+                assert!(status.success(), "cwait -w '{goal}': {status}");
+                return;
+            }
+        }
+        waiting.kill().expect("a child can be killed");
+        waiting.wait().expect("a child can be waited for");
+    }
 }
 
 /// An array of 10,000 on one host, from the start of csub until all have ended.

@@ -4,7 +4,7 @@
 //! `csub -I` does. Input, output, signals and exit codes are those of the commands there; they end
 //! with this process.
 
-use super::cli::{Split, Table, command, flag, opt, texts};
+use super::cli::{Split, Table, command, flag, opt, texts, trailing_command};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
 use super::interactive::several::{Over, Several};
@@ -14,7 +14,7 @@ use crate::model::Terminal;
 use crate::model::{AttemptId, JobKey};
 use crate::record::launch::{LAUNCH_MAX, LaunchRequest};
 use crate::sys;
-use clap::{Arg, Command};
+use clap::Command;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -37,14 +37,10 @@ fn cli() -> Command {
             "FILE",
             "Run it on each host of this file, one a line",
         ))
-        .arg(
-            Arg::new("command")
-                .value_name("[HOST] COMMAND")
-                .num_args(0..)
-                .trailing_var_arg(true)
-                .allow_hyphen_values(true)
-                .help("The host, without -z and -u; the command, joined by blanks for /bin/sh"),
-        )
+        .arg(trailing_command(
+            "[HOST] COMMAND",
+            "The host, without -z and -u; the command, joined by blanks for /bin/sh",
+        ))
 }
 
 /// Runs `claunch`; returns the exit code.

@@ -30,6 +30,16 @@ pub(crate) fn opt(id: &'static str, value: &'static str, help: &'static str) -> 
         .help(help)
 }
 
+/// A command and its arguments: everything from the first word that is not an option.
+pub(crate) fn trailing_command(value: &'static str, help: &'static str) -> Arg {
+    Arg::new("command")
+        .value_name(value)
+        .num_args(0..)
+        .trailing_var_arg(true)
+        .allow_hyphen_values(true)
+        .help(help)
+}
+
 fn named(id: &'static str) -> Arg {
     let mut letters = id.chars();
     match (letters.next(), letters.next()) {

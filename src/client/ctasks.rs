@@ -4,13 +4,13 @@
 //! Owns how tasks on other hosts are reached (by `claunch`) and what the end of one means for the
 //! others. Which tasks there are is worked out in `task::launch`.
 
-use super::cli::{Table, command, opt, texts};
+use super::cli::{Table, command, opt, texts, trailing_command};
 use super::exit::{Exit, Fail, Result};
 use crate::model::{LAUNCH_KINDS, Launch, LaunchKind, TaskSection};
 use crate::sys::{self, ranks, supervise::Ended};
 use crate::task::launch::{self, Places, Ranked};
 use crate::text::command::quote;
-use clap::{Arg, Command};
+use clap::Command;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -34,14 +34,10 @@ fn options() -> Command {
             "NAME[=COMMAND]",
             "Name of a section and its command, once for each section",
         ))
-        .arg(
-            Arg::new("command")
-                .value_name("COMMAND")
-                .num_args(0..)
-                .trailing_var_arg(true)
-                .allow_hyphen_values(true)
-                .help("Command and arguments of each task"),
-        )
+        .arg(trailing_command(
+            "COMMAND",
+            "Command and arguments of each task",
+        ))
 }
 
 /// Runs `ctasks`; returns the exit code: that of the first task that failed.

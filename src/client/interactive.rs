@@ -224,7 +224,13 @@ impl Attendant<'_> {
                 if let Some(word) = waiting.place.word(now) {
                     return Came::Unreached(word.host, word.why);
                 }
-                if let Some(code) = self.look(now) {
+                let mut lines = Vec::new();
+                if let Some(code) = self.look(now, &mut |line| lines.push(line.to_owned())) {
+                    let screen = screen_of(waiting.session.terminal);
+                    if let Some(peer) = calls.last(&waiting.listener, screen) {
+                        return Came::Called(Box::new(peer));
+                    }
+                    lines.iter().for_each(|line| eprintln!("{line}"));
                     return Came::Code(code);
                 }
                 look_at = now + pause;
@@ -246,9 +252,9 @@ impl Attendant<'_> {
         }
     }
 
-    /// Looks at the job in the view; its code once it is over.
-    fn look(&mut self, now: u64) -> Option<i32> {
-        let seen = cwait::see(&self.reader, self.job, &mut |line| eprintln!("{line}"));
+    /// Looks at the job in the view; its code once it is over, which `say` is told of.
+    fn look(&mut self, now: u64, say: &mut dyn FnMut(&str)) -> Option<i32> {
+        let seen = cwait::see(&self.reader, self.job, say);
         match seen {
             JobSeen::Over(code) => return Some(code),
             JobSeen::Unknown(text) if now - self.seen_at >= MISSING_MS => {
@@ -330,7 +336,7 @@ impl Attendant<'_> {
     fn follow(&mut self, file: Option<PathBuf>) -> i32 {
         let mut offset = 0;
         loop {
-            let code = self.look(clock::boot_ms());
+            let code = self.look(clock::boot_ms(), &mut |line| eprintln!("{line}"));
             // Asked before the last copy, so that nothing written before the end is missed.
             if let Some(file) = &file
                 && let Err(e) = super::cpeek::copy(file, &mut offset)

@@ -122,6 +122,23 @@ fn streams_stay_apart_and_the_exit_code_is_the_jobs() {
 }
 
 #[test]
+fn the_output_of_a_job_that_ends_between_two_looks_is_shown() {
+    let c = Cluster::up(HOSTS);
+    let mut command = c.command("csub");
+    // Each look at the host's word takes so long that the job has ended when the view is read.
+    command.env("CORRAL_FAIL", "sys.any@.host=delay:400");
+    let out = command.args(["-I", "echo out; echo err >&2; exit 3"]);
+    let out = out.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(out.status.code(), Some(3), "{}", text(&out));
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "out\n");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(
+        said.contains("err\n") && !said.contains("finished"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_shell_at_a_terminal_has_its_size_its_keys_and_its_job_control() {
     for options in [HOSTS.to_owned(), format!("{HOSTS} --cgroup off")] {
         let c = Cluster::up(&options);

@@ -1,7 +1,7 @@
 //! The options of csub, cmod and each pack line: which exist, which do not exist yet.
 
 use super::no_effect::HARMLESS;
-use crate::client::cli::{Table, command, flag, opt};
+use crate::client::cli::{Table, command, flag, opt, trailing_command};
 use crate::client::exit::Fail;
 use clap::{Arg, Command};
 use std::collections::HashSet;
@@ -300,14 +300,10 @@ pub(crate) fn csub() -> Command {
             "verbose",
             "Report on standard error how the options were interpreted",
         ))
-        .arg(
-            Arg::new("command")
-                .value_name("COMMAND")
-                .num_args(0..)
-                .trailing_var_arg(true)
-                .allow_hyphen_values(true)
-                .help("Command and arguments, a script file, or nothing: script on standard input"),
-        )
+        .arg(trailing_command(
+            "COMMAND",
+            "Command and arguments, a script file, or nothing: script on standard input",
+        ))
 }
 
 /// The command line of cmod: the options of csub, and `-Xn` to set an option back.

@@ -4,7 +4,8 @@
 use super::talk::Peer;
 use crate::channel::{Key, Link, Message, Screen, Welcome};
 use crate::model::JobKey;
-use crate::sys::stream::{Listener, Watched, Wire};
+use crate::sys::clock;
+use crate::sys::stream::{self, Listener, Watched, Wire};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
@@ -12,6 +13,8 @@ use std::os::fd::AsRawFd;
 const CALLS_MAX: usize = 8;
 /// How long a caller has (ms).
 const CALL_MS: u64 = 10_000;
+/// How long a caller of a job that is over has (ms).
+const LAST_CALL_MS: u64 = 2_000;
 /// So many refused callers are named.
 const NAMED_MAX: usize = 3;
 
@@ -101,6 +104,23 @@ impl Calls {
         }
         None
     }
+
+    /// The caller whose call came before the job's end was seen. The host of a short job may call,
+    /// run it and report its end between two turns; its output is in this call.
+    pub(super) fn last(&mut self, listener: &Listener, screen: Screen) -> Option<Peer> {
+        let until = clock::boot_ms() + LAST_CALL_MS;
+        loop {
+            let now = clock::boot_ms();
+            if let Some(peer) = self.turn(listener, screen, now) {
+                return Some(peer);
+            }
+            if self.calls.is_empty() || now >= until {
+                return None;
+            }
+            let list: Vec<Watched> = self.watched().collect();
+            stream::wait(&list, Some(until - now)).ok()?;
+        }
+    }
 }
 
 impl Call {
@@ -147,7 +167,6 @@ mod tests {
     use super::*;
     use crate::channel::Hello;
     use crate::model::AttemptId;
-    use crate::sys::clock;
 
     struct Bed {
         listener: Listener,
@@ -242,6 +261,21 @@ mod tests {
         let thief = bed.dial();
         assert!(thief.write(&sent.unwrap()).unwrap() > 0);
         bed.until(|_| matches!(thief.read(&mut [0; 4096]), Ok(Some(0)) | Err(_)));
+    }
+
+    #[test]
+    fn a_call_of_a_job_that_is_over_is_taken() {
+        let Some(mut bed) = bed() else { return };
+        let screen = Screen { rows: 31, cols: 97 };
+        assert!(bed.calls.last(&bed.listener, screen).is_none());
+        let wire = bed.dial();
+        let link = Link::caller(&key(1), "about", &hello(7));
+        // The caller proves the key and is gone: what it sent is there.
+        let caller = std::thread::spawn(move || converse(&wire, link));
+        let peer = bed.calls.last(&bed.listener, screen).unwrap();
+        assert_eq!(peer.host, "h1");
+        assert!(caller.join().unwrap().is_some());
+        assert!(bed.calls.last(&bed.listener, screen).is_none());
     }
 
     #[test]
