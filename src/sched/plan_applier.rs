@@ -122,7 +122,7 @@ pub fn live_run(state: &State, j: JobKey) -> Option<&Run> {
 /// Warns started work that it will be stopped at that time; 0 takes the warning back.
 fn warn(sink: &mut impl Sink, j: JobKey, (at, signal): (Stamp, i32), t: Stamp) {
     let run = live_run(sink.state(), j);
-    if run.is_some_and(|run| at != Stamp(0) || run.warned != Stamp(0)) {
+    if run.is_some_and(|run| at != Stamp(0) || run.warned().is_some()) {
         sink.emit(Event::Warned { j, at, signal, t });
         sink.warned(j);
     }

@@ -1,7 +1,7 @@
 //! `State::apply`: one event, one change. Applying is total: an event that does not fit (an unknown
 //! job, an old attempt) changes nothing, so that replay never stops at one bad record.
 
-use super::job::{Array, Body, Fate, HostId, Job, Run, Work};
+use super::job::{Array, Body, Fate, HostId, Job, Run, RunExtras, Work};
 use super::running::close_suspension;
 use super::{SpecEntry, State};
 use crate::model::{
@@ -369,6 +369,10 @@ impl State {
             if !work.stat.is_waiting() || a.at <= work.attempt {
                 return;
             }
+            let extras = RunExtras {
+                units: units.to_vec(),
+                ..RunExtras::default()
+            };
             let run = Run {
                 hosts: ids,
                 dispatch: t,
@@ -376,7 +380,7 @@ impl State {
                 rerunnable,
                 alt,
                 forced,
-                units: units.into(),
+                extras: extras.boxed(),
                 ..Run::default()
             };
             work.attempt = a.at;
@@ -388,7 +392,7 @@ impl State {
 
     fn started(&mut self, a: AttemptId, (pid, bind): (u32, &Option<Box<Binding>>), t: Stamp) {
         if let Some(run) = self.current_run(a) {
-            run.bind.clone_from(bind);
+            run.set_bind(bind);
             run.start = t;
             run.pid = pid;
             run.gathering = false;

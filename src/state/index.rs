@@ -324,8 +324,8 @@ impl Used {
         self.queue[who.queue as usize].add(stat, all, plus);
         let user = self.user.entry(who.uid).or_default();
         user.add(stat, all, plus);
-        if !run.units.is_empty() {
-            self.units.charge(j, &run.units, plus);
+        if !run.units().is_empty() {
+            self.units.charge(j, run.units(), plus);
         }
     }
 

@@ -106,8 +106,6 @@ pub(super) fn reported(usage: &Usage) -> Option<Box<Usage>> {
 pub struct Run {
     /// Hosts in order with their slots; the first runs the command.
     pub hosts: SmallVec<[(HostId, u32); 1]>,
-    /// Units of resources with `assign` that it has on them, until it ends.
-    pub units: Box<[Units]>,
     pub dispatch: Stamp,
     /// 0 until the host reported the start.
     pub start: Stamp,
@@ -122,10 +120,6 @@ pub struct Run {
     pub admin_stop: bool,
     /// The system wants it stopped (SSUSP unless a user does too).
     pub halt: Option<Box<SuspReason>>,
-    /// When it will be stopped or ended to make room, as it was warned; 0 = it was not.
-    pub warned: Stamp,
-    /// The signal of that warning, 0 = none.
-    pub warn_signal: i32,
     /// Hosts other than the first prepare their parts; the first has no order to start yet.
     pub gathering: bool,
     /// It was dispatched as one that its host ends when it is cut off, and that may then run
@@ -148,11 +142,61 @@ pub struct Run {
     /// `None`: nothing was reported, as of most work until it ends.
     pub(super) used: Option<Box<Usage>>,
     pub fate: Option<Box<Fate>>,
+    pub(super) extras: Option<Box<RunExtras>>,
+}
+
+/// What few runs have: apart, since every start and end reads the run from far away in memory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RunExtras {
+    /// Units of resources with `assign` that it has on its hosts, until it ends.
+    pub(super) units: Vec<Units>,
+    /// When it will be stopped or ended to make room, as it was warned; 0 = it was not.
+    pub(super) warned: Stamp,
+    /// The signal of that warning, 0 = none.
+    pub(super) warn_signal: i32,
     /// What its host has bound it to, if its queue binds jobs.
-    pub bind: Option<Box<Binding>>,
+    pub(super) bind: Option<Box<Binding>>,
+}
+
+impl RunExtras {
+    /// Kept only where there is something to keep.
+    pub(super) fn boxed(self) -> Option<Box<RunExtras>> {
+        let has = !self.units.is_empty() || self.warned != Stamp(0) || self.bind.is_some();
+        has.then(|| Box::new(self))
+    }
 }
 
 impl Run {
+    /// Units of resources with `assign` that it has on its hosts, until it ends.
+    pub fn units(&self) -> &[Units] {
+        self.extras.as_deref().map_or(&[], |more| &more.units)
+    }
+
+    /// When it will be stopped or ended to make room, as it was warned, and the signal of that
+    /// warning, 0 = none. `None`: it was not warned.
+    pub fn warned(&self) -> Option<(Stamp, i32)> {
+        let more = self.extras.as_deref()?;
+        (more.warned != Stamp(0)).then_some((more.warned, more.warn_signal))
+    }
+
+    /// What its host has bound it to, if its queue binds jobs.
+    pub fn bind(&self) -> Option<&Binding> {
+        self.extras.as_deref()?.bind.as_deref()
+    }
+
+    pub(super) fn set_bind(&mut self, bind: &Option<Box<Binding>>) {
+        if bind.is_some() || self.extras.is_some() {
+            self.extras.get_or_insert_default().bind.clone_from(bind);
+        }
+    }
+
+    pub(super) fn set_warned(&mut self, at: Stamp, signal: i32) {
+        if at != Stamp(0) || self.extras.is_some() {
+            let more = self.extras.get_or_insert_default();
+            (more.warned, more.warn_signal) = (at, signal);
+        }
+    }
+
     /// Reads one value of each of its parts in memory.
     pub(super) fn prefetch(&self) -> usize {
         let host = self.hosts.first().map_or(0, |(host, _)| host.0 as usize);

@@ -106,15 +106,15 @@ impl State {
         };
         let share = |(host, n): &(super::HostId, u32)| Share(self.host_name(*host).to_string(), *n);
         row.hosts = run.hosts.iter().map(share).collect();
-        row.units = run.units.to_vec();
+        row.units = run.units().to_vec();
         row.dispatch = run.dispatch.0;
         row.start = run.start.0;
         row.usage = run.usage().clone();
         row.suspended_ms = run.suspended_ms;
         row.halt = run.halt.clone();
-        row.warned = run.warned.0;
+        row.warned = run.warned().map_or(0, |(at, _)| at.0);
         (row.alt, row.forced) = (run.alt, run.forced);
-        row.bind = run.bind.clone();
+        row.bind = run.bind().cloned().map(Box::new);
         row.killing = run.killing.is_some();
         if let Some(fate) = run.fate.as_deref() {
             row.end = fate.end.0;

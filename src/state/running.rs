@@ -31,7 +31,7 @@ impl State {
         self.change_run(j, |run| {
             run.signals += 1;
             if matches!(act, SignalAct::Kill(_) | SignalAct::Requeue { .. }) {
-                (run.warned, run.warn_signal) = (Stamp(0), 0);
+                run.set_warned(Stamp(0), 0);
             }
             match act {
                 SignalAct::Kill(_) => run.killing = Some(act),
@@ -52,7 +52,7 @@ impl State {
     pub(super) fn warned(&mut self, j: JobKey, at: Stamp, signal: i32) {
         self.change_run(j, |run| {
             run.signals += 1;
-            (run.warned, run.warn_signal) = (at, signal);
+            run.set_warned(at, signal);
         });
     }
 
@@ -60,7 +60,7 @@ impl State {
     pub(super) fn halted(&mut self, j: JobKey, why: Option<&SuspReason>) {
         self.change_run(j, |run| {
             run.signals += 1;
-            (run.warned, run.warn_signal) = (Stamp(0), 0);
+            run.set_warned(Stamp(0), 0);
             run.halt = why.cloned().map(Box::new);
         });
     }
@@ -116,9 +116,7 @@ impl State {
             };
             run.resizes += 1;
             if !units.is_empty() {
-                let mut all = std::mem::take(&mut run.units).into_vec();
-                Units::merge(&mut all, units);
-                run.units = all.into();
+                Units::merge(&mut run.extras.get_or_insert_default().units, units);
             }
             for (id, n) in ids {
                 match run.hosts.last_mut() {

@@ -1,6 +1,6 @@
 //! The state as a sequence of records, and back. Indices are not written: restoring rebuilds them.
 
-use super::job::{Array, Body, Fate, Job, Run, Work};
+use super::job::{Array, Body, Fate, Job, Run, RunExtras, Work};
 use super::{HostCtl, Known, QueueCtl, State};
 use crate::model::{Binding, JobStat, PendReason, Share, Spec, Stamp, SuspReason, Token, Units};
 use crate::record::event::{Past, SignalAct};
@@ -138,7 +138,7 @@ pub struct SnapWork {
 struct SnapRun {
     h: Vec<Share>,
     #[serde(skip_serializing_if = "is_default")]
-    un: Box<[Units]>,
+    un: Vec<Units>,
     dt: Stamp,
     st: Stamp,
     #[serde(skip_serializing_if = "is_default")]
@@ -331,7 +331,7 @@ impl State {
             h: hosts
                 .map(|(h, n)| Share(self.host_name(*h).to_string(), *n))
                 .collect(),
-            un: run.units.clone(),
+            un: run.units().to_vec(),
             dt: run.dispatch,
             st: run.start,
             pid: run.pid,
@@ -347,12 +347,12 @@ impl State {
             copied: run.copied,
             resizes: run.resizes,
             lims: run.limit_changes,
-            warn: (run.warned, run.warn_signal),
+            warn: run.warned().unwrap_or_default(),
             stopped: run.stopped_at,
             sus: run.suspended_ms,
             u: run.usage().clone(),
             fate: run.fate.clone(),
-            bind: run.bind.clone(),
+            bind: run.bind().cloned().map(Box::new),
         }
     }
 
@@ -469,13 +469,18 @@ impl State {
     }
 
     fn restore_run(&mut self, run: SnapRun, again: bool) -> Run {
+        let extras = RunExtras {
+            units: run.un,
+            warned: run.warn.0,
+            warn_signal: run.warn.1,
+            bind: run.bind,
+        };
         Run {
             hosts: run
                 .h
                 .iter()
                 .map(|Share(h, n)| (self.intern_host(h), *n))
                 .collect(),
-            units: run.un,
             dispatch: run.dt,
             start: run.st,
             pid: run.pid,
@@ -491,13 +496,11 @@ impl State {
             copied: run.copied,
             resizes: run.resizes,
             limit_changes: run.lims,
-            warned: run.warn.0,
-            warn_signal: run.warn.1,
             stopped_at: run.stopped,
             suspended_ms: run.sus,
             used: super::job::reported(&run.u),
             fate: run.fate,
-            bind: run.bind,
+            extras: extras.boxed(),
         }
     }
 }

@@ -169,14 +169,14 @@ pub(super) fn resize_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
 
 /// Units of the host that runs the command.
 fn task_units(core: &Core, spec: &Spec, run: &Run) -> TaskUnits {
-    if run.units.is_empty() {
+    if run.units().is_empty() {
         return TaskUnits::default();
     }
     let first = run.hosts.first().map(|(id, _)| core.state.host_name(*id));
     let there = |units: &&Units| first.is_some_and(|first| units.host == **first);
     let queue = core.config.queue(&spec.queue);
     TaskUnits {
-        list: run.units.iter().filter(there).cloned().collect(),
+        list: run.units().iter().filter(there).cloned().collect(),
         by_place: queue.is_some_and(|queue| queue.gpu_by_place),
     }
 }
@@ -286,10 +286,11 @@ pub(super) fn warn_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let work = core.state.work(j)?;
     let run = work.run.as_deref().filter(|run| !run.gathering)?;
     let (host, _) = run.hosts.first()?;
+    let (due, signal) = run.warned().unwrap_or_default();
     let order = Order::Warn {
         a: attempt_of(j, work),
-        due: run.warned.0,
-        signal: run.warn_signal,
+        due: due.0,
+        signal,
         n: run.signals,
         mark: core.state.mark(j),
     };
@@ -301,7 +302,7 @@ pub(super) fn signal_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let work = core.state.work(j)?;
     let run = work.run.as_deref()?;
     // A warning has the number of the last signal: it is repeated in its place.
-    if run.warned != Stamp(0) && run.killing.is_none() && !run.to_stop() {
+    if run.warned().is_some() && run.killing.is_none() && !run.to_stop() {
         return warn_order(core, j);
     }
     let (act, reason) = pending_signal(run)?;

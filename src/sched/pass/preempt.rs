@@ -531,7 +531,7 @@ impl<'a> Pass<'a> {
 
 fn is_warned(state: &State, j: JobKey) -> bool {
     let run = state.work(j).and_then(|work| work.run.as_deref());
-    run.is_some_and(|run| run.warned != Stamp(0))
+    run.is_some_and(|run| run.warned().is_some())
 }
 
 /// Books or unbooks parts on their hosts.

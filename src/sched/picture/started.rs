@@ -210,8 +210,8 @@ impl Picture {
             lent: run.lends(),
             units: Box::default(),
         };
-        if !run.units.is_empty() {
-            self.hold_units(&mut allocation, &run.units, table);
+        if !run.units().is_empty() {
+            self.hold_units(&mut allocation, run.units(), table);
         }
         allocation.block_units(self.requests.shape(shape), run.alt, table);
         if run.to_stop() {

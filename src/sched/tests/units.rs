@@ -22,7 +22,7 @@ pub(super) fn units(c: &Cluster, id: u32) -> String {
 
 fn units_of(state: &State, j: JobKey) -> String {
     let run = state.work(j).and_then(|work| work.run.as_deref());
-    let units = run.into_iter().flat_map(|run| &run.units);
+    let units = run.into_iter().flat_map(|run| run.units());
     let shown: Vec<String> = units.map(ToString::to_string).collect();
     shown.join("; ")
 }
@@ -93,7 +93,7 @@ fn a_gang_has_units_on_each_of_its_hosts() {
         .state
         .work(JobKey::job(a))
         .and_then(|work| work.run.as_deref());
-    assert_eq!(run_of.expect("it runs").units[1].places, [0, 1, 2, 3]);
+    assert_eq!(run_of.expect("it runs").units()[1].places, [0, 1, 2, 3]);
     c.end(a);
     let (b, has) = run(&mut c, 0, "1{rusage[gpu=1]} 2{rusage[gpu=1]}");
     assert_eq!(has, "h1 gpu 0,1,2");
@@ -246,7 +246,7 @@ fn a_unit_that_another_job_has_is_not_bound() {
         .state
         .work(JobKey::job(a))
         .and_then(|work| work.run.as_deref());
-    let units = work.expect("it runs").units.to_vec();
+    let units = work.expect("it runs").units().to_vec();
     let b = c.submit(job(1));
     let start = (vec![crate::model::Share("h1".into(), 1)], units);
     plan_applier::bind(&mut c, JobKey::job(b), start, (0, false), Stamp(T0));
@@ -348,7 +348,7 @@ fn ten_thousand_cycles_of_eight_units() {
         let held = |c: &Cluster, j: JobKey| {
             let run = c.state.work(j).and_then(|work| work.run.as_deref());
             run.map_or(0, |run| {
-                run.units.iter().map(|units| units.names.len()).sum()
+                run.units().iter().map(|units| units.names.len()).sum()
             })
         };
         given += started.iter().map(|j| held(&c, *j)).sum::<usize>();

@@ -98,7 +98,7 @@ fn a_victim_is_warned_with_its_signal_by_this_leader_and_by_the_next() {
     b.ask(6, vec![Verb::Signal { sel, how }]);
     b.turn(vec![]);
     let run = |b: &Bench| b.core.state.work(JobKey::job(victim)).unwrap().run.clone();
-    assert_eq!(run(&b).unwrap().warned, Stamp(0));
+    assert_eq!(run(&b).unwrap().warned(), None);
     assert_eq!(b.stat(victim), JobStat::Run);
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
 }
