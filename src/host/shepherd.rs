@@ -92,6 +92,8 @@ pub(super) struct Inherited {
     pub null: File,
     /// Kept open until the start is on record: see `Local::spawner_lock`.
     pub limbo: Option<File>,
+    /// When the spawner was about to fork this process (boot-time clock).
+    pub forked_at: u64,
     pub host: String,
     pub boot: String,
     pub local: Local,
@@ -166,7 +168,7 @@ fn ends_by_program(task: &TaskSpec) -> bool {
 /// Waits, inside its group, for the base and the task that come on `stream`, then runs the task.
 /// Gives the exit code of this process.
 pub(super) fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherited) -> i32 {
-    let born = proc::own_birth_ms();
+    let born = proc::forked_birth_ms(inherited.forked_at);
     supervise::become_supervisor();
     if group.enter().is_err() {
         return FAILED;
@@ -204,7 +206,7 @@ pub(super) fn run(
     group: Option<Group>,
     inherited: &mut Inherited,
 ) -> i32 {
-    let born = proc::own_birth_ms();
+    let born = proc::forked_birth_ms(inherited.forked_at);
     supervise::become_supervisor();
     go(task, prepared, group, inherited, born, false)
 }

@@ -152,6 +152,7 @@ fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
             bell: Bell::open(&local.bell())?,
             null: userfile::open_null()?,
             limbo: Some(limbo),
+            forked_at: 0,
             host: options.host.clone(),
             boot: proc::boot_id().to_owned(),
             local: local.clone(),
@@ -273,6 +274,7 @@ impl Spawner {
         let uid = prepared.base.user.as_ref().map(|user| user.uid);
         let tmp = (!prepared.names_tmp).then(|| (uid, self.tmp_dirs.lend(uid)));
         failpoint::hit("spawner.before_fork");
+        self.inherited.forked_at = clock::boot_ms();
         match fork::fork_plain() {
             Ok(0) => {
                 self.stream = None;
@@ -364,6 +366,7 @@ impl Spawner {
             self.pool.give_back(group);
             return;
         };
+        self.inherited.forked_at = clock::boot_ms();
         match fork::fork_plain() {
             Ok(0) => {
                 self.stream = None;
