@@ -78,6 +78,9 @@ pub trait Decider {
     /// One pass; decisions go to `acts`.
     fn plan(&mut self, now_ms: i64, acts: &mut Vec<Act>) -> Next;
 
+    /// Nothing is left to happen: [`Decider::why`] comes next.
+    fn explain(&mut self, _now_ms: i64) {}
+
     /// Why a job that never started waits.
     fn why(&self, job: u32) -> String;
 
@@ -282,6 +285,7 @@ impl<'a> Replay<'a> {
                 break;
             }
         }
+        decider.explain(self.now_ms);
         let mut out = std::mem::take(&mut self.out);
         out.starts = self.live.iter().map(|l| l.first_start).collect();
         for (at, job) in self.workload.jobs.iter().enumerate() {

@@ -110,6 +110,7 @@ impl<'a> VirtualLeader<'a> {
         let mut hosts = HostTable::default();
         hosts.rebuild(&config, &state, virtual_hosts.samples());
         let mut engine = Engine::new(config.clone());
+        engine.give_reasons(false);
         let users = requesters(workload, parties);
         for user in &users {
             engine.note_groups(&user.user, &user.groups);
@@ -613,6 +614,12 @@ impl Decider for VirtualLeader<'_> {
             more,
             wake_ms: wake.map(|at| at.0 - self.base_ms),
         }
+    }
+
+    fn explain(&mut self, now_ms: i64) {
+        // Not before: they cost more than all decisions.
+        self.engine.give_reasons(true);
+        self.plan(now_ms, &mut Vec::new());
     }
 
     fn why(&self, job: u32) -> String {

@@ -51,6 +51,11 @@ impl Engine {
         self.stale |= self.picture.users.note(user, groups);
     }
 
+    /// Whether plans say why jobs wait. Who needs no reasons is served faster.
+    pub fn give_reasons(&mut self, on: bool) {
+        self.memory.quiet = !on;
+    }
+
     /// The civil time that windows are in. Hosts of another zone make no difference.
     pub fn set_zone(&mut self, zone: TimeZone) {
         self.picture.windows.set_zone(zone);
