@@ -13,6 +13,7 @@ use super::read::{
 use super::read_shares::shares;
 use super::read_watch::{condition, thresholds, windows};
 use super::types::{General, HostModel, HostTable, Queue};
+use crate::model::UnitCheck;
 use crate::text::yaml::Value;
 use std::collections::BTreeMap;
 
@@ -179,6 +180,9 @@ pub(super) fn queue(
         .unwrap_or(general.packing);
     let gpu_env = [("uuid", false), ("index", true)];
     out.gpu_by_place = f.choice(ctx, "gpu_env", &gpu_env).unwrap_or(false);
+    out.gpu_check = f
+        .choice(ctx, "gpu_check", &UnitCheck::ALL)
+        .unwrap_or_default();
     out.elastic = f.flag(ctx, "elastic", false);
     out.job_accept_interval_ms = f
         .time(ctx, "job_accept_interval", 0, HOUR)

@@ -5,6 +5,7 @@ use super::keys;
 use super::read::{Ctx, Fields, Words, boolean, decimal, split, whole};
 use super::read_users::group_name;
 use super::types::{ResourceDecl, ResourceKind, ResourceValue};
+use crate::model::DeviceNode;
 use crate::text::resreq::{builtin, check_resource_name};
 use crate::text::yaml::{Node, Pos, Value};
 use crate::text::{ErrorKind, units};
@@ -12,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 
 const MOST_RESOURCES: usize = 1000;
 const MOST_DESCRIPTION: usize = 512;
+const MOST_DEVICES: usize = 16;
 
 /// Section `resources`.
 pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Kinds {
@@ -33,8 +35,16 @@ pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Kinds {
         let decl = declaration(ctx, &f);
         let Some(name) = name else { continue };
         let pos = f.node("name").map_or(f.pos, |n| n.pos);
-        if !resource_name(ctx, &name, pos) {
+        // Of the built-in resource with units only the devices are left to say.
+        let gpu = name == "gpu" && only_devices(&f);
+        if !gpu && !resource_name(ctx, &name, pos) {
             continue;
+        }
+        let has_units = gpu || decl.assign;
+        if !decl.devices.is_empty() && !has_units {
+            let message = "devices are of units, and this resource has none";
+            let hint = "write assign: yes, or leave devices out";
+            ctx.problem_hint(f.key_pos("devices"), "conflict", message, hint);
         }
         if out.0.len() == MOST_RESOURCES {
             let message = format!("more than {MOST_RESOURCES} resources");
@@ -87,6 +97,7 @@ fn declaration(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ResourceDecl {
     out.assign = f.flag(ctx, "assign", false);
     out.per_unit = f.scalar(ctx, "per_unit").map(|w| w.text.trim().to_owned());
     out.shared = f.has("locale");
+    out.devices = devices(ctx, f);
     together(ctx, f);
     if let Some(w) = f.scalar(ctx, "description") {
         if w.text.chars().count() > MOST_DESCRIPTION {
@@ -120,6 +131,39 @@ fn declaration(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ResourceDecl {
             let message = format!("per_unit excludes {key}: it is counted as its units are");
             ctx.problem_hint(f.key_pos(key), "conflict", message, "leave it out");
         }
+    }
+    out
+}
+
+/// The entry says nothing but its name, its devices and what it is.
+fn only_devices(f: &Fields<'_>) -> bool {
+    let other = keys::RESOURCE.iter().map(|key| key.name);
+    let mut other = other.filter(|key| !matches!(*key, "name" | "devices" | "description"));
+    f.has("devices") && !other.any(|key| f.has(key))
+}
+
+/// The device nodes of each unit.
+fn devices(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<String> {
+    let Some(w) = f.words(ctx, "devices") else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    for (at, word) in split(&w.text) {
+        let example = word.replace("%u", "0").replace("%n", "0");
+        let path = example.starts_with("/dev/") && !example.contains("/../");
+        if path || example.parse::<DeviceNode>().is_ok() {
+            out.push(word.to_owned());
+            continue;
+        }
+        let pos = w.pos_at(at, ctx);
+        let hint = "write a path, /dev/nvidia%u, or numbers, 195:%u; %u is the unit's name, %n its \
+                    place";
+        ctx.problem_hint(pos, "type", format!("{word:?} is not a device"), hint);
+    }
+    if out.len() > MOST_DEVICES {
+        let message = format!("a unit has at most {MOST_DEVICES} device nodes");
+        ctx.problem(w.pos, "range", message);
+        out.truncate(MOST_DEVICES);
     }
     out
 }

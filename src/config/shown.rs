@@ -231,6 +231,9 @@ impl Queue {
         if self.gpu_by_place {
             put("GPU_ENV", "index".to_owned());
         }
+        if !self.gpu_check.is_off() {
+            put("GPU_CHECK", self.gpu_check.word().to_owned());
+        }
         for (title, ms) in [
             ("JOB_ACCEPT_INTERVAL", self.job_accept_interval_ms),
             ("NEW_JOB_SCHED_DELAY", self.new_job_sched_delay_ms),

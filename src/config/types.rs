@@ -8,7 +8,7 @@ use super::policy::{
     QueueHooks, Quota, Shares, Threshold,
 };
 use super::sets::{HostPrefs, HostSet, UserSet};
-use crate::model::{ContainerRuntime, CpuBind, RunWarning};
+use crate::model::{ContainerRuntime, CpuBind, RunWarning, UnitCheck};
 use crate::text::exits::RequeueExits;
 use crate::text::window::Windows;
 use serde::Serialize;
@@ -249,6 +249,10 @@ pub struct ResourceDecl {
     /// The resource with units of which each has so much of this one: `gpu` for `gpu_mem`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_unit: Option<String>,
+    /// The device nodes of each of its units: paths or numbers with `%u` for the unit's name and
+    /// `%n` for its place; empty = what a sensor says of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
     pub description: String,
     /// Several hosts have one amount of it together.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -265,6 +269,7 @@ impl ResourceDecl {
             slotresource: false,
             assign: false,
             per_unit: None,
+            devices: Vec::new(),
             description: String::new(),
             shared: false,
         }
@@ -411,6 +416,8 @@ pub struct Queue {
     pub packing: Packing,
     /// Jobs find their GPUs by place, although they have other names (`gpu_env: index`).
     pub gpu_by_place: bool,
+    /// What happens to jobs that use GPUs which are not theirs.
+    pub gpu_check: UnitCheck,
     /// Jobs with `-n min,max` may grow while they run.
     pub elastic: bool,
     /// Between two starts on one host.
@@ -471,6 +478,7 @@ impl Queue {
             ignore_deadline: false,
             packing: Packing::default(),
             gpu_by_place: false,
+            gpu_check: UnitCheck::Off,
             elastic: false,
             job_accept_interval_ms: 0,
             new_job_sched_delay_ms: 0,

@@ -97,6 +97,11 @@ impl Local {
         self.dir.join("iso.ordered")
     }
 
+    /// What sensors say of the units of this host; by `cbls`.
+    pub fn units(&self) -> PathBuf {
+        self.dir.join("units.json")
+    }
+
     /// How the names of an attempt's scratch files begin.
     pub fn scratch_prefix(a: AttemptId) -> String {
         format!("{}.{}.{}.", a.j.id, a.j.idx, a.at)

@@ -16,3 +16,4 @@ mod shepherd;
 pub mod silence;
 pub mod spawner;
 mod tmp_dirs;
+mod units_file;

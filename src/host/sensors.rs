@@ -3,6 +3,7 @@
 //! hangs stops no sensor, and a sensor that hangs stops no heartbeat.
 
 use super::setup::Place;
+use super::units_file::UnitsFile;
 use crate::record::load::Sensed;
 use crate::ress::board::Board;
 use crate::ress::gather::LINGER_MS;
@@ -173,6 +174,12 @@ impl Run {
     }
 }
 
+/// Where what the board says goes.
+struct Outlets {
+    news: Mailbox,
+    units: UnitsFile,
+}
+
 struct Worker {
     dir: PathBuf,
     host: String,
@@ -181,7 +188,7 @@ struct Worker {
     /// Value of the mark that all of them carry.
     mark: String,
     orders: Receiver<Order>,
-    tell: Mailbox,
+    tell: Outlets,
     board: Board,
     runs: BTreeMap<Sensor, Run>,
     leads: bool,
@@ -211,7 +218,10 @@ impl Worker {
             env,
             mark,
             orders,
-            tell,
+            tell: Outlets {
+                news: tell,
+                units: UnitsFile::new(&place.local, clock::boot_ms()),
+            },
             board: Board::new(),
             runs: BTreeMap::new(),
             leads: false,
@@ -524,8 +534,13 @@ impl Worker {
         for text in news {
             tracing::warn!("sensor {text}");
         }
+        self.tell.units.write(self.board.units(), now);
         let for_leader = self.for_leader;
-        let mut slot = self.tell.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self
+            .tell
+            .news
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         *slot = Some(News { report, for_leader });
     }
 

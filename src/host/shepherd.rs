@@ -283,7 +283,9 @@ fn go(
     if let (Some(relay), Some(finish)) = (relay, finish) {
         relay.finish(finish, s.relay > 0);
     }
-    match (s.limits.n, tmp) {
+    // Its group denies other devices than the spawner set.
+    let changed = s.limits.n > 0 || s.resized > 0;
+    match (u32::from(changed), tmp) {
         (0, true) => ENDED,
         (0, false) => ENDED_WITHOUT_TMP,
         _ => ENDED_WITH_OTHER_LIMITS,
@@ -534,18 +536,23 @@ impl Shepherd<'_> {
         false
     }
 
-    /// Runs the command of `-rnc` beside the job, in its group and with its files, once for each
-    /// notice.
+    /// Opens the devices of units that came, and runs the command of `-rnc` beside the job, in its
+    /// group and with its files, once for each notice.
     fn notify_resize(&mut self, files: &Files) {
         let path = Path::new(&self.task.resize.notice);
         let notice = fs::read_small(path, NOTICE_MAX).ok();
         let notice = notice.and_then(|b| serde_json::from_slice::<Notice>(&b).ok());
-        let Some(notice) =
-            notice.filter(|n| n.n > self.resized && !self.task.resize.notify.is_empty())
-        else {
+        let Some(notice) = notice.filter(|n| n.n > self.resized) else {
             return;
         };
         self.resized = notice.n;
+        let allowed = self.group.as_mut().map(|g| g.allow(&notice.devices));
+        if let Some(Err(e)) = allowed {
+            eprintln!("cbtask: {e}");
+        }
+        if self.task.resize.notify.is_empty() {
+            return;
+        }
         let name = |e: &[u8]| e.split(|b| *b == b'=').next().map(<[u8]>::to_vec);
         let names: Vec<_> = notice.env.iter().map(|e| name(e.as_bytes())).collect();
         let (own, new) = (c_strings(&self.own_env()), c_strings(&notice.env));

@@ -8,9 +8,9 @@
 use super::local::Local;
 use super::shepherd::{self, Inherited, Prepared};
 use super::tmp_dirs::{Leftovers, TmpDirs};
-use crate::model::{AttemptId, JobKey};
+use crate::model::{AttemptId, DeviceNode, JobKey};
 use crate::sys::append::SharedAppender;
-use crate::sys::cgroup::{self, Group, Hierarchy, Limits, Pool};
+use crate::sys::cgroup::{self, Denied, Group, Hierarchy, Limits, Pool, SharedDenied};
 use crate::sys::ipc::{self, Bell};
 use crate::sys::supervise::{self, Ended, Reaped};
 use crate::sys::{clock, failpoint, fork, fs, lock, proc, userfile, users};
@@ -23,6 +23,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Bytes read from the stream at a time.
 const READ_MAX: usize = 32 << 10;
@@ -80,6 +81,15 @@ struct Running {
     tmp: Option<(Option<u32>, PathBuf)>,
 }
 
+/// The device nodes of this host's units.
+#[derive(Default)]
+struct Devices {
+    /// All of them; none where groups cannot deny any.
+    all: Vec<DeviceNode>,
+    /// What a task without units is kept from.
+    closed: SharedDenied,
+}
+
 struct Spawner {
     /// None in a forked shepherd: `cbexe` must see the end of the stream when this process ends.
     stream: Option<File>,
@@ -89,6 +99,7 @@ struct Spawner {
     shepherds: HashMap<i32, Running>,
     tmp_dirs: TmpDirs,
     warm: Vec<Warm>,
+    devices: Devices,
     /// Tasks since room was set aside in the log.
     unreserved: u32,
 }
@@ -108,6 +119,7 @@ pub fn run(options: &SpawnerOptions) -> Result<(), String> {
     let unheld = Unheld {
         memory: !memory,
         procs: !procs,
+        devices: !s.pool.hierarchy().denies_devices(),
     };
     s.answer(&FromSpawner::Ready {
         pid: std::process::id() as i32,
@@ -164,6 +176,7 @@ fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
         bases: HashMap::new(),
         shepherds: HashMap::new(),
         warm: Vec::new(),
+        devices: Devices::default(),
         unreserved: RESERVE.1,
     })
 }
@@ -229,8 +242,39 @@ impl Spawner {
             ToSpawner::Reap { a, group, env } => self.reap_leftovers(a, &group, &env),
             ToSpawner::Sweep { keep } => self.sweep(&keep),
             ToSpawner::ClearTmp => self.remove(self.tmp_dirs.of_the_dead()),
+            ToSpawner::Devices { all } => self.take_devices(all),
         }
         Ok(())
+    }
+
+    /// From now on tasks are kept from these nodes, except those of their own units.
+    fn take_devices(&mut self, all: Vec<DeviceNode>) {
+        self.devices = Devices::new(all);
+        // They wait in groups that deny something else: they end without a task.
+        for Warm {
+            pid, stream, group, ..
+        } in self.warm.drain(..)
+        {
+            drop(stream);
+            let running = Running::new(NO_ATTEMPT, Some(group), None);
+            self.shepherds.insert(pid, running);
+        }
+    }
+
+    /// What a task's group holds.
+    fn limits_of(&self, task: &TaskSpec) -> Limits {
+        Limits {
+            devices: self.devices.denied_to(&task.limits.devices),
+            ..group_limits(&task.limits)
+        }
+    }
+
+    /// What the group of a task holds that asks for nothing.
+    fn plain_limits(&self) -> Limits {
+        Limits {
+            devices: self.devices.closed.clone(),
+            ..Limits::default()
+        }
     }
 
     fn start(&mut self, task: &TaskSpec) -> Result<(), String> {
@@ -250,7 +294,8 @@ impl Spawner {
             true => NO_ATTEMPT,
             false => task.a,
         };
-        if group_limits(&task.limits) == Limits::default()
+        let limits = self.limits_of(task);
+        if limits == self.plain_limits()
             && let Some(warm) = self.warm.pop()
         {
             match hand_over(&warm, &prepared.base, task) {
@@ -267,7 +312,7 @@ impl Spawner {
                 }
             }
         }
-        let group = match self.pool.take(&group_limits(&task.limits)) {
+        let group = match self.pool.take(&limits) {
             Ok(group) => group,
             Err(e) => return self.refuse(task, e.to_string()),
         };
@@ -359,7 +404,7 @@ impl Spawner {
 
     /// Forks a shepherd that waits for a task.
     fn warm_one(&mut self) {
-        let Ok(Some(group)) = self.pool.take(&Limits::default()) else {
+        let Ok(Some(group)) = self.pool.take(&self.plain_limits()) else {
             return;
         };
         let Ok((ours, theirs)) = ipc::pair() else {
@@ -454,6 +499,23 @@ impl Spawner {
     }
 }
 
+impl Devices {
+    fn new(all: Vec<DeviceNode>) -> Devices {
+        let closed = (!all.is_empty()).then(|| Arc::new(Denied::new(all.clone())));
+        Devices { all, closed }
+    }
+
+    /// What a task with these nodes is kept from.
+    fn denied_to(&self, own: &[DeviceNode]) -> SharedDenied {
+        if !self.all.iter().any(|node| own.contains(node)) {
+            return self.closed.clone();
+        }
+        let left = self.all.iter().filter(|node| !own.contains(node));
+        let left: Vec<DeviceNode> = left.copied().collect();
+        (!left.is_empty()).then(|| Arc::new(Denied::new(left)))
+    }
+}
+
 impl Running {
     fn new(a: AttemptId, group: Option<Group>, tmp: Option<(Option<u32>, PathBuf)>) -> Running {
         Running { a, group, tmp }
@@ -476,7 +538,7 @@ fn hand_over(warm: &Warm, base: &Base, task: &TaskSpec) -> Result<(), String> {
         .map_err(|e| format!("a waiting shepherd is gone: {e}"))
 }
 
-/// The limits that a task's control group holds.
+/// The limits that a task's control group holds, devices apart.
 pub(super) fn group_limits(l: &TaskLimits) -> Limits {
     Limits {
         memory: l.mem_b,
@@ -484,5 +546,6 @@ pub(super) fn group_limits(l: &TaskLimits) -> Limits {
         pids: l.procs,
         cpu_percent: None,
         cpus: l.cpus.clone(),
+        devices: None,
     }
 }

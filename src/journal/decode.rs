@@ -64,6 +64,8 @@ struct EndedFlat {
     write_kb: u64,
     pids: Vec<u32>,
     tasks: Vec<TaskUse>,
+    #[serde(rename = "wu")]
+    wrong_units: Vec<String>,
     requeue: bool,
     hold: bool,
 }
@@ -82,6 +84,7 @@ impl From<EndedFlat> for Event {
             write_kb: f.write_kb,
             pids: f.pids,
             tasks: f.tasks,
+            wrong_units: f.wrong_units,
         };
         let e = Ended {
             a: AttemptId { j: f.j, at: f.at },
@@ -225,6 +228,7 @@ mod tests {
                     mem_kb: 5,
                     ended: true,
                 }],
+                wrong_units: vec!["gpu 0 (process 7)".into()],
             },
         };
         let submitted = Submitted {

@@ -1,5 +1,7 @@
 //! A GPU as a sensor sees it. What is not known of one stays empty.
 
+use super::DeviceNode;
+
 /// A GPU, or a part of one (MIG) that programs use as if it were one.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Gpu {
@@ -8,12 +10,14 @@ pub struct Gpu {
     pub model: String,
     /// A part of a GPU.
     pub part: bool,
-    /// Free memory, MB.
-    pub free_mb: Option<u64>,
+    /// Memory, MB.
+    pub memory_mb: Option<u64>,
+    /// Nodes that only programs need which use it.
+    pub devices: Vec<DeviceNode>,
     /// Utilization, percent.
     pub busy: Option<u32>,
     /// Degrees Celsius.
     pub celsius: Option<u32>,
     /// Processes that compute on it.
-    pub processes: Option<u32>,
+    pub processes: Option<Vec<u32>>,
 }

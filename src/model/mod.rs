@@ -4,6 +4,7 @@
 mod again;
 mod container;
 mod cpus;
+mod device;
 mod digest;
 mod file_copy;
 mod gpu;
@@ -23,6 +24,7 @@ mod units;
 pub use again::{Again, MOST_RETRIES, Retry};
 pub use container::{Container, ContainerRuntime};
 pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet};
+pub use device::{DEVICES_MAX, DeviceNode};
 pub use digest::{hex, sha256_hex};
 pub use file_copy::{CopyWay, FILE_COPIES_MAX, FileCopy};
 pub use gpu::Gpu;
@@ -38,7 +40,7 @@ pub use session::{Session, Terminal};
 pub use spec::{Limits, Spec, Submission};
 pub use stat::JobStat;
 pub use susp::SuspReason;
-pub use units::{HeldUnit, Units, WHOLE_UNIT};
+pub use units::{HeldUnit, UnitCheck, Units, WHOLE_UNIT};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

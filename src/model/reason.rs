@@ -596,6 +596,8 @@ pub enum TermReason {
     Orphan,
     /// It was not started in the time that its submitter gave it.
     StartTimeout,
+    /// It used units of its host that are not its own.
+    Units,
     Unknown,
 }
 
@@ -621,6 +623,7 @@ impl TermReason {
             TermReason::ShepherdLost => "TERM_SHEPHERD_LOST",
             TermReason::StartFailed => "TERM_START_FAILED",
             TermReason::Fenced => "TERM_FENCED",
+            TermReason::Units => "TERM_UNITS",
             TermReason::Orphan => "TERM_ORPHAN",
             TermReason::StartTimeout => "TERM_START_TIMEOUT",
             TermReason::Unknown => "TERM_UNKNOWN",
@@ -651,6 +654,7 @@ impl TermReason {
             TermReason::StartFailed => "could not be started",
             TermReason::Fenced => "killed by its host, which was cut off from the share",
             TermReason::Orphan => "its dependency can never be satisfied",
+            TermReason::Units => "killed: it used units of its host that are not its own",
             TermReason::StartTimeout => "it was not started within its start timeout",
             TermReason::Unknown => "ended for an unknown reason",
         }

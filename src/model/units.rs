@@ -6,6 +6,36 @@ use std::fmt::Write as _;
 /// Thousandths of a unit that are all of it.
 pub const WHOLE_UNIT: u32 = 1000;
 
+/// What happens to a job that uses units which are not its own.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnitCheck {
+    #[default]
+    Off,
+    /// It is said in the log, of the host and of the job.
+    Warn,
+    /// The job is ended, too.
+    Kill,
+}
+
+impl UnitCheck {
+    pub const ALL: [(&'static str, UnitCheck); 3] = [
+        ("off", UnitCheck::Off),
+        ("warn", UnitCheck::Warn),
+        ("kill", UnitCheck::Kill),
+    ];
+
+    pub fn is_off(&self) -> bool {
+        *self == UnitCheck::Off
+    }
+
+    /// As `gpu_check` of cb.yaml.
+    pub fn word(self) -> &'static str {
+        let row = UnitCheck::ALL.iter().find(|(_, check)| *check == self);
+        row.map_or("", |(word, _)| *word)
+    }
+}
+
 /// Units of one resource on one host.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Units {

@@ -9,6 +9,7 @@ pub mod event;
 pub mod frame;
 pub mod header;
 pub mod hint;
+pub mod host_units;
 pub mod launch;
 pub mod leader;
 pub mod load;

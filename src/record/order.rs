@@ -5,7 +5,8 @@
 
 use super::point::Point;
 use crate::model::{
-    AttemptId, ContainerRuntime, Controls, CpuBind, RunWarning, Share, Spec, TermReason, Units,
+    AttemptId, ContainerRuntime, Controls, CpuBind, RunWarning, Share, Spec, TermReason, UnitCheck,
+    Units,
 };
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,9 @@ pub enum Order {
         /// See [`StartOrder::mark`]: the answer brings it back.
         #[serde(rename = "m", default, skip_serializing_if = "is_zero")]
         mark: u32,
+        /// Units that what users start here for it may use.
+        #[serde(default, skip_serializing_if = "TaskUnits::is_empty")]
+        units: TaskUnits,
     },
     /// The part is over, whether prepared or not.
     PartEnd {
@@ -203,11 +207,14 @@ pub struct TaskUnits {
     /// GPUs without numbers as names are given to it by their places.
     #[serde(rename = "p", skip_serializing_if = "std::ops::Not::not")]
     pub by_place: bool,
+    /// What happens if it uses others.
+    #[serde(rename = "c", skip_serializing_if = "UnitCheck::is_off")]
+    pub check: UnitCheck,
 }
 
 impl TaskUnits {
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.list.is_empty() && self.check.is_off()
     }
 }
 

@@ -232,6 +232,9 @@ pub struct Usage {
     /// Of a job that starts tasks: the first of them by rank, for `cjobs -t`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskUse>,
+    /// Units that are not its own on which processes of it were seen, `gpu 0 (process 77)`.
+    #[serde(rename = "wu", skip_serializing_if = "Vec::is_empty")]
+    pub wrong_units: Vec<String>,
 }
 
 /// Resource use of one task of a job, as its starter named it.

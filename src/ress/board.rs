@@ -2,9 +2,11 @@
 //! began with, and what is reported once. Owns ageing; never runs anything.
 
 use super::RESOURCES_MAX;
-use super::parse::{Parsed, Reading};
+use super::parse::{OfUnits, Parsed, Reading, names_of};
 use super::which::Sensor;
+use crate::record::host_units::UnitDoc;
 use crate::record::load::Sensed;
+use crate::text::units;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of periods for which a value is used.
@@ -26,6 +28,8 @@ const REPORTED_MAX: usize = 1000;
 #[derive(Clone, Debug)]
 struct Held {
     sensed: Sensed,
+    /// What it said of each unit when it last said anything.
+    units: OfUnits,
     at: u64,
     /// The last two gaps between its values.
     gaps: [Option<u64>; 2],
@@ -87,6 +91,7 @@ impl Board {
             }
             let held = Held {
                 sensed: r.sensed,
+                units: r.units,
                 at: now,
                 gaps: [None; 2],
                 redefine: false,
@@ -95,6 +100,7 @@ impl Board {
             all.insert(r.name, held);
             return;
         };
+        held.units = r.units;
         let (old, new) = (&held.sensed, &r.sensed);
         let same = |a: &Sensed, b: &Sensed| {
             (a.kind, a.increase, a.release, a.slot, a.assign, &a.per_unit)
@@ -192,9 +198,67 @@ impl Board {
         (out, news)
     }
 
+    /// What the sensors say of the units of this host beside their names, by resource. Devices stay
+    /// as they are as long as the resource is defined; processes count as long as a value does.
+    pub fn units(&self) -> BTreeMap<String, Vec<UnitDoc>> {
+        let mut out: BTreeMap<String, Vec<UnitDoc>> = BTreeMap::new();
+        let all = || self.sensors.values().flatten();
+        for (name, held) in all().filter(|(_, held)| held.sensed.assign) {
+            let value = held.sensed.value.as_deref();
+            let names = match held.units.is_empty() {
+                true => value.map(names_of).unwrap_or_default(),
+                false => held.units.names.clone(),
+            };
+            if names.is_empty() || out.contains_key(name) {
+                continue;
+            }
+            let of = |at: usize| UnitDoc {
+                devices: held.units.devices.get(at).cloned().unwrap_or_default(),
+                processes: match value {
+                    Some(_) => held.units.processes.get(at).cloned().unwrap_or_default(),
+                    None => Vec::new(),
+                },
+                seen: if held.units.processes.is_empty() {
+                    0
+                } else {
+                    held.at
+                },
+                ..UnitDoc::default()
+            };
+            let named = names.into_iter().enumerate();
+            let units = named.map(|(at, name)| UnitDoc { name, ..of(at) });
+            out.insert(name.clone(), units.collect());
+        }
+        for (own, held) in all().filter(|(_, held)| !held.sensed.per_unit.is_empty()) {
+            if let (Some(units), Some(value)) =
+                (out.get_mut(&held.sensed.per_unit), &held.sensed.value)
+            {
+                put_sizes(units, own, value);
+            }
+        }
+        out.retain(|_, units| units.iter().any(|unit| *unit != UnitDoc::named(&unit.name)));
+        out
+    }
+
     fn tell(&mut self, key: String, text: String, news: &mut Vec<String>) {
         if self.reported.len() < REPORTED_MAX && self.reported.insert(key) {
             news.push(text);
+        }
+    }
+}
+
+/// Notes how much of `own` each unit has.
+fn put_sizes(all: &mut [UnitDoc], own: &str, value: &str) {
+    let sizes = units::sizes(value);
+    let one = units::amount(value);
+    for (at, unit) in all.iter_mut().enumerate() {
+        let size = match &sizes {
+            Some(sizes) => sizes.get(at).copied(),
+            None => one,
+        };
+        if let Some(size) = size {
+            let size = (size * 1000.0).round() as i64;
+            unit.sizes.entry(own.to_owned()).or_insert(size);
         }
     }
 }

@@ -151,6 +151,7 @@ impl Gather {
                     slotresource: sensed.slot,
                     assign: sensed.assign && kind == ResourceKind::Number,
                     per_unit: Some(sensed.per_unit.clone()).filter(|unit| !unit.is_empty()),
+                    devices: Vec::new(),
                     description: sensed.about.clone(),
                     shared,
                 });

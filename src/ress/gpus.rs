@@ -9,17 +9,24 @@ const TEXT_MAX: usize = 200;
 /// Longest name of a unit.
 const UNIT_MAX: usize = 64;
 
-/// The document of these GPUs: the units by name, free MB of the emptiest, utilization of the
-/// busiest (0 to 1), degrees of the hottest, processes on all, how many are parts (MIG), models.
+/// Most processes of a unit that are named.
+const PROCESSES_MAX: usize = 256;
+
+/// The document of these GPUs: the units by name with their devices and processes, the memory of
+/// each in MB, utilization of the busiest (0 to 1), degrees of the hottest, processes on all, how
+/// many are parts (MIG), models. One that jobs could not be given is left out.
 pub fn document(gpus: &[Gpu]) -> String {
+    let gpus: Vec<&Gpu> = gpus.iter().filter(|gpu| is_sound(&gpu.unit)).collect();
     let mut out = String::new();
     let mut put = |name: &str, attributes: &str, value: String| {
         let lines = write!(out, "- resource: {name}\n{attributes}  value: {value}\n");
         lines.expect("a string takes every write");
     };
-    put("gpu", "", units(gpus));
-    if let Some(mb) = gpus.iter().filter_map(|g| g.free_mb).max() {
-        put("gpu_mem", "", mb.to_string());
+    put("gpu", &of_units(&gpus), names(&gpus));
+    if gpus.iter().any(|g| g.memory_mb.is_some()) {
+        let each = gpus.iter().map(|g| g.memory_mb.unwrap_or(0).to_string());
+        let sizes = each.collect::<Vec<_>>().join(", ");
+        put("gpu_mem", "  per_unit: gpu\n", format!("[{sizes}]"));
     }
     if let Some(busy) = gpus.iter().filter_map(|g| g.busy).max() {
         let busy = busy.min(100);
@@ -31,7 +38,8 @@ pub fn document(gpus: &[Gpu]) -> String {
         put("gpu_temp", &attributes, celsius.to_string());
     }
     if gpus.iter().any(|g| g.processes.is_some()) {
-        let sum: u32 = gpus.iter().filter_map(|g| g.processes).sum();
+        let all = gpus.iter().filter_map(|g| g.processes.as_ref());
+        let sum: usize = all.map(Vec::len).sum();
         put(
             "gpu_procs",
             &more("processes that compute on gpus"),
@@ -41,7 +49,7 @@ pub fn document(gpus: &[Gpu]) -> String {
     let parts = gpus.iter().filter(|g| g.part).count();
     let attributes = "  description: gpus that are parts of one (MIG)\n";
     put("gpu_mig", attributes, parts.to_string());
-    let models = models(gpus);
+    let models = models(&gpus);
     if !models.is_empty() {
         put("gpu_model", "  type: text\n", format!("\"{models}\""));
     }
@@ -49,20 +57,47 @@ pub fn document(gpus: &[Gpu]) -> String {
     out
 }
 
-/// The names of the units as a list; one that jobs could not be given is left out.
-fn units(gpus: &[Gpu]) -> String {
+/// The name of a unit as jobs can be given it.
+fn is_sound(name: &str) -> bool {
     let sound = |c: char| c.is_ascii_graphic() && !matches!(c, ',' | '"' | '\\');
-    let fits = |name: &&str| !name.is_empty() && name.len() <= UNIT_MAX && name.chars().all(sound);
-    let names = gpus.iter().map(|g| g.unit.as_str()).filter(fits);
-    let names: Vec<String> = names.map(|name| format!("\"{name}\"")).collect();
-    match names.is_empty() {
+    !name.is_empty() && name.len() <= UNIT_MAX && name.chars().all(sound)
+}
+
+/// The names of the units as a list.
+fn names(gpus: &[&Gpu]) -> String {
+    match gpus.is_empty() {
         true => "0".to_owned(),
-        false => format!("[{}]", names.join(", ")),
+        false => list(gpus.iter().map(|gpu| gpu.unit.clone())),
     }
 }
 
+fn list(texts: impl Iterator<Item = String>) -> String {
+    let texts: Vec<String> = texts.map(|text| format!("\"{text}\"")).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+/// Device nodes and processes of the units, as far as they are known.
+fn of_units(gpus: &[&Gpu]) -> String {
+    let words = |each: Vec<String>| each.join(" ");
+    let mut out = String::new();
+    if gpus.iter().any(|gpu| !gpu.devices.is_empty()) {
+        let devices = |gpu: &&Gpu| words(gpu.devices.iter().map(ToString::to_string).collect());
+        let text = list(gpus.iter().map(devices));
+        let _ = writeln!(out, "  devices: {text}");
+    }
+    if gpus.iter().any(|gpu| gpu.processes.is_some()) {
+        let pids = |gpu: &&Gpu| {
+            let all = gpu.processes.iter().flatten().take(PROCESSES_MAX);
+            words(all.map(u32::to_string).collect())
+        };
+        let text = list(gpus.iter().map(pids));
+        let _ = writeln!(out, "  processes: {text}");
+    }
+    out
+}
+
 /// The models, each once, in the order of the GPUs. Without what YAML would read otherwise.
-fn models(gpus: &[Gpu]) -> String {
+fn models(gpus: &[&Gpu]) -> String {
     let mut all: Vec<String> = Vec::new();
     for gpu in gpus {
         let sound = |c: &char| !c.is_control() && !matches!(c, '"' | '\\');
@@ -86,13 +121,14 @@ mod tests {
 
     #[test]
     fn a_document_says_what_jobs_can_ask_for_and_is_read_without_complaint() {
-        let gpu = |model: &str, free_mb: u64, busy| Gpu {
-            unit: format!("GPU-{free_mb}"),
+        let gpu = |model: &str, memory_mb: u64, busy| Gpu {
+            unit: format!("GPU-{memory_mb}"),
             model: model.into(),
-            free_mb: Some(free_mb),
+            memory_mb: Some(memory_mb),
+            devices: vec![format!("195:{memory_mb}").parse().unwrap()],
             busy: Some(busy),
             celsius: Some(40 + busy),
-            processes: Some(2),
+            processes: Some(vec![memory_mb as u32, 7]),
             part: false,
         };
         let part = Gpu {
@@ -105,10 +141,23 @@ mod tests {
             unit: "0000:03:00.0".into(),
             ..gpu("One", 1, 0)
         };
-        let text = document(&[gpu("One", 500, 7), gpu("Two", 900, 100), third, part]);
+        // Nothing of one without a name may move the others' values.
+        let nameless = Gpu {
+            unit: "a b".into(),
+            ..gpu("Bad", 3, 0)
+        };
+        let text = document(&[
+            gpu("One", 500, 7),
+            nameless,
+            gpu("Two", 900, 100),
+            third,
+            part,
+        ]);
         let wanted = "- resource: gpu\n  \
+             devices: [\"195:500\", \"195:900\", \"195:1\", \"\"]\n  \
+             processes: [\"500 7\", \"900 7\", \"1 7\", \"\"]\n  \
              value: [\"GPU-500\", \"GPU-900\", \"0000:03:00.0\", \"MIG-1\"]\n\
-             - resource: gpu_mem\n  value: 900\n\
+             - resource: gpu_mem\n  per_unit: gpu\n  value: [500, 900, 1, 0]\n\
              - resource: gpu_util\n  value: 1.00\n- resource: gpu_temp\n  \
              description: degrees Celsius of the hottest gpu\n  direction: increase\n  \
              value: 140\n- resource: gpu_procs\n  description: processes that compute on gpus\n  \
@@ -119,6 +168,12 @@ mod tests {
         let read = parse::document(text.trim_end_matches("---\n").as_bytes(), 1);
         assert_eq!(read.readings.len(), 7, "{:?}", read.problems);
         assert!(read.problems.is_empty(), "{:?}", read.problems);
+        let gpus = &read.readings[0].units;
+        assert_eq!(gpus.devices[1], ["195:900"]);
+        assert_eq!(
+            (&gpus.processes[2][..], gpus.processes[3].len()),
+            (&[1, 7][..], 0)
+        );
     }
 
     #[test]

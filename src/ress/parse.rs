@@ -2,6 +2,11 @@
 //! costs one resource; every problem is reported with its line. Owns the attributes and their
 //! limits; never knows which resources there are already.
 
+mod of_units;
+
+pub use of_units::OfUnits;
+pub(super) use of_units::names_of;
+
 use super::RESOURCES_MAX;
 use crate::record::load::{Sensed, SensedKind};
 use crate::text::error::nearest;
@@ -24,7 +29,7 @@ const LIMITS: Limits = Limits {
     nodes: 40_000,
     defects: 20,
 };
-const ATTRIBUTES: [&str; 11] = [
+const ATTRIBUTES: [&str; 13] = [
     "resource",
     "name",
     "description",
@@ -36,6 +41,8 @@ const ATTRIBUTES: [&str; 11] = [
     "slotresource",
     "value",
     "locale",
+    "devices",
+    "processes",
 ];
 
 /// A resource as a document gives it; its value is always there.
@@ -43,6 +50,8 @@ const ATTRIBUTES: [&str; 11] = [
 pub struct Reading {
     pub name: String,
     pub sensed: Sensed,
+    /// What it says of each unit: for this host alone.
+    pub units: OfUnits,
     /// Where it begins.
     pub line: u64,
 }
@@ -318,9 +327,19 @@ impl<'a> Item<'a> {
             resource: item.name.clone(),
             ..problem
         })?;
+        let value = sensed.value.as_deref().unwrap_or_default();
+        let assign = sensed.assign && sensed.per_unit.is_empty();
+        let units = item.of_units(assign, value).map_err(|problem| Problem {
+            resource: item.name.clone(),
+            ..problem
+        })?;
         let line = place.at(node.pos, "", None).line;
-        let name = item.name;
-        Ok(Reading { name, sensed, line })
+        Ok(Reading {
+            name: item.name,
+            sensed,
+            units,
+            line,
+        })
     }
 
     fn says(&self, entry: &Entry, message: impl Into<String>, hint: Option<&str>) -> Problem {

@@ -190,6 +190,10 @@ fn usage(o: &mut Object<'_>, v: &JobView<'_>) {
     inner.int("threads", u.threads);
     inner.int("read_kb", u.read_kb);
     inner.int("write_kb", u.write_kb);
+    if !u.wrong_units.is_empty() {
+        let put = |out: &mut String, unit: &String| cell::json_str(out, unit);
+        cell::list(inner.key("wrong_units"), &u.wrong_units, put);
+    }
     cell::list(inner.key("pids"), &u.pids, |out, pid| cell::int(out, *pid));
     cell::list(inner.key("tasks"), &u.tasks, |out, task| {
         let mut one = Object::begin(out);

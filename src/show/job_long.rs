@@ -388,6 +388,9 @@ fn usage(v: &JobView<'_>) -> String {
             add!(s, " {pid}");
         }
     }
+    if !u.wrong_units.is_empty() {
+        add!(s, "; NOT ITS OWN: {}", u.wrong_units.join(", "));
+    }
     s.push(';');
     s
 }

@@ -92,6 +92,7 @@ static NOTHING: Usage = Usage {
     threads: 0,
     read_kb: 0,
     write_kb: 0,
+    wrong_units: Vec::new(),
     pids: Vec::new(),
     tasks: Vec::new(),
 };

@@ -17,6 +17,7 @@ pub mod clock;
 pub mod cpus;
 pub mod datagram;
 pub mod detach;
+pub mod device;
 pub mod dropbox;
 pub mod failpoint;
 pub mod file;

@@ -329,6 +329,7 @@ pub fn limits(l: &Limits) -> TaskLimits {
         deadline: None,
         warn: None,
         cpus: None,
+        devices: Vec::new(),
     }
 }
 

@@ -8,6 +8,7 @@ pub mod controls;
 pub mod cpu_binding;
 pub mod ending;
 pub mod hooks;
+pub mod host_units;
 pub mod launch;
 pub mod log;
 pub mod machine;

@@ -4,7 +4,9 @@
 //! A message is a length (4 bytes, little endian) and a JSON text. What many tasks share travels
 //! once as a `Base`; a task then names it. Owns the form of the messages; never sends one.
 
-use crate::model::{AttemptId, Controls, CpuSet, HookOf, RunWarning, Session, TermReason};
+use crate::model::{
+    AttemptId, Controls, CpuSet, DeviceNode, HookOf, RunWarning, Session, TermReason,
+};
 use serde::{Deserialize, Serialize};
 
 /// Longest message in bytes: an environment and a command line fit with room.
@@ -128,6 +130,9 @@ pub struct TaskLimits {
     /// The processors that it is bound to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuSet>,
+    /// The device nodes of its units: it is kept from those of other units.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceNode>,
 }
 
 /// Output file of a task whose base's output is the system's own place.
@@ -279,6 +284,8 @@ pub enum ToSpawner {
     Sweep { keep: Vec<String> },
     /// Remove the directories for temporary files that dead shepherds left.
     ClearTmp,
+    /// From now on keep tasks from these nodes, the units of this host, except their own.
+    Devices { all: Vec<DeviceNode> },
 }
 
 /// Limits that the control groups of a host do not hold: samples have to.
@@ -286,6 +293,9 @@ pub enum ToSpawner {
 pub struct Unheld {
     pub memory: bool,
     pub procs: bool,
+    /// Tasks are not kept from the devices of units that are not theirs.
+    #[serde(default)]
+    pub devices: bool,
 }
 
 /// The spawner to `cbexe`.
@@ -337,6 +347,9 @@ pub struct NewLimits {
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Notice {
+    /// All device nodes of its units by now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceNode>,
     /// Counts the resizes of the attempt: each is acted upon once.
     pub n: u32,
     /// Takes the place of variables of the same name.
@@ -364,6 +377,7 @@ const REASONS: &[TermReason] = &[
     TermReason::Preempt,
     TermReason::Load,
     TermReason::Window,
+    TermReason::Units,
 ];
 
 /// Packs an act, its reason and the grace (ms, capped at about 49 days) into a signal's value.

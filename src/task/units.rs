@@ -144,7 +144,11 @@ mod tests {
     fn a_task_finds_its_units_and_its_gpus_as_their_libraries_want_them() {
         let devices = |gpus: Units, by_place: bool| {
             let list = vec![gpus];
-            let env = env_of(TaskUnits { list, by_place });
+            let env = env_of(TaskUnits {
+                list,
+                by_place,
+                ..TaskUnits::default()
+            });
             assert_eq!(env[1], "CUDA_DEVICE_ORDER=PCI_BUS_ID");
             let cuda = env[2].strip_prefix("CUDA_VISIBLE_DEVICES=").unwrap();
             assert_eq!(env[3].strip_prefix("ROCR_VISIBLE_DEVICES="), Some(cuda));
@@ -167,7 +171,11 @@ mod tests {
         let list = vec![units("my.port", &["9000"], &[0])];
         let by_place = false;
         assert_eq!(
-            env_of(TaskUnits { list, by_place }),
+            env_of(TaskUnits {
+                list,
+                by_place,
+                ..TaskUnits::default()
+            }),
             ["CB_ASSIGN_MY_PORT=9000"]
         );
         assert_eq!(env_of(TaskUnits::default()), [""; 0]);
@@ -189,7 +197,11 @@ mod tests {
         ];
         let by_place = false;
         assert_eq!(
-            env_of(TaskUnits { list, by_place }),
+            env_of(TaskUnits {
+                list,
+                by_place,
+                ..TaskUnits::default()
+            }),
             [
                 "CB_ASSIGN_GPU=3,0,1",
                 "CB_PART_GPU=1,0.75,0.25",

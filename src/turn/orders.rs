@@ -6,7 +6,8 @@ use super::context::Turn;
 use super::core::Core;
 use crate::config::{QueueHooks, seconds_on};
 use crate::model::{
-    AttemptId, ContainerRuntime, CpuBind, JobKey, Limits, Share, Spec, Stamp, TermReason, Units,
+    AttemptId, ContainerRuntime, CpuBind, JobKey, Limits, Share, Spec, Stamp, TermReason,
+    UnitCheck, Units,
 };
 use crate::record::event::SignalAct;
 use crate::record::order::{Act, HookOrder, Order, StartOrder, TaskUnits};
@@ -127,6 +128,7 @@ pub(super) fn part_order(core: &Core, j: JobKey, host: HostId) -> Option<(String
         first: state.host_name(run.hosts.first()?.0).to_string(),
         slots: slots.map(|(_, n)| n).sum(),
         mark: state.mark(j),
+        units: units_on(core, state.spec_of(j.id)?, run, state.host_name(host)),
     };
     Some((state.host_name(host).to_string(), order))
 }
@@ -169,15 +171,19 @@ pub(super) fn resize_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
 
 /// Units of the host that runs the command.
 fn task_units(core: &Core, spec: &Spec, run: &Run) -> TaskUnits {
-    if run.units().is_empty() {
-        return TaskUnits::default();
-    }
     let first = run.hosts.first().map(|(id, _)| core.state.host_name(*id));
-    let there = |units: &&Units| first.is_some_and(|first| units.host == **first);
+    first.map_or_else(TaskUnits::default, |first| units_on(core, spec, run, first))
+}
+
+/// Units of a job on one of its hosts.
+fn units_on(core: &Core, spec: &Spec, run: &Run, host: &str) -> TaskUnits {
+    let there = |units: &&Units| units.host == *host;
     let queue = core.config.queue(&spec.queue);
+    let list: Vec<Units> = run.units().iter().filter(there).cloned().collect();
     TaskUnits {
-        list: run.units().iter().filter(there).cloned().collect(),
-        by_place: queue.is_some_and(|queue| queue.gpu_by_place),
+        by_place: !list.is_empty() && queue.is_some_and(|queue| queue.gpu_by_place),
+        check: queue.map_or(UnitCheck::Off, |queue| queue.gpu_check),
+        list,
     }
 }
 

@@ -24,15 +24,19 @@ int nvmlDeviceGetName(dev d, char *s, unsigned n) {
     return 0;
 }
 int nvmlDeviceGetMemoryInfo_v2(dev d, struct memory *m) {
-    m->free = (d > 10 ? 1000ULL * d : 140000ULL) << 20;
+    m->total = (d > 10 ? 1000ULL * d : 140000ULL) << 20;
+    m->free = 1;
     return d == 4 ? 3 : 0;
 }
 int nvmlDeviceGetUtilizationRates(dev d, unsigned *rates) { *rates = 37; return d == 1 ? 0 : 3; }
 int nvmlDeviceGetTemperature(dev d, int sensor, unsigned *t) { *t = 50 + d; return d > 10 ? 3 : 0; }
-int nvmlDeviceGetComputeRunningProcesses_v3(dev d, unsigned *n, void *list) {
-    *n = 3;
-    return d == 1 ? 7 : 0;
+struct process { unsigned pid; unsigned long long memory; unsigned gpu, compute; };
+int nvmlDeviceGetComputeRunningProcesses_v3(dev d, unsigned *n, struct process *list) {
+    if (d != 1 || *n < 3 || !list) { *n = d == 1 ? 3 : 0; return d == 1 ? 7 : 0; }
+    for (*n = 0; *n < 3; ++*n) list[*n].pid = 100 + *n;
+    return 0;
 }
+int nvmlDeviceGetMinorNumber(dev d, unsigned *n) { *n = 7 - d; return d == 4 ? 3 : 0; }
 int nvmlDeviceGetMigMode(dev d, unsigned *now, unsigned *later) {
     *now = *later = d == 2;
     return d == 4 ? 3 : 0;
@@ -101,7 +105,7 @@ fn gpus_of_both_makers_are_counted_with_what_their_drivers_say() {
     let out = cbgpu(dir.path(), &[]);
     let nvidia = [
         "gpu [\"GPU-1\", \"MIG-20\", \"MIG-25\", \"GPU-4\"]",
-        "gpu_mem 140000",
+        "gpu_mem [140000, 20000, 25000, 0]",
         "gpu_util 0.37",
         "gpu_temp 54",
         "gpu_procs 3",
@@ -109,6 +113,13 @@ fn gpus_of_both_makers_are_counted_with_what_their_drivers_say() {
         "gpu_model \"NVIDIA H200, NVIDIA K80\"",
     ];
     assert_eq!(values(&out), nvidia, "two parts stand for the divided one");
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    for of_units in [
+        "  devices: [\"195:6\", \"195:5\", \"195:5\", \"\"]\n",
+        "  processes: [\"100 101 102\", \"\", \"\", \"\"]\n",
+    ] {
+        assert!(said.contains(of_units), "{said}");
+    }
     amd(dir.path());
     let both = values(&cbgpu(dir.path(), &[]));
     let units = "gpu [\"GPU-1\", \"MIG-20\", \"MIG-25\", \"GPU-4\", \"GPU-7d8f6b1c2a3e4f50\"]";

@@ -62,6 +62,7 @@ mod takeover;
 mod terminal_bed;
 mod test_rules;
 mod tidy;
+mod unit_devices;
 mod views_agree;
 
 #[test]

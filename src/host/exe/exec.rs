@@ -4,6 +4,7 @@
 //! spawner; an end is durable before it is reported; what is to be reported is written in groups.
 
 use super::hints::Hints;
+use super::known_units::{judged, named};
 use super::ledger::{self, Ledger, ShareSeen};
 use super::orders::OrderReader;
 use super::parts::Parts;
@@ -15,7 +16,7 @@ use super::spawn::SpawnerEvent;
 use super::spawners::Spawners;
 use super::starts::{Refused, Starter};
 use super::table::{Entry, Pending, Resize, Shepherd, Status, Table};
-use super::units::names_of;
+use super::unit_names::names_of;
 use crate::host::ls::write_beat;
 use crate::host::setup::Place;
 use crate::host::{iso_limit, silence};
@@ -143,7 +144,8 @@ impl Exec {
 
     /// The local beat: time, epoch, highest job id, and a note for administrators.
     fn beat(&self, now: u64) {
-        let words = self.share.beat(self.table.top(), self.spawners.note());
+        let note = self.starter.units.note(self.spawners.note());
+        let words = self.share.beat(self.table.top(), &note);
         let text = format!("{now} {}", super::super::ls::checked(&words));
         write_beat(&self.place.local.exe_beat(), &text);
         self.copy_leader();
@@ -220,6 +222,7 @@ impl Exec {
     }
 
     fn sample(&mut self, now: u64) {
+        self.follow_units();
         match (self.spawners.log(), self.spawners.unrecovered) {
             (Some(log), true) => self.recover(log),
             _ => self.find_lost(),
@@ -235,6 +238,7 @@ impl Exec {
             return;
         }
         let snapshot = Snapshot::read();
+        let wrong = self.wrong_units(&snapshot);
         for (a, shepherd) in running {
             let mut usage = snapshot.usage(shepherd.pid, sample::details);
             let Some(e) = self.table.get_mut(a) else {
@@ -243,9 +247,11 @@ impl Exec {
             if e.given.launched {
                 usage.tasks = snapshot.tasks(shepherd.pid, sample::named_task);
             }
-            let u = sample::merge(&e.usage, usage);
+            let mut u = sample::merge(&e.usage, usage);
+            u.wrong_units = named(&wrong, a);
             let worth = sample::differs(&e.usage, &u);
             let over = sample::exceeded(e, &u, self.spawners.unheld());
+            let over = over.or_else(|| judged(e, &u));
             if worth {
                 e.usage = u.clone();
             }
@@ -367,6 +373,9 @@ impl Exec {
     /// Carries out a batch: starts and cancellations are on record before anything is done.
     fn carry_out(&mut self, batch: Vec<Order>, before: (u64, u64)) -> Result<(), String> {
         let (mut starts, mut acts) = (BTreeSet::new(), Vec::new());
+        if batch.iter().any(|order| matches!(order, Order::Start(_))) {
+            self.follow_units();
+        }
         let mut reached = None;
         for order in batch {
             acts.extend(Pending::of(&order));
@@ -382,7 +391,12 @@ impl Exec {
                 Order::Warn {
                     a, due, n, mark, ..
                 } => self.take_warning((a, mark), due, n),
-                Order::Part { a, s, mark, .. } => self.parts.ask(a, s, self.ordered_now(mark)),
+                Order::Part {
+                    a, s, mark, units, ..
+                } => {
+                    let run = self.ordered_now(mark);
+                    self.parts.ask(a, s, run, names_of(&units));
+                }
                 Order::PartEnd { a } => {
                     self.parts.end(a);
                     self.end_launches(a);
@@ -464,6 +478,7 @@ impl Exec {
             }
             e.grace_ms = o.grace_ms;
             (e.resizes.notify, e.given.launched) = (notify, launched);
+            e.given.check = o.units.check;
             // A leader that orders it again does not know its state.
             let reports = if again { e.reports(a) } else { Vec::new() };
             for report in reports {
@@ -488,12 +503,14 @@ impl Exec {
             entry.given.binding = self.starter.cpus.bind(&o, &self.table);
         }
         (entry.given.units, entry.given.launched) = (names_of(&o.units), launched);
+        entry.given.check = o.units.check;
         self.ledger.push(&ledger::given(a, &entry, log));
         match built {
             Ok(mut task) => {
                 if let Some(binding) = &entry.given.binding {
                     cpu_binding::put(&mut task, binding);
                 }
+                task.limits.devices = self.starter.units.nodes_of(&entry.given.units);
                 entry.limits.now = Some(Box::new(task.limits.clone()));
                 self.table.insert(a, entry);
                 self.spawners.held.push(task);

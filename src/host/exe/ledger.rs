@@ -5,7 +5,7 @@
 
 use super::table::{Entry, Given, Status, Table};
 use crate::host::local::Local;
-use crate::model::AttemptId;
+use crate::model::{AttemptId, UnitCheck};
 use crate::record::frame;
 use crate::record::header::{Header, What};
 use crate::record::point::Points;
@@ -136,6 +136,7 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
                     binding: c,
                     units: u,
                     launched: false,
+                    check: UnitCheck::Off,
                 };
                 entry.mark = m;
                 entry.ordered = if f > 0 { f } else { e };

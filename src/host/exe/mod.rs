@@ -4,9 +4,11 @@
 //! the spawner, for signals; and the watchdog of `fence`. A restart at any moment harms no task.
 
 mod cpus;
+mod devices;
 mod exec;
 mod fence;
 mod hints;
+mod known_units;
 mod launches;
 mod ledger;
 mod limits;
@@ -26,6 +28,8 @@ mod starts;
 mod table;
 mod task_records;
 mod tasklogs;
+mod unit_check;
+mod unit_names;
 mod units;
 mod warning;
 
@@ -101,6 +105,7 @@ pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<()
     }
     if let Ok(config) = &config {
         exec.hints = hints::Hints::open(&exec.place, &config.cluster);
+        exec.configure_units(config.clone());
     }
     fence::watch(&exec.place.local)?;
     tracing::info!("cbexe of host {} started", exec.place.site.host);
@@ -336,9 +341,13 @@ fn after_look(polling: &mut Polling, did: Did, now: u64, (hinted, events): (bool
 }
 
 /// Puts changed settings into use; the new `poll_interval` in ms.
-fn reconfigure(exec: &Exec) -> Option<u64> {
+fn reconfigure(exec: &mut Exec) -> Option<u64> {
     match exec.place.config() {
-        Ok(config) => Some(config.cluster.poll_interval_ms),
+        Ok(config) => {
+            let poll_ms = config.cluster.poll_interval_ms;
+            exec.configure_units(config);
+            Some(poll_ms)
+        }
         Err(e) => {
             tracing::warn!("{e}; the settings are not changed");
             None
@@ -700,7 +709,11 @@ mod tests {
         let note = |cgroups: &str, memory, procs| {
             spawners::note(
                 cgroups.to_owned(),
-                crate::task::spec::Unheld { memory, procs },
+                crate::task::spec::Unheld {
+                    memory,
+                    procs,
+                    devices: false,
+                },
             )
         };
         assert_eq!(note("cgroup v1 (memory, pids)", false, false), "");

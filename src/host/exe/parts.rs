@@ -16,22 +16,31 @@ pub(super) struct Parts {
     known: BTreeMap<AttemptId, (Result<(), String>, RunId)>,
     /// Asked for since the last look, with their specifications.
     asked: BTreeMap<AttemptId, (u32, RunId)>,
+    /// Units that each has here.
+    units: BTreeMap<AttemptId, Vec<String>>,
     /// To which of them, and of the attempts that began here, users may add.
     pub(super) launches: Launches,
 }
 
 impl Parts {
     /// Notes that a part is to be prepared: of this run, not of an earlier one by the same name.
-    pub(super) fn ask(&mut self, a: AttemptId, spec: u32, run: RunId) {
+    pub(super) fn ask(&mut self, a: AttemptId, spec: u32, run: RunId, units: Vec<String>) {
         self.known
             .retain(|known, (_, of)| *known != a || *of == run);
         self.asked.insert(a, (spec, run));
+        self.units.insert(a, units);
     }
 
     /// Forgets a part.
     pub(super) fn end(&mut self, a: AttemptId) {
         self.asked.remove(&a);
         self.known.remove(&a);
+        self.units.remove(&a);
+    }
+
+    /// Units that a part has here; `None`: there is no such part.
+    pub(super) fn units_of(&self, a: AttemptId) -> Option<&[String]> {
+        self.units.get(&a).map(Vec::as_slice)
     }
 
     /// The reports of all parts.
@@ -77,8 +86,13 @@ mod tests {
             at: 1,
         };
         let mut parts = Parts::default();
-        parts.ask(a, 3, RunId::marked(7));
+        parts.ask(a, 3, RunId::marked(7), vec!["gpu 0".to_owned()]);
+        assert!(parts.units_of(a).is_some());
         parts.end(a);
-        assert!(parts.asked.is_empty() && parts.reports().next().is_none());
+        assert!(
+            parts.units_of(a).is_none()
+                && parts.asked.is_empty()
+                && parts.reports().next().is_none()
+        );
     }
 }

@@ -30,6 +30,8 @@ impl Exec {
         match self.spawners.start(&self.place.local, log) {
             Ok(()) => {
                 self.starter.new_spawner();
+                self.starter.units.new_spawner();
+                self.follow_units();
                 self.recover(log);
             }
             Err(e) => {

@@ -5,8 +5,8 @@
 
 use super::exec::{Exec, deliver};
 use super::table::{Resize, Status};
-use super::units::names_of;
-use crate::model::{AttemptId, TermReason};
+use super::unit_names::names_of;
+use crate::model::{AttemptId, DeviceNode, TermReason};
 use crate::sys::fs;
 use crate::task::build;
 use crate::task::log::AttemptRec;
@@ -50,8 +50,10 @@ impl Exec {
         };
         let n = new.n;
         e.resizes.done = n;
-        let notify = e.resizes.notify;
-        if let Err(text) = self.notify_resize(a, &new, notify) {
+        // Its shepherd opens the devices of units that came.
+        let devices = self.starter.units.nodes_of(&e.given.units);
+        let notify = e.resizes.notify || !devices.is_empty();
+        if let Err(text) = self.notify_resize(a, &new, notify.then_some(devices)) {
             tracing::error!("attempt {a}: {text}; the job is not notified of its new slots");
             return;
         }
@@ -61,20 +63,31 @@ impl Exec {
         self.ledger.push(&AttemptRec::Resized { a, n });
     }
 
-    fn notify_resize(&self, a: AttemptId, new: &Resize, notify: bool) -> Result<(), String> {
+    /// `devices`: of its units, where its shepherd is to read the notice.
+    fn notify_resize(
+        &self,
+        a: AttemptId,
+        new: &Resize,
+        devices: Option<Vec<DeviceNode>>,
+    ) -> Result<(), String> {
         let Resize { hosts, n, units } = new;
         let local = &self.place.local;
         fs::mkdir_p(&local.scratch(), 0o711).map_err(|e| e.to_string())?;
         let path = local.hosts_file(a);
         let read = |path| fs::read_optional(path, FILE_MAX).map_err(|e| e.to_string());
         let before = String::from_utf8(read(&path)?.unwrap_or_default()).unwrap_or_default();
-        if notify {
+        if let Some(devices) = devices {
             let notice = local.notice(a);
             let known = read(&notice)?.and_then(|b| serde_json::from_slice::<Notice>(&b).ok());
             // Written before a crash: only it knows what was before.
             if known.is_none_or(|known| known.n != *n) {
                 let env = build::resize_env(&before, hosts, units);
-                let json = serde_json::to_vec(&Notice { n: *n, env }).map_err(|e| e.to_string())?;
+                let notice_of = Notice {
+                    devices,
+                    n: *n,
+                    env,
+                };
+                let json = serde_json::to_vec(&notice_of).map_err(|e| e.to_string())?;
                 fs::publish_mode(&notice, &json, 0o600).map_err(|e| e.to_string())?;
             }
         }

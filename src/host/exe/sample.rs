@@ -16,12 +16,16 @@ const PIDS_MAX: usize = 16;
 const TASKS_MAX: usize = 256;
 /// Longest name in one, characters.
 const WORD_MAX: usize = 64;
+/// So far above a process its shepherd is looked for.
+const DEPTH_MAX: usize = 1000;
 /// So far below the shepherd the starter of tasks is looked for: what runs it may stand between.
 const LEVELS: usize = 4;
 
 /// All processes of the machine, by parent.
 pub(super) struct Snapshot {
     by_parent: HashMap<i32, Vec<ProcInfo>>,
+    /// Parent and begin (clock ticks) of each.
+    parents: HashMap<i32, (i32, u64)>,
     /// CPU time that shepherds have collected of ended processes, in ticks.
     collected: HashMap<i32, u64>,
 }
@@ -34,14 +38,34 @@ impl Snapshot {
 
     fn of(all: Vec<ProcInfo>) -> Snapshot {
         let collected = all.iter().map(|p| (p.pid, p.children_time)).collect();
+        let parents = all.iter().map(|p| (p.pid, (p.ppid, p.start))).collect();
         let mut by_parent: HashMap<i32, Vec<ProcInfo>> = HashMap::new();
         for p in all {
             by_parent.entry(p.ppid).or_default().push(p);
         }
         Snapshot {
             by_parent,
+            parents,
             collected,
         }
+    }
+
+    /// When a process began, in clock ticks after boot; `None`: it is not there.
+    pub(super) fn begin_of(&self, pid: i32) -> Option<u64> {
+        self.parents.get(&pid).map(|(_, begin)| *begin)
+    }
+
+    /// The first of these that is the process or one above it.
+    pub(super) fn above<T: Copy>(&self, pid: i32, found: impl Fn(i32) -> Option<T>) -> Option<T> {
+        let mut at = pid;
+        // A process may have moved while they were read: no circle is followed for ever.
+        for _ in 0..DEPTH_MAX {
+            if let Some(found) = found(at) {
+                return Some(found);
+            }
+            (at, _) = *self.parents.get(&at)?;
+        }
+        None
     }
 
     fn below(&self, shepherd: i32) -> Vec<&ProcInfo> {
@@ -173,6 +197,7 @@ pub(super) fn at_end(end: &Usage, seen: &Usage) -> Usage {
     u.procs = seen.procs.max(1);
     u.threads = seen.threads.max(1);
     (u.pids, u.tasks) = (Vec::new(), Vec::new());
+    u.wrong_units = seen.wrong_units.clone();
     u
 }
 
@@ -190,6 +215,7 @@ pub(super) fn differs(old: &Usage, new: &Usage) -> bool {
         || old.procs != new.procs
         || old.threads != new.threads
         || old.pids != new.pids
+        || old.wrong_units != new.wrong_units
         || old.tasks.len() != new.tasks.len()
         || old
             .tasks

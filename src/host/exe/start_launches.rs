@@ -94,7 +94,8 @@ impl Exec {
         let spawners = &mut self.spawners;
         let mut send = |m: &ToSpawner| spawners.push(m);
         let task = self.starter.launch(launch, spec, &mut send);
-        let task = task.map_err(|refused| refused.text)?;
+        let mut task = task.map_err(|refused| refused.text)?;
+        task.limits.devices = self.devices_of(launch.a);
         self.parts.launches.launched(launch.a);
         self.spawners.send(&ToSpawner::Start(Box::new(task)));
         self.spawners.flush();

@@ -4,6 +4,7 @@
 //! them against their names.
 
 use super::cpus::HostCpus;
+use super::known_units::KnownUnits;
 use crate::host::local::Local;
 use crate::model::{Session, Spec, sha256_hex};
 use crate::record::launch::LaunchRequest;
@@ -67,6 +68,7 @@ pub(super) struct Starter {
     /// changes, and reading it costs requests to a file server.
     read: VecDeque<(String, Arc<Vec<u8>>)>,
     pub(super) cpus: HostCpus,
+    pub(super) units: KnownUnits,
 }
 
 impl Starter {
@@ -83,6 +85,7 @@ impl Starter {
             forget: None,
             read: VecDeque::new(),
             cpus: HostCpus::default(),
+            units: KnownUnits::default(),
         }
     }
 
@@ -150,7 +153,7 @@ impl Starter {
             script: self.script(order, &spec)?,
             default_output: path_text(self.layout.default_output(order.a.j)),
             hosts: self.hosts_file(order, &spec)?,
-            notice: match spec.notify.is_empty() {
+            notice: match spec.notify.is_empty() && order.units.list.is_empty() {
                 true => String::new(),
                 false => path_text(self.local.notice(order.a)),
             },

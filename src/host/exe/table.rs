@@ -3,7 +3,7 @@
 //! Values only, no files. An attempt leaves the table when its end was acknowledged *and* the
 //! orders that named it are no longer read, because a start seen twice must be known.
 
-use crate::model::{AttemptId, Binding, Share, TermReason};
+use crate::model::{AttemptId, Binding, Share, TermReason, UnitCheck};
 use crate::record::order::{Act, Order, TaskUnits};
 use crate::record::report::{Ended, Report, RunId, Usage};
 use crate::task::spec::{TaskAct, TaskLimits};
@@ -134,6 +134,8 @@ pub(super) struct Given {
     pub units: Vec<String>,
     /// It starts a task for each slot. Not on record: the repeated order says it.
     pub launched: bool,
+    /// What happens if it uses units that are not its own. Not on record, likewise.
+    pub check: UnitCheck,
 }
 
 /// One attempt.

@@ -4,56 +4,50 @@
 //! of the attempts that have them.
 
 use super::exec::Exec;
+use super::unit_names::{beside, read};
 use crate::model::WHOLE_UNIT;
-use crate::record::order::TaskUnits;
 use crate::task::spec::TaskSpec;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Units as attempts are compared by: `gpu 0`, or a part in thousandths, `gpu 0 250`.
-pub(super) fn names_of(units: &TaskUnits) -> Vec<String> {
-    let mut out = Vec::new();
-    for units in &units.list {
-        for unit in units.held() {
-            let name = unit.name;
-            out.push(match unit.part {
-                WHOLE_UNIT.. => format!("{} {name}", units.res),
-                part => format!("{} {name} {part}", units.res),
-            });
-        }
-    }
-    out
-}
+/// A unit by resource and name, and a resource of its own.
+type OwnOf<'a> = (&'a str, &'a str, &'a str);
 
-/// Resource and name of a unit, and thousandths of it. Neither has a blank.
-fn read(unit: &str) -> (&str, &str, u32) {
-    let mut words = unit.splitn(3, ' ');
-    let mut word = || words.next().unwrap_or_default();
-    let (res, name, part) = (word(), word(), word());
-    (res, name, part.parse().unwrap_or(WHOLE_UNIT))
-}
+/// What a unit has of a resource of its own, in thousandths, where that is known.
+type SizeOf<'a> = &'a dyn Fn(OwnOf<'_>) -> Option<i64>;
 
-/// Thousandths of units that are in use, by resource and name.
+/// Thousandths of units that are in use, by resource and name, and of their own resources.
 #[derive(Default)]
-struct InUse<'a>(BTreeMap<(&'a str, &'a str), u32>);
+struct InUse<'a> {
+    parts: BTreeMap<(&'a str, &'a str), u32>,
+    own: BTreeMap<OwnOf<'a>, i64>,
+}
 
 impl<'a> InUse<'a> {
     fn add(&mut self, units: &'a [String]) {
-        for (res, name, part) in units.iter().map(|unit| read(unit)) {
-            let sum = self.0.entry((res, name)).or_default();
+        for unit in units {
+            let (res, name, part) = read(unit);
+            let sum = self.parts.entry((res, name)).or_default();
             *sum = sum.saturating_add(part);
+            for (own, n) in beside(unit) {
+                let sum = self.own.entry((res, name, own)).or_default();
+                *sum = sum.saturating_add(n);
+            }
         }
     }
 
     /// Nothing else has too much of one of these.
-    fn leaves(&self, wanted: &[String]) -> bool {
-        let mut all: BTreeMap<(&str, &str), u32> = BTreeMap::new();
-        for (res, name, part) in wanted.iter().map(|unit| read(unit)) {
-            *all.entry((res, name)).or_default() += part;
-        }
-        all.iter().all(|(unit, part)| {
-            let used = self.0.get(unit).copied().unwrap_or(0);
+    fn leaves(&self, wanted: &'a [String], size: SizeOf<'_>) -> bool {
+        let mut all = InUse::default();
+        all.add(wanted);
+        let parts = all.parts.iter().all(|(unit, part)| {
+            let used = self.parts.get(unit).copied().unwrap_or(0);
             used == 0 || used.saturating_add(*part) <= WHOLE_UNIT
-        })
+        });
+        let own = all.own.iter().all(|(own, n)| {
+            let used = self.own.get(own).copied().unwrap_or(0);
+            used == 0 || size(*own).is_none_or(|size| used.saturating_add(*n) <= size)
+        });
+        parts && own
     }
 }
 
@@ -69,10 +63,11 @@ impl Exec {
         let mut used = InUse::default();
         let live = self.table.live().filter(|(a, _)| !waiting.contains(a));
         live.for_each(|(_, e)| used.add(&e.given.units));
+        let size = |(res, name, own): OwnOf<'_>| self.starter.units.size(res, name, own);
         let (mut ready, mut wait) = (Vec::new(), Vec::new());
         for task in held {
             let wanted = self.table.get(task.a).map_or(&[][..], |e| &e.given.units);
-            match used.leaves(wanted) {
+            match used.leaves(wanted, &size) {
                 false => wait.push(task),
                 true => {
                     used.add(wanted);

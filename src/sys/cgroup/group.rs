@@ -3,8 +3,9 @@
 //! Owns the files of one group in every hierarchy it exists in. Opens what is written or read for
 //! every task once and keeps it, since a group is used for many tasks.
 
+use super::devices::{self, Denied, SharedDenied};
 use super::{Ctl, Hierarchy, PerCtl};
-use crate::model::CpuSet;
+use crate::model::{CpuSet, DeviceNode};
 use crate::sys::{At, Result, clock, fs, proc};
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, RawFd};
@@ -25,6 +26,8 @@ pub struct Limits {
     /// The processors that its tasks may use, where groups can hold them. A group that had some
     /// is not used for another task.
     pub cpus: Option<CpuSet>,
+    /// The device nodes that its tasks may not open, where groups can deny some.
+    pub devices: SharedDenied,
 }
 
 const CPU_PERIOD_US: u64 = 100_000;
@@ -267,6 +270,9 @@ impl Group {
         {
             self.set_cpus(cpus)?;
         }
+        if new.devices != old.devices {
+            self.set_devices(old.devices.as_deref(), new.devices.as_deref())?;
+        }
         self.applied = new.clone();
         Ok(())
     }
@@ -287,6 +293,35 @@ impl Group {
         self.need(Ctl::Cpuset, true).map(drop)
     }
 
+    /// Keeps the tasks that join from the nodes of `new`, no longer from those of `old`. The group
+    /// of a task that is there already is joined by then.
+    fn set_devices(&mut self, old: Option<&Denied>, new: Option<&Denied>) -> Result<()> {
+        let Some(dir) = self.need(Ctl::Devices, true)? else {
+            return Ok(());
+        };
+        match self.v2 {
+            true => devices::change_v2(&dir, old, new),
+            false => devices::change_v1(&dir, old, new),
+        }
+    }
+
+    /// Lets the tasks of the group open these nodes from now on.
+    ///
+    /// # Errors
+    /// They are kept from them.
+    pub fn allow(&mut self, nodes: &[DeviceNode]) -> Result<()> {
+        let Some(old) = self.applied.devices.clone() else {
+            return Ok(());
+        };
+        let left = old.nodes().iter().filter(|node| !nodes.contains(node));
+        let left: Vec<DeviceNode> = left.copied().collect();
+        let devices = (!left.is_empty()).then(|| std::sync::Arc::new(Denied::new(left)));
+        self.set(&Limits {
+            devices,
+            ..self.applied.clone()
+        })
+    }
+
     /// Its tasks are kept on some processors.
     pub(super) fn is_bound(&self) -> bool {
         self.applied.cpus.is_some()
@@ -300,11 +335,15 @@ impl Group {
     /// [`Error::is_busy`](crate::sys::Error::is_busy): they use more than the new limit.
     pub fn change(&mut self, limits: &Limits) -> Result<()> {
         let Limits {
-            cpu_percent, cpus, ..
+            cpu_percent,
+            cpus,
+            devices,
+            ..
         } = self.applied.clone();
         self.set(&Limits {
             cpu_percent,
             cpus,
+            devices,
             ..limits.clone()
         })?;
         if !self.v2 {
@@ -504,7 +543,7 @@ impl Group {
 fn parents_of(h: &Hierarchy) -> (PerCtl, bool) {
     match h {
         Hierarchy::V1(dirs) => (dirs.clone(), false),
-        Hierarchy::V2(dir) => ([Some(dir.clone()), None, None, None, None], true),
+        Hierarchy::V2(dir) => ([Some(dir.clone()), None, None, None, None, None], true),
         Hierarchy::None(_) => (PerCtl::default(), true),
     }
 }
@@ -559,218 +598,4 @@ fn memory_v2(dir: &Path, new: &Limits) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::Pool;
-    use super::*;
-    use std::io::Write;
-    use std::process::{Child, Command, Stdio};
-
-    /// Both versions where this machine lets us, so that one test speaks for each.
-    fn hierarchies(tag: &str) -> Vec<Hierarchy> {
-        let tag = format!("test-{tag}.{}", std::process::id());
-        let mut all = vec![Hierarchy::detect(&tag)];
-        let unified = PathBuf::from("/sys/fs/cgroup/unified").join(format!("corral.{tag}"));
-        if matches!(all[0], Hierarchy::V1(_)) && fs::mkdir(&unified, 0o755).is_ok() {
-            all.push(Hierarchy::V2(unified));
-        }
-        all.retain(|h| {
-            if let Hierarchy::None(why) = h {
-                println!("skipped: {why}");
-            }
-            h.is_usable()
-        });
-        all
-    }
-
-    fn start_in(group: &Group, script: &str) -> Child {
-        use std::os::unix::process::CommandExt;
-        let fds = group.join_fds();
-        let mut c = Command::new("/bin/sh");
-        c.args(["-c", script])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null());
-        // SAFETY: write is async-signal-safe.
-        unsafe {
-            c.pre_exec(move || {
-                for fd in &fds {
-                    libc::write(*fd, c"0".as_ptr().cast(), 1);
-                }
-                Ok(())
-            })
-        };
-        c.spawn().unwrap()
-    }
-
-    /// Gives what ran in the group a second to be gone.
-    fn wait_until_empty(group: &Group) {
-        (0..100).any(|_| {
-            clock::sleep_ms(10);
-            group.is_empty()
-        });
-    }
-
-    fn done(mut g: Group, h: &Hierarchy) {
-        g.remove();
-        h.remove_parents();
-    }
-
-    #[test]
-    fn kill_removes_a_double_forked_session() {
-        for h in hierarchies("kill") {
-            let mut g = h.create("a", &Limits::default()).unwrap();
-            assert!(g.is_empty());
-            let script = "(setsid sleep 100 & setsid sleep 100 &) ; sleep 100";
-            let mut child = start_in(&g, script);
-            clock::sleep_ms(100);
-            assert!(g.pids().len() >= 3, "{h:?}: {:?}", g.pids());
-            g.kill_once();
-            child.wait().unwrap();
-            assert!(g.kill_until_empty(5000), "{h:?}");
-            done(g, &h);
-        }
-    }
-
-    #[test]
-    fn freeze_stops_and_thaw_goes_on() {
-        for h in hierarchies("freeze") {
-            let mut g = h.create("a", &Limits::default()).unwrap();
-            let mut child = start_in(&g, "read x; exit 5");
-            clock::sleep_ms(50);
-            if !g.freeze().unwrap() {
-                println!("skipped: no freezer in {h:?}");
-            }
-            assert!(g.was_frozen());
-            child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
-            clock::sleep_ms(100);
-            assert!(child.try_wait().unwrap().is_none());
-            g.thaw().unwrap();
-            assert!(!g.was_frozen());
-            assert_eq!(child.wait().unwrap().code(), Some(5));
-            done(g, &h);
-        }
-    }
-
-    #[test]
-    fn a_frozen_group_can_be_killed() {
-        for h in hierarchies("frozenkill") {
-            let mut g = h.create("a", &Limits::default()).unwrap();
-            let mut child = start_in(&g, "sleep 100");
-            clock::sleep_ms(50);
-            g.freeze().unwrap();
-            let waiter = std::thread::spawn(move || child.wait());
-            assert!(g.kill_until_empty(5000), "{h:?}");
-            waiter.join().unwrap().unwrap();
-            done(g, &h);
-        }
-    }
-
-    #[test]
-    fn a_group_that_files_in_memory_are_charged_to_is_not_used_again() {
-        let h = Hierarchy::detect(&format!("test-shmem.{}", std::process::id()));
-        let dir = tempfile::tempdir_in("/dev/shm");
-        let (true, Ok(dir)) = (h.holds().0, dir) else {
-            println!("skipped: {}, or no /dev/shm", h.describe());
-            return;
-        };
-        let mut pool = Pool::new(h.clone(), "p".to_string());
-        let mut run = |script: &str| {
-            let g = pool.take(&Limits::default()).unwrap().unwrap();
-            assert!(start_in(&g, script).wait().unwrap().success());
-            let name = g.name().to_string();
-            (0..100).any(|_| {
-                clock::sleep_ms(10);
-                g.is_empty()
-            });
-            pool.give_back(g);
-            name
-        };
-        let first = run("true");
-        let file = dir.path().join("left");
-        assert_eq!(
-            run(&format!("head -c 8000000 /dev/zero >{}", file.display())),
-            first
-        );
-        assert_ne!(run("true"), first);
-        pool.clear();
-        h.remove_parents();
-    }
-
-    #[test]
-    fn a_task_cannot_leave_the_processors_of_its_group_and_nothing_inherits_them() {
-        let h = Hierarchy::detect(&format!("test-cpus.{}", std::process::id()));
-        let all = crate::sys::cpus::allowed().unwrap();
-        let one: CpuSet = all.iter().take(1).collect();
-        let mut pool = Pool::new(h.clone(), "p".to_string());
-        let bound = Limits {
-            cpus: Some(one.clone()),
-            ..Limits::default()
-        };
-        let g = h.is_usable().then(|| pool.take(&bound).unwrap().unwrap());
-        let Some(g) = g.filter(|g| g.v2 || g.dirs[Ctl::Cpuset as usize].is_some()) else {
-            println!("skipped: no cpuset in {}", h.describe());
-            return;
-        };
-        let dir = tempfile::tempdir().unwrap();
-        let out = dir.path().join("out");
-        let script = format!(
-            "taskset -cp {all} $$ >/dev/null 2>&1; grep Cpus_allowed_list /proc/$$/status >{}",
-            out.display()
-        );
-        assert!(start_in(&g, &script).wait().unwrap().success());
-        let status = std::fs::read_to_string(&out).unwrap();
-        assert_eq!(
-            status.split_whitespace().nth(1),
-            Some(one.to_string().as_str())
-        );
-        let name = g.name().to_string();
-        wait_until_empty(&g);
-        pool.give_back(g);
-        let g = pool.take(&Limits::default()).unwrap().unwrap();
-        assert_ne!(g.name(), name);
-        assert!(start_in(&g, &script).wait().unwrap().success());
-        let status = std::fs::read_to_string(&out).unwrap();
-        assert_eq!(
-            status.split_whitespace().nth(1),
-            Some(all.to_string().as_str())
-        );
-        pool.give_up(g);
-        h.remove_parents();
-    }
-
-    #[test]
-    fn limits_bind_and_are_lifted_in_the_pool() {
-        let tag = format!("test-limits.{}", std::process::id());
-        let h = Hierarchy::detect(&tag);
-        if !h.is_usable() {
-            println!("skipped: {}", h.describe());
-            return;
-        }
-        let mut pool = Pool::new(h.clone(), "p".to_string());
-        let tight = Limits {
-            memory: Some(8 << 20),
-            pids: Some(9),
-            ..Limits::default()
-        };
-        let g = pool.take(&tight).unwrap().unwrap();
-        let eat = "x=$(head -c 60000000 /dev/zero | tr '\\0' x); echo $x | wc -c";
-        let status = start_in(&g, eat).wait().unwrap();
-        assert!(g.oom_kills() > 0 || !status.success());
-        let name = g.name().to_string();
-        wait_until_empty(&g);
-        pool.give_back(g);
-        let g = pool.take(&Limits::default()).unwrap().unwrap();
-        assert_eq!((g.name(), g.oom_kills()), (name.as_str(), 0));
-        assert!(
-            start_in(
-                &g,
-                "for i in 1 2 3 4 5 6 7 8 9 0; do sleep 0.01 & done; wait"
-            )
-            .wait()
-            .unwrap()
-            .success()
-        );
-        pool.give_back(g);
-        pool.clear();
-        h.remove_parents();
-    }
-}
+mod tests;

@@ -5,8 +5,10 @@
 //! it has, because making and removing directories is the main cost of a short task; emptied
 //! groups are kept and used again. Nothing here knows of jobs.
 
+mod devices;
 mod group;
 
+pub use devices::{Denied, SharedDenied};
 pub use group::{Group, Limits};
 
 use super::{Result, fs};
@@ -38,6 +40,8 @@ pub(crate) enum Ctl {
     Cpu,
     /// Suspends.
     Freezer,
+    /// Keeps tasks from device nodes. Made for those that are kept from some.
+    Devices,
     /// Keeps tasks on some processors. Made for those that are bound; never the only one.
     Cpuset,
 }
@@ -46,7 +50,14 @@ pub(crate) enum Ctl {
 type PerCtl = [Option<PathBuf>; Ctl::ALL.len()];
 
 impl Ctl {
-    pub(crate) const ALL: [Ctl; 5] = [Ctl::Memory, Ctl::Pids, Ctl::Cpu, Ctl::Freezer, Ctl::Cpuset];
+    pub(crate) const ALL: [Ctl; 6] = [
+        Ctl::Memory,
+        Ctl::Pids,
+        Ctl::Cpu,
+        Ctl::Freezer,
+        Ctl::Devices,
+        Ctl::Cpuset,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -54,6 +65,7 @@ impl Ctl {
             Ctl::Pids => "pids",
             Ctl::Cpu => "cpu",
             Ctl::Freezer => "freezer",
+            Ctl::Devices => "devices",
             Ctl::Cpuset => "cpuset",
         }
     }
@@ -82,10 +94,16 @@ impl Hierarchy {
         let leaf = format!("corral.{tag}");
         let v1 = Ctl::ALL.map(|ctl| {
             let dir = v1_dir(&mounts, &own, ctl.name())?.join(&leaf);
-            let ready = usable(&dir) && (ctl != Ctl::Cpuset || group::inherit_cpuset(&dir));
+            let ready = usable(&dir)
+                && match ctl {
+                    Ctl::Cpuset => group::inherit_cpuset(&dir),
+                    Ctl::Devices => devices::can_deny(&dir, false),
+                    _ => true,
+                };
             ready.then_some(dir)
         });
-        let contains = |c: &Ctl| *c != Ctl::Cpuset && v1[*c as usize].is_some();
+        let contains =
+            |c: &Ctl| !matches!(c, Ctl::Cpuset | Ctl::Devices) && v1[*c as usize].is_some();
         if Ctl::ALL.iter().any(contains) {
             return Hierarchy::V1(v1);
         }
@@ -132,6 +150,15 @@ impl Hierarchy {
                 (has(Ctl::Memory), has(Ctl::Pids))
             }
             Hierarchy::None(_) => (false, false),
+        }
+    }
+
+    /// Whether groups keep tasks from device nodes.
+    pub fn denies_devices(&self) -> bool {
+        match self {
+            Hierarchy::V1(dirs) => dirs[Ctl::Devices as usize].is_some(),
+            Hierarchy::V2(dir) => devices::can_deny(dir, true),
+            Hierarchy::None(_) => false,
         }
     }
 
@@ -348,8 +375,9 @@ mod tests {
     fn what_groups_do_not_limit_is_known() {
         let d = tempfile::tempdir().unwrap();
         let dir = |has: bool| has.then(|| d.path().to_path_buf());
-        let v1 =
-            |memory, pids| Hierarchy::V1([dir(memory), dir(pids), None, dir(true), None]).holds();
+        let v1 = |memory, pids| {
+            Hierarchy::V1([dir(memory), dir(pids), None, dir(true), None, None]).holds()
+        };
         assert_eq!(
             (v1(true, true), v1(false, true)),
             ((true, true), (false, true))

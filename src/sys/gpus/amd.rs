@@ -1,6 +1,6 @@
 //! GPUs of AMD, as the kernel's driver shows them below `/sys/class/drm`.
 
-use crate::model::Gpu;
+use crate::model::{DeviceNode, Gpu};
 use crate::sys::fs;
 use std::path::Path;
 
@@ -27,7 +27,6 @@ fn card(device: &Path) -> Option<Gpu> {
         return None;
     }
     let total = number(device, "mem_info_vram_total")?;
-    let used = number(device, "mem_info_vram_used");
     let unit = match text(device, "unique_id") {
         Some(id) => format!("GPU-{id}"),
         // Cards without one are chosen by their place on the bus.
@@ -44,11 +43,23 @@ fn card(device: &Path) -> Option<Gpu> {
         unit,
         model: name.or_else(code).unwrap_or_default(),
         part: false,
-        free_mb: used.map(|used| total.saturating_sub(used) >> 20),
+        memory_mb: Some(total >> 20),
+        devices: nodes(&device.join("drm")),
         busy: number(device, "gpu_busy_percent").and_then(|n| u32::try_from(n).ok()),
         celsius: hot,
         processes: None,
     })
+}
+
+/// Its nodes `/dev/dri/renderD128` and `card0`.
+fn nodes(dir: &Path) -> Vec<DeviceNode> {
+    let names = fs::list_dir(dir, NAMES_MAX).unwrap_or_default();
+    let ours = |name: &&str| name.starts_with("renderD") || name.starts_with("card");
+    let names = names.iter().filter_map(|e| e.text()).filter(ours);
+    let nodes = names.filter_map(|name| text(&dir.join(name), "dev")?.parse().ok());
+    let mut nodes: Vec<DeviceNode> = nodes.collect();
+    nodes.sort_unstable();
+    nodes
 }
 
 /// Thousandths of a degree stand in the files.
@@ -87,7 +98,10 @@ mod tests {
         put("card1-DP-1/device/vendor", VENDOR);
         for (name, text) in [
             ("mem_info_vram_total", "68702699520"),
-            ("mem_info_vram_used", "1048576"),
+            ("drm/renderD129/dev", "226:129"),
+            ("drm/card1/dev", "226:1"),
+            ("drm/card1-DP-1/status", "connected"),
+            ("drm/controlD65/dev", "226:65"),
             ("gpu_busy_percent", "37"),
             ("unique_id", "7d8f6b1c2a3e4f50"),
             ("product_name", "AMD Instinct MI210"),
@@ -103,7 +117,8 @@ mod tests {
         let first = Gpu {
             unit: "GPU-7d8f6b1c2a3e4f50".into(),
             model: "AMD Instinct MI210".into(),
-            free_mb: Some(65_519),
+            memory_mb: Some(65_520),
+            devices: ["226:1", "226:129"].map(|n| n.parse().unwrap()).into(),
             busy: Some(37),
             celsius: Some(41),
             ..Gpu::default()
@@ -111,6 +126,7 @@ mod tests {
         let second = Gpu {
             unit: "device".into(),
             model: "AMD 0x73bf".into(),
+            memory_mb: Some(2),
             ..Gpu::default()
         };
         assert_eq!(all, [first, second]);

@@ -1,9 +1,13 @@
 //! GPUs of NVIDIA, as the driver's library `libnvidia-ml.so.1` says.
 
-use crate::model::Gpu;
+use crate::model::{DeviceNode, Gpu};
 use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
+
+/// Major number of the nodes `/dev/nvidia0`, `/dev/nvidia1` ...; the minor number of each is the
+/// driver's number of the GPU.
+const MAJOR: u32 = 195;
 
 /// Opens the library; `None`: there is no driver.
 pub(super) fn open() -> Result<Option<Nvml>, String> {
@@ -38,6 +42,8 @@ fn units(device: &Device<'_>) -> Vec<Gpu> {
     let of = |part: Gpu| Gpu {
         part: true,
         celsius: whole.celsius,
+        // All parts are reached through the node of the whole.
+        devices: whole.devices.clone(),
         model: match part.model.is_empty() {
             true => whole.model.clone(),
             false => part.model.clone(),
@@ -53,9 +59,21 @@ fn unit(device: &Device<'_>) -> Option<Gpu> {
         unit: device.uuid().ok()?,
         model: device.name().unwrap_or_default(),
         part: false,
-        free_mb: device.memory_info().ok().map(|memory| memory.free >> 20),
+        memory_mb: device.memory_info().ok().map(|memory| memory.total >> 20),
+        devices: device.minor_number().into_iter().map(node).collect(),
         busy: busy.ok().map(|rates| rates.gpu),
         celsius: device.temperature(TemperatureSensor::Gpu).ok(),
-        processes: device.running_compute_processes_count().ok(),
+        processes: device
+            .running_compute_processes()
+            .ok()
+            .map(|all| all.iter().map(|process| process.pid).collect()),
     })
+}
+
+fn node(minor: u32) -> DeviceNode {
+    DeviceNode {
+        block: false,
+        major: MAJOR,
+        minor,
+    }
 }

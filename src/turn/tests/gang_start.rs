@@ -57,6 +57,7 @@ fn the_command_starts_when_every_host_is_ready() {
         first: "h1".into(),
         slots: 2,
         mark: b.core.state.mark(A.j),
+        units: Default::default(),
     };
     assert_eq!(b.ordered("h2"), [&part]);
     b.ready(7);
@@ -194,6 +195,7 @@ fn preempted_work_on_two_hosts_lends_the_slots_of_both() {
         first: "h1".into(),
         slots: 2,
         mark: b.core.state.mark(urgent.j),
+        units: Default::default(),
     };
     assert_eq!(
         b.ordered("h2"),

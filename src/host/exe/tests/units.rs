@@ -61,6 +61,25 @@ fn parts_of_a_unit_are_used_together_up_to_the_whole() {
 }
 
 #[test]
+fn memory_of_a_unit_is_used_together_up_to_what_it_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    let unit = crate::record::host_units::UnitDoc {
+        sizes: [("gpu_mem".to_owned(), 40)].into(),
+        ..crate::record::host_units::UnitDoc::named("0")
+    };
+    exec.starter.units.here.insert("gpu".into(), vec![unit]);
+    add(&mut exec, 1, &["gpu 0 250 gpu_mem=30"], false);
+    add(&mut exec, 2, &["gpu 0 250 gpu_mem=11"], true);
+    add(&mut exec, 3, &["gpu 0 250 gpu_mem=10"], true);
+    add(&mut exec, 4, &["gpu 0 250"], true);
+    // What it has is not known: only the parts count.
+    add(&mut exec, 5, &["gpu 1 500 gpu_mem=90"], true);
+    add(&mut exec, 6, &["gpu 1 500 gpu_mem=90"], true);
+    assert_eq!(ready(&mut exec), [3, 4, 5, 6]);
+}
+
+#[test]
 fn units_are_named_with_the_part_that_an_attempt_has() {
     let units = |names: &[&str], part: u32| crate::model::Units {
         res: "gpu".into(),
@@ -68,13 +87,27 @@ fn units_are_named_with_the_part_that_an_attempt_has() {
         part,
         ..Default::default()
     };
-    let list = vec![units(&["0", "3"], 0), units(&["1", "1", "2"], 250)];
+    let with_memory = crate::model::Units {
+        beside: vec![("gpu_mem".into(), 7)],
+        ..units(&["4", "4"], 100)
+    };
+    let list = vec![
+        units(&["0", "3"], 0),
+        units(&["1", "1", "2"], 250),
+        with_memory,
+    ];
     let units = crate::record::order::TaskUnits {
         list,
         ..Default::default()
     };
-    let named = ["gpu 0", "gpu 3", "gpu 1 500", "gpu 2 250"];
-    assert_eq!(super::super::units::names_of(&units), named);
+    let named = [
+        "gpu 0",
+        "gpu 3",
+        "gpu 1 500",
+        "gpu 2 250",
+        "gpu 4 200 gpu_mem=14",
+    ];
+    assert_eq!(super::super::unit_names::names_of(&units), named);
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! The device nodes that tasks may open: those of their own units, and of no other unit, where
+//! control groups can hold that. A task's own nodes travel with the task; what the spawner has not
+//! heard of stays open to all.
+
+use super::exec::Exec;
+use crate::config::Config;
+use crate::model::{AttemptId, DeviceNode};
+use crate::task::spec::ToSpawner;
+
+impl Exec {
+    /// Takes the settings that concern units.
+    pub(super) fn configure_units(&mut self, config: Config) {
+        self.starter.units.configure(config, &self.place.site.host);
+    }
+
+    /// Brings up to date what is known of units, and lets the spawner know.
+    pub(super) fn follow_units(&mut self) {
+        if self.spawners.is_simulated() {
+            return;
+        }
+        let host = self.place.site.host.clone();
+        self.starter.units.look(&self.place.local.units(), &host);
+        if self.starter.units.has_paths() {
+            self.starter.units.renew(&host);
+        }
+        if !self.spawners.is_ready() {
+            return;
+        }
+        let all = self.starter.units.all();
+        if self.spawners.unheld().devices {
+            if !all.is_empty() && !std::mem::replace(&mut self.starter.units.said, true) {
+                tracing::warn!(
+                    "no control groups that deny devices: jobs find their units in their \
+                     environment, and nothing keeps them from opening others"
+                );
+            }
+            return;
+        }
+        if self
+            .starter
+            .units
+            .sent
+            .as_ref()
+            .map_or(all.is_empty(), |sent| *sent == all)
+        {
+            return;
+        }
+        tracing::info!(
+            "tasks open the devices of their own units only ({} nodes)",
+            all.len()
+        );
+        self.spawners.send(&ToSpawner::Devices { all: all.clone() });
+        self.starter.units.sent = Some(all);
+    }
+
+    /// The device nodes of the units that an attempt or a part of one has here.
+    pub(super) fn devices_of(&self, a: AttemptId) -> Vec<DeviceNode> {
+        let entry = self.table.get(a).map(|e| &e.given.units[..]);
+        let units = entry.or_else(|| self.parts.units_of(a));
+        self.starter.units.nodes_of(units.unwrap_or_default())
+    }
+}

@@ -1,0 +1,109 @@
+//! `gpu_check`: processes on units that are not their job's. Finds the job of each process that the
+//! sensor saw on a unit, and says which jobs are on units of others.
+//!
+//! A process of a job that runs here descends from its shepherd; what claunch started says in its
+//! environment which job it is of. Kills nothing itself: a sample ends a job that is to be killed.
+
+use super::exec::Exec;
+use super::known_units::WrongUnit;
+use super::sample::Snapshot;
+use super::table::Entry;
+use super::unit_names::is_unit;
+use crate::model::{AttemptId, JobKey};
+use crate::sys::proc;
+use std::collections::BTreeMap;
+
+/// The attempt that a process names in its environment.
+fn by_environment(pid: i32) -> Option<AttemptId> {
+    let names = ["CB_JOBID", "CB_JOBINDEX", "CB_ATTEMPT"];
+    let [id, idx, at] = proc::variables(pid, names);
+    Some(AttemptId {
+        j: JobKey {
+            id: id?.parse().ok()?,
+            idx: idx?.parse().ok()?,
+        },
+        at: at?.parse().ok()?,
+    })
+}
+
+impl Exec {
+    /// What of `gpu_check` is broken now, said once in the log and in the host's note.
+    pub(super) fn wrong_units(&mut self, snapshot: &Snapshot) -> Vec<WrongUnit> {
+        let seen = self.seen_on_units(snapshot);
+        let (mut wrong, mut sentences) = (Vec::new(), Vec::new());
+        for (unit, pid, owner) in seen {
+            let entry = owner.and_then(|a| Some((a, self.table.get(a)?)));
+            match entry {
+                Some((a, e)) if !holds(e, &unit) => {
+                    if !e.given.check.is_off() {
+                        sentences.push(format!(
+                            "process {pid} of job {} uses {unit}, which the job does not have",
+                            a.j
+                        ));
+                        wrong.push(WrongUnit { a, unit, pid });
+                    }
+                }
+                Some(_) => {}
+                None => sentences.extend(self.stranger(&unit, pid, owner)),
+            }
+        }
+        let before = std::mem::take(&mut self.starter.units.wrong);
+        for sentence in sentences {
+            if !before.contains(&sentence) {
+                tracing::warn!("{sentence}");
+            }
+            self.starter.units.wrong.insert(sentence);
+        }
+        wrong
+    }
+
+    /// A process of no attempt that runs here, where the job that has the unit wants to know.
+    fn stranger(&self, unit: &str, pid: u32, owner: Option<AttemptId>) -> Option<String> {
+        // A job's part here has the unit.
+        let part = owner.and_then(|a| self.parts.units_of(a));
+        if part.is_some_and(|units| units.iter().any(|held| is_unit(held, unit))) {
+            return None;
+        }
+        let wants = |e: &Entry| !e.given.check.is_off() && holds(e, unit);
+        let (a, _) = self.table.live().find(|(_, e)| wants(e))?;
+        let whose = owner.map_or("of no job".to_owned(), |a| format!("of job {}", a.j));
+        Some(format!(
+            "process {pid} {whose} uses {unit}, which job {} has",
+            a.j
+        ))
+    }
+
+    /// Processes on units, with the attempts that they are of. One that began after the sensor
+    /// looked has only the number of one that was seen.
+    fn seen_on_units(&self, snapshot: &Snapshot) -> Vec<(String, u32, Option<AttemptId>)> {
+        if self.starter.units.boot() != proc::boot_id() {
+            return Vec::new();
+        }
+        let shepherds: BTreeMap<i32, AttemptId> =
+            self.table.running().map(|(a, s)| (s.pid, a)).collect();
+        let mut out = Vec::new();
+        for (res, units) in &self.starter.units.here {
+            for unit in units {
+                for pid in &unit.processes {
+                    let Ok(process) = i32::try_from(*pid) else {
+                        continue;
+                    };
+                    let begin = snapshot.begin_of(process);
+                    let begin = begin.map(|ticks| ticks * 1000 / proc::ticks_per_second());
+                    if begin.is_none_or(|ms| ms > unit.seen) {
+                        continue;
+                    }
+                    let of = |pid| shepherds.get(&pid).copied();
+                    let owner = snapshot.above(process, of);
+                    let owner = owner.or_else(|| by_environment(process));
+                    out.push((format!("{res} {}", unit.name), *pid, owner));
+                }
+            }
+        }
+        out
+    }
+}
+
+fn holds(entry: &Entry, unit: &str) -> bool {
+    entry.given.units.iter().any(|held| is_unit(held, unit))
+}

@@ -1,0 +1,50 @@
+//! Units of this host in the words by which attempts are compared and the ledger keeps them. Owns
+//! their form.
+
+use crate::model::WHOLE_UNIT;
+use crate::record::order::TaskUnits;
+
+/// Units as attempts are compared by: `gpu 0`, or a part in thousandths, `gpu 0 250`, and what else
+/// is had of it, `gpu 0 250 gpu_mem=10240000`.
+pub(super) fn names_of(units: &TaskUnits) -> Vec<String> {
+    let mut out = Vec::new();
+    for units in &units.list {
+        for unit in units.held() {
+            let name = unit.name;
+            let mut text = match unit.part {
+                WHOLE_UNIT.. if units.beside.is_empty() => format!("{} {name}", units.res),
+                part => format!("{} {name} {part}", units.res),
+            };
+            for (own, amount) in &units.beside {
+                let amount = amount.saturating_mul(i64::from(unit.times));
+                text.push_str(&format!(" {own}={amount}"));
+            }
+            out.push(text);
+        }
+    }
+    out
+}
+
+/// Resource and name of a unit, and thousandths of it. Neither has a blank.
+pub(super) fn read(unit: &str) -> (&str, &str, u32) {
+    let mut words = unit.split(' ');
+    let mut word = || words.next().unwrap_or_default();
+    let (res, name, part) = (word(), word(), word());
+    (res, name, part.parse().unwrap_or(WHOLE_UNIT))
+}
+
+/// What is had of a unit's own resources, in thousandths.
+pub(super) fn beside(unit: &str) -> impl Iterator<Item = (&str, i64)> {
+    let amount = |word: &'_ str| -> Option<i64> { word.parse().ok() };
+    let words = unit.split(' ').skip(3);
+    words.filter_map(move |word| {
+        let (own, n) = word.split_once('=')?;
+        Some((own, amount(n)?))
+    })
+}
+
+/// Whether what an attempt has (`gpu 0 250`) is of this unit (`gpu 0`).
+pub(super) fn is_unit(held: &str, unit: &str) -> bool {
+    let (res, name, _) = read(held);
+    unit.split_once(' ') == Some((res, name))
+}

@@ -1,0 +1,108 @@
+//! The file in the local directory that says what sensors know of this host's units: written by
+//! `cbls`, read by `cbexe`. Owns when it is written and removed.
+
+use super::local::Local;
+use crate::record::host_units::{HOST_UNITS_MAX, HostUnitsDoc, UnitDoc};
+use crate::sys::{self, fs, proc};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What an earlier `cbls` wrote stays for so long although no sensor says anything: a unit is not
+/// open to all because its sensor takes a while, or fails.
+const KEPT_MS: u64 = 3_600_000;
+
+/// The file as its writer knows it.
+#[derive(Debug)]
+pub(super) struct UnitsFile {
+    path: PathBuf,
+    written: Option<HostUnitsDoc>,
+    began: u64,
+    failing: bool,
+}
+
+impl UnitsFile {
+    pub(super) fn new(local: &Local, now: u64) -> UnitsFile {
+        UnitsFile {
+            path: local.units(),
+            written: None,
+            began: now,
+            failing: false,
+        }
+    }
+
+    /// Brings it up to date with what sensors say at `now` (boot-time clock, ms).
+    pub(super) fn write(&mut self, kinds: BTreeMap<String, Vec<UnitDoc>>, now: u64) {
+        if kinds.is_empty() {
+            if self.written.take().is_some() || now >= self.began + KEPT_MS {
+                // What is not there need not be removed.
+                let _ = fs::remove(&self.path);
+                self.began = u64::MAX - KEPT_MS;
+            }
+            return;
+        }
+        if self.written.as_ref().is_some_and(|doc| doc.kinds == kinds) {
+            return;
+        }
+        let boot = proc::boot_id().to_owned();
+        let doc = HostUnitsDoc { boot, kinds };
+        let json = serde_json::to_vec(&doc).expect("plain data becomes JSON");
+        match fs::publish(&self.path, &json) {
+            Ok(()) => (self.written, self.failing) = (Some(doc), false),
+            // Tried again with the next look at the sensors.
+            Err(e) if !self.failing => {
+                self.failing = true;
+                tracing::error!("{e}: cbexe does not learn of changed units");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// What tells one version of the file from another: inode, time, length.
+pub(super) type Stamp = Option<(u64, i64, u64)>;
+
+/// The stamp of the file; `None`: there is none.
+pub(super) fn stamp(path: &Path) -> Stamp {
+    let found = fs::stat(path).ok().flatten();
+    found.map(|s| (s.ino, s.mtime_ms, s.len))
+}
+
+/// Reads it; nothing where there is none.
+///
+/// # Errors
+/// It cannot be read or understood.
+pub(super) fn read(path: &Path) -> Result<HostUnitsDoc, String> {
+    let bytes = fs::read_optional(path, HOST_UNITS_MAX);
+    let Some(bytes) = bytes.map_err(|e: sys::Error| e.to_string())? else {
+        return Ok(HostUnitsDoc::default());
+    };
+    serde_json::from_slice(&bytes).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_outlives_its_writer_and_a_sensor_that_is_slow_but_not_one_that_was_removed() {
+        let d = tempfile::tempdir().unwrap();
+        let local = Local::at(d.path());
+        let kinds = || BTreeMap::from([("gpu".to_owned(), vec![UnitDoc::named("0")])]);
+        let there = || !read(&local.units()).unwrap().kinds.is_empty();
+        let mut file = UnitsFile::new(&local, 100);
+        file.write(kinds(), 100);
+        assert_eq!(read(&local.units()).unwrap().kinds, kinds());
+        assert_eq!(read(&local.units()).unwrap().boot, proc::boot_id());
+        let mut next = UnitsFile::new(&local, 1_000);
+        next.write(BTreeMap::new(), 1_000 + KEPT_MS - 1);
+        assert!(there());
+        next.write(BTreeMap::new(), 1_000 + KEPT_MS);
+        assert!(!there());
+        next.write(kinds(), 1_000 + KEPT_MS);
+        assert!(there());
+        next.write(BTreeMap::new(), 1_000 + KEPT_MS);
+        assert!(!there(), "the sensor was removed");
+        std::fs::write(local.units(), "{").unwrap();
+        assert!(read(&local.units()).is_err());
+    }
+}

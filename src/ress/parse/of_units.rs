@@ -1,0 +1,119 @@
+//! What an item says of each unit of its resource: `devices`, the nodes that belong to it, and
+//! `processes`, who uses it. Lists in the order of the units.
+
+use super::{Item, Problem};
+use crate::model::{DEVICES_MAX, DeviceNode};
+use crate::text::units;
+use crate::text::yaml::{Entry, Node, Value};
+
+/// Longest path of a device.
+const PATH_MAX: usize = 256;
+/// Most processes of one unit.
+const PROCESSES_MAX: usize = 4096;
+
+/// What is said of the units of a resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OfUnits {
+    /// Their names, where anything is said.
+    pub names: Vec<String>,
+    /// Of each unit paths or numbers; empty = nothing is said of devices.
+    pub devices: Vec<Vec<String>>,
+    /// Of each unit; empty = nothing is said of processes.
+    pub processes: Vec<Vec<u32>>,
+}
+
+impl OfUnits {
+    /// Nothing is said of any unit.
+    pub fn is_empty(&self) -> bool {
+        self.devices.is_empty() && self.processes.is_empty()
+    }
+}
+
+impl Item<'_> {
+    /// Reads both lists of a resource with these units (its value as a word).
+    pub(super) fn of_units(&self, assign: bool, value: &str) -> Result<OfUnits, Problem> {
+        let mut out = OfUnits::default();
+        for key in ["devices", "processes"] {
+            let Some(entry) = self.entry(key) else {
+                continue;
+            };
+            if !assign {
+                let text = format!("{key} are of units, and this resource has none");
+                return Err(self.says(entry, text, Some("write assign: yes, or leave it out")));
+            }
+            if out.names.is_empty() {
+                out.names = names_of(value);
+            }
+            let lists = self.words_of_units(entry, out.names.len())?;
+            match key {
+                "devices" => out.devices = self.devices(entry, lists)?,
+                _ => out.processes = self.processes(entry, lists)?,
+            }
+        }
+        Ok(out)
+    }
+
+    /// Of each unit its words.
+    fn words_of_units(&self, entry: &Entry, n: usize) -> Result<Vec<Vec<String>>, Problem> {
+        let one = |node: &Node| match &node.value {
+            Value::Text { text, .. } => Some(text.split_whitespace().map(str::to_owned).collect()),
+            Value::Null => Some(Vec::new()),
+            _ => None,
+        };
+        let lists: Option<Vec<Vec<String>>> = match &entry.value.value {
+            Value::List(list) => list.iter().map(one).collect(),
+            _ => None,
+        };
+        match lists {
+            Some(lists) if lists.len() == n => Ok(lists),
+            _ => {
+                let key = &entry.key;
+                let text = format!("{key} is a list with a text for each of the {n} units");
+                let hint = format!("write {key}: [\"WORD WORD\", \"\"]: the words of each unit");
+                Err(self.says(entry, text, Some(&hint)))
+            }
+        }
+    }
+
+    fn devices(&self, entry: &Entry, lists: Vec<Vec<String>>) -> Result<Vec<Vec<String>>, Problem> {
+        if lists.iter().map(Vec::len).sum::<usize>() > DEVICES_MAX {
+            let text = format!("units of a host have at most {DEVICES_MAX} device nodes");
+            return Err(self.says(entry, text, None));
+        }
+        match lists.iter().flatten().find(|word| !is_device(word)) {
+            None => Ok(lists),
+            Some(bad) => {
+                let text = format!("{bad:.40?} is not a device");
+                let hint = "write a path, /dev/nvidia0, or numbers, 195:0 (b8:16 of a disk)";
+                Err(self.says(entry, text, Some(hint)))
+            }
+        }
+    }
+
+    fn processes(&self, entry: &Entry, lists: Vec<Vec<String>>) -> Result<Vec<Vec<u32>>, Problem> {
+        let numbers = |words: &Vec<String>| -> Option<Vec<u32>> {
+            let each = words.iter().take(PROCESSES_MAX);
+            each.map(|word| word.parse().ok().filter(|pid| *pid > 0))
+                .collect()
+        };
+        let all: Option<Vec<Vec<u32>>> = lists.iter().map(numbers).collect();
+        all.ok_or_else(|| self.says(entry, "a process is a number above 0", None))
+    }
+}
+
+/// A path below `/dev`, or numbers.
+fn is_device(word: &str) -> bool {
+    let path = word.starts_with("/dev/") && word.len() <= PATH_MAX && !word.contains("/../");
+    path || word.parse::<DeviceNode>().is_ok()
+}
+
+/// The names of the units that a value lists or counts.
+pub(in crate::ress) fn names_of(value: &str) -> Vec<String> {
+    match units::split(value) {
+        Some(names) => names.into_iter().map(str::to_owned).collect(),
+        None => {
+            let n = value.parse::<f64>().map_or(0, units::count);
+            (0..n).map(|at| at.to_string()).collect()
+        }
+    }
+}
