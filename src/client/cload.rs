@@ -5,7 +5,7 @@ use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
 use crate::record::view::{HostRow, Params};
-use crate::show::load;
+use crate::show::{load, load_units};
 use clap::{ArgMatches, Command};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ const NOT_BUILT: &[&str] = &["gpu", "gpuload", "a"];
 
 fn options() -> Command {
     let cmd = command("cload", "List the load of hosts")
-        .arg(flag("l", "Long: io as well, full names"))
+        .arg(flag("l", "Long: io as well, full names, units"))
         .arg(flag("w", "Wide: full names"))
         .arg(opt(
             "I",
@@ -111,7 +111,11 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
         let out = load::with_sensors(&table, &rows, &sensors, header);
         return Ok((out, exit));
     }
-    Ok((LIST.render(m, &rows, table)?, exit))
+    let mut out = LIST.render(m, &rows, table)?;
+    if m.has("l") && !Listing::<HostRow>::is_asked(m) {
+        load_units::put(&mut out, &rows);
+    }
+    Ok((out, exit))
 }
 
 /// The load indices and the sensors' resources that `-I` names.

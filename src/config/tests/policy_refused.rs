@@ -437,6 +437,22 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "[b]",
     ),
     ("queues: [{name: q, gpu_env: names}]", "choice", "names"),
+    ("queues: [{name: q, gpu_check: end}]", "choice", "end"),
+    (
+        "resources: [{name: x, assign: yes, devices: nvidia0}]",
+        "type",
+        "nvidia0",
+    ),
+    (
+        "resources: [{name: x, devices: /dev/x%u}]",
+        "conflict",
+        "devices",
+    ),
+    (
+        "resources: [{name: gpu, devices: /dev/x%u, assign: yes}]",
+        "reserved-name",
+        "gpu",
+    ),
     (
         "hosts: [{name: h1, resources: {gpu: 2}}]\n\
          queues: [{name: q, res_req: 'rusage[gpu=1:duration=5m]'}]",

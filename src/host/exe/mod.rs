@@ -363,6 +363,7 @@ mod tests {
     mod growth;
     mod limits;
     mod restored;
+    mod unit_check;
     mod units;
     mod warning;
 

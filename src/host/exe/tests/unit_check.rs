@@ -1,0 +1,99 @@
+//! `gpu_check`: which job a process on a unit is of, and what becomes of jobs on units of others.
+
+use super::*;
+use crate::host::exe::known_units::{judged, named};
+use crate::host::exe::sample::Snapshot;
+use crate::model::{TermReason, UnitCheck};
+use crate::record::host_units::{HostUnitsDoc, UnitDoc};
+use crate::record::report::Usage;
+use crate::sys::proc;
+
+/// Job 1 runs below this process and has unit 0; `pid` is on `unit`, seen at `seen`.
+fn bed(dir: &std::path::Path, check: UnitCheck, (unit, pid, seen): (usize, u32, u64)) -> Exec {
+    let mut exec = deaf_executor(dir);
+    let shepherd = table::Shepherd {
+        pid: i32::try_from(std::process::id()).unwrap(),
+        born: proc::own_birth_ms(),
+        boot: proc::boot_id().to_owned(),
+        group: String::new(),
+        t: 1,
+        log: 1,
+    };
+    let mut entry = table::Entry::new(table::Status::Running(shepherd), (1, 1), false);
+    entry.given.units = vec!["gpu 0 500".into()];
+    entry.given.check = check;
+    exec.table.insert(first(1), entry);
+    let mut units = vec![UnitDoc::named("0"), UnitDoc::named("1")];
+    (units[unit].processes, units[unit].seen) = (vec![pid], seen);
+    let doc = HostUnitsDoc {
+        boot: proc::boot_id().to_owned(),
+        kinds: [("gpu".to_owned(), units)].into(),
+    };
+    let path = exec.place.local.units();
+    fs::publish(&path, &serde_json::to_vec(&doc).unwrap()).unwrap();
+    exec.starter.units.look(&path, "h1");
+    exec
+}
+
+fn look(exec: &mut Exec) -> Vec<String> {
+    let wrong = exec.wrong_units(&Snapshot::read());
+    named(&wrong, first(1))
+}
+
+#[test]
+fn a_process_on_a_unit_of_others_is_said_or_ends_its_job() {
+    let mut child = std::process::Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .unwrap();
+    let now = clock::boot_ms() + 1_000;
+    let dir = tempfile::tempdir().unwrap();
+    let wrong = format!("gpu 1 (process {})", child.id());
+    for (check, on, seen, said) in [
+        (UnitCheck::Warn, 1, now, true),
+        (UnitCheck::Kill, 1, now, true),
+        (UnitCheck::Off, 1, now, false),
+        (UnitCheck::Kill, 0, now, false),
+        // Another process had this number when the sensor looked.
+        (UnitCheck::Kill, 1, 1, false),
+    ] {
+        let place = tempfile::tempdir_in(dir.path()).unwrap();
+        let mut exec = bed(place.path(), check, (on, child.id(), seen));
+        let found = look(&mut exec);
+        assert_eq!(
+            found,
+            if said { vec![wrong.clone()] } else { vec![] },
+            "{check:?} {on}"
+        );
+        let u = Usage {
+            wrong_units: found,
+            ..Usage::default()
+        };
+        let reason = judged(exec.table.get(first(1)).unwrap(), &u);
+        let kill = said && check == UnitCheck::Kill;
+        assert_eq!(reason, kill.then_some(TermReason::Units), "{check:?} {on}");
+        let note = exec.starter.units.note("more");
+        assert_eq!(
+            note.contains("of job 1 uses gpu 1, which the job does not have; more"),
+            said
+        );
+        assert_eq!(look(&mut exec).is_empty(), !said, "as long as it is there");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_process_of_no_job_is_said_to_whom_the_unit_belongs() {
+    let now = clock::boot_ms() + 1_000;
+    let note = |check, on| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut exec = bed(dir.path(), check, (on, 1, now));
+        assert!(look(&mut exec).is_empty());
+        exec.starter.units.note("")
+    };
+    let said = "process 1 of no job uses gpu 0, which job 1 has";
+    assert_eq!(note(UnitCheck::Kill, 0), said);
+    assert_eq!(note(UnitCheck::Off, 0), "");
+    assert_eq!(note(UnitCheck::Kill, 1), "", "no job has it");
+}
