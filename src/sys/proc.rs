@@ -120,7 +120,8 @@ pub fn own_birth_ms() -> u64 {
 }
 
 /// The same for a process that was forked after `before`, ms of that clock. To ask the kernel costs
-/// 40 us of processor time, a thirtieth of a short task: it is asked where the clock says too little.
+/// 40 us of processor time, a thirtieth of a short task: it is asked where the clock says too
+/// little.
 pub fn forked_birth_ms(before: u64) -> u64 {
     let now = super::clock::boot_ms();
     match now.saturating_sub(before) <= BIRTH_MS / 3 {

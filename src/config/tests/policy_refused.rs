@@ -449,11 +449,6 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "devices",
     ),
     (
-        "resources: [{name: gpu, devices: /dev/x%u, assign: yes}]",
-        "reserved-name",
-        "gpu",
-    ),
-    (
         "hosts: [{name: h1, resources: {gpu: 2}}]\n\
          queues: [{name: q, res_req: 'rusage[gpu=1:duration=5m]'}]",
         "not-implemented",
