@@ -197,6 +197,10 @@ impl Turn<'_> {
             }
             JobAction::Requeue { hold, wants } => {
                 let (hold, wants) = (*hold, *wants);
+                if let Err(refusal) = self.may_run_again(j) {
+                    answer.refuse(j, refusal);
+                    return true;
+                }
                 if !self.for_each_work(j, at, false, |turn, key, counts| {
                     let stray = turn.stray_host(key);
                     if turn.requeue_one(who, key, hold || stray.is_some(), wants) {

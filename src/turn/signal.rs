@@ -332,6 +332,21 @@ impl Turn<'_> {
         self.out.order(host, order);
     }
 
+    /// Whether users may have a job run again at all.
+    ///
+    /// # Errors
+    /// Why they may not.
+    pub(super) fn may_run_again(&self, j: JobKey) -> Result<(), Refusal> {
+        let spec = self.core.state.spec_of(j.id);
+        match spec.is_some_and(|spec| spec.session.is_some()) {
+            false => Ok(()),
+            true => Err(Refusal::new(
+                Code::Refused,
+                "is interactive and runs once: no csub waits for another run; submit it again",
+            )),
+        }
+    }
+
     pub(super) fn requeue_one(
         &mut self,
         who: &Requester,

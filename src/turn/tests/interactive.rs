@@ -101,3 +101,23 @@ fn an_interactive_job_is_over_whatever_its_queue_makes_of_its_exit_value() {
         assert_eq!(b.core.state.stat(JobKey::job(1)), Some(stat));
     }
 }
+
+#[test]
+fn an_interactive_job_is_not_requeued() {
+    for (interactive, why) in [(true, "runs once"), (false, "")] {
+        let mut b = Bench::with(QUEUES);
+        b.submit(5, |j| {
+            j.spec.session = at(Terminal::Streams).filter(|_| interactive);
+        });
+        let sel = selector(&["1"]);
+        let (hold, states) = (false, Vec::new());
+        let ack = b.ask(5, vec![Verb::Requeue { sel, hold, states }]);
+        let said = error(&ack);
+        assert!(
+            said.contains(why) && said.is_empty() == why.is_empty(),
+            "{said}"
+        );
+        let run = b.core.state.work(JobKey::job(1)).unwrap().run.as_ref();
+        assert_eq!(run.unwrap().killing.is_none(), interactive);
+    }
+}
