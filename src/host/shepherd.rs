@@ -7,6 +7,7 @@
 mod controls;
 mod hooks;
 mod session;
+mod suspended;
 
 use super::local::Local;
 use super::outputs::{self, Files};
@@ -353,6 +354,9 @@ impl Shepherd<'_> {
 
     /// From the start of the program to the last process's end.
     fn live(&mut self, files: &mut Files, relay: Option<&Relay>) -> Ended {
+        if let Err(reason) = self.until_resumed() {
+            return self.ended_before(reason);
+        }
         let top = match self.start(files) {
             Ok(pid) => pid,
             Err(e) => {

@@ -57,6 +57,7 @@ mod spawner;
 mod supervision;
 mod supervision_cluster;
 mod supervision_faults;
+mod suspended_start;
 mod takeover;
 #[allow(dead_code)] // shared with the benchmarks, which use more of it
 mod terminal_bed;

@@ -8,8 +8,9 @@ use crate::record::report::Ended;
 use crate::sys::launch::Who;
 use crate::sys::trust::Owners;
 use crate::sys::{clock, userfile, users};
+use crate::task::ending::Top;
 use crate::task::hooks::{self, HookEnd};
-use crate::task::machine::Machine;
+use crate::task::machine::{Machine, signal};
 use crate::task::spec::{Become, Hook, TaskAct};
 use std::ffi::{CStr, CString};
 use std::path::Path;
@@ -77,6 +78,9 @@ impl Shepherd<'_> {
 
     /// Runs one hook to the end of all its processes.
     fn run_hook(&mut self, hook: &Hook, status: &[String]) -> HookEnd {
+        if let Err(reason) = self.until_resumed() {
+            return HookEnd::Ended(Top::Killed(signal::TERM, false), reason);
+        }
         self.machine = Machine::new(clock::boot_ms(), Some(hook.limit_ms), self.task.grace_ms);
         let started = self.check_program(hook).and_then(|()| {
             let started = self.launch_hook(hook, status);

@@ -93,14 +93,8 @@ impl Shepherd<'_> {
             }
             self.relay = 0;
             let _ = proc::kill(relay.pid, signal::KILL);
-            let mut end = match fenced {
-                true => self.cut_off(),
-                false => self.failed(None, String::new()),
-            };
-            if !fenced {
-                end.reason = reason;
-            }
-            return Err(Box::new(end));
+            let reason = if fenced { TermReason::Fenced } else { reason };
+            return Err(Box::new(self.ended_before(reason)));
         }
     }
 

@@ -1,0 +1,67 @@
+//! Nothing of a task is launched while it is suspended. In a frozen group the new process would
+//! stop before its program, and this one, which waits for that, could take no order; without a
+//! group it would simply run.
+
+use super::Shepherd;
+use crate::model::TermReason;
+use crate::record::report::Ended;
+use crate::sys::clock;
+use crate::sys::supervise::{self, Reaped, Woken};
+
+/// Longest pause between two looks at time (ms).
+const LOOK_MS: u64 = 60_000;
+
+impl Shepherd<'_> {
+    /// Takes orders until the task may go on.
+    ///
+    /// # Errors
+    /// Why it is ended instead.
+    pub(super) fn until_resumed(&mut self) -> Result<(), TermReason> {
+        if !self.machine.is_suspended() {
+            return Ok(());
+        }
+        while self.machine.is_suspended() {
+            if self.is_fenced() {
+                return Err(TermReason::Fenced);
+            }
+            let now = clock::boot_ms();
+            let effects = self.machine.tick(now);
+            self.carry_out(&effects);
+            let next = self
+                .machine
+                .next_at(now)
+                .map_or(LOOK_MS, |at| at.saturating_sub(now));
+            let look = self
+                .silence
+                .as_ref()
+                .map_or(LOOK_MS, |silence| silence.pause());
+            match supervise::wait_signal(Some(next.min(look))) {
+                Woken::Order(value, uid) => self.order(value, uid, None),
+                Woken::Child => self.look_for_client(),
+                Woken::Timeout => {}
+            }
+        }
+        match self.machine.is_ending() {
+            true => Err(self.machine.reason()),
+            false => Ok(()),
+        }
+    }
+
+    fn look_for_client(&mut self) {
+        while let Reaped::Child(pid, _) = supervise::reap() {
+            if pid == self.relay {
+                self.client_lost();
+            }
+        }
+    }
+
+    /// The end of a task that was ended before its command could begin.
+    pub(super) fn ended_before(&self, reason: TermReason) -> Ended {
+        let mut end = match reason {
+            TermReason::Fenced => self.cut_off(),
+            _ => self.failed(None, String::new()),
+        };
+        end.reason = reason;
+        end
+    }
+}

@@ -1,0 +1,84 @@
+//! A job that is stopped before its command began: nothing starts until it is resumed, and orders are
+//! taken meanwhile.
+
+use crate::cluster::{Cluster, signal, text};
+use crate::policies::{is, until};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+fn soon(what: &str, c: &Cluster, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(
+            Instant::now() < end,
+            "{what}: not within 60 s\n{}",
+            c.logs()
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The pre-exec command goes on although the job is stopped: without a freezer its user may do that.
+#[test]
+fn a_job_that_is_stopped_in_its_pre_exec_does_not_begin_its_command() {
+    for end in ["cresume", "ckill"] {
+        let c = Cluster::up("--hosts 1 --slots 1 --masters 1 --cgroup off");
+        let work = c.work();
+        let dir = work.display();
+        let pre = format!("echo $$ >{dir}/pid; while [ ! -e {dir}/go ]; do sleep 0.05; done");
+        let id = c.csub(&["-o", "/dev/null", "-E", &pre, "touch begun"]);
+        let pid = || {
+            let text = std::fs::read_to_string(work.join("pid")).ok()?;
+            text.trim().parse::<i32>().ok()
+        };
+        soon("the pre-exec", &c, || pid().is_some());
+        c.ok("cstop", &[&id.to_string()]);
+        until(&c, id, "stopped", is("USUSP"));
+        std::fs::write(work.join("go"), "").unwrap();
+        signal(-pid().unwrap(), "-CONT");
+        std::thread::sleep(Duration::from_secs(1));
+        assert!(!work.join("begun").exists(), "it is stopped");
+        until(&c, id, "still stopped", is("USUSP"));
+        c.ok(end, &[&id.to_string()]);
+        let wanted = if end == "ckill" { "EXIT" } else { "DONE" };
+        until(&c, id, wanted, is(wanted));
+        assert_eq!(work.join("begun").exists(), end == "cresume");
+    }
+}
+
+/// A csub that does not answer for a while: the job is stopped before it is connected.
+#[test]
+fn an_interactive_job_that_is_stopped_before_it_is_connected_begins_when_it_is_resumed() {
+    for end in ["cresume", "ckill"] {
+        let c = Cluster::up("--hosts 1 --slots 1 --masters 1");
+        let full = c.csub(&["-o", "/dev/null", "sleep", "600"]);
+        until(&c, full, "RUN", is("RUN"));
+        let mut csub = c.command("csub");
+        csub.args(["-I", "echo begun; exit 3"]);
+        let waiting = csub
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let waiting = waiting.spawn().unwrap();
+        soon("a second job", &c, || c.states().len() == 2);
+        let id = full + 1;
+        let pid = i32::try_from(waiting.id()).unwrap();
+        signal(pid, "-STOP");
+        c.ok("ckill", &[&full.to_string()]);
+        // It calls, and nothing answers.
+        until(&c, id, "RUN", is("RUN"));
+        c.ok("cstop", &[&id.to_string()]);
+        until(&c, id, "stopped", is("USUSP"));
+        signal(pid, "-CONT");
+        std::thread::sleep(Duration::from_secs(2));
+        until(&c, id, "still stopped", is("USUSP"));
+        c.ok(end, &[&id.to_string()]);
+        let out = waiting.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        match end {
+            "cresume" => assert_eq!((said.as_str(), out.status.code()), ("begun\n", Some(3))),
+            _ => assert_eq!(said, "", "{}", text(&out)),
+        }
+        until(&c, id, "ended", is("EXIT"));
+    }
+}
