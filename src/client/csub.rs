@@ -118,7 +118,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     }
     let terminal = interactive::asked(&chosen)?;
     let site = Site::find()?;
-    let chosen = esub::run(&site, chosen, &work.command)?;
+    let (chosen, data) = esub::run(&site, chosen, &work.command)?;
     NoEffect::of(&chosen).warn("csub");
     let unit = || super::limit_unit(&site);
     let mut job = spec::submission(&chosen, &told.here(&site, &unit))?;
@@ -137,7 +137,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     let waiting = waiting.transpose()?;
     job.spec.session = waiting.as_ref().map(|waiting| Box::new(waiting.session()));
     let by_default = job.spec.stdout.is_empty();
-    let head = head(&chosen, work.script, &told.cwd)?;
+    let head = esub::with_data(head(&chosen, work.script, &told.cwd)?, data);
     let mut request = Outgoing::new(&site, head)?;
     let job = Box::new(job);
     let shown_key = job.key.clone();

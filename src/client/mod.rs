@@ -4,6 +4,7 @@
 //! daemon or imports one's code. Owns the table of users' commands and the exit codes.
 
 pub(crate) mod ask;
+pub(crate) mod checkpoint;
 pub(crate) mod chist;
 pub(crate) mod chosts;
 pub(crate) mod cid;
@@ -67,6 +68,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["ckill"], "kill jobs or send them a signal", signal::ckill),
     entry(&["cstop"], "stop jobs", signal::cstop),
     entry(&["cresume"], "resume stopped jobs", signal::cresume),
+    entry(
+        &["cchkpnt"],
+        "save the state of running jobs: a checkpoint",
+        checkpoint::run,
+    ),
     entry(
         &["crequeue"],
         "requeue jobs: put them back to pending",

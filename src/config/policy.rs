@@ -5,7 +5,7 @@
 //! own unit (megabytes for memory).
 
 use super::sets::{HostSet, Names, UserSet};
-use crate::model::Controls;
+use crate::model::{Checkpoint, Controls};
 use crate::text::window::Windows;
 use serde::Serialize;
 
@@ -359,18 +359,22 @@ pub struct QueueHooks {
     pub starter: String,
     /// What suspends, resumes and terminates its jobs.
     pub controls: Controls,
+    /// How the state of those is saved that say nothing of it.
+    pub checkpoint: Option<Checkpoint>,
 }
 
 impl QueueHooks {
     /// Nothing of it is set.
     pub fn is_none(&self) -> bool {
         let texts = [&self.pre, &self.post, &self.starter];
-        texts.into_iter().all(String::is_empty) && self.controls.is_none()
+        texts.into_iter().all(String::is_empty)
+            && self.controls.is_none()
+            && self.checkpoint.is_none()
     }
 }
 
 /// How pre- and post-exec commands are held, those of queues and of jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HookRules {
     /// How long one such command may run.
     pub pre_exec_timeout_ms: u64,
@@ -379,6 +383,10 @@ pub struct HookRules {
     pub pre_exec_retries: u32,
     /// What becomes of it after that.
     pub pre_exec_retry_action: RetryAction,
+    /// How long one checkpoint of a job, or the restart from one, may take.
+    pub checkpoint_timeout_ms: u64,
+    /// Directory of the programs of checkpoints; empty = that of each host's daemons.
+    pub checkpoint_methods: String,
 }
 
 /// What becomes of a job that could not be started so often.
@@ -398,6 +406,8 @@ impl Default for HookRules {
             post_exec_timeout_ms: 600_000,
             pre_exec_retries: 5,
             pre_exec_retry_action: RetryAction::Suspend,
+            checkpoint_timeout_ms: 600_000,
+            checkpoint_methods: String::new(),
         }
     }
 }

@@ -223,6 +223,7 @@ pub(super) fn general(
         ("none", ContainerRuntime::None),
         ("bubblewrap", ContainerRuntime::Bubblewrap),
         ("charliecloud", ContainerRuntime::Charliecloud),
+        ("podman", ContainerRuntime::Podman),
     ];
     let runtime = f.choice(ctx, "container_runtime", &runtimes);
     out.container_runtime = runtime.unwrap_or_default();

@@ -4,7 +4,7 @@
 use super::keys::CONTROLS;
 use super::policy::{CONTROL_SIGNALS, HookRules, QueueHooks, RetryAction, WARN_SIGNALS};
 use super::read::{Ctx, DAY, Fields, SECOND};
-use crate::model::{ControlAct, Controls, RunWarning, WARN_BEFORE_MAX_S};
+use crate::model::{Checkpoint, ControlAct, Controls, RunWarning, WARN_BEFORE_MAX_S};
 use crate::text::hook;
 
 /// Most times that a job whose pre-exec fails is tried.
@@ -22,6 +22,8 @@ pub(super) fn general(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> HookRules {
     };
     time("pre_exec_timeout", &mut out.pre_exec_timeout_ms);
     time("post_exec_timeout", &mut out.post_exec_timeout_ms);
+    time("checkpoint_timeout", &mut out.checkpoint_timeout_ms);
+    out.checkpoint_methods = directory(ctx, f, "checkpoint_methods");
     if let Some(n) = f.number(ctx, "pre_exec_retries", 0, MOST_RETRIES) {
         out.pre_exec_retries = n as u32;
     }
@@ -43,6 +45,7 @@ pub(super) fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> QueueHooks {
         user: user(ctx, f),
         starter: starter(ctx, f),
         controls: controls(ctx, f),
+        checkpoint: checkpoint(ctx, f),
     };
     if !out.user.is_empty() && out.pre.is_empty() && out.post.is_empty() {
         let key = "pre_post_exec_user";
@@ -50,6 +53,43 @@ pub(super) fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> QueueHooks {
         ctx.warn(f.key_pos(key), "no-effect", message, None);
     }
     out
+}
+
+/// The absolute path of a directory; empty = none.
+fn directory(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> String {
+    let Some(w) = f.scalar(ctx, key) else {
+        return String::new();
+    };
+    let path = w.text.trim_end_matches('/');
+    if !path.starts_with('/') || path.len() > MOST_COMMAND || path.contains(char::is_control) {
+        let message = format!(
+            "{key}: {:?} is not the absolute path of a directory",
+            w.text
+        );
+        ctx.problem(w.pos, "program", message);
+        return String::new();
+    }
+    path.to_owned()
+}
+
+/// `chkpnt: DIR [init=MINUTES] [MINUTES] [method=NAME]`.
+fn checkpoint(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<Checkpoint> {
+    let w = f.scalar(ctx, "chkpnt")?;
+    let read = Checkpoint::parse(&w.text).and_then(|what| match what.dir.starts_with('/') {
+        true => Ok(what),
+        false => Err(format!(
+            "{:?} is not the absolute path of a directory",
+            what.dir
+        )),
+    });
+    match read {
+        Ok(what) => Some(what),
+        Err(why) => {
+            let hint = "write /DIR [init=MINUTES] [MINUTES] [method=NAME]";
+            ctx.problem_hint(w.pos, "program", format!("chkpnt: {why}"), hint);
+            None
+        }
+    }
 }
 
 /// `job_starter`: words of the shell, run as the job's user.
@@ -90,13 +130,16 @@ fn control(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Option<ControlAct> {
     if let Some((_, number)) = CONTROL_SIGNALS.iter().find(|(name, _)| *name == bare) {
         return Some(ControlAct::Signal(*number));
     }
+    if w.text == "CHKPNT" && key != "resume" {
+        return Some(ControlAct::Checkpoint);
+    }
     if !w.text.starts_with('/') {
         let names: Vec<&str> = CONTROL_SIGNALS.iter().map(|(name, _)| *name).collect();
         let message = format!("{key}: {:?} is neither a signal nor a program", w.text);
         let hint = match w.text.as_str() {
-            "CHKPNT" => "checkpoints are not implemented in this version".to_owned(),
+            "CHKPNT" => "a checkpoint comes before suspend or terminate".to_owned(),
             _ => format!(
-                "write one of {}, or /PATH/TO/PROGRAM ARGUMENTS",
+                "write one of {}, CHKPNT, or /PATH/TO/PROGRAM ARGUMENTS",
                 names.join(" ")
             ),
         };

@@ -268,7 +268,11 @@ impl Queue {
                     put(title, control_signal_name(*number).to_owned());
                 }
                 Some(ControlAct::Program(words)) => put(title, words.clone()),
+                Some(ControlAct::Checkpoint) => put(title, "CHKPNT".to_owned()),
             }
+        }
+        if let Some(checkpoint) = &self.hooks.checkpoint {
+            put("CHKPNT", checkpoint.to_string());
         }
         if let Some(warn) = self.warn {
             put("WARN_TIME", time(warn.before_s * 1000));

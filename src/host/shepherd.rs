@@ -4,18 +4,20 @@
 //! `task::machine` decides. Writes the host's tasks log (one append per record) and the job's
 //! output files, nothing on the share but the default output.
 
+mod checkpoints;
 mod controls;
 mod hooks;
 mod session;
 mod suspended;
 
+use self::checkpoints::Helpers;
 use super::local::Local;
 use super::outputs::{self, Files};
 use super::relay::Relay;
 use super::silence::Silence;
 use super::spawner::group_limits;
 use super::tmp_dirs;
-use crate::model::{ControlOf, TermReason};
+use crate::model::{ControlAct, ControlOf, TermReason};
 use crate::record::report::{Ended, Usage};
 use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::Group;
@@ -119,8 +121,7 @@ struct Shepherd<'a> {
     resized: u32,
     /// As they are in force now, with the number of their last change.
     limits: NewLimits,
-    /// Programs of the queue that act on the job, and until when each may (boot-time clock).
-    controls: Vec<(i32, u64)>,
+    helpers: Helpers,
     /// For a rerunnable task: the leader starts it elsewhere when this host is silent too long.
     silence: Option<Silence>,
     /// The job's own directory for temporary files, where its submitter names none.
@@ -150,8 +151,8 @@ enum Phase {
 enum Stdio<'a> {
     /// The job's, as its user and where the job runs.
     Job(&'a Files),
-    /// None, as this user and in the directory of hooks.
-    Hook(Option<&'a Who>),
+    /// None but perhaps an input, as this user and in the directory of hooks.
+    Hook(Option<&'a Who>, Option<&'a File>),
 }
 
 /// When the leader ends the task (boot-time clock), as it was said at its start.
@@ -163,7 +164,8 @@ fn deadline_at(task: &TaskSpec, now: u64, wall: i64) -> Option<u64> {
 /// Whether the queue has set how the task is terminated.
 fn ends_by_program(task: &TaskSpec) -> bool {
     let hooks = task.hooks.as_deref();
-    hooks.is_some_and(|hooks| hooks.controls.get(ControlOf::Terminate).is_some())
+    let act = hooks.and_then(|hooks| hooks.controls.get(ControlOf::Terminate));
+    act.is_some_and(|act| *act != ControlAct::Checkpoint)
 }
 
 /// Waits, inside its group, for the base and the task that come on `stream`, then runs the task.
@@ -247,7 +249,7 @@ fn go(
             n: 0,
             limits: task.limits.clone(),
         },
-        controls: Vec::new(),
+        helpers: Helpers::default(),
         silence,
         tmp: None,
         phase: Phase::Command,
@@ -368,6 +370,7 @@ impl Shepherd<'_> {
             }
         };
         self.step_out();
+        self.helpers.leader = top;
         files.hand_over();
         if let Some(relay) = relay {
             relay.begun(top);
@@ -382,8 +385,11 @@ impl Shepherd<'_> {
         let mut status = None;
         loop {
             let now = clock::boot_ms();
+            self.end_late_helpers(now);
+            let before = self.machine.is_suspended();
             let effects = self.machine.tick(now);
             self.carry_out(&effects);
+            self.note_suspension(before);
             if self.is_fenced() {
                 self.silence = None;
                 let (act, reason) = (TaskAct::Kill, TermReason::Fenced);
@@ -393,14 +399,13 @@ impl Shepherd<'_> {
             if self.collect(top, &mut status) {
                 break;
             }
-            self.end_late_controls(clock::boot_ms());
             let now = clock::boot_ms();
             let wait = self
                 .machine
                 .next_at(now)
                 .map(|at| at.saturating_sub(now).min(60_000));
-            let ends = self.controls.iter().map(|(_, at)| at.saturating_sub(now));
-            let wait = ends.chain(wait).min();
+            let ends = self.helper_ends().map(|at| at.saturating_sub(now));
+            let wait = ends.into_iter().chain(wait).min();
             let look = self.silence.as_ref().map(Silence::pause);
             let wait = look.map_or(wait, |look| Some(wait.map_or(look, |wait| wait.min(look))));
             match supervise::wait_signal(wait) {
@@ -439,7 +444,11 @@ impl Shepherd<'_> {
                     // The usual task leaves no processes: look before killing.
                     let left = match supervise::reap() {
                         Reaped::Running => !self.has_relay_only(),
-                        other => other != Reaped::None,
+                        Reaped::Child(pid, how) => {
+                            self.helper_ended(pid, how);
+                            true
+                        }
+                        Reaped::None => false,
                     };
                     if !left && self.is_empty() {
                         return true;
@@ -448,7 +457,7 @@ impl Shepherd<'_> {
                     self.carry_out(&effects);
                 }
                 Reaped::Child(pid, _) if pid == self.relay => self.client_lost(),
-                Reaped::Child(pid, _) => self.controls.retain(|(control, _)| *control != pid),
+                Reaped::Child(pid, how) => self.helper_ended(pid, how),
                 Reaped::Running if status.is_some() && self.has_relay_only() => {
                     return self.is_empty();
                 }
@@ -629,7 +638,10 @@ impl Shepherd<'_> {
         let terminal = matches!(&stdio, Stdio::Job(files) if files.is_terminal());
         let (stdio, dir, user) = match stdio {
             Stdio::Job(files) => (files.stdio(null), None, self.prepared.user.as_ref()),
-            Stdio::Hook(user) => ([null; 3], Some(HOOK_DIR), user),
+            Stdio::Hook(user, input) => {
+                let input = input.map_or(null, |input| input.as_raw_fd());
+                ([input, null, null], Some(HOOK_DIR), user)
+            }
         };
         launch::launch(&Launch {
             programs: &programs,
@@ -666,14 +678,15 @@ impl Shepherd<'_> {
         let before = self.machine.is_suspended();
         let effects = self.machine.order(act, reason, grace, clock::boot_ms());
         self.carry_out(&effects);
+        self.note_suspension(before);
+    }
+
+    /// Records that the task is suspended now and was not before, or the other way.
+    fn note_suspension(&mut self, before: bool) {
         let on = self.machine.is_suspended();
         if on != before {
-            let t = clock::wall_ms();
-            self.record(&TaskRec::Susp {
-                a: self.task.a,
-                on,
-                t,
-            });
+            let (a, t) = (self.task.a, clock::wall_ms());
+            self.record(&TaskRec::Susp { a, on, t });
         }
     }
 }

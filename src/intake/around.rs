@@ -29,6 +29,28 @@ pub(super) fn check(spec: &Spec, config: &Config) -> Result<(), Refusal> {
                 "-di: this cluster runs no containers: container_runtime is not set in cb.yaml",
             ));
         }
+        let names = config.general.container_runtime.takes_names();
+        if names == container.image.starts_with('/') {
+            return Err(Refusal::refused(match names {
+                true => "-di: containers are run by podman here: give the name of an image",
+                false => "-di: give the directory of an image: /PATH, or ./PATH",
+            }));
+        }
+    }
+    if let Some(checkpoint) = &spec.chkpnt {
+        let checked = checkpoint.check();
+        checked.map_err(|e| Refusal::usage(format!("-k: {e}")))?;
+        for (given, option) in [
+            (spec.container.is_some(), "-di"),
+            (spec.launch.is_some(), "--launch"),
+            (spec.session.is_some(), "-I"),
+        ] {
+            if given {
+                return Err(Refusal::usage(format!(
+                    "-k cannot be given with {option}: such jobs have no checkpoints"
+                )));
+            }
+        }
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ pub fn check_started(changes: &Changes) -> Result<(), Refusal> {
         return Ok(());
     };
     let why = match option.as_str() {
-        "Z" | "L" | "rnc" | "E" | "Ep" | "f" | "di" | "do" | "cwd" | "i" | "is" => {
+        "Z" | "L" | "rnc" | "E" | "Ep" | "f" | "di" | "do" | "k" | "cwd" | "i" | "is" => {
             "it runs as it was started"
         }
         "o" | "oo" | "e" | "eo" => "its output files are open",

@@ -160,8 +160,8 @@ pub fn check_rename(name: Option<&str>, command: Option<&str>) -> Result<(), Ref
 
 /// Options that say what runs, reads and writes under the identity of a job's owner.
 pub fn runs_as_owner(option: &str) -> bool {
-    const PROGRAM: [&str; 14] = [
-        "Z", "L", "rnc", "E", "Ep", "f", "di", "do", "cwd", "i", "o", "oo", "e", "eo",
+    const PROGRAM: [&str; 15] = [
+        "Z", "L", "rnc", "E", "Ep", "f", "di", "do", "k", "cwd", "i", "o", "oo", "e", "eo",
     ];
     PROGRAM.contains(&option)
 }
@@ -703,6 +703,7 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "Ep" => to.hooks.post = from.hooks.post,
         "f" => to.files = from.files,
         "di" | "do" => to.container = from.container,
+        "k" => to.chkpnt = from.chkpnt,
         "sp" => to.priority = from.priority,
         "W" => (to.limits.run_s, to.run_on) = (from.limits.run_s, from.run_on),
         "c" => (to.limits.cpu_s, to.cpu_on) = (from.limits.cpu_s, from.cpu_on),

@@ -14,11 +14,18 @@ pub enum ContainerRuntime {
     None,
     Bubblewrap,
     Charliecloud,
+    /// Images by name; never as root.
+    Podman,
 }
 
 impl ContainerRuntime {
     pub fn is_none(&self) -> bool {
         *self == ContainerRuntime::None
+    }
+
+    /// An image is the name of one, not a directory.
+    pub fn takes_names(self) -> bool {
+        self == ContainerRuntime::Podman
     }
 }
 
@@ -26,7 +33,7 @@ impl ContainerRuntime {
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Container {
-    /// Directory with a root file system, as the execution host sees it.
+    /// Directory with a root file system, as the execution host sees it; or the name of an image.
     pub image: String,
     /// Words for the runtime.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -41,9 +48,11 @@ impl Container {
     pub fn check(&self) -> Result<(), String> {
         let options: usize = self.options.iter().map(|word| word.len() + 1).sum();
         let control = |text: &String| text.contains(char::is_control);
-        if !self.image.starts_with('/') || self.image.len() > TEXT_MAX || control(&self.image) {
+        let is_path = self.image.starts_with('/') && !control(&self.image);
+        if self.image.len() > TEXT_MAX || !(is_path || is_name(&self.image)) {
             return Err(format!(
-                "an image is the path of a directory, of at most {TEXT_MAX} printable bytes"
+                "an image is the path of a directory or the name of an image, of at most \
+                 {TEXT_MAX} printable bytes"
             ));
         }
         if options > TEXT_MAX || self.options.iter().any(control) {
@@ -51,6 +60,12 @@ impl Container {
         }
         Ok(())
     }
+}
+
+/// Whether `text` is the name of an image as registries have them, and no option.
+pub fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain)
 }
 
 #[cfg(test)]
@@ -64,7 +79,10 @@ mod tests {
             Container { image, options }.check()
         };
         of("/i", vec!["--x".into()]).unwrap();
-        assert!(of("i", vec![]).is_err() && of("/i\n", vec![]).is_err());
+        of("docker.io/library/debian:12", vec![]).unwrap();
+        for bad in ["", "/i\n", "./i", "-v", "a b", "a$x"] {
+            assert!(of(bad, vec![]).is_err(), "{bad:?}");
+        }
         assert!(of("/i", vec!["x".repeat(5000)]).is_err() && of("/i", vec!["\0".into()]).is_err());
     }
 }

@@ -56,6 +56,8 @@ pub enum ControlAct {
     Signal(i32),
     /// This program with plain arguments, by an administrator's file.
     Program(String),
+    /// A checkpoint of a job that has them, then what is done without an act.
+    Checkpoint,
 }
 
 /// The acts that a queue has set (`job_controls`).

@@ -2,6 +2,7 @@
 //! Owns no I/O and no clock; everything here is plain values that other floors pass around.
 
 mod again;
+mod checkpoint;
 mod container;
 mod cpus;
 mod device;
@@ -22,7 +23,8 @@ mod susp;
 mod units;
 
 pub use again::{Again, MOST_RETRIES, Retry};
-pub use container::{Container, ContainerRuntime};
+pub use checkpoint::{Checkpoint, CheckpointAct};
+pub use container::{Container, ContainerRuntime, is_name as is_image_name};
 pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet};
 pub use device::{DEVICES_MAX, DeviceNode};
 pub use digest::{hex, sha256_hex};

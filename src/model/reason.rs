@@ -584,6 +584,8 @@ pub enum TermReason {
     Load,
     /// The run window closed and the queue ends or requeues what runs then.
     Window,
+    /// Ended by `cchkpnt -k` once its state was saved.
+    Checkpoint,
     /// The host went away or rebooted; the end is unknown.
     HostLost,
     /// The shepherd died; the end is unknown.
@@ -619,6 +621,7 @@ impl TermReason {
             TermReason::Preempt => "TERM_PREEMPT",
             TermReason::Load => "TERM_LOAD",
             TermReason::Window => "TERM_WINDOW",
+            TermReason::Checkpoint => "TERM_CHKPNT",
             TermReason::HostLost => "TERM_HOST_LOST",
             TermReason::ShepherdLost => "TERM_SHEPHERD_LOST",
             TermReason::StartFailed => "TERM_START_FAILED",
@@ -649,6 +652,7 @@ impl TermReason {
                 "killed: a load index on one of its hosts exceeded the stop threshold"
             }
             TermReason::Window => "killed: the run window of its queue closed",
+            TermReason::Checkpoint => "ended after a checkpoint, as cchkpnt -k asked",
             TermReason::HostLost => "its host was lost; how it ended is unknown",
             TermReason::ShepherdLost => "its shepherd died; how it ended is unknown",
             TermReason::StartFailed => "could not be started",

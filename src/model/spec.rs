@@ -2,7 +2,7 @@
 //! jobs with equal options (interned by the state); what differs per job is its id, name and
 //! command.
 
-use super::{Again, Container, FileCopy, Hooks, Launch, RunWarning, Session, Stamp};
+use super::{Again, Checkpoint, Container, FileCopy, Hooks, Launch, RunWarning, Session, Stamp};
 use serde::{Deserialize, Serialize};
 
 /// Limits of one job. `None` = unlimited. Times in seconds, sizes in bytes.
@@ -130,6 +130,9 @@ pub struct Spec {
     /// `-di` and `-do`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Box<Container>>,
+    /// `-k`; `None` = as its queue says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chkpnt: Option<Box<Checkpoint>>,
     /// `-I`, `-Ip`, `-Is`: how the job is connected to its waiting csub; `None` = it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<Box<Session>>,

@@ -2,7 +2,7 @@
 //!
 //! Owns the words and their stable codes; never decides that something is stopped.
 
-use super::JobKey;
+use super::{JobKey, TermReason};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -27,6 +27,16 @@ pub enum SuspReason {
 }
 
 impl SuspReason {
+    /// The word for the order to the host, by which it warns the job. Who preempts warns in its own
+    /// way.
+    pub fn of_order(&self) -> TermReason {
+        match self {
+            SuspReason::Preempted { .. } => TermReason::None,
+            SuspReason::RunWindow { .. } => TermReason::Window,
+            SuspReason::Threshold { .. } | SuspReason::StopCond { .. } => TermReason::Load,
+        }
+    }
+
     /// A stable number for scripts; never reused.
     pub fn code(&self) -> u32 {
         match self {

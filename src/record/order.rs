@@ -5,8 +5,8 @@
 
 use super::point::Point;
 use crate::model::{
-    AttemptId, ContainerRuntime, Controls, CpuBind, RunWarning, Share, Spec, TermReason, UnitCheck,
-    Units,
+    AttemptId, Checkpoint, CheckpointAct, ContainerRuntime, Controls, CpuBind, RunWarning, Share,
+    Spec, TermReason, UnitCheck, Units,
 };
 use serde::{Deserialize, Serialize};
 
@@ -129,6 +129,8 @@ pub enum Act {
     Stop,
     Resume,
     Number(i32),
+    /// Save its state.
+    Checkpoint(CheckpointAct),
 }
 
 /// Everything a host needs beside the specification.
@@ -242,6 +244,21 @@ pub struct HookOrder {
     /// Its `job_controls`.
     #[serde(skip_serializing_if = "Controls::is_none")]
     pub controls: Controls,
+    /// How its state is saved; `None` = it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointOrder>,
+}
+
+/// Checkpoints of a job, as it and its queue say.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CheckpointOrder {
+    pub what: Checkpoint,
+    /// Directory of the programs; empty = that of the host's daemons.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub methods: String,
+    /// How long one may take (ms).
+    pub limit_ms: u64,
 }
 
 impl StartOrder {

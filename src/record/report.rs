@@ -108,6 +108,14 @@ pub enum Report {
         a: AttemptId,
         t: i64,
     },
+    /// Its state was saved, or could not be. `why`: empty = it was.
+    Checkpointed {
+        #[serde(flatten)]
+        a: AttemptId,
+        t: i64,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        why: String,
+    },
     /// Resource use so far.
     Usage {
         #[serde(flatten)]
@@ -132,6 +140,7 @@ impl Report {
             | Report::PartReady { a }
             | Report::Suspended { a, .. }
             | Report::Resumed { a, .. }
+            | Report::Checkpointed { a, .. }
             | Report::Usage { a, .. } => Some(*a),
         }
     }

@@ -1,7 +1,7 @@
 //! Requests: what clients drop into `inbox/<uid>/`. A framed file: header, one [`RequestHead`],
 //! then one [`Verb`] per record. Identity is the file's owner; nothing in here says who asks.
 
-use crate::model::{Submission, Token};
+use crate::model::{CheckpointAct, Submission, Token};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -133,6 +133,8 @@ pub enum SignalHow {
     Resume,
     /// Just this signal to all processes.
     Number(i32),
+    /// Save its state (`cchkpnt`).
+    Checkpoint(CheckpointAct),
 }
 
 /// Which jobs a verb means (as LSF: an id wins over the other selectors; 0 = all that fit).

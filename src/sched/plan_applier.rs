@@ -136,10 +136,10 @@ pub fn suspend(sink: &mut impl Sink, j: JobKey, why: SuspReason, t: Stamp) {
     if run.halt.as_deref() == Some(&why) {
         return;
     }
-    let stopped = run.to_stop();
+    let (stopped, reason) = (run.to_stop(), why.of_order());
     sink.emit(Event::Halted { j, why, t });
     if !stopped {
-        sink.signal(j, Act::Stop, TermReason::None);
+        sink.signal(j, Act::Stop, reason);
     }
 }
 

@@ -184,6 +184,15 @@ fn job_sentence(event: &Event, signal_name: SignalName) -> String {
             let act = if *on { "suspended" } else { "resumed" };
             format!("job {} attempt {} {act}", a.j, a.at)
         }
+        Event::Checkpointed { a, why, .. } => match why.as_str() {
+            "" => format!("job {} attempt {} was checkpointed", a.j, a.at),
+            why => format!(
+                "job {} attempt {} has no checkpoint: {}",
+                a.j,
+                a.at,
+                escape(why)
+            ),
+        },
         Event::Requeued { j, hold, by, .. } => {
             let how = if *hold { " and held" } else { "" };
             format!("job {j} requeued{how} by {by}")
@@ -232,6 +241,8 @@ fn signal(act: SignalAct, signal_name: SignalName) -> String {
         SignalAct::Stop => "stop asked".into(),
         SignalAct::Resume => "resume asked".into(),
         SignalAct::Number(n) => format!("signal {} asked", signal_name(n)),
+        SignalAct::Checkpoint { kill: false } => "checkpoint asked".into(),
+        SignalAct::Checkpoint { kill: true } => "checkpoint and kill asked".into(),
     }
 }
 
@@ -278,6 +289,7 @@ pub(crate) fn time_of(event: &Event) -> Option<Stamp> {
         | Event::Cancelled { t, .. }
         | Event::Held { t, .. }
         | Event::Suspended { t, .. }
+        | Event::Checkpointed { t, .. }
         | Event::Requeued { t, .. }
         | Event::Changed { t, .. }
         | Event::Renamed { t, .. }
@@ -308,6 +320,7 @@ pub(crate) fn concerns(event: &Event, wanted: JobKey) -> bool {
         | Event::Started { a, .. }
         | Event::Unbound { a, .. }
         | Event::Suspended { a, .. }
+        | Event::Checkpointed { a, .. }
         | Event::Used { a, .. } => a.j,
         Event::Ended { e, .. } => e.a.j,
         Event::Signalled { j, .. }

@@ -14,6 +14,7 @@ use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::report::Ended;
 use crate::record::view::JobRow;
 use crate::text::indexset::{IndexSet, MAX_INDEX};
+use crate::text::width::escape;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -153,6 +154,7 @@ impl Histories {
             Event::Cancelled { j, by, reason, t } => self.cancelled(*j, by, *reason, t.0),
             Event::Held { j, held, by, t, .. } => self.held(*j, *held, by, t.0),
             Event::Suspended { a, on, t } => self.suspended(*a, *on, t.0),
+            Event::Checkpointed { a, why, t } => self.checkpointed(a.j, why, t.0),
             Event::Requeued { j, hold, by, t } => self.requeued(*j, *hold, by, t.0),
             Event::Changed { j, s, by, what, t } => self.changed(*j, *s, by, what, t.0),
             Event::Renamed {
@@ -355,13 +357,17 @@ impl Histories {
             SignalAct::Stop => format!("Stop requested by <{by}>"),
             SignalAct::Resume => format!("Resume requested by <{by}>"),
             SignalAct::Number(n) => format!("Signal <{n}> requested by <{by}>"),
+            SignalAct::Checkpoint { kill: false } => format!("Checkpoint requested by <{by}>"),
+            SignalAct::Checkpoint { kill: true } => {
+                format!("Checkpoint and kill requested by <{by}>")
+            }
         };
         self.change(j, t, line, |past, _| match act {
             SignalAct::Kill(_) => past.killing = Some(act),
             SignalAct::Requeue { .. } if past.killing.is_none() => past.killing = Some(act),
             SignalAct::Stop => past.user_stop = true,
             SignalAct::Resume => past.user_stop = false,
-            SignalAct::Requeue { .. } | SignalAct::Number(_) => {}
+            SignalAct::Requeue { .. } | SignalAct::Number(_) | SignalAct::Checkpoint { .. } => {}
         });
     }
 
@@ -395,6 +401,14 @@ impl Histories {
                 past.track.set(stat, t);
             }
         });
+    }
+
+    fn checkpointed(&mut self, j: JobKey, why: &str, t: i64) {
+        let line = || match why {
+            "" => "Checkpoint made".to_owned(),
+            why => format!("Checkpoint failed: {}", escape(why)),
+        };
+        self.change(j, t, line, |_, _| {});
     }
 
     fn suspended(&mut self, a: AttemptId, on: bool, t: i64) {

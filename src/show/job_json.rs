@@ -293,6 +293,11 @@ fn around(o: &mut Object<'_>, spec: &Spec) {
         one.end();
     });
     launch(o, spec);
+    let checkpoint = spec
+        .chkpnt
+        .as_deref()
+        .map(|checkpoint| checkpoint.to_string());
+    o.some_text("checkpoints", checkpoint.as_deref().unwrap_or(""));
     let container = spec.container.as_deref();
     o.some_text("container_image", container.map_or("", |c| &c.image));
     o.some_text(

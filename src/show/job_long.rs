@@ -177,6 +177,9 @@ fn around(s: &mut String, spec: &Spec) {
             ", Warning <{name}> {before} seconds before its run limit"
         );
     }
+    if let Some(checkpoint) = spec.chkpnt.as_deref() {
+        add!(s, ", Checkpoints <{checkpoint}>");
+    }
     if let Some(container) = spec.container.as_deref() {
         add!(s, ", Container <{}>", container.image);
         if !container.options.is_empty() {

@@ -51,6 +51,7 @@ impl State {
             Event::Cancelled { j, reason, t, .. } => self.cancelled(*j, *reason, *t),
             Event::Held { j, held, admin, .. } => self.held(*j, *held, *admin),
             Event::Suspended { a, on, t } => self.suspended(*a, *on, *t),
+            Event::Checkpointed { a, t, .. } => self.checkpointed(*a, *t),
             Event::Requeued { j, hold, .. } => self.requeued(*j, *hold),
             Event::Changed { j, s, .. } => self.changed(*j, *s),
             Event::Renamed {

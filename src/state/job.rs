@@ -157,12 +157,15 @@ pub(super) struct RunExtras {
     pub(super) warn_signal: i32,
     /// What its host has bound it to, if its queue binds jobs.
     pub(super) bind: Option<Box<Binding>>,
+    /// When its host last saved its state, or tried to.
+    pub(super) saved_at: Stamp,
 }
 
 impl RunExtras {
     /// Kept only where there is something to keep.
     pub(super) fn boxed(self) -> Option<Box<RunExtras>> {
-        let has = !self.units.is_empty() || self.warned != Stamp(0) || self.bind.is_some();
+        let times = [self.warned, self.saved_at];
+        let has = !self.units.is_empty() || times != [Stamp(0); 2] || self.bind.is_some();
         has.then(|| Box::new(self))
     }
 }
@@ -183,6 +186,18 @@ impl Run {
     /// What its host has bound it to, if its queue binds jobs.
     pub fn bind(&self) -> Option<&Binding> {
         self.extras.as_deref()?.bind.as_deref()
+    }
+
+    /// When its host last saved its state, or tried to; 0 = never.
+    pub fn saved_at(&self) -> Stamp {
+        self.extras
+            .as_deref()
+            .map_or(Stamp(0), |more| more.saved_at)
+    }
+
+    pub(super) fn set_saved_at(&mut self, t: Stamp) {
+        let more = self.extras.get_or_insert_default();
+        more.saved_at = more.saved_at.max(t);
     }
 
     pub(super) fn set_bind(&mut self, bind: &Option<Box<Binding>>) {

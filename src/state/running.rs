@@ -43,7 +43,8 @@ impl State {
                     run.user_stop = true;
                 }
                 SignalAct::Resume => (run.user_stop, run.admin_stop) = (false, false),
-                SignalAct::Requeue { .. } | SignalAct::Number(_) => {}
+                SignalAct::Requeue { .. } | SignalAct::Number(_) | SignalAct::Checkpoint { .. } => {
+                }
             }
         });
     }
@@ -81,6 +82,13 @@ impl State {
                 (Some(stat), _) => job.set_stat(j.idx, stat),
             }
         });
+    }
+
+    /// Its state was saved, or could not be, at this time.
+    pub(super) fn checkpointed(&mut self, a: AttemptId, t: Stamp) {
+        if self.is_current(a) {
+            self.change_run(a.j, |run| run.set_saved_at(t));
+        }
     }
 
     pub(super) fn suspended(&mut self, a: AttemptId, on: bool, t: Stamp) {

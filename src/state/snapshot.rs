@@ -174,6 +174,9 @@ struct SnapRun {
     stopped: Stamp,
     #[serde(skip_serializing_if = "is_default")]
     sus: u64,
+    /// When its state was last saved.
+    #[serde(skip_serializing_if = "is_default")]
+    saved: Stamp,
     #[serde(skip_serializing_if = "is_default")]
     u: Usage,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -350,6 +353,7 @@ impl State {
             warn: run.warned().unwrap_or_default(),
             stopped: run.stopped_at,
             sus: run.suspended_ms,
+            saved: run.saved_at(),
             u: run.usage().clone(),
             fate: run.fate.clone(),
             bind: run.bind().cloned().map(Box::new),
@@ -474,6 +478,7 @@ impl State {
             warned: run.warn.0,
             warn_signal: run.warn.1,
             bind: run.bind,
+            saved_at: run.saved,
         };
         Run {
             hosts: run

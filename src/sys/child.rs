@@ -71,18 +71,24 @@ pub fn output(program: &Path, args: &[&str], max: usize) -> Result<String> {
 /// Pause between two looks at a program with a time limit, ms.
 const LOOK_MS: u64 = 20;
 
-/// Runs `program` with these variables beside the caller's, without input and output but the
-/// caller's standard error. `None`: a signal ended it, or it was killed with its process group
-/// after `limit_ms`.
+/// Runs `program` with these variables beside the caller's, without input, with this new file as
+/// its output and the caller's standard error. `None`: a signal ended it, or it was killed with its
+/// process group after `limit_ms`.
 ///
 /// # Errors
-/// It cannot be started.
-pub fn run_with(program: &Path, env: &[(String, String)], limit_ms: u64) -> Result<Option<i32>> {
+/// It cannot be started, or the file not be made.
+pub fn run_with(
+    program: &Path,
+    env: &[(String, String)],
+    output: &Path,
+    limit_ms: u64,
+) -> Result<Option<i32>> {
+    let file = File::create_new(output).at("create", output)?;
     let mut command = Command::new(program);
     command
         .envs(env.iter().map(|(n, v)| (n, v)))
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::from(OwnedFd::from(file)))
         .process_group(0);
     let mut child = command.spawn().at("start", program)?;
     let end = super::clock::boot_ms().saturating_add(limit_ms);

@@ -25,6 +25,17 @@ pub fn pair() -> Result<(File, File)> {
     Ok((File::from(a), File::from(b)))
 }
 
+/// A file in memory that has this content and is read from its first byte; closed on exec.
+pub fn text_file(text: &[u8]) -> Result<File> {
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    let name = Path::new("a file in memory");
+    let fd = memfd_create("input", MFdFlags::MFD_CLOEXEC).at("make", name)?;
+    let mut file = File::from(fd);
+    file.write_all(text).at("write to", name)?;
+    std::io::Seek::rewind(&mut file).at("rewind", name)?;
+    Ok(file)
+}
+
 /// Bounds how long a write to a socket may block.
 pub fn limit_writes(socket: &File, ms: u64) -> Result<()> {
     let t = nix::sys::time::TimeVal::new((ms / 1000) as i64, (ms % 1000 * 1000) as i64);

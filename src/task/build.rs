@@ -7,11 +7,14 @@ use super::spec::{
     Base, Become, DefaultOutput, Output, ReportFacts, ReportHeader, ResizeHook, TaskLimits,
     TaskSpec,
 };
-use super::{containers, hooks, launch, units};
+use super::{checkpoints, containers, hooks, launch, units};
 use crate::model::{JobKey, Limits, Share, Spec};
-use crate::record::order::{StartOrder, TaskUnits};
+use crate::record::order::{CheckpointOrder, StartOrder, TaskUnits};
 use crate::text::command::quote;
 use crate::text::subst::subst;
+
+/// What esub programs left for the host's eexec: in the submitted environment, not in the job's.
+pub const EEXEC_DATA: &str = "CB_EEXEC_DATA";
 
 /// Longest LSB_HOSTS value; a longer list is left out, LSB_MCPU_HOSTS says the same.
 const HOSTS_MAX: usize = 4096;
@@ -37,6 +40,9 @@ pub(super) const TASK_NAMES: &[&str] = &[
     "LSB_DJOB_HOSTFILE",
     "CB_HOSTFILE",
     "LSB_RESTART",
+    "LSB_CHKPNT_DIR",
+    "CB_CHKPNT_DIR",
+    "LSB_CHKPNT_PERIOD",
     "LS_JOBPID",
     "CB_DEADLINE",
     "CB_WARNING_FILE",
@@ -81,6 +87,7 @@ const BASE_NAMES: &[&str] = &[
     "LSF_SERVERDIR",
     "LSB_INTERACTIVE",
     "CB_INTERACTIVE",
+    EEXEC_DATA,
 ];
 
 /// Where programs are looked for when the job's environment has no PATH.
@@ -106,6 +113,8 @@ pub struct Place {
     pub bindir: String,
     /// Directory of the daemons and of what belongs to them.
     pub serverdir: String,
+    /// Directory of `eexec`; empty = there is none.
+    pub esubdir: String,
     /// Uid that the host's daemons run as.
     pub uid: u32,
     /// They may become other users.
@@ -351,6 +360,9 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     if order.a.at > 1 {
         out.push("LSB_RESTART=Y".to_owned());
     }
+    if let Some(saved) = saved(order) {
+        checkpoints::put(&mut out, saved, order.a.j, &spec.cwd);
+    }
     if !spec.stdout.is_empty() {
         both(&mut out, "OUTPUTFILE", &subst(&spec.stdout, id, idx));
     }
@@ -447,6 +459,12 @@ fn push_word(out: &mut String, word: &str) {
 /// Program and arguments with what starts them: tasks for each slot, the queue's starter.
 fn whole_argv(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     let own = argv(&order.command, spec, &files.script);
+    let own = match saved(order).filter(|_| order.a.at > 1) {
+        Some(saved) => {
+            checkpoints::restarted(&checkpoints::dir(&saved.what, order.a.j, &spec.cwd), own)
+        }
+        None => own,
+    };
     let own = match (&spec.container, order.hooks.as_deref()) {
         (Some(container), Some(hooks)) => {
             containers::wrapped(hooks.runtime, container, &spec.cwd, &files.script, own)
@@ -455,9 +473,15 @@ fn whole_argv(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     };
     let all = launch::wrapped(spec, &files.bindir, own);
     let starter = order.hooks.as_deref().map_or("", |hooks| &hooks.starter);
-    let changed = spec.launch.is_some() || spec.container.is_some();
+    let restarts = order.a.at > 1 && saved(order).is_some();
+    let changed = spec.launch.is_some() || spec.container.is_some() || restarts;
     let plain = files.script.is_empty() && spec.shell.is_empty() && !changed;
     hooks::started_by(starter, plain.then_some(order.command.as_str()), all)
+}
+
+/// Its checkpoints, if it has them.
+fn saved(order: &StartOrder) -> Option<&CheckpointOrder> {
+    order.hooks.as_deref()?.checkpoint.as_ref()
 }
 
 /// Program and arguments of a job.

@@ -1,6 +1,6 @@
-//! From a job's command to the command that runs it in a container: bubblewrap or charliecloud, as
-//! the job's user, in the job's control group and under its limits, since no daemon stands between.
-//! Owns their options. Runs nothing.
+//! From a job's command to the command that runs it in a container: bubblewrap, charliecloud or
+//! podman, as the job's user, in the job's control group and under its limits, since no daemon
+//! stands between. Owns their options. Runs nothing.
 
 use crate::model::{Container, ContainerRuntime};
 
@@ -29,8 +29,72 @@ for d in "$image"/*; do
   if [ -L "$d" ]; then set -- --symlink "$(readlink "$d")" "/$name" "$@"
   elif [ -e "$d" ]; then set -- --ro-bind "$d" "/$name" "$@"; fi
 done
+for d in $(gpus); do set -- --dev-bind "$d" "$d" "$@"; done
 exec bwrap --die-with-parent --unshare-pid --unshare-ipc --tmpfs /tmp --dev /dev --proc /proc "$@"
 "#;
+
+/// The device files of GPUs, for a job that has some: the control group says which of them it may
+/// open.
+const GPUS: &str = r#"
+gpus() {
+  [ -n "$CUDA_VISIBLE_DEVICES$ROCR_VISIBLE_DEVICES" ] || return 0
+  for d in /dev/nvidia* /dev/kfd /dev/dri/render*; do [ ! -c "$d" ] || echo "$d"; done
+}
+"#;
+
+/// `$1` working directory, `$2` script or nothing; then options, image and command. The image's
+/// PATH stands: the job's names directories of the host. Without a control group of its own the
+/// container stays in the job's; which of the low level runtimes can do that depends on the version
+/// of control groups.
+const PODMAN: &str = r#"
+cwd=$1 script=$2 bound=; shift 2
+[ "$(id -u)" != 0 ] || { echo "container: podman runs no jobs of root here" >&2; exit 125; }
+[ -z "$script" ] || set -- "$@" "$(cat "$script")"
+for p in "$cwd" "$HOME" "$TMPDIR"; do
+  case $p in ''|/) continue;; /tmp) [ "$cwd" = /tmp ] || continue;; esac
+  case $bound in *"|$p|"*) continue;; esac
+  [ ! -d "$p" ] || set -- --mount "type=bind,source=$p,target=$p" "$@"
+  bound="$bound|$p|"
+done
+for n in $(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p'); do
+  case $n in PATH|PWD|OLDPWD|SHLVL|_|HOSTNAME|XDG_RUNTIME_DIR) continue;; esac
+  set -- --env "$n" "$@"
+done
+for d in $(gpus); do set -- --device "$d" "$@"; done
+[ ! -t 0 ] || set -- --tty "$@"
+[ -O "$XDG_RUNTIME_DIR" ] || unset XDG_RUNTIME_DIR
+runtime=
+if [ -f /sys/fs/cgroup/cgroup.controllers ]; then set -- --cgroups=disabled "$@"
+elif (PATH=$PATH:/usr/sbin:/sbin; command -v runc) >/dev/null; then runtime='--runtime runc'; fi
+exec podman $runtime --cgroup-manager=cgroupfs run --rm --interactive --log-driver=none \
+  --security-opt label=disable --network=host --userns=keep-id --ulimit=host \
+  --label "corral.task=$CB_EXEC_HOST.$CB_JOBID.$CB_JOBINDEX.$CB_ATTEMPT" --workdir "$cwd" "$@"
+"#;
+
+/// Removes what a container that was killed leaves in podman's store. The first try may only find
+/// out that it does not run any more.
+const PODMAN_REMOVE: &str = r#"
+PATH=$PATH:/usr/local/bin runtime=
+[ -O "$XDG_RUNTIME_DIR" ] || unset XDG_RUNTIME_DIR
+[ -f /sys/fs/cgroup/cgroup.controllers ] || ! command -v runc >/dev/null || runtime='--runtime runc'
+podman() { command podman $runtime --cgroup-manager=cgroupfs "$@"; }
+task=$CB_EXEC_HOST.$CB_JOBID.$CB_JOBINDEX.$CB_ATTEMPT
+left() { podman ps -aq --filter "label=corral.task=$task"; }
+[ "$(id -u)" != 0 ] || exit 0
+for n in 1 2 3; do
+  ids=$(left) || exit
+  [ -n "$ids" ] || exit 0
+  podman rm -f $ids >/dev/null 2>&1
+done
+[ -z "$(left)" ]
+"#;
+
+/// The program and arguments that remove containers of the task, where the runtime keeps a record
+/// of them.
+pub(super) fn remover(runtime: ContainerRuntime) -> Option<Vec<String>> {
+    let words = ["/bin/sh", "-c", PODMAN_REMOVE, "container"].map(str::to_owned);
+    (runtime == ContainerRuntime::Podman).then(|| words.to_vec())
+}
 
 /// `$1` image, `$2` script or nothing; then options, `--` and the command.
 const CHARLIECLOUD: &str = r#"
@@ -60,7 +124,7 @@ pub(super) fn wrapped(
     match runtime {
         ContainerRuntime::None => return argv,
         ContainerRuntime::Bubblewrap => {
-            out.extend([word(BUBBLEWRAP), word("container")]);
+            out.extend([GPUS.to_owned() + BUBBLEWRAP, word("container")]);
             out.extend([container.image.clone(), word(script), skipped(cwd)]);
             if cwd != "/" {
                 out.extend([word("--bind"), word(cwd), word(cwd)]);
@@ -68,6 +132,12 @@ pub(super) fn wrapped(
             out.extend([word("--chdir"), word(cwd)]);
             out.extend(container.options.iter().cloned());
             out.push(word("--"));
+        }
+        ContainerRuntime::Podman => {
+            out.extend([GPUS.to_owned() + PODMAN, word("container")]);
+            out.extend([word(cwd), word(script)]);
+            out.extend(container.options.iter().cloned());
+            out.push(container.image.clone());
         }
         ContainerRuntime::Charliecloud => {
             out.extend([word(CHARLIECLOUD), word("container")]);
@@ -145,6 +215,13 @@ mod tests {
             "ls",
         ];
         assert_eq!(words, wanted);
+        let words = of(ContainerRuntime::Podman, "/data/run", "", &["ls"]);
+        assert_eq!(
+            words,
+            ["/data/run", "", "--hostname", "x", "/images/a", "ls"]
+        );
+        assert!(remover(ContainerRuntime::Podman).is_some());
+        assert!(remover(ContainerRuntime::Bubblewrap).is_none());
     }
 
     #[test]

@@ -8,6 +8,16 @@ const PIDS_MAX: usize = 8_000;
 
 /// `pids`: the processes of the job; `groups`: their process groups.
 pub fn env(of: ControlOf, reason: TermReason, pids: &[i32], groups: &[i32]) -> Vec<String> {
+    let mut out = vec![format!("CB_JOB_CONTROL={}", of.word())];
+    out.extend(processes(pids, groups));
+    if reason != TermReason::None {
+        out.push(format!("CB_TERM_REASON={}", reason.word()));
+    }
+    out
+}
+
+/// The processes of the job and their groups, each once.
+pub fn processes(pids: &[i32], groups: &[i32]) -> [String; 2] {
     let list = |numbers: &[i32]| {
         let all = numbers.iter().take(PIDS_MAX).map(i32::to_string);
         all.collect::<Vec<_>>().join(" ")
@@ -15,15 +25,10 @@ pub fn env(of: ControlOf, reason: TermReason, pids: &[i32], groups: &[i32]) -> V
     let mut groups = groups.to_vec();
     groups.sort_unstable();
     groups.dedup();
-    let mut out = vec![
-        format!("CB_JOB_CONTROL={}", of.word()),
+    [
         format!("LSB_JOBPIDS={}", list(pids)),
         format!("LSB_JOBPGIDS={}", list(&groups)),
-    ];
-    if reason != TermReason::None {
-        out.push(format!("CB_TERM_REASON={}", reason.word()));
-    }
-    out
+    ]
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! the job. Owns the order queue, job, command, job, queue. Runs nothing.
 
 use super::build::{Account, Place, base_env, exact_command};
+use super::containers;
 use super::ending::{self, Top};
 use super::spec::{Hook, TaskHooks};
 use crate::model::{AttemptId, CopyWay, FileCopy, HookOf, JobKey, Spec, TermReason};
@@ -13,6 +14,10 @@ use crate::text::subst::subst;
 /// Where hooks look for programs, and where they run: `Launch::dir` of the shepherd is the same.
 const PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
 const DIR: &str = "/tmp";
+/// How long `eexec` may take (ms).
+const EEXEC_MS: u64 = 60_000;
+/// How long the removal of a container may take (ms).
+const REMOVE_MS: u64 = 60_000;
 /// A pre-exec command that exits with this ends its job.
 const ABORT: i32 = 99;
 /// The place of the command in a starter.
@@ -46,7 +51,9 @@ pub fn of_task(
                 HookOf::Job => Vec::new(),
             },
             limit_ms,
-            copy: String::new(),
+            label: String::new(),
+            input: String::new(),
+            checked: String::new(),
         })
     };
     let ins = spec
@@ -63,11 +70,52 @@ pub fn of_task(
     let own_pre = hook(HookOf::Job, &spec.hooks.pre, order.pre_ms);
     let own_post = hook(HookOf::Job, &spec.hooks.post, order.post_ms);
     let post = hook(HookOf::Queue, &order.post, order.post_ms);
+    let remover = containers::remover(order.runtime).map(|argv| Hook {
+        of: HookOf::Job,
+        argv,
+        user: None,
+        env: Vec::new(),
+        limit_ms: order.post_ms.min(REMOVE_MS),
+        label: "the removal of its container".to_owned(),
+        input: String::new(),
+        checked: String::new(),
+    });
     TaskHooks {
         pre: pre.chain(ins).chain(own_pre).collect(),
-        post: own_post.into_iter().chain(outs).chain(post).collect(),
+        post: remover
+            .into_iter()
+            .chain(own_post)
+            .chain(outs)
+            .chain(post)
+            .collect(),
         controls: order.controls.clone(),
+        checkpoint: None,
     }
+}
+
+/// Adds the site's `eexec`, which runs as the job's user between the programs of the queue and what
+/// the job brings along, and again after it. `data`: what esub programs left for it.
+pub fn add_eexec(hooks: &mut TaskHooks, spec: &Spec, job: &Account, place: &Place, data: &str) {
+    let program = format!("{}/eexec", place.esubdir);
+    let at = |when: &str| {
+        let mut env = clean_env(spec, job, job, place);
+        env.push(format!("LS_EXEC_T={when}"));
+        Hook {
+            of: HookOf::Queue,
+            argv: vec![program.clone()],
+            user: None,
+            env,
+            limit_ms: EEXEC_MS,
+            label: format!("{program} ({when})"),
+            input: data.to_owned(),
+            checked: String::new(),
+        }
+    };
+    let of_queue = |list: &[Hook]| list.iter().take_while(|h| h.of == HookOf::Queue).count();
+    let before = of_queue(&hooks.pre);
+    hooks.pre.insert(before, at("START"));
+    let after = hooks.post.iter().filter(|h| h.of == HookOf::Job).count();
+    hooks.post.insert(after, at("END"));
 }
 
 /// Program and arguments of a job whose queue has a starter: the starter's words with the command
@@ -113,7 +161,7 @@ fn copy_out(key: JobKey, spec: &Spec, file: &FileCopy, limit_ms: u64) -> Option<
 
 /// A copy by the job's user.
 fn copy(script: &str, from: String, to: String, limit_ms: u64) -> Hook {
-    let copy = format!("the copy of {from} to {to} (csub -f)");
+    let label = format!("the copy of {from} to {to} (csub -f)");
     let shell = ["/bin/sh", "-c", script, "csub-f"].map(str::to_owned);
     Hook {
         of: HookOf::Job,
@@ -121,12 +169,14 @@ fn copy(script: &str, from: String, to: String, limit_ms: u64) -> Hook {
         user: None,
         env: Vec::new(),
         limit_ms,
-        copy,
+        label,
+        input: String::new(),
+        checked: String::new(),
     }
 }
 
 /// Nothing of the submitter's environment: an administrator's program must not be led by it.
-fn clean_env(spec: &Spec, job: &Account, queue: &Account, place: &Place) -> Vec<String> {
+pub(super) fn clean_env(spec: &Spec, job: &Account, queue: &Account, place: &Place) -> Vec<String> {
     let mut env = base_env(spec, &[], queue, place);
     env.retain(|e| {
         !["PATH=", "PWD=", "LSFUSER="]
@@ -190,8 +240,8 @@ pub fn trouble(hook: &Hook, name: &str, end: &HookEnd) -> Option<String> {
         HookEnd::Ended(Top::Killed(signal, _), _) => format!("was killed by signal {signal}"),
         HookEnd::NotRun(why) => format!("could not be run: {why}"),
     };
-    if !hook.copy.is_empty() {
-        return Some(format!("{} {how}", hook.copy));
+    if !hook.label.is_empty() {
+        return Some(format!("{} {how}", hook.label));
     }
     let whose = match hook.of {
         HookOf::Queue => "of the queue",
@@ -310,7 +360,7 @@ mod tests {
         let key = JobKey { id: 7, idx: 3 };
         let all = of_task(key, &order(), &spec, &job, &job, &place);
         let list = |hooks: &[Hook]| {
-            let each = hooks.iter().map(|h| match h.copy.as_str() {
+            let each = hooks.iter().map(|h| match h.label.as_str() {
                 "" => h.argv[0].clone(),
                 _ => h.argv[4..].join(" "),
             });
@@ -337,6 +387,30 @@ mod tests {
             text,
             "the copy of /data/in.3 to /run/in (csub -f) exited with 66"
         );
+    }
+
+    #[test]
+    fn eexec_stands_between_what_queue_and_job_run() {
+        let place = Place {
+            esubdir: "/site".into(),
+            ..Place::default()
+        };
+        let mut hooks = tasks();
+        let job = Account::default();
+        add_eexec(&mut hooks, &spec(), &job, &place, "ticket");
+        let list = |all: &[Hook]| -> Vec<String> {
+            all.iter().map(|h| h.argv.last().unwrap().clone()).collect()
+        };
+        assert_eq!(list(&hooks.pre), ["-v", "/site/eexec", "test -d /data"]);
+        let post = ["echo $LSB_JOBEXIT_STAT", "/site/eexec", "/site/epilog"];
+        assert_eq!(list(&hooks.post), post);
+        let first = &hooks.pre[1];
+        assert_eq!(
+            (first.input.as_str(), first.user.as_ref()),
+            ("ticket", None)
+        );
+        assert!(first.env.contains(&"LS_EXEC_T=START".to_owned()));
+        assert!(hooks.post[1].env.contains(&"LS_EXEC_T=END".to_owned()));
     }
 
     #[test]

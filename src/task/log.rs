@@ -137,12 +137,20 @@ pub enum TaskRec {
         on: bool,
         t: i64,
     },
+    /// Its state was saved, or could not be. `why`: empty = it was.
+    Saved {
+        #[serde(flatten)]
+        a: AttemptId,
+        t: i64,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        why: String,
+    },
 }
 
 impl TaskRec {
     pub fn attempt(&self) -> AttemptId {
         match self {
-            TaskRec::Start { a, .. } | TaskRec::Susp { a, .. } => *a,
+            TaskRec::Start { a, .. } | TaskRec::Susp { a, .. } | TaskRec::Saved { a, .. } => *a,
             TaskRec::End(end) => end.a,
         }
     }

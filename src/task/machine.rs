@@ -3,8 +3,9 @@
 //! A state machine over the boot-time clock: orders and the passing of time in, effects out. It
 //! never signals anything itself, and what it asks for may be done twice without harm.
 
+use super::checkpoints::{Checkpoints, Then};
 use super::spec::TaskAct;
-use crate::model::{RunWarning, TermReason};
+use crate::model::{CheckpointAct, RunWarning, TermReason};
 
 /// Pause between rounds of killing what will not die (ms): first and longest.
 const KILL_AGAIN_MS: (u64, u64) = (50, 5_000);
@@ -22,6 +23,8 @@ pub enum Effect {
     Thaw,
     /// Begin to end the task: as its queue says, else by INT.
     Terminate,
+    /// Save its state (true: whatever stands against that); `checkpoint_over` comes afterwards.
+    Checkpoint(bool),
     /// Warn it with this signal (0: none): it is ended in so many ms, for this reason.
     Warn(i32, u64, TermReason),
 }
@@ -35,6 +38,8 @@ pub mod signal {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
+    /// Its state is being saved before.
+    Save,
     Int,
     Term,
     Kill,
@@ -72,6 +77,10 @@ pub struct Machine {
     controlled: bool,
     /// The top process has ended: orders that come later had no part in it.
     over: bool,
+    /// It has checkpoints.
+    saving: Option<Checkpoints>,
+    /// It was warned that it is suspended then.
+    stop_at: Option<u64>,
 }
 
 impl Machine {
@@ -89,6 +98,8 @@ impl Machine {
             warn: None,
             controlled: false,
             over: false,
+            saving: None,
+            stop_at: None,
         }
     }
 
@@ -115,13 +126,25 @@ impl Machine {
             TaskAct::Kill | TaskAct::Number(signal::KILL) => self.kill(reason, now),
             TaskAct::Number(n) => vec![Effect::Signal(n)],
             TaskAct::Resize | TaskAct::Limits => Vec::new(),
+            TaskAct::Checkpoint(act) => self.checkpoint(act, now),
             // A task that is being ended is not suspended any more: it would never end.
             TaskAct::Stop if self.ending.is_some() => Vec::new(),
-            TaskAct::Stop => {
-                self.suspended_at.get_or_insert(now);
-                vec![Effect::Freeze]
-            }
+            TaskAct::Stop => match self.warn.filter(|_| !self.is_suspended()) {
+                Some(_) if self.stop_at.is_some() && reason != TermReason::None => Vec::new(),
+                Some(warn) if matches!(reason, TermReason::Load | TermReason::Window) => {
+                    let left_ms = warn.before_ms.min(grace_ms);
+                    self.stop_at = Some(now.saturating_add(left_ms));
+                    vec![Effect::Warn(warn.signal, left_ms, reason)]
+                }
+                _ => self.stop(now),
+            },
             TaskAct::Resume => {
+                self.stop_at = None;
+                if let Some(then) = self.saving.as_mut().and_then(|all| all.now.as_mut())
+                    && *then == Then::Stop
+                {
+                    *then = Then::GoOn;
+                }
                 self.resume(now);
                 vec![Effect::Thaw]
             }
@@ -162,6 +185,83 @@ impl Machine {
         self
     }
 
+    /// Its state is saved now and then.
+    #[must_use]
+    pub fn saved(mut self, checkpoints: Option<Checkpoints>) -> Machine {
+        self.saving = checkpoints;
+        self
+    }
+
+    /// The checkpoint that `Effect::Checkpoint` asked for is over; `made`: it can be used.
+    pub fn checkpoint_over(&mut self, made: bool, now: u64) -> Vec<Effect> {
+        let saving = self.saving.as_mut();
+        let Some(then) = saving.and_then(|all| all.now.take()) else {
+            return Vec::new();
+        };
+        match self.ending {
+            Some(e) if e.step == Step::Save => self.advance(e, now),
+            Some(_) => Vec::new(),
+            None if then == Then::Stop => vec![Effect::Freeze],
+            None if then == Then::End && made => {
+                let grace_ms = self.grace_ms;
+                self.end_by_signals(TermReason::Checkpoint, grace_ms, now)
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// One that was asked for. A suspended task cannot be saved.
+    fn checkpoint(&mut self, act: CheckpointAct, now: u64) -> Vec<Effect> {
+        let can = self.ending.is_none() && self.suspended_at.is_none() && !self.over;
+        let Some(saving) = self.saving.as_mut().filter(|_| can) else {
+            return Vec::new();
+        };
+        let then = match act.kill {
+            true => Then::End,
+            false => Then::GoOn,
+        };
+        let begun = saving.begin(then, now);
+        saving.set_period(act, now);
+        match begun {
+            true => vec![Effect::Checkpoint(act.force)],
+            false => Vec::new(),
+        }
+    }
+
+    /// Suspends it, after a checkpoint where one is being made or its queue wants one.
+    fn stop(&mut self, now: u64) -> Vec<Effect> {
+        self.stop_at = None;
+        let again = self.is_suspended();
+        self.suspended_at.get_or_insert(now);
+        match &mut self.saving {
+            Some(all) if all.now.is_some() => {
+                all.begin(Then::Stop, now);
+                Vec::new()
+            }
+            Some(all) if all.before_stop && !again => {
+                all.begin(Then::Stop, now);
+                vec![Effect::Checkpoint(false)]
+            }
+            _ => vec![Effect::Freeze],
+        }
+    }
+
+    /// It was warned of its end by time, and that warning stands.
+    pub fn is_warned(&self) -> bool {
+        self.warn.is_some_and(|warn| warn.given)
+    }
+
+    /// When it is ended whether or not its state was saved before.
+    pub fn save_ends(&self) -> Option<u64> {
+        let saving = self.ending.filter(|e| e.step == Step::Save);
+        saving.map(|e| e.next_at)
+    }
+
+    /// The top process has ended.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
     /// It is being ended.
     pub fn is_ending(&self) -> bool {
         self.ending.is_some()
@@ -180,7 +280,11 @@ impl Machine {
             None if self.limit_at(now).is_some_and(|at| now >= at) => {
                 self.terminate(TermReason::RunLimit, self.grace_ms, now)
             }
+            None if self.stop_at.is_some_and(|at| now >= at) => self.stop(now),
             None if self.warn_at(now).is_some_and(|at| now >= at) => self.warn(now),
+            None if self.save_at().is_some_and(|at| now >= at) => {
+                self.checkpoint(CheckpointAct::default(), now)
+            }
             _ => Vec::new(),
         }
     }
@@ -193,6 +297,8 @@ impl Machine {
                 .warn_at(now)
                 .into_iter()
                 .chain(self.limit_at(now))
+                .chain(self.save_at())
+                .chain(self.stop_at)
                 .min(),
         }
     }
@@ -222,6 +328,12 @@ impl Machine {
         limit.into_iter().chain(deadline).min_by_key(|(at, _)| *at)
     }
 
+    /// When its state is to be saved next. A suspended task cannot be saved.
+    fn save_at(&self) -> Option<u64> {
+        let running = self.suspended_at.is_none() && !self.over;
+        self.saving.as_ref().filter(|_| running)?.next_at()
+    }
+
     /// When it is to be warned, if it was not yet: never after its end.
     fn warn_at(&self, now: u64) -> Option<u64> {
         let warn = self.warn.filter(|warn| !warn.given)?;
@@ -247,6 +359,37 @@ impl Machine {
         if self.ending.is_some() {
             return Vec::new();
         }
+        if let Some(all) = self.saving.as_mut().filter(|all| all.comes_before(reason)) {
+            let limit_ms = all.limit_ms;
+            let begun = all.begin(Then::GoOn, now);
+            return self.save_first(reason, (limit_ms, grace_ms), begun, now);
+        }
+        self.end_by_signals(reason, grace_ms, now)
+    }
+
+    /// Its state is saved before it is ended, for as long as that may take. `begun`: nothing is
+    /// being saved yet.
+    fn save_first(
+        &mut self,
+        reason: TermReason,
+        (limit_ms, grace_ms): (u64, u64),
+        begun: bool,
+        now: u64,
+    ) -> Vec<Effect> {
+        self.note(reason);
+        self.ending = Some(Ending {
+            step: Step::Save,
+            next_at: now.saturating_add(limit_ms),
+            pause: KILL_AGAIN_MS.0,
+            grace_ms,
+        });
+        let thaw = self.is_suspended().then_some(Effect::Thaw);
+        self.resume(now);
+        let save = begun.then_some(Effect::Checkpoint(false));
+        thaw.into_iter().chain(save).collect()
+    }
+
+    fn end_by_signals(&mut self, reason: TermReason, grace_ms: u64, now: u64) -> Vec<Effect> {
         self.note(reason);
         let next_at = now.saturating_add(grace_ms);
         let step = Step::Int;
@@ -256,11 +399,15 @@ impl Machine {
             pause: KILL_AGAIN_MS.0,
             grace_ms,
         });
-        let first = match self.controlled {
+        let first = self.first_signal();
+        self.with_thaw(now, first)
+    }
+
+    fn first_signal(&self) -> Effect {
+        match self.controlled {
             true => Effect::Terminate,
             false => Effect::Signal(signal::INT),
-        };
-        self.with_thaw(now, first)
+        }
     }
 
     fn kill(&mut self, reason: TermReason, now: u64) -> Vec<Effect> {
@@ -278,6 +425,11 @@ impl Machine {
 
     fn advance(&mut self, mut e: Ending, now: u64) -> Vec<Effect> {
         let effect = match e.step {
+            Step::Save => {
+                e.step = Step::Int;
+                e.next_at = now.saturating_add(e.grace_ms);
+                self.first_signal()
+            }
             Step::Int => {
                 e.step = Step::Term;
                 e.next_at = now.saturating_add(e.grace_ms);
@@ -314,7 +466,9 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
+    use super::super::spec::TaskCheckpoint;
     use super::*;
+    use crate::model::{ControlAct, Controls};
     use Effect::*;
 
     #[test]
@@ -361,6 +515,144 @@ mod tests {
         assert_eq!(m.tick(2005), [KillAll]);
         let mut m = Machine::new(0, None, 100).controlled(true);
         assert_eq!(m.order(TaskAct::Kill, TermReason::Force, 0, 5), [KillAll]);
+    }
+
+    fn with_checkpoints(controls: &Controls) -> Machine {
+        let task = TaskCheckpoint {
+            first_ms: 100,
+            period_ms: 1000,
+            limit_ms: 500,
+            ..TaskCheckpoint::default()
+        };
+        Machine::new(0, None, 20).saved(Some(Checkpoints::new(&task, controls, 0)))
+    }
+
+    #[test]
+    fn checkpoints_come_by_the_clock_and_when_asked_for_but_not_of_a_suspended_task() {
+        let mut m = with_checkpoints(&Controls::default());
+        assert_eq!((m.next_at(0), m.tick(99)), (Some(100), vec![]));
+        assert_eq!(m.tick(100), [Checkpoint(false)]);
+        assert_eq!((m.next_at(101), m.tick(5000)), (None, vec![]));
+        assert_eq!(m.checkpoint_over(false, 5000), []);
+        assert_eq!(m.tick(5000), [Checkpoint(false)]);
+        // A stop waits until it is over.
+        assert_eq!(m.order(TaskAct::Stop, TermReason::Owner, 0, 5001), []);
+        assert_eq!(m.checkpoint_over(true, 5002), [Freeze]);
+        assert_eq!((m.next_at(9000), m.tick(9000)), (None, vec![]));
+        let act = |kill| {
+            TaskAct::Checkpoint(CheckpointAct {
+                kill,
+                ..CheckpointAct::default()
+            })
+        };
+        assert_eq!(m.order(act(false), TermReason::None, 0, 9001), []);
+        m.order(TaskAct::Resume, TermReason::Owner, 0, 9002);
+        assert_eq!(
+            m.order(act(true), TermReason::None, 0, 9003),
+            [Checkpoint(false)]
+        );
+        assert_eq!(
+            m.checkpoint_over(false, 9004),
+            [],
+            "it is not ended unsaved"
+        );
+        assert_eq!(
+            m.order(act(true), TermReason::None, 0, 9005),
+            [Checkpoint(false)]
+        );
+        assert_eq!(m.checkpoint_over(true, 9006), [Signal(2)]);
+        assert_eq!(m.reason(), TermReason::Checkpoint);
+        let mut none = Machine::new(0, None, 20);
+        assert_eq!(none.order(act(true), TermReason::None, 0, 1), []);
+    }
+
+    #[test]
+    fn what_will_run_again_is_saved_before_it_is_ended_but_not_for_ever() {
+        let mut m = with_checkpoints(&Controls::default());
+        m.order(TaskAct::Stop, TermReason::Owner, 0, 1);
+        let first = m.order(TaskAct::Terminate, TermReason::Preempt, 1000, 5);
+        assert_eq!(first, [Thaw, Checkpoint(false)]);
+        assert_eq!((m.next_at(6), m.is_ending()), (Some(505), true));
+        assert_eq!(m.save_ends(), Some(505));
+        assert_eq!(m.tick(505), [Signal(2)], "its time is over");
+        assert_eq!(m.save_ends(), None);
+        assert_eq!(m.checkpoint_over(true, 506), []);
+        assert_eq!(m.tick(1505), [Signal(15)]);
+        let mut m = with_checkpoints(&Controls::default());
+        m.order(TaskAct::Terminate, TermReason::Requeue, 1000, 5);
+        assert_eq!(m.checkpoint_over(true, 8), [Signal(2)]);
+        assert_eq!((m.tick(1007), m.tick(1008)), (vec![], vec![Signal(15)]));
+        let mut m = with_checkpoints(&Controls::default());
+        assert_eq!(
+            m.order(TaskAct::Terminate, TermReason::Owner, 1, 5),
+            [Signal(2)]
+        );
+        let mut m = with_checkpoints(&Controls::default());
+        m.order(TaskAct::Terminate, TermReason::Requeue, 1000, 5);
+        assert_eq!(m.order(TaskAct::Kill, TermReason::Fenced, 0, 6), [KillAll]);
+        assert_eq!(
+            (m.checkpoint_over(false, 7), m.tick(56)),
+            (vec![], vec![KillAll])
+        );
+    }
+
+    #[test]
+    fn a_queue_may_have_a_checkpoint_made_before_each_stop_and_each_end() {
+        let controls = Controls {
+            suspend: Some(ControlAct::Checkpoint),
+            terminate: Some(ControlAct::Checkpoint),
+            ..Controls::default()
+        };
+        let mut m = with_checkpoints(&controls);
+        let stop = |m: &mut Machine, at| m.order(TaskAct::Stop, TermReason::Owner, 0, at);
+        assert_eq!(stop(&mut m, 5), [Checkpoint(false)]);
+        assert_eq!(
+            m.checkpoint_over(false, 6),
+            [Freeze],
+            "stopped all the same"
+        );
+        assert_eq!(stop(&mut m, 7), [Freeze]);
+        m.order(TaskAct::Resume, TermReason::Owner, 0, 8);
+        stop(&mut m, 9);
+        m.order(TaskAct::Resume, TermReason::Owner, 0, 10);
+        assert_eq!(m.checkpoint_over(true, 11), [], "resumed meanwhile");
+        let first = m.order(TaskAct::Terminate, TermReason::Owner, 1000, 12);
+        assert_eq!(first, [Checkpoint(false)]);
+    }
+
+    #[test]
+    fn a_task_is_warned_before_the_system_stops_it_and_not_by_its_owner() {
+        let warning = RunWarning {
+            signal: 10,
+            before_s: 2,
+        };
+        let stop = |m: &mut Machine, why, at| m.order(TaskAct::Stop, why, 10_000, at);
+        let warned = || Machine::new(0, None, 20).warned(Some(warning));
+        let mut m = warned();
+        let first = stop(&mut m, TermReason::Load, 5);
+        assert_eq!(first, [Warn(10, 2000, TermReason::Load)]);
+        assert!(!m.is_suspended() && !m.is_warned());
+        assert_eq!((m.next_at(6), m.tick(2004)), (Some(2005), vec![]));
+        assert_eq!(stop(&mut m, TermReason::Load, 7), [], "ordered again");
+        assert_eq!((m.tick(2005), m.is_suspended()), (vec![Freeze], true));
+        assert_eq!(stop(&mut m, TermReason::Window, 2006), [Freeze]);
+        let mut m = warned();
+        stop(&mut m, TermReason::Window, 5);
+        assert_eq!(m.order(TaskAct::Resume, TermReason::None, 0, 6), [Thaw]);
+        assert_eq!((m.next_at(7), m.tick(9000)), (None, vec![]));
+        stop(&mut m, TermReason::Load, 9001);
+        assert_eq!(
+            stop(&mut m, TermReason::None, 9002),
+            [Freeze],
+            "by its owner"
+        );
+        assert_eq!(stop(&mut warned(), TermReason::None, 5), [Freeze]);
+        let mut m = Machine::new(0, None, 20);
+        assert_eq!(stop(&mut m, TermReason::Load, 5), [Freeze]);
+        // Not longer than an act may take, whatever -wt says.
+        let mut m = warned();
+        let first = m.order(TaskAct::Stop, TermReason::Load, 300, 5);
+        assert_eq!(first, [Warn(10, 300, TermReason::Load)]);
     }
 
     #[test]

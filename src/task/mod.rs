@@ -3,6 +3,7 @@
 
 pub mod beside;
 pub mod build;
+pub mod checkpoints;
 mod containers;
 pub mod controls;
 pub mod cpu_binding;

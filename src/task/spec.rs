@@ -5,7 +5,7 @@
 //! once as a `Base`; a task then names it. Owns the form of the messages; never sends one.
 
 use crate::model::{
-    AttemptId, Controls, CpuSet, DeviceNode, HookOf, RunWarning, Session, TermReason,
+    AttemptId, CheckpointAct, Controls, CpuSet, DeviceNode, HookOf, RunWarning, Session, TermReason,
 };
 use serde::{Deserialize, Serialize};
 
@@ -208,6 +208,27 @@ pub struct TaskHooks {
     /// What the queue does in the place of suspending, resuming and terminating.
     #[serde(skip_serializing_if = "Controls::is_none")]
     pub controls: Controls,
+    /// How its state is saved; `None` = it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<TaskCheckpoint>,
+}
+
+/// How the state of a task is saved.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskCheckpoint {
+    /// The job's own directory, made when there is none.
+    pub dir: String,
+    /// Runs only from a file that no other user could have written.
+    pub program: String,
+    /// All of its environment but the task's own part.
+    pub env: Vec<String>,
+    /// The first one comes so long after the start, the others after each period; 0 = none by
+    /// itself.
+    pub first_ms: u64,
+    pub period_ms: u64,
+    /// How long one may take.
+    pub limit_ms: u64,
 }
 
 /// One command around that of a task.
@@ -224,9 +245,25 @@ pub struct Hook {
     pub env: Vec<String>,
     /// How long it may run (ms).
     pub limit_ms: u64,
-    /// For one of the job that copies a file (`-f`): which and where to, for messages.
+    /// What it does, for messages, where that is not pre- or post-exec: a copy of a file (`-f`).
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub copy: String,
+    pub label: String,
+    /// Its standard input; empty = nothing to read.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub input: String,
+    /// For a queue's: the program that a shell of ours runs; empty = the first of `argv`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub checked: String,
+}
+
+impl Hook {
+    /// The file that the administrator names.
+    pub fn program(&self) -> &str {
+        match self.checked.as_str() {
+            "" => self.argv.first().map_or("", String::as_str),
+            program => program,
+        }
+    }
 }
 
 impl Base {
@@ -332,6 +369,8 @@ pub enum TaskAct {
     Resize,
     /// Take the limits of the file for them.
     Limits,
+    /// Make a checkpoint.
+    Checkpoint(CheckpointAct),
 }
 
 /// What the file of changed limits says.
@@ -378,6 +417,7 @@ const REASONS: &[TermReason] = &[
     TermReason::Load,
     TermReason::Window,
     TermReason::Units,
+    TermReason::Checkpoint,
 ];
 
 /// Packs an act, its reason and the grace (ms, capped at about 49 days) into a signal's value.
@@ -390,6 +430,12 @@ pub fn pack_act(act: TaskAct, reason: TermReason, grace_ms: u64) -> u64 {
         TaskAct::Number(n) => (5, n as u64 & 0xff),
         TaskAct::Resize => (6, 0),
         TaskAct::Limits => (7, 0),
+        TaskAct::Checkpoint(act) => (8, u64::from(act.kill) | u64::from(act.force) << 1),
+    };
+    // In the place of the grace, which a checkpoint has not: a period and one.
+    let grace_ms = match act {
+        TaskAct::Checkpoint(act) => act.period_min.map_or(0, |min| u64::from(min) + 1),
+        _ => grace_ms,
     };
     let reason = REASONS
         .iter()
@@ -409,6 +455,15 @@ pub fn unpack_act(value: u64) -> Option<(TaskAct, TermReason, u64)> {
         5 if (1..=64).contains(&number) => TaskAct::Number(number),
         6 => TaskAct::Resize,
         7 => TaskAct::Limits,
+        8 => {
+            let period = u32::try_from(value >> 32).unwrap_or(0);
+            let act = CheckpointAct {
+                kill: number & 1 > 0,
+                force: number & 2 > 0,
+                period_min: period.checked_sub(1),
+            };
+            return Some((TaskAct::Checkpoint(act), TermReason::None, 0));
+        }
         _ => return None,
     };
     let reason = REASONS.get((value >> 16 & 0xff) as usize);
@@ -504,6 +559,16 @@ mod tests {
                 let packed = pack_act(act, *reason, 10_000);
                 assert_eq!(unpack_act(packed), Some((act, *reason, 10_000)));
             }
+        }
+        for period_min in [None, Some(0), Some(30)] {
+            let (kill, force) = (true, period_min.is_none());
+            let act = TaskAct::Checkpoint(CheckpointAct {
+                kill,
+                force,
+                period_min,
+            });
+            let packed = pack_act(act, TermReason::None, 10_000);
+            assert_eq!(unpack_act(packed), Some((act, TermReason::None, 0)));
         }
         assert_eq!(unpack_act(0), None);
         assert_eq!(unpack_act(5), None);

@@ -128,6 +128,8 @@ pub(super) struct WorkCounts {
     pub live: u32,
     /// Of these the ones that an administrator stopped and the requester may not resume.
     pub denied: u32,
+    /// Of these the ones that cannot be saved: without checkpoints, or not running.
+    pub unsaved: u32,
     pub done: u32,
     /// The host on which an attempt may still run that `ckill -r` removed.
     pub stray_host: Option<String>,
@@ -139,7 +141,8 @@ fn signal_action(how: SignalHow) -> Action {
         SignalHow::Force => Action::KillForce,
         SignalHow::Stop => Action::Stop,
         SignalHow::Resume => Action::Resume,
-        SignalHow::Number(_) => Action::Signal,
+        SignalHow::Checkpoint(act) if act.kill => Action::Kill,
+        SignalHow::Number(_) | SignalHow::Checkpoint(_) => Action::Signal,
     }
 }
 

@@ -6,11 +6,11 @@ use super::context::Turn;
 use super::core::Core;
 use crate::config::{QueueHooks, seconds_on};
 use crate::model::{
-    AttemptId, ContainerRuntime, CpuBind, JobKey, Limits, Share, Spec, Stamp, TermReason,
-    UnitCheck, Units,
+    AttemptId, ContainerRuntime, CpuBind, JobKey, Limits, Share, Spec, Stamp, SuspReason,
+    TermReason, UnitCheck, Units,
 };
 use crate::record::event::SignalAct;
-use crate::record::order::{Act, HookOrder, Order, StartOrder, TaskUnits};
+use crate::record::order::{Act, CheckpointOrder, HookOrder, Order, StartOrder, TaskUnits};
 use crate::sched::plan_applier::requeue_reason;
 use crate::state::{HostId, Run, State, Work};
 use std::collections::BTreeSet;
@@ -97,6 +97,8 @@ fn hooks_of(core: &Core, spec: &Spec) -> Option<Box<HookOrder>> {
     let of_queue = queue.filter(|hooks| !hooks.is_none());
     let own = !(spec.hooks.pre.is_empty() && spec.hooks.post.is_empty());
     let own = own || !spec.files.is_empty() || spec.container.is_some();
+    let checkpoint = checkpoint_of(core, spec);
+    let own = own || checkpoint.is_some();
     let rules = &core.config.general.hooks;
     let none = QueueHooks::default();
     let hooks = of_queue.or(own.then_some(&none))?;
@@ -112,7 +114,24 @@ fn hooks_of(core: &Core, spec: &Spec) -> Option<Box<HookOrder>> {
             None => ContainerRuntime::None,
         },
         controls: hooks.controls.clone(),
+        checkpoint,
     }))
+}
+
+/// Its checkpoints, as it says itself or else its queue. What a method would have to save of a
+/// container, of tasks that were started for each slot or of a terminal is not there for it.
+pub(super) fn checkpoint_of(core: &Core, spec: &Spec) -> Option<CheckpointOrder> {
+    if spec.container.is_some() || spec.launch.is_some() || spec.session.is_some() {
+        return None;
+    }
+    let queue = core.config.queue(&spec.queue);
+    let of_queue = queue.and_then(|queue| queue.hooks.checkpoint.as_ref());
+    let rules = &core.config.general.hooks;
+    Some(CheckpointOrder {
+        what: spec.chkpnt.as_deref().or(of_queue)?.clone(),
+        methods: rules.checkpoint_methods.clone(),
+        limit_ms: rules.checkpoint_timeout_ms,
+    })
 }
 
 /// The order to `host` to prepare its part of `j`.
@@ -332,7 +351,11 @@ pub(super) fn pending_signal(run: &Run) -> Option<(Act, TermReason)> {
         Some(act @ SignalAct::Requeue { .. }) => Some((Act::Terminate, requeue_reason(act))),
         // Repeated in every epoch: the host may not have read the last order of the one before.
         _ if run.signals == 0 => None,
-        _ if run.to_stop() => Some((Act::Stop, TermReason::None)),
+        _ if run.user_stop => Some((Act::Stop, TermReason::None)),
+        _ if run.to_stop() => {
+            let why = run.halt.as_deref().map(SuspReason::of_order);
+            Some((Act::Stop, why.unwrap_or_default()))
+        }
         _ => Some((Act::Resume, TermReason::None)),
     }
 }

@@ -134,6 +134,19 @@ impl Turn<'_> {
             } => self.orders_damaged(host, epoch, (part, seq, at), why),
             Report::Suspended { a, t } => self.suspension(host, (a, run), true, t),
             Report::Resumed { a, t } => self.suspension(host, (a, run), false, t),
+            Report::Checkpointed { a, t, why } => {
+                self.note_mentioned(host, a);
+                match self.bound_run(host, a).map(Run::saved_at) {
+                    None => self.note_stray(host, a, run),
+                    // A new leader reads an old file again.
+                    Some(known) if Stamp(t) <= known => {}
+                    Some(_) => self.emit(Event::Checkpointed {
+                        a,
+                        why,
+                        t: Stamp(t),
+                    }),
+                }
+            }
             Report::Usage { a, u } => {
                 self.note_mentioned(host, a);
                 // Shown at once, journalled only with the end: a lost sample costs nothing.

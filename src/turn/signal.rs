@@ -2,10 +2,10 @@
 
 use super::context::Turn;
 use super::job_verb::{RequeueStates, WorkCounts};
-use super::orders::attempt_of;
+use super::orders::{attempt_of, checkpoint_of};
 use super::request_queue::EVENT;
 use crate::intake::{Action, Over, Owner, Refusal, Requester};
-use crate::model::{JobKey, JobStat, PendReason, TermReason};
+use crate::model::{JobKey, JobStat, PendReason, Stamp, TermReason};
 use crate::record::ack::Code;
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::{Act, Order};
@@ -63,6 +63,10 @@ impl Turn<'_> {
             counts.denied += 1;
             return;
         }
+        if matches!(how, SignalHow::Checkpoint(_)) && !self.can_be_saved(key, stat) {
+            counts.unsaved += 1;
+            return;
+        }
         let spec = self.core.state.spec_of(key.id);
         let own = spec.is_some_and(|spec| spec.uid == who.uid);
         match stat.is_waiting() {
@@ -86,6 +90,11 @@ impl Turn<'_> {
                 "permission denied: an administrator stopped it, only one may resume it",
             ));
         }
+        if counts.unsaved == counts.live {
+            return Err(Refusal::refused(
+                "has no checkpoints (csub -k, chkpnt of its queue), or does not run",
+            ));
+        }
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
         let halt = run.and_then(|run| run.halt.as_deref());
         Ok(match (how, halt) {
@@ -95,7 +104,17 @@ impl Turn<'_> {
             (SignalHow::Resume, Some(why)) => format!("goes on as soon as it may: {why}"),
             (SignalHow::Resume, None) => "is being resumed".to_owned(),
             (SignalHow::Number(_), _) => "is being signaled".to_owned(),
+            (SignalHow::Checkpoint(_), _) => "is being checkpointed".to_owned(),
         })
+    }
+
+    /// It runs and has checkpoints.
+    fn can_be_saved(&self, j: JobKey, stat: JobStat) -> bool {
+        let spec = self.core.state.spec_of(j.id);
+        let saved = spec.is_some_and(|spec| checkpoint_of(self.core, spec).is_some());
+        let run = self.core.state.work(j).and_then(|work| work.run.as_deref());
+        let going = run.is_some_and(|run| run.start != Stamp(0) && run.killing.is_none());
+        saved && stat == JobStat::Run && going
     }
 
     fn stat(&self, j: JobKey) -> Option<JobStat> {
@@ -171,7 +190,7 @@ impl Turn<'_> {
             SignalHow::Number(n) if [SIGKILL, SIGTERM, SIGINT].contains(&n) => {
                 self.cancel_waiting(j, by, own);
             }
-            SignalHow::Number(_) => return,
+            SignalHow::Number(_) | SignalHow::Checkpoint(_) => return,
         }
         self.spend_event();
     }
@@ -191,7 +210,7 @@ impl Turn<'_> {
             SignalHow::Kill => matches!(run.killing, Some(SignalAct::Kill(_))),
             SignalHow::Stop => run.user_stop && (own || run.admin_stop),
             SignalHow::Resume => !run.user_stop && !run.admin_stop,
-            SignalHow::Force | SignalHow::Number(_) => false,
+            SignalHow::Force | SignalHow::Number(_) | SignalHow::Checkpoint(_) => false,
         }
     }
 
@@ -207,6 +226,10 @@ impl Turn<'_> {
             SignalHow::Stop => (Act::Stop, SignalAct::Stop),
             SignalHow::Resume => (Act::Resume, SignalAct::Resume),
             SignalHow::Number(n) => (Act::Number(n), SignalAct::Number(n)),
+            SignalHow::Checkpoint(act) => (
+                Act::Checkpoint(act),
+                SignalAct::Checkpoint { kill: act.kill },
+            ),
         };
         let (by, t) = (who.user.clone(), self.now);
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());

@@ -3,8 +3,9 @@
 
 use crate::cluster::Cluster;
 use crate::{executor_bed, policies};
-use corral::model::{Container, ContainerRuntime, TermReason};
-use corral::record::order::HookOrder;
+use corral::model::{Container, ContainerRuntime, Limits, TermReason};
+use corral::record::order::{HookOrder, StartOrder};
+use corral::record::report::Ended;
 use corral::sys::{fs, users};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -94,6 +95,46 @@ fn jobs_run_in(runtime: &str, program: &str) {
     assert!(left.unwrap().stdout.is_empty());
 }
 
+/// The end says why, and what the job used at most: not more than its limit, KB.
+fn killed_alone_for_its_memory(end: &Ended, limit_kb: u64) {
+    assert!(end.oom || end.reason == TermReason::MemLimit, "{end:?}");
+    // Pages of files that others have in memory count for the peak, not for the limit.
+    let (peak, most) = (end.u.maxmem_kb, limit_kb + (4 << 10));
+    assert!((8 << 10..=most).contains(&peak), "{end:?}");
+}
+
+type Change = Box<dyn FnOnce(&mut StartOrder)>;
+
+/// Limits of processes and of CPU time end the job that is over them, with that reason, and no
+/// other one. `procs`: more than the runtime itself needs.
+fn processes_and_cpu_time_are_held(
+    c: &mut executor_bed::Cluster,
+    procs: u64,
+    with: impl Fn(Limits) -> Change,
+) {
+    let forks = "n=0; while [ $n -lt 300 ]; do sleep 9 & n=$((n+1)); done; wait";
+    let few = Limits {
+        procs: Some(procs),
+        ..Limits::default()
+    };
+    let short = Limits {
+        cpu_s: Some(1),
+        ..Limits::default()
+    };
+    c.start_with(
+        11,
+        "sleep 4; echo unharmed >beside",
+        with(Limits::default()),
+    );
+    c.start_with(12, forks, with(few));
+    c.start_with(13, "while :; do :; done", with(short));
+    let end = c.end(12);
+    assert_eq!(end.reason, TermReason::ProcessLimit, "{end:?}");
+    let end = c.end(13);
+    assert_eq!(end.reason, TermReason::CpuLimit, "{end:?}");
+    assert_eq!(c.end(11).code, Some(0));
+}
+
 /// Another user than the daemons' has its own identity inside, and the limit of memory ends the job.
 #[test]
 fn identity_and_memory_limit_hold_inside() {
@@ -128,8 +169,9 @@ fn identity_and_memory_limit_hold_inside() {
     c.start_with(1, job, move |o| (o.s, o.hooks) = (2, own));
     // Doubles a text until it does not fit any more.
     let eater = "x=0123456789abcdef; while :; do x=$x$x; done";
+    let own = hooks.clone();
     c.start_with(2, eater, move |o| {
-        (o.s, o.hooks, o.limits.mem_b) = (2, hooks, Some(32 << 20));
+        (o.s, o.hooks, o.limits.mem_b) = (2, own, Some(32 << 20));
     });
     c.start_exe();
     assert_eq!(c.end(1).code, Some(0));
@@ -138,7 +180,141 @@ fn identity_and_memory_limit_hold_inside() {
         "65534\nimage\n"
     );
     let end = c.end(2);
-    assert!(end.oom || end.reason == TermReason::MemLimit, "{end:?}");
+    killed_alone_for_its_memory(&end, 32 << 10);
+    processes_and_cpu_time_are_held(&mut c, 20, |limits| {
+        let hooks = hooks.clone();
+        Box::new(move |o| (o.s, o.hooks, o.limits) = (2, hooks, limits))
+    });
+}
+
+/// A user who may have containers without root: entries in /etc/subuid, and a home. As root any
+/// such account, else the present one.
+fn container_user() -> Option<users::UserFacts> {
+    let listed = std::fs::read_to_string("/etc/subuid").unwrap_or_default();
+    let names = listed.lines().filter_map(|line| line.split(':').next());
+    let mut known = names.filter_map(users::by_name);
+    known.find(|user| match users::may_switch() {
+        true => user.uid != 0 && user.home.is_dir(),
+        false => user.uid == users::effective_uid(),
+    })
+}
+
+/// podman as that user, as the job's wrapper calls it.
+fn podman(user: &users::UserFacts, args: &str) -> String {
+    let runtime = match Path::new("/sys/fs/cgroup/cgroup.controllers").exists() || !has("runc") {
+        true => "",
+        false => "--runtime runc",
+    };
+    let line =
+        format!("unset XDG_RUNTIME_DIR; cd /; podman {runtime} --cgroup-manager=cgroupfs {args}");
+    let mut command = match users::may_switch() {
+        false => Command::new("sh"),
+        true => {
+            let mut command = Command::new("setpriv");
+            let (uid, gid) = (user.uid.to_string(), user.gid.to_string());
+            command.args(["--reuid", &uid, "--regid", &gid, "--clear-groups", "sh"]);
+            command
+        }
+    };
+    let out = command
+        .args(["-c", &line])
+        .env("HOME", &user.home)
+        .output()
+        .unwrap();
+    assert!(
+        out.status.success(),
+        "{args}: {}",
+        crate::cluster::text(&out)
+    );
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// Puts the image into that user's store; gives its name there.
+fn import(user: &users::UserFacts, c: &executor_bed::Cluster, image: &Path) -> String {
+    let name = format!("localhost/corral-test-{}", std::process::id());
+    let archive = c.path("image.tar");
+    let mut pack = Command::new("tar");
+    let pack = pack.arg("-C").arg(image).arg("-cf").arg(&archive).arg(".");
+    assert!(pack.status().unwrap().success());
+    fs::chmod(&archive, 0o644).unwrap();
+    podman(user, &format!("import {} {name}", archive.display()));
+    name
+}
+
+/// No process of the container, no conmon, no entry in the store.
+fn nothing_is_left(user: &users::UserFacts) {
+    let left = Command::new("pgrep").args(["-f", "sleep 94.[5]"]).output();
+    assert!(left.unwrap().stdout.is_empty());
+    let conmon = Command::new("pgrep")
+        .args(["-x", "-u", &user.uid.to_string(), "conmon"])
+        .output();
+    assert!(conmon.unwrap().stdout.is_empty(), "a conmon is left");
+    let left = podman(user, "ps -aq --filter label=corral.task");
+    assert_eq!(left.trim(), "");
+}
+
+/// Podman without root: the user, the directory, the limits and the exit code hold inside, and a
+/// kill leaves no container, no conmon and nothing in podman's store.
+#[test]
+fn podman_runs_jobs_of_ordinary_users() {
+    let Some(user) = container_user().filter(|_| has("podman")) else {
+        println!("skipped: no podman, or no account in /etc/subuid");
+        return;
+    };
+    let mut c = executor_bed::Cluster::new();
+    fs::chmod(c.dir.path(), 0o755).unwrap();
+    let Some(image) = image(c.dir.path()) else {
+        println!("skipped: no busybox without libraries");
+        return;
+    };
+    let name = import(&user, &c, &image);
+    let open = c.path("open");
+    fs::mkdir_p(&open, 0o755).unwrap();
+    fs::chmod(&open, 0o777).unwrap();
+    let home = user.home.to_str().unwrap().to_owned();
+    c.spec(2, |spec| {
+        (spec.uid, spec.user) = (user.uid, user.name.clone());
+        spec.cwd = open.to_str().unwrap().to_owned();
+        spec.container = Some(Box::new(Container {
+            image: name.clone(),
+            options: vec!["--env".into(), "OWN=given".into()],
+        }));
+    });
+    let hooks = Some(Box::new(HookOrder {
+        runtime: ContainerRuntime::Podman,
+        pre_ms: 60_000,
+        post_ms: 60_000,
+        ..HookOrder::default()
+    }));
+    let with = |limits: Limits| {
+        let hooks = hooks.clone();
+        move |o: &mut StartOrder| (o.s, o.hooks, o.limits) = (2, hooks, limits)
+    };
+    let limits = Limits::default();
+    let job = "(id -u; cat /etc/inside; pwd; echo $LSB_JOBID $OWN $HOME) >who; exit 6";
+    c.start_with(1, job, with(limits.clone()));
+    let mem = Limits {
+        mem_b: Some(96 << 20),
+        ..limits.clone()
+    };
+    let eater = "x=0123456789abcdef; while :; do x=$x$x; done";
+    c.start_with(2, eater, with(mem));
+    c.start_with(3, "echo on >on; sleep 94.5 & sleep 94.5", with(limits));
+    c.start_exe();
+    let end = c.end(1);
+    assert_eq!((end.code, end.post_failed), (Some(6), false), "{end:?}");
+    let who = std::fs::read_to_string(open.join("who")).unwrap();
+    let wanted = format!("{}\nimage\n{}\n1 given {home}\n", user.uid, open.display());
+    assert_eq!(who, wanted);
+    let end = c.end(2);
+    killed_alone_for_its_memory(&end, 96 << 10);
+    // Podman's own threads count.
+    processes_and_cpu_time_are_held(&mut c, 100, |limits| Box::new(with(limits)));
+    c.wait_file("open/on");
+    let end = c.kill(3);
+    assert!(!end.post_failed, "{end:?}");
+    nothing_is_left(&user);
+    podman(&user, &format!("rmi {name}"));
 }
 
 #[test]
@@ -162,4 +338,15 @@ fn without_a_runtime_and_for_another_one_containers_are_refused() {
     assert!(said(&["-di", "/i", "x"]).contains("container_runtime is not set"));
     assert!(said(&["-do", "--x", "x"]).contains("without -di"));
     assert!(said(&["-Si", "/i", "x"]).contains("there is no Apptainer here"));
+    for (runtime, image, hint) in [
+        ("podman", "/i", "give the name of an image"),
+        ("bubblewrap", "i", "give the directory of an image"),
+    ] {
+        let sections = format!(
+            "hosts:\n- {{name: h1, slots: 1}}\nqueues:\n- {{name: q}}\n\
+             general: {{container_runtime: {runtime}}}\n"
+        );
+        policies::configure(&site, &sections);
+        assert!(said(&["-di", image, "x"]).contains(hint), "{runtime}");
+    }
 }

@@ -28,6 +28,7 @@ mod health;
 mod health_restore;
 mod health_start;
 mod hooks;
+mod hooks_checkpoints;
 mod hooks_controls;
 mod hooks_esub;
 mod interactive;

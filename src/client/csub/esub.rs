@@ -8,8 +8,10 @@ use super::options::Chosen;
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
+use crate::record::request::RequestHead;
 use crate::spool;
 use crate::sys::{self, child, clock};
+use crate::task::build::EEXEC_DATA;
 use crate::text::command::split_words;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,6 +21,8 @@ const ABORT: i32 = 97;
 /// How long one program may run (ms), and the largest file that it may leave.
 const LIMIT_MS: u64 = 60_000;
 const FILE_MAX: u64 = 64 << 10;
+/// Most that programs may write for eexec.
+const DATA_MAX: usize = 32 << 10;
 /// Most programs of one submission.
 const PROGRAMS_MAX: usize = 16;
 /// The value that takes an option away.
@@ -61,18 +65,20 @@ const NAMES: &[(&str, &str)] = &[
 const FLAGS: &[&str] = &["x", "r"];
 
 /// Runs the site's programs, if it has some: `esub`, then those that `-a` names. Gives the options
-/// as they have become.
+/// as they have become, and what the programs have written on their standard output for the
+/// `eexec` of the job's host.
 ///
 /// # Errors
 /// A program refuses the job, fails, or is not safe to run.
-pub(super) fn run(site: &Site, mut chosen: Chosen, command: &str) -> Result<Chosen> {
+pub(super) fn run(site: &Site, mut chosen: Chosen, command: &str) -> Result<(Chosen, String)> {
+    let mut data = String::new();
     let Some(dir) = &site.esubs else {
-        return Ok(chosen);
+        return Ok((chosen, data));
     };
     let asked = chosen.get("a").unwrap_or_default().to_owned();
     let programs = programs(dir, &asked)?;
     if programs.is_empty() {
-        return Ok(chosen);
+        return Ok((chosen, data));
     }
     let path = site.layout().cluster();
     let bytes =
@@ -88,15 +94,44 @@ pub(super) fn run(site: &Site, mut chosen: Chosen, command: &str) -> Result<Chos
             let safe = owners.safe_to_load(program, program);
             safe.map_err(|e| Fail::refused(format!("esub: {e}")))?;
             chosen = one(program, &files, std::mem::take(&mut chosen), command)?;
+            data += &said(program, &files.join("output"))?;
         }
-        Ok(())
+        match data.len() {
+            0..=DATA_MAX => Ok(()),
+            n => Err(Fail::refused(format!(
+                "esub: {n} bytes for eexec exceed {DATA_MAX}"
+            ))),
+        }
     };
     let done: Result<()> = all();
     let removed = sys::fs::remove_tree(&files);
     done?;
     removed?;
     chosen.remove("a");
-    Ok(chosen)
+    Ok((chosen, data))
+}
+
+/// What a program has written on its standard output.
+fn said(program: &Path, path: &Path) -> Result<String> {
+    let bytes = sys::fs::read_small(path, DATA_MAX as u64)
+        .map_err(|e| Fail::refused(format!("{}: its output: {e}", program.display())))?;
+    sys::fs::remove(path)?;
+    let text = String::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains('\0'));
+    text.ok_or_else(|| {
+        let name = program.display();
+        Fail::refused(format!("{name}: its output, for eexec, is not UTF-8 text"))
+    })
+}
+
+/// The data go with the job's environment, which the job's host takes them out of.
+pub(super) fn with_data(mut head: RequestHead, data: String) -> RequestHead {
+    head.env.remove(EEXEC_DATA);
+    if !data.is_empty() {
+        head.env.insert(EEXEC_DATA.to_owned(), data);
+    }
+    head
 }
 
 /// `esub` where there is one, and `esub.NAME` for each name.
@@ -137,7 +172,7 @@ fn one(program: &Path, files: &Path, chosen: Chosen, command: &str) -> Result<Ch
         ("LSB_SUB_ABORT_VALUE".to_owned(), ABORT.to_string()),
     ];
     let name = program.display();
-    match child::run_with(program, &env, LIMIT_MS)? {
+    match child::run_with(program, &env, &files.join("output"), LIMIT_MS)? {
         Some(0) => {}
         Some(ABORT) => return Err(Fail::refused(format!("refused by {name}"))),
         Some(code) => {

@@ -28,7 +28,6 @@ const UNBUILT: &[(&str, bool)] = &[
     ("jobaff", true),
     ("json", true),
     ("jsdl", true),
-    ("k", true),
     ("network", true),
     ("nnodes", true),
     ("proxy", true),
@@ -195,6 +194,11 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     ),
     ("do", "OPTIONS", "Options for what runs the container"),
     (
+        "k",
+        "DIR [init=MIN] [MIN] [method=NAME]",
+        "Save the job's state below DIR, after MIN minutes and again, or when asked",
+    ),
+    (
         "Q",
         "EXIT_VALUES",
         "Requeue the job when it exits with one of these: '30 40-45 all ~9 EXCLUDE(20)'",
@@ -337,6 +341,7 @@ pub(crate) const RESETS: &[(&str, &str)] = &[
     ("Epn", "Ep"),
     ("fn", "f"),
     ("din", "di"),
+    ("kn", "k"),
     ("Qn", "Q"),
     ("signaln", "signal"),
     ("wan", "wa"),

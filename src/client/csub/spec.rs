@@ -8,8 +8,8 @@ use crate::client::ctasks;
 use crate::client::exit::{Fail, Result};
 use crate::config::WARN_SIGNALS;
 use crate::model::{
-    Container, FILE_COPIES_MAX, FileCopy, Launch, LaunchKind, Limits, MOST_RETRIES, RunWarning,
-    Spec, Stamp, Submission, WARN_BEFORE_MAX_S,
+    Checkpoint, Container, FILE_COPIES_MAX, FileCopy, Launch, LaunchKind, Limits, MOST_RETRIES,
+    RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S, is_image_name,
 };
 use crate::task::build::exact_command;
 use crate::task::launch::section_slots;
@@ -93,6 +93,7 @@ pub(crate) fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission>
     job.spec.warn = warning(chosen)?;
     job.spec.container = container(chosen, here)?.map(Box::new);
     job.spec.files = copies(chosen, here)?;
+    job.spec.chkpnt = checkpoint(chosen, here)?.map(Box::new);
     job.spec.launch = launch(chosen, &job.spec)?.map(Box::new);
     Ok(job)
 }
@@ -311,7 +312,10 @@ fn container(chosen: &Chosen, here: &Here<'_>) -> Result<Option<Container>> {
             None => Ok(None),
         };
     };
-    let image = path_text(&plain(&here.cwd.join(file("di", image)?)))?;
+    let image = match is_image_name(image) {
+        true => image.to_owned(),
+        false => path_text(&plain(&here.cwd.join(file("di", image)?)))?,
+    };
     let options = split_words(options.unwrap_or_default()).map_err(|e| {
         let text = options.unwrap_or_default();
         wrong("do", text, &e)
@@ -321,6 +325,18 @@ fn container(chosen: &Chosen, here: &Here<'_>) -> Result<Option<Container>> {
         .check()
         .map_err(|e| Fail::usage(format!("-di: {e}")))?;
     Ok(Some(container))
+}
+
+/// `-k`.
+fn checkpoint(chosen: &Chosen, here: &Here<'_>) -> Result<Option<Checkpoint>> {
+    let Some(text) = chosen.get("k") else {
+        return Ok(None);
+    };
+    let mut read = Checkpoint::parse(text).map_err(|e| Fail::usage(format!("-k: {e}")))?;
+    // As the submitter sees it, wherever the job runs.
+    read.dir = path_text(&plain(&here.cwd.join(&read.dir)))?;
+    read.check().map_err(|e| Fail::usage(format!("-k: {e}")))?;
+    Ok(Some(read))
 }
 
 /// All `-f`.

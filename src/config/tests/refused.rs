@@ -130,14 +130,14 @@ const REFUSED: &[(&str, &str)] = &[
         "queues: [{name: q, pre_exec: /a, pre_post_exec_user: 'a b'}]",
         "name",
     ),
-    ("general: {container_runtime: podman}", "choice"),
+    ("general: {container_runtime: docker}", "choice"),
     ("queues: [{name: q, job_starter: ''}]", "program"),
     (
         "queues: [{name: q, job_controls: {suspend: SIGNOPE}}]",
         "choice",
     ),
     (
-        "queues: [{name: q, job_controls: {suspend: CHKPNT}}]",
+        "queues: [{name: q, job_controls: {resume: CHKPNT}}]",
         "choice",
     ),
     (

@@ -186,6 +186,7 @@ fn whereabouts(place: &Place, options: &Options) -> build::Place {
             Some(dir) => text(dir),
             None => text(fs::parent(&child::sibling("cbexe"))),
         },
+        esubdir: place.site.esubs.as_deref().map_or(String::new(), text),
         uid: users::effective_uid(),
         // The simulated spawner sets its own user.
         may_switch: root || options.stand.is_some(),

@@ -11,9 +11,9 @@ use crate::record::launch::LaunchRequest;
 use crate::record::order::StartOrder;
 use crate::spool::Layout;
 use crate::sys::{self, clock, fs, users};
-use crate::task::build::{self, Account, Files, Place};
+use crate::task::build::{self, Account, EEXEC_DATA, Files, Place};
 use crate::task::spec::{Base, Become, Caller, TaskHooks, TaskSpec, ToSpawner};
-use crate::task::{beside, hooks};
+use crate::task::{beside, checkpoints, hooks};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -270,12 +270,7 @@ impl Starter {
         let account = account(spec, &self.place)?;
         let env: Vec<(String, String)> = match spec.env.is_empty() {
             true => Vec::new(),
-            false => {
-                let bytes = self.blob(&spec.env)?;
-                let map: BTreeMap<String, String> = serde_json::from_slice(&bytes)
-                    .map_err(|e| format!("the environment of the job is damaged: {e}"))?;
-                map.into_iter().collect()
-            }
+            false => self.environment(spec)?.into_iter().collect(),
         };
         let stdin = match spec.stdin_blob.is_empty() {
             true => None,
@@ -294,8 +289,41 @@ impl Starter {
         Ok(base)
     }
 
+    /// The submission's environment.
+    fn environment(&mut self, spec: &Spec) -> Result<BTreeMap<String, String>, Refused> {
+        let bytes = self.blob(&spec.env)?;
+        serde_json::from_slice(&bytes)
+            .map_err(|e| format!("the environment of the job is damaged: {e}").into())
+    }
+
     /// What runs around the command, by whom.
-    fn hooks(&self, order: &StartOrder, spec: &Spec) -> Result<Option<Box<TaskHooks>>, Refused> {
+    fn hooks(
+        &mut self,
+        order: &StartOrder,
+        spec: &Spec,
+    ) -> Result<Option<Box<TaskHooks>>, Refused> {
+        let mut all = self.ordered_hooks(order, spec)?;
+        let eexec = format!("{}/eexec", self.place.esubdir);
+        if !self.place.esubdir.is_empty() && fs::exists(eexec.as_ref()) {
+            let job = account(spec, &self.place)?;
+            let data = match spec.env.is_empty() {
+                true => String::new(),
+                false => self
+                    .environment(spec)?
+                    .remove(EEXEC_DATA)
+                    .unwrap_or_default(),
+            };
+            let hooks = all.get_or_insert_default();
+            hooks::add_eexec(hooks, spec, &job, &self.place, &data);
+        }
+        Ok(all)
+    }
+
+    fn ordered_hooks(
+        &self,
+        order: &StartOrder,
+        spec: &Spec,
+    ) -> Result<Option<Box<TaskHooks>>, Refused> {
         let Some(hooks) = order.hooks.as_deref() else {
             return Ok(None);
         };
@@ -304,8 +332,29 @@ impl Starter {
             "" => job.clone(),
             name => hook_account(name, &self.place)?,
         };
-        let hooks = hooks::of_task(order.a.j, hooks, spec, &job, &queue, &self.place);
-        Ok(Some(Box::new(hooks)))
+        let mut all = hooks::of_task(order.a.j, hooks, spec, &job, &queue, &self.place);
+        if let Some(saved) = &hooks.checkpoint {
+            checkpoints::add(&mut all, order.a, saved, spec, &job, &self.place);
+            self.check_methods(&all, saved.what.method())?;
+        }
+        Ok(Some(Box::new(all)))
+    }
+
+    /// A job whose checkpoints could never be made does not begin.
+    fn check_methods(&self, all: &TaskHooks, method: &str) -> Result<(), Refused> {
+        let of_task = all.checkpoint.as_ref().map(|task| task.program.as_str());
+        let restore = all.pre.iter().map(|hook| hook.checked.as_str());
+        let mut named = of_task
+            .into_iter()
+            .chain(restore.filter(|file| !file.is_empty()));
+        match named.find(|file| !fs::exists(file.as_ref())) {
+            None => Ok(()),
+            Some(file) => {
+                let host = &self.place.host;
+                let why = format!("host {host} has no checkpoint method {method}: no file {file}");
+                Err(why.into())
+            }
+        }
     }
 
     /// Reads a blob and checks it against its name.

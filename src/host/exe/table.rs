@@ -78,6 +78,7 @@ fn task_act(act: Act) -> TaskAct {
         Act::Stop => TaskAct::Stop,
         Act::Resume => TaskAct::Resume,
         Act::Number(n) => TaskAct::Number(n),
+        Act::Checkpoint(act) => TaskAct::Checkpoint(act),
     }
 }
 

@@ -36,7 +36,7 @@ impl Exec {
             // Of a run before the share was restored; the log is kept for other tasks.
             Some(e) if e.is_other(mark) => return None,
             Some(_) => {}
-            None if matches!(rec, TaskRec::Susp { .. }) => return None,
+            None if matches!(rec, TaskRec::Susp { .. } | TaskRec::Saved { .. }) => return None,
             None => {
                 // The ledger was lost, or has forgotten what was acknowledged; not the run.
                 let mut found = Entry::new(Status::Given(0), (0, 0), false);
@@ -78,6 +78,14 @@ impl Exec {
                     Report::Resumed { a, t }
                 };
                 self.push(a, &report);
+                None
+            }
+            TaskRec::Saved { t, why, .. } => {
+                // Once: what is lost with this process costs a line of the history.
+                let live = self.table.get(a).is_some_and(|e| !e.is_final());
+                if live {
+                    self.push(a, &Report::Checkpointed { a, t, why });
+                }
                 None
             }
         }

@@ -25,9 +25,13 @@ impl Shepherd<'_> {
                 Effect::KillAll => self.kill_all(),
                 Effect::Freeze if self.control(ControlOf::Suspend) => {}
                 Effect::Freeze => self.freeze(),
-                Effect::Thaw => self.go_on(),
+                Effect::Thaw => {
+                    self.end_warning();
+                    self.go_on();
+                }
                 Effect::Terminate if self.control(ControlOf::Terminate) => {}
                 Effect::Terminate => self.signal_all(crate::task::machine::signal::INT),
+                Effect::Checkpoint(force) => self.save(*force),
                 Effect::Warn(signal, left_ms, why) => self.warn(*signal, *left_ms, *why),
             }
         }
@@ -37,6 +41,8 @@ impl Shepherd<'_> {
     fn warn(&self, signal: i32, left_ms: u64, why: TermReason) {
         let why = match why {
             TermReason::Deadline => "deadline",
+            TermReason::Load => "load",
+            TermReason::Window => "window",
             _ => "run_limit",
         };
         let left_s = left_ms / 1000;
@@ -54,6 +60,13 @@ impl Shepherd<'_> {
         }
         if signal > 0 {
             self.signal_all(signal);
+        }
+    }
+
+    /// It goes on: a warning that it would be suspended is void.
+    fn end_warning(&self) {
+        if self.task.limits.warn.is_some() && !self.machine.is_warned() {
+            let _ = fs::remove(&self.inherited.local.warning_file(self.task.a));
         }
     }
 
@@ -106,7 +119,7 @@ impl Shepherd<'_> {
         let all = self.task.hooks.as_deref().map(|hooks| &hooks.controls);
         let act = all.and_then(|all| all.get(of)).cloned();
         match act.filter(|_| self.phase == Phase::Command) {
-            None => false,
+            None | Some(ControlAct::Checkpoint) => false,
             Some(ControlAct::Signal(number)) => {
                 self.stopped |= of == ControlOf::Suspend;
                 self.signal_all(number);
@@ -117,7 +130,7 @@ impl Shepherd<'_> {
                     // What it stopped by signals goes on by one when the job is resumed.
                     self.stopped |= of == ControlOf::Suspend;
                     let end = clock::boot_ms().saturating_add(self.task.grace_ms);
-                    self.controls.push((pid, end));
+                    self.helpers.controls.push((pid, end));
                     true
                 }
                 Err(why) => {
@@ -132,30 +145,34 @@ impl Shepherd<'_> {
         let argv = crate::text::hook::words(words);
         let program = argv.first().ok_or("a program is missing")?;
         self.check_file(program, false)?;
+        let (pids, groups) = self.processes();
+        let set = c_strings(&controls::env(of, self.machine.reason(), &pids, &groups));
+        let own = c_strings(&self.own_env());
+        let old = self.prepared.env.iter().chain(&own);
+        let env: Vec<&CStr> = old.chain(&set).map(CString::as_c_str).collect();
+        let user = self.prepared.user.as_ref();
+        let run = self.launch(&argv, &env, None, Stdio::Hook(user, None));
+        run.map_err(|e| format!("{program}: {e}"))
+    }
+
+    /// The job's processes and their groups.
+    pub(super) fn processes(&self) -> (Vec<i32>, Vec<i32>) {
         let pids = match &self.group {
             Some(group) => group.pids(),
             None => own_tree(self.relay),
         };
         let me = std::process::id() as i32;
         let pids: Vec<i32> = pids.into_iter().filter(|pid| *pid != me).collect();
-        let groups: Vec<i32> = pids
-            .iter()
-            .filter_map(|p| Some(proc::info(*p)?.pgrp))
-            .collect();
-        let set = c_strings(&controls::env(of, self.machine.reason(), &pids, &groups));
-        let own = c_strings(&self.own_env());
-        let old = self.prepared.env.iter().chain(&own);
-        let env: Vec<&CStr> = old.chain(&set).map(CString::as_c_str).collect();
-        let user = self.prepared.user.as_ref();
-        let run = self.launch(&argv, &env, None, Stdio::Hook(user));
-        run.map_err(|e| format!("{program}: {e}"))
+        let groups = pids.iter().filter_map(|p| Some(proc::info(*p)?.pgrp));
+        let groups = groups.collect();
+        (pids, groups)
     }
 
     /// Ends programs of the queue whose time is over.
     pub(super) fn end_late_controls(&mut self, now: u64) {
-        let all = std::mem::take(&mut self.controls).into_iter();
+        let all = std::mem::take(&mut self.helpers.controls).into_iter();
         let (late, rest): (Vec<_>, Vec<_>) = all.partition(|(_, end)| now >= *end);
-        self.controls = rest;
+        self.helpers.controls = rest;
         for (pid, _) in late.into_iter().filter(|(pid, _)| *pid > 1) {
             eprintln!(
                 "cbtask: {}: job_controls: a program is ended, its time is over",

@@ -7,12 +7,13 @@ use crate::model::{HookOf, TermReason};
 use crate::record::report::Ended;
 use crate::sys::launch::Who;
 use crate::sys::trust::Owners;
-use crate::sys::{clock, userfile, users};
+use crate::sys::{clock, ipc, userfile, users};
 use crate::task::ending::Top;
 use crate::task::hooks::{self, HookEnd};
 use crate::task::machine::{Machine, signal};
 use crate::task::spec::{Become, Hook, TaskAct};
 use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::path::Path;
 
 impl Shepherd<'_> {
@@ -48,6 +49,7 @@ impl Shepherd<'_> {
         let machine = machine.warned(self.task.limits.warn);
         let machine = machine.controlled(super::ends_by_program(self.task));
         let deadline = super::deadline_at(self.task, now, clock::wall_ms());
+        let machine = machine.saved(self.checkpoints(now));
         self.machine = machine.ends_at(deadline);
         if suspended {
             let effects = self.machine.order(TaskAct::Stop, TermReason::None, 0, now);
@@ -83,8 +85,10 @@ impl Shepherd<'_> {
         }
         self.machine = Machine::new(clock::boot_ms(), Some(hook.limit_ms), self.task.grace_ms);
         let started = self.check_program(hook).and_then(|()| {
-            let started = self.launch_hook(hook, status);
-            started.map_err(|e| format!("{}: {e}", hook.argv[0]))
+            let input = (!hook.input.is_empty()).then(|| ipc::text_file(hook.input.as_bytes()));
+            let input = input.transpose().map_err(|e| e.to_string())?;
+            let started = self.launch_hook(hook, status, input);
+            started.map_err(|e| format!("{}: {e}", hook.program()))
         });
         self.step_out();
         match started {
@@ -103,7 +107,7 @@ impl Shepherd<'_> {
             return Ok(());
         }
         let as_root = hook.user.as_ref().is_some_and(|user| user.uid == 0);
-        self.check_file(&hook.argv[0], as_root)
+        self.check_file(hook.program(), as_root)
     }
 
     /// The same of a program's file.
@@ -128,6 +132,7 @@ impl Shepherd<'_> {
         &mut self,
         hook: &Hook,
         status: &[String],
+        input: Option<File>,
     ) -> Result<i32, crate::sys::launch::LaunchError> {
         let of_job = hook.of == HookOf::Job;
         if of_job {
@@ -165,7 +170,7 @@ impl Shepherd<'_> {
             groups: b.groups.clone(),
         });
         let user = user.as_ref().or(self.prepared.user.as_ref());
-        self.launch(&hook.argv, &env, None, Stdio::Hook(user))
+        self.launch(&hook.argv, &env, None, Stdio::Hook(user, input.as_ref()))
     }
 
     /// Whether an order has no business with what runs now. A job whose command is over has ended:
@@ -178,7 +183,7 @@ impl Shepherd<'_> {
         self.phase == Phase::Post
             && match act {
                 TaskAct::Terminate => !held,
-                TaskAct::Stop | TaskAct::Number(_) => true,
+                TaskAct::Stop | TaskAct::Number(_) | TaskAct::Checkpoint(_) => true,
                 TaskAct::Kill | TaskAct::Resume | TaskAct::Resize | TaskAct::Limits => false,
             }
     }

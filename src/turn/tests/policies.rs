@@ -178,7 +178,7 @@ fn a_threshold_stops_work_with_its_figures() {
         doc: Box::new(doc.clone()),
         silent_ms,
     }]);
-    assert_eq!(b.words(), ["Stop 2.1 "], "the youngest of two");
+    assert_eq!(b.words(), ["Stop 2.1 TERM_LOAD"], "the youngest of two");
     b.stopped(2, true);
     let why = b.core.state.row(JobKey::job(2)).unwrap().halt.unwrap();
     assert!(why.to_string().contains("100"), "{why}");

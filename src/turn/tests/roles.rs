@@ -214,7 +214,7 @@ fn running_work_that_an_administrator_stopped_is_not_resumed_by_its_owner() {
 fn every_option_that_says_what_runs_as_the_owner_is_his_alone() {
     let (mut b, _) = stage(Action::Modify);
     for option in [
-        "Z", "L", "rnc", "E", "Ep", "f", "di", "do", "cwd", "i", "o", "oo", "e", "eo",
+        "Z", "L", "rnc", "E", "Ep", "f", "di", "do", "k", "cwd", "i", "o", "oo", "e", "eo",
     ] {
         for admin in [1002, 1003, 1004] {
             let (codes, left) = answered(&mut b, admin, modify(option));

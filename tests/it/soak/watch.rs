@@ -131,7 +131,7 @@ impl TaskLogs {
                             self.starts.entry(a).or_default().push(host.clone());
                         }
                         TaskRec::End(end) => *self.ends.entry(end.a).or_default() += 1,
-                        TaskRec::Susp { .. } => {}
+                        TaskRec::Susp { .. } | TaskRec::Saved { .. } => {}
                     }
                 }
                 rest.drain(..lines.used);

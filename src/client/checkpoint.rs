@@ -1,0 +1,66 @@
+//! `cchkpnt`: checkpoints of running jobs, now or at other times.
+
+use super::cli::{Values, command, flag, opt, parse};
+use super::exit::{Fail, Result};
+use super::job_requests::{act, finish, job_phrase, selector, with_selectors};
+use crate::model::CheckpointAct;
+use crate::record::request::{SignalHow, Verb};
+use clap::{ArgMatches, Command};
+use std::ffi::OsString;
+
+fn line() -> Command {
+    with_selectors(command("cchkpnt", "Save the state of running jobs"))
+        .arg(flag(
+            "f",
+            "Have the method save jobs whatever stands against it",
+        ))
+        .arg(flag("k", "End each job once its state is saved"))
+        .arg(opt(
+            "p",
+            "MINUTES",
+            "Time between checkpoints from now on, 0: no more by themselves",
+        ))
+}
+
+/// Runs the command; returns the exit code.
+pub(crate) fn run(args: &[OsString]) -> i32 {
+    match parse(line(), args) {
+        Ok(m) => finish("cchkpnt", save(&m)),
+        Err(code) => code,
+    }
+}
+
+fn save(m: &ArgMatches) -> Result<i32> {
+    let how = SignalHow::Checkpoint(CheckpointAct {
+        kill: m.has("k"),
+        force: m.has("f"),
+        period_min: m.last("p").map(period).transpose()?,
+    });
+    let sel = selector(m)?;
+    act("cchkpnt", m, &[Verb::Signal { sel, how }], job_phrase)
+}
+
+fn period(text: &str) -> Result<u32> {
+    let most = CheckpointAct::PERIOD_MAX;
+    let number = text.parse().ok().filter(|n| *n <= most);
+    number.ok_or_else(|| {
+        let shown = crate::text::width::escape(text);
+        Fail::usage(format!(
+            "-p: '{shown}' is not a number of minutes, 0 to {most}"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_is_a_number_of_minutes() {
+        assert_eq!(period("0").unwrap(), 0);
+        assert_eq!(period("90").unwrap(), 90);
+        for bad in ["", "-1", "1h", "144001", "99999999999"] {
+            assert!(period(bad).is_err(), "{bad}");
+        }
+    }
+}

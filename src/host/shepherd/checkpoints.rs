@@ -1,0 +1,117 @@
+//! Checkpoints of the running job: the shepherd runs the method's program as the job's user beside
+//! the job, from a file that no other user could have written, in a clean environment and for as
+//! long as `checkpoint_timeout` says, and records how it went. When one is made, and what follows,
+//! is decided in `task::machine`.
+
+use super::{Phase, Shepherd, Stdio, c_strings};
+use crate::sys::{clock, proc, supervise};
+use crate::task::checkpoints::{self, Checkpoints};
+use crate::task::log::TaskRec;
+use crate::task::{controls, hooks, machine};
+use std::ffi::{CStr, CString};
+
+/// In the place of the time until which a program may run: it was killed for that.
+const KILLED: u64 = u64::MAX;
+
+/// Programs that run beside the job.
+#[derive(Default)]
+pub(super) struct Helpers {
+    /// Those of the queue that act on the job, and until when each may (boot-time clock).
+    pub controls: Vec<(i32, u64)>,
+    /// The one that saves it, likewise.
+    pub save: Option<(i32, u64)>,
+    /// The job's first process, which leads its own group.
+    pub leader: i32,
+}
+
+impl Shepherd<'_> {
+    /// Checkpoints of the command that begins at `now`.
+    pub(super) fn checkpoints(&self, now: u64) -> Option<Checkpoints> {
+        let hooks = self.task.hooks.as_deref()?;
+        let task = hooks.checkpoint.as_ref()?;
+        Some(Checkpoints::new(task, &hooks.controls, now))
+    }
+
+    /// Begins one. If that fails, it is over.
+    pub(super) fn save(&mut self, force: bool) {
+        match self.launch_save(force) {
+            Ok(running) => self.helpers.save = Some(running),
+            Err(why) => self.saved(Some(why)),
+        }
+    }
+
+    fn launch_save(&self, force: bool) -> Result<(i32, u64), String> {
+        let hooks = self.task.hooks.as_deref();
+        let task = hooks.and_then(|hooks| hooks.checkpoint.as_ref());
+        let task = task.ok_or("it has none")?;
+        self.check_file(&task.program, false)?;
+        let argv = checkpoints::save_argv(task, force, self.helpers.leader);
+        let (pids, groups) = self.processes();
+        let mut set = hooks::own_env().to_vec();
+        set.extend(controls::processes(&pids, &groups));
+        let own = self.task.env.iter().chain(&task.env).chain(&set);
+        let own = c_strings(&own.cloned().collect::<Vec<_>>());
+        let env: Vec<&CStr> = own.iter().map(CString::as_c_str).collect();
+        let stdio = Stdio::Hook(self.prepared.user.as_ref(), None);
+        let pid = self.launch(&argv, &env, None, stdio);
+        let pid = pid.map_err(|e| format!("{}: {e}", task.program))?;
+        Ok((pid, clock::boot_ms().saturating_add(task.limit_ms)))
+    }
+
+    /// A program that ran beside the job has ended.
+    pub(super) fn helper_ended(&mut self, pid: i32, how: supervise::Ended) {
+        if self.helpers.save.is_some_and(|(save, _)| save == pid) {
+            let end = self.helpers.save.take().map(|(_, end)| end);
+            let late = end == Some(KILLED);
+            let killed = matches!(how, supervise::Ended::Killed(machine::signal::KILL, _));
+            if killed && !late && self.machine.is_over() {
+                // It ended with the job, before one could be made.
+                return;
+            }
+            return self.saved(match how {
+                supervise::Ended::Exited(0) => None,
+                _ if late => Some("its time (checkpoint_timeout) was over".to_owned()),
+                supervise::Ended::Exited(code) => Some(format!(
+                    "the method exited with {code}; its output is echkpnt.out in the job's \
+                     checkpoint directory"
+                )),
+                supervise::Ended::Killed(signal, _) => {
+                    Some(format!("the method was killed by signal {signal}"))
+                }
+            });
+        }
+        self.helpers.controls.retain(|(control, _)| *control != pid);
+    }
+
+    /// One is over: made, or not and why.
+    fn saved(&mut self, why: Option<String>) {
+        let made = why.is_none();
+        if self.phase == Phase::Command {
+            let (a, t) = (self.task.a, clock::wall_ms());
+            let why = why.unwrap_or_default();
+            self.record(&TaskRec::Saved { a, t, why });
+        }
+        let effects = self.machine.checkpoint_over(made, clock::boot_ms());
+        self.carry_out(&effects);
+    }
+
+    /// Ends programs beside the job whose time is over.
+    pub(super) fn end_late_helpers(&mut self, now: u64) {
+        // Before the job hears of its end, and it of the job's.
+        let before_end = self.machine.save_ends().unwrap_or(u64::MAX);
+        if let Some((pid, end)) = &mut self.helpers.save
+            && now >= before_end.min(*end)
+        {
+            *end = KILLED;
+            let _ = proc::killpg(*pid, machine::signal::KILL);
+        }
+        self.end_late_controls(now);
+    }
+
+    /// When the time of one of them is over.
+    pub(super) fn helper_ends(&self) -> Option<u64> {
+        let save = self.helpers.save.iter();
+        let all = self.helpers.controls.iter().chain(save);
+        all.map(|(_, at)| *at).filter(|at| *at != KILLED).min()
+    }
+}

@@ -1,0 +1,187 @@
+//! Where and how often the state of a job is saved (`csub -k`, `chkpnt` of a queue), as data.
+
+use super::JobKey;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Longest directory, in bytes, and longest name of a method.
+const DIR_MAX: usize = 4095;
+const METHOD_MAX: usize = 63;
+/// Longest time between two checkpoints, and before the first one: 100 days in minutes.
+const MINUTES_MAX: u64 = 144_000;
+
+/// What `-k "DIR [init=MINUTES] [MINUTES] [method=NAME]"` says.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Checkpoint {
+    /// The job's own directory is made below it; %J and %I are not yet replaced.
+    pub dir: String,
+    /// The first checkpoint comes so long after the start; 0 = after one period.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub init_s: u64,
+    /// Time between checkpoints; 0 = only when they are asked for.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub period_s: u64,
+    /// Which programs save and restore it; empty = `default`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub method: String,
+}
+
+impl Checkpoint {
+    /// Reads the text of `-k`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Checkpoint, String> {
+        let mut words = text.split_whitespace();
+        let mut out = Checkpoint {
+            dir: words.next().unwrap_or_default().to_owned(),
+            ..Checkpoint::default()
+        };
+        let mut period = None;
+        for word in words {
+            match word.split_once('=') {
+                Some(("init", minutes)) if out.init_s == 0 => out.init_s = seconds(minutes)?,
+                Some(("method", name)) if out.method.is_empty() && !name.is_empty() => {
+                    name.clone_into(&mut out.method);
+                }
+                None if period.is_none() => period = Some(seconds(word)?),
+                _ => {
+                    return Err(format!(
+                        "{word:?} is not understood; write DIR [init=MINUTES] [MINUTES] \
+                         [method=NAME]"
+                    ));
+                }
+            }
+        }
+        out.period_s = period.unwrap_or(0);
+        out.check().map(|()| out)
+    }
+
+    /// Checks what no client of ours sends.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        let blank = |c: char| c.is_control() || c.is_whitespace();
+        if self.dir.is_empty() || self.dir.len() > DIR_MAX || self.dir.contains(blank) {
+            return Err(format!(
+                "a directory is a path of at most {DIR_MAX} bytes without blanks"
+            ));
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+        if self.method.len() > METHOD_MAX || !self.method.chars().all(plain) {
+            return Err(format!(
+                "a method has at most {METHOD_MAX} letters, digits, - and _"
+            ));
+        }
+        if self.init_s.max(self.period_s) > MINUTES_MAX * 60 {
+            return Err(format!("at most {MINUTES_MAX} minutes"));
+        }
+        Ok(())
+    }
+
+    /// The name of the method's programs after `echkpnt.` and `erestart.`.
+    pub fn method(&self) -> &str {
+        match self.method.as_str() {
+            "" => "default",
+            name => name,
+        }
+    }
+
+    /// The name of a job's own directory below that of `-k`.
+    pub fn dir_name(j: JobKey) -> String {
+        match j.idx {
+            0 => j.id.to_string(),
+            idx => format!("{}.{idx}", j.id),
+        }
+    }
+}
+
+impl fmt::Display for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.dir)?;
+        if self.init_s > 0 {
+            write!(f, " init={}", self.init_s / 60)?;
+        }
+        if self.period_s > 0 {
+            write!(f, " {}", self.period_s / 60)?;
+        }
+        if !self.method.is_empty() {
+            write!(f, " method={}", self.method)?;
+        }
+        Ok(())
+    }
+}
+
+/// What `cchkpnt` asks of a running job.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CheckpointAct {
+    /// The job is ended once its state is saved.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub kill: bool,
+    /// The method is to save it whatever stands against that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+    /// Another time between checkpoints from now on, in minutes; 0: none any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period_min: Option<u32>,
+}
+
+impl CheckpointAct {
+    /// Longest time between checkpoints, in minutes.
+    pub const PERIOD_MAX: u32 = MINUTES_MAX as u32;
+}
+
+fn seconds(minutes: &str) -> Result<u64, String> {
+    let number = minutes.parse::<u64>().ok();
+    number
+        .filter(|n| (1..=MINUTES_MAX).contains(n))
+        .map(|n| n * 60)
+        .ok_or_else(|| format!("{minutes:?} is not a number of minutes, 1 to {MINUTES_MAX}"))
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_read_and_printed_in_one_form() {
+        let read = |text: &str| Checkpoint::parse(text).unwrap();
+        let all = read("/c  method=app 30 init=5");
+        let fields = (all.dir.as_str(), all.init_s, all.period_s, all.method());
+        assert_eq!(fields, ("/c", 300, 1800, "app"));
+        assert_eq!(all.to_string(), "/c init=5 30 method=app");
+        assert_eq!(read(&all.to_string()), all);
+        let least = read("ck");
+        let fields = (least.init_s, least.period_s, least.method());
+        assert_eq!(fields, (0, 0, "default"));
+        assert_eq!(Checkpoint::dir_name(JobKey::job(7)), "7");
+        assert_eq!(Checkpoint::dir_name(JobKey::element(7, 2)), "7.2");
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for bad in [
+            "",
+            " ",
+            "/c 0",
+            "/c 5 6",
+            "/c x",
+            "/c init=x",
+            "/c init=5 init=6",
+            "/c method=",
+            "/c method=a/b",
+            "/c method=../x",
+            "/c 999999999",
+            "/c freq=5",
+        ] {
+            assert!(Checkpoint::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

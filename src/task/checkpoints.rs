@@ -1,0 +1,299 @@
+//! Checkpoints of one task: when they are due, what follows when one is over, which programs make
+//! and restore them. Runs nothing, and never looks at what a checkpoint consists of.
+
+use super::build::{Account, Place};
+use super::hooks::clean_env;
+use super::spec::{Hook, TaskCheckpoint, TaskHooks};
+use crate::model::{
+    AttemptId, Checkpoint, CheckpointAct, ControlAct, Controls, HookOf, JobKey, Spec, TermReason,
+};
+use crate::record::order::CheckpointOrder;
+use crate::text::subst::subst;
+
+/// What a method's `erestart` leaves there: the command that goes on from it.
+const RESTART_FILE: &str = ".restart_cmd";
+
+/// `$1` directory; then the program that saves the job, with its arguments.
+const SAVE: &str = "dir=$1; shift; umask 077; mkdir -p -- \"$dir\" && cd -- \"$dir\" || exit 66; \
+                    \"$@\" >echkpnt.out 2>&1 && : >.checkpoint";
+/// `$1` directory, `$2` program. A job that was never saved begins from its start.
+const RESTORE: &str = "[ -e \"$1/.checkpoint\" ] || exit 0; cd -- \"$1\" || exit 66; umask 077; \
+                       rm -f .restart_cmd; \"$2\" \"$1\" >erestart.out 2>&1";
+/// `$1` file; then the job's own command, which is run if the file names none.
+const RESTARTED: &str = "f=$1; shift; cmd=; if [ -r \"$f\" ]; then while IFS= read -r line; do \
+                         case $line in LSB_RESTART_CMD=*) cmd=${line#*=};; esac; done <\"$f\"; \
+                         fi; [ -z \"$cmd\" ] && exec \"$@\"; exec /bin/sh -c \"$cmd\"";
+
+/// The directory of a job's checkpoints.
+pub fn dir(checkpoint: &Checkpoint, key: JobKey, cwd: &str) -> String {
+    let below = subst(&checkpoint.dir, key.id, key.idx);
+    let name = Checkpoint::dir_name(key);
+    match below.starts_with('/') {
+        true => format!("{}/{name}", below.trim_end_matches('/')),
+        false => format!("{cwd}/{}/{name}", below.trim_end_matches('/')),
+    }
+}
+
+/// A program of the method, `echkpnt` or `erestart`.
+fn program(order: &CheckpointOrder, kind: &str, place: &Place) -> String {
+    let dir = match order.methods.as_str() {
+        "" => &place.serverdir,
+        dir => dir,
+    };
+    format!("{dir}/{kind}.{}", order.what.method())
+}
+
+/// What a task needs for its checkpoints.
+fn of_task(
+    key: JobKey,
+    order: &CheckpointOrder,
+    spec: &Spec,
+    job: &Account,
+    place: &Place,
+) -> TaskCheckpoint {
+    let ms = |s: u64| s.saturating_mul(1000);
+    let period_ms = ms(order.what.period_s);
+    TaskCheckpoint {
+        dir: dir(&order.what, key, &spec.cwd),
+        program: program(order, "echkpnt", place),
+        env: clean_env(spec, job, job, place),
+        first_ms: match order.what.init_s {
+            0 => period_ms,
+            init => ms(init),
+        },
+        period_ms,
+        limit_ms: order.limit_ms,
+    }
+}
+
+/// Adds them to the hooks of a task. One that runs again is restored between the programs of the
+/// queue and its own.
+pub fn add(
+    hooks: &mut TaskHooks,
+    a: AttemptId,
+    order: &CheckpointOrder,
+    spec: &Spec,
+    job: &Account,
+    place: &Place,
+) {
+    let task = of_task(a.j, order, spec, job, place);
+    if a.at > 1 {
+        let of_queue = |hook: &&Hook| hook.of == HookOf::Queue;
+        let at = hooks.pre.iter().take_while(of_queue).count();
+        hooks.pre.insert(at, restore(order, &task, place));
+    }
+    hooks.checkpoint = Some(task);
+}
+
+/// What restores a task from its last checkpoint.
+fn restore(order: &CheckpointOrder, task: &TaskCheckpoint, place: &Place) -> Hook {
+    let (dir, program) = (&task.dir, program(order, "erestart", place));
+    let label = format!("the restart from {dir} by {program}");
+    let words = ["/bin/sh", "-c", RESTORE, "erestart", dir, &program];
+    Hook {
+        of: HookOf::Queue,
+        argv: words.map(str::to_owned).to_vec(),
+        user: None,
+        env: task.env.clone(),
+        limit_ms: order.limit_ms,
+        label,
+        input: String::new(),
+        checked: program,
+    }
+}
+
+/// The command of a job that runs again: what its method says, else its own.
+pub fn restarted(dir: &str, argv: Vec<String>) -> Vec<String> {
+    let file = format!("{dir}/{RESTART_FILE}");
+    let words = ["/bin/sh", "-c", RESTARTED, "restart", &file].map(str::to_owned);
+    words.into_iter().chain(argv).collect()
+}
+
+/// What a job finds in its environment. `key`: of the job.
+pub(super) fn put(out: &mut Vec<String>, order: &CheckpointOrder, key: JobKey, cwd: &str) {
+    super::build::both(out, "CHKPNT_DIR", &dir(&order.what, key, cwd));
+    if order.what.period_s > 0 {
+        out.push(format!("LSB_CHKPNT_PERIOD={}", order.what.period_s / 60));
+    }
+}
+
+/// The program that saves a job whose first process leads group `leader`, with its arguments.
+pub fn save_argv(task: &TaskCheckpoint, force: bool, leader: i32) -> Vec<String> {
+    let leader = leader.to_string();
+    let words = ["/bin/sh", "-c", SAVE, "echkpnt", &task.dir, &task.program];
+    let own = [
+        force.then_some("-f"),
+        Some("-d"),
+        Some(&task.dir),
+        Some(&leader),
+    ];
+    let words = words.into_iter().chain(own.into_iter().flatten());
+    words.map(str::to_owned).collect()
+}
+
+/// What follows when a checkpoint is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Then {
+    GoOn,
+    /// The job is stopped, however it went.
+    Stop,
+    /// The job is ended if it was made.
+    End,
+}
+
+/// When the checkpoints of a task are due. Times in ms of the boot-time clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Checkpoints {
+    next_at: Option<u64>,
+    period_ms: u64,
+    pub(super) limit_ms: u64,
+    /// The queue has one made before each stop, and before each end.
+    pub(super) before_stop: bool,
+    before_end: bool,
+    /// One is being made.
+    pub(super) now: Option<Then>,
+}
+
+impl Checkpoints {
+    /// Those of a task that begins at `now`.
+    pub fn new(task: &TaskCheckpoint, controls: &Controls, now: u64) -> Checkpoints {
+        let by_queue = |act: &Option<ControlAct>| *act == Some(ControlAct::Checkpoint);
+        Checkpoints {
+            next_at: (task.first_ms > 0).then(|| now.saturating_add(task.first_ms)),
+            period_ms: task.period_ms,
+            limit_ms: task.limit_ms,
+            before_stop: by_queue(&controls.suspend),
+            before_end: by_queue(&controls.terminate),
+            now: None,
+        }
+    }
+
+    /// When the next one is due by itself.
+    pub(super) fn next_at(&self) -> Option<u64> {
+        self.next_at.filter(|_| self.now.is_none())
+    }
+
+    /// One begins; false: there is one already, after which `then` follows.
+    pub(super) fn begin(&mut self, then: Then, now: u64) -> bool {
+        let period = self.period_ms;
+        self.next_at = (period > 0).then(|| now.saturating_add(period));
+        match &mut self.now {
+            None => {
+                self.now = Some(then);
+                true
+            }
+            Some(old) => {
+                if then != Then::GoOn {
+                    *old = then;
+                }
+                false
+            }
+        }
+    }
+
+    /// Another period from now on, where one is asked for.
+    pub(super) fn set_period(&mut self, act: CheckpointAct, now: u64) {
+        if let Some(minutes) = act.period_min {
+            self.period_ms = u64::from(minutes) * 60_000;
+            self.next_at = (minutes > 0).then(|| now.saturating_add(self.period_ms));
+        }
+    }
+
+    /// Whether one is made before the task is ended for this reason: the job will run again, or the
+    /// queue wants it. One that is over its memory is not helped by a further program.
+    pub(super) fn comes_before(&self, reason: TermReason) -> bool {
+        match reason {
+            TermReason::Requeue | TermReason::Preempt | TermReason::Load | TermReason::Window => {
+                true
+            }
+            TermReason::MemLimit | TermReason::SwapLimit | TermReason::ProcessLimit => false,
+            _ => self.before_end,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order() -> CheckpointOrder {
+        CheckpointOrder {
+            what: Checkpoint::parse("ck/%I init=1 5 method=app").unwrap(),
+            methods: String::new(),
+            limit_ms: 9,
+        }
+    }
+
+    #[test]
+    fn each_job_has_a_directory_of_its_own_and_the_programs_come_from_the_administrator() {
+        let (key, place) = (
+            JobKey::element(7, 2),
+            Place {
+                serverdir: "/opt/sbin".into(),
+                ..Place::default()
+            },
+        );
+        let spec = Spec {
+            cwd: "/w".into(),
+            ..Spec::default()
+        };
+        let job = Account::default();
+        let task = of_task(key, &order(), &spec, &job, &place);
+        assert_eq!(task.dir, "/w/ck/2/7.2");
+        assert_eq!(task.program, "/opt/sbin/echkpnt.app");
+        assert_eq!((task.first_ms, task.period_ms), (60_000, 300_000));
+        assert!(!task.env.iter().any(|e| e.starts_with("PATH=")));
+        let own = CheckpointOrder {
+            methods: "/site".into(),
+            ..order()
+        };
+        let hook = restore(&own, &task, &place);
+        assert_eq!(hook.checked, "/site/erestart.app");
+        assert_eq!(hook.argv[4..], ["/w/ck/2/7.2", "/site/erestart.app"]);
+        assert_eq!((hook.of, hook.limit_ms), (HookOf::Queue, 9));
+        let mut hooks = TaskHooks::default();
+        let again = |at| AttemptId { j: key, at };
+        add(&mut hooks, again(1), &own, &spec, &job, &place);
+        assert!(hooks.pre.is_empty() && hooks.checkpoint.is_some());
+        add(&mut hooks, again(2), &own, &spec, &job, &place);
+        assert_eq!(hooks.pre, [hook]);
+        let words = save_argv(&task, true, 55);
+        assert_eq!(words[4..7], ["/w/ck/2/7.2", "/opt/sbin/echkpnt.app", "-f"]);
+        assert_eq!(words[7..], ["-d", "/w/ck/2/7.2", "55"]);
+        let absolute = Checkpoint::parse("/c/").unwrap();
+        assert_eq!(dir(&absolute, JobKey::job(3), "/w"), "/c/3");
+    }
+
+    #[test]
+    fn one_is_due_after_the_first_time_and_then_after_each_period() {
+        let task = TaskCheckpoint {
+            first_ms: 10,
+            period_ms: 100,
+            limit_ms: 5,
+            ..TaskCheckpoint::default()
+        };
+        let mut all = Checkpoints::new(&task, &Controls::default(), 1000);
+        assert_eq!(all.next_at(), Some(1010));
+        assert!(all.begin(Then::GoOn, 1010) && !all.begin(Then::Stop, 1011));
+        assert_eq!((all.now, all.next_at()), (Some(Then::Stop), None));
+        all.now = None;
+        assert_eq!(all.next_at(), Some(1111));
+        let act = |period_min| CheckpointAct {
+            period_min,
+            ..CheckpointAct::default()
+        };
+        all.set_period(act(None), 2000);
+        assert_eq!(all.next_at(), Some(1111));
+        all.set_period(act(Some(1)), 2000);
+        assert_eq!(all.next_at(), Some(62_000));
+        all.set_period(act(Some(0)), 2000);
+        assert_eq!(all.next_at(), None);
+        assert!(all.comes_before(TermReason::Preempt) && !all.comes_before(TermReason::Owner));
+        let controls = Controls {
+            terminate: Some(ControlAct::Checkpoint),
+            ..Controls::default()
+        };
+        let all = Checkpoints::new(&task, &controls, 0);
+        assert!(all.comes_before(TermReason::Owner) && !all.comes_before(TermReason::MemLimit));
+    }
+}

@@ -1,0 +1,286 @@
+//! Checkpoints: a method of the site saves a job by the clock, when asked and before it runs again;
+//! a later attempt goes on from what was saved; what fails is said, and nothing waits for ever.
+
+use crate::executor_bed::{Cluster, attempt};
+use crate::policies;
+use corral::model::{AttemptId, Checkpoint, CheckpointAct, ControlAct, Controls, TermReason};
+use corral::record::order::{Act, CheckpointOrder, HookOrder, Order, StartOrder};
+use corral::record::report::{Ended, Report};
+use corral::sys::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+fn method(dir: &Path, name: &str, script: &str) {
+    std::fs::create_dir_all(dir).unwrap();
+    let text = format!("#!/bin/sh\n{script}\n");
+    fs::publish_mode(&dir.join(name), text.as_bytes(), 0o755).unwrap();
+}
+
+/// One that saves what the job has in its file `$PWD/state`, and restarts by an echo.
+fn methods(dir: &Path, marks: &Path) {
+    let marks = marks.display();
+    let save = format!(
+        "echo \"$@\" >args; env >env; cp $LS_SUBCWD/state saved || exit 3; echo saved >>{marks}"
+    );
+    method(dir, "echkpnt.app", &save);
+    let restore = format!(
+        "echo \"LSB_RESTART_CMD=echo on from $(cat $1/saved) in \\$LSB_CHKPNT_DIR >>{marks}\" \
+         >$1/.restart_cmd"
+    );
+    method(dir, "erestart.app", &restore);
+}
+
+fn hooks(c: &Cluster, limit_ms: u64, controls: Controls) -> HookOrder {
+    let what = Checkpoint {
+        dir: c.path("ck").display().to_string(),
+        method: "app".into(),
+        ..Checkpoint::default()
+    };
+    HookOrder {
+        pre_ms: 10_000,
+        post_ms: 10_000,
+        controls,
+        checkpoint: Some(CheckpointOrder {
+            what,
+            methods: c.path("methods").display().to_string(),
+            limit_ms,
+        }),
+        ..HookOrder::default()
+    }
+}
+
+fn with(order: HookOrder) -> impl FnOnce(&mut StartOrder) {
+    move |o| o.hooks = Some(Box::new(order))
+}
+
+fn made(c: &Cluster, id: u32) -> String {
+    c.wait_for("checkpoint", |r| match r {
+        Report::Checkpointed { a, why, .. } if a.j.id == id => Some(why.clone()),
+        _ => None,
+    })
+}
+
+fn end_of(c: &Cluster, of: AttemptId) -> Ended {
+    c.wait_for("end", |r| match r {
+        Report::Ended(e) if e.a == of => Some((**e).clone()),
+        _ => None,
+    })
+}
+
+const JOB: &str = "echo 7 >state; sleep 60";
+
+#[test]
+fn a_job_is_saved_by_the_clock_and_ended_when_asked_and_goes_on_where_it_was() {
+    let mut c = Cluster::new();
+    methods(&c.path("methods"), &c.path("marks"));
+    let mut by_clock = hooks(&c, 10_000, Controls::default());
+    if let Some(all) = &mut by_clock.checkpoint {
+        all.what.init_s = 1;
+    }
+    c.start_with(1, JOB, with(by_clock.clone()));
+    c.start_exe();
+    assert_eq!(made(&c, 1), "");
+    let dir = c.path("ck/1");
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+    assert_eq!(read("saved"), "7\n");
+    let leader = c.started(1);
+    assert!(
+        read("args").starts_with(&format!("-d {} ", dir.display())),
+        "{leader}"
+    );
+    // Nothing of the job's own environment leads an administrator's program.
+    let env = read("env");
+    assert!(
+        env.contains("\nLSB_JOBPIDS=") && env.contains("LSB_JOBID=1\n"),
+        "{env}"
+    );
+    assert!(!env.contains("CARGO"), "{env}");
+    let mode = std::fs::metadata(&dir).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    let act = CheckpointAct {
+        kill: true,
+        force: true,
+        ..CheckpointAct::default()
+    };
+    c.signal(1, Act::Checkpoint(act), 1);
+    assert_eq!(c.end(1).reason, TermReason::Checkpoint);
+    assert!(read("args").starts_with("-f -d "), "{}", read("args"));
+    c.start_with(1, JOB, |o| {
+        o.a.at = 2;
+        with(by_clock)(o);
+    });
+    let again = AttemptId {
+        at: 2,
+        ..attempt(1)
+    };
+    assert_eq!(end_of(&c, again).code, Some(0));
+    let wanted = format!("on from 7 in {}\n", dir.display());
+    assert_eq!(c.marks(), format!("saved\nsaved\n{wanted}"));
+}
+
+#[test]
+fn what_was_never_saved_begins_from_its_start_and_a_restart_that_fails_is_said() {
+    let mut c = Cluster::new();
+    methods(&c.path("methods"), &c.path("marks"));
+    let mark = c.mark(1);
+    let order = hooks(&c, 10_000, Controls::default());
+    let own = order.clone();
+    c.start_with(1, &mark, |o| {
+        o.a.at = 2;
+        with(own)(o);
+    });
+    c.start_exe();
+    let again = |id| AttemptId {
+        at: 2,
+        ..attempt(id)
+    };
+    assert_eq!(end_of(&c, again(1)).code, Some(0));
+    assert_eq!(c.marks(), "1\n");
+    method(&c.path("methods"), "erestart.app", "exit 4");
+    fs::mkdir_p(&c.path("ck/2"), 0o700).unwrap();
+    fs::publish(&c.path("ck/2/.checkpoint"), b"").unwrap();
+    c.start_with(2, &mark, |o| {
+        o.a.at = 2;
+        with(order)(o);
+    });
+    let end = end_of(&c, again(2));
+    assert!(
+        end.pre_failed.is_some() && end.text.contains("exited with 4"),
+        "{end:?}"
+    );
+    assert_eq!(c.marks(), "1\n", "it did not begin again");
+}
+
+#[test]
+fn a_job_that_is_to_run_again_is_saved_first_and_a_method_that_hangs_is_ended() {
+    let mut c = Cluster::new();
+    methods(&c.path("methods"), &c.path("marks"));
+    let order = hooks(&c, 10_000, Controls::default());
+    let job = "echo 7 >state; trap 'exit 5' INT; echo on >ready.$LSB_JOBID; \
+               while :; do sleep 0.05; done";
+    c.start_with(1, job, with(order));
+    let order = hooks(&c, 700, Controls::default());
+    c.start_with(2, job, with(order));
+    c.start_exe();
+    c.wait_file("ready.1");
+    c.wait_file("ready.2");
+    let end = |c: &mut Cluster, id| {
+        c.order(&[Order::Signal {
+            a: attempt(id),
+            act: Act::Terminate,
+            reason: TermReason::Preempt,
+            grace_ms: 20_000,
+            n: 1,
+            mark: 0,
+        }]);
+        let end = c.end(id);
+        assert_eq!((end.reason, end.code), (TermReason::Preempt, Some(5)));
+    };
+    end(&mut c, 1);
+    assert_eq!((made(&c, 1).as_str(), c.marks().as_str()), ("", "saved\n"));
+    method(&c.path("methods"), "echkpnt.app", "sleep 300");
+    end(&mut c, 2);
+    assert!(
+        made(&c, 2).contains("checkpoint_timeout"),
+        "{}",
+        made(&c, 2)
+    );
+}
+
+#[test]
+fn a_method_that_others_can_write_saves_nothing_and_one_that_is_missing_starts_nothing() {
+    let mut c = Cluster::new();
+    methods(&c.path("methods"), &c.path("marks"));
+    let controls = Controls {
+        suspend: Some(ControlAct::Checkpoint),
+        ..Controls::default()
+    };
+    fs::chmod(&c.path("methods/echkpnt.app"), 0o777).unwrap();
+    let order = hooks(&c, 10_000, controls);
+    c.start_with(1, JOB, with(order.clone()));
+    c.start_exe();
+    c.wait_file("state");
+    c.signal(1, Act::Stop, 1);
+    assert!(made(&c, 1).contains("echkpnt.app"), "{}", made(&c, 1));
+    c.wait_for("suspension", |r| {
+        matches!(r, Report::Suspended { .. }).then_some(())
+    });
+    assert_eq!(c.marks(), "");
+    c.signal(1, Act::Kill, 2);
+    c.end(1);
+    let mut order = order;
+    if let Some(all) = &mut order.checkpoint {
+        all.what.method = "none".into();
+    }
+    c.start_with(2, JOB, with(order));
+    let end = c.end(2);
+    assert!(end.text.contains("no checkpoint method none"), "{end:?}");
+    assert_eq!(
+        (end.reason, end.elsewhere),
+        (TermReason::StartFailed, false)
+    );
+}
+
+#[test]
+fn users_ask_for_checkpoints_and_a_requeued_job_goes_on_from_one() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (dir, marks) = (tmp.path().join("methods"), tmp.path().join("marks"));
+    methods(&dir, &marks);
+    let site = policies::cluster(
+        1,
+        &format!(
+            "hosts:\n- {{name: h1, slots: 4}}\nqueues:\n- {{name: q}}\n\
+             - {{name: saved, chkpnt: '{}/of-queue 30 method=app'}}\n\
+             general: {{checkpoint_methods: {}}}\n",
+            tmp.path().display(),
+            dir.display()
+        ),
+    );
+    let refused = |command: &str, args: &[&str]| {
+        let out = site.run(command, args);
+        assert!(!out.status.success(), "{args:?}");
+        crate::cluster::text(&out)
+    };
+    let job = site.csub(&["-k", "ck method=app", JOB]);
+    policies::until(&site, job, "RUN", policies::is("RUN"));
+    while !site.work().join("state").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let long = site.ok("cjobs", &["-l", &job.to_string()]);
+    assert!(long.contains("method=app"), "{long}");
+    let said = site.ok("cchkpnt", &[&job.to_string()]);
+    assert!(said.contains("is being checkpointed"), "{said}");
+    let words = ["chist", "-l", &job.to_string()].map(str::to_owned);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    policies::until_said(&site, &words, |said| said.contains("Checkpoint made"));
+    site.ok("crequeue", &[&job.to_string()]);
+    let row = policies::until(&site, job, "DONE", policies::is("DONE"));
+    let marks = || std::fs::read_to_string(&marks).unwrap_or_default();
+    assert!(
+        marks().starts_with("saved\nsaved\non from 7 in "),
+        "{} {row}",
+        marks()
+    );
+    // The queue's own, and jobs without any.
+    let of_queue = site.csub(&["-q", "saved", JOB]);
+    policies::until(&site, of_queue, "RUN", policies::is("RUN"));
+    let plain = site.csub(&["-q", "q", "sleep 60"]);
+    policies::until(&site, plain, "RUN", policies::is("RUN"));
+    let refusal = refused("cchkpnt", &[&plain.to_string()]);
+    assert!(refusal.contains("no checkpoints (csub -k"), "{refusal}");
+    site.ok("cchkpnt", &["-k", &of_queue.to_string()]);
+    let row = policies::until(&site, of_queue, "EXIT", policies::is("EXIT"));
+    assert_eq!(row["term_reason"], "TERM_CHKPNT", "{row}");
+    assert!(
+        tmp.path()
+            .join(format!("of-queue/{of_queue}/saved"))
+            .exists()
+    );
+    let refusal = refused("csub", &["-k", "ck", "--launch", "tasks", "true"]);
+    assert!(
+        refusal.contains("-k cannot be given with --launch"),
+        "{refusal}"
+    );
+    assert!(refused("csub", &["-k", "ck x=1", "true"]).contains("is not understood"));
+    site.ok("ckill", &[&plain.to_string()]);
+}
