@@ -24,6 +24,7 @@ cluster:
   allow_root_jobs: no
 general:
   iso_timeout: {iso}
+  container_runtime: bubblewrap
 hosts:
 - {{name: c1, slots: {slots}}}
 - {{name: c2, slots: {slots}}}

@@ -175,6 +175,43 @@ def limits(c):
     return f"memory.max={limit}"
 
 
+# A root file system of one program; a text that doubles until it does not fit; more processes than
+# may be.
+IMAGE = ("mkdir -p /image/bin /image/etc /image/tmp; cp /bin/busybox /image/bin/; "
+         "for n in sh sleep id; do ln -sf busybox /image/bin/$n; done")
+EATER = "x=0123456789abcdef; while :; do x=$x$x; done"
+FORKS = "n=0; while [ $n -lt 50 ]; do sleep 9 & n=$((n+1)); done; wait"
+
+
+@scenario()
+def contained(c):
+    """The limits of control groups of version 2 inside a container, which a kill leaves nothing of."""
+    host = next(h for h in c.hosts if h is not c.leader())
+    host.ok(IMAGE)
+    at = f"-m {host.name} -o /dev/null -cwd /nfs/marks -di /image"
+    hog = submit(host, f"{at} -M 40", EATER)
+    forks = submit(host, f"{at} -p 10", FORKS)
+    shown = submit(host, f"{at} -M 40", "id -u > inside")
+    lasting = submit(host, at, "sleep 985 & sleep 985")
+    end = wait_event(c, hog, 120, "ended")
+    need(end.get("code") != 0 and "mem" in str(end.get("reason")), f"over its memory: {end}")
+    # Pages of files that others have in memory count for the peak, not for the limit.
+    peak = end.get("maxmem_kb", 0)
+    need(8 << 10 < peak <= 44 << 10, f"its peak is {peak} KB: {end}")
+    end = wait_event(c, forks, 120, "ended")
+    need(end.get("code") != 0, f"over its processes: {end}")
+    wait_event(c, shown, 120, "ended")
+    seen = c.server.ok("cat /export/marks/inside").strip()
+    need(seen == str(USERS[host.name]), f"another user inside: {seen}")
+    wait_event(c, lasting, 60, "started")
+    host.ok(f"ckill {lasting}", USERS[host.name])
+    wait_event(c, lasting, 60, "ended")
+    rc, _ = host.sh("pgrep -f '[s]leep 985'")
+    need(rc == 1, "a container was left behind")
+    until(60, lambda: not groups(host), lambda: f"groups stay: {groups(host)}")
+    return f"peak={peak}KB"
+
+
 def groups(host):
     """Control groups of ended tasks."""
     found = host.ok("find /sys/fs/cgroup -mindepth 2 -path '*corral*' -type d").split()
