@@ -4,21 +4,31 @@
 //! `csub -I` does. Input, output, signals and exit codes are those of the commands there; they end
 //! with this process.
 
+mod doorbell;
+
 use super::cli::{Split, Table, command, flag, opt, texts, trailing_command};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
+use super::interactive::Waiting;
 use super::interactive::several::{Over, Several};
-use super::interactive::{Waiting, catch_signals};
 use super::job_requests::finish;
 use crate::model::Terminal;
 use crate::model::{AttemptId, JobKey};
 use crate::record::launch::{LAUNCH_MAX, LaunchRequest};
-use crate::sys;
+use crate::sys::{
+    self,
+    signals::{self, SignalQueue},
+};
 use clap::Command;
+use doorbell::Doorbell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
+/// Signals that do not end it as they end others: passed on, or of no meaning for it.
+const SIGNALS: [&str; 9] = [
+    "INT", "QUIT", "TERM", "HUP", "TSTP", "CONT", "WINCH", "USR1", "USR2",
+];
 /// Largest file of hosts.
 const HOSTS_MAX: u64 = 4 << 20;
 /// Most hosts of one call.
@@ -144,6 +154,7 @@ fn launch(table: &Table, split: &Split) -> Result<i32> {
     }
     let site = Site::find()?;
     let queue = catch_signals()?;
+    let doorbell = Doorbell::new(site.layout());
     let umask = sys::caller::umask(0o007);
     sys::caller::umask(umask);
     let cwd = sys::caller::working_directory()?;
@@ -171,6 +182,7 @@ fn launch(table: &Table, split: &Split) -> Result<i32> {
             return Err(Fail::usage(text));
         }
         one.ask_host(&site, host, &bytes)?;
+        doorbell.ring(host);
         waiting.push((host.clone(), one));
     }
     let several = Several::new(around.a.j, waiting, &queue);
@@ -178,6 +190,13 @@ fn launch(table: &Table, split: &Split) -> Result<i32> {
         Over::Codes(codes) => code_of_all(&hosts, &codes),
         Over::Signal(signal) => 128 + signal,
     })
+}
+
+/// Signals to this process come to the queue from now on.
+fn catch_signals() -> Result<SignalQueue> {
+    signals::ignore_sigpipe();
+    let numbers = SIGNALS.iter().filter_map(|name| signals::number(name));
+    Ok(SignalQueue::open(&numbers.collect::<Vec<_>>())?)
 }
 
 /// The exit code: of several commands the highest.

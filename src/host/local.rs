@@ -127,6 +127,11 @@ impl Local {
         self.scratch().join(Local::scratch_prefix(a) + "limits")
     }
 
+    /// What is known of commands that jobs have started here beside themselves.
+    pub fn beside(&self) -> PathBuf {
+        self.dir.join("beside")
+    }
+
     /// Local copies of scripts and spooled inputs.
     pub fn scratch(&self) -> PathBuf {
         self.dir.join("scratch")

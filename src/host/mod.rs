@@ -3,6 +3,7 @@
 //! and each other only in the host's local directory.
 
 mod beats;
+mod beside;
 pub mod exe;
 pub mod gpu_sensor;
 mod iso_limit;

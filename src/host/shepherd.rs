@@ -11,6 +11,7 @@ mod session;
 mod suspended;
 
 use self::checkpoints::Helpers;
+use super::beside;
 use super::local::Local;
 use super::outputs::{self, Files};
 use super::relay::Relay;
@@ -327,7 +328,11 @@ impl Shepherd<'_> {
     /// Appends a record, however long the disk stays full: no other process knows it.
     fn record(&mut self, rec: &TaskRec) {
         if self.prepared.base.is_beside() {
-            return;
+            let pid = std::process::id() as i32;
+            while beside::write(&self.inherited.local, pid, rec).is_err() {
+                clock::sleep_ms(RETRY_MS);
+            }
+            return self.inherited.bell.ring();
         }
         let line = encode_task(rec, self.task.mark).expect("a record of plain data becomes JSON");
         while self.inherited.log.append(&line).is_err() {

@@ -28,6 +28,8 @@ pub enum What {
     Reports { host: u64, number: u32 },
     /// To a host: its orders.
     Orders { number: u32 },
+    /// To a host: what users left for it in their drop boxes.
+    Launches { number: u32 },
     /// To a command: the answer to its token.
     Acks { token: Token },
 }
@@ -39,6 +41,7 @@ pub fn encode(tag: u64, what: What) -> [u8; LEN] {
         What::Reports { host, number } => (2, number, u128::from(host)),
         What::Orders { number } => (3, number, 0),
         What::Acks { token } => (4, 0, token.0),
+        What::Launches { number } => (5, number, 0),
     };
     let mut out = [0u8; LEN];
     out[..8].copy_from_slice(MAGIC);
@@ -71,6 +74,9 @@ pub fn decode(bytes: &[u8], tag: u64) -> Option<What> {
         }),
         4 => Some(What::Acks {
             token: Token(value),
+        }),
+        5 => Some(What::Launches {
+            number: number(20)?,
         }),
         _ => None,
     }
@@ -150,6 +156,7 @@ mod tests {
                 number: 5,
             },
             What::Orders { number: 6 },
+            What::Launches { number: 7 },
             What::Acks { token },
         ] {
             let bytes = encode(7, what);

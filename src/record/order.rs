@@ -35,16 +35,16 @@ pub enum Order {
         /// See [`StartOrder::mark`]: the answer brings it back.
         #[serde(rename = "m", default, skip_serializing_if = "is_zero")]
         mark: u32,
-        /// Units that what users start here for it may use.
-        #[serde(default, skip_serializing_if = "TaskUnits::is_empty")]
-        units: TaskUnits,
+        #[serde(flatten)]
+        own: Box<OwnPart>,
     },
     /// The part is over, whether prepared or not.
     PartEnd {
         #[serde(flatten)]
         a: AttemptId,
     },
-    /// Signal a started attempt.
+    /// Signal a started attempt. To a host that has a part of it: stop or resume what the job has
+    /// started there.
     Signal {
         #[serde(flatten)]
         a: AttemptId,
@@ -133,6 +133,13 @@ pub enum Act {
     Checkpoint(CheckpointAct),
 }
 
+impl Act {
+    /// It stops, or lets go on.
+    pub fn is_suspension(self) -> bool {
+        matches!(self, Act::Stop | Act::Resume)
+    }
+}
+
 /// Everything a host needs beside the specification.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StartOrder {
@@ -200,7 +207,26 @@ pub struct StartOrder {
     pub units: TaskUnits,
 }
 
-/// Units of the host that runs the command, for its environment.
+/// What of a host is an attempt's there, for the commands that it starts there.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OwnPart {
+    /// Its limits on that host.
+    #[serde(skip_serializing_if = "is_unlimited")]
+    pub limits: crate::model::Limits,
+    /// What the host binds it to, as its queue says.
+    #[serde(skip_serializing_if = "CpuBind::is_none")]
+    pub bind: CpuBind,
+    /// Units that it may use there.
+    #[serde(skip_serializing_if = "TaskUnits::is_empty")]
+    pub units: TaskUnits,
+}
+
+fn is_unlimited(limits: &crate::model::Limits) -> bool {
+    *limits == crate::model::Limits::default()
+}
+
+/// Units of one host for the environment of what runs there.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskUnits {

@@ -123,6 +123,13 @@ pub enum Report {
         #[serde(flatten)]
         u: Usage,
     },
+    /// What the attempt has used so far on this host, which is not its first.
+    PartUsage {
+        #[serde(flatten)]
+        a: AttemptId,
+        #[serde(flatten)]
+        u: Usage,
+    },
 }
 
 impl Report {
@@ -141,7 +148,8 @@ impl Report {
             | Report::Suspended { a, .. }
             | Report::Resumed { a, .. }
             | Report::Checkpointed { a, .. }
-            | Report::Usage { a, .. } => Some(*a),
+            | Report::Usage { a, .. }
+            | Report::PartUsage { a, .. } => Some(*a),
         }
     }
 }
@@ -246,6 +254,32 @@ pub struct Usage {
     pub wrong_units: Vec<String>,
 }
 
+impl Usage {
+    /// Adds what another host, or another command on this one, has used. Process ids are of one
+    /// host: this one's stay. Maxima are added, too: those of one moment are not known.
+    pub fn add(&mut self, more: &Usage) {
+        let sums = [
+            (&mut self.cpu_ms, more.cpu_ms),
+            (&mut self.mem_kb, more.mem_kb),
+            (&mut self.maxmem_kb, more.maxmem_kb),
+            (&mut self.swap_kb, more.swap_kb),
+            (&mut self.maxswap_kb, more.maxswap_kb),
+            (&mut self.read_kb, more.read_kb),
+            (&mut self.write_kb, more.write_kb),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
+        self.procs = self.procs.saturating_add(more.procs);
+        self.threads = self.threads.saturating_add(more.threads);
+        // What a task's own host says of it counts, not what stands for it elsewhere.
+        let other = |task: &TaskUse| !more.tasks.iter().any(|m| m.rank == task.rank);
+        self.tasks.retain(other);
+        self.tasks.extend(more.tasks.iter().cloned());
+        self.tasks.sort_by_key(|task| task.rank);
+    }
+}
+
 /// Resource use of one task of a job, as its starter named it.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
@@ -314,5 +348,34 @@ mod tests {
             let read: RunId = serde_json::from_str(&text).unwrap();
             assert_eq!(read, RunId::default());
         }
+    }
+
+    #[test]
+    fn what_hosts_have_used_is_added_and_each_speaks_for_its_own_tasks() {
+        let task = |rank, pid| TaskUse {
+            rank,
+            pid,
+            ..TaskUse::default()
+        };
+        let mut sum = Usage {
+            cpu_ms: 5,
+            maxmem_kb: 10,
+            pids: vec![1],
+            tasks: vec![task(0, 1), task(1, 2)],
+            ..Usage::default()
+        };
+        sum.add(&Usage {
+            cpu_ms: 7,
+            maxmem_kb: 20,
+            procs: 1,
+            pids: vec![9],
+            tasks: vec![task(1, 9)],
+            ..Usage::default()
+        });
+        assert_eq!((sum.cpu_ms, sum.maxmem_kb, sum.procs), (12, 30, 1));
+        assert_eq!(
+            (sum.pids, sum.tasks),
+            (vec![1], vec![task(0, 1), task(1, 9)])
+        );
     }
 }

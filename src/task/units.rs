@@ -11,6 +11,13 @@ pub(super) const PREFIX: &str = "CB_ASSIGN_";
 /// Begins the names of variables with what a task has of each of its units.
 pub(super) const PART_PREFIX: &str = "CB_PART_";
 
+/// What the libraries of GPUs' makers look for.
+pub(super) const DEVICES: [&str; 3] = [
+    "CUDA_DEVICE_ORDER",
+    "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+];
+
 /// A unit with all that the task has of it.
 struct Mine<'a> {
     name: &'a str,
@@ -114,8 +121,8 @@ fn devices(out: &mut Vec<String>, gpus: &[Mine<'_>], by_place: bool) {
             .collect(),
     };
     let devices = devices.join(",");
-    out.push("CUDA_DEVICE_ORDER=PCI_BUS_ID".to_owned());
-    for name in ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"] {
+    out.push(format!("{}=PCI_BUS_ID", DEVICES[0]));
+    for name in &DEVICES[1..] {
         out.push(format!("{name}={devices}"));
     }
 }

@@ -29,6 +29,7 @@ impl Turn<'_> {
         };
         if let Event::Ended { e, .. } = &event {
             self.note_share_use(e.a.j.id);
+            self.core.memory.part_usage.end(e.a);
         }
         self.core.state.apply(&event);
         self.out.events.push(event);

@@ -6,15 +6,16 @@
 
 use super::context::Turn;
 use super::core::Core;
-use super::orders::{part_order, signal_order, start_order};
+use super::orders::{part_order, part_signal, signal_order, start_order};
 use crate::model::{AttemptId, JobKey, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::Order;
+use crate::record::report::Usage;
 use crate::state::HostId;
 use std::collections::BTreeSet;
 
 /// Hosts of an attempt after its first one, each once.
-fn other_hosts(core: &Core, j: JobKey) -> BTreeSet<HostId> {
+pub(super) fn other_hosts(core: &Core, j: JobKey) -> BTreeSet<HostId> {
     let run = core.state.work(j).and_then(|work| work.run.as_deref());
     let Some((first, rest)) = run.and_then(|run| run.hosts.split_first()) else {
         return BTreeSet::new();
@@ -77,7 +78,38 @@ impl Turn<'_> {
         self.emit(Event::Gathered { a, t });
         let orders = [start_order(self.core, a.j), signal_order(self.core, a.j)];
         self.out.orders.extend(orders.into_iter().flatten());
+        self.signal_parts(a.j);
         self.core.state.defer(a.j.id, false);
+    }
+
+    /// Orders the hosts after the first to stop what a job has started there, or to let it go on.
+    pub(super) fn signal_parts(&mut self, j: JobKey) {
+        for host in other_hosts(self.core, j) {
+            self.out.orders.extend(part_signal(self.core, j, host));
+        }
+    }
+
+    /// What a host that is not the attempt's first says of its usage counts with the others'.
+    pub(super) fn part_used(&mut self, host: &str, a: AttemptId, u: Usage) {
+        if let Some(id) = self.has_part(a, host) {
+            self.core.memory.part_usage.note(a, id, u);
+            self.sum_up(a);
+        }
+    }
+
+    /// The same of its first host.
+    pub(super) fn used(&mut self, a: AttemptId, u: Usage) {
+        if other_hosts(self.core, a.j).is_empty() {
+            return self.core.state.apply(&Event::Used { a, u });
+        }
+        self.core.memory.part_usage.note_first(a, u);
+        self.sum_up(a);
+    }
+
+    fn sum_up(&mut self, a: AttemptId) {
+        if let Some(u) = self.core.memory.part_usage.total(a) {
+            self.core.state.apply(&Event::Used { a, u });
+        }
     }
 
     /// A host other than the first says that it cannot prepare its part.

@@ -3,12 +3,14 @@
 
 pub(super) mod gangs;
 pub(super) mod hosts;
+pub(super) mod part_usage;
 pub(super) mod stray_runs;
 
 use crate::model::{JobKey, Mono};
 use crate::state::HostId;
 use gangs::GangStarts;
 use hosts::HostMemory;
+use part_usage::PartUsage;
 use std::collections::{BTreeMap, BTreeSet};
 use stray_runs::StrayRuns;
 
@@ -23,6 +25,7 @@ pub(super) struct Memory {
     pub silent: BTreeSet<String>,
     pub stray_runs: StrayRuns,
     pub gangs: GangStarts,
+    pub part_usage: PartUsage,
     /// How often a start of a job failed because its host could not start tasks.
     pub failed_starts: BTreeMap<JobKey, u32>,
     pub share_history: HistoryTimer,

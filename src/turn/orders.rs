@@ -10,7 +10,9 @@ use crate::model::{
     TermReason, UnitCheck, Units,
 };
 use crate::record::event::SignalAct;
-use crate::record::order::{Act, CheckpointOrder, HookOrder, Order, StartOrder, TaskUnits};
+use crate::record::order::{
+    Act, CheckpointOrder, HookOrder, Order, OwnPart, StartOrder, TaskUnits,
+};
 use crate::sched::plan_applier::requeue_reason;
 use crate::state::{HostId, Run, State, Work};
 use std::collections::BTreeSet;
@@ -71,7 +73,7 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         hosts: shares(state, run),
         resizes: run.resizes,
         limit_changes: run.limit_changes,
-        limits: limits_on(core, spec, run),
+        limits: limits_on(core, spec, first(run)),
         index_end,
         index_step,
         t: job.submit.0,
@@ -141,13 +143,21 @@ pub(super) fn part_order(core: &Core, j: JobKey, host: HostId) -> Option<(String
     let work = job.work(j.idx)?;
     let run = work.run.as_deref()?;
     let slots = run.hosts.iter().filter(|(h, _)| *h == host);
+    let spec = state.spec(job.spec);
     let order = Order::Part {
         a: attempt_of(j, work),
         s: job.spec,
-        first: state.host_name(run.hosts.first()?.0).to_string(),
+        first: state.host_name(first(run)?).to_string(),
         slots: slots.map(|(_, n)| n).sum(),
         mark: state.mark(j),
-        units: units_on(core, state.spec_of(j.id)?, run, state.host_name(host)),
+        own: Box::new(OwnPart {
+            limits: limits_on(core, spec, Some(host)),
+            bind: core
+                .config
+                .queue(&spec.queue)
+                .map_or(CpuBind::None, |q| q.cpu_bind),
+            units: units_on(core, spec, run, state.host_name(host)),
+        }),
     };
     Some((state.host_name(host).to_string(), order))
 }
@@ -158,12 +168,17 @@ pub(super) fn renewal_order(core: &Core, host: &str) -> Option<(String, Order)> 
     Some((host.to_owned(), Order::ReportsDamaged { part, seq, at }))
 }
 
-/// The limits on the host that runs the command: what is stated for a host or model of some speed
-/// counts there as long as the same work takes.
-fn limits_on(core: &Core, spec: &Spec, run: &Run) -> Limits {
+/// The host that runs the command.
+fn first(run: &Run) -> Option<HostId> {
+    run.hosts.first().map(|(id, _)| *id)
+}
+
+/// The limits on a host: what is stated for a host or model of some speed counts there as long as
+/// the same work takes.
+fn limits_on(core: &Core, spec: &Spec, host: Option<HostId>) -> Limits {
     let mut limits = spec.limits.clone();
-    let first = run.hosts.first().map(|(id, _)| core.state.host_name(*id));
-    let here = first.and_then(|host| core.config.factor_of_host(host));
+    let here = host.map(|id| core.state.host_name(id));
+    let here = here.and_then(|host| core.config.factor_of_host(host));
     let factor = |on: &str| core.config.cpu_factor(on).filter(|_| !on.is_empty());
     let scale = |seconds: Option<u64>, there: Option<f64>| match (here, there) {
         (Some(here), Some(there)) => seconds.map(|s| seconds_on(s, there, here)),
@@ -219,7 +234,7 @@ pub(super) fn limits_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let (host, _) = run.hosts.first()?;
     let order = Order::Limits {
         a: attempt_of(j, work),
-        limits: limits_on(core, state.spec(job.spec), run),
+        limits: limits_on(core, state.spec(job.spec), first(run)),
         n: run.limit_changes,
         mark: state.mark(j),
     };
@@ -285,9 +300,10 @@ fn orders_of_work(core: &Core, host: &str, j: JobKey) -> Vec<(String, Order)> {
         return Vec::new();
     };
     let at = core.state.host_id(host);
-    if run.hosts.first().is_none_or(|(id, _)| Some(*id) != at) {
+    if first(run).is_none_or(|id| Some(id) != at) {
         let part = at.and_then(|at| part_order(core, j, at));
-        return part.into_iter().collect();
+        let signal = at.and_then(|at| part_signal(core, j, at));
+        return part.into_iter().chain(signal).collect();
     }
     if run.gathering {
         return Vec::new();
@@ -341,6 +357,23 @@ pub(super) fn signal_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         mark: core.state.mark(j),
     };
     Some((core.state.host_name(*host).to_string(), order))
+}
+
+/// The same to a host that has a part of it: what the job has started there stops and goes on with
+/// it. What ends it comes as the end of the part.
+pub(super) fn part_signal(core: &Core, j: JobKey, host: HostId) -> Option<(String, Order)> {
+    let work = core.state.work(j)?;
+    let run = work.run.as_deref().filter(|run| !run.gathering)?;
+    let (act, reason) = pending_signal(run).filter(|(act, _)| act.is_suspension())?;
+    let order = Order::Signal {
+        a: attempt_of(j, work),
+        act,
+        reason,
+        grace_ms: 0,
+        n: run.signals,
+        mark: core.state.mark(j),
+    };
+    Some((core.state.host_name(host).to_string(), order))
 }
 
 /// The signal that an attempt should have received, if any.

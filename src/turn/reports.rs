@@ -7,7 +7,7 @@ use super::memory::hosts::ReportFile;
 use crate::model::{AttemptId, Binding, JobKey, Stamp, TermReason};
 use crate::record::event::Event;
 use crate::record::order::Order;
-use crate::record::report::{Ended, Report, ReportRecord, RunId};
+use crate::record::report::{Ended, Report, ReportRecord, RunId, Usage};
 use crate::state::{HostCtl, PREFETCH_BATCH, Run, Work};
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ impl Turn<'_> {
     fn report_of_other_run(&mut self, host: &str, a: AttemptId, run: RunId, report: &Report) {
         match report {
             Report::Ended(_) | Report::Never { .. } => self.forget_stray(host, a, run),
-            Report::PartReady { .. } => {}
+            Report::PartReady { .. } | Report::PartUsage { .. } => {}
             _ => self.note_stray(host, a, run),
         }
     }
@@ -101,7 +101,7 @@ impl Turn<'_> {
             Report::Started { a, pid, t, bind } => {
                 self.started(host, (a, run), (pid, bind), Stamp(t));
             }
-            Report::Ended(e) => {
+            Report::Ended(mut e) => {
                 self.note_mentioned(host, e.a);
                 self.forget_stray(host, e.a, run);
                 if self.bound(host, e.a).is_some() {
@@ -112,6 +112,7 @@ impl Turn<'_> {
                         self.clear_backoff(host);
                         self.core.memory.failed_starts.remove(&e.a.j);
                     }
+                    self.core.memory.part_usage.add_parts(e.a, &mut e.u);
                     self.ended(*e, true);
                 }
             }
@@ -147,14 +148,17 @@ impl Turn<'_> {
                     }),
                 }
             }
-            Report::Usage { a, u } => {
-                self.note_mentioned(host, a);
-                // Shown at once, journalled only with the end: a lost sample costs nothing.
-                match self.bound(host, a).is_some() {
-                    true => self.core.state.apply(&Event::Used { a, u }),
-                    false => self.note_stray(host, a, run),
-                }
-            }
+            Report::Usage { a, u } => self.first_used(host, (a, run), u),
+            Report::PartUsage { a, u } => self.part_used(host, a, u),
+        }
+    }
+
+    /// Shown at once, journalled only with the end: a lost sample costs nothing.
+    fn first_used(&mut self, host: &str, (a, run): (AttemptId, RunId), u: Usage) {
+        self.note_mentioned(host, a);
+        match self.bound(host, a).is_some() {
+            true => self.used(a, u),
+            false => self.note_stray(host, a, run),
         }
     }
 

@@ -353,6 +353,9 @@ impl Turn<'_> {
             mark: state.mark(j),
         };
         self.out.order(host, order);
+        if act.is_suspension() {
+            self.signal_parts(j);
+        }
     }
 
     /// Whether users may have a job run again at all.

@@ -468,7 +468,7 @@ fn added_slots_are_told_once_and_parts_are_answered_for() {
         first: "h2".into(),
         slots: 1,
         mark: 0,
-        units: Default::default(),
+        own: Box::default(),
     };
     c.start_exe();
     c.order(&[start.clone(), resize(1), part(2, 2), part(3, 3)]);

@@ -7,6 +7,7 @@
 mod bad_files;
 mod bad_input;
 mod claunch;
+mod claunch_hosts;
 mod cluster;
 mod commands;
 mod containers;

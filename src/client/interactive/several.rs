@@ -105,7 +105,8 @@ impl<'a> Several<'a> {
             }
             stream::wait(&list, Some(LOOK_MS))?;
             while let Some(signal) = self.queue.next_signal() {
-                if !matches!(signals::name(signal).as_str(), "WINCH" | "CONT" | "TSTP") {
+                let name = signals::name(signal);
+                if !matches!(name.as_str(), "WINCH" | "CONT" | "TSTP" | "USR1" | "USR2") {
                     return Ok(Some(signal));
                 }
             }

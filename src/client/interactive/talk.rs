@@ -244,7 +244,8 @@ impl<'a> Talk<'a> {
                 self.come_back();
                 self.signal_all(signals::number("CONT").unwrap_or(18));
             }
-            "INT" | "QUIT" => self.signal_all(signal),
+            // `claunch` alone catches the last two: those that warn a job.
+            "INT" | "QUIT" | "USR1" | "USR2" => self.signal_all(signal),
             _ => return Some(TalkOver::Signal(signal)),
         }
         None

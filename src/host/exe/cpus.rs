@@ -4,7 +4,7 @@
 //! the ledger gives back after a restart: an attempt holds its cores until its end is on record.
 
 use super::table::Table;
-use crate::model::{Binding, Cpu, CpuSet};
+use crate::model::{AttemptId, Binding, Cpu, CpuBind, CpuSet};
 use crate::record::order::StartOrder;
 use crate::sys::{clock, cpus};
 use crate::task::cpu_binding;
@@ -30,22 +30,27 @@ impl HostCpus {
         Ok(&self.0.insert(known).1)
     }
 
-    /// What the attempt is bound to, beside those of the table; `None` when its queue does not
-    /// bind.
-    pub(super) fn bind(&mut self, order: &StartOrder, table: &Table) -> Option<Box<Binding>> {
-        if order.bind.is_none() {
+    /// What the attempt is bound to, beside what is held; `None` when its queue does not bind.
+    pub(super) fn bind(&mut self, order: &StartOrder, held: &CpuSet) -> Option<Box<Binding>> {
+        let slots = order.hosts.first().map_or(1, |share| share.1);
+        self.bind_part((order.a, order.bind, slots), held)
+    }
+
+    /// The same of an attempt with so many slots here.
+    pub(super) fn bind_part(
+        &mut self,
+        (a, bind, slots): (AttemptId, CpuBind, u32),
+        held: &CpuSet,
+    ) -> Option<Box<Binding>> {
+        if bind.is_none() {
             return None;
         }
-        let slots = order.hosts.first().map_or(1, |share| share.1);
         let found = self.look(clock::boot_ms());
-        let found = found.and_then(|all| {
-            let held = held(table);
-            cpu_binding::choose(order.bind, slots, all, &held)
-        });
+        let found = found.and_then(|all| cpu_binding::choose(bind, slots, all, held));
         let (cpus, why) = match found {
             Ok(cpus) => (cpus, String::new()),
             Err(why) => {
-                tracing::warn!("attempt {} runs unbound: {why}", order.a);
+                tracing::warn!("attempt {a} runs unbound: {why}");
                 (CpuSet::default(), why)
             }
         };

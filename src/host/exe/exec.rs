@@ -25,7 +25,6 @@ use crate::record::order::{Order, StartOrder};
 use crate::record::report::{Ended, Report, RunId};
 use crate::spool::leader_copy;
 use crate::sys::{clock, failpoint, proc, supervise};
-use crate::task::build::has_hosts_file;
 use crate::task::cpu_binding;
 use crate::task::ending;
 use crate::task::log::AttemptRec;
@@ -115,6 +114,9 @@ impl Exec {
             self.respawn();
         }
         did.work |= self.follow_tasks();
+        if self.parts.commands.any() || self.parts.launches.any_launched() {
+            self.look_beside();
+        }
         if look && self.spawners.is_ready() {
             match self.follow_orders() {
                 Ok(d) => {
@@ -234,23 +236,30 @@ impl Exec {
             .filter(|(_, s)| old(s))
             .map(|(a, s)| (a, s.clone()))
             .collect();
-        if running.is_empty() {
+        if running.is_empty() && !self.parts.commands.any() {
             return;
         }
         let snapshot = Snapshot::read();
         let wrong = self.wrong_units(&snapshot);
+        self.sample_parts(&snapshot);
         for (a, shepherd) in running {
             let mut usage = snapshot.usage(shepherd.pid, sample::details);
+            if self.table.get(a).is_some_and(|e| e.given.launched) {
+                usage.tasks = snapshot.tasks(shepherd.pid, sample::named_task);
+            }
+            self.add_beside(a, &mut usage, &snapshot);
             let Some(e) = self.table.get_mut(a) else {
                 continue;
             };
-            if e.given.launched {
-                usage.tasks = snapshot.tasks(shepherd.pid, sample::named_task);
-            }
             let mut u = sample::merge(&e.usage, usage);
             u.wrong_units = named(&wrong, a);
             let worth = sample::differs(&e.usage, &u);
-            let over = sample::exceeded(e, &u, self.spawners.unheld());
+            let mut unheld = self.spawners.unheld();
+            if self.parts.commands.has(a) {
+                // Each has a group with the whole limit: together they must not use more.
+                (unheld.memory, unheld.procs) = (true, true);
+            }
+            let over = sample::exceeded(e, &u, unheld);
             let over = over.or_else(|| judged(e, &u));
             if worth {
                 e.usage = u.clone();
@@ -286,6 +295,7 @@ impl Exec {
                 self.note_share();
                 self.copy_leader();
                 self.reports.forget_refused();
+                self.parts.launches.forget_reported();
             }
             if !look.orders.is_empty() {
                 self.starter.read_part((self.share.seen.epoch, look.part));
@@ -391,12 +401,7 @@ impl Exec {
                 Order::Warn {
                     a, due, n, mark, ..
                 } => self.take_warning((a, mark), due, n),
-                Order::Part {
-                    a, s, mark, units, ..
-                } => {
-                    let run = self.ordered_now(mark);
-                    self.parts.ask(a, s, run, names_of(&units));
-                }
+                part @ Order::Part { .. } => self.take_part(part),
                 Order::PartEnd { a } => {
                     self.parts.end(a);
                     self.end_launches(a);
@@ -430,21 +435,22 @@ impl Exec {
             self.rewrite_after_failure(&e.to_string());
         }
         // What is to end or to stop does not wait for the disk.
-        for (a, pending, mark) in acts {
-            if !self.table.get(a).is_some_and(|e| e.is_other(mark)) {
-                self.signal(a, pending);
-            }
+        acts.retain(|(a, _, mark)| !self.table.get(*a).is_some_and(|e| e.is_other(*mark)));
+        for (a, pending, _) in &acts {
+            self.signal(*a, *pending);
         }
         let until = "no task is started until the local directory can be written";
         recorded.map_err(|e| format!("{e}; {until}"))?;
         self.prepare_parts();
+        acts.into_iter()
+            .for_each(|(a, p, mark)| self.signal_beside(a, p, mark));
         self.resize_all();
         self.limit_all();
         Ok(())
     }
 
     /// The run of this mark, which the orders at hand name first.
-    fn ordered_now(&self, mark: u32) -> RunId {
+    pub(super) fn ordered_now(&self, mark: u32) -> RunId {
         let (epoch, _) = self.orders.place();
         RunId { mark, epoch }
     }
@@ -457,10 +463,8 @@ impl Exec {
             return None;
         }
         let named = self.orders.place();
+        self.parts.note_start(&o, self.starter.spec(o.s));
         let spec = self.starter.spec(o.s);
-        if let Some(spec) = spec.filter(|spec| has_hosts_file(&o.hosts, spec)) {
-            self.parts.launches.note(a, spec.uid, o.s);
-        }
         let rerunnable = spec.is_some_and(|s| o.is_rerunnable(s));
         let notify = spec.is_some_and(|s| !s.notify.is_empty());
         let launched = spec.is_some_and(|s| s.launch.is_some());
@@ -500,7 +504,8 @@ impl Exec {
         entry.mark = o.mark;
         entry.given.boot = proc::boot_id().to_owned();
         if built.is_ok() {
-            entry.given.binding = self.starter.cpus.bind(&o, &self.table);
+            let held = self.cpus_held();
+            entry.given.binding = self.starter.cpus.bind(&o, &held);
         }
         (entry.given.units, entry.given.launched) = (names_of(&o.units), launched);
         entry.given.check = o.units.check;

@@ -1,4 +1,5 @@
-//! Hints to this host and from it: its orders have grown, its reports have grown.
+//! Hints to this host and from it: its orders have grown, a user asks for something, its reports
+//! have grown.
 //!
 //! A hint only causes a look; without hints, polls find the same, later. Looks that hints cause
 //! without result are limited to a few per second.
@@ -18,6 +19,15 @@ const HEARD_MAX: u64 = 100;
 const VAIN_PER_S: u64 = 10;
 const VAIN_MAX: u64 = 20;
 
+/// What hints say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Heard {
+    /// There are orders.
+    pub orders: bool,
+    /// A user asks for something.
+    pub launches: bool,
+}
+
 /// The socket of an executor.
 #[derive(Debug)]
 pub(super) struct Hints {
@@ -26,7 +36,7 @@ pub(super) struct Hints {
     at: Option<String>,
     /// The tag of the host's name in hints.
     name: u64,
-    heard: Receiver<()>,
+    heard: Receiver<Heard>,
     vain: Budget,
 }
 
@@ -60,13 +70,27 @@ impl Hints {
         let mut budget = Budget::new(HEARD_PER_S, HEARD_MAX);
         let mut numbers = Numbers::default();
         let heard = socket.listen("hints", move |bytes, _| {
-            let What::Orders { number } = hint::decode(bytes, tag)? else {
-                return None;
+            let (number, heard) = match hint::decode(bytes, tag)? {
+                What::Orders { number } => (
+                    number,
+                    Heard {
+                        orders: true,
+                        ..Heard::default()
+                    },
+                ),
+                What::Launches { number } => (
+                    number,
+                    Heard {
+                        launches: true,
+                        ..Heard::default()
+                    },
+                ),
+                _ => return None,
             };
-            (!numbers.is_repeated(0, number)).then_some(())?;
+            (!numbers.is_repeated(u64::from(heard.launches), number)).then_some(())?;
             let left = budget.left(clock::boot_ms());
             budget.spend(1);
-            (left > 0).then_some(())
+            (left > 0).then_some(heard)
         });
         let share = place.layout.root();
         let addresses = datagram::addresses(share, socket.port(), ADDRESSES_MAX);
@@ -82,15 +106,22 @@ impl Hints {
         self.at.as_deref()
     }
 
-    /// The channel to wait on; after a message, [`Hints::may_look`] says whether to look.
-    pub(super) fn heard(&self) -> &Receiver<()> {
+    /// The channel to wait on; its message goes to [`Hints::take`].
+    pub(super) fn heard(&self) -> &Receiver<Heard> {
         &self.heard
     }
 
-    /// Takes all hints that came. True when the budget permits a look.
-    pub(super) fn may_look(&mut self, now: u64) -> bool {
-        while self.heard.try_recv().is_ok() {}
-        self.vain.left(now) > 0
+    /// Takes all hints that came, after the first. What to look at, as far as the budget permits.
+    pub(super) fn take(&mut self, first: Option<Heard>, now: u64) -> Heard {
+        let mut all = first.unwrap_or_default();
+        while let Ok(next) = self.heard.try_recv() {
+            all.orders |= next.orders;
+            all.launches |= next.launches;
+        }
+        match self.vain.left(now) > 0 {
+            true => all,
+            false => Heard::default(),
+        }
     }
 
     /// A look caused by a hint found nothing.

@@ -3,6 +3,8 @@
 //! One thread owns the state (`exec`). Others only wait: for the fifo that shepherds write to, for
 //! the spawner, for signals; and the watchdog of `fence`. A restart at any moment harms no task.
 
+mod beside;
+mod commands;
 mod cpus;
 mod devices;
 mod exec;
@@ -164,6 +166,9 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
 fn begin(exec: &mut Exec, fresh: bool) {
     // The first look-up of an account loads libraries: not in the way of the first job.
     users::groups_of(&users::me());
+    if let Err(e) = super::beside::prepare(&exec.place.local) {
+        tracing::error!("{e}: commands that jobs start here cannot begin");
+    }
     exec.respawn();
     if fresh {
         exec.clear_away();
@@ -317,7 +322,7 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
         select! {
             recv(bell) -> _ => {}
             recv(watcher.hints()) -> _ => hinted = true,
-            recv(exec.hints.heard()) -> _ => heard_hint = exec.hints.may_look(clock::boot_ms()),
+            recv(exec.hints.heard()) -> what => heard_hint = exec.hear_hints(what.ok()),
             recv(heard) -> h => exec.heard(h.ok()),
             recv(term) -> _ => {
                 tracing::info!("cbexe ends; its tasks continue");

@@ -3,10 +3,14 @@
 //! A part holds nothing that a restart could lose, so nothing of it is on disk: after a restart
 //! orders are read and answered again. Never starts anything.
 
+use super::commands::Commands;
 use super::exec::Exec;
-use super::launches::Launches;
-use crate::model::AttemptId;
+use super::launches::{Launches, Own, Work};
+use super::unit_names::names_of;
+use crate::model::{AttemptId, Binding, Spec};
+use crate::record::order::{Order, OwnPart, StartOrder};
 use crate::record::report::{Report, RunId};
+use crate::task::build;
 use std::collections::BTreeMap;
 
 /// The parts this host was asked for.
@@ -14,21 +18,34 @@ use std::collections::BTreeMap;
 pub(super) struct Parts {
     /// Prepared, or why not; for which run.
     known: BTreeMap<AttemptId, (Result<(), String>, RunId)>,
-    /// Asked for since the last look, with their specifications.
-    asked: BTreeMap<AttemptId, (u32, RunId)>,
+    /// Asked for since the last look, with specification, slots and what is theirs here.
+    asked: BTreeMap<AttemptId, ((u32, u32, OwnPart), RunId)>,
     /// Units that each has here.
     units: BTreeMap<AttemptId, Vec<String>>,
     /// To which of them, and of the attempts that began here, users may add.
     pub(super) launches: Launches,
+    /// What they have started.
+    pub(super) commands: Commands,
 }
 
 impl Parts {
     /// Notes that a part is to be prepared: of this run, not of an earlier one by the same name.
-    pub(super) fn ask(&mut self, a: AttemptId, spec: u32, run: RunId, units: Vec<String>) {
+    pub(super) fn ask(&mut self, a: AttemptId, of: (u32, u32, OwnPart), run: RunId) {
         self.known
             .retain(|known, (_, of)| *known != a || *of == run);
-        self.asked.insert(a, (spec, run));
-        self.units.insert(a, units);
+        self.units.insert(a, names_of(&of.2.units));
+        self.asked.insert(a, (of, run));
+    }
+
+    /// Notes an attempt that begins here: what has several slots may start more.
+    pub(super) fn note_start(&mut self, o: &StartOrder, spec: Option<&Spec>) {
+        if let Some(spec) = spec.filter(|spec| build::has_hosts_file(&o.hosts, spec)) {
+            let own = Own {
+                units: o.units.clone(),
+                ..Own::default()
+            };
+            self.launches.note(o.a, Work::new((spec, o.s), own, None));
+        }
     }
 
     /// Forgets a part.
@@ -63,10 +80,15 @@ fn report(a: AttemptId, how: &Result<(), String>) -> Report {
 impl Exec {
     /// Prepares the parts that were asked for and answers for each.
     pub(super) fn prepare_parts(&mut self) {
-        for (a, (spec, run)) in std::mem::take(&mut self.parts.asked) {
+        for (a, ((spec, slots, own), run)) in std::mem::take(&mut self.parts.asked) {
             let how = self.starter.check(spec);
+            let own = match how {
+                Ok(()) => self.own_of_part(a, slots, own),
+                Err(_) => Own::default(),
+            };
             if let (Ok(()), Some(of)) = (&how, self.starter.spec(spec)) {
-                self.parts.launches.note(a, of.uid, spec);
+                let work = Work::new((of, spec), own, Some(run));
+                self.parts.launches.note(a, work);
             }
             self.reports.push_beside(&report(a, &how), run);
             self.parts.known.insert(a, (how, run));
@@ -74,10 +96,51 @@ impl Exec {
     }
 }
 
+impl Exec {
+    /// Takes note of an order to prepare a part.
+    pub(super) fn take_part(&mut self, order: Order) {
+        if let Order::Part {
+            a,
+            s,
+            mark,
+            slots,
+            own,
+            ..
+        } = order
+        {
+            let run = self.ordered_now(mark);
+            self.parts.ask(a, (s, slots, *own), run);
+        }
+    }
+
+    /// What of this host is the part's: cores that no other has, before anything runs on them.
+    fn own_of_part(&mut self, a: AttemptId, slots: u32, own: OwnPart) -> Own {
+        let cpus = self.parts.commands.cpus(Some(a));
+        let binding = match cpus.is_empty() {
+            // Of before a restart.
+            false => Some(Box::new(Binding {
+                cpus,
+                why: String::new(),
+            })),
+            true if self.parts.launches.has(a) => None,
+            true => {
+                let held = self.cpus_held();
+                self.starter.cpus.bind_part((a, own.bind, slots), &held)
+            }
+        };
+        Own {
+            limits: build::limits(&own.limits),
+            binding,
+            units: own.units,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::JobKey;
+    use crate::model::{JobKey, Units};
+    use crate::record::order::TaskUnits;
 
     #[test]
     fn a_part_that_ends_before_it_is_prepared_is_not_answered_for() {
@@ -86,8 +149,22 @@ mod tests {
             at: 1,
         };
         let mut parts = Parts::default();
-        parts.ask(a, 3, RunId::marked(7), vec!["gpu 0".to_owned()]);
-        assert!(parts.units_of(a).is_some());
+        let gpu = Units {
+            host: "h1".into(),
+            res: "gpu".into(),
+            names: vec!["0".into()],
+            ..Units::default()
+        };
+        let units = TaskUnits {
+            list: vec![gpu],
+            ..TaskUnits::default()
+        };
+        let own = OwnPart {
+            units,
+            ..OwnPart::default()
+        };
+        parts.ask(a, (3, 1, own), RunId::marked(7));
+        assert_eq!(parts.units_of(a).unwrap(), ["gpu 0"]);
         parts.end(a);
         assert!(
             parts.units_of(a).is_none()

@@ -83,7 +83,9 @@ impl Exec {
         if self.spawners.unrecovered {
             return;
         }
-        let keep: Vec<String> = self.table.running().map(|(_, s)| s.group.clone()).collect();
+        self.look_beside();
+        let tasks = self.table.running().map(|(_, s)| s.group.clone());
+        let keep: Vec<String> = tasks.chain(self.parts.commands.groups()).collect();
         self.spawners.send(&ToSpawner::Sweep { keep });
         self.spawners.flush();
     }

@@ -11,7 +11,7 @@ use crate::task::spec::{TaskLimits, Unheld};
 use std::collections::HashMap;
 
 /// Process ids in a sample.
-const PIDS_MAX: usize = 16;
+pub(super) const PIDS_MAX: usize = 16;
 /// Tasks in a sample.
 const TASKS_MAX: usize = 256;
 /// Longest name in one, characters.
@@ -22,6 +22,7 @@ const DEPTH_MAX: usize = 1000;
 const LEVELS: usize = 4;
 
 /// All processes of the machine, by parent.
+#[derive(Default)]
 pub(super) struct Snapshot {
     by_parent: HashMap<i32, Vec<ProcInfo>>,
     /// Parent and begin (clock ticks) of each.

@@ -1,15 +1,16 @@
 //! Commands that users start on this host for running jobs of theirs (`claunch`): found in their
 //! drop boxes, checked, and given to the spawner.
 //!
-//! The owner of the file is who asks. What is started here is on no record: it lives as long as the
-//! `claunch` that waits for it, and is ended with the job's part at the latest.
+//! The owner of the file is who asks. What is started here lives as long as the `claunch` that
+//! waits for it, and is ended with the job's part at the latest.
 
 use super::exec::Exec;
+use super::hints::Heard;
 use crate::model::AttemptId;
 use crate::record::launch::{LAUNCH_MAX, LaunchRequest};
 use crate::spool::Layout;
-use crate::sys::clock;
 use crate::sys::dropbox::{DropBox, DropError};
+use crate::sys::{clock, fs};
 use crate::task::spec::ToSpawner;
 use std::ffi::OsStr;
 
@@ -29,6 +30,15 @@ impl Exec {
         }
     }
 
+    /// Takes hints; true when orders are to be looked at.
+    pub(super) fn hear_hints(&mut self, first: Option<Heard>) -> bool {
+        let heard = self.hints.take(first, clock::boot_ms());
+        if heard.launches {
+            self.parts.launches.look_now();
+        }
+        heard.orders
+    }
+
     /// How long a turn may be waited for (ms).
     pub(super) fn launches_due_ms(&self) -> u64 {
         let due = self
@@ -40,7 +50,8 @@ impl Exec {
 
     /// Looks for commands to start and starts them.
     pub(super) fn follow_launches(&mut self, now: u64) {
-        self.parts.launches.looked(now);
+        let hinted = self.parts.launches.looked(now);
+        let mut found = 0;
         if self.spawners.is_simulated() || !self.spawners.is_ready() {
             return;
         }
@@ -51,27 +62,33 @@ impl Exec {
             self.end_launches(a);
         }
         for uid in self.parts.launches.uids() {
-            if let Err(e) = self.follow_user(uid) {
-                tracing::debug!("{e}");
+            match self.follow_user(uid) {
+                Ok(n) => found += n,
+                Err(e) => tracing::debug!("{e}"),
             }
+        }
+        if hinted && found == 0 {
+            self.hints.in_vain();
         }
     }
 
-    fn follow_user(&mut self, uid: u32) -> Result<(), DropError> {
+    /// How many requests there were.
+    fn follow_user(&mut self, uid: u32) -> Result<usize, DropError> {
         let layout = self.place.layout.clone();
         let inbox = DropBox::open(&layout.inbox()).map_err(DropError::System)?;
         let place = match inbox.enter(OsStr::new(&Layout::launches_below_inbox(uid))) {
             Ok(place) => place,
             // The usual user starts nothing.
-            Err(_) => return Ok(()),
+            Err(_) => return Ok(0),
         };
         if place.uid != uid || place.open_to_all {
-            return Ok(());
+            return Ok(0);
         }
         let names = place.names(NAMES_MAX).map_err(DropError::System)?;
         let host = self.place.site.host.clone();
         let mine = |name: &&str| Layout::launch_host(name) == Some(host.as_str());
         let names: Vec<&str> = names.iter().filter_map(|e| e.text()).filter(mine).collect();
+        let found = names.len();
         for name in names.into_iter().take(STARTS_MAX) {
             let read = place.read(OsStr::new(name), LAUNCH_MAX);
             // Removed before it is started: it is started at most once.
@@ -86,14 +103,20 @@ impl Exec {
                 tracing::warn!("a command of uid {uid} for this host is not started: {why}");
             }
         }
-        Ok(())
+        Ok(found)
     }
 
     fn start_launch(&mut self, launch: &LaunchRequest, owner: u32) -> Result<(), String> {
-        let spec = self.parts.launches.judge(launch, owner)?;
+        let work = self.parts.launches.judge(launch, owner)?;
+        let (spec, mut own) = (work.spec, work.own.clone());
+        // Of an attempt that began here, what is its own is known better.
+        if let Some(e) = self.table.get(launch.a) {
+            own.binding = e.given.binding.clone();
+            own.limits = e.limits.now.as_deref().cloned().unwrap_or_default();
+        }
         let spawners = &mut self.spawners;
         let mut send = |m: &ToSpawner| spawners.push(m);
-        let task = self.starter.launch(launch, spec, &mut send);
+        let task = self.starter.launch(launch, (spec, &own), &mut send);
         let mut task = task.map_err(|refused| refused.text)?;
         task.limits.devices = self.devices_of(launch.a);
         self.parts.launches.launched(launch.a);
@@ -108,6 +131,7 @@ impl Exec {
             let (group, env) = (String::new(), self.env_of(a));
             self.spawners.send(&ToSpawner::Reap { a, group, env });
             self.spawners.flush();
+            let _ = fs::remove(&self.place.local.hosts_file(a));
         }
     }
 }

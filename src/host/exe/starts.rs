@@ -5,6 +5,7 @@
 
 use super::cpus::HostCpus;
 use super::known_units::KnownUnits;
+use super::launches::Own;
 use crate::host::local::Local;
 use crate::model::{Session, Spec, sha256_hex};
 use crate::record::launch::LaunchRequest;
@@ -13,7 +14,7 @@ use crate::spool::Layout;
 use crate::sys::{self, clock, fs, users};
 use crate::task::build::{self, Account, EEXEC_DATA, Files, Place};
 use crate::task::spec::{Base, Become, Caller, TaskHooks, TaskSpec, ToSpawner};
-use crate::task::{beside, checkpoints, hooks};
+use crate::task::{beside, checkpoints, cpu_binding, hooks};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -172,16 +173,23 @@ impl Starter {
     pub(super) fn launch(
         &mut self,
         launch: &LaunchRequest,
-        s: u32,
+        (s, own): (u32, &Own),
         send: &mut dyn FnMut(&ToSpawner) -> Result<(), String>,
     ) -> Result<TaskSpec, Refused> {
         let Some(spec) = self.specs.get(&s).cloned() else {
             return Err(format!("specification {s} is missing in the orders").into());
         };
         let account = account(&spec, &self.place)?;
-        let own = beside::launch_spec(&spec, launch);
-        let env: Vec<_> = launch.env.clone().into_iter().collect();
-        let mut base = build::base(&own, 0, &env, &account, &self.place, None)?;
+        let hosts_file = self.hosts_beside(launch)?;
+        let n = self.next;
+        let mut task = beside::launched(launch, (&own.limits, &own.units), n, &hosts_file);
+        task.rerunnable = spec.rerunnable;
+        if let Some(binding) = own.binding.as_deref() {
+            cpu_binding::put(&mut task, binding);
+        }
+        let of_launch = beside::launch_spec(&spec, launch);
+        let env = beside::shared_env(launch, &task.env);
+        let mut base = build::base(&of_launch, 0, &env, &account, &self.place, None)?;
         let session = Session {
             token: launch.session,
             ..Session::default()
@@ -194,14 +202,23 @@ impl Starter {
         if self.bases_bytes >= BASES_BYTES {
             self.drop_bases();
         }
-        let n = self.next;
         self.next += 1;
         self.bases_bytes += base.env.iter().map(|line| line.len() as u64).sum::<u64>();
         send(&ToSpawner::Base {
             n,
             base: Box::new(base),
         })?;
-        Ok(beside::launched(launch, &spec, n))
+        Ok(task)
+    }
+
+    /// The list of the job's hosts as a file of this host; the job's own is on its first host.
+    fn hosts_beside(&self, launch: &LaunchRequest) -> Result<String, Refused> {
+        let path = self.local.hosts_file(launch.a);
+        if !fs::exists(&path) {
+            fs::mkdir_p(&self.local.scratch(), 0o711)?;
+            fs::publish_mode(&path, beside::hosts_text(launch).as_bytes(), 0o644)?;
+        }
+        Ok(path_text(path))
     }
 
     /// Whether this host knows no account for the user of specification `s`.

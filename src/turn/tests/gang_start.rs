@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::TermReason;
+use crate::record::report::Usage;
 
 const A: AttemptId = AttemptId {
     j: JobKey { id: 1, idx: 0 },
@@ -57,7 +58,7 @@ fn the_command_starts_when_every_host_is_ready() {
         first: "h1".into(),
         slots: 2,
         mark: b.core.state.mark(A.j),
-        units: Default::default(),
+        own: Box::default(),
     };
     assert_eq!(b.ordered("h2"), [&part]);
     b.ready(7);
@@ -170,8 +171,8 @@ fn a_restart_of_a_later_host_ends_the_job() {
     );
 }
 
-/// A part is a check, not a process: who stops the command on the first host has stopped the job,
-/// and its slots on all hosts go to the other.
+/// Who stops the command on the first host, and what it started on the others, has stopped the job:
+/// its slots on all hosts go to the other.
 #[test]
 fn preempted_work_on_two_hosts_lends_the_slots_of_both() {
     let mut b = Bench::new();
@@ -195,13 +196,16 @@ fn preempted_work_on_two_hosts_lends_the_slots_of_both() {
         first: "h1".into(),
         slots: 2,
         mark: b.core.state.mark(urgent.j),
-        units: Default::default(),
+        own: Box::default(),
     };
+    let there = b.ordered("h2");
+    let stops = |o: &&&Order| matches!(o, Order::Signal { act: Act::Stop, a, .. } if *a == A);
     assert_eq!(
-        b.ordered("h2"),
-        [&part],
-        "of job 1 there is nothing to stop"
+        there.iter().filter(stops).count(),
+        1,
+        "what job 1 started there"
     );
+    assert!(there.contains(&&part) && there.len() == 2, "{there:?}");
     b.report("h2", vec![Report::PartReady { a: urgent }]);
     assert_eq!(b.starts(), [("h1".to_owned(), "2.1".to_owned())]);
 }
@@ -309,4 +313,87 @@ fn a_part_of_an_earlier_run_by_the_same_name_is_not_taken_for_this_one() {
     assert!(b.ordered("h2").is_empty(), "its host prepares the new one");
     b.report_marked("h2", mark, vec![Report::PartReady { a: A }]);
     assert!(matches!(b.ordered("h1")[..], [Order::Start(_)]));
+}
+
+/// What a job uses is the sum of what its hosts say, in any order, and the end has all of it.
+#[test]
+fn the_usage_of_all_hosts_is_the_jobs() {
+    let mut b = wide();
+    b.ready(1);
+    b.host_runs("h1", A);
+    let used = |cpu_ms| Usage {
+        cpu_ms,
+        procs: 1,
+        ..Usage::default()
+    };
+    let sum = |b: &Bench| {
+        let run = b.core.state.work(A.j).unwrap().run.as_deref().unwrap();
+        (run.usage().cpu_ms, run.usage().procs)
+    };
+    b.report("h2", vec![Report::PartUsage { a: A, u: used(5) }]);
+    assert_eq!(sum(&b), (5, 1));
+    b.report("h1", vec![Report::Usage { a: A, u: used(100) }]);
+    assert_eq!(sum(&b), (105, 2));
+    b.report("h2", vec![Report::PartUsage { a: A, u: used(7) }]);
+    assert_eq!(sum(&b), (107, 2));
+    // Of another attempt, and of a host that the job does not have.
+    let other = AttemptId { at: 9, ..A };
+    b.report(
+        "h2",
+        vec![Report::PartUsage {
+            a: other,
+            u: used(50),
+        }],
+    );
+    assert_eq!(sum(&b), (107, 2));
+    let end = crate::record::report::Ended {
+        a: A,
+        start: b.now,
+        t: b.now,
+        code: Some(0),
+        u: used(110),
+        ..crate::record::report::Ended::default()
+    };
+    b.report("h1", vec![Report::Ended(Box::new(end))]);
+    let run = b.core.state.work(A.j).unwrap().run.as_deref();
+    assert_eq!(run.unwrap().usage().cpu_ms, 117);
+    // It is late: nothing comes of it, above all no order to kill.
+    b.report("h2", vec![Report::PartUsage { a: A, u: used(9) }]);
+    assert!(!b.core.memory.stray_runs.any_on("h2"));
+}
+
+/// Suspended work is suspended on all its hosts, by a later leader too.
+#[test]
+fn what_a_job_started_on_other_hosts_stops_and_goes_on_with_it() {
+    let mut b = wide();
+    b.ready(1);
+    b.host_runs("h1", A);
+    let signal = |b: &mut Bench, how| {
+        let sel = selector(&["1"]);
+        b.ask(5, vec![Verb::Signal { sel, how }]);
+        let there = b.ordered("h2");
+        there.into_iter().find_map(|o| match o {
+            Order::Signal { act, n, .. } => Some((*act, *n)),
+            _ => None,
+        })
+    };
+    assert_eq!(signal(&mut b, SignalHow::Stop), Some((Act::Stop, 1)));
+    let again = outstanding(&b.core, Some("h2"));
+    let stop = |(_, o): &(String, Order)| {
+        matches!(
+            o,
+            Order::Signal {
+                act: Act::Stop,
+                n: 1,
+                ..
+            }
+        )
+    };
+    assert!(again.iter().any(stop), "{again:?}");
+    assert_eq!(signal(&mut b, SignalHow::Resume), Some((Act::Resume, 2)));
+    assert_eq!(
+        signal(&mut b, SignalHow::Kill),
+        None,
+        "the end of the part ends it"
+    );
 }

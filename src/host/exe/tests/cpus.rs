@@ -41,7 +41,8 @@ fn order(id: u32, slots: u32) -> StartOrder {
 }
 
 fn bind(exec: &mut Exec, order: &StartOrder) -> Option<Box<Binding>> {
-    exec.starter.cpus.bind(order, &exec.table)
+    let held = exec.cpus_held();
+    exec.starter.cpus.bind(order, &held)
 }
 
 /// A host whose ledger has attempt 1, given to the spawner of log 1 and bound as that says.

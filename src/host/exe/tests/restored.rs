@@ -190,7 +190,7 @@ fn a_part_is_told_with_the_run_that_it_was_asked_for() {
         first: "h2".into(),
         slots: 1,
         mark,
-        units: Default::default(),
+        own: Box::default(),
     };
     let part = |mark| part_of(3, mark);
     publish(&exec, 1, &[spec(3), part(6)]);

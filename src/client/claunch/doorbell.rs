@@ -1,0 +1,81 @@
+//! Says to the executor of a host that a request waits there, so that it looks at once and not when
+//! its next look is due. Whether that arrives is not known, and not needed.
+
+use crate::record::frame::Reader;
+use crate::record::header::{Header, What as File};
+use crate::record::hint::{self, Endpoint, What};
+use crate::record::report::Report;
+use crate::spool::Layout;
+use crate::sys::datagram::Socket;
+use crate::sys::{clock, fs};
+
+/// Most names of a host's directory, and so much of its reports is looked at.
+const NAMES_MAX: usize = 10_000;
+const HEAD_BYTES: usize = 8 << 10;
+
+/// See the top of this file.
+pub(super) struct Doorbell {
+    layout: Layout,
+    socket: Option<Socket>,
+}
+
+impl Doorbell {
+    pub(super) fn new(layout: Layout) -> Doorbell {
+        let socket = Socket::open(0..=0);
+        Doorbell { layout, socket }
+    }
+
+    /// Says it to this host, if it takes hints.
+    pub(super) fn ring(&self, host: &str) {
+        if let (Some(socket), Some(at)) = (&self.socket, endpoint(&self.layout, host)) {
+            let number = clock::short_number();
+            let bytes = hint::encode(at.tag, What::Launches { number });
+            socket.send(&bytes, &at.addresses);
+        }
+    }
+}
+
+/// Where the executor of a host takes hints: its newest reports begin with it.
+fn endpoint(layout: &Layout, host: &str) -> Option<Endpoint> {
+    let names = fs::list_dir(&layout.host(host), NAMES_MAX).ok()?;
+    let numbers = names.iter().filter_map(|entry| entry.text());
+    let newest = numbers.filter_map(Layout::parse_reports_name).max()?;
+    let head = fs::read_from(&layout.reports(host, newest), 0, HEAD_BYTES).ok()?;
+    let mut reader = Reader::new(&head.bytes);
+    Header::read(&mut reader, File::Reports, None).ok()??;
+    loop {
+        let line = reader.next_line().ok()??;
+        if let Ok(Report::Hints { at }) = line.decode() {
+            return Endpoint::parse(&at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::frame;
+
+    #[test]
+    fn the_newest_reports_say_where_a_host_takes_hints() {
+        let d = tempfile::tempdir().unwrap();
+        let layout = Layout::new(d.path());
+        fs::mkdir_p(&layout.host("h2"), 0o755).unwrap();
+        assert_eq!(endpoint(&layout, "h2"), None);
+        let write = |number: u64, at: &str| {
+            let mut bytes = Vec::new();
+            let header = Header::new(File::Reports, "c", 0, number);
+            frame::write(&mut bytes, 0, &header).unwrap();
+            let boot = Report::Complete { boot: "b".into() };
+            frame::write(&mut bytes, 1, &boot).unwrap();
+            let hints = Report::Hints { at: at.to_owned() };
+            frame::write(&mut bytes, 2, &hints).unwrap();
+            fs::publish(&layout.reports("h2", number), &bytes).unwrap();
+        };
+        write(9, "00000000000000ff 10.99.0.1:40000");
+        write(11, "00000000000000fe 10.99.0.1:40001");
+        assert_eq!(endpoint(&layout, "h2").map(|at| at.tag), Some(0xfe));
+        write(12, "nowhere");
+        assert_eq!(endpoint(&layout, "h2"), None);
+    }
+}

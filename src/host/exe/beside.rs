@@ -1,0 +1,156 @@
+//! What is done with commands that jobs have started on this host beside themselves (`claunch`):
+//! they are found, stopped and resumed with their job, and counted. Their shepherds say in files
+//! what runs (`host::beside`), so that a restart harms none. Starts nothing.
+
+use super::commands::Command;
+use super::cpus;
+use super::exec::{Exec, deliver};
+use super::recovery;
+use super::sample::{self, Snapshot};
+use super::table::{Pending, Shepherd};
+use crate::host::beside::{self, Note};
+use crate::model::{AttemptId, CpuSet, TermReason};
+use crate::record::report::{Report, Usage};
+use crate::task::log::TaskRec;
+use crate::task::spec::{TaskAct, ToSpawner};
+
+impl Exec {
+    /// Reads what shepherds of commands have written since the last look.
+    pub(super) fn look_beside(&mut self) {
+        if self.spawners.is_simulated() {
+            return;
+        }
+        let local = self.place.local.clone();
+        let mut over = Vec::new();
+        for note in beside::list(&local) {
+            let Note { a, pid, .. } = note;
+            if !note.over && self.parts.commands.knows(a, pid) {
+                continue;
+            }
+            match note.read(&local) {
+                Some(TaskRec::Start {
+                    born,
+                    boot,
+                    group,
+                    t,
+                    cpus,
+                    ..
+                }) => {
+                    let log = 0;
+                    let shepherd = Shepherd {
+                        pid,
+                        born,
+                        boot,
+                        group,
+                        t,
+                        log,
+                    };
+                    self.command_began(a, Command { shepherd, cpus });
+                }
+                end => {
+                    if let Some(TaskRec::End(end)) = end {
+                        self.parts.commands.over((a, pid), &end.u);
+                        over.push(a);
+                    }
+                    beside::remove(&local, a, pid);
+                }
+            }
+        }
+        over.dedup();
+        for a in over {
+            self.command_ended(a);
+        }
+    }
+
+    fn command_began(&mut self, a: AttemptId, command: Command) {
+        // It was asked for before the job was stopped.
+        if self.parts.launches.is_stopped(a) {
+            deliver(&command.shepherd, TaskAct::Stop, TermReason::None, 0);
+        }
+        self.parts.commands.began(a, command);
+    }
+
+    fn command_ended(&mut self, a: AttemptId) {
+        if !self.parts.launches.has(a) {
+            self.parts.commands.forget(a);
+        } else if !self.parts.commands.has(a) {
+            // The job may be over soon, and what is said later does not count.
+            self.sample_part(a, &Snapshot::default());
+        }
+    }
+
+    /// Stops what a job started here, or lets it go on.
+    pub(super) fn signal_beside(&mut self, a: AttemptId, p: Pending, mark: u32) {
+        let stop = match p.act {
+            TaskAct::Stop => true,
+            TaskAct::Resume => false,
+            _ => return,
+        };
+        if self.parts.launches.suspend(a, stop, (p.n, mark)) {
+            for command in self.parts.commands.of(a) {
+                deliver(&command.shepherd, p.act, TermReason::None, 0);
+            }
+        }
+    }
+
+    /// Adds to the usage of an attempt what it has started here beside itself.
+    pub(super) fn add_beside(&self, a: AttemptId, usage: &mut Usage, snapshot: &Snapshot) {
+        let tasks = self.parts.launches.has_tasks(a);
+        self.parts.commands.add_to(a, usage, snapshot, tasks);
+    }
+
+    /// Samples the attempts that began on other hosts, and forgets commands whose shepherds died.
+    pub(super) fn sample_parts(&mut self, snapshot: &Snapshot) {
+        let gone = self.parts.commands.whose(recovery::is_gone);
+        for ((a, pid), group) in gone {
+            self.parts.commands.lost(a, pid);
+            beside::remove(&self.place.local, a, pid);
+            // All else by which it could be found, the job's own processes have, too.
+            let env = Vec::new();
+            self.spawners.send(&ToSpawner::Reap { a, group, env });
+            self.spawners.flush();
+        }
+        for a in self.parts.launches.parts() {
+            self.sample_part(a, snapshot);
+        }
+    }
+
+    fn sample_part(&mut self, a: AttemptId, snapshot: &Snapshot) {
+        let mut now = Usage::default();
+        self.add_beside(a, &mut now, snapshot);
+        let idle = !self.parts.commands.has(a);
+        let Some((old, run)) = self.parts.launches.part_usage(a) else {
+            return;
+        };
+        let u = sample::merge(old, now);
+        if sample::differs(old, &u) || (idle && *old != u) {
+            *old = u.clone();
+            self.reports
+                .push_beside(&Report::PartUsage { a, u: u.clone() }, run);
+        }
+        // Each has a group with the whole limit: together they must not use more.
+        if self
+            .parts
+            .launches
+            .memory_of(a)
+            .is_some_and(|most| u.mem_kb << 10 > most)
+        {
+            for command in self.parts.commands.of(a) {
+                deliver(
+                    &command.shepherd,
+                    TaskAct::Terminate,
+                    TermReason::MemLimit,
+                    0,
+                );
+            }
+        }
+    }
+
+    /// All processors that attempts of the table, parts and commands have.
+    pub(super) fn cpus_held(&self) -> CpuSet {
+        let mut held = cpus::held(&self.table);
+        held.extend(&self.parts.launches.cpus());
+        held.extend(&self.parts.commands.cpus(None));
+        held
+    }
+}

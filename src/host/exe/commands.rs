@@ -1,0 +1,161 @@
+//! Which commands jobs have started on this host beside themselves, and what those have used that
+//! are over. Values only, no files.
+
+use super::sample::{self, Snapshot};
+use super::table::Shepherd;
+use crate::model::{AttemptId, CpuSet};
+use crate::record::report::Usage;
+use std::collections::BTreeMap;
+
+/// A command that runs.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub shepherd: Shepherd,
+    pub cpus: CpuSet,
+}
+
+/// The commands of all attempts, by shepherd.
+#[derive(Debug, Default)]
+pub(super) struct Commands {
+    running: BTreeMap<(AttemptId, i32), Command>,
+    /// What those have used that are over.
+    used: BTreeMap<AttemptId, Usage>,
+}
+
+impl Commands {
+    pub(super) fn of(&self, a: AttemptId) -> impl Iterator<Item = &Command> {
+        let all = self.running.range((a, i32::MIN)..=(a, i32::MAX));
+        all.map(|(_, command)| command)
+    }
+
+    pub(super) fn knows(&self, a: AttemptId, pid: i32) -> bool {
+        self.running.contains_key(&(a, pid))
+    }
+
+    pub(super) fn began(&mut self, a: AttemptId, command: Command) {
+        self.running.insert((a, command.shepherd.pid), command);
+    }
+
+    /// Those of which this holds, with their control groups.
+    pub(super) fn whose(
+        &self,
+        holds: impl Fn(&Shepherd) -> bool,
+    ) -> Vec<((AttemptId, i32), String)> {
+        let all = self.running.iter();
+        let found = all.filter(|(_, command)| holds(&command.shepherd));
+        found
+            .map(|(key, command)| (*key, command.shepherd.group.clone()))
+            .collect()
+    }
+
+    /// What it has used is not known.
+    pub(super) fn lost(&mut self, a: AttemptId, pid: i32) {
+        self.running.remove(&(a, pid));
+    }
+
+    /// The attempt is over.
+    pub(super) fn forget(&mut self, a: AttemptId) {
+        self.used.remove(&a);
+    }
+
+    /// There are some, so that there may be news of them.
+    pub(super) fn any(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// There are some of this attempt.
+    pub(super) fn has(&self, a: AttemptId) -> bool {
+        self.of(a).next().is_some()
+    }
+
+    /// Their control groups.
+    pub(super) fn groups(&self) -> impl Iterator<Item = String> {
+        let groups = self.running.values().map(|c| c.shepherd.group.clone());
+        groups.filter(|group| !group.is_empty())
+    }
+
+    /// The processors that they are bound to; those of one attempt.
+    pub(super) fn cpus(&self, of: Option<AttemptId>) -> CpuSet {
+        let mut all = CpuSet::default();
+        for ((a, _), command) in &self.running {
+            if of.is_none_or(|of| of == *a) {
+                all.extend(&command.cpus);
+            }
+        }
+        all
+    }
+
+    /// One is over, and has used that much.
+    pub(super) fn over(&mut self, (a, pid): (AttemptId, i32), u: &Usage) {
+        self.running.remove(&(a, pid));
+        let used = self.used.entry(a).or_default();
+        used.cpu_ms = used.cpu_ms.saturating_add(u.cpu_ms);
+        used.read_kb = used.read_kb.saturating_add(u.read_kb);
+        used.write_kb = used.write_kb.saturating_add(u.write_kb);
+        used.maxmem_kb = used.maxmem_kb.max(u.maxmem_kb);
+    }
+
+    /// Adds what those of an attempt use and have used.
+    pub(super) fn add_to(&self, a: AttemptId, usage: &mut Usage, snapshot: &Snapshot, tasks: bool) {
+        for command in self.of(a) {
+            let mut u = snapshot.usage(command.shepherd.pid, sample::details);
+            if tasks {
+                u.tasks = snapshot.tasks(command.shepherd.pid, sample::named_task);
+            }
+            usage.add(&u);
+            usage.pids.extend(u.pids);
+        }
+        usage.pids.truncate(sample::PIDS_MAX);
+        if let Some(used) = self.used.get(&a) {
+            usage.add(used);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+
+    fn command(pid: i32, cpus: &[u32]) -> Command {
+        Command {
+            shepherd: Shepherd {
+                pid,
+                born: 0,
+                boot: String::new(),
+                group: format!("g{pid}"),
+                t: 0,
+                log: 0,
+            },
+            cpus: cpus.iter().copied().collect(),
+        }
+    }
+
+    #[test]
+    fn what_a_job_started_counts_until_it_is_over_and_afterwards() {
+        let a = |id| AttemptId {
+            j: JobKey::job(id),
+            at: 1,
+        };
+        let mut all = Commands::default();
+        all.running.insert((a(1), 50), command(50, &[0, 1]));
+        all.running.insert((a(1), 51), command(51, &[1]));
+        all.running.insert((a(2), 60), command(60, &[4]));
+        assert_eq!(all.of(a(1)).count(), 2);
+        assert_eq!(all.groups().count(), 3);
+        assert_eq!(all.cpus(Some(a(1))).to_string(), "0-1");
+        assert_eq!(all.cpus(None).to_string(), "0-1,4");
+        let used = |cpu_ms, maxmem_kb| Usage {
+            cpu_ms,
+            maxmem_kb,
+            procs: 1,
+            ..Usage::default()
+        };
+        all.over((a(1), 50), &used(5, 100));
+        all.over((a(1), 51), &used(7, 80));
+        assert_eq!(all.of(a(1)).count(), 0);
+        let mut sum = used(1, 10);
+        all.add_to(a(1), &mut sum, &Snapshot::default(), false);
+        assert_eq!((sum.cpu_ms, sum.maxmem_kb, sum.procs), (13, 110, 1));
+    }
+}

@@ -1,0 +1,60 @@
+//! What the hosts of attempts on several hosts said last of their usage: the job's is the sum. Owns
+//! what is forgotten when an attempt is over; a new leader hears it again.
+
+use crate::model::AttemptId;
+use crate::record::report::Usage;
+use crate::state::HostId;
+use std::collections::BTreeMap;
+
+/// More attempts than run at a time: what was not forgotten in another way is then.
+const ATTEMPTS_MAX: usize = 200_000;
+
+#[derive(Default)]
+struct Hosts {
+    /// The host that runs the command.
+    first: Usage,
+    others: BTreeMap<HostId, Usage>,
+}
+
+/// See the file's head.
+#[derive(Default)]
+pub(in crate::turn) struct PartUsage {
+    attempts: BTreeMap<AttemptId, Hosts>,
+}
+
+impl PartUsage {
+    fn of(&mut self, a: AttemptId) -> &mut Hosts {
+        if self.attempts.len() >= ATTEMPTS_MAX {
+            self.attempts.pop_first();
+        }
+        self.attempts.entry(a).or_default()
+    }
+
+    pub(crate) fn note_first(&mut self, a: AttemptId, u: Usage) {
+        self.of(a).first = u;
+    }
+
+    pub(crate) fn note(&mut self, a: AttemptId, host: HostId, u: Usage) {
+        self.of(a).others.insert(host, u);
+    }
+
+    /// The sum over all hosts.
+    pub(crate) fn total(&self, a: AttemptId) -> Option<Usage> {
+        let mut sum = self.attempts.get(&a)?.first.clone();
+        self.add_parts(a, &mut sum);
+        Some(sum)
+    }
+
+    /// Adds those of the hosts after the first.
+    pub(crate) fn add_parts(&self, a: AttemptId, sum: &mut Usage) {
+        let hosts = self.attempts.get(&a);
+        for other in hosts.into_iter().flat_map(|hosts| hosts.others.values()) {
+            sum.add(other);
+        }
+    }
+
+    /// The attempt is over.
+    pub(crate) fn end(&mut self, a: AttemptId) {
+        self.attempts.remove(&a);
+    }
+}

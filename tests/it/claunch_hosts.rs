@@ -1,0 +1,141 @@
+//! What a running job has on its other hosts by `claunch` is the job's there, too: it stops, goes on,
+//! counts and is limited with it, has the units and cores of that host, and outlives that host's
+//! executor.
+
+use crate::cluster::{Cluster, exists, kill_9};
+use crate::policies::{self, is, until};
+use std::time::{Duration, Instant};
+
+/// Two hosts with a GPU each, which no job can do without the other; a queue that binds.
+const HOSTS: &str = "hosts:
+- {name: h1, slots: 1, resources: {gpu: [GPU-one]}}
+- {name: h2, slots: 1, resources: {gpu: [GPU-two]}}
+queues:
+- {name: q}
+- {name: bound, cpu_bind: core}
+";
+/// `$A` and `$B`: the hosts of the job.
+const HEAD: &str = "PATH=$LSF_BINDIR:$PATH; set -- $LSB_HOSTS; A=$1 B=$2; ";
+
+fn site(cgroup: &str) -> Cluster {
+    let options = format!("--hosts 2 --slots 1 --masters 1 --lease 5 --cgroup {cgroup}");
+    let site = Cluster::up(&options);
+    policies::configure(&site, HOSTS);
+    site
+}
+
+fn read(site: &Cluster, name: &str) -> String {
+    std::fs::read_to_string(site.work().join(name)).unwrap_or_default()
+}
+
+/// The file grows; or it does not within a second.
+fn grows(site: &Cluster, name: &str) -> bool {
+    let before = read(site, name).len();
+    let end = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < end {
+        if read(site, name).len() > before {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+fn soon(what: &str, site: &Cluster, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(
+            Instant::now() < end,
+            "{what}: not within 60 s\n{}",
+            site.logs()
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn it_stops_goes_on_and_counts_with_its_job_whatever_becomes_of_the_executor() {
+    for cgroup in ["auto", "off"] {
+        let site = site(cgroup);
+        let busy = "echo $CB_EXEC_HOST >where; echo $$ >pid; n=0; \
+                    while :; do n=$((n + 1)); [ $((n % 20000)) = 0 ] && echo x >>ticks; done";
+        let script = format!("{HEAD} exec claunch -n $B '{busy}'");
+        let id = site.csub(&["-n", "2", "-o", "o", &script]);
+        soon("it works", &site, || !read(&site, "ticks").is_empty());
+        let pid: i32 = read(&site, "pid").trim().parse().unwrap();
+        let host = read(&site, "where").trim().to_owned();
+        let name = id.to_string();
+        let stop = |site: &Cluster| {
+            site.ok("cstop", &[&name]);
+            until(site, id, "stopped", is("USUSP"));
+            soon("it is stopped", site, || !grows(site, "ticks"));
+            site.ok("cresume", &[&name]);
+            soon("it goes on", site, || grows(site, "ticks"));
+        };
+        stop(&site);
+        // All that computes is on the other host.
+        let job = until(&site, id, "counted", |job| {
+            job["usage"]["cpu_ms"].as_u64().is_some_and(|ms| ms > 500)
+        });
+        assert_eq!(job["stat"], "RUN", "{job}");
+        let executor = site
+            .ps()
+            .into_iter()
+            .find(|p| p.role == "cbexe" && p.host == host);
+        kill_9(executor.unwrap().pid);
+        site.dev_up("");
+        soon("it outlives the executor", &site, || grows(&site, "ticks"));
+        assert!(exists(pid));
+        stop(&site);
+        site.ok("ckill", &[&name]);
+        let job = until(&site, id, "ended", is("EXIT"));
+        assert!(job["usage"]["cpu_ms"].as_u64().unwrap() > 500, "{job}");
+        soon("it ends with its job", &site, || !exists(pid));
+    }
+}
+
+#[test]
+fn it_has_the_units_the_cores_and_the_list_of_hosts_of_where_it_is() {
+    let site = site("auto");
+    let show = "echo $CB_EXEC_HOST $CB_ASSIGN_GPU $CUDA_VISIBLE_DEVICES $ROCR_VISIBLE_DEVICES \
+                $(wc -l <$LSB_DJOB_HOSTFILE) $([ -d $TMPDIR ] && echo own)";
+    let script = format!("{HEAD} claunch -z \"$A $B\" '{show}' | sort >units");
+    let id = site.csub(&["-n", "2", "-R", "rusage[gpu=1]", &script]);
+    until(&site, id, "DONE", is("DONE"));
+    let wanted = "h1 GPU-one GPU-one GPU-one 2 own\nh2 GPU-two GPU-two GPU-two 2 own\n";
+    assert_eq!(read(&site, "units"), wanted);
+    let show = "echo $CB_EXEC_HOST \"[$CB_BIND_CPUS]\" \
+                $(sed -n \"s/^Cpus_allowed_list:[[:space:]]*//p\" /proc/self/status)";
+    let script = format!("{HEAD} claunch -z \"$A $B\" {} >bound", quoted(show));
+    let id = site.csub(&["-n", "2", "-q", "bound", &script]);
+    until(&site, id, "DONE", is("DONE"));
+    let lines = read(&site, "bound");
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    for line in lines.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!(words[1], format!("[{}]", words[2]), "{lines}");
+        assert!(!words[2].is_empty(), "{lines}");
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// One command has a group with the job's limit; two of them must not have twice as much.
+#[test]
+fn what_a_job_has_on_a_host_is_limited_together() {
+    let site = site("auto");
+    // 60 MB each, and 100 MB for the job.
+    let eat = "head -c 60000000 /dev/zero | tail -c 60000000 | (sleep 1000; cat) >/dev/null";
+    let script = format!("{HEAD} claunch -n $B '{eat}' & claunch -n $B '{eat}'; echo rc $?; wait");
+    let id = site.csub(&["-n", "2", "-M", "100M", "-o", "o", &script]);
+    let job = until(&site, id, "over its limit", |job| {
+        job["stat"] != "RUN" && job["stat"] != "PEND"
+    });
+    assert!(
+        read(&site, "o").contains("TERM_MEMLIMIT"),
+        "{job}\n{}",
+        read(&site, "o")
+    );
+}
