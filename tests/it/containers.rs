@@ -85,13 +85,16 @@ fn jobs_run_in(runtime: &str, program: &str) {
     let row = policies::until(&site, missing, "EXIT", policies::is("EXIT"));
     assert_eq!(row["exit_code"], 125, "{row}");
     // A kill leaves nothing, limits hold.
-    let endless = site.csub(&["-di", image, "echo on >on; sleep 93.5 & sleep 93.5"]);
+    // A time that no test beside this one sleeps.
+    let sleep = format!("sleep 93.{}", runtime.len());
+    let endless = format!("echo on >on; {sleep} & {sleep}");
+    let endless = site.csub(&["-di", image, &endless]);
     while read("on").is_empty() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     site.ok("ckill", &[&endless.to_string()]);
     policies::until(&site, endless, "EXIT", policies::is("EXIT"));
-    let left = Command::new("pgrep").args(["-f", "sleep 93.[5]"]).output();
+    let left = Command::new("pgrep").args(["-f", &sleep]).output();
     assert!(left.unwrap().stdout.is_empty());
 }
 
