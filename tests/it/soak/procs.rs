@@ -96,10 +96,16 @@ pub fn members(dir: &Path, share: &Path) -> Vec<Proc> {
         })
         .map(|p| p.pid)
         .collect();
-    // What a spawner forked carries its words, too, until it is a shepherd.
+    // What a spawner forked carries its words, too, and outlives it under a name of its own.
+    let is_shepherd = |p: &&Proc| match of(p.ppid).as_deref() {
+        Some("spawner") => true,
+        Some("cbexe") => false,
+        _ => read(p.pid, "comm") == b"cbtask\n",
+    };
     let forked: Vec<i32> = all
         .iter()
-        .filter(|p| p.role == "spawner" && of(p.ppid).as_deref() == Some("spawner"))
+        .filter(|p| p.role == "spawner")
+        .filter(is_shepherd)
         .map(|p| p.pid)
         .collect();
     for p in all.iter_mut().filter(|p| forked.contains(&p.pid)) {
