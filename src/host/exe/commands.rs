@@ -68,6 +68,11 @@ impl Commands {
         self.of(a).next().is_some()
     }
 
+    /// The process of each shepherd, and the attempt that it is of.
+    pub(super) fn shepherds(&self) -> impl Iterator<Item = (i32, AttemptId)> {
+        self.running.keys().map(|(a, pid)| (*pid, *a))
+    }
+
     /// Their control groups.
     pub(super) fn groups(&self) -> impl Iterator<Item = String> {
         let groups = self.running.values().map(|c| c.shepherd.group.clone());
@@ -143,6 +148,8 @@ mod tests {
         all.running.insert((a(2), 60), command(60, &[4]));
         assert_eq!(all.of(a(1)).count(), 2);
         assert_eq!(all.groups().count(), 3);
+        let shepherds: Vec<_> = all.shepherds().collect();
+        assert_eq!(shepherds, [(50, a(1)), (51, a(1)), (60, a(2))]);
         assert_eq!(all.cpus(Some(a(1))).to_string(), "0-1");
         assert_eq!(all.cpus(None).to_string(), "0-1,4");
         let used = |cpu_ms, maxmem_kb| Usage {

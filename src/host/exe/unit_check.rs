@@ -1,30 +1,18 @@
 //! `gpu_check`: processes on units that are not their job's. Finds the job of each process that the
 //! sensor saw on a unit, and says which jobs are on units of others.
 //!
-//! A process of a job that runs here descends from its shepherd; what claunch started says in its
-//! environment which job it is of. Kills nothing itself: a sample ends a job that is to be killed.
+//! A process of a job descends from the shepherd of the job or of a command that claunch started.
+//! What a process says of itself in its environment is not believed: the job of another user would
+//! be ended for it. Kills nothing itself: a sample ends a job that is to be killed.
 
 use super::exec::Exec;
 use super::known_units::WrongUnit;
 use super::sample::Snapshot;
 use super::table::Entry;
 use super::unit_names::is_unit;
-use crate::model::{AttemptId, JobKey};
+use crate::model::AttemptId;
 use crate::sys::proc;
 use std::collections::BTreeMap;
-
-/// The attempt that a process names in its environment.
-fn by_environment(pid: i32) -> Option<AttemptId> {
-    let names = ["CB_JOBID", "CB_JOBINDEX", "CB_ATTEMPT"];
-    let [id, idx, at] = proc::variables(pid, names);
-    Some(AttemptId {
-        j: JobKey {
-            id: id?.parse().ok()?,
-            idx: idx?.parse().ok()?,
-        },
-        at: at?.parse().ok()?,
-    })
-}
 
 impl Exec {
     /// What of `gpu_check` is broken now, said once in the log and in the host's note.
@@ -79,8 +67,9 @@ impl Exec {
         if self.starter.units.boot() != proc::boot_id() {
             return Vec::new();
         }
-        let shepherds: BTreeMap<i32, AttemptId> =
-            self.table.running().map(|(a, s)| (s.pid, a)).collect();
+        let jobs = self.table.running().map(|(a, s)| (s.pid, a));
+        let commands = self.parts.commands.shepherds();
+        let shepherds: BTreeMap<i32, AttemptId> = jobs.chain(commands).collect();
         let mut out = Vec::new();
         for (res, units) in &self.starter.units.here {
             for unit in units {
@@ -95,7 +84,6 @@ impl Exec {
                     }
                     let of = |pid| shepherds.get(&pid).copied();
                     let owner = snapshot.above(process, of);
-                    let owner = owner.or_else(|| by_environment(process));
                     out.push((format!("{res} {}", unit.name), *pid, owner));
                 }
             }

@@ -3,22 +3,26 @@
 use super::*;
 use crate::host::exe::known_units::{judged, named};
 use crate::host::exe::sample::Snapshot;
-use crate::model::{TermReason, UnitCheck};
+use crate::model::{CpuSet, TermReason, UnitCheck};
 use crate::record::host_units::{HostUnitsDoc, UnitDoc};
 use crate::record::report::Usage;
 use crate::sys::proc;
 
-/// Job 1 runs below this process and has unit 0; `pid` is on `unit`, seen at `seen`.
-fn bed(dir: &std::path::Path, check: UnitCheck, (unit, pid, seen): (usize, u32, u64)) -> Exec {
-    let mut exec = deaf_executor(dir);
-    let shepherd = table::Shepherd {
-        pid: i32::try_from(std::process::id()).unwrap(),
+fn shepherd(pid: i32) -> table::Shepherd {
+    table::Shepherd {
+        pid,
         born: proc::own_birth_ms(),
         boot: proc::boot_id().to_owned(),
         group: String::new(),
         t: 1,
         log: 1,
-    };
+    }
+}
+
+/// Job 1 runs below this process and has unit 0; `pid` is on `unit`, seen at `seen`.
+fn bed(dir: &std::path::Path, check: UnitCheck, (unit, pid, seen): (usize, u32, u64)) -> Exec {
+    let mut exec = deaf_executor(dir);
+    let shepherd = shepherd(i32::try_from(std::process::id()).unwrap());
     let mut entry = table::Entry::new(table::Status::Running(shepherd), (1, 1), false);
     entry.given.units = vec!["gpu 0 500".into()];
     entry.given.check = check;
@@ -81,6 +85,39 @@ fn a_process_on_a_unit_of_others_is_said_or_ends_its_job() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// A process that job 1, whose own shepherd is another one, did not start; it says that it is the
+/// job's.
+fn stranger(exec: impl FnOnce(u32) -> Exec) -> (Exec, std::process::Child) {
+    let child = std::process::Command::new("sleep")
+        .arg("60")
+        .envs([("CB_JOBID", "1"), ("CB_JOBINDEX", "0"), ("CB_ATTEMPT", "1")])
+        .spawn()
+        .unwrap();
+    let mut exec = exec(child.id());
+    let shepherd = shepherd(i32::MAX);
+    exec.table.set(first(1), table::Status::Running(shepherd));
+    (exec, child)
+}
+
+#[test]
+fn a_process_is_of_the_job_that_started_it_and_not_of_the_one_that_it_names() {
+    let now = clock::boot_ms() + 1_000;
+    let dir = tempfile::tempdir().unwrap();
+    let (mut exec, mut child) = stranger(|pid| bed(dir.path(), UnitCheck::Kill, (1, pid, now)));
+    let claimed = look(&mut exec);
+    let pid = i32::try_from(child.id()).unwrap();
+    let command = commands::Command {
+        shepherd: shepherd(pid),
+        cpus: CpuSet::default(),
+    };
+    exec.parts.commands.began(first(1), command);
+    let started = look(&mut exec);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(claimed.is_empty(), "{claimed:?}");
+    assert_eq!(started, [format!("gpu 1 (process {pid})")]);
 }
 
 #[test]
