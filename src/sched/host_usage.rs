@@ -9,9 +9,10 @@ use std::borrow::Cow;
 /// A resource that some request reserves, by number.
 pub(super) type ResourceId = u16;
 
-/// What is in use on one host. Kept small: a start finds that of its host far away in memory.
+/// What is in use on one host. Two lines of a processor's cache: a start finds that of its host far
+/// away in memory.
 #[derive(Clone, Debug, Default)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub(super) struct HostUsage {
     /// Slots of the host.
     pub slots: i64,
@@ -35,17 +36,18 @@ pub(super) struct HostUsage {
     pub have: SmallVec<[i64; 3]>,
     /// What started work reserves of each resource, in thousandths.
     pub taken: SmallVec<[i64; 3]>,
-    /// Of `used`: slots of work suspended in favour of a better job, by the victim's queue.
-    pub lent: Vec<(u16, i64)>,
-    /// Only kept where limits depend on it.
+    /// Only of hosts that lend slots, and where limits depend on it.
     holders: Option<Box<Holders>>,
     /// Only of hosts that have units to hand out.
     units: Option<Box<HostUnits>>,
 }
 
-/// Who holds slots of a host, for limits on a host.
+/// Who holds slots of a host.
 #[derive(Clone, Debug, Default)]
 struct Holders {
+    /// Slots of work suspended in favour of a better job, by the victim's queue.
+    lent: SmallVec<[(u16, i64); 1]>,
+    /// For limits on a host; empty where there is none.
     queues: SmallVec<[(u16, u32); 2]>,
     users: SmallVec<[(u32, u32); 2]>,
 }
@@ -97,10 +99,16 @@ impl HostUsage {
         self.units.as_deref()
     }
 
+    /// Slots of work suspended in favour of a better job, by the victim's queue; they count in
+    /// `used`, too.
+    pub(super) fn lent(&self) -> &[(u16, i64)] {
+        self.holders.as_deref().map_or(&[], |holders| &holders.lent)
+    }
+
     /// Slots lent by victims of these queues.
     pub(super) fn lent_by(&self, queues: &[u16]) -> i64 {
         let of = |(queue, n): &(u16, i64)| queues.contains(queue).then_some(*n);
-        self.lent.iter().filter_map(of).sum()
+        self.lent().iter().filter_map(of).sum()
     }
 }
 
@@ -374,14 +382,15 @@ impl ClusterUsage {
             }
         }
         if who.lent {
-            match host.lent.iter().position(|(q, _)| *q == who.queue) {
+            let lent = &mut host.holders.get_or_insert_default().lent;
+            match lent.iter().position(|(q, _)| *q == who.queue) {
                 Some(i) => {
-                    host.lent[i].1 += sign * what.slots;
-                    if host.lent[i].1 == 0 {
-                        host.lent.remove(i);
+                    lent[i].1 += sign * what.slots;
+                    if lent[i].1 == 0 {
+                        lent.remove(i);
                     }
                 }
-                None => host.lent.push((who.queue, sign * what.slots)),
+                None => lent.push((who.queue, sign * what.slots)),
             }
         }
         self.free += share(&self.hosts[at]) - before;
@@ -393,4 +402,12 @@ impl ClusterUsage {
 /// What a host adds to the free slots of the cluster.
 fn share(host: &HostUsage) -> i64 {
     if host.open { host.free().max(0) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_usage_of_a_host_is_small() {
+        assert_eq!(size_of::<super::HostUsage>(), 128);
+    }
 }

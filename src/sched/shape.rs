@@ -204,7 +204,7 @@ impl Shape {
     /// No exclusive use is in the way.
     pub(super) fn alone(&self, way: usize, usage: &HostUsage) -> bool {
         let lent = |(queue, _): &(u16, i64)| self.lenders.contains(queue);
-        let empty = || usage.jobs == 0 && usage.lent.iter().all(lent);
+        let empty = || usage.jobs == 0 && usage.lent().iter().all(lent);
         let wanted = self.is_exclusive_by(way);
         usage.exclusive == 0 && (!wanted || empty())
     }
@@ -318,6 +318,10 @@ impl Shape {
     }
 
     /// Slots that the queue may still hold on a host.
+    ///
+    /// Never inlined: the compiler would read the host's cores, far away in memory, for every host
+    /// that is tried, and few queues have such a limit.
+    #[inline(never)]
     pub(super) fn queue_left(&self, host: &HostInfo, usage: &HostUsage) -> u32 {
         let used = self.queue.map_or(0, |q| usage.queue_used(q));
         let per_core = self

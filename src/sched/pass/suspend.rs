@@ -85,7 +85,7 @@ impl Pass<'_> {
             let whole = found.map_or_else(Bundle::default, |(_, whole)| whole.clone());
             count.push((*at, whole.clone()));
             let usage = self.picture.usage.get(*at as usize);
-            let lent: i64 = usage.lent.iter().map(|(_, n)| n).sum();
+            let lent: i64 = usage.lent().iter().map(|(_, n)| n).sum();
             if allocation.lent && usage.slots - (usage.used - lent) < bundle.slots {
                 return None;
             }

@@ -131,7 +131,7 @@ fn books_are_right(c: &mut Cluster) {
             (b.slots, b.used, b.jobs, b.exclusive)
         );
         let sorted = |lent: &[(u16, i64)]| lent.iter().copied().collect::<BTreeMap<_, _>>();
-        assert_eq!(sorted(&a.lent), sorted(&b.lent), "host {at}");
+        assert_eq!(sorted(a.lent()), sorted(b.lent()), "host {at}");
     }
     assert_eq!(
         c.engine.picture.allocations.in_use(),
@@ -213,7 +213,7 @@ fn all_ends(c: &mut Cluster) {
             .picture
             .usage
             .iter()
-            .all(|books| books.used == 0 && books.lent.is_empty())
+            .all(|books| books.used == 0 && books.lent().is_empty())
     );
 }
 
