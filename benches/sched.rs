@@ -21,12 +21,16 @@ use corral::record::report::Ended;
 use corral::sched::plan_applier::{Sink, apply_plan};
 use corral::sched::{Engine, HostTable};
 use corral::state::{PREFETCH_BATCH, State};
+use corral::sys::memory::StateAllocator;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
+
+#[global_allocator]
+static ALLOCATOR: StateAllocator = StateAllocator;
 
 const HOSTS: usize = 10_000;
 const SLOTS: u32 = 50;

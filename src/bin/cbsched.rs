@@ -3,6 +3,10 @@
 #![allow(clippy::disallowed_methods)] // the one place of this program that ends the process
 
 use clap::Parser;
+use corral::sys::memory::StateAllocator;
+
+#[global_allocator]
+static ALLOCATOR: StateAllocator = StateAllocator;
 
 /// Master candidate of a Corral cluster: takes part in elections and schedules while it leads.
 #[derive(Parser)]
