@@ -5,12 +5,13 @@
 /// of the C library.
 pub use mimalloc::MiMalloc as StateAllocator;
 
-/// Gives freed memory back to the system: after a burst (a pack of 100,000 jobs) the C library
-/// would keep it for good. [`StateAllocator`] gives back what it has by itself.
+/// Gives freed memory back to the system: after a burst (a pack of 100,000 jobs) the allocators
+/// would keep it for good. Of [`StateAllocator`] only what this thread allocated.
 pub fn give_back() {
-    // SAFETY: malloc_trim only touches the allocator's own state, under its own locks.
-    #[cfg(target_env = "gnu")]
+    // SAFETY: both only touch the state of their allocator, under its own rules.
     unsafe {
+        libmimalloc_sys::mi_collect(true);
+        #[cfg(target_env = "gnu")]
         libc::malloc_trim(0);
     }
 }
