@@ -21,7 +21,7 @@ use corral::record::report::Ended;
 use corral::sched::plan_applier::{Sink, apply_plan};
 use corral::sched::{Engine, HostTable};
 use corral::state::{PREFETCH_BATCH, State};
-use corral::sys::memory::StateAllocator;
+use mimalloc::MiMalloc;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -29,8 +29,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// As the leader's.
 #[global_allocator]
-static ALLOCATOR: StateAllocator = StateAllocator;
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const HOSTS: usize = 10_000;
 const SLOTS: u32 = 50;

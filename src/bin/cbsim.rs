@@ -2,10 +2,11 @@
 
 #![allow(clippy::disallowed_methods)] // the one place of this program that ends the process
 
-use corral::sys::memory::StateAllocator;
+use mimalloc::MiMalloc;
 
+/// As the leader's.
 #[global_allocator]
-static ALLOCATOR: StateAllocator = StateAllocator;
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() {
     let argv: Vec<std::ffi::OsString> = std::env::args_os().collect();

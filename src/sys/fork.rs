@@ -18,9 +18,9 @@ pub struct Forked {
 }
 
 /// Runs `f` in a forked child, whose exit code is what `f` returns (0..=255). The C library's
-/// allocator is made consistent by its own fork handlers, and
-/// [`StateAllocator`](super::memory::StateAllocator) takes no lock to allocate, so `f` may allocate
-/// and write files; descriptors inherited from the parent must not be written.
+/// allocator is made consistent by its own fork handlers, and the one of `cbsched` takes no lock to
+/// allocate, so `f` may allocate and write files; descriptors inherited from the parent must not be
+/// written.
 pub fn fork_snapshot(f: impl FnOnce() -> i32) -> Result<Forked> {
     if super::platform::simulated() {
         let (pid, ended) = (Pid::from_raw(0), Some(f()));

@@ -154,3 +154,24 @@ fn an_upward_import_is_seen() {
     assert!(objection("state", "nowhere").is_some());
     assert!(objection("master", "turn").is_none());
 }
+
+/// An allocator sets itself up before `main`, which takes a command a tenth of its start: it is
+/// linked only into the programs that hold the state.
+#[test]
+fn only_programs_with_the_state_link_its_allocator() {
+    let links = |program: &str| {
+        let bytes = std::fs::read(program).unwrap();
+        let name = b"mi_process_init";
+        memchr::memmem::find(&bytes, name).is_some()
+    };
+    assert!(links(env!("CARGO_BIN_EXE_cbsched")));
+    let without = [
+        env!("CARGO_BIN_EXE_cb"),
+        env!("CARGO_BIN_EXE_cbls"),
+        env!("CARGO_BIN_EXE_cbexe"),
+        env!("CARGO_BIN_EXE_cbtask"),
+    ];
+    for program in without {
+        assert!(!links(program), "{program} links the allocator of cbsched");
+    }
+}
