@@ -1,9 +1,9 @@
 //! A job that is stopped before its command began: nothing starts until it is resumed, and orders are
 //! taken meanwhile.
 
-use crate::cluster::{Cluster, signal, text};
+use crate::cluster::{Cluster, exists, signal, text};
 use crate::policies::{is, until};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn soon(what: &str, c: &Cluster, mut holds: impl FnMut() -> bool) {
@@ -21,11 +21,22 @@ fn soon(what: &str, c: &Cluster, mut holds: impl FnMut() -> bool) {
 /// The pre-exec command goes on although the job is stopped: without a freezer its user may do that.
 #[test]
 fn a_job_that_is_stopped_in_its_pre_exec_does_not_begin_its_command() {
+    stopped_in_its_pre_exec("");
+}
+
+/// What the pre-exec left is killed, and the job stays stopped.
+#[test]
+fn the_kill_of_what_a_pre_exec_left_does_not_resume_a_stopped_job() {
+    stopped_in_its_pre_exec("sleep 96.25 & ");
+}
+
+/// `leaves`: what the pre-exec command begins and does not wait for.
+fn stopped_in_its_pre_exec(leaves: &str) {
     for end in ["cresume", "ckill"] {
         let c = Cluster::up("--hosts 1 --slots 1 --masters 1 --cgroup off");
         let work = c.work();
         let dir = work.display();
-        let pre = format!("echo $$ >{dir}/pid; while [ ! -e {dir}/go ]; do sleep 0.05; done");
+        let pre = format!("{leaves}echo $$ >{dir}/pid; while [ ! -e {dir}/go ]; do sleep 0.05; done");
         let id = c.csub(&["-o", "/dev/null", "-E", &pre, "touch begun"]);
         let pid = || {
             let text = std::fs::read_to_string(work.join("pid")).ok()?;
@@ -34,11 +45,19 @@ fn a_job_that_is_stopped_in_its_pre_exec_does_not_begin_its_command() {
         soon("the pre-exec", &c, || pid().is_some());
         c.ok("cstop", &[&id.to_string()]);
         until(&c, id, "stopped", is("USUSP"));
+        let pid = pid().unwrap();
+        let state = || corral::sys::proc::info(pid).map(|p| p.state);
+        soon("the stop", &c, || state() == Some('T'));
         std::fs::write(work.join("go"), "").unwrap();
-        signal(-pid().unwrap(), "-CONT");
+        let group = nix::unistd::Pid::from_raw(pid);
+        nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGCONT).unwrap();
+        soon("the end of the pre-exec", &c, || !exists(pid));
         std::thread::sleep(Duration::from_secs(1));
         assert!(!work.join("begun").exists(), "it is stopped");
         until(&c, id, "still stopped", is("USUSP"));
+        let left = Command::new("pgrep").args(["-xf", "sleep 96.25"]).output();
+        let left = left.unwrap();
+        assert!(left.stdout.is_empty(), "what was left is killed: {left:?}");
         c.ok(end, &[&id.to_string()]);
         let wanted = if end == "ckill" { "EXIT" } else { "DONE" };
         until(&c, id, wanted, is(wanted));

@@ -36,25 +36,34 @@ impl Shepherd<'_> {
                 (end.start, end.t) = (self.times.start, clock::wall_ms());
                 return Err((hook.of, Box::new(end)));
             }
+            match self.machine.late_reason() {
+                TermReason::None => self.follow_with(self.machine_of(None)),
+                reason => return Err((hook.of, Box::new(self.ended_before(reason)))),
+            }
         }
         self.begin_command();
         Ok(())
     }
 
+    fn machine_of(&self, limit_ms: Option<u64>) -> Machine {
+        Machine::new(clock::boot_ms(), limit_ms, self.task.grace_ms)
+    }
+
+    /// This machine decides from now on. A stop stays in force.
+    fn follow_with(&mut self, machine: Machine) {
+        let effects = self.machine.go_over(machine, clock::boot_ms());
+        self.carry_out(&effects);
+    }
+
     /// The run limit counts from here.
     fn begin_command(&mut self) {
         let now = clock::boot_ms();
-        let suspended = self.machine.is_suspended();
         let machine = Machine::new(now, self.limits.limits.run_ms, self.task.grace_ms);
         let machine = machine.warned(self.task.limits.warn);
         let machine = machine.controlled(super::ends_by_program(self.task));
         let deadline = super::deadline_at(self.task, now, clock::wall_ms());
         let machine = machine.saved(self.checkpoints(now));
-        self.machine = machine.ends_at(deadline);
-        if suspended {
-            let effects = self.machine.order(TaskAct::Stop, TermReason::None, 0, now);
-            self.carry_out(&effects);
-        }
+        self.follow_with(machine.ends_at(deadline));
         (self.phase, self.times.begun) = (Phase::Command, clock::wall_ms());
     }
 
@@ -64,6 +73,11 @@ impl Shepherd<'_> {
         let all = self.task.hooks.as_deref()?;
         let status = hooks::end_env(end, stopped_at.is_none());
         self.phase = Phase::Post;
+        if self.machine.is_suspended() {
+            // A job that has ended is not resumed.
+            self.thaw();
+            self.machine = self.machine_of(None);
+        }
         let mut wrong = Vec::new();
         for hook in &all.post {
             if !hooks::runs_after(hook, end, stopped_at) || self.is_fenced() {
@@ -83,7 +97,7 @@ impl Shepherd<'_> {
         if let Err(reason) = self.until_resumed() {
             return HookEnd::Ended(Top::Killed(signal::TERM, false), reason);
         }
-        self.machine = Machine::new(clock::boot_ms(), Some(hook.limit_ms), self.task.grace_ms);
+        self.machine = self.machine_of(Some(hook.limit_ms));
         let started = self.check_program(hook).and_then(|()| {
             let input = (!hook.input.is_empty()).then(|| ipc::text_file(hook.input.as_bytes()));
             let input = input.transpose().map_err(|e| e.to_string())?;
@@ -176,6 +190,9 @@ impl Shepherd<'_> {
     /// Whether an order has no business with what runs now. A job whose command is over has ended:
     /// no user stops or ends what its queue runs after it, only force and limits do.
     pub(super) fn ignores(&self, act: TaskAct, reason: TermReason) -> bool {
+        if self.phase == Phase::Command && self.machine.is_over() {
+            return act == TaskAct::Stop;
+        }
         let held = matches!(
             reason,
             TermReason::MemLimit | TermReason::SwapLimit | TermReason::ProcessLimit
