@@ -470,6 +470,31 @@ fn a_problem_shows_line_caret_and_hint() {
 }
 
 #[test]
+fn docker_is_refused_with_the_reason_and_what_to_use_instead() {
+    for word in ["docker", "Docker"] {
+        let problems = read(&with(&format!("general: {{container_runtime: {word}}}")));
+        let [p] = &problems.unwrap_err()[..] else {
+            panic!("one problem");
+        };
+        assert_eq!(
+            p.message,
+            "container_runtime: docker is not supported: its daemon would run containers beside \
+             the job, outside of its control group and limits, and gives root to all who may use it"
+        );
+        assert_eq!(
+            p.hint.as_deref(),
+            Some(
+                "write podman: it runs the same images as the job's user, without a daemon; see \
+                 cb.yaml(5)"
+            )
+        );
+    }
+    let other = read(&with("general: {container_runtime: dockr}")).unwrap_err();
+    let hint = other[0].hint.as_deref();
+    assert_eq!(hint, Some("write none, bubblewrap, charliecloud, podman"));
+}
+
+#[test]
 fn a_cycle_is_named() {
     let text = with("hostgroups: [{name: g1, members: g2}, {name: g2, members: h1 g1}]");
     let p = &read(&text).unwrap_err()[0];
