@@ -336,6 +336,26 @@ mod tests {
     }
 
     #[test]
+    fn what_podman_keeps_of_a_container_is_removed_first_and_after_a_kill_too() {
+        let order = HookOrder {
+            runtime: crate::model::ContainerRuntime::Podman,
+            ..order()
+        };
+        let (job, place) = (Account::default(), Place::default());
+        let hooks = of_task(JobKey::job(1), &order, &spec(), &job, &job, &place);
+        let remover = &hooks.post[0];
+        let own = containers::remover(order.runtime).unwrap();
+        assert_eq!((&remover.argv, remover.of), (&own, HookOf::Job));
+        assert!(remover.user.is_none(), "it has the job's user");
+        for reason in [TermReason::Owner, TermReason::Force, TermReason::MemLimit] {
+            let mut end = ending::not_started(AttemptId::default(), None, String::new());
+            (end.reason, end.sig) = (reason, 9);
+            assert!(runs_after(remover, &end, None), "{reason:?}");
+        }
+        assert_eq!((tasks().post.len(), hooks.post.len()), (2, 3));
+    }
+
+    #[test]
     fn a_starter_stands_before_or_around_the_command() {
         let argv = || vec!["/bin/sh".to_owned(), "/l/a b".to_owned()];
         let line = |starter: &str, text| started_by(starter, text, argv()).remove(2);
