@@ -7,6 +7,7 @@
 mod checkpoints;
 mod controls;
 mod hooks;
+mod orphan;
 mod session;
 mod suspended;
 
@@ -98,6 +99,8 @@ pub(super) struct Inherited {
     pub limbo: Option<File>,
     /// When the spawner was about to fork this process (boot-time clock).
     pub forked_at: u64,
+    /// The spawner's process id.
+    pub spawner: i32,
     pub host: String,
     pub boot: String,
     pub local: Local,
@@ -287,6 +290,7 @@ fn go(
     if let (Some(relay), Some(finish)) = (relay, finish) {
         relay.finish(finish, s.relay > 0);
     }
+    s.leave_group();
     // Its group denies other devices than the spawner set.
     let changed = s.limits.n > 0 || s.resized > 0;
     match (u32::from(changed), tmp) {
@@ -546,7 +550,7 @@ impl Shepherd<'_> {
         let Some(tmp) = tmp else {
             return false;
         };
-        let lent = self.inherited.tmp.as_deref() == Some(tmp.path());
+        let lent = self.inherited.tmp.as_deref() == Some(tmp.path()) && !self.is_orphan();
         if lent && tmp_dirs::clear(&tmp, user).is_ok() {
             return true;
         }

@@ -113,20 +113,9 @@ pub fn run(options: &SpawnerOptions) -> Result<(), String> {
     let stream = ipc::take_stdin().map_err(|e| e.to_string())?;
     supervise::hold_signals();
     let mut s = open(options, stream).map_err(|e| e.to_string())?;
-    s.pool.warm_up(WARM_GROUPS);
-    let cgroups = s.pool.hierarchy().describe();
-    let (memory, procs) = s.pool.hierarchy().holds();
-    let unheld = Unheld {
-        memory: !memory,
-        procs: !procs,
-        devices: !s.pool.hierarchy().denies_devices(),
-    };
-    s.answer(&FromSpawner::Ready {
-        pid: std::process::id() as i32,
-        cgroups,
-        unheld,
-    })?;
-    let result = s.serve();
+    // `cbexe` may be gone by now: what was made goes in any case.
+    let result = s.prepare().and_then(|()| s.serve());
+    s.take_last_back();
     s.dismiss_warm();
     let free = s.tmp_dirs.forget_free();
     s.remove(free);
@@ -152,6 +141,20 @@ fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
         }
     }
     let tag = cgroup::tag(&options.host, &options.local);
+    let inherited = Inherited {
+        log: SharedAppender::open(&local.tasks(options.log))?,
+        bell: Bell::open(&local.bell())?,
+        null: userfile::open_null()?,
+        limbo: Some(limbo),
+        forked_at: 0,
+        spawner: std::process::id() as i32,
+        host: options.host.clone(),
+        boot: proc::boot_id().to_owned(),
+        local: local.clone(),
+        tmp_prefix: format!("corral.{tag}."),
+        tmp: None,
+    };
+    // Last: when something before fails, there is no group yet.
     let hierarchy = match options.cgroups {
         true => Hierarchy::detect(&tag),
         false => Hierarchy::off("switched off"),
@@ -159,18 +162,7 @@ fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
     let prefix = format!("{}-{}", options.log, std::process::id());
     Ok(Spawner {
         stream: Some(stream),
-        inherited: Inherited {
-            log: SharedAppender::open(&local.tasks(options.log))?,
-            bell: Bell::open(&local.bell())?,
-            null: userfile::open_null()?,
-            limbo: Some(limbo),
-            forked_at: 0,
-            host: options.host.clone(),
-            boot: proc::boot_id().to_owned(),
-            local: local.clone(),
-            tmp_prefix: format!("corral.{tag}."),
-            tmp: None,
-        },
+        inherited,
         tmp_dirs: TmpDirs::new(&tag, std::process::id()),
         pool: Pool::new(hierarchy, prefix),
         bases: HashMap::new(),
@@ -182,6 +174,23 @@ fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
 }
 
 impl Spawner {
+    /// Makes what the first tasks need, and says what groups hold here.
+    fn prepare(&mut self) -> Result<(), String> {
+        self.pool.warm_up(WARM_GROUPS);
+        let hierarchy = self.pool.hierarchy();
+        let (memory, procs) = hierarchy.holds();
+        let ready = FromSpawner::Ready {
+            pid: std::process::id() as i32,
+            cgroups: hierarchy.describe(),
+            unheld: Unheld {
+                memory: !memory,
+                procs: !procs,
+                devices: !hierarchy.denies_devices(),
+            },
+        };
+        self.answer(&ready)
+    }
+
     fn serve(&mut self) -> Result<(), String> {
         let mut buf: Vec<u8> = Vec::new();
         loop {
@@ -431,6 +440,19 @@ impl Spawner {
         }
     }
 
+    /// Collects shepherds that are about to end: they count on this process for their groups.
+    fn take_last_back(&mut self) {
+        for _ in 0..DISMISS_ROUNDS {
+            // Without `cbexe` there may be no one to tell.
+            let _ = self.collect();
+            let over = |r: &Running| r.group.as_ref().is_some_and(Group::is_empty);
+            if !self.shepherds.values().any(over) {
+                break;
+            }
+            clock::sleep_ms(1);
+        }
+    }
+
     /// Lets waiting shepherds go and removes their groups.
     fn dismiss_warm(&mut self) {
         let mut groups: Vec<Group> = self.warm.drain(..).map(|w| w.group).collect();
@@ -491,9 +513,12 @@ impl Spawner {
             if name.starts_with(&own) || keep.contains(&name) {
                 continue;
             }
-            if let Some(mut group) = self.pool.hierarchy().find(&name) {
-                group.kill_until_empty(2_000);
-                group.remove();
+            match self.pool.hierarchy().find(&name) {
+                Some(mut group) => {
+                    group.kill_until_empty(2_000);
+                    group.remove();
+                }
+                None => self.pool.hierarchy().remove_rest(&name),
             }
         }
     }

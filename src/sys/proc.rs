@@ -23,6 +23,11 @@ pub fn boot_id() -> &'static str {
     })
 }
 
+/// The parent of this process: another one once that has ended.
+pub fn parent() -> i32 {
+    nix::unistd::getppid().as_raw()
+}
+
 /// The id of this process.
 pub fn own_pid() -> u32 {
     super::platform::here().map_or_else(std::process::id, |machine| machine.pid())

@@ -6,7 +6,7 @@ use corral::host::local::Local;
 use corral::model::{AttemptId, JobKey, TermReason};
 use corral::record::report::Ended;
 use corral::sys::ipc::Bell;
-use corral::sys::{clock, fs, launch, proc, supervise};
+use corral::sys::{cgroup, clock, fs, launch, proc, supervise};
 use corral::task::log::{TaskRec, decode_tasks};
 use corral::task::spec::{
     Base, FromSpawner, Output, ReportFacts, ReportHeader, TaskAct, TaskLimits, TaskSpec, ToSpawner,
@@ -21,6 +21,7 @@ struct Host {
     local: Local,
     bell: Bell,
     spawner: Option<Spawner>,
+    cgroups: bool,
     next: u32,
 }
 
@@ -52,8 +53,25 @@ impl Host {
             local,
             bell,
             spawner,
+            cgroups,
             next: 0,
         }
+    }
+
+    /// Has the spawner kill what killed ones left, and end.
+    fn end_spawner(&mut self) {
+        let Some(mut s) = self.spawner.take() else {
+            return;
+        };
+        s.push(&ToSpawner::Sweep { keep: Vec::new() }).unwrap();
+        s.retire();
+        for _ in 0..500 {
+            if s.has_ended() {
+                return;
+            }
+            clock::sleep_ms(20);
+        }
+        println!("spawner {} goes on", s.pid());
     }
 
     fn path(&self, name: &str) -> String {
@@ -150,6 +168,68 @@ impl Host {
         }
         panic!("no file {name}");
     }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.end_spawner();
+    }
+}
+
+/// The directories of control groups of spawners at this local directory.
+fn groups_of(local: &Local) -> String {
+    let name = format!("corral.{}", cgroup::tag("h1", local.dir()));
+    let mut find = std::process::Command::new("find");
+    find.args(["/sys/fs/cgroup", "-name", &name]);
+    String::from_utf8(find.output().unwrap().stdout).unwrap()
+}
+
+/// What the spawner of whoever is gone by now made does not stay.
+#[test]
+fn a_spawner_that_nobody_waits_for_leaves_no_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let local = Local::at(dir.path());
+    fs::ensure_file(&local.tasks(1), 0o600).unwrap();
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    drop(ours);
+    let mut spawner = std::process::Command::new(env!("CARGO_BIN_EXE_cbtask"));
+    let place = ["--host", "h1", "--local", dir.path().to_str().unwrap()];
+    spawner.args(["--spawner", "--log", "1"]).args(place);
+    let stdin = std::os::fd::OwnedFd::from(theirs);
+    let out = spawner.stdin(stdin).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("cannot answer cbexe"), "{said}");
+    assert_eq!(groups_of(&local), "");
+}
+
+/// The last task of a spawner that has ended leaves nothing either.
+#[test]
+fn a_task_that_outlives_its_spawner_leaves_no_group_and_no_directory() {
+    let mut h = Host::new(true);
+    h.base(1, |_| ());
+    let seen = h.path("seen");
+    let a = h.run(&format!("echo $TMPDIR >{seen}; sleep 2"), |_| ());
+    let tmp = h.wait_file("seen").trim().to_owned();
+    let s = h.spawner.as_mut().unwrap();
+    s.retire();
+    let end = (0..100).any(|_| {
+        clock::sleep_ms(10);
+        h.spawner.as_mut().unwrap().has_ended()
+    });
+    assert!(end, "the spawner waits for no task");
+    h.spawner = None;
+    let shepherd = h.shepherd(a);
+    assert_eq!(h.end(a).code, Some(0));
+    let gone = (0..100).any(|_| {
+        clock::sleep_ms(20);
+        proc::info(shepherd).is_none_or(|p| p.state == 'Z')
+    });
+    assert!(gone);
+    assert_eq!(groups_of(&h.local), "");
+    assert!(
+        tmp.contains("/corral.") && !Path::new(&tmp).exists(),
+        "{tmp}"
+    );
 }
 
 /// Each case runs with control groups, where the machine lets us, and without.
@@ -312,7 +392,7 @@ fn tasks_outlive_the_spawner_and_a_second_one_serves_on() {
         let shepherd = h.shepherd(a);
         h.spawner.take().unwrap().give_up();
         assert!(proc::info(shepherd).is_some());
-        h.spawner = Some(start(&h.local, 2, false));
+        h.spawner = Some(start(&h.local, 2, h.cgroups));
         h.base(1, |_| ());
         let b = h.run("exit 4", |_| ());
         assert_eq!((h.end(a).code, h.end(b).code), (Some(3), Some(4)));

@@ -36,7 +36,8 @@ fn stopped_in_its_pre_exec(leaves: &str) {
         let c = Cluster::up("--hosts 1 --slots 1 --masters 1 --cgroup off");
         let work = c.work();
         let dir = work.display();
-        let pre = format!("{leaves}echo $$ >{dir}/pid; while [ ! -e {dir}/go ]; do sleep 0.05; done");
+        let pre =
+            format!("{leaves}echo $$ >{dir}/pid; while [ ! -e {dir}/go ]; do sleep 0.05; done");
         let id = c.csub(&["-o", "/dev/null", "-E", &pre, "touch begun"]);
         let pid = || {
             let text = std::fs::read_to_string(work.join("pid")).ok()?;

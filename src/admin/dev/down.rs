@@ -130,9 +130,12 @@ fn hierarchies(site: &Site) -> impl Iterator<Item = Hierarchy> {
 /// Does something with each control group of the cluster's hosts.
 fn groups(site: &Site, act: impl Fn(&mut Group)) {
     for groups in hierarchies(site) {
-        let names = groups.names();
-        let found = names.iter().filter_map(|name| groups.find(name));
-        found.for_each(|mut group| act(&mut group));
+        for name in groups.names() {
+            match groups.find(&name) {
+                Some(mut group) => act(&mut group),
+                None => groups.remove_rest(&name),
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! every task once and keeps it, since a group is used for many tasks.
 
 use super::devices::{self, Denied, SharedDenied};
-use super::{Ctl, Hierarchy, PerCtl};
+use super::{Ctl, Hierarchy, PerCtl, below};
 use crate::model::{CpuSet, DeviceNode};
 use crate::sys::{At, Result, clock, fs, proc};
 use std::fs::{File, OpenOptions};
@@ -359,7 +359,7 @@ impl Group {
     /// Moves the group's processes into one of its directories, until none is left outside.
     fn move_into(&self, dir: &Path) {
         for _ in 0..MOVE_ROUNDS {
-            let inside = read_pids(&dir.join("cgroup.procs"));
+            let inside = below::pids(dir);
             let mut outside = self.pids();
             outside.retain(|pid| !inside.contains(pid));
             if outside.is_empty() {
@@ -372,16 +372,29 @@ impl Group {
         }
     }
 
-    /// The processes in the group. Opened each time: a version 1 descriptor that is kept
-    /// open goes on giving the list of its first reading.
+    /// The processes in the group and in those below it, in any hierarchy. Opened each time: a
+    /// version 1 descriptor that is kept open goes on giving the list of its first reading.
     pub fn pids(&self) -> Vec<i32> {
-        self.main_dir()
-            .map_or_else(Vec::new, |d| read_pids(&d.join("cgroup.procs")))
+        let mut pids: Vec<i32> = self.all_dirs().flat_map(|dir| below::pids(&dir)).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        pids
     }
 
-    /// True when no process is left.
+    /// Where the group is or may be, in all hierarchies that are used.
+    fn all_dirs(&self) -> impl Iterator<Item = PathBuf> {
+        self.parents.iter().flatten().map(|p| p.join(&self.name))
+    }
+
+    /// Whether its task made groups below it.
+    pub(super) fn has_below(&self) -> bool {
+        self.all_dirs().any(|dir| below::any(&dir))
+    }
+
+    /// True when no process is left where the group contains its tasks.
     pub fn is_empty(&self) -> bool {
-        self.pids().is_empty()
+        self.main_dir()
+            .is_none_or(|dir| below::pids(dir).is_empty())
     }
 
     /// Signals every process in the group once; returns how many there were.
@@ -396,7 +409,7 @@ impl Group {
     /// Kills everything in one stroke: `cgroup.kill` where the kernel has it, else a signal to
     /// each. True when the group was found empty.
     pub fn kill_once(&self) -> bool {
-        if self.is_empty() {
+        if self.pids().is_empty() {
             return true;
         }
         let kill = self
@@ -405,6 +418,10 @@ impl Group {
             .map(|d| d.join("cgroup.kill"));
         if kill.is_none_or(|k| write(&k, "1").is_err()) {
             self.signal(libc::SIGKILL);
+            let freezer = self.parents[Ctl::Freezer as usize].as_ref();
+            if let Some(parent) = freezer.filter(|_| !self.v2) {
+                below::thaw_v1(&parent.join(&self.name));
+            }
         }
         false
     }
@@ -421,7 +438,7 @@ impl Group {
             }
             let spent = clock::boot_ms() - start;
             if spent > ms {
-                return self.is_empty();
+                return self.pids().is_empty();
             }
             if self.was_frozen() {
                 // A frozen process dies only when it is thawed.
@@ -524,19 +541,23 @@ impl Group {
     }
 
     /// Removes the directories of an empty group, those included that another process made for
-    /// it (a freezer's); one that is not empty stays.
+    /// it (a freezer's) and those below it, in the hierarchies that are not used here too; one that
+    /// is not empty stays.
     pub fn remove(&mut self) {
-        for parent in self.parents.iter().flatten() {
-            let dir = parent.join(&self.name);
-            // A group is busy for a moment after its last process was reaped.
-            for pause in [0, 1, 5, 20] {
-                clock::sleep_ms(pause);
-                if fs::remove_dir(&dir).is_ok() {
-                    break;
-                }
+        if self.has_below() {
+            for dir in super::elsewhere(self.all_dirs()) {
+                below::remove(&dir);
             }
         }
+        for dir in self.all_dirs() {
+            below::remove(&dir);
+        }
         self.dirs = PerCtl::default();
+    }
+
+    /// Removes the directories of all groups, where they are empty.
+    pub fn remove_parents(&self) {
+        super::remove_empty(self.parents.iter().flatten());
     }
 }
 

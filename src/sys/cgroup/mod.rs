@@ -5,6 +5,7 @@
 //! it has, because making and removing directories is the main cost of a short task; emptied
 //! groups are kept and used again. Nothing here knows of jobs.
 
+mod below;
 mod devices;
 mod group;
 
@@ -100,6 +101,9 @@ impl Hierarchy {
                     Ctl::Devices => devices::can_deny(&dir, false),
                     _ => true,
                 };
+            if !ready {
+                let _ = fs::remove_dir(&dir);
+            }
             ready.then_some(dir)
         });
         let contains =
@@ -107,6 +111,9 @@ impl Hierarchy {
         if Ctl::ALL.iter().any(contains) {
             return Hierarchy::V1(v1);
         }
+        v1.iter()
+            .flatten()
+            .for_each(|dir| drop(fs::remove_dir(dir)));
         match v2_dir(&mounts, &own) {
             Some(dir) => prepare_v2(&dir, &leaf),
             None => Hierarchy::None("no cgroup file system can be written".to_string()),
@@ -172,14 +179,25 @@ impl Hierarchy {
         Group::find(self, name)
     }
 
-    /// Names of all groups that exist below the parents, each once.
-    pub fn names(&self) -> Vec<String> {
-        let dirs: Vec<&PathBuf> = match self {
+    fn parents(&self) -> Vec<&PathBuf> {
+        match self {
             Hierarchy::V1(dirs) => dirs.iter().flatten().collect(),
             Hierarchy::V2(dir) => vec![dir],
             Hierarchy::None(_) => Vec::new(),
-        };
-        let mut names: Vec<String> = dirs
+        }
+    }
+
+    /// Removes what is left of a group that no task is in and that `find` does not find any more.
+    pub fn remove_rest(&self, name: &str) {
+        for parent in self.parents() {
+            below::remove(&parent.join(name));
+        }
+    }
+
+    /// Names of all groups that exist below the parents, each once.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .parents()
             .into_iter()
             .flat_map(|d| fs::list_dir(d, 100_000).unwrap_or_default())
             .filter(|e| e.is_dir)
@@ -192,12 +210,29 @@ impl Hierarchy {
 
     /// Removes the parent directories if they are empty.
     pub fn remove_parents(&self) {
-        match self {
-            Hierarchy::V1(dirs) => dirs.iter().flatten().for_each(|d| drop(fs::remove_dir(d))),
-            Hierarchy::V2(dir) => drop(fs::remove_dir(dir)),
-            Hierarchy::None(_) => {}
-        }
+        remove_empty(self.parents().into_iter());
     }
+}
+
+/// Removes those parent directories that are empty.
+fn remove_empty<'a>(parents: impl Iterator<Item = &'a PathBuf> + Clone) {
+    // Tasks may have had them made there, too.
+    let others = elsewhere(parents.clone().cloned());
+    parents.for_each(|dir| drop(fs::remove_dir(dir)));
+    others.iter().for_each(|dir| drop(fs::remove_dir(dir)));
+}
+
+/// The directories of the same names in the other hierarchies of this machine: what makes groups
+/// below a task's makes one path in all of them.
+fn elsewhere(dirs: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let mounts = fs::read_small(Path::new("/proc/self/mounts"), 1 << 20).unwrap_or_default();
+    let mounts = String::from_utf8_lossy(&mounts);
+    let mut found: Vec<PathBuf> = dirs
+        .flat_map(|dir| below::elsewhere(&dir, &mounts))
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// The directory of the caller's own group of a version 1 controller.
@@ -243,6 +278,7 @@ fn usable(dir: &Path) -> bool {
 fn prepare_v2(own: &Path, leaf: &str) -> Hierarchy {
     let parent = own.join(leaf);
     if !usable(&parent) {
+        let _ = fs::remove_dir(&parent);
         return Hierarchy::None(format!("{} cannot be written", own.display()));
     }
     let wanted = "+memory +pids +cpu +cpuset";
@@ -328,11 +364,12 @@ impl Pool {
         self.hierarchy.create(&name, limits).map(Some)
     }
 
-    /// Takes a group back. One that is not empty is killed and removed instead of being kept, and
+    /// Takes a group back. One that is not empty, or whose task made groups below it, is killed and
+    /// removed instead of being kept, and
     /// one that files in memory of its task are charged to, or that holds processors, is
     /// removed, too.
     pub fn give_back(&mut self, mut group: Group) {
-        if !group.is_empty() || group.was_frozen() {
+        if !group.is_empty() || group.was_frozen() || group.has_below() {
             group.kill_until_empty(2_000);
             group.remove();
         } else if self.idle.len() >= POOL_MAX || group.left_behind() > LEFT_MAX || group.is_bound()

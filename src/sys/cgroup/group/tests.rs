@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 fn hierarchies(tag: &str) -> Vec<Hierarchy> {
     let tag = format!("test-{tag}.{}", std::process::id());
     let mut all = vec![Hierarchy::detect(&tag)];
-    let unified = PathBuf::from("/sys/fs/cgroup/unified").join(format!("corral.{tag}"));
+    // Another name: who removes the groups of one version removes those of that name in the other.
+    let unified = PathBuf::from("/sys/fs/cgroup/unified").join(format!("corral.v2-{tag}"));
     if matches!(all[0], Hierarchy::V1(_)) && fs::mkdir(&unified, 0o755).is_ok() {
         all.push(Hierarchy::V2(unified));
     }
@@ -67,6 +68,49 @@ fn kill_removes_a_double_forked_session() {
         child.wait().unwrap();
         assert!(g.kill_until_empty(5000), "{h:?}");
         done(g, &h);
+    }
+}
+
+#[test]
+fn groups_below_a_tasks_group_are_the_tasks_and_do_not_stay() {
+    for h in hierarchies("below") {
+        let mut pool = Pool::new(h.clone(), "p".to_string());
+        let g = pool.take(&Limits::default()).unwrap().unwrap();
+        let main = g.main_dir().unwrap().clone();
+        let deep = main.join("conmon/deeper");
+        std::fs::create_dir_all(&deep).unwrap();
+        // As runtimes do, in the hierarchies that are not used as well.
+        let short = g.all_dirs().min_by_key(|dir| dir.components().count());
+        let others = super::super::elsewhere(short.into_iter());
+        let others: Vec<_> = others
+            .into_iter()
+            .filter(|dir| std::fs::create_dir_all(dir.join("conmon")).is_ok())
+            .collect();
+        let script = format!(
+            "echo $$ >{}/cgroup.procs; sleep 100 & exec sleep 100",
+            deep.display()
+        );
+        let mut child = start_in(&g, &script);
+        (0..100).any(|_| {
+            clock::sleep_ms(10);
+            read_pids(&deep.join("cgroup.procs")).len() == 2
+        });
+        assert_eq!(g.pids().len(), 2, "{h:?}");
+        let name = g.name().to_string();
+        let waiter = std::thread::spawn(move || child.wait());
+        pool.give_back(g);
+        waiter.join().unwrap().unwrap();
+        let g = pool.take(&Limits::default()).unwrap().unwrap();
+        assert_ne!(g.name(), name, "it is not used again");
+        std::fs::create_dir(g.main_dir().unwrap().join("empty")).unwrap();
+        pool.give_back(g);
+        pool.clear();
+        assert_eq!(h.names(), [""; 0], "nothing is left in {h:?}");
+        h.remove_parents();
+        for dir in others.iter().chain([&main]) {
+            let parent = dir.parent().unwrap();
+            assert!(!fs::exists(dir) && !fs::exists(parent), "{}", dir.display());
+        }
     }
 }
 

@@ -1,0 +1,35 @@
+//! What a shepherd was lent goes back to the spawner that forked it. One that outlives its spawner,
+//! and ends while no other one is at work on this host's directory, removes it: it would stay until
+//! the next `cbexe`.
+
+use super::Shepherd;
+use crate::sys::{fs, lock, proc};
+
+impl Shepherd<'_> {
+    /// The spawner has ended.
+    pub(super) fn is_orphan(&self) -> bool {
+        proc::parent() != self.inherited.spawner
+    }
+
+    /// Removes the task's group, and the directory of all groups if it was the last.
+    pub(super) fn leave_group(&mut self) {
+        if !self.is_orphan() {
+            return;
+        }
+        self.step_out();
+        // A spawner that begins meanwhile waits for this lock before it makes a group.
+        let file = fs::open_rw(&self.inherited.local.spawner_lock());
+        let held = match &file {
+            Ok(file) => lock::wait_for(file, 0),
+            // The host's directory is gone, and no spawner works there.
+            Err(e) if e.is_not_found() => None,
+            Err(_) => return,
+        };
+        if (held.is_some() || file.is_err())
+            && let Some(group) = self.group.as_mut()
+        {
+            group.remove();
+            group.remove_parents();
+        }
+    }
+}
