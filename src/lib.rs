@@ -18,6 +18,7 @@ pub mod config;
 pub mod journal;
 pub mod spool;
 pub mod state;
+pub(crate) mod x11;
 // floor 3
 pub mod intake;
 pub mod lease;

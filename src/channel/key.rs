@@ -1,6 +1,8 @@
-//! The secret of one channel. Owns its form in files; never shows it in a message.
+//! The secrets of one channel: its key, and the cookie of a display whose windows come through it.
+//! Owns their form; never shows them in a message.
 
 use crate::model::hex;
+use serde::{Deserialize, Serialize};
 
 /// 32 random bytes that open one channel once.
 #[derive(Clone, PartialEq, Eq)]
@@ -43,5 +45,42 @@ impl Key {
 impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(..)")
+    }
+}
+
+/// What lets a program in at a display of X11 (MIT-MAGIC-COOKIE-1).
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct Cookie([u8; Cookie::LEN]);
+
+impl Cookie {
+    pub const LEN: usize = 16;
+
+    /// The cookie of these random bytes.
+    pub fn new(bytes: [u8; Cookie::LEN]) -> Cookie {
+        Cookie(bytes)
+    }
+
+    pub fn bytes(&self) -> &[u8; Cookie::LEN] {
+        &self.0
+    }
+
+    /// Whether `bytes` are this cookie. Takes as long for any bytes of its length.
+    pub fn is(&self, bytes: &[u8]) -> bool {
+        let differ = self.0.iter().zip(bytes).fold(0, |d, (a, b)| d | (a ^ b));
+        std::hint::black_box(differ) == 0 && bytes.len() == Cookie::LEN
+    }
+}
+
+impl PartialEq for Cookie {
+    fn eq(&self, other: &Cookie) -> bool {
+        self.is(&other.0)
+    }
+}
+
+impl Eq for Cookie {}
+
+impl std::fmt::Debug for Cookie {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Cookie(..)")
     }
 }

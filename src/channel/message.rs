@@ -1,8 +1,10 @@
 //! What the two ends of a channel say to each other, as bytes. Owns the form and its limits.
 //!
 //! The first byte is the kind. Data of a stream follows as it is; without any it is the stream's
-//! end. Everything else is JSON with optional fields, so that versions may differ.
+//! end. So does that of an X11 client, after its number. Everything else is JSON with optional
+//! fields, so that versions may differ.
 
+use super::key::Cookie;
 use crate::model::AttemptId;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,7 @@ const WORDS_MAX: usize = 8 << 10;
 const TEXT_MAX: usize = 2 << 10;
 
 const DATA: [u8; 3] = [b'0', b'1', b'2'];
+const X_DATA: u8 = b'x';
 const WORDS: u8 = b'j';
 
 /// A stream of the program.
@@ -49,6 +52,9 @@ pub struct Hello {
 #[serde(default)]
 pub struct Welcome {
     pub screen: Screen,
+    /// X11 clients of the program are passed on when they bring this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub x11: Option<Cookie>,
 }
 
 /// How the program ended.
@@ -90,6 +96,20 @@ pub enum Message {
     Begin,
     /// The program ended, and everything that it wrote was sent before.
     End(Finish),
+    /// What the host could not do for the waiting command, to be shown.
+    Warn(String),
+    X(XMessage),
+}
+
+/// What the ends say of the X11 clients at the host, each by a number that is used once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum XMessage {
+    /// The host has a further one.
+    Open(u32),
+    /// Bytes from or for it; none: this end has closed it. Each end does so once.
+    Data(u32, Vec<u8>),
+    /// So many bytes went on from this end.
+    Took(u32, u32),
 }
 
 /// The messages that are not data.
@@ -101,6 +121,9 @@ enum Words {
     Took(u32),
     Begin,
     End(Finish),
+    Warn(String),
+    XOpen(u32),
+    XTook(u32, u32),
 }
 
 impl Message {
@@ -117,6 +140,16 @@ impl Message {
                 out.extend_from_slice(bytes);
                 return out;
             }
+            Message::X(XMessage::Data(n, bytes)) => {
+                assert!(bytes.len() <= DATA_MAX, "{} bytes of data", bytes.len());
+                let mut out = vec![X_DATA];
+                out.extend_from_slice(&n.to_be_bytes());
+                out.extend_from_slice(bytes);
+                return out;
+            }
+            Message::X(XMessage::Open(n)) => Words::XOpen(*n),
+            Message::X(XMessage::Took(n, bytes)) => Words::XTook(*n, *bytes),
+            Message::Warn(text) => Words::Warn(text.chars().take(TEXT_MAX / 4).collect()),
             Message::Size(screen) => Words::Size(*screen),
             Message::Signal(n) => Words::Signal(*n),
             Message::Took(n) => Words::Took(*n),
@@ -147,6 +180,14 @@ impl Message {
             let stream = [Stream::In, Stream::Out, Stream::Err][n];
             return Ok(Message::Data(stream, rest.to_vec()));
         }
+        if *kind == X_DATA {
+            let (n, rest) = rest.split_first_chunk().ok_or("data of no client")?;
+            if rest.len() > DATA_MAX {
+                return Err(format!("{} bytes of data, at most {DATA_MAX}", rest.len()));
+            }
+            let n = u32::from_be_bytes(*n);
+            return Ok(Message::X(XMessage::Data(n, rest.to_vec())));
+        }
         if *kind != WORDS {
             return Err(format!("a message of unknown kind {kind}"));
         }
@@ -161,6 +202,9 @@ impl Message {
             Words::Took(n) => Message::Took(n),
             Words::Begin => Message::Begin,
             Words::End(finish) => Message::End(finish),
+            Words::Warn(text) => Message::Warn(text),
+            Words::XOpen(n) => Message::X(XMessage::Open(n)),
+            Words::XTook(n, bytes) => Message::X(XMessage::Took(n, bytes)),
         })
     }
 }

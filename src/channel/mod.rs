@@ -11,9 +11,9 @@ mod rendezvous;
 #[cfg(test)]
 mod tests;
 
-pub use key::Key;
+pub use key::{Cookie, Key};
 pub use link::{ChannelError, Link};
-pub use message::{DATA_MAX, Finish, Hello, Message, Screen, Stream, Welcome};
+pub use message::{DATA_MAX, Finish, Hello, Message, Screen, Stream, Welcome, XMessage};
 pub use rendezvous::{ADDRESSES_MAX, RENDEZVOUS_MAX, Rendezvous, Unreached};
 
 use crate::model::Token;

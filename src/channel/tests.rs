@@ -24,6 +24,7 @@ fn hello() -> Hello {
 fn welcome() -> Welcome {
     Welcome {
         screen: Screen { rows: 31, cols: 97 },
+        x11: Some(Cookie::new([5; 16])),
     }
 }
 
@@ -66,6 +67,11 @@ fn all_messages() -> Vec<Message> {
             sig: 0,
             text: "x".into(),
         }),
+        Message::Warn("no port".into()),
+        Message::X(XMessage::Open(1)),
+        Message::X(XMessage::Data(u32::MAX, vec![7; DATA_MAX])),
+        Message::X(XMessage::Data(1, Vec::new())),
+        Message::X(XMessage::Took(1, 1 << 18)),
     ]
 }
 
@@ -196,6 +202,23 @@ fn a_key_has_one_form_and_is_not_shown() {
     for bad in ["", "0", &"g".repeat(64), &"A".repeat(64), &"0".repeat(66)] {
         assert_eq!(Key::from_hex(bad), None);
     }
+}
+
+#[test]
+fn a_cookie_is_itself_only_and_is_not_shown() {
+    let cookie = Cookie::new(std::array::from_fn(|n| n as u8));
+    assert!(cookie.is(cookie.bytes()) && cookie == Cookie::new(*cookie.bytes()));
+    for n in 0..16 {
+        let mut other = *cookie.bytes();
+        other[n] ^= 0x80;
+        assert!(!cookie.is(&other) && !cookie.is(&cookie.bytes()[..n]));
+    }
+    assert!(!cookie.is(&[&cookie.bytes()[..], &[0]].concat()));
+    assert_eq!(format!("{cookie:?}"), "Cookie(..)");
+    // A host of another version says nothing of windows and is told nothing of them.
+    let old: Welcome = serde_json::from_str("{}").unwrap();
+    assert_eq!(old.x11, None);
+    assert!(!serde_json::to_string(&old).unwrap().contains("x11"));
 }
 
 #[test]

@@ -34,6 +34,8 @@ use std::path::{Path, PathBuf};
 
 /// A pack of more jobs than this is answered in ranges.
 const LINES_SHOWN: usize = 20;
+/// What leads to a display and its cookie.
+const DISPLAY_NAMES: [&str; 2] = ["DISPLAY", "XAUTHORITY"];
 
 /// Runs `csub`; returns the exit code.
 pub(crate) fn run(args: &[OsString]) -> i32 {
@@ -133,8 +135,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
             eprintln!("csub: {line}");
         }
     }
-    let waiting = terminal.map(|terminal| Waiting::open(&site, terminal));
-    let waiting = waiting.transpose()?;
+    let waiting = Waiting::for_job(&site, &chosen, terminal)?;
     job.spec.session = waiting.as_ref().map(|waiting| Box::new(waiting.session()));
     let by_default = job.spec.stdout.is_empty();
     let head = esub::with_data(head(&chosen, work.script, &told.cwd)?, data);
@@ -171,7 +172,12 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
 /// The environment, script and input that travel with the jobs of a request.
 fn head(chosen: &Chosen, script: String, cwd: &Path) -> Result<RequestHead> {
     let asked: Vec<&str> = chosen.all("env").collect();
-    let env = environ::environ(std::env::vars_os(), &asked)?;
+    let mut env = environ::environ(std::env::vars_os(), &asked)?;
+    if chosen.has("XF") {
+        // The display is this command's; the job's host sets its own.
+        env.vars
+            .retain(|name, _| !DISPLAY_NAMES.contains(&name.as_str()));
+    }
     if !env.left_out.is_empty() && chosen.has("verbose") {
         let names = env.left_out.join(" ");
         eprintln!("csub: left out of the environment, by name or bytes: {names}");
@@ -240,7 +246,7 @@ fn submit_pack(
     if !split.rest.is_empty() {
         return Err(Fail::usage("-pack and a command cannot be given together"));
     }
-    for refused in ["K", "I", "Ip", "Is", "is", "J", "key"] {
+    for refused in ["K", "I", "Ip", "Is", "XF", "is", "J", "key"] {
         if mine.has(refused) {
             let text = format!("-pack and -{refused} cannot be given together");
             return Err(Fail::usage(text));

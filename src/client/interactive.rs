@@ -1,4 +1,4 @@
-//! The waiting side of an interactive job: `csub -I`, `-Ip`, `-Is`.
+//! The waiting side of an interactive job: `csub -I`, `-Ip`, `-Is`, each also with `-XF`.
 //!
 //! Listens, leaves address and key for the job's host in the user's own drop box, submits, and
 //! waits: for the call of that host, whose program it then is at this terminal, or for the job's
@@ -14,7 +14,7 @@ use super::csub::options::Chosen;
 use super::cwait::{self, JobSeen};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
-use crate::channel::{ADDRESSES_MAX, Key, Rendezvous, Screen};
+use crate::channel::{ADDRESSES_MAX, Key, Rendezvous, Screen, Welcome};
 use crate::model::{JobKey, Session, Terminal, Token};
 use crate::record::ack::IdRun;
 use crate::record::request::{Selector, SignalHow, Verb};
@@ -23,10 +23,11 @@ use crate::sys::clock;
 use crate::sys::signals::{self, SignalQueue};
 use crate::sys::stream::{self, Listener, Watched};
 use crate::sys::terminal::{self, Keys};
+use crate::x11::{Server, Windows};
 use calls::Calls;
 use place::Place;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use talk::{Peer, Talk, TalkOver};
 
 /// First and longest interval between two looks at the view, ms.
@@ -50,7 +51,9 @@ pub(crate) fn asked(chosen: &Chosen) -> Result<Option<Terminal>> {
         ("Is", Terminal::Shell),
     ];
     let mut given = kinds.iter().filter(|(id, _)| chosen.has(id));
-    let Some((id, kind)) = given.next() else {
+    let alone = ("XF", Terminal::Streams);
+    let alone = Some(&alone).filter(|_| chosen.has("XF"));
+    let Some((id, kind)) = given.next().or(alone) else {
         return Ok(None);
     };
     if let Some((other, _)) = given.next() {
@@ -66,6 +69,9 @@ pub(crate) fn asked(chosen: &Chosen) -> Result<Option<Terminal>> {
             )));
         }
     }
+    if chosen.has("XF") && chosen.has("di") {
+        return Err(Fail::usage("-XF and -di cannot be given together"));
+    }
     if kind.is_pty() {
         for refused in ["i", "is", "o", "oo", "e", "eo"] {
             if chosen.has(refused) {
@@ -77,6 +83,28 @@ pub(crate) fn asked(chosen: &Chosen) -> Result<Option<Terminal>> {
         }
     }
     Ok(Some(*kind))
+}
+
+/// The windows of a job with `-XF`, at this command's display.
+///
+/// # Errors
+/// There is no display, or it lets no client in with what is known here.
+fn windows(chosen: &Chosen) -> Result<Option<Windows>> {
+    if !chosen.has("XF") {
+        return Ok(None);
+    }
+    let var = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    let Some(display) = var("DISPLAY") else {
+        return Err(Fail::usage(
+            "-XF: DISPLAY is not set: there is no display for the windows of the job\nhint: where \
+             you came by ssh, log in with ssh -X",
+        ));
+    };
+    let home = || Path::new(&var("HOME").unwrap_or_default()).join(".Xauthority");
+    let authority = var("XAUTHORITY").map_or_else(home, PathBuf::from);
+    let server = Server::find(&display, &authority);
+    let server = server.map_err(|e| Fail::system(format!("-XF: {e}")))?;
+    Ok(Some(Windows::new(server)))
 }
 
 /// The signals of this command, to be read.
@@ -95,9 +123,27 @@ pub(crate) struct Waiting {
     key: Key,
     session: Session,
     place: Place,
+    windows: Option<Windows>,
 }
 
 impl Waiting {
+    /// Listens for an interactive job, where these options ask for one.
+    ///
+    /// # Errors
+    /// As [`Waiting::open`]; there is no display for `-XF`.
+    pub(crate) fn for_job(
+        site: &Site,
+        chosen: &Chosen,
+        terminal: Option<Terminal>,
+    ) -> Result<Option<Waiting>> {
+        let Some(terminal) = terminal else {
+            return Ok(None);
+        };
+        let windows = windows(chosen)?;
+        let waiting = Waiting::open(site, terminal)?;
+        Ok(Some(Waiting { windows, ..waiting }))
+    }
+
     /// Listens, and leaves word of it for a host. The word is taken away with the value.
     ///
     /// # Errors
@@ -119,6 +165,7 @@ impl Waiting {
             key,
             session: Session { terminal, token },
             place,
+            windows: None,
         })
     }
 
@@ -129,6 +176,14 @@ impl Waiting {
     pub(crate) fn ask_host(&mut self, site: &Site, host: &str, request: &[u8]) -> Result<()> {
         let token = self.session.token;
         self.place.ask_host(&site.layout(), host, token, request)
+    }
+
+    /// What the job's host is told of this command.
+    fn welcome(&self) -> Welcome {
+        Welcome {
+            screen: screen_of(self.session.terminal),
+            x11: self.windows.as_ref().map(Windows::cookie),
+        }
     }
 
     /// What the job's specification says of it.
@@ -179,15 +234,16 @@ enum Came {
 }
 
 impl Attendant<'_> {
-    fn wait(&mut self, waiting: Waiting, follow: Option<PathBuf>) -> i32 {
+    fn wait(&mut self, mut waiting: Waiting, follow: Option<PathBuf>) -> i32 {
         let terminal = waiting.session.terminal;
         match self.until_called(&waiting) {
             Came::Code(code) => code,
             Came::Called(peer) => {
                 // The key was used: the port and the word go.
+                let windows = waiting.windows.take();
                 drop(waiting);
                 self.say_start(&peer.host);
-                self.talk(*peer, terminal)
+                self.talk(peer.with(windows), terminal)
             }
             Came::Unreached(host, why) => {
                 let own = match follow {
@@ -198,6 +254,9 @@ impl Attendant<'_> {
                     "csub: host {host} cannot reach this command ({why}): {own}, input is not \
                      passed on"
                 );
+                if waiting.windows.is_some() {
+                    eprintln!("csub: -XF: the windows of the job are not passed on either");
+                }
                 waiting.place.take_notice();
                 self.say_start(&host);
                 let code = self.follow(follow);
@@ -226,8 +285,7 @@ impl Attendant<'_> {
                 }
                 let mut lines = Vec::new();
                 if let Some(code) = self.look(now, &mut |line| lines.push(line.to_owned())) {
-                    let screen = screen_of(waiting.session.terminal);
-                    if let Some(peer) = calls.last(&waiting.listener, screen) {
+                    if let Some(peer) = calls.last(&waiting.listener, waiting.welcome()) {
                         return Came::Called(Box::new(peer));
                     }
                     lines.iter().for_each(|line| eprintln!("{line}"));
@@ -245,8 +303,8 @@ impl Attendant<'_> {
             if let Some(code) = self.heed_signals() {
                 return Came::Code(code);
             }
-            let screen = screen_of(waiting.session.terminal);
-            if let Some(peer) = calls.turn(&waiting.listener, screen, clock::boot_ms()) {
+            let now = clock::boot_ms();
+            if let Some(peer) = calls.turn(&waiting.listener, waiting.welcome(), now) {
                 return Came::Called(Box::new(peer));
             }
         }

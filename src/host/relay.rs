@@ -6,6 +6,7 @@
 //! shepherd learns of a lost connection by the relay's end.
 
 mod serve;
+mod windows;
 
 use crate::channel::{Finish, Stream};
 use crate::model::{AttemptId, Terminal};
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsRawFd, RawFd};
+use std::path::Path;
 
 /// Longest line between the two.
 const LINE_MAX: usize = 16 << 10;
@@ -26,8 +28,8 @@ const LAST_MS: u64 = 10_000;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reached {
-    /// The command has the other end.
-    Connected,
+    /// The command has the other end. What the job has in its environment for its windows.
+    Connected(Vec<String>),
     /// It lives and cannot be reached, for this reason: it reads the files of the job's output.
     Files(String),
     /// It is gone, or does not answer.
@@ -127,6 +129,8 @@ pub(super) struct Ask<'a> {
     pub(super) user: Option<&'a Who>,
     /// The task has a file of its own for its input, output, error output.
     pub(super) own: [bool; 3],
+    /// The task's own directory.
+    pub(super) dir: Option<&'a Path>,
 }
 
 /// A shepherd's relay.
@@ -134,6 +138,8 @@ pub(super) struct Relay {
     pub(super) pid: i32,
     control: File,
     heard: Vec<u8>,
+    /// For the task's environment.
+    pub(super) env: Vec<String>,
 }
 
 /// Begins a relay. The task's ends are made as the user, who owns the terminal.
@@ -155,6 +161,7 @@ pub(super) fn begin(ask: &Ask<'_>) -> sys::Result<(Relay, Ends)> {
                 pid,
                 control: mine,
                 heard: Vec::new(),
+                env: Vec::new(),
             };
             Ok((relay, ends))
         }

@@ -368,7 +368,8 @@ impl Shepherd<'_> {
         if let Err(reason) = self.until_resumed() {
             return self.ended_before(reason);
         }
-        let top = match self.start(files) {
+        let env = relay.map_or(&[][..], |relay| &relay.env);
+        let top = match self.start(files, env) {
             Ok(pid) => pid,
             Err(e) => {
                 let program = self.task.argv.first().map_or("", String::as_str);
@@ -511,8 +512,8 @@ impl Shepherd<'_> {
         end
     }
 
-    fn start(&mut self, files: &Files) -> Result<i32, launch::LaunchError> {
-        let own = c_strings(&self.own_env());
+    fn start(&mut self, files: &Files, more: &[String]) -> Result<i32, launch::LaunchError> {
+        let own = c_strings(&[&self.own_env(), more].concat());
         let env = self.prepared.env.iter().chain(&own);
         let env: Vec<&CStr> = env.map(CString::as_c_str).collect();
         let stdio = Stdio::Job(files);
@@ -535,7 +536,14 @@ impl Shepherd<'_> {
 
     /// Makes the job's own directory for temporary files, once and where it needs one.
     fn make_tmp(&mut self) {
-        if self.tmp.is_some() || self.prepared.names_tmp {
+        // One with windows has their cookie there.
+        let windows = self
+            .prepared
+            .base
+            .caller
+            .as_ref()
+            .is_some_and(|c| c.task == 0);
+        if self.tmp.is_some() || (self.prepared.names_tmp && !windows) {
             return;
         }
         let Inherited {

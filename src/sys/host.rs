@@ -20,6 +20,12 @@ pub fn hostname() -> String {
     }
 }
 
+/// The host name as the system has it, with a domain where it has one.
+pub fn node_name() -> String {
+    let name = nix::unistd::gethostname();
+    name.map_or(String::new(), |s| s.to_string_lossy().into_owned())
+}
+
 /// A short tag of this machine for temporary names on a shared directory: process ids of two
 /// hosts may be equal.
 pub(crate) fn short_tag() -> &'static str {

@@ -1,13 +1,15 @@
 //! Connections between two machines: listening, calling, and bytes without waiting.
 //!
-//! Owns TCP. Nothing here knows what the bytes mean or believes who sends them. A connection whose
-//! other machine is gone without a word ends within about a minute.
+//! Owns TCP, and calls to sockets of this machine. Nothing here knows what the bytes mean or
+//! believes who sends them. A connection whose other machine is gone without a word ends within
+//! about a minute.
 
 use super::{At, Error, Result, datagram};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::path::Path;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A silent connection is asked for a sign of life after so many seconds, so often, so many times.
@@ -29,6 +31,25 @@ impl Listener {
             .at("listen on", what)?;
         listener.set_nonblocking(true).at("listen on", what)?;
         Ok(Listener(listener))
+    }
+
+    /// Listens on a port of this machine for its own programs alone.
+    ///
+    /// # Errors
+    /// Another program has the port.
+    pub fn on_loopback(port: u16) -> io::Result<Listener> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        listener.set_nonblocking(true)?;
+        Ok(Listener(listener))
+    }
+
+    /// The next caller, a program of this machine; `None` when there is none now. It may read as
+    /// slowly as it likes: no sign of life is asked for.
+    pub fn accept_near(&self) -> Option<File> {
+        let (stream, _) = self.0.accept().ok()?;
+        stream.set_nonblocking(true).ok()?;
+        let _ = stream.set_nodelay(true);
+        Some(File::from(OwnedFd::from(stream)))
     }
 
     /// Its port.
@@ -57,6 +78,52 @@ impl Listener {
 impl AsRawFd for Listener {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
+    }
+}
+
+/// Where a server listens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    Unix(PathBuf),
+    Abstract(String),
+    Tcp(SocketAddr),
+}
+
+/// The addresses of a port of a machine, at most `most`.
+///
+/// # Errors
+/// Its name is not known.
+pub fn resolve(host: &str, port: u16, most: usize) -> io::Result<Vec<SocketAddr>> {
+    Ok((host, port).to_socket_addrs()?.take(most).collect())
+}
+
+/// Calls a server without waiting: it may not have answered yet, and reading then tells of a call
+/// that failed.
+///
+/// # Errors
+/// The system's answer, as far as it is known at once.
+pub fn call_now(at: &Place) -> io::Result<File> {
+    use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, UnixAddr};
+    let family = match at {
+        Place::Tcp(SocketAddr::V4(_)) => AddressFamily::Inet,
+        Place::Tcp(SocketAddr::V6(_)) => AddressFamily::Inet6,
+        Place::Unix(_) | Place::Abstract(_) => AddressFamily::Unix,
+    };
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let fd = socket::socket(family, SockType::Stream, flags, None)?;
+    let called = match at {
+        Place::Tcp(address) => {
+            let _ = socket::setsockopt(&fd, socket::sockopt::TcpNoDelay, &true);
+            socket::connect(fd.as_raw_fd(), &SockaddrStorage::from(*address))
+        }
+        Place::Unix(path) => socket::connect(fd.as_raw_fd(), &UnixAddr::new(path)?),
+        Place::Abstract(name) => {
+            socket::connect(fd.as_raw_fd(), &UnixAddr::new_abstract(name.as_bytes())?)
+        }
+    };
+    match called {
+        Ok(()) | Err(nix::errno::Errno::EINPROGRESS) => Ok(File::from(fd)),
+        Err(e) => Err(e.into()),
     }
 }
 
@@ -219,6 +286,54 @@ mod tests {
         drop(a);
         assert_eq!(until(|| b.read(&mut buf).unwrap()), 0);
         assert!(Wire::call(&from, 500).is_err());
+    }
+
+    #[test]
+    fn servers_of_every_kind_are_called_without_waiting() {
+        use std::os::linux::net::SocketAddrExt as _;
+        use std::os::unix::net::{SocketAddr as Name, UnixListener};
+        let d = tempfile::tempdir().unwrap();
+        let path = d.path().join("s");
+        let name = format!("corral.test.{}", std::process::id());
+        assert!(call_now(&Place::Unix(path.clone())).is_err());
+        assert!(call_now(&Place::Abstract(name.clone())).is_err());
+        let file = UnixListener::bind(&path).unwrap();
+        let named = Name::from_abstract_name(&name).unwrap();
+        let named = UnixListener::bind_addr(&named).unwrap();
+        let calls = [(Place::Unix(path), file), (Place::Abstract(name), named)];
+        for (place, listener) in calls {
+            let mut mine = call_now(&place).unwrap();
+            let (mut its, _) = listener.accept().unwrap();
+            let empty = mine.read(&mut [0; 9]).unwrap_err();
+            assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+            mine.write_all(b"x").unwrap();
+            assert_eq!(its.read(&mut [0; 9]).unwrap(), 1);
+        }
+        // A port of this machine only; a call there fails when it is closed.
+        let Ok(listener) = Listener::on_loopback(0) else {
+            println!("skipped: no network here");
+            return;
+        };
+        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, listener.port()));
+        assert!(Listener::on_loopback(at.port()).is_err());
+        let mine = call_now(&Place::Tcp(at)).unwrap();
+        let mut its = until(|| listener.accept_near());
+        assert!(its.read(&mut [0; 9]).is_err());
+        drop((its, mine, listener));
+        let refused = call_now(&Place::Tcp(at)).and_then(|mut late| {
+            let watched = [Watched {
+                fd: late.as_raw_fd(),
+                read: true,
+                write: false,
+            }];
+            wait(&watched, Some(2_000)).unwrap();
+            late.read(&mut [0; 9])
+        });
+        assert_eq!(
+            refused.unwrap_err().kind(),
+            io::ErrorKind::ConnectionRefused
+        );
+        assert!(resolve("127.0.0.1", 6000, 1).unwrap()[0].ip().is_loopback());
     }
 
     #[test]

@@ -35,7 +35,7 @@ const SUBMISSIONS: &[(&[&str], i32, &str)] = &[
     (&["-q", "nosuchqueue", "true"], 1, "nosuchqueue"),
     (&["-m", "nosuchhost", "true"], 1, "nosuchhost"),
     (&["-b", "25:00", "true"], 2, "-b"),
-    (&["-XF", "true"], 2, "not implemented"),
+    (&["-IX", "true"], 2, "not implemented"),
     (&["--nosuchoption", "true"], 2, "nosuchoption"),
     (&["-env", "A\nB=1", "true"], 2, "env"),
     (&["-pack", "nosuchfile"], 2, "nosuchfile"),

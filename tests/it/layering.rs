@@ -14,6 +14,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("state", 2),
     ("spool", 2),
     ("journal", 2),
+    ("x11", 2),
     ("sched", 3),
     ("intake", 3),
     ("lease", 3),

@@ -33,6 +33,7 @@ mod hooks_checkpoints;
 mod hooks_controls;
 mod hooks_esub;
 mod interactive;
+mod interactive_x11;
 mod job_tmpdir;
 mod launch;
 mod layering;

@@ -44,7 +44,6 @@ const UNBUILT: &[(&str, bool)] = &[
     ("U", true),
     ("ul", false),
     ("We", true),
-    ("XF", false),
     ("yaml", true),
 ];
 
@@ -64,7 +63,7 @@ pub(crate) fn unbuilt(id: &str) -> Fail {
              container_runtime"
         }
         "IS" | "ISp" | "ISs" => "; the connection of -I, -Ip and -Is is always encrypted",
-        "IX" | "XF" => "; -Is runs a shell at this terminal",
+        "IX" => "; -XF passes the windows of an interactive job on",
         "gpu" => "; name a resource of cb.yaml in -R rusage[...]",
         _ => "",
     };
@@ -267,6 +266,10 @@ pub(crate) fn csub() -> Command {
         .arg(flag(
             "Is",
             "Interactive job with a terminal of its own that gets every key: for a shell",
+        ))
+        .arg(flag(
+            "XF",
+            "Interactive job whose windows (X11) appear at this command's display",
         ))
         .arg(flag(
             "K",

@@ -19,7 +19,7 @@ use std::path::Path;
 const PACK_MAX: u64 = 64 << 20;
 /// Options that belong to the whole pack, not to a line of it.
 const NOT_IN_A_LINE: &[&str] = &[
-    "K", "I", "Ip", "Is", "pack", "env", "is", "wait", "verbose", "help", "version",
+    "K", "I", "Ip", "Is", "XF", "pack", "env", "is", "wait", "verbose", "help", "version",
 ];
 
 /// A pack on its way.

@@ -2,7 +2,7 @@
 //! have, and that one is believed: the first that proves it.
 
 use super::talk::Peer;
-use crate::channel::{Key, Link, Message, Screen, Welcome};
+use crate::channel::{Key, Link, Message, Welcome};
 use crate::model::JobKey;
 use crate::sys::clock;
 use crate::sys::stream::{self, Listener, Watched, Wire};
@@ -63,9 +63,9 @@ impl Calls {
         })
     }
 
-    /// Takes new callers and listens to all; the one that has the key. `screen`: what the job is
-    /// told of the terminal.
-    pub(super) fn turn(&mut self, listener: &Listener, screen: Screen, now: u64) -> Option<Peer> {
+    /// Takes new callers and listens to all; the one that has the key. `welcome`: what the job's
+    /// host is told.
+    pub(super) fn turn(&mut self, listener: &Listener, welcome: Welcome, now: u64) -> Option<Peer> {
         while let Some((wire, from)) = listener.accept() {
             if self.calls.len() >= CALLS_MAX {
                 self.calls.remove(0);
@@ -84,7 +84,7 @@ impl Calls {
             let call = &mut self.calls[n];
             let seen = match now.saturating_sub(call.since) > CALL_MS {
                 true => Seen::Gone,
-                false => call.listen(self.job, screen),
+                false => call.listen(self.job, welcome),
             };
             match seen {
                 Seen::Waits => n += 1,
@@ -107,11 +107,11 @@ impl Calls {
 
     /// The caller whose call came before the job's end was seen. The host of a short job may call,
     /// run it and report its end between two turns; its output is in this call.
-    pub(super) fn last(&mut self, listener: &Listener, screen: Screen) -> Option<Peer> {
+    pub(super) fn last(&mut self, listener: &Listener, welcome: Welcome) -> Option<Peer> {
         let until = clock::boot_ms() + LAST_CALL_MS;
         loop {
             let now = clock::boot_ms();
-            if let Some(peer) = self.turn(listener, screen, now) {
+            if let Some(peer) = self.turn(listener, welcome, now) {
                 return Some(peer);
             }
             if self.calls.is_empty() || now >= until {
@@ -124,7 +124,7 @@ impl Calls {
 }
 
 impl Call {
-    fn listen(&mut self, job: JobKey, screen: Screen) -> Seen {
+    fn listen(&mut self, job: JobKey, welcome: Welcome) -> Seen {
         let mut buf = [0; 8192];
         match self.wire.read(&mut buf) {
             Ok(None) => {}
@@ -141,7 +141,7 @@ impl Call {
                 Ok(None) => {}
                 Ok(Some(hello)) if hello.a.j != job => return Seen::Refused,
                 Ok(Some(_)) => {
-                    if self.link.welcome(&Welcome { screen }).is_err() {
+                    if self.link.welcome(&welcome).is_err() {
                         return Seen::Refused;
                     }
                     self.welcomed = true;
@@ -165,7 +165,7 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::channel::Hello;
+    use crate::channel::{Hello, Screen};
     use crate::model::AttemptId;
 
     struct Bed {
@@ -195,8 +195,7 @@ mod tests {
         /// Turns until `done`, which gets whether a caller was believed.
         fn until(&mut self, mut done: impl FnMut(Option<&Peer>) -> bool) -> Option<Peer> {
             for _ in 0..2_000 {
-                let screen = Screen { rows: 31, cols: 97 };
-                let peer = self.calls.turn(&self.listener, screen, clock::boot_ms());
+                let peer = self.calls.turn(&self.listener, welcome(), clock::boot_ms());
                 if done(peer.as_ref()) {
                     return peer;
                 }
@@ -204,6 +203,13 @@ mod tests {
                 clock::sleep_ms(1);
             }
             panic!("it never came");
+        }
+    }
+
+    fn welcome() -> Welcome {
+        Welcome {
+            screen: Screen { rows: 31, cols: 97 },
+            ..Welcome::default()
         }
     }
 
@@ -266,16 +272,15 @@ mod tests {
     #[test]
     fn a_call_of_a_job_that_is_over_is_taken() {
         let Some(mut bed) = bed() else { return };
-        let screen = Screen { rows: 31, cols: 97 };
-        assert!(bed.calls.last(&bed.listener, screen).is_none());
+        assert!(bed.calls.last(&bed.listener, welcome()).is_none());
         let wire = bed.dial();
         let link = Link::caller(&key(1), "about", &hello(7));
         // The caller proves the key and is gone: what it sent is there.
         let caller = std::thread::spawn(move || converse(&wire, link));
-        let peer = bed.calls.last(&bed.listener, screen).unwrap();
+        let peer = bed.calls.last(&bed.listener, welcome()).unwrap();
         assert_eq!(peer.host, "h1");
         assert!(caller.join().unwrap().is_some());
-        assert!(bed.calls.last(&bed.listener, screen).is_none());
+        assert!(bed.calls.last(&bed.listener, welcome()).is_none());
     }
 
     #[test]
@@ -287,7 +292,7 @@ mod tests {
         let late = clock::boot_ms() + CALL_MS + 1;
         assert!(
             bed.calls
-                .turn(&bed.listener, Screen::default(), late)
+                .turn(&bed.listener, Welcome::default(), late)
                 .is_none()
         );
         assert!(bed.calls.calls.is_empty());

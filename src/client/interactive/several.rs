@@ -4,7 +4,7 @@
 use super::calls::Calls;
 use super::talk::{Peer, Talk, TalkOver};
 use super::{Waiting, readable};
-use crate::channel::{Screen, about};
+use crate::channel::{Welcome, about};
 use crate::client::exit::{Fail, Result};
 use crate::model::JobKey;
 use crate::sys::signals::{self, SignalQueue};
@@ -112,7 +112,7 @@ impl<'a> Several<'a> {
             }
             for one in self.all.iter_mut().filter(|one| one.peer.is_none()) {
                 let (listener, now) = (&one.waiting.listener, clock::boot_ms());
-                one.peer = one.calls.turn(listener, Screen::default(), now);
+                one.peer = one.calls.turn(listener, Welcome::default(), now);
             }
         }
         Ok(None)

@@ -1,10 +1,11 @@
 //! This terminal and the programs at the other ends: input there, output here, keys, sizes and
 //! signals, until all have ended. Owns what of the input is on its way.
 
-use crate::channel::{DATA_MAX, Finish, Link, Message, ROOM, Screen, Stream};
+use crate::channel::{ChannelError, DATA_MAX, Finish, Link, Message, ROOM, Screen, Stream};
 use crate::sys::signals::{self, SignalQueue};
 use crate::sys::stream::{self, Watched};
 use crate::sys::terminal::{self, Keys, Taken};
+use crate::x11::{BUDGET, Windows};
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsRawFd;
@@ -22,6 +23,8 @@ pub(crate) struct Peer {
     end: Option<Finish>,
     /// Nothing more comes.
     closed: bool,
+    /// Its X11 clients, where they are passed on.
+    windows: Option<Windows>,
 }
 
 impl Peer {
@@ -34,7 +37,40 @@ impl Peer {
             room: ROOM as usize,
             end: None,
             closed: false,
+            windows: None,
         }
+    }
+
+    /// Passes its X11 clients on.
+    pub(super) fn with(mut self, windows: Option<Windows>) -> Peer {
+        self.windows = windows;
+        self
+    }
+
+    /// How much of its windows may be read now: keys that are pressed come soon after.
+    fn windows_budget(&self) -> usize {
+        let waits = self.link.outgoing().len() >= BUDGET || self.is_over();
+        if waits { 0 } else { BUDGET }
+    }
+
+    /// The next whole message of the program; those of its windows are carried out. What the user
+    /// is told goes to `warn`.
+    fn next_message(
+        &mut self,
+        warn: &mut dyn FnMut(&str),
+    ) -> Result<Option<Message>, ChannelError> {
+        while let Some(message) = self.link.next_message()? {
+            match (message, &mut self.windows) {
+                (Message::Warn(text), _) => warn(&crate::text::width::escape(&text)),
+                (Message::X(said), Some(windows)) => {
+                    if let Some(text) = windows.heed(said, &mut self.link)? {
+                        warn(&text);
+                    }
+                }
+                (message, _) => return Ok(Some(message)),
+            }
+        }
+        Ok(None)
     }
 
     fn is_over(&self) -> bool {
@@ -120,6 +156,11 @@ impl<'a> Talk<'a> {
             read: !peer.is_over(),
             write: !peer.is_over() && !peer.link.outgoing().is_empty(),
         }));
+        let budgets: Vec<usize> = self.peers.iter().map(Peer::windows_budget).collect();
+        for (peer, budget) in self.peers.iter().zip(&budgets) {
+            let windows = peer.windows.iter();
+            list.extend(windows.flat_map(|windows| windows.watched(*budget)));
+        }
         let ready = match stream::wait(&list, None) {
             Ok(ready) => ready,
             Err(_) => return Some(TalkOver::Ended(Vec::new())),
@@ -130,6 +171,14 @@ impl<'a> Talk<'a> {
         while let Some(signal) = self.queue.next_signal() {
             if let Some(over) = self.heed(signal) {
                 return Some(over);
+            }
+        }
+        let mut lanes = &ready[2 + self.peers.len()..];
+        for (peer, budget) in self.peers.iter_mut().zip(budgets) {
+            if let Some(windows) = &mut peer.windows {
+                let (its, rest) = lanes.split_at(windows.watched(budget).count());
+                windows.carry(its, budget, &mut peer.link);
+                lanes = rest;
             }
         }
         for n in 0..self.peers.len() {
@@ -197,9 +246,10 @@ impl<'a> Talk<'a> {
     }
 
     fn show_output(&mut self, n: usize) -> Result<(), TalkOver> {
+        let end = if self.taken.is_some() { "\r\n" } else { "\n" };
         let peer = &mut self.peers[n];
         loop {
-            match peer.link.next_message() {
+            match peer.next_message(&mut |text| eprint!("csub: {text}{end}")) {
                 Ok(None) => return Ok(()),
                 Ok(Some(Message::Data(stream, bytes))) => show(stream, &bytes)?,
                 Ok(Some(Message::Took(n))) => {

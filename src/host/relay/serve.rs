@@ -1,14 +1,16 @@
 //! A relay at work: finds the waiting command, proves the key, then carries bytes both ways until
 //! the task is over or the command is gone. Owns the limits of what waits in between.
 
+use super::windows::Forward;
 use super::{Ask, LINE_MAX, Reached, Sides, ToRelay, say_line};
 use crate::channel::{
     ChannelError, DATA_MAX, Finish, Hello, Link, Message, RENDEZVOUS_MAX, ROOM, Rendezvous, Screen,
-    Stream, Unreached, about,
+    Stream, Unreached, Welcome, about,
 };
 use crate::spool::Layout;
 use crate::sys::stream::{self, Watched, Wire};
 use crate::sys::{clock, fs, proc, terminal, userfile};
+use crate::x11::BUDGET;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -44,7 +46,7 @@ pub(super) fn serve(ask: &Ask<'_>, sides: Sides, control: File) -> i32 {
         Err(gone) => Err(Reached::Gone(gone)),
         Ok(at) => call(ask, &at).map_err(|why| instead(ask, file, why)),
     };
-    let (link, wire, screen) = match reached {
+    let (mut link, wire, welcome) = match reached {
         Ok(connected) => connected,
         Err(how) => {
             say(&control, &how);
@@ -52,9 +54,19 @@ pub(super) fn serve(ask: &Ask<'_>, sides: Sides, control: File) -> i32 {
         }
     };
     if let Some(master) = &sides.master {
-        terminal::set_size(master, screen.rows, screen.cols);
+        terminal::set_size(master, welcome.screen.rows, welcome.screen.cols);
     }
-    say(&control, &Reached::Connected);
+    let asked = welcome.x11.map(|cookie| Forward::open(&cookie, ask.dir));
+    let (windows, env) = match asked {
+        None => (None, Vec::new()),
+        Some(Ok((windows, env))) => (Some(windows), env),
+        Some(Err(why)) => {
+            let text = format!("-XF: host {} passes no windows on: {why}", ask.host);
+            link.send(&Message::Warn(text));
+            (None, Vec::new())
+        }
+    };
+    say(&control, &Reached::Connected(env));
     Pump {
         link,
         wire,
@@ -67,6 +79,7 @@ pub(super) fn serve(ask: &Ask<'_>, sides: Sides, control: File) -> i32 {
         finish: None,
         end_sent: false,
         quiet_until: 0,
+        windows,
     }
     .run()
 }
@@ -91,7 +104,7 @@ fn find(file: &Path) -> Result<Rendezvous, String> {
 ///
 /// # Errors
 /// What each of them answered.
-fn call(ask: &Ask<'_>, at: &Rendezvous) -> Result<(Link, Wire, Screen), String> {
+fn call(ask: &Ask<'_>, at: &Rendezvous) -> Result<(Link, Wire, Welcome), String> {
     let mut wrong: Vec<String> = Vec::new();
     for address in &at.at {
         match call_one(ask, at, address) {
@@ -106,7 +119,7 @@ fn call_one(
     ask: &Ask<'_>,
     at: &Rendezvous,
     address: &SocketAddr,
-) -> Result<(Link, Wire, Screen), String> {
+) -> Result<(Link, Wire, Welcome), String> {
     let wire = Wire::call(address, CALL_MS).map_err(|e| crate::sys::reason(&e))?;
     let hello = Hello {
         a: ask.a,
@@ -119,7 +132,7 @@ fn call_one(
     loop {
         flush(&mut link, &wire).map_err(|e| crate::sys::reason(&e))?;
         if let Some(welcome) = link.welcomed().map_err(|e| e.to_string())? {
-            return Ok((link, wire, welcome.screen));
+            return Ok((link, wire, welcome));
         }
         let left = until.saturating_sub(clock::boot_ms());
         if left == 0 {
@@ -197,6 +210,8 @@ struct Pump {
     end_sent: bool,
     /// The terminal was open in no process: not read before.
     quiet_until: u64,
+    /// The task's X11 clients, where they are passed on.
+    windows: Option<Forward>,
 }
 
 /// Why the work ends.
@@ -239,11 +254,8 @@ impl Pump {
         }
     }
 
-    /// Waits for something and carries what there is. True when something moved.
-    fn turn(&mut self) -> Result<bool, Over> {
-        let now = clock::boot_ms();
-        let room = self.link.outgoing().len() < WAITING_MAX;
-        let reads = room && now >= self.quiet_until;
+    /// The command, the shepherd and the task's streams; `reads`: its output is read.
+    fn watched(&self, reads: bool) -> Vec<Watched> {
         let mut list = vec![
             Watched {
                 fd: self.wire.as_raw_fd(),
@@ -266,6 +278,19 @@ impl Pump {
             read: reads,
             write: false,
         }));
+        list
+    }
+
+    /// Waits for something and carries what there is. True when something moved.
+    fn turn(&mut self) -> Result<bool, Over> {
+        let now = clock::boot_ms();
+        let room = self.link.outgoing().len() < WAITING_MAX;
+        let reads = room && now >= self.quiet_until;
+        let mut list = self.watched(reads);
+        let lanes_at = list.len();
+        let budget = if room { BUDGET } else { 0 };
+        let windows = self.windows.iter();
+        list.extend(windows.flat_map(|windows| windows.watched(budget)));
         let wait = match (room && !reads, self.finish.is_some()) {
             (true, _) => Some(QUIET_MS),
             (false, true) => Some(1_000),
@@ -281,9 +306,12 @@ impl Pump {
             self.feed();
             moved = true;
         }
-        for n in (3..ready.len()).rev().filter(|n| ready[*n].0) {
+        for n in (3..lanes_at).rev().filter(|n| ready[*n].0) {
             self.take_output(n - 3);
             moved = true;
+        }
+        if let Some(windows) = &mut self.windows {
+            moved |= windows.carry(&ready[lanes_at..], budget, &mut self.link);
         }
         if ready[0].0 {
             moved |= self.take_in()?;
@@ -400,6 +428,10 @@ impl Pump {
                     }
                 }
                 Message::Signal(n) => self.signal(n),
+                Message::X(said) => match &mut self.windows {
+                    Some(windows) => windows.heed(said, &mut self.link)?,
+                    None => return Err(Over::Lost),
+                },
                 _ => return Err(Over::Lost),
             }
         }
@@ -455,6 +487,7 @@ mod tests {
             caller,
             user: None,
             own: [false; 3],
+            dir: None,
         }
     }
 

@@ -8,6 +8,7 @@ use crate::host::outputs::Files;
 use crate::host::relay::{self, Ask, Reached, Relay};
 use crate::model::TermReason;
 use crate::record::report::Ended;
+use crate::sys::own_dir::OwnDir;
 use crate::sys::{clock, proc};
 use crate::task::machine::signal;
 use crate::task::spec::{Caller, TaskAct};
@@ -34,7 +35,8 @@ impl Shepherd<'_> {
         let (mut relay, ends) = begun.map_err(|e| failed(self, &e))?;
         self.relay = relay.pid;
         match self.until_reached(&mut relay)? {
-            Reached::Connected => {
+            Reached::Connected(env) => {
+                relay.env = env;
                 files.lend([ends.stdin, ends.stdout, ends.stderr], ends.is_pty);
                 Ok(Some(relay))
             }
@@ -65,6 +67,7 @@ impl Shepherd<'_> {
                 !base.stdout.path.is_empty(),
                 !base.stderr.path.is_empty(),
             ],
+            dir: self.tmp.as_ref().map(OwnDir::path),
         }
     }
 

@@ -1,0 +1,189 @@
+//! The job's side of its windows: a port at which its X11 clients call, and the file with the
+//! cookie that they bring. Never judges a client: the waiting command decides who comes in.
+
+use crate::channel::{ChannelError, Cookie, Link, Message, XMessage};
+use crate::sys::stream::{Listener, Watched};
+use crate::sys::{fs, host};
+use crate::x11::{Address, Lanes, PORT, entry};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// Numbers of displays that are tried. Lower ones are those of people at the machine.
+const FIRST: u16 = 10;
+const TRIED: u16 = 500;
+/// Most new clients in one turn.
+const CLIENTS_MAX: usize = 16;
+
+pub(super) struct Forward {
+    listener: Listener,
+    lanes: Lanes,
+    next: u32,
+}
+
+impl Forward {
+    /// Listens, and gives the job what its clients need: a file in its directory `dir`, which goes
+    /// with that, and these variables.
+    ///
+    /// # Errors
+    /// Why it has no windows.
+    pub(super) fn open(
+        cookie: &Cookie,
+        dir: Option<&Path>,
+    ) -> Result<(Forward, Vec<String>), String> {
+        let dir = dir.ok_or("the job has no directory of its own for the cookie")?;
+        let free =
+            (FIRST..FIRST + TRIED).find_map(|n| Some((n, Listener::on_loopback(PORT + n).ok()?)));
+        let (number, listener) = free.ok_or("no port from 6010 to 6509 is free")?;
+        let file = dir.join(".Xauthority");
+        // For programs that look for their machine, and those that know it by another name.
+        let of = [Address::Local(host::node_name()), Address::Any];
+        let entries = of.map(|of| entry(&of, number, cookie)).concat();
+        fs::publish_mode(&file, &entries, 0o600).map_err(|e| e.to_string())?;
+        // By its address: a name may have a second one, at which another user listens.
+        let env = vec![
+            format!("DISPLAY=127.0.0.1:{number}.0"),
+            format!("XAUTHORITY={}", file.display()),
+        ];
+        let forward = Forward {
+            listener,
+            lanes: Lanes::default(),
+            next: 0,
+        };
+        Ok((forward, env))
+    }
+
+    /// What is waited for.
+    pub(super) fn watched(&self, budget: usize) -> impl Iterator<Item = Watched> {
+        let listener = Watched {
+            fd: self.listener.as_raw_fd(),
+            read: true,
+            write: false,
+        };
+        std::iter::once(listener).chain(self.lanes.watched(budget))
+    }
+
+    /// Takes new clients and carries bytes, as it was watched for. True when something moved.
+    pub(super) fn carry(&mut self, ready: &[(bool, bool)], budget: usize, link: &mut Link) -> bool {
+        let Some(((calls, _), lanes)) = ready.split_first() else {
+            return false;
+        };
+        let moved = self.lanes.carry(lanes, budget, link);
+        for _ in 0..if *calls { CLIENTS_MAX } else { 0 } {
+            let Some(client) = self.listener.accept_near() else {
+                break;
+            };
+            // One too many is closed at once.
+            if self.lanes.open(self.next, Some(client)).is_ok() {
+                link.send(&Message::X(XMessage::Open(self.next)));
+                self.next = self.next.wrapping_add(1);
+            }
+        }
+        moved || *calls
+    }
+
+    /// What the waiting command says of a client.
+    ///
+    /// # Errors
+    /// It says more than it may.
+    pub(super) fn heed(&mut self, said: XMessage, link: &mut Link) -> Result<(), ChannelError> {
+        match said {
+            XMessage::Data(n, bytes) => self.lanes.heed(n, &bytes, link),
+            XMessage::Took(n, bytes) => {
+                self.lanes.took(n, bytes);
+                Ok(())
+            }
+            XMessage::Open(_) => Err(ChannelError::Garbled),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::{Hello, Key, Welcome};
+    use crate::sys::stream;
+    use std::io::Read as _;
+    use std::net::TcpStream;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// The relay's end of a channel, and the other one.
+    fn links() -> (Link, Link) {
+        let key = Key::new([1; 32]);
+        let mut mine = Link::caller(&key, "x", &Hello::default());
+        let mut its = Link::called(&key, "x");
+        pass(&mut mine, &mut its);
+        its.hello().unwrap();
+        its.welcome(&Welcome::default()).unwrap();
+        pass(&mut its, &mut mine);
+        mine.welcomed().unwrap();
+        pass(&mut mine, &mut its);
+        assert_eq!(its.next_message(), Ok(Some(Message::Begin)));
+        (mine, its)
+    }
+
+    fn pass(from: &mut Link, to: &mut Link) {
+        to.receive(from.outgoing()).unwrap();
+        from.sent(from.outgoing().len());
+    }
+
+    fn turn(forward: &mut Forward, link: &mut Link) {
+        let list: Vec<Watched> = forward.watched(9_999).collect();
+        let ready = stream::wait(&list, Some(1_000)).unwrap();
+        assert!(forward.carry(&ready, 9_999, link), "nothing came");
+    }
+
+    #[test]
+    fn a_job_has_a_port_and_a_file_of_its_own_and_so_many_clients() {
+        let d = tempfile::tempdir().unwrap();
+        let cookie = Cookie::new([7; 16]);
+        assert!(Forward::open(&cookie, None).is_err());
+        assert!(Forward::open(&cookie, Some(&d.path().join("none"))).is_err());
+        let (mut forward, env) = match Forward::open(&cookie, Some(d.path())) {
+            Ok(opened) => opened,
+            Err(e) if e.contains("no port") => return println!("skipped: {e}"),
+            Err(e) => panic!("{e}"),
+        };
+        let file = d.path().join(".Xauthority");
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(std::fs::read(&file).unwrap().ends_with(cookie.bytes()));
+        let port = forward.listener.port();
+        assert_eq!(env[0], format!("DISPLAY=127.0.0.1:{}.0", port - PORT));
+        assert_eq!(env[1], format!("XAUTHORITY={}", file.display()));
+        let (mut mine, mut its) = links();
+        let call = || TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let clients: Vec<TcpStream> = (0..64).map(|_| call()).collect();
+        for n in 0..64 {
+            let said = loop {
+                if let Some(said) = its.next_message().unwrap() {
+                    break said;
+                }
+                turn(&mut forward, &mut mine);
+                pass(&mut mine, &mut its);
+            };
+            assert_eq!(said, Message::X(XMessage::Open(n)));
+        }
+        // One more is closed without a word; once one is over there is room.
+        let mut late = call();
+        let patience = Some(std::time::Duration::from_secs(5));
+        late.set_read_timeout(patience).unwrap();
+        turn(&mut forward, &mut mine);
+        assert_eq!(late.read(&mut [0; 9]).unwrap(), 0);
+        assert!(mine.outgoing().is_empty());
+        assert!(forward.heed(XMessage::Open(99), &mut mine).is_err());
+        forward
+            .heed(XMessage::Data(5, Vec::new()), &mut mine)
+            .unwrap();
+        assert_eq!((&clients[5]).read(&mut [0; 9]).unwrap(), 0);
+        let more = call();
+        turn(&mut forward, &mut mine);
+        pass(&mut mine, &mut its);
+        let closed = Message::X(XMessage::Data(5, Vec::new()));
+        assert_eq!(its.next_message(), Ok(Some(closed)));
+        let opened = Message::X(XMessage::Open(64));
+        assert_eq!(its.next_message(), Ok(Some(opened)));
+        drop(forward);
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+        drop(more);
+    }
+}

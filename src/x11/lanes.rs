@@ -1,0 +1,193 @@
+//! Connections of X11 clients in one channel: a lane for each. Owns how many there are and how much
+//! of each waits at one end: a client or display that does not read holds up itself alone.
+
+use crate::channel::{ChannelError, DATA_MAX, Link, Message, XMessage};
+use crate::sys::stream::Watched;
+use crate::sys::terminal::{read_now, write_now};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+/// Most lanes of a channel.
+pub(crate) const LANES_MAX: usize = 64;
+/// Most bytes of a lane that wait at one end.
+const WINDOW: usize = 256 << 10;
+/// Most bytes that are read for all lanes in one turn.
+pub(crate) const BUDGET: usize = 32 << 10;
+
+/// The lanes of one end.
+#[derive(Default)]
+pub(crate) struct Lanes {
+    lanes: BTreeMap<u32, Lane>,
+    /// Counts turns: each begins with another lane.
+    turns: usize,
+}
+
+struct Lane {
+    /// The client or the display; `None`: not yet, or no more.
+    socket: Option<File>,
+    /// Came for it and is not written.
+    queue: Vec<u8>,
+    /// So many bytes the other end still takes.
+    room: usize,
+    /// What each end says once: it has closed.
+    closed_here: bool,
+    closed_there: bool,
+}
+
+impl Lanes {
+    pub(crate) fn is_full(&self) -> bool {
+        self.lanes.len() >= LANES_MAX
+    }
+
+    /// A further lane.
+    ///
+    /// # Errors
+    /// There are too many, or it is there.
+    pub(crate) fn open(&mut self, n: u32, socket: Option<File>) -> Result<(), ChannelError> {
+        if self.is_full() || self.lanes.contains_key(&n) {
+            return Err(ChannelError::Garbled);
+        }
+        let lane = Lane {
+            socket,
+            queue: Vec::new(),
+            room: WINDOW,
+            closed_here: false,
+            closed_there: false,
+        };
+        self.lanes.insert(n, lane);
+        Ok(())
+    }
+
+    /// The display of a lane.
+    pub(super) fn connect(&mut self, n: u32, socket: File) {
+        if let Some(lane) = self.lanes.get_mut(&n) {
+            lane.socket = Some(socket);
+        }
+    }
+
+    /// Closes a lane at this end.
+    pub(super) fn close(&mut self, n: u32, link: &mut Link) {
+        if let Some(lane) = self.lanes.get_mut(&n) {
+            lane.close(n, link);
+        }
+        self.forget_closed();
+    }
+
+    /// What is waited for; as many as there are lanes. `budget`: what may be read.
+    pub(crate) fn watched(&self, budget: usize) -> impl Iterator<Item = Watched> {
+        self.lanes.values().map(move |lane| Watched {
+            fd: lane.socket.as_ref().map_or(-1, AsRawFd::as_raw_fd),
+            read: budget > 0 && lane.room > 0,
+            write: !lane.queue.is_empty(),
+        })
+    }
+
+    /// Reads and writes what is `ready`, as it was watched for. True when something moved.
+    pub(crate) fn carry(
+        &mut self,
+        ready: &[(bool, bool)],
+        mut budget: usize,
+        link: &mut Link,
+    ) -> bool {
+        self.turns = self.turns.wrapping_add(1);
+        let mut all: Vec<_> = self.lanes.iter_mut().zip(ready).collect();
+        let first = self.turns % all.len().max(1);
+        all.rotate_left(first);
+        let mut moved = false;
+        for ((n, lane), (read, write)) in all {
+            if *write {
+                lane.flush(*n, link);
+            }
+            if *read && lane.room > 0 && budget > 0 {
+                budget -= lane.read(*n, budget, link);
+            }
+            moved |= *read || *write;
+        }
+        self.forget_closed();
+        moved
+    }
+
+    /// What the other end says of a lane.
+    ///
+    /// # Errors
+    /// It sends more than it may.
+    pub(crate) fn heed(
+        &mut self,
+        n: u32,
+        said: &[u8],
+        link: &mut Link,
+    ) -> Result<(), ChannelError> {
+        // One that is closed at both ends is not named any more.
+        let lane = self.lanes.get_mut(&n).ok_or(ChannelError::Garbled)?;
+        if lane.closed_there || lane.queue.len() + said.len() > WINDOW {
+            return Err(ChannelError::Garbled);
+        }
+        lane.closed_there = said.is_empty();
+        if lane.socket.is_some() {
+            lane.queue.extend_from_slice(said);
+        }
+        lane.flush(n, link);
+        self.forget_closed();
+        Ok(())
+    }
+
+    /// The other end has passed on so many bytes of a lane.
+    pub(crate) fn took(&mut self, n: u32, bytes: u32) {
+        if let Some(lane) = self.lanes.get_mut(&n) {
+            lane.room = lane.room.saturating_add(bytes as usize).min(WINDOW);
+        }
+    }
+
+    fn forget_closed(&mut self) {
+        self.lanes
+            .retain(|_, lane| !lane.closed_here || !lane.closed_there);
+    }
+}
+
+impl Lane {
+    /// Reads at most `most` bytes for the other end; how many they were.
+    fn read(&mut self, n: u32, most: usize, link: &mut Link) -> usize {
+        let Some(socket) = &self.socket else { return 0 };
+        let mut buf = [0; DATA_MAX];
+        let most = most.min(self.room).min(DATA_MAX);
+        match read_now(socket, &mut buf[..most]) {
+            Ok(None) => 0,
+            Ok(Some(0)) | Err(_) => {
+                self.close(n, link);
+                0
+            }
+            Ok(Some(got)) => {
+                self.room -= got;
+                let data = XMessage::Data(n, buf[..got].to_vec());
+                link.send(&Message::X(data));
+                got
+            }
+        }
+    }
+
+    /// Writes what can be written, and ends with what the other end sent last.
+    fn flush(&mut self, n: u32, link: &mut Link) {
+        if let Some(socket) = self.socket.as_ref().filter(|_| !self.queue.is_empty()) {
+            match write_now(socket, &self.queue) {
+                Ok(0) => {}
+                Ok(put) => {
+                    self.queue.drain(..put);
+                    link.send(&Message::X(XMessage::Took(n, put as u32)));
+                }
+                Err(_) => self.close(n, link),
+            }
+        }
+        if self.closed_there && self.queue.is_empty() {
+            self.close(n, link);
+        }
+    }
+
+    fn close(&mut self, n: u32, link: &mut Link) {
+        self.socket = None;
+        self.queue = Vec::new();
+        if !std::mem::replace(&mut self.closed_here, true) {
+            link.send(&Message::X(XMessage::Data(n, Vec::new())));
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The display of the waiting command: where it is, what lets programs in, and whether it does.
+//! Owns the true cookie, which stays in this process.
+
+use super::PORT;
+use super::authority::{self, Address};
+use super::display::Display;
+use super::setup;
+use crate::channel::Cookie;
+use crate::sys::stream::{self, Place, Watched};
+use crate::sys::terminal::{read_now, write_now};
+use crate::sys::{self, clock, fs, host};
+use std::fs::File;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// Largest file of cookies.
+const AUTHORITY_MAX: u64 = 1 << 20;
+/// Most addresses of a display's host.
+const PLACES_MAX: usize = 8;
+/// How long a display may take to answer (ms).
+const ANSWER_MS: u64 = 5_000;
+/// Before the reason of an answer.
+const ANSWER: usize = 8;
+
+/// A display that answers and lets programs in.
+pub(crate) struct Server {
+    at: Place,
+    cookie: Option<Cookie>,
+}
+
+impl Server {
+    /// Finds the display `name` and its cookie, and asks it.
+    ///
+    /// # Errors
+    /// It has another form, does not answer, or lets no client in with what is known here.
+    pub(crate) fn find(name: &str, authority: &Path) -> Result<Server, String> {
+        let display = Display::parse(name).map_err(|why| {
+            format!("DISPLAY={name} is no display, [HOST]:NUMBER[.SCREEN]: {why}")
+        })?;
+        let places = places(&display).map_err(|e| format!("DISPLAY={name}: {e}"))?;
+        let mut wrong = Vec::new();
+        for at in places {
+            let socket = match connected(&at) {
+                Ok(socket) => socket,
+                Err(e) => {
+                    wrong.push(format!("{}: {}", shown(&at), sys::reason(&e)));
+                    continue;
+                }
+            };
+            let cookie = cookie_of(&display, &at, authority)?;
+            let answer = ask(&socket, cookie.as_ref());
+            answer.map_err(|e| match cookie {
+                Some(_) => format!("DISPLAY={name}: {e}"),
+                None => format!(
+                    "DISPLAY={name}: {e}\nhint: {} has no MIT-MAGIC-COOKIE-1 for it; xauth list \
+                     shows what it has",
+                    authority.display()
+                ),
+            })?;
+            return Ok(Server { at, cookie });
+        }
+        Err(format!(
+            "DISPLAY={name} does not answer ({})",
+            wrong.join("; ")
+        ))
+    }
+
+    #[cfg(test)]
+    pub(super) fn at(at: Place, cookie: Cookie) -> Server {
+        let cookie = Some(cookie);
+        Server { at, cookie }
+    }
+
+    pub(super) fn call(&self) -> io::Result<File> {
+        stream::call_now(&self.at)
+    }
+
+    pub(super) fn cookie(&self) -> Option<&Cookie> {
+        self.cookie.as_ref()
+    }
+}
+
+/// Where a display may be, in the order in which that is tried.
+fn places(display: &Display) -> io::Result<Vec<Place>> {
+    let Some(host) = &display.host else {
+        // The file first: a name without one could be any user's.
+        let name = format!("/tmp/.X11-unix/X{}", display.number);
+        return Ok(vec![
+            Place::Unix(name.clone().into()),
+            Place::Abstract(name),
+        ]);
+    };
+    let port = PORT.saturating_add(display.number);
+    let all = stream::resolve(host, port, PLACES_MAX)?;
+    Ok(all.into_iter().map(Place::Tcp).collect())
+}
+
+fn shown(at: &Place) -> String {
+    match at {
+        Place::Unix(path) => path.display().to_string(),
+        Place::Abstract(name) => format!("@{name}"),
+        Place::Tcp(address) => address.to_string(),
+    }
+}
+
+/// The cookie of a display at this place, as X11 clients look for it: a display of this machine is
+/// under its name.
+fn cookie_of(display: &Display, at: &Place, file: &Path) -> Result<Option<Cookie>, String> {
+    let address = match at {
+        Place::Tcp(at) if !at.ip().is_loopback() => match at.ip() {
+            IpAddr::V4(ip) => Address::V4(ip.octets()),
+            IpAddr::V6(ip) => Address::V6(ip.octets()),
+        },
+        _ => Address::Local(host::node_name()),
+    };
+    let bytes = match fs::read_small_owned(file, AUTHORITY_MAX) {
+        Ok((bytes, _)) => bytes,
+        Err(e) if e.is_not_found() => return Ok(None),
+        Err(e) => return Err(e.to_string()),
+    };
+    let found = authority::cookie(&bytes, &[address], display.number);
+    found.map_err(|why| format!("{}: {why}", file.display()))
+}
+
+/// Calls, and waits for the answer.
+fn connected(at: &Place) -> io::Result<File> {
+    let socket = stream::call_now(at)?;
+    wait(&socket, false, clock::boot_ms() + ANSWER_MS)?;
+    // A call that failed.
+    match read_now(&socket, &mut [0; 1])? {
+        None => Ok(socket),
+        // No display speaks first.
+        Some(_) => Err(io::Error::other("it is no X11 server")),
+    }
+}
+
+/// Waits until the socket can be read, or written.
+fn wait(socket: &File, read: bool, until: u64) -> io::Result<()> {
+    let watched = Watched {
+        fd: socket.as_raw_fd(),
+        read,
+        write: !read,
+    };
+    loop {
+        let left = until.saturating_sub(clock::boot_ms());
+        if left == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let ready = stream::wait(&[watched], Some(left)).map_err(io::Error::other)?;
+        if ready[0].0 || ready[0].1 {
+            return Ok(());
+        }
+    }
+}
+
+/// Asks a display whether it lets a program with this cookie in.
+fn ask(socket: &File, cookie: Option<&Cookie>) -> Result<(), String> {
+    let failed = |e: io::Error| format!("it gives no answer of X11: {}", sys::reason(&e));
+    let words = setup::words(b'l', [11, 0, 0, 0], cookie);
+    // A few bytes into an empty connection.
+    if write_now(socket, &words).map_err(failed)? < words.len() {
+        return Err(failed(io::ErrorKind::WouldBlock.into()));
+    }
+    let until = clock::boot_ms() + ANSWER_MS;
+    let (mut answer, mut most) = (Vec::new(), ANSWER);
+    while answer.len() < most {
+        wait(socket, true, until).map_err(failed)?;
+        let mut buf = [0; ANSWER + 255];
+        let room = &mut buf[..most - answer.len()];
+        match read_now(socket, room).map_err(failed)? {
+            None => {}
+            Some(0) => return Err(failed(io::ErrorKind::UnexpectedEof.into())),
+            Some(n) => answer.extend_from_slice(&buf[..n]),
+        }
+        match answer[..] {
+            [1, ..] => return Ok(()),
+            // Its reason follows.
+            [0, len, ..] => most = ANSWER + usize::from(len),
+            _ => {}
+        }
+    }
+    let why = String::from_utf8_lossy(answer.get(ANSWER..).unwrap_or_default());
+    let why = crate::text::width::escape(why.trim());
+    Err(format!("it refuses this command: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry;
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    /// A display that wants these first words and gives this answer, and its name.
+    fn display(
+        want: Vec<u8>,
+        answer: &'static [u8],
+    ) -> Option<(String, std::thread::JoinHandle<()>)> {
+        let listener = (0..500).find_map(|n| {
+            let number = 20_000 + std::process::id() as u16 % 20_000 + n;
+            Some((
+                TcpListener::bind(("127.0.0.1", PORT + number)).ok()?,
+                number,
+            ))
+        });
+        let Some((listener, number)) = listener else {
+            println!("skipped: no network here");
+            return None;
+        };
+        let server = std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            let mut got = vec![0; want.len()];
+            // Where nothing is wanted: until it hangs up.
+            match want.is_empty() {
+                true => assert_eq!(client.read(&mut [0; 1]).unwrap(), 0),
+                false => client.read_exact(&mut got).unwrap(),
+            }
+            assert_eq!(got, want);
+            client.write_all(answer).unwrap();
+        });
+        Some((format!("127.0.0.1:{number}.0"), server))
+    }
+
+    #[test]
+    fn a_display_is_asked_with_the_cookie_of_its_file() {
+        let d = tempfile::tempdir().unwrap();
+        let file = d.path().join("auth");
+        let cookie = Cookie::new([7; 16]);
+        let local = Address::Local(host::node_name());
+        for with in [None, Some(cookie)] {
+            let words = setup::words(b'l', [11, 0, 0, 0], with.as_ref());
+            let Some((name, server)) = display(words, &[1, 0, 11, 0]) else {
+                return;
+            };
+            // Without a file, and with one for this display.
+            if with.is_some() {
+                let number = Display::parse(&name).unwrap().number;
+                std::fs::write(&file, entry(&local, number, &cookie)).unwrap();
+            }
+            assert_eq!(Server::find(&name, &file).unwrap().cookie, with);
+            server.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn what_a_display_refuses_is_said() {
+        let d = tempfile::tempdir().unwrap();
+        let file = d.path().join("auth");
+        let words = setup::words(b'l', [11, 0, 0, 0], None);
+        let no = b"\0\x0b\x0b\0\0\0\x03\0No protocol";
+        for (answer, why) in [
+            (&no[..], "it refuses this command: No protocol\nhint: "),
+            (&[2, 0, 0, 0, 0, 0, 0, 0], "it refuses this command: \n"),
+            (&[0, 9], "it gives no answer of X11"),
+            (b"", "it gives no answer of X11"),
+        ] {
+            let Some((name, server)) = display(words.clone(), answer) else {
+                return;
+            };
+            let said = Server::find(&name, &file).err().unwrap();
+            assert!(said.contains(why) && said.contains("xauth list"), "{said}");
+            server.join().unwrap();
+        }
+        for (name, why) in [
+            ("nonsense", "it has no colon"),
+            (":59001", "/tmp/.X11-unix/X59001: No such file"),
+            ("127.0.0.1:59534", "127.0.0.1:65534: Connection refused"),
+            ("no-such-host.invalid:0", "DISPLAY=no-such-host.invalid:0: "),
+        ] {
+            let said = Server::find(name, &file).err().unwrap();
+            assert!(said.contains(why), "{said}");
+        }
+        // A file of cookies that is none, is too large, is no file.
+        for bytes in [vec![255; 99], vec![0; (1 << 20) + 1]] {
+            std::fs::write(&file, bytes).unwrap();
+            let Some((name, server)) = display(Vec::new(), b"") else {
+                return;
+            };
+            let said = Server::find(&name, &file).err().unwrap();
+            assert!(said.contains("auth"), "{said}");
+            server.join().unwrap();
+        }
+        let Some((name, server)) = display(Vec::new(), b"") else {
+            return;
+        };
+        assert!(Server::find(&name, d.path()).is_err());
+        server.join().unwrap();
+    }
+}

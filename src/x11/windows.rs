@@ -1,0 +1,111 @@
+//! The windows of a job at the waiting command: who brings the cookie that the job was given gets
+//! a connection to the display, with the display's own. Owns that decision; the host has no part
+//! in it.
+
+use super::lanes::Lanes;
+use super::server::Server;
+use super::setup::{Gate, Gated};
+use crate::channel::{ChannelError, Cookie, Link, XMessage};
+use crate::sys::stream::Watched;
+use crate::sys::{self, clock};
+use std::collections::BTreeMap;
+
+/// So many refused clients are named.
+const NAMED_MAX: usize = 3;
+
+/// The windows of a job.
+pub(crate) struct Windows {
+    server: Server,
+    fake: Cookie,
+    /// Clients that are not let in yet.
+    gates: BTreeMap<u32, Gate>,
+    lanes: Lanes,
+    named: usize,
+}
+
+impl Windows {
+    /// At this display, for who brings a cookie that is made here.
+    pub(crate) fn new(server: Server) -> Windows {
+        let mut bytes = [0; Cookie::LEN];
+        clock::random(&mut bytes);
+        Windows {
+            server,
+            fake: Cookie::new(bytes),
+            gates: BTreeMap::new(),
+            lanes: Lanes::default(),
+            named: 0,
+        }
+    }
+
+    /// The cookie for the job.
+    pub(crate) fn cookie(&self) -> Cookie {
+        self.fake
+    }
+
+    /// What is waited for.
+    pub(crate) fn watched(&self, budget: usize) -> impl Iterator<Item = Watched> {
+        self.lanes.watched(budget)
+    }
+
+    /// Carries bytes between the displays' connections and the channel.
+    pub(crate) fn carry(&mut self, ready: &[(bool, bool)], budget: usize, link: &mut Link) {
+        self.lanes.carry(ready, budget, link);
+    }
+
+    /// What the host says of its clients; a warning for the user.
+    ///
+    /// # Errors
+    /// It says more than it may.
+    pub(crate) fn heed(
+        &mut self,
+        said: XMessage,
+        link: &mut Link,
+    ) -> Result<Option<String>, ChannelError> {
+        match said {
+            XMessage::Open(n) => {
+                self.lanes.open(n, None)?;
+                self.gates.insert(n, Gate::new(self.fake));
+                Ok(None)
+            }
+            XMessage::Took(n, bytes) => {
+                self.lanes.took(n, bytes);
+                Ok(None)
+            }
+            XMessage::Data(n, bytes) => self.pass(n, &bytes, link),
+        }
+    }
+
+    fn pass(
+        &mut self,
+        n: u32,
+        bytes: &[u8],
+        link: &mut Link,
+    ) -> Result<Option<String>, ChannelError> {
+        let Some(gate) = self.gates.get_mut(&n).filter(|_| !bytes.is_empty()) else {
+            self.gates.remove(&n);
+            self.lanes.heed(n, bytes, link)?;
+            return Ok(None);
+        };
+        let gated = gate.take(bytes, self.server.cookie());
+        if gated == Gated::More {
+            return Ok(None);
+        }
+        self.gates.remove(&n);
+        let why = match gated {
+            Gated::Pass(bytes) => match self.server.call() {
+                Ok(socket) => {
+                    self.lanes.connect(n, socket);
+                    self.lanes.heed(n, &bytes, link)?;
+                    return Ok(None);
+                }
+                Err(e) => format!("the display does not answer: {}", sys::reason(&e)),
+            },
+            Gated::Refused(why) => why.to_owned(),
+            Gated::More => return Ok(None),
+        };
+        self.lanes.close(n, link);
+        self.named += 1;
+        let say = self.named <= NAMED_MAX;
+        Ok(say.then(|| format!("an X11 client of the job was refused: {why}")))
+    }
+}
