@@ -221,6 +221,9 @@ fn is_zero_u32(n: &u32) -> bool {
     *n == 0
 }
 
+/// Most units that are not its own in the sum over the hosts of an attempt.
+const WRONG_UNITS_MAX: usize = 16;
+
 /// Resource use of an attempt. Memory in KB, CPU in ms, I/O in KB.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
@@ -272,6 +275,9 @@ impl Usage {
         }
         self.procs = self.procs.saturating_add(more.procs);
         self.threads = self.threads.saturating_add(more.threads);
+        let room = WRONG_UNITS_MAX.saturating_sub(self.wrong_units.len());
+        let wrong = more.wrong_units.iter().take(room);
+        self.wrong_units.extend(wrong.cloned());
         // What a task's own host says of it counts, not what stands for it elsewhere.
         let other = |task: &TaskUse| !more.tasks.iter().any(|m| m.rank == task.rank);
         self.tasks.retain(other);

@@ -5,6 +5,7 @@
 use super::commands::Command;
 use super::cpus;
 use super::exec::{Exec, deliver};
+use super::known_units::{WrongUnit, judged, named_on};
 use super::recovery;
 use super::sample::{self, Snapshot};
 use super::table::{Pending, Shepherd};
@@ -75,7 +76,7 @@ impl Exec {
             self.parts.commands.forget(a);
         } else if !self.parts.commands.has(a) {
             // The job may be over soon, and what is said later does not count.
-            self.sample_part(a, &Snapshot::default());
+            self.sample_part(a, &Snapshot::default(), &[]);
         }
     }
 
@@ -100,7 +101,7 @@ impl Exec {
     }
 
     /// Samples the attempts that began on other hosts, and forgets commands whose shepherds died.
-    pub(super) fn sample_parts(&mut self, snapshot: &Snapshot) {
+    pub(super) fn sample_parts(&mut self, snapshot: &Snapshot, wrong: &[WrongUnit]) {
         let gone = self.parts.commands.whose(recovery::is_gone);
         for ((a, pid), group) in gone {
             self.parts.commands.lost(a, pid);
@@ -111,13 +112,14 @@ impl Exec {
             self.spawners.flush();
         }
         for a in self.parts.launches.parts() {
-            self.sample_part(a, snapshot);
+            self.sample_part(a, snapshot, wrong);
         }
     }
 
-    fn sample_part(&mut self, a: AttemptId, snapshot: &Snapshot) {
+    fn sample_part(&mut self, a: AttemptId, snapshot: &Snapshot, wrong: &[WrongUnit]) {
         let mut now = Usage::default();
         self.add_beside(a, &mut now, snapshot);
+        now.wrong_units = named_on(&self.place.site.host, wrong, a);
         let idle = !self.parts.commands.has(a);
         let Some((old, run)) = self.parts.launches.part_usage(a) else {
             return;
@@ -128,22 +130,22 @@ impl Exec {
             self.reports
                 .push_beside(&Report::PartUsage { a, u: u.clone() }, run);
         }
-        // Each has a group with the whole limit: together they must not use more.
-        if self
-            .parts
-            .launches
-            .memory_of(a)
-            .is_some_and(|most| u.mem_kb << 10 > most)
-        {
+        if let Some(reason) = self.part_exceeds(a, &u) {
             for command in self.parts.commands.of(a) {
-                deliver(
-                    &command.shepherd,
-                    TaskAct::Terminate,
-                    TermReason::MemLimit,
-                    0,
-                );
+                deliver(&command.shepherd, TaskAct::Terminate, reason, 0);
             }
         }
+    }
+
+    /// Why all that a part runs is to be ended, if it is.
+    fn part_exceeds(&self, a: AttemptId, u: &Usage) -> Option<TermReason> {
+        // Each has a group with the whole limit: together they must not use more.
+        let memory = self.parts.launches.memory_of(a);
+        if memory.is_some_and(|most| u.mem_kb << 10 > most) {
+            return Some(TermReason::MemLimit);
+        }
+        let units = self.parts.units_of(a)?;
+        judged(units.check, u)
     }
 
     /// All processors that attempts of the table, parts and commands have.

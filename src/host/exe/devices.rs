@@ -56,7 +56,7 @@ impl Exec {
     /// The device nodes of the units that an attempt or a part of one has here.
     pub(super) fn devices_of(&self, a: AttemptId) -> Vec<DeviceNode> {
         let entry = self.table.get(a).map(|e| &e.given.units[..]);
-        let units = entry.or_else(|| self.parts.units_of(a));
+        let units = entry.or_else(|| self.parts.units_of(a).map(|units| units.names));
         self.starter.units.nodes_of(units.unwrap_or_default())
     }
 }

@@ -236,12 +236,12 @@ impl Exec {
             .filter(|(_, s)| old(s))
             .map(|(a, s)| (a, s.clone()))
             .collect();
-        if running.is_empty() && !self.parts.commands.any() {
+        if running.is_empty() && !self.parts.commands.any() && !self.parts.are_checked() {
             return;
         }
         let snapshot = Snapshot::read();
         let wrong = self.wrong_units(&snapshot);
-        self.sample_parts(&snapshot);
+        self.sample_parts(&snapshot, &wrong);
         for (a, shepherd) in running {
             let mut usage = snapshot.usage(shepherd.pid, sample::details);
             if self.table.get(a).is_some_and(|e| e.given.launched) {
@@ -260,7 +260,7 @@ impl Exec {
                 (unheld.memory, unheld.procs) = (true, true);
             }
             let over = sample::exceeded(e, &u, unheld);
-            let over = over.or_else(|| judged(e, &u));
+            let over = over.or_else(|| judged(e.given.check, &u));
             if worth {
                 e.usage = u.clone();
             }

@@ -1,7 +1,6 @@
 //! What this host knows of its units beside their names. Owns when the file of `cbls` is read again
 //! and what the present spawner knows; starts and sends nothing.
 
-use super::table::Entry;
 use super::unit_names::read;
 use crate::config::Config;
 use crate::host::units_file::{self, Stamp};
@@ -137,8 +136,15 @@ pub(super) fn named(all: &[WrongUnit], a: AttemptId) -> Vec<String> {
         .collect()
 }
 
-/// Why an attempt is to be ended for the units that it uses.
-pub(super) fn judged(entry: &Entry, u: &Usage) -> Option<TermReason> {
-    let kill = entry.given.check == UnitCheck::Kill && !u.wrong_units.is_empty();
+/// Those of a part, which the job's other hosts do not know.
+pub(super) fn named_on(host: &str, all: &[WrongUnit], a: AttemptId) -> Vec<String> {
+    let of = all.iter().filter(|wrong| wrong.a == a).take(NAMED_MAX);
+    of.map(|wrong| format!("{} (process {} on {host})", wrong.unit, wrong.pid))
+        .collect()
+}
+
+/// Why an attempt of a queue with this check is to be ended for the units that it uses.
+pub(super) fn judged(check: UnitCheck, u: &Usage) -> Option<TermReason> {
+    let kill = check == UnitCheck::Kill && !u.wrong_units.is_empty();
     kill.then_some(TermReason::Units)
 }

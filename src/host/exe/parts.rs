@@ -6,8 +6,8 @@
 use super::commands::Commands;
 use super::exec::Exec;
 use super::launches::{Launches, Own, Work};
-use super::unit_names::names_of;
-use crate::model::{AttemptId, Binding, Spec};
+use super::unit_names::{OwnUnits, names_of};
+use crate::model::{AttemptId, Binding, Spec, UnitCheck};
 use crate::record::order::{Order, OwnPart, StartOrder};
 use crate::record::report::{Report, RunId};
 use crate::task::build;
@@ -20,8 +20,8 @@ pub(super) struct Parts {
     known: BTreeMap<AttemptId, (Result<(), String>, RunId)>,
     /// Asked for since the last look, with specification, slots and what is theirs here.
     asked: BTreeMap<AttemptId, ((u32, u32, OwnPart), RunId)>,
-    /// Units that each has here.
-    units: BTreeMap<AttemptId, Vec<String>>,
+    /// Units that each has here, and what happens if it uses others.
+    units: BTreeMap<AttemptId, (Vec<String>, UnitCheck)>,
     /// To which of them, and of the attempts that began here, users may add.
     pub(super) launches: Launches,
     /// What they have started.
@@ -33,7 +33,8 @@ impl Parts {
     pub(super) fn ask(&mut self, a: AttemptId, of: (u32, u32, OwnPart), run: RunId) {
         self.known
             .retain(|known, (_, of)| *known != a || *of == run);
-        self.units.insert(a, names_of(&of.2.units));
+        let units = &of.2.units;
+        self.units.insert(a, (names_of(units), units.check));
         self.asked.insert(a, (of, run));
     }
 
@@ -56,8 +57,19 @@ impl Parts {
     }
 
     /// Units that a part has here; `None`: there is no such part.
-    pub(super) fn units_of(&self, a: AttemptId) -> Option<&[String]> {
-        self.units.get(&a).map(Vec::as_slice)
+    pub(super) fn units_of(&self, a: AttemptId) -> Option<OwnUnits<'_>> {
+        self.units.get(&a).map(own_units)
+    }
+
+    /// Units of all parts.
+    pub(super) fn all_units(&self) -> impl Iterator<Item = (AttemptId, OwnUnits<'_>)> {
+        self.units.iter().map(|(a, units)| (*a, own_units(units)))
+    }
+
+    /// Some have units that no process of another job may use.
+    pub(super) fn are_checked(&self) -> bool {
+        let mut all = self.units.values();
+        all.any(|(names, check)| !names.is_empty() && !check.is_off())
     }
 
     /// The reports of all parts.
@@ -65,6 +77,11 @@ impl Parts {
         let all = self.known.iter();
         all.map(|(a, (how, run))| (report(*a, how), *run))
     }
+}
+
+fn own_units((names, check): &(Vec<String>, UnitCheck)) -> OwnUnits<'_> {
+    let check = *check;
+    OwnUnits { names, check }
 }
 
 fn report(a: AttemptId, how: &Result<(), String>) -> Report {
@@ -164,7 +181,7 @@ mod tests {
             ..OwnPart::default()
         };
         parts.ask(a, (3, 1, own), RunId::marked(7));
-        assert_eq!(parts.units_of(a).unwrap(), ["gpu 0"]);
+        assert_eq!(parts.units_of(a).unwrap().names, ["gpu 0"]);
         parts.end(a);
         assert!(
             parts.units_of(a).is_none()

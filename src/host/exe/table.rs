@@ -3,6 +3,7 @@
 //! Values only, no files. An attempt leaves the table when its end was acknowledged *and* the
 //! orders that named it are no longer read, because a start seen twice must be known.
 
+use super::unit_names::OwnUnits;
 use crate::model::{AttemptId, Binding, Share, TermReason, UnitCheck};
 use crate::record::order::{Act, Order, TaskUnits};
 use crate::record::report::{Ended, Report, RunId, Usage};
@@ -137,6 +138,13 @@ pub(super) struct Given {
     pub launched: bool,
     /// What happens if it uses units that are not its own. Not on record, likewise.
     pub check: UnitCheck,
+}
+
+impl Given {
+    pub(super) fn own_units(&self) -> OwnUnits<'_> {
+        let (names, check) = (&self.units[..], self.check);
+        OwnUnits { names, check }
+    }
 }
 
 /// One attempt.

@@ -8,8 +8,7 @@
 use super::exec::Exec;
 use super::known_units::WrongUnit;
 use super::sample::Snapshot;
-use super::table::Entry;
-use super::unit_names::is_unit;
+use super::unit_names::OwnUnits;
 use crate::model::AttemptId;
 use crate::sys::proc;
 use std::collections::BTreeMap;
@@ -20,19 +19,16 @@ impl Exec {
         let seen = self.seen_on_units(snapshot);
         let (mut wrong, mut sentences) = (Vec::new(), Vec::new());
         for (unit, pid, owner) in seen {
-            let entry = owner.and_then(|a| Some((a, self.table.get(a)?)));
-            match entry {
-                Some((a, e)) if !holds(e, &unit) => {
-                    if !e.given.check.is_off() {
-                        sentences.push(format!(
-                            "process {pid} of job {} uses {unit}, which the job does not have",
-                            a.j
-                        ));
-                        wrong.push(WrongUnit { a, unit, pid });
-                    }
+            match owner.and_then(|a| Some((a, self.own_units(a)?))) {
+                Some((_, own)) if own.has(&unit) => {}
+                Some((a, own)) if !own.check.is_off() => {
+                    sentences.push(format!(
+                        "process {pid} of job {} uses {unit}, which the job does not have",
+                        a.j
+                    ));
+                    wrong.push(WrongUnit { a, unit, pid });
                 }
-                Some(_) => {}
-                None => sentences.extend(self.stranger(&unit, pid, owner)),
+                _ => sentences.extend(self.stranger(&unit, pid, owner)),
             }
         }
         let before = std::mem::take(&mut self.starter.units.wrong);
@@ -45,15 +41,19 @@ impl Exec {
         wrong
     }
 
-    /// A process of no attempt that runs here, where the job that has the unit wants to know.
+    /// Units that an attempt has here, or its part where another host runs its command.
+    fn own_units(&self, a: AttemptId) -> Option<OwnUnits<'_>> {
+        let entry = self.table.get(a).map(|e| e.given.own_units());
+        entry.or_else(|| self.parts.units_of(a))
+    }
+
+    /// A process that no job with `gpu_check` answers for, where the job that has the unit wants to
+    /// know.
     fn stranger(&self, unit: &str, pid: u32, owner: Option<AttemptId>) -> Option<String> {
-        // A job's part here has the unit.
-        let part = owner.and_then(|a| self.parts.units_of(a));
-        if part.is_some_and(|units| units.iter().any(|held| is_unit(held, unit))) {
-            return None;
-        }
-        let wants = |e: &Entry| !e.given.check.is_off() && holds(e, unit);
-        let (a, _) = self.table.live().find(|(_, e)| wants(e))?;
+        let live = self.table.live().map(|(a, e)| (a, e.given.own_units()));
+        let mut all = live.chain(self.parts.all_units());
+        let wants = |own: OwnUnits<'_>| !own.check.is_off() && own.has(unit);
+        let (a, _) = all.find(|(_, own)| wants(*own))?;
         let whose = owner.map_or("of no job".to_owned(), |a| format!("of job {}", a.j));
         Some(format!(
             "process {pid} {whose} uses {unit}, which job {} has",
@@ -90,8 +90,4 @@ impl Exec {
         }
         out
     }
-}
-
-fn holds(entry: &Entry, unit: &str) -> bool {
-    entry.given.units.iter().any(|held| is_unit(held, unit))
 }

@@ -1,7 +1,7 @@
 //! Units of this host in the words by which attempts are compared and the ledger keeps them. Owns
 //! their form.
 
-use crate::model::WHOLE_UNIT;
+use crate::model::{UnitCheck, WHOLE_UNIT};
 use crate::record::order::TaskUnits;
 
 /// Units as attempts are compared by: `gpu 0`, or a part in thousandths, `gpu 0 250`, and what else
@@ -43,8 +43,23 @@ pub(super) fn beside(unit: &str) -> impl Iterator<Item = (&str, i64)> {
     })
 }
 
+/// Units that an attempt, or a part of one, has here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnUnits<'a> {
+    pub names: &'a [String],
+    /// What happens if it uses others.
+    pub check: UnitCheck,
+}
+
+impl OwnUnits<'_> {
+    /// Whether this is one of them (`gpu 0`).
+    pub(super) fn has(self, unit: &str) -> bool {
+        self.names.iter().any(|held| is_unit(held, unit))
+    }
+}
+
 /// Whether what an attempt has (`gpu 0 250`) is of this unit (`gpu 0`).
-pub(super) fn is_unit(held: &str, unit: &str) -> bool {
+fn is_unit(held: &str, unit: &str) -> bool {
     let (res, name, _) = read(held);
     unit.split_once(' ') == Some((res, name))
 }

@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::host::exe::known_units::{judged, named};
+use crate::host::exe::launches::{Own, Work};
 use crate::host::exe::sample::Snapshot;
-use crate::model::{CpuSet, TermReason, UnitCheck};
+use crate::model::{CpuSet, TermReason, UnitCheck, Units};
 use crate::record::host_units::{HostUnitsDoc, UnitDoc};
-use crate::record::report::Usage;
+use crate::record::order::{OwnPart, TaskUnits};
+use crate::record::report::{RunId, Usage};
 use crate::sys::proc;
 
 fn shepherd(pid: i32) -> table::Shepherd {
@@ -73,7 +75,7 @@ fn a_process_on_a_unit_of_others_is_said_or_ends_its_job() {
             wrong_units: found,
             ..Usage::default()
         };
-        let reason = judged(exec.table.get(first(1)).unwrap(), &u);
+        let reason = judged(exec.table.get(first(1)).unwrap().given.check, &u);
         let kill = said && check == UnitCheck::Kill;
         assert_eq!(reason, kill.then_some(TermReason::Units), "{check:?} {on}");
         let note = exec.starter.units.note("more");
@@ -133,4 +135,97 @@ fn a_process_of_no_job_is_said_to_whom_the_unit_belongs() {
     assert_eq!(note(UnitCheck::Kill, 0), said);
     assert_eq!(note(UnitCheck::Off, 0), "");
     assert_eq!(note(UnitCheck::Kill, 1), "", "no job has it");
+}
+
+/// A part of job 2, which has unit 1 here; job 1 has unit 0.
+fn with_part(dir: &std::path::Path, check: UnitCheck, (unit, pid): (usize, u32)) -> Exec {
+    let now = clock::boot_ms() + 1_000;
+    let mut exec = bed(dir, UnitCheck::Warn, (unit, pid, now));
+    // Job 1 runs elsewhere in the tree of processes.
+    exec.table
+        .set(first(1), table::Status::Running(shepherd(i32::MAX)));
+    let gpu = Units {
+        host: "h1".into(),
+        res: "gpu".into(),
+        names: vec!["1".into()],
+        ..Units::default()
+    };
+    let units = TaskUnits {
+        list: vec![gpu],
+        check,
+        ..TaskUnits::default()
+    };
+    let own = OwnPart {
+        units,
+        ..OwnPart::default()
+    };
+    let run = RunId::marked(7);
+    exec.parts.ask(first(2), (1, 1, own), run);
+    let work = Work::new((&Spec::default(), 1), Own::default(), Some(run));
+    exec.parts.launches.note(first(2), work);
+    exec
+}
+
+/// What a process of job 2 on this unit comes to: what is said, and the job's usage; and whether it
+/// is ended.
+fn command_on(unit: usize, check: UnitCheck) -> (String, Vec<String>, bool) {
+    let mut child = std::process::Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = with_part(dir.path(), check, (unit, child.id()));
+    let pid = i32::try_from(child.id()).unwrap();
+    let began = proc::info(pid).unwrap().start;
+    let shepherd = table::Shepherd {
+        born: began * 1000 / proc::ticks_per_second(),
+        ..shepherd(pid)
+    };
+    let cpus = CpuSet::default();
+    exec.parts
+        .commands
+        .began(first(2), commands::Command { shepherd, cpus });
+    let snapshot = Snapshot::read();
+    let wrong = exec.wrong_units(&snapshot);
+    exec.sample_parts(&snapshot, &wrong);
+    clock::sleep_ms(50);
+    let ended = child.try_wait().unwrap().is_some();
+    if !ended {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let (used, _) = exec.parts.launches.part_usage(first(2)).unwrap();
+    let hide = |text: &str| text.replace(&pid.to_string(), "N");
+    let wrong = used.wrong_units.iter().map(|text| hide(text)).collect();
+    (hide(&exec.starter.units.note("")), wrong, ended)
+}
+
+#[test]
+fn what_a_job_of_another_host_started_here_answers_for_the_units_it_uses() {
+    let nothing = (String::new(), Vec::new(), false);
+    for check in [UnitCheck::Off, UnitCheck::Warn, UnitCheck::Kill] {
+        assert_eq!(command_on(1, check), nothing, "its own, {check:?}");
+    }
+    let said = "process N of job 2 uses gpu 0, which the job does not have".to_owned();
+    let named = vec!["gpu 0 (process N on h1)".to_owned()];
+    let warned = (said.clone(), named.clone(), false);
+    assert_eq!(command_on(0, UnitCheck::Warn), warned);
+    assert_eq!(command_on(0, UnitCheck::Kill), (said, named, true));
+    // It does not answer for itself, but whose unit it is wants to know.
+    let told = "process N of job 2 uses gpu 0, which job 1 has".to_owned();
+    let told = (told, Vec::new(), false);
+    assert_eq!(command_on(0, UnitCheck::Off), told);
+}
+
+#[test]
+fn a_stranger_on_a_unit_of_a_part_is_said() {
+    let note = |check| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut exec = with_part(dir.path(), check, (1, 1));
+        assert!(look(&mut exec).is_empty());
+        (exec.starter.units.note(""), exec.parts.are_checked())
+    };
+    let said = "process 1 of no job uses gpu 1, which job 2 has".to_owned();
+    assert_eq!(note(UnitCheck::Warn), (said, true));
+    assert_eq!(note(UnitCheck::Off), (String::new(), false));
 }
