@@ -127,6 +127,12 @@ impl Local {
         self.scratch().join(Local::scratch_prefix(a) + "limits")
     }
 
+    /// Gives the shepherds of what an attempt has started here beside itself its changed limits.
+    pub fn part_limits_file(&self, a: AttemptId) -> PathBuf {
+        self.scratch()
+            .join(Local::scratch_prefix(a) + "part.limits")
+    }
+
     /// What is known of commands that jobs have started here beside themselves.
     pub fn beside(&self) -> PathBuf {
         self.dir.join("beside")

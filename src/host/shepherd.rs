@@ -250,7 +250,7 @@ fn go(
         inside,
         resized: 0,
         limits: NewLimits {
-            n: 0,
+            n: task.limits.changes,
             limits: task.limits.clone(),
         },
         helpers: Helpers::default(),
@@ -292,7 +292,7 @@ fn go(
     }
     s.leave_group();
     // Its group denies other devices than the spawner set.
-    let changed = s.limits.n > 0 || s.resized > 0;
+    let changed = s.limits.n > task.limits.changes || s.resized > 0;
     match (u32::from(changed), tmp) {
         (0, true) => ENDED,
         (0, false) => ENDED_WITHOUT_TMP,
@@ -606,22 +606,28 @@ impl Shepherd<'_> {
         if task.limits.warn.is_some() {
             let _ = fs::remove(&self.inherited.local.warning_file(task.a));
         }
-        if self.limits.n > 0 {
+        // That of commands is for all that the attempt has started here.
+        if self.limits.n > 0 && !self.prepared.base.is_beside() {
             let _ = fs::remove(&self.inherited.local.limits_file(task.a));
         }
     }
 
     /// Takes the changed limits: the run limit counts from the start, the control group gets the
-    /// others. A group that cannot be held to a lower limit is over it: the task is ended.
+    /// others. A group that cannot be held to a lower limit is over it: the task is ended. What a
+    /// job starts beside itself has no run limit of its own.
     fn take_limits(&mut self) {
-        let path = self.inherited.local.limits_file(self.task.a);
+        let (local, beside) = (&self.inherited.local, self.prepared.base.is_beside());
+        let path = match beside {
+            true => local.part_limits_file(self.task.a),
+            false => local.limits_file(self.task.a),
+        };
         let text = fs::read_small(&path, LIMITS_MAX).ok();
         let new = text.and_then(|b| serde_json::from_slice::<NewLimits>(&b).ok());
         let Some(new) = new.filter(|new| new.n > self.limits.n) else {
             return;
         };
         self.limits = new;
-        if self.phase == Phase::Command {
+        if self.phase == Phase::Command && !beside {
             let void = self.machine.set_run_limit(self.limits.limits.run_ms);
             if void {
                 let _ = fs::remove(&self.inherited.local.warning_file(self.task.a));

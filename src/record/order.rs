@@ -75,7 +75,8 @@ pub enum Order {
         #[serde(default, skip_serializing_if = "TaskUnits::is_empty")]
         units: TaskUnits,
     },
-    /// An attempt has other limits than it was started with. Once for each `n` (or once for several
+    /// An attempt has other limits than it was started with, or than its part was prepared with on
+    /// a host that is not its first. Once for each `n` (or once for several
     /// that the host had not seen); later numbers replace earlier ones.
     Limits {
         #[serde(flatten)]
@@ -214,6 +215,9 @@ pub struct OwnPart {
     /// Its limits on that host.
     #[serde(skip_serializing_if = "is_unlimited")]
     pub limits: crate::model::Limits,
+    /// Changes of them that these hold already, see [`StartOrder::limit_changes`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub limit_changes: u32,
     /// What the host binds it to, as its queue says.
     #[serde(skip_serializing_if = "CpuBind::is_none")]
     pub bind: CpuBind,

@@ -338,6 +338,7 @@ pub fn limits(l: &Limits) -> TaskLimits {
         deadline: None,
         warn: None,
         cpus: None,
+        changes: 0,
         devices: Vec::new(),
     }
 }

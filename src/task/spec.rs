@@ -130,6 +130,9 @@ pub struct TaskLimits {
     /// The processors that it is bound to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuSet>,
+    /// Changes of its limits that these hold already: of what a job starts beside itself.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub changes: u32,
     /// The device nodes of its units: it is kept from those of other units.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceNode>,

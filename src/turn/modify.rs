@@ -2,7 +2,8 @@
 //! keeps what its attempt was dispatched with; what may change of it is in `intake/started.rs`.
 
 use super::context::Turn;
-use super::orders::limits_order;
+use super::gang_start::other_hosts;
+use super::orders::{limits_order, limits_to};
 use super::request_queue::LOOK;
 use super::submit::NO_SPEC;
 use crate::intake::{self, Action, Refusal, Requester};
@@ -131,6 +132,11 @@ impl Turn<'_> {
         self.spend(works.len() as u64 * LOOK);
         for j in works {
             self.out.orders.extend(limits_order(self.core, j));
+            let others = other_hosts(self.core, j);
+            self.spend(others.len() as u64 * LOOK);
+            for host in others {
+                self.out.orders.extend(limits_to(self.core, j, host));
+            }
         }
     }
 

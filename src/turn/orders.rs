@@ -152,6 +152,7 @@ pub(super) fn part_order(core: &Core, j: JobKey, host: HostId) -> Option<(String
         mark: state.mark(j),
         own: Box::new(OwnPart {
             limits: limits_on(core, spec, Some(host)),
+            limit_changes: run.limit_changes,
             bind: core
                 .config
                 .queue(&spec.queue)
@@ -224,21 +225,25 @@ fn units_on(core: &Core, spec: &Spec, run: &Run, host: &str) -> TaskUnits {
 /// The order that gives the first host of `j` the limits it has now, when they were changed after
 /// the dispatch. An attempt whose hosts prepare their parts gets them with the order to start it.
 pub(super) fn limits_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
+    let run = core.state.work(j)?.run.as_deref()?;
+    let host = first(run).filter(|_| !run.gathering)?;
+    limits_to(core, j, host)
+}
+
+/// The same for a host that has a part of it, or prepares one. Orders that are repeated need it
+/// not: the order to prepare the part has them.
+pub(super) fn limits_to(core: &Core, j: JobKey, host: HostId) -> Option<(String, Order)> {
     let state = &core.state;
     let job = state.job(j.id)?;
     let work = job.work(j.idx).filter(|work| work.stat.is_started())?;
-    let run = work.run.as_deref()?;
-    if run.limit_changes == 0 || run.gathering {
-        return None;
-    }
-    let (host, _) = run.hosts.first()?;
+    let run = work.run.as_deref().filter(|run| run.limit_changes > 0)?;
     let order = Order::Limits {
         a: attempt_of(j, work),
-        limits: limits_on(core, state.spec(job.spec), first(run)),
+        limits: limits_on(core, state.spec(job.spec), Some(host)),
         n: run.limit_changes,
         mark: state.mark(j),
     };
-    Some((state.host_name(*host).to_string(), order))
+    Some((state.host_name(host).to_string(), order))
 }
 
 fn shares(state: &State, run: &Run) -> Vec<Share> {

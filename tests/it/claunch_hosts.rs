@@ -139,3 +139,21 @@ fn what_a_job_has_on_a_host_is_limited_together() {
         read(&site, "o")
     );
 }
+
+#[test]
+fn a_limit_that_is_changed_holds_on_the_jobs_other_hosts() {
+    let site = site("auto");
+    let eat = "head -c 60000000 /dev/zero | tail -c 60000000 | (sleep 1000; cat) >/dev/null";
+    let script = format!("{HEAD} claunch -n $B '{eat}'; echo rc $?");
+    let id = site.csub(&["-n", "2", "-M", "500M", "-o", "o", &script]);
+    until(&site, id, "it has much memory", |job| {
+        job["usage"]["mem_kb"].as_u64().is_some_and(|kb| kb > 50_000)
+    });
+    site.ok("cmod", &["-M", "30M", &id.to_string()]);
+    let job = until(&site, id, "over its limit", |job| job["stat"] != "RUN");
+    assert!(
+        read(&site, "o").contains("TERM_MEMLIMIT"),
+        "{job}\n{}",
+        read(&site, "o")
+    );
+}

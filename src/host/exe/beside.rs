@@ -68,6 +68,9 @@ impl Exec {
         if self.parts.launches.is_stopped(a) {
             deliver(&command.shepherd, TaskAct::Stop, TermReason::None, 0);
         }
+        if self.parts.launches.has_other_limits(a) {
+            deliver(&command.shepherd, TaskAct::Limits, TermReason::None, 0);
+        }
         self.parts.commands.began(a, command);
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Work {
     /// It is stopped, as the signal of this number says.
     stopped: bool,
     signals: u32,
+    /// Number of the last change of its limits that what was started here was told.
+    limits_told: u32,
     /// What was last reported of a part.
     used: Usage,
 }
@@ -68,6 +70,13 @@ impl Launches {
         if let Some(known) = self.works.remove(&a) {
             (work.launched, work.used) = (known.launched, known.used);
             (work.stopped, work.signals) = (known.stopped, known.signals);
+            let mark = |part: Option<RunId>| part.map(|run| run.mark);
+            if mark(known.part_of) == mark(work.part_of) {
+                work.limits_told = known.limits_told;
+                if known.own.limits.changes > work.own.limits.changes {
+                    work.own.limits = known.own.limits;
+                }
+            }
             // What runs is bound to that.
             work.own.binding = known.own.binding.or(work.own.binding);
         }
@@ -111,6 +120,49 @@ impl Launches {
         true
     }
 
+    /// Takes the changed limits of a part; false: it has later ones, or they are another run's.
+    pub(super) fn limit(&mut self, a: AttemptId, limits: TaskLimits, mark: u32) -> bool {
+        let Some(work) = self.works.get_mut(&a) else {
+            return false;
+        };
+        let Some(run) = work.part_of else {
+            return false;
+        };
+        let other = mark != 0 && run.mark != 0 && mark != run.mark;
+        if other || limits.changes <= work.own.limits.changes {
+            return false;
+        }
+        work.own.limits = limits;
+        true
+    }
+
+    /// The limits of a part; `None`: there is no such part.
+    pub(super) fn limits_of(&self, a: AttemptId) -> Option<&TaskLimits> {
+        let part = self.works.get(&a).filter(|work| work.part_of.is_some());
+        part.map(|work| &work.own.limits)
+    }
+
+    /// Whether what was started for it does not know this change of its limits.
+    pub(super) fn wants_limits(&self, a: AttemptId, n: u32) -> bool {
+        self.works.get(&a).is_some_and(|work| n > work.limits_told)
+    }
+
+    pub(super) fn is_launched(&self, a: AttemptId) -> bool {
+        self.works.get(&a).is_some_and(|work| work.launched)
+    }
+
+    /// What was started for it may have others than it has by now.
+    pub(super) fn has_other_limits(&self, a: AttemptId) -> bool {
+        self.works.get(&a).is_some_and(|work| work.limits_told > 0)
+    }
+
+    /// What was started for it is told this change of its limits.
+    pub(super) fn told_limits(&mut self, a: AttemptId, n: u32) {
+        if let Some(work) = self.works.get_mut(&a) {
+            work.limits_told = n;
+        }
+    }
+
     pub(super) fn is_stopped(&self, a: AttemptId) -> bool {
         self.works.get(&a).is_some_and(|work| work.stopped)
     }
@@ -134,7 +186,7 @@ impl Launches {
         }
     }
 
-    /// Its limit of memory in bytes.
+    /// Its limit of memory in bytes here.
     pub(super) fn memory_of(&self, a: AttemptId) -> Option<u64> {
         self.works.get(&a)?.own.limits.mem_b
     }
@@ -243,6 +295,43 @@ mod tests {
         all.forget_reported();
         assert_eq!(all.part_usage(attempt(1)).unwrap().0.cpu_ms, 0);
         assert!(all.part_usage(attempt(2)).is_none());
+    }
+
+    #[test]
+    fn a_part_has_the_last_limits_whichever_order_comes_last() {
+        let limits = |changes, mem_b| TaskLimits {
+            changes,
+            mem_b: Some(mem_b),
+            ..TaskLimits::default()
+        };
+        let part = |changes, mem_b, mark| Work {
+            own: Own {
+                limits: limits(changes, mem_b),
+                ..Own::default()
+            },
+            part_of: Some(RunId::marked(mark)),
+            ..work(1000)
+        };
+        let mut all = Launches::default();
+        assert!(!all.limit(attempt(1), limits(1, 5), 7), "no such part");
+        all.note(attempt(1), part(0, 9, 7));
+        assert!(!all.limit(attempt(1), limits(1, 5), 8), "of another run");
+        assert!(all.limit(attempt(1), limits(2, 5), 7));
+        assert!(!all.limit(attempt(1), limits(1, 6), 7), "an earlier one");
+        assert!(all.wants_limits(attempt(1), 2));
+        all.told_limits(attempt(1), 2);
+        assert!(!all.wants_limits(attempt(1), 2));
+        // The order to prepare it, read again.
+        all.note(attempt(1), part(0, 9, 7));
+        assert_eq!(all.memory_of(attempt(1)), Some(5));
+        assert!(!all.wants_limits(attempt(1), 2));
+        // By a leader who knows more.
+        all.note(attempt(1), part(3, 4, 7));
+        assert_eq!(all.memory_of(attempt(1)), Some(4));
+        // Another run by that name begins with its own.
+        all.note(attempt(1), part(0, 9, 8));
+        assert_eq!(all.memory_of(attempt(1)), Some(9));
+        assert!(all.wants_limits(attempt(1), 1));
     }
 
     #[test]

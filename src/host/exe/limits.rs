@@ -1,5 +1,6 @@
 //! Limits of running attempts that the leader changed: kept for the samples, and given to the
-//! shepherd.
+//! shepherd; and to the shepherds of what the attempt has started here beside itself, which is all
+//! that a part has.
 //!
 //! Each change has a number. A higher one replaces a lower one, on record here and in the
 //! shepherd, so that an order that is read again brings no earlier limit back.
@@ -11,10 +12,17 @@ use crate::sys::fs;
 use crate::task::build;
 use crate::task::log::AttemptRec;
 use crate::task::spec::{NewLimits, TaskAct};
+use std::path::Path;
 
 impl Exec {
     /// Takes note of a change; running tasks get it at the end of this batch of orders.
     pub(super) fn take_limits(&mut self, (a, mark): (AttemptId, u32), limits: &Limits, n: u32) {
+        if self.table.get(a).is_none() {
+            if self.parts.limit((a, mark), limits, n) {
+                self.limited.insert(a);
+            }
+            return;
+        }
         let entry = self.table.get_mut(a).filter(|e| !e.is_final());
         let Some(e) = entry.filter(|e| !e.is_other(mark) && n >= e.limits.known) else {
             return;
@@ -31,9 +39,52 @@ impl Exec {
         }
     }
 
-    /// Gives a task the limits that it has by now, if it runs and does not have them yet.
+    /// Gives what runs of an attempt here the limits that it has by now, where it does not have
+    /// them yet.
     pub(super) fn limit(&mut self, a: AttemptId) {
-        let Some(e) = self.table.get_mut(a) else {
+        self.limit_task(a);
+        self.limit_commands(a);
+    }
+
+    /// The commands that it has started here.
+    fn limit_commands(&mut self, a: AttemptId) {
+        if !self.parts.launches.is_launched(a) && !self.parts.commands.has(a) {
+            // What it starts later has them.
+            return;
+        }
+        let limits = match self.table.get(a) {
+            Some(e) => e.limits.now.as_deref().map(|now| (e.limits.known, now)),
+            None => {
+                let limits = self.parts.launches.limits_of(a);
+                limits.map(|limits| (limits.changes, limits))
+            }
+        };
+        let Some((n, limits)) = limits.filter(|(n, _)| self.parts.launches.wants_limits(a, *n))
+        else {
+            return;
+        };
+        let new = NewLimits {
+            n,
+            limits: limits.clone(),
+        };
+        if let Err(text) = self.write_limits(&self.place.local.part_limits_file(a), &new) {
+            tracing::error!("attempt {a}: {text}; the limits of its commands are not changed");
+            return;
+        }
+        for command in self.parts.commands.of(a) {
+            deliver(&command.shepherd, TaskAct::Limits, TermReason::None, 0);
+        }
+        self.parts.launches.told_limits(a, n);
+    }
+
+    fn write_limits(&self, path: &Path, new: &NewLimits) -> Result<(), String> {
+        let json = serde_json::to_vec(new).map_err(|e| e.to_string())?;
+        fs::mkdir_p(&self.place.local.scratch(), 0o711).map_err(|e| e.to_string())?;
+        fs::publish_mode(path, &json, 0o600).map_err(|e| e.to_string())
+    }
+
+    fn limit_task(&mut self, a: AttemptId) {
+        let Some(e) = self.table.get(a) else {
             return;
         };
         let (Status::Running(shepherd), Some(limits)) = (&e.status, &e.limits.now) else {
@@ -43,21 +94,18 @@ impl Exec {
         if n <= e.limits.given {
             return;
         }
-        let limits = (**limits).clone();
+        let (limits, shepherd) = ((**limits).clone(), shepherd.clone());
         let path = self.place.local.limits_file(a);
-        let json = serde_json::to_vec(&NewLimits { n, limits }).map_err(|e| e.to_string());
-        let written = json.and_then(|json| {
-            fs::mkdir_p(&self.place.local.scratch(), 0o711).map_err(|e| e.to_string())?;
-            fs::publish_mode(&path, &json, 0o600).map_err(|e| e.to_string())
-        });
-        if let Err(text) = written {
+        if let Err(text) = self.write_limits(&path, &NewLimits { n, limits }) {
             // Tried again with the next order that names the attempt, at the latest by the next
             // leader.
             tracing::error!("attempt {a}: {text}; its limits are not changed");
             return;
         }
-        deliver(shepherd, TaskAct::Limits, TermReason::None, 0);
-        e.limits.given = n;
+        deliver(&shepherd, TaskAct::Limits, TermReason::None, 0);
+        if let Some(e) = self.table.get_mut(a) {
+            e.limits.given = n;
+        }
         self.ledger.push(&AttemptRec::Limited { a, n });
     }
 }

@@ -7,10 +7,11 @@ use super::commands::Commands;
 use super::exec::Exec;
 use super::launches::{Launches, Own, Work};
 use super::unit_names::{OwnUnits, names_of};
-use crate::model::{AttemptId, Binding, Spec, UnitCheck};
+use crate::model::{AttemptId, Binding, Limits, Spec, UnitCheck};
 use crate::record::order::{Order, OwnPart, StartOrder};
 use crate::record::report::{Report, RunId};
 use crate::task::build;
+use crate::task::spec::TaskLimits;
 use std::collections::BTreeMap;
 
 /// The parts this host was asked for.
@@ -36,6 +37,19 @@ impl Parts {
         let units = &of.2.units;
         self.units.insert(a, (names_of(units), units.check));
         self.asked.insert(a, (of, run));
+    }
+
+    /// Takes limits that the leader changed; false: they are not for a part here, or it has later
+    /// ones.
+    pub(super) fn limit(&mut self, (a, mark): (AttemptId, u32), limits: &Limits, n: u32) -> bool {
+        // Of the same orders as the part, which is not prepared yet.
+        if let Some(((_, _, own), run)) = self.asked.get_mut(&a)
+            && n > own.limit_changes
+            && (mark == 0 || run.mark == 0 || mark == run.mark)
+        {
+            (own.limits, own.limit_changes) = (limits.clone(), n);
+        }
+        self.launches.limit(a, numbered(limits, n), mark)
     }
 
     /// Notes an attempt that begins here: what has several slots may start more.
@@ -79,6 +93,14 @@ impl Parts {
     }
 }
 
+/// Limits that hold so many changes.
+fn numbered(limits: &Limits, changes: u32) -> TaskLimits {
+    TaskLimits {
+        changes,
+        ..build::limits(limits)
+    }
+}
+
 fn own_units((names, check): &(Vec<String>, UnitCheck)) -> OwnUnits<'_> {
     let check = *check;
     OwnUnits { names, check }
@@ -106,6 +128,7 @@ impl Exec {
             if let (Ok(()), Some(of)) = (&how, self.starter.spec(spec)) {
                 let work = Work::new((of, spec), own, Some(run));
                 self.parts.launches.note(a, work);
+                self.limited.insert(a);
             }
             self.reports.push_beside(&report(a, &how), run);
             self.parts.known.insert(a, (how, run));
@@ -146,7 +169,7 @@ impl Exec {
             }
         };
         Own {
-            limits: build::limits(&own.limits),
+            limits: numbered(&own.limits, own.limit_changes),
             binding,
             units: own.units,
         }

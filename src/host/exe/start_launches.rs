@@ -113,6 +113,7 @@ impl Exec {
         if let Some(e) = self.table.get(launch.a) {
             own.binding = e.given.binding.clone();
             own.limits = e.limits.now.as_deref().cloned().unwrap_or_default();
+            own.limits.changes = e.limits.known;
         }
         let spawners = &mut self.spawners;
         let mut send = |m: &ToSpawner| spawners.push(m);
@@ -127,11 +128,14 @@ impl Exec {
 
     /// The work is over here: nothing that was started for it goes on.
     pub(super) fn end_launches(&mut self, a: AttemptId) {
-        if self.parts.launches.end(a) {
+        // What an earlier process of this program started, this one knows as a command only.
+        let runs = self.parts.commands.has(a);
+        if self.parts.launches.end(a) || runs {
             let (group, env) = (String::new(), self.env_of(a));
             self.spawners.send(&ToSpawner::Reap { a, group, env });
             self.spawners.flush();
             let _ = fs::remove(&self.place.local.hosts_file(a));
+            let _ = fs::remove(&self.place.local.part_limits_file(a));
         }
     }
 }

@@ -96,6 +96,31 @@ fn a_changed_run_limit_reaches_the_host_by_this_leader_and_by_the_next() {
 }
 
 #[test]
+fn changed_limits_reach_all_hosts_of_a_job() {
+    let mut b = Bench::with(CONFIG);
+    b.submit(5, |job| {
+        job.spec.min = 4;
+        job.spec.limits.run_s = Some(600);
+    });
+    let order = |host: &str, s, n| (host.to_owned(), Some(s), n);
+    // The order to start it will have them.
+    b.set_run_limit(60);
+    assert_eq!(Bench::limits_of(&b.last.orders), [order("h2", 60, 1)]);
+    b.report("h2", vec![Report::PartReady { a: attempt(1, 1) }]);
+    b.host_runs("h1", attempt(1, 1));
+    b.set_run_limit(120);
+    let both = [order("h1", 120, 2), order("h2", 120, 2)];
+    assert_eq!(Bench::limits_of(&b.last.orders), both);
+    b.next_leader();
+    let repeated = outstanding(&b.core, Some("h2"));
+    let part = repeated.iter().find_map(|(_, order)| match order {
+        Order::Part { own, .. } => Some((own.limits.run_s, own.limit_changes)),
+        _ => None,
+    });
+    assert_eq!(part, Some((Some(120), 2)));
+}
+
+#[test]
 fn changes_of_a_pending_job_make_no_order() {
     let mut b = Bench::with(CONFIG);
     b.submit(5, |job| job.hold = true);

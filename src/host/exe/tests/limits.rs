@@ -2,7 +2,10 @@
 
 use super::fencing::shepherds_write;
 use super::*;
-use crate::model::Limits;
+use crate::host::exe::launches::{Own, Work};
+use crate::model::{CpuSet, Limits};
+use crate::record::order::OwnPart;
+use crate::record::report::RunId;
 use crate::task::log::TaskRec;
 use crate::task::spec::NewLimits;
 
@@ -18,8 +21,11 @@ fn change(a: AttemptId, n: u32, run_s: u64) -> Order {
 
 /// The number and the run limit of the file that a shepherd reads.
 fn on_file(exec: &Exec, a: AttemptId) -> Option<(u32, Option<u64>)> {
-    let path = exec.place.local.limits_file(a);
-    let text = fs::read_optional(&path, 1 << 16).unwrap()?;
+    read_limits(&exec.place.local.limits_file(a))
+}
+
+fn read_limits(path: &std::path::Path) -> Option<(u32, Option<u64>)> {
+    let text = fs::read_optional(path, 1 << 16).unwrap()?;
     let new: NewLimits = serde_json::from_slice(&text).unwrap();
     Some((new.n, new.limits.run_ms))
 }
@@ -99,4 +105,75 @@ fn limits_for_another_run_of_that_name_are_not_taken() {
     exec.table.get_mut(a).unwrap().mark = 5;
     exec.take_limits((a, 6), &Limits::default(), 1);
     assert_eq!(exec.table.get(a).unwrap().limits.known, 0);
+}
+
+/// Job 2 has a part here, for which the process `pid` looks after a command.
+fn with_command(dir: &std::path::Path, pid: i32) -> (Exec, AttemptId) {
+    let mut exec = deaf_executor(dir);
+    let a = first(2);
+    let run = Some(RunId::marked(7));
+    let work = Work::new((&Spec::default(), 1), Own::default(), run);
+    exec.parts.launches.note(a, work);
+    let began = crate::sys::proc::info(pid).unwrap().start;
+    let shepherd = table::Shepherd {
+        pid,
+        born: began * 1000 / crate::sys::proc::ticks_per_second(),
+        boot: crate::sys::proc::boot_id().to_owned(),
+        group: String::new(),
+        t: 1,
+        log: 0,
+    };
+    let cpus = CpuSet::default();
+    exec.parts
+        .commands
+        .began(a, commands::Command { shepherd, cpus });
+    (exec, a)
+}
+
+#[test]
+fn what_a_job_of_another_host_started_here_takes_its_changed_limits() {
+    let mut child = std::process::Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .unwrap();
+    let pid = i32::try_from(child.id()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let (mut exec, a) = with_command(dir.path(), pid);
+    let path = exec.place.local.part_limits_file(a);
+    publish(&exec, 1, &[]);
+    exec.turn(true);
+    assert!(child.try_wait().unwrap().is_none() && !fs::exists(&path));
+    publish(&exec, 2, &[change(a, 2, 120), change(a, 1, 60)]);
+    let next = Order::Next { part: 2 };
+    publish(&exec, 1, &[next]);
+    exec.turn(true);
+    assert_eq!(read_limits(&path), Some((2, Some(120_000))));
+    assert_eq!(exec.parts.launches.memory_of(a), Some(1 << 30));
+    // The signal of an order ends a process that does not expect it.
+    assert!(!child.wait().unwrap().success());
+    // What it starts from now on has them, and the file goes with the part.
+    assert_eq!(exec.parts.launches.limits_of(a).unwrap().changes, 2);
+    exec.end_launches(a);
+    assert!(!fs::exists(&path));
+}
+
+#[test]
+fn limits_that_come_with_the_part_itself_are_its_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    let a = first(2);
+    let part = Order::Part {
+        a,
+        s: 1,
+        first: "h2".into(),
+        slots: 1,
+        mark: 7,
+        own: Box::<OwnPart>::default(),
+    };
+    publish(&exec, 1, &[spec(1), part, change(a, 1, 60)]);
+    exec.turn(true);
+    let limits = exec.parts.launches.limits_of(a).unwrap();
+    assert_eq!((limits.changes, limits.mem_b), (1, Some(1 << 30)));
+    let file = exec.place.local.part_limits_file(a);
+    assert!(!fs::exists(&file), "nothing runs that could read it");
 }
