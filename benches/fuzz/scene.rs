@@ -199,7 +199,7 @@ impl Scene {
                         _ => {}
                     }
                 }
-                Order::Part { a, .. } => out.push(Report::PartReady { a }),
+                Order::Part { a, .. } => out.push(Report::PartReady { a, bind: None }),
                 Order::Cancel { a } => out.push(Report::Never {
                     a,
                     why: "no".into(),

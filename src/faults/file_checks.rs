@@ -104,7 +104,7 @@ impl FileChecks {
             let (_, reports) = self.unsynced.entry(id).or_insert((host.to_owned(), vec![]));
             for said in records::<HostReport>(bytes) {
                 // The leader may read it from now on, whether the host's sync returns or not.
-                if let Report::PartReady { a } = said.report {
+                if let Report::PartReady { a, .. } = said.report {
                     self.parts.insert((host.to_owned(), a, said.run.mark));
                 }
                 reports.push(said);

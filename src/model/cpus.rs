@@ -153,6 +153,16 @@ pub struct Binding {
     pub why: String,
 }
 
+/// What a host that is not the attempt's first has bound its part to.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PartBinding {
+    #[serde(rename = "h")]
+    pub host: String,
+    #[serde(flatten)]
+    pub bind: Binding,
+}
+
 impl fmt::Display for Binding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.cpus.is_empty() {

@@ -97,6 +97,9 @@ pub enum Report {
     PartReady {
         #[serde(flatten)]
         a: AttemptId,
+        /// Of a queue that binds its jobs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bind: Option<Box<Binding>>,
     },
     Suspended {
         #[serde(flatten)]
@@ -144,7 +147,7 @@ impl Report {
             Report::Ended(e) => Some(e.a),
             Report::Started { a, .. }
             | Report::Never { a, .. }
-            | Report::PartReady { a }
+            | Report::PartReady { a, .. }
             | Report::Suspended { a, .. }
             | Report::Resumed { a, .. }
             | Report::Checkpointed { a, .. }
@@ -333,7 +336,10 @@ mod tests {
                 t: 1,
                 bind: Some(Box::default()),
             },
-            Report::PartReady { a },
+            Report::PartReady {
+                a,
+                bind: Some(Box::default()),
+            },
             Report::Ended(Box::new(ended)),
             Report::Usage {
                 a,

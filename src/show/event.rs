@@ -159,6 +159,10 @@ fn job_sentence(event: &Event, signal_name: SignalName) -> String {
             let bound: String = bind.iter().map(|bind| format!(", {bind}")).collect();
             format!("job {} attempt {} started, process {pid}{bound}", a.j, a.at)
         }
+        Event::PartBound { a, part, .. } => format!(
+            "job {} attempt {} is {} on {}",
+            a.j, a.at, part.bind, part.host
+        ),
         Event::Ended { e, requeue, hold } => ended(e, *requeue, *hold, signal_name),
         Event::Unbound { a, why, .. } => {
             let why = escape(why);
@@ -278,6 +282,7 @@ pub(crate) fn time_of(event: &Event) -> Option<Stamp> {
         | Event::PartHandled { t, .. }
         | Event::Dispatched { t, .. }
         | Event::Gathered { t, .. }
+        | Event::PartBound { t, .. }
         | Event::Resized { t, .. }
         | Event::Halted { t, .. }
         | Event::Unhalted { t, .. }
@@ -316,6 +321,7 @@ pub(crate) fn concerns(event: &Event, wanted: JobKey) -> bool {
         Event::Submitted(s) => JobKey::job(s.id),
         Event::Dispatched { a, .. }
         | Event::Gathered { a, .. }
+        | Event::PartBound { a, .. }
         | Event::Resized { a, .. }
         | Event::Started { a, .. }
         | Event::Unbound { a, .. }

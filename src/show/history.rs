@@ -148,6 +148,10 @@ impl Histories {
                 self.change(*j, t.0, || "Resume by the system".to_owned(), |_, _| {});
             }
             Event::Started { a, pid, t, bind } => self.started(*a, (*pid, bind), t.0),
+            Event::PartBound { a, part, t } => {
+                let line = || format!("Host <{}>: {}", part.host, part.bind);
+                self.change(a.j, t.0, line, |_, _| {});
+            }
             Event::Ended { e, requeue, hold } => self.ended(e, *requeue, *hold),
             Event::Unbound { a, why, t, host } => self.unbound(*a, why, t.0, host),
             Event::Signalled { j, act, by, t } => self.signalled(*j, *act, by, t.0),

@@ -8,7 +8,7 @@
 use super::cell::{self, Object};
 use super::job::{self, JobView};
 use super::job_table::ArrayCounts;
-use crate::model::{JobStat, Spec, Terminal, Units};
+use crate::model::{Binding, JobStat, Spec, Terminal, Units};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -101,6 +101,9 @@ fn job_members(o: &mut Object<'_>, v: &JobView<'_>) {
         cell::json_str(out, &host.0);
         out.push_str(",\"slots\":");
         cell::int(out, host.1);
+        if let Some(bind) = row.bind_on(&host.0) {
+            put_bind(out, bind);
+        }
         out.push('}');
     });
     o.int("slots", v.slots());
@@ -133,6 +136,18 @@ fn job_members(o: &mut Object<'_>, v: &JobView<'_>) {
         estimate.unwrap_or(0),
     );
     usage(o, v);
+}
+
+/// Fields of a host that binds the job, after others.
+fn put_bind(out: &mut String, bind: &Binding) {
+    let (name, value) = match bind.cpus.is_empty() {
+        true => ("unbound", bind.why.clone()),
+        false => ("bound_cpus", bind.cpus.to_string()),
+    };
+    for part in [",\"", name, "\":"] {
+        out.push_str(part);
+    }
+    cell::json_str(out, &value);
 }
 
 fn reason(o: &mut Object<'_>, v: &JobView<'_>) {

@@ -335,6 +335,9 @@ fn events(v: &JobView<'_>) -> Vec<String> {
         if let Some(bind) = &row.bind {
             add!(s, ", {bind}");
         }
+        for part in &row.part_binds {
+            add!(s, ", {} on <{}>", part.bind, part.host);
+        }
         s.push(';');
         items.push(s);
     }
@@ -445,7 +448,7 @@ pub(crate) const RULE: &str =
 mod tests {
     use super::super::job::samples::*;
     use super::*;
-    use crate::model::{Binding, CpuSet};
+    use crate::model::{Binding, CpuSet, PartBinding};
 
     fn page(row: &crate::record::view::JobRow<'static>) -> String {
         let (ctx, why) = (ctx(), why());
@@ -479,6 +482,23 @@ mod tests {
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         };
         assert!(bind("0-3", "").contains("Execution CWD </data/run>, bound to CPUs 0-3;"));
+        let part = PartBinding {
+            host: "node07".into(),
+            bind: Binding {
+                cpus: CpuSet::parse("4-5").expect("a list"),
+                why: String::new(),
+            },
+        };
+        let part_binds = vec![part];
+        let text = page(&crate::record::view::JobRow {
+            part_binds,
+            ..running()
+        });
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            text.contains("</data/run>, bound to CPUs 4-5 on <node07>;"),
+            "{text}"
+        );
         let why = "not bound to CPUs: it has 4 slots, and 1 of 2 cores are free;";
         assert!(bind("", "it has 4 slots, and 1 of 2 cores are free").contains(why));
     }

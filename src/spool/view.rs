@@ -487,6 +487,7 @@ pub fn into_owned(row: JobRow<'_>) -> JobRow<'static> {
         alt: row.alt,
         forced: row.forced,
         bind: row.bind,
+        part_binds: row.part_binds,
         killing: row.killing,
         arr: row.arr,
         key: row.key,

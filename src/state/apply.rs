@@ -37,6 +37,12 @@ impl State {
                 a, hosts, units, ..
             } => self.resized(*a, hosts, units),
             Event::Started { a, pid, t, bind } => self.started(*a, (*pid, bind), *t),
+            Event::PartBound { a, part, .. } => {
+                if let Some(run) = self.current_run(*a) {
+                    run.set_part_bind(part);
+                    self.changes.rows.note(a.j);
+                }
+            }
             Event::Ended { e, requeue, hold } => self.ended(e, *requeue, *hold),
             Event::Gathered { a, .. } => {
                 if let Some(run) = self.current_run(*a) {

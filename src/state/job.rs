@@ -1,7 +1,9 @@
 //! A job in memory: small, since there may be a million of them. What all jobs of one submission
 //! share is the specification (by number); what only started work has is boxed apart.
 
-use crate::model::{Binding, JobKey, JobStat, PendReason, Stamp, SuspReason, TermReason, Units};
+use crate::model::{
+    Binding, JobKey, JobStat, PartBinding, PendReason, Stamp, SuspReason, TermReason, Units,
+};
 use crate::record::event::SignalAct;
 use crate::record::report::Usage;
 use crate::text::indexset::IndexSet;
@@ -159,6 +161,8 @@ pub(super) struct RunExtras {
     pub(super) bind: Option<Box<Binding>>,
     /// When its host last saved its state, or tried to.
     pub(super) saved_at: Stamp,
+    /// What its hosts after the first have bound their parts to.
+    pub(super) part_binds: Vec<PartBinding>,
 }
 
 impl RunExtras {
@@ -166,6 +170,7 @@ impl RunExtras {
     pub(super) fn boxed(self) -> Option<Box<RunExtras>> {
         let times = [self.warned, self.saved_at];
         let has = !self.units.is_empty() || times != [Stamp(0); 2] || self.bind.is_some();
+        let has = has || !self.part_binds.is_empty();
         has.then(|| Box::new(self))
     }
 }
@@ -186,6 +191,19 @@ impl Run {
     /// What its host has bound it to, if its queue binds jobs.
     pub fn bind(&self) -> Option<&Binding> {
         self.extras.as_deref()?.bind.as_deref()
+    }
+
+    /// What its hosts after the first have bound their parts to, if its queue binds jobs.
+    pub fn part_binds(&self) -> &[PartBinding] {
+        self.extras.as_deref().map_or(&[], |more| &more.part_binds)
+    }
+
+    pub(super) fn set_part_bind(&mut self, part: &PartBinding) {
+        let all = &mut self.extras.get_or_insert_default().part_binds;
+        match all.iter_mut().find(|known| known.host == part.host) {
+            Some(known) => known.clone_from(part),
+            None => all.push(part.clone()),
+        }
     }
 
     /// When its host last saved its state, or tried to; 0 = never.

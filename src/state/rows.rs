@@ -115,6 +115,7 @@ impl State {
         row.warned = run.warned().map_or(0, |(at, _)| at.0);
         (row.alt, row.forced) = (run.alt, run.forced);
         row.bind = run.bind().cloned().map(Box::new);
+        row.part_binds = run.part_binds().to_vec();
         row.killing = run.killing.is_some();
         if let Some(fate) = run.fate.as_deref() {
             row.end = fate.end.0;

@@ -2,7 +2,9 @@
 
 use super::job::{Array, Body, Fate, Job, Run, RunExtras, Work};
 use super::{HostCtl, Known, QueueCtl, State};
-use crate::model::{Binding, JobStat, PendReason, Share, Spec, Stamp, SuspReason, Token, Units};
+use crate::model::{
+    Binding, JobStat, PartBinding, PendReason, Share, Spec, Stamp, SuspReason, Token, Units,
+};
 use crate::record::event::{Past, SignalAct};
 use crate::record::report::Usage;
 use crate::text::indexset::IndexSet;
@@ -183,6 +185,9 @@ struct SnapRun {
     fate: Option<Box<Fate>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bind: Option<Box<Binding>>,
+    /// What its other hosts have bound it to.
+    #[serde(skip_serializing_if = "is_default")]
+    pb: Vec<PartBinding>,
 }
 
 /// Takes a record's worth off the end of an array's elements; `None`: they fit into one.
@@ -357,6 +362,7 @@ impl State {
             u: run.usage().clone(),
             fate: run.fate.clone(),
             bind: run.bind().cloned().map(Box::new),
+            pb: run.part_binds().to_vec(),
         }
     }
 
@@ -479,6 +485,7 @@ impl State {
             warn_signal: run.warn.1,
             bind: run.bind,
             saved_at: run.saved,
+            part_binds: run.pb,
         };
         Run {
             hosts: run

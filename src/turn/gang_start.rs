@@ -7,7 +7,7 @@
 use super::context::Turn;
 use super::core::Core;
 use super::orders::{part_order, part_signal, signal_order, start_order};
-use crate::model::{AttemptId, JobKey, TermReason};
+use crate::model::{AttemptId, Binding, JobKey, PartBinding, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::Order;
 use crate::record::report::Usage;
@@ -55,11 +55,14 @@ impl Turn<'_> {
         (current && other_hosts(self.core, a.j).contains(&id)).then_some(id)
     }
 
-    pub(super) fn part_ready(&mut self, host: &str, a: AttemptId) {
+    pub(super) fn part_ready(&mut self, host: &str, a: AttemptId, bind: Option<Box<Binding>>) {
         let Some(id) = self.has_part(a, host) else {
             // It was cancelled or ended while the host did not read its orders.
             return self.out.order(host, Order::PartEnd { a });
         };
+        if let Some(bind) = bind {
+            self.part_bound(host, a, *bind);
+        }
         if !self.is_preparing(a) {
             return;
         }
@@ -69,6 +72,17 @@ impl Turn<'_> {
         let all_ready = gangs.part_ready(a, id, &all);
         if all_ready {
             self.start_prepared(a);
+        }
+    }
+
+    /// Notes what a part is bound to, where that is not known.
+    fn part_bound(&mut self, host: &str, a: AttemptId, bind: Binding) {
+        let host = host.to_owned();
+        let part = PartBinding { host, bind };
+        let run = self.core.state.work(a.j).and_then(|w| w.run.as_deref());
+        if run.is_some_and(|run| !run.part_binds().contains(&part)) {
+            let t = self.now;
+            self.emit(Event::PartBound { a, part, t });
         }
     }
 

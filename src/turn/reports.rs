@@ -125,7 +125,7 @@ impl Turn<'_> {
                     self.part_refused(host, a, why);
                 }
             }
-            Report::PartReady { a } => self.part_ready(host, a),
+            Report::PartReady { a, bind } => self.part_ready(host, a, bind),
             Report::OrdersDamaged {
                 epoch,
                 part,

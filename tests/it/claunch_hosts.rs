@@ -2,7 +2,7 @@
 //! counts and is limited with it, has the units and cores of that host, and outlives that host's
 //! executor.
 
-use crate::cluster::{Cluster, exists, kill_9};
+use crate::cluster::{Cluster, exists, kill_9, text};
 use crate::policies::{self, is, until};
 use std::time::{Duration, Instant};
 
@@ -108,13 +108,28 @@ fn it_has_the_units_the_cores_and_the_list_of_hosts_of_where_it_is() {
                 $(sed -n \"s/^Cpus_allowed_list:[[:space:]]*//p\" /proc/self/status)";
     let script = format!("{HEAD} claunch -z \"$A $B\" {} >bound", quoted(show));
     let id = site.csub(&["-n", "2", "-q", "bound", &script]);
-    until(&site, id, "DONE", is("DONE"));
+    let job = until(&site, id, "DONE", is("DONE"));
+    let shown = |host: &str| {
+        let all = job["exec_hosts"].as_array().unwrap();
+        let of = all.iter().find(|one| one["host"] == host).unwrap();
+        of["bound_cpus"].as_str().unwrap_or("nowhere").to_owned()
+    };
+    let long = text(&site.run("cjobs", &["-a", "-l", &id.to_string()]));
     let lines = read(&site, "bound");
     assert_eq!(lines.lines().count(), 2, "{lines}");
     for line in lines.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         assert_eq!(words[1], format!("[{}]", words[2]), "{lines}");
         assert!(!words[2].is_empty(), "{lines}");
+        assert_eq!(shown(words[0]), words[2], "{job}");
+        let first = job["exec_hosts"][0]["host"] == words[0];
+        let wanted = match first {
+            true => format!("bound to CPUs {}", words[2]),
+            false => format!("bound to CPUs {} on <{}>", words[2], words[0]),
+        };
+        let long: String = long.split_whitespace().collect();
+        let wanted: String = wanted.split_whitespace().collect();
+        assert!(long.contains(&wanted), "{long}");
     }
 }
 

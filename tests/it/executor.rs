@@ -473,7 +473,7 @@ fn added_slots_are_told_once_and_parts_are_answered_for() {
     c.start_exe();
     c.order(&[start.clone(), resize(1), part(2, 2), part(3, 3)]);
     c.wait_for("part", |r| {
-        matches!(r, Report::PartReady { a } if *a == attempt(2)).then_some(())
+        matches!(r, Report::PartReady { a, .. } if *a == attempt(2)).then_some(())
     });
     let why = c.wait_for("refusal of the part", |r| match r {
         Report::Never { a, why } if *a == attempt(3) => Some(why.clone()),
@@ -495,7 +495,7 @@ fn added_slots_are_told_once_and_parts_are_answered_for() {
     c.restart_exe();
     c.order(&[resize(2)]);
     c.wait_for("part told anew", |r| {
-        matches!(r, Report::PartReady { a } if *a == attempt(2)).then_some(())
+        matches!(r, Report::PartReady { a, .. } if *a == attempt(2)).then_some(())
     });
     clock::sleep_ms(300);
     assert_eq!(

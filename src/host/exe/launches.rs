@@ -92,6 +92,11 @@ impl Launches {
         self.works.get(&a).is_some_and(|work| work.tasks)
     }
 
+    /// What one of them is bound to here.
+    pub(super) fn binding_of(&self, a: AttemptId) -> Option<Box<Binding>> {
+        self.works.get(&a)?.own.binding.clone()
+    }
+
     /// What the parts here are bound to.
     pub(super) fn cpus(&self) -> CpuSet {
         let mut all = CpuSet::default();

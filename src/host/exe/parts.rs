@@ -14,11 +14,14 @@ use crate::task::build;
 use crate::task::spec::TaskLimits;
 use std::collections::BTreeMap;
 
+/// What a part is bound to, if its queue binds jobs; or why it cannot be prepared.
+type Prepared = Result<Option<Box<Binding>>, String>;
+
 /// The parts this host was asked for.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    /// Prepared, or why not; for which run.
-    known: BTreeMap<AttemptId, (Result<(), String>, RunId)>,
+    /// Prepared and bound, or why not; for which run.
+    known: BTreeMap<AttemptId, (Prepared, RunId)>,
     /// Asked for since the last look, with specification, slots and what is theirs here.
     asked: BTreeMap<AttemptId, ((u32, u32, OwnPart), RunId)>,
     /// Units that each has here, and what happens if it uses others.
@@ -106,9 +109,12 @@ fn own_units((names, check): &(Vec<String>, UnitCheck)) -> OwnUnits<'_> {
     OwnUnits { names, check }
 }
 
-fn report(a: AttemptId, how: &Result<(), String>) -> Report {
+fn report(a: AttemptId, how: &Prepared) -> Report {
     match how {
-        Ok(()) => Report::PartReady { a },
+        Ok(bind) => Report::PartReady {
+            a,
+            bind: bind.clone(),
+        },
         Err(why) => Report::Never {
             a,
             why: why.clone(),
@@ -130,6 +136,7 @@ impl Exec {
                 self.parts.launches.note(a, work);
                 self.limited.insert(a);
             }
+            let how = how.map(|()| self.parts.launches.binding_of(a));
             self.reports.push_beside(&report(a, &how), run);
             self.parts.known.insert(a, (how, run));
         }
@@ -205,6 +212,14 @@ mod tests {
         };
         parts.ask(a, (3, 1, own), RunId::marked(7));
         assert_eq!(parts.units_of(a).unwrap().names, ["gpu 0"]);
+        let bind = Some(Box::new(Binding {
+            cpus: [2, 3].into_iter().collect(),
+            why: String::new(),
+        }));
+        let run = RunId::marked(7);
+        parts.known.insert(a, (Ok(bind.clone()), run));
+        let said: Vec<_> = parts.reports().collect();
+        assert_eq!(said, [(Report::PartReady { a, bind }, run)]);
         parts.end(a);
         assert!(
             parts.units_of(a).is_none()

@@ -126,7 +126,7 @@ fn obey(order: &Order, t: i64, state: &State) -> Option<Report> {
             t,
             bind: None,
         }),
-        Order::Part { a, .. } => Some(Report::PartReady { a: *a }),
+        Order::Part { a, .. } => Some(Report::PartReady { a: *a, bind: None }),
         Order::Signal { a, act, reason, .. } => Some(match act {
             OrderAct::Stop => Report::Suspended { a: *a, t },
             OrderAct::Resume => Report::Resumed { a: *a, t },

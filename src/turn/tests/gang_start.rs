@@ -1,7 +1,7 @@
 //! Attempts on several hosts: all parts are ready before the command starts, or none is held.
 
 use super::*;
-use crate::model::TermReason;
+use crate::model::{Binding, CpuSet, PartBinding, TermReason};
 use crate::record::report::Usage;
 
 const A: AttemptId = AttemptId {
@@ -24,12 +24,7 @@ impl Bench {
     }
 
     fn ready(&mut self, at: u32) {
-        self.report(
-            "h2",
-            vec![Report::PartReady {
-                a: AttemptId { at, ..A },
-            }],
-        );
+        self.part_ready("h2", AttemptId { at, ..A });
     }
 
     fn why(&self) -> String {
@@ -206,7 +201,7 @@ fn preempted_work_on_two_hosts_lends_the_slots_of_both() {
         "what job 1 started there"
     );
     assert!(there.contains(&&part) && there.len() == 2, "{there:?}");
-    b.report("h2", vec![Report::PartReady { a: urgent }]);
+    b.part_ready("h2", urgent);
     assert_eq!(b.starts(), [("h1".to_owned(), "2.1".to_owned())]);
 }
 
@@ -268,7 +263,7 @@ fn a_start_whose_specification_a_later_request_replaces_names_the_new_one() {
         reports: vec![crate::record::report::ReportRecord {
             seq: 1,
             run: Default::default(),
-            report: Report::PartReady { a: A },
+            report: Report::PartReady { a: A, bind: None },
         }],
         more: false,
     };
@@ -308,10 +303,10 @@ fn a_part_of_an_earlier_run_by_the_same_name_is_not_taken_for_this_one() {
     let mut b = wide();
     let mark = b.core.state.mark(A.j);
     // Of a run from before the share was restored from a copy.
-    b.report_marked("h2", mark ^ 1, vec![Report::PartReady { a: A }]);
+    b.report_marked("h2", mark ^ 1, vec![Report::PartReady { a: A, bind: None }]);
     assert!(b.ordered("h1").is_empty(), "{:?}", b.ordered("h1"));
     assert!(b.ordered("h2").is_empty(), "its host prepares the new one");
-    b.report_marked("h2", mark, vec![Report::PartReady { a: A }]);
+    b.report_marked("h2", mark, vec![Report::PartReady { a: A, bind: None }]);
     assert!(matches!(b.ordered("h1")[..], [Order::Start(_)]));
 }
 
@@ -396,4 +391,40 @@ fn what_a_job_started_on_other_hosts_stops_and_goes_on_with_it() {
         None,
         "the end of the part ends it"
     );
+}
+
+/// What a host has bound its part to is said for that host, by the next leader too.
+#[test]
+fn the_cores_of_every_host_are_known() {
+    let mut b = wide();
+    let bound = |cpus: &str| Binding {
+        cpus: CpuSet::parse(cpus).unwrap(),
+        why: String::new(),
+    };
+    let ready = |b: &mut Bench, at, cpus: &str| {
+        let bind = Some(Box::new(bound(cpus)));
+        let a = AttemptId { at, ..A };
+        b.report("h2", vec![Report::PartReady { a, bind }]);
+        let events = b.last.events.iter();
+        events
+            .filter(|e| matches!(e, Event::PartBound { .. }))
+            .count()
+    };
+    assert_eq!(ready(&mut b, 7, "0-1"), 0, "not an attempt of now");
+    assert_eq!(ready(&mut b, 1, "2-3"), 1);
+    assert_eq!(ready(&mut b, 1, "2-3"), 0, "it is known");
+    b.host_runs("h1", A);
+    // Its executor was restarted before anything ran there.
+    assert_eq!(ready(&mut b, 1, "4-5"), 1);
+    let of = |state: &State| state.work(A.j).unwrap().run.as_ref().unwrap().part_binds().to_vec();
+    let bind = bound("4-5");
+    let host = "h2".to_owned();
+    assert_eq!(of(&b.core.state), [PartBinding { host, bind }]);
+    let mut restored = State::new();
+    b.core.state.snapshot().for_each(|r| restored.restore(r));
+    assert_eq!(of(&restored), of(&b.core.state));
+    assert_eq!(of(&b.replayed()), of(&b.core.state));
+    b.end("h1", 1, 1, 0);
+    assert_eq!(ready(&mut b, 1, "6-7"), 0, "it is over");
+    assert_eq!(of(&b.core.state), of(&restored));
 }

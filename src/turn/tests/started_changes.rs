@@ -106,7 +106,7 @@ fn changed_limits_reach_all_hosts_of_a_job() {
     // The order to start it will have them.
     b.set_run_limit(60);
     assert_eq!(Bench::limits_of(&b.last.orders), [order("h2", 60, 1)]);
-    b.report("h2", vec![Report::PartReady { a: attempt(1, 1) }]);
+    b.part_ready("h2", attempt(1, 1));
     b.host_runs("h1", attempt(1, 1));
     b.set_run_limit(120);
     let both = [order("h1", 120, 2), order("h2", 120, 2)];
