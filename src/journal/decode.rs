@@ -7,7 +7,7 @@
 use crate::model::{AttemptId, Binding, HookOf, JobKey, Retry, Share, Stamp, TermReason, Units};
 use crate::record::event::Event;
 use crate::record::frame::{Damage, Line};
-use crate::record::report::{Ended, TaskUse, Usage};
+use crate::record::report::{Ended, PartUse, TaskUse, Usage};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -53,6 +53,7 @@ struct EndedFlat {
     pre_failed: Option<HookOf>,
     post_failed: bool,
     text: String,
+    parts: Vec<PartUse>,
     cpu_ms: u64,
     mem_kb: u64,
     maxmem_kb: u64,
@@ -102,6 +103,7 @@ impl From<EndedFlat> for Event {
             pre_failed: f.pre_failed,
             post_failed: f.post_failed,
             text: f.text,
+            parts: f.parts,
             u,
         };
         Event::Ended {
@@ -186,12 +188,8 @@ mod tests {
         ]
     }
 
-    fn samples() -> Vec<Event> {
-        let a = AttemptId {
-            j: JobKey::element(7, 2),
-            at: 3,
-        };
-        let ended = Ended {
+    fn full_end(a: AttemptId) -> Ended {
+        Ended {
             a,
             start: 1,
             t: 2,
@@ -207,6 +205,13 @@ mod tests {
             pre_failed: Some(HookOf::Queue),
             post_failed: true,
             text: "x \"y\"\n".into(),
+            parts: vec![PartUse {
+                host: "h2".into(),
+                u: Usage {
+                    cpu_ms: 8,
+                    ..Usage::default()
+                },
+            }],
             u: Usage {
                 cpu_ms: 1,
                 mem_kb: 2,
@@ -230,6 +235,13 @@ mod tests {
                 }],
                 wrong_units: vec!["gpu 0 (process 7)".into()],
             },
+        }
+    }
+
+    fn samples() -> Vec<Event> {
+        let a = AttemptId {
+            j: JobKey::element(7, 2),
+            at: 3,
         };
         let submitted = Submitted {
             id: 1,
@@ -265,7 +277,7 @@ mod tests {
                 })),
             },
             Event::Ended {
-                e: Box::new(ended),
+                e: Box::new(full_end(a)),
                 requeue: true,
                 hold: true,
             },

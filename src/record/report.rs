@@ -200,6 +200,21 @@ pub struct Ended {
     /// Sentence with details (start errors), or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
+    /// What `u` holds of hosts after the first, as the leader says: what they report later counts
+    /// as far as it is more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartUse>,
+    #[serde(flatten)]
+    pub u: Usage,
+}
+
+/// What an attempt has used on a host that is not its first.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PartUse {
+    #[serde(rename = "h")]
+    pub host: String,
+    /// Sums and maxima only.
     #[serde(flatten)]
     pub u: Usage,
 }
@@ -261,6 +276,50 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Sums and maxima: what is left of it when all is over.
+    pub fn totals(&self) -> Usage {
+        Usage {
+            cpu_ms: self.cpu_ms,
+            maxmem_kb: self.maxmem_kb,
+            maxswap_kb: self.maxswap_kb,
+            read_kb: self.read_kb,
+            write_kb: self.write_kb,
+            ..Usage::default()
+        }
+    }
+
+    /// Whether it has more of a sum or maximum than `known`.
+    pub fn exceeds(&self, known: &Usage) -> bool {
+        self.cpu_ms > known.cpu_ms
+            || self.maxmem_kb > known.maxmem_kb
+            || self.maxswap_kb > known.maxswap_kb
+            || self.read_kb > known.read_kb
+            || self.write_kb > known.write_kb
+    }
+
+    /// Counts what a host says after the end, as far as it is more than what `parts` has of it: the
+    /// same twice changes nothing.
+    pub fn count_late(&mut self, parts: &mut Vec<PartUse>, late: &PartUse) {
+        let at = parts.iter().position(|known| known.host == late.host);
+        let at = at.unwrap_or_else(|| {
+            let (host, u) = (late.host.clone(), Usage::default());
+            parts.push(PartUse { host, u });
+            parts.len() - 1
+        });
+        let (known, now) = (&mut parts[at].u, &late.u);
+        let all = [
+            (&mut self.cpu_ms, &mut known.cpu_ms, now.cpu_ms),
+            (&mut self.maxmem_kb, &mut known.maxmem_kb, now.maxmem_kb),
+            (&mut self.maxswap_kb, &mut known.maxswap_kb, now.maxswap_kb),
+            (&mut self.read_kb, &mut known.read_kb, now.read_kb),
+            (&mut self.write_kb, &mut known.write_kb, now.write_kb),
+        ];
+        for (sum, known, now) in all {
+            *sum = sum.saturating_add(now.saturating_sub(*known));
+            *known = now.max(*known);
+        }
+    }
+
     /// Adds what another host, or another command on this one, has used. Process ids are of one
     /// host: this one's stay. Maxima are added, too: those of one moment are not known.
     pub fn add(&mut self, more: &Usage) {

@@ -159,10 +159,6 @@ fn job_sentence(event: &Event, signal_name: SignalName) -> String {
             let bound: String = bind.iter().map(|bind| format!(", {bind}")).collect();
             format!("job {} attempt {} started, process {pid}{bound}", a.j, a.at)
         }
-        Event::PartBound { a, part, .. } => format!(
-            "job {} attempt {} is {} on {}",
-            a.j, a.at, part.bind, part.host
-        ),
         Event::Ended { e, requeue, hold } => ended(e, *requeue, *hold, signal_name),
         Event::Unbound { a, why, .. } => {
             let why = escape(why);
@@ -209,6 +205,21 @@ fn job_sentence(event: &Event, signal_name: SignalName) -> String {
             a.j, a.at, u.cpu_ms, u.mem_kb
         ),
         Event::Why { j, why, .. } => format!("job {j} waits: {why}"),
+        _ => part_sentence(event),
+    }
+}
+
+/// Sentences of events that concern hosts of a job after its first.
+fn part_sentence(event: &Event) -> String {
+    match event {
+        Event::PartBound { a, part, .. } => format!(
+            "job {} attempt {} is {} on {}",
+            a.j, a.at, part.bind, part.host
+        ),
+        Event::PartUsed { a, part, .. } => format!(
+            "job {} attempt {} had used {} ms of CPU on {}, as it said after the end",
+            a.j, a.at, part.u.cpu_ms, part.host
+        ),
         _ => "an event of the cluster".to_owned(),
     }
 }
@@ -283,6 +294,7 @@ pub(crate) fn time_of(event: &Event) -> Option<Stamp> {
         | Event::Dispatched { t, .. }
         | Event::Gathered { t, .. }
         | Event::PartBound { t, .. }
+        | Event::PartUsed { t, .. }
         | Event::Resized { t, .. }
         | Event::Halted { t, .. }
         | Event::Unhalted { t, .. }
@@ -322,6 +334,7 @@ pub(crate) fn concerns(event: &Event, wanted: JobKey) -> bool {
         Event::Dispatched { a, .. }
         | Event::Gathered { a, .. }
         | Event::PartBound { a, .. }
+        | Event::PartUsed { a, .. }
         | Event::Resized { a, .. }
         | Event::Started { a, .. }
         | Event::Unbound { a, .. }

@@ -11,7 +11,7 @@ use crate::model::{
     AttemptId, Binding, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason, Units,
 };
 use crate::record::event::{Event, SignalAct, Submitted};
-use crate::record::report::Ended;
+use crate::record::report::{Ended, PartUse};
 use crate::record::view::JobRow;
 use crate::text::indexset::{IndexSet, MAX_INDEX};
 use crate::text::width::escape;
@@ -148,10 +148,7 @@ impl Histories {
                 self.change(*j, t.0, || "Resume by the system".to_owned(), |_, _| {});
             }
             Event::Started { a, pid, t, bind } => self.started(*a, (*pid, bind), t.0),
-            Event::PartBound { a, part, t } => {
-                let line = || format!("Host <{}>: {}", part.host, part.bind);
-                self.change(a.j, t.0, line, |_, _| {});
-            }
+            Event::PartBound { .. } | Event::PartUsed { .. } => self.part_said(event),
             Event::Ended { e, requeue, hold } => self.ended(e, *requeue, *hold),
             Event::Unbound { a, why, t, host } => self.unbound(*a, why, t.0, host),
             Event::Signalled { j, act, by, t } => self.signalled(*j, *act, by, t.0),
@@ -332,6 +329,32 @@ impl Histories {
             past.end = Some(e.clone());
         });
         self.started.remove(&e.a.j);
+    }
+
+    /// Of a host after the first.
+    fn part_said(&mut self, event: &Event) {
+        match event {
+            Event::PartBound { a, part, t } => {
+                let line = || format!("Host <{}>: {}", part.host, part.bind);
+                self.change(a.j, t.0, line, |_, _| {});
+            }
+            Event::PartUsed { a, part, t } => self.used_late(*a, part, t.0),
+            _ => {}
+        }
+    }
+
+    /// A host after the first said what it had used when the attempt was over.
+    fn used_late(&mut self, a: AttemptId, part: &PartUse, t: i64) {
+        let line = || {
+            let seconds = part.u.cpu_ms / 1000;
+            format!("Host <{}> had used {seconds} seconds of CPU", part.host)
+        };
+        self.change(a.j, t, line, |past, _| {
+            let end = past.end.as_mut().filter(|end| end.a == a);
+            if let Some(end) = end {
+                end.u.count_late(&mut end.parts, part);
+            }
+        });
     }
 
     fn unbound(&mut self, a: AttemptId, why: &str, t: i64, at: &str) {

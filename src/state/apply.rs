@@ -8,7 +8,7 @@ use crate::model::{
     AttemptId, Binding, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason, Units,
 };
 use crate::record::event::{Event, SignalAct, Submitted};
-use crate::record::report::Ended;
+use crate::record::report::{Ended, PartUse};
 use crate::text::indexset::IndexSet;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -43,6 +43,7 @@ impl State {
                     self.changes.rows.note(a.j);
                 }
             }
+            Event::PartUsed { a, part, .. } => self.part_used(*a, part),
             Event::Ended { e, requeue, hold } => self.ended(e, *requeue, *hold),
             Event::Gathered { a, .. } => {
                 if let Some(run) = self.current_run(*a) {
@@ -429,6 +430,7 @@ impl State {
                 run.start = Stamp(e.start);
             }
             run.set_usage(&e.u);
+            run.set_part_use(&e.parts);
             run.killing = None;
             run.halt = None;
             run.fate = Some(Box::new(fate_of(e)));
@@ -448,6 +450,19 @@ impl State {
                 job.set_why(idx, Some(held.unwrap_or(usual)));
             }
         });
+    }
+
+    /// Only as long as the attempt is the last one, and over.
+    fn part_used(&mut self, a: AttemptId, part: &PartUse) {
+        let work = self.jobs.get_mut(a.j.id);
+        let work = work.and_then(|job| job.work_mut(a.j.idx));
+        let Some(work) = work.filter(|work| work.attempt == a.at) else {
+            return;
+        };
+        if let Some(run) = work.run.as_deref_mut().filter(|run| run.fate.is_some()) {
+            run.count_late(part);
+            self.changes.rows.note(a.j);
+        }
     }
 
     /// Why a job is held whose host knows no account for its user.

@@ -5,7 +5,7 @@ use crate::model::{
     Binding, JobKey, JobStat, PartBinding, PendReason, Stamp, SuspReason, TermReason, Units,
 };
 use crate::record::event::SignalAct;
-use crate::record::report::Usage;
+use crate::record::report::{PartUse, Usage};
 use crate::text::indexset::IndexSet;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -163,6 +163,8 @@ pub(super) struct RunExtras {
     pub(super) saved_at: Stamp,
     /// What its hosts after the first have bound their parts to.
     pub(super) part_binds: Vec<PartBinding>,
+    /// After its end: what its usage holds of hosts after the first.
+    pub(super) part_use: Vec<PartUse>,
 }
 
 impl RunExtras {
@@ -170,7 +172,7 @@ impl RunExtras {
     pub(super) fn boxed(self) -> Option<Box<RunExtras>> {
         let times = [self.warned, self.saved_at];
         let has = !self.units.is_empty() || times != [Stamp(0); 2] || self.bind.is_some();
-        let has = has || !self.part_binds.is_empty();
+        let has = has || !self.part_binds.is_empty() || !self.part_use.is_empty();
         has.then(|| Box::new(self))
     }
 }
@@ -204,6 +206,24 @@ impl Run {
             Some(known) => known.clone_from(part),
             None => all.push(part.clone()),
         }
+    }
+
+    /// After its end: what its usage holds of hosts after the first.
+    pub fn part_use(&self) -> &[PartUse] {
+        self.extras.as_deref().map_or(&[], |more| &more.part_use)
+    }
+
+    pub(super) fn set_part_use(&mut self, parts: &[PartUse]) {
+        if !parts.is_empty() || self.extras.is_some() {
+            self.extras.get_or_insert_default().part_use = parts.to_vec();
+        }
+    }
+
+    pub(super) fn count_late(&mut self, late: &PartUse) {
+        let mut sum = self.usage().clone();
+        let parts = &mut self.extras.get_or_insert_default().part_use;
+        sum.count_late(parts, late);
+        self.set_usage(&sum);
     }
 
     /// When its host last saved its state, or tried to; 0 = never.

@@ -6,7 +6,7 @@ use crate::model::{
     Binding, JobStat, PartBinding, PendReason, Share, Spec, Stamp, SuspReason, Token, Units,
 };
 use crate::record::event::{Past, SignalAct};
-use crate::record::report::Usage;
+use crate::record::report::{PartUse, Usage};
 use crate::text::indexset::IndexSet;
 use serde::{Deserialize, Serialize};
 
@@ -188,6 +188,9 @@ struct SnapRun {
     /// What its other hosts have bound it to.
     #[serde(skip_serializing_if = "is_default")]
     pb: Vec<PartBinding>,
+    /// What `u` holds of its other hosts, after its end.
+    #[serde(skip_serializing_if = "is_default")]
+    pu: Vec<PartUse>,
 }
 
 /// Takes a record's worth off the end of an array's elements; `None`: they fit into one.
@@ -363,6 +366,7 @@ impl State {
             fate: run.fate.clone(),
             bind: run.bind().cloned().map(Box::new),
             pb: run.part_binds().to_vec(),
+            pu: run.part_use().to_vec(),
         }
     }
 
@@ -486,6 +490,7 @@ impl State {
             bind: run.bind,
             saved_at: run.saved,
             part_binds: run.pb,
+            part_use: run.pu,
         };
         Run {
             hosts: run

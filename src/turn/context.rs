@@ -20,15 +20,18 @@ pub(super) struct Turn<'a> {
 
 impl Turn<'_> {
     /// Applies an event and keeps it for the journal.
-    pub(crate) fn emit(&mut self, event: Event) {
+    pub(crate) fn emit(&mut self, mut event: Event) {
         // What is over on several hosts is over for all of them.
         let over = match &event {
             Event::Ended { e, .. } => self.part_end_orders(e.a),
             Event::Unbound { a, .. } => self.part_end_orders(*a),
             _ => Vec::new(),
         };
-        if let Event::Ended { e, .. } = &event {
+        if let Event::Ended { e, .. } = &mut event {
             self.note_share_use(e.a.j.id);
+            if e.parts.is_empty() {
+                e.parts = self.parts_heard(e.a);
+            }
             self.core.memory.part_usage.end(e.a);
         }
         self.core.state.apply(&event);

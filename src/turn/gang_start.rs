@@ -10,7 +10,6 @@ use super::orders::{part_order, part_signal, signal_order, start_order};
 use crate::model::{AttemptId, Binding, JobKey, PartBinding, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::Order;
-use crate::record::report::Usage;
 use crate::state::HostId;
 use std::collections::BTreeSet;
 
@@ -47,7 +46,7 @@ impl Turn<'_> {
     }
 
     /// The attempt is the current one, is not over, and has a part on `host`.
-    fn has_part(&self, a: AttemptId, host: &str) -> Option<HostId> {
+    pub(super) fn has_part(&self, a: AttemptId, host: &str) -> Option<HostId> {
         let state = &self.core.state;
         let id = state.host_id(host)?;
         let work = state.work(a.j)?;
@@ -100,29 +99,6 @@ impl Turn<'_> {
     pub(super) fn signal_parts(&mut self, j: JobKey) {
         for host in other_hosts(self.core, j) {
             self.out.orders.extend(part_signal(self.core, j, host));
-        }
-    }
-
-    /// What a host that is not the attempt's first says of its usage counts with the others'.
-    pub(super) fn part_used(&mut self, host: &str, a: AttemptId, u: Usage) {
-        if let Some(id) = self.has_part(a, host) {
-            self.core.memory.part_usage.note(a, id, u);
-            self.sum_up(a);
-        }
-    }
-
-    /// The same of its first host.
-    pub(super) fn used(&mut self, a: AttemptId, u: Usage) {
-        if other_hosts(self.core, a.j).is_empty() {
-            return self.core.state.apply(&Event::Used { a, u });
-        }
-        self.core.memory.part_usage.note_first(a, u);
-        self.sum_up(a);
-    }
-
-    fn sum_up(&mut self, a: AttemptId) {
-        if let Some(u) = self.core.memory.part_usage.total(a) {
-            self.core.state.apply(&Event::Used { a, u });
         }
     }
 

@@ -38,13 +38,16 @@ impl Turn<'_> {
             let host = self.core.state.host_name(*id);
             self.out.order(host, Order::Cancel { a });
         }
+        let start = run.start.0;
+        let (u, parts) = self.used_so_far(a);
         let e = Ended {
             a,
-            start: run.start.0,
+            start,
             t: self.now.0,
             reason,
             text: text.to_owned(),
-            u: run.usage().clone(),
+            u,
+            parts,
             ..Ended::default()
         };
         self.ended(e, confirmed);

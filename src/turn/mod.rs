@@ -16,6 +16,7 @@ mod count_changes;
 mod damaged_files;
 mod forced_start;
 mod gang_start;
+mod gang_usage;
 mod host_backoff;
 mod host_loss;
 mod input;

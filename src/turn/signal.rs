@@ -306,6 +306,7 @@ impl Turn<'_> {
         let a = attempt_of(j, work);
         let first = run.hosts.first();
         let host = first.map(|(id, _)| state.host_name(*id).to_string());
+        let (u, parts) = self.used_so_far(a);
         let e = Ended {
             a,
             start: run.start.0,
@@ -313,7 +314,8 @@ impl Turn<'_> {
             known: self.now.0,
             sig: SIGKILL,
             reason: TermReason::Force,
-            u: run.usage().clone(),
+            u,
+            parts,
             ..Ended::default()
         };
         if let Some(host) = host {

@@ -2,7 +2,7 @@
 //! counts and is limited with it, has the units and cores of that host, and outlives that host's
 //! executor.
 
-use crate::cluster::{Cluster, exists, kill_9, text};
+use crate::cluster::{Cluster, exists, kill_9, signal, text};
 use crate::policies::{self, is, until};
 use std::time::{Duration, Instant};
 
@@ -162,7 +162,9 @@ fn a_limit_that_is_changed_holds_on_the_jobs_other_hosts() {
     let script = format!("{HEAD} claunch -n $B '{eat}'; echo rc $?");
     let id = site.csub(&["-n", "2", "-M", "500M", "-o", "o", &script]);
     until(&site, id, "it has much memory", |job| {
-        job["usage"]["mem_kb"].as_u64().is_some_and(|kb| kb > 50_000)
+        job["usage"]["mem_kb"]
+            .as_u64()
+            .is_some_and(|kb| kb > 50_000)
     });
     site.ok("cmod", &["-M", "30M", &id.to_string()]);
     let job = until(&site, id, "over its limit", |job| job["stat"] != "RUN");
@@ -171,4 +173,34 @@ fn a_limit_that_is_changed_holds_on_the_jobs_other_hosts() {
         "{job}\n{}",
         read(&site, "o")
     );
+}
+
+/// The executor of the other host sleeps from the start of the command until the job is over: it
+/// says all that was used when the end is long on record.
+#[test]
+fn what_a_job_used_on_another_host_counts_when_it_is_said_after_the_end() {
+    let site = site("auto");
+    let busy = "echo $CB_EXEC_HOST >where; until [ -e go ]; do sleep 0.05; done; \
+                timeout 3 sh -c 'while :; do :; done'; echo x >ran";
+    let script = format!(
+        "{HEAD} claunch -n $B {} & until [ -e ran ]; do sleep 0.1; done; kill $!",
+        quoted(busy)
+    );
+    let id = site.csub(&["-n", "2", "-o", "o", &script]);
+    soon("it runs there", &site, || !read(&site, "where").is_empty());
+    let host = read(&site, "where").trim().to_owned();
+    let all = site.ps().into_iter();
+    let executor = all.filter(|p| p.role == "cbexe").find(|p| p.host == host);
+    let executor = executor.unwrap().pid;
+    // Until it has noted the start of the command.
+    std::thread::sleep(Duration::from_millis(500));
+    signal(executor, "-STOP");
+    std::fs::write(site.work().join("go"), "").unwrap();
+    let job = until(&site, id, "over", |job| {
+        job["stat"] == "DONE" || job["stat"] == "EXIT"
+    });
+    let cpu = |job: &serde_json::Value| job["usage"]["cpu_ms"].as_u64().unwrap_or(0);
+    assert!(cpu(&job) < 2_000, "{job}");
+    signal(executor, "-CONT");
+    until(&site, id, "counted", |job| cpu(job) > 2_000);
 }

@@ -76,9 +76,11 @@ impl Exec {
 
     fn command_ended(&mut self, a: AttemptId) {
         if !self.parts.launches.has(a) {
-            self.parts.commands.forget(a);
+            if !self.parts.late.has(a) {
+                self.parts.commands.forget(a);
+            }
         } else if !self.parts.commands.has(a) {
-            // The job may be over soon, and what is said later does not count.
+            // The job may be over soon: its end has what was said before.
             self.sample_part(a, &Snapshot::default(), &[]);
         }
     }

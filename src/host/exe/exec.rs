@@ -114,7 +114,8 @@ impl Exec {
             self.respawn();
         }
         did.work |= self.follow_tasks();
-        if self.parts.commands.any() || self.parts.launches.any_launched() {
+        let parts = &self.parts;
+        if parts.commands.any() || parts.launches.any_launched() || parts.late.any() {
             self.look_beside();
         }
         if look && self.spawners.is_ready() {
@@ -135,6 +136,7 @@ impl Exec {
             self.sampled_at = now;
             self.sample(now);
         }
+        self.follow_late_parts(now);
         self.report();
         if now.saturating_sub(self.beat_at) >= BEAT_MS {
             self.beat_at = now;
@@ -296,6 +298,7 @@ impl Exec {
                 self.copy_leader();
                 self.reports.forget_refused();
                 self.parts.launches.forget_reported();
+                self.parts.late.forget_reported();
             }
             if !look.orders.is_empty() {
                 self.starter.read_part((self.share.seen.epoch, look.part));

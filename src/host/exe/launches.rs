@@ -27,7 +27,7 @@ pub(super) struct Work {
     /// It is stopped, as the signal of this number says.
     stopped: bool,
     signals: u32,
-    /// Number of the last change of its limits that what was started here was told.
+    /// Number of the last change of its limits that what was started here knows.
     limits_told: u32,
     /// What was last reported of a part.
     used: Usage,
@@ -161,7 +161,7 @@ impl Launches {
         self.works.get(&a).is_some_and(|work| work.limits_told > 0)
     }
 
-    /// What was started for it is told this change of its limits.
+    /// What was started for it knows this change of its limits by now.
     pub(super) fn told_limits(&mut self, a: AttemptId, n: u32) {
         if let Some(work) = self.works.get_mut(&a) {
             work.limits_told = n;

@@ -11,6 +11,7 @@ mod exec;
 mod fence;
 mod hints;
 mod known_units;
+mod late_usage;
 mod launches;
 mod ledger;
 mod limits;
@@ -367,6 +368,7 @@ mod tests {
     mod damaged;
     mod fencing;
     mod growth;
+    mod late_usage;
     mod limits;
     mod restored;
     mod unit_check;

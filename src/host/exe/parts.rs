@@ -5,6 +5,7 @@
 
 use super::commands::Commands;
 use super::exec::Exec;
+use super::late_usage::LateParts;
 use super::launches::{Launches, Own, Work};
 use super::unit_names::{OwnUnits, names_of};
 use crate::model::{AttemptId, Binding, Limits, Spec, UnitCheck};
@@ -30,6 +31,8 @@ pub(super) struct Parts {
     pub(super) launches: Launches,
     /// What they have started.
     pub(super) commands: Commands,
+    /// Those that are over and may have used more than was said.
+    pub(super) late: LateParts,
 }
 
 impl Parts {
@@ -89,10 +92,11 @@ impl Parts {
         all.any(|(names, check)| !names.is_empty() && !check.is_off())
     }
 
-    /// The reports of all parts.
+    /// The reports of all parts, and what those have used that are over.
     pub(super) fn reports(&self) -> impl Iterator<Item = (Report, RunId)> {
         let all = self.known.iter();
-        all.map(|(a, (how, run))| (report(*a, how), *run))
+        let all = all.map(|(a, (how, run))| (report(*a, how), *run));
+        all.chain(self.late.reports())
     }
 }
 

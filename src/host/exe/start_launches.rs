@@ -130,7 +130,12 @@ impl Exec {
     pub(super) fn end_launches(&mut self, a: AttemptId) {
         // What an earlier process of this program started, this one knows as a command only.
         let runs = self.parts.commands.has(a);
+        let used = self.parts.launches.part_usage(a);
+        let used = used.map(|(u, run)| (u.clone(), run));
         if self.parts.launches.end(a) || runs {
+            if let Some(used) = used {
+                self.parts.late.add(a, used, clock::boot_ms());
+            }
             let (group, env) = (String::new(), self.env_of(a));
             self.spawners.send(&ToSpawner::Reap { a, group, env });
             self.spawners.flush();

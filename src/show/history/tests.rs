@@ -295,3 +295,35 @@ fn a_late_report_of_an_old_attempt_changes_nothing() {
         JobStat::Run
     );
 }
+
+#[test]
+fn what_a_host_says_after_the_end_counts_in_it_once() {
+    let j = JobKey::job(7);
+    let used = |attempt, cpu_ms| Event::PartUsed {
+        a: AttemptId { j, at: attempt },
+        part: PartUse {
+            host: "h2".into(),
+            u: Usage {
+                cpu_ms,
+                ..Usage::default()
+            },
+        },
+        t: at(60),
+    };
+    let begin = [
+        spec(),
+        submitted(7, ""),
+        dispatched(j, 1, 1),
+        started(j, 1, 2),
+        ended(j, 1, 50, Some(0), false),
+    ];
+    let cpu = |more: &[Event]| {
+        let events = [&begin[..], more].concat();
+        let all = told(&events);
+        all.stories[&7].head.end.as_ref().unwrap().u.cpu_ms
+    };
+    let at_end = cpu(&[]);
+    assert_eq!(cpu(&[used(1, 30)]), at_end + 30);
+    assert_eq!(cpu(&[used(1, 30), used(1, 40), used(1, 40)]), at_end + 40);
+    assert_eq!(cpu(&[used(2, 30)]), at_end, "of another attempt");
+}

@@ -53,6 +53,18 @@ impl PartUsage {
         }
     }
 
+    /// Whether any host has said anything of it.
+    pub(crate) fn knows(&self, a: AttemptId) -> bool {
+        self.attempts.contains_key(&a)
+    }
+
+    /// What the hosts after the first said.
+    pub(crate) fn parts(&self, a: AttemptId) -> impl Iterator<Item = (HostId, &Usage)> {
+        let hosts = self.attempts.get(&a);
+        let all = hosts.into_iter().flat_map(|hosts| &hosts.others);
+        all.map(|(id, u)| (*id, u))
+    }
+
     /// The attempt is over.
     pub(crate) fn end(&mut self, a: AttemptId) {
         self.attempts.remove(&a);

@@ -416,7 +416,16 @@ fn the_cores_of_every_host_are_known() {
     b.host_runs("h1", A);
     // Its executor was restarted before anything ran there.
     assert_eq!(ready(&mut b, 1, "4-5"), 1);
-    let of = |state: &State| state.work(A.j).unwrap().run.as_ref().unwrap().part_binds().to_vec();
+    let of = |state: &State| {
+        state
+            .work(A.j)
+            .unwrap()
+            .run
+            .as_ref()
+            .unwrap()
+            .part_binds()
+            .to_vec()
+    };
     let bind = bound("4-5");
     let host = "h2".to_owned();
     assert_eq!(of(&b.core.state), [PartBinding { host, bind }]);
@@ -427,4 +436,90 @@ fn the_cores_of_every_host_are_known() {
     b.end("h1", 1, 1, 0);
     assert_eq!(ready(&mut b, 1, "6-7"), 0, "it is over");
     assert_eq!(of(&b.core.state), of(&restored));
+}
+
+/// An end of attempt `at` with 100 ms of CPU on h1.
+fn end_of(b: &Bench, at: u32) -> Report {
+    let u = Usage {
+        cpu_ms: 100,
+        ..Usage::default()
+    };
+    Report::Ended(Box::new(crate::record::report::Ended {
+        a: AttemptId { at, ..A },
+        start: b.now,
+        t: b.now,
+        code: Some(0),
+        u,
+        ..crate::record::report::Ended::default()
+    }))
+}
+
+/// A host says what the attempt has used there; how many events come of it, and the job's usage.
+fn say(b: &mut Bench, host: &str, at: u32, cpu_ms: u64) -> (usize, u64) {
+    let u = Usage {
+        cpu_ms,
+        mem_kb: 1,
+        ..Usage::default()
+    };
+    let a = AttemptId { at, ..A };
+    b.report(host, vec![Report::PartUsage { a, u }]);
+    let events = b.last.events.iter();
+    let late = events.filter(|e| matches!(e, Event::PartUsed { .. }));
+    let run = b.core.state.work(A.j).unwrap().run.as_deref().unwrap();
+    (late.count(), run.usage().cpu_ms)
+}
+
+#[test]
+fn what_other_hosts_say_after_the_end_counts_once() {
+    let mut b = wide();
+    b.ready(1);
+    b.host_runs("h1", A);
+    assert_eq!(say(&mut b, "h2", 1, 5), (0, 5));
+    let end = end_of(&b, 1);
+    b.report("h1", vec![end]);
+    assert_eq!(say(&mut b, "h2", 1, 5), (0, 105), "the end has it");
+    assert_eq!(say(&mut b, "h2", 1, 9), (1, 109));
+    assert_eq!(say(&mut b, "h2", 1, 9), (0, 109), "reports are read again");
+    assert_eq!(say(&mut b, "h2", 1, 7), (0, 109));
+    assert_eq!(say(&mut b, "h1", 1, 999), (0, 109), "its end had all of it");
+    assert_eq!(say(&mut b, "h2", 2, 999), (0, 109), "of no attempt");
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+    let mut restored = State::new();
+    b.core.state.snapshot().for_each(|r| restored.restore(r));
+    assert_eq!(contents(&restored), contents(&b.core.state));
+    b.next_leader();
+    assert_eq!(say(&mut b, "h2", 1, 9), (0, 109), "the next leader");
+    assert_eq!(say(&mut b, "h2", 1, 12), (1, 112));
+    // Nothing of it is left to count once the job runs again.
+    let (sel, hold, states) = (selector(&["1"]), false, vec!["done".to_owned()]);
+    b.ask(5, vec![Verb::Requeue { sel, hold, states }]);
+    b.ready(2);
+    let run = b.core.state.work(A.j).unwrap();
+    assert_eq!(run.attempt, 2, "it was started again");
+    assert_eq!(say(&mut b, "h2", 1, 50), (0, 0), "of the attempt before");
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+}
+
+/// A leader that has heard of no host has the sum of the leader before.
+#[test]
+fn an_end_by_force_counts_nothing_twice() {
+    for heard in [false, true] {
+        let mut b = wide();
+        b.ready(1);
+        b.host_runs("h1", A);
+        say(&mut b, "h2", 1, 5);
+        if !heard {
+            let mut state = State::new();
+            b.core.state.snapshot().for_each(|r| state.restore(r));
+            let seen = std::mem::take(&mut b.core.inputs.loads);
+            b.core = Core::new(state, b.core.config.clone(), 1000);
+            b.core.inputs.loads = seen;
+            b.turn(vec![Input::Config(b.core.config.clone())]);
+        }
+        let (sel, how) = (selector(&["1"]), SignalHow::Force);
+        b.ask(5, vec![Verb::Signal { sel, how }]);
+        assert_eq!(b.stat(1), JobStat::Exit);
+        assert_eq!(say(&mut b, "h2", 1, 5), (0, 5), "{heard}");
+        assert_eq!(say(&mut b, "h2", 1, 8), (1, 8), "{heard}");
+    }
 }

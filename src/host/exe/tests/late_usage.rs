@@ -1,0 +1,86 @@
+//! What was used on a host after its part of a job was over is reported once all of it is over.
+
+use super::*;
+use crate::host::exe::launches::{Own, Work};
+use crate::model::CpuSet;
+use crate::record::report::{RunId, Usage};
+
+/// Its shepherd is this process.
+fn command() -> commands::Command {
+    let shepherd = table::Shepherd {
+        pid: i32::try_from(std::process::id()).unwrap(),
+        born: crate::sys::proc::own_birth_ms(),
+        boot: crate::sys::proc::boot_id().to_owned(),
+        group: String::new(),
+        t: 1,
+        log: 0,
+    };
+    let cpus = CpuSet::default();
+    commands::Command { shepherd, cpus }
+}
+
+fn used(cpu_ms: u64) -> Usage {
+    Usage {
+        cpu_ms,
+        ..Usage::default()
+    }
+}
+
+/// CPU times of job 2 in the present reports file.
+fn told(exec: &Exec) -> Vec<u64> {
+    let number = exec.reports.number().unwrap();
+    let text = std::fs::read_to_string(exec.place.layout.reports("h1", number)).unwrap();
+    let lines = text.lines().filter(|l| l.contains("\"part_usage\""));
+    let json = |line: &str| {
+        let from = line.find('{').unwrap();
+        // A checksum follows.
+        let values = serde_json::Deserializer::from_str(&line[from..]).into_iter();
+        let value: serde_json::Value = values.map(Result::unwrap).next().unwrap();
+        assert_eq!(value["m"], 7, "{line}");
+        value["cpu_ms"].as_u64().unwrap_or(0)
+    };
+    lines.map(json).collect()
+}
+
+#[test]
+fn what_a_part_used_after_its_end_is_said_and_said_again_to_another_leader() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    let a = first(2);
+    let run = Some(RunId::marked(7));
+    publish(&exec, 1, &[]);
+    exec.turn(true);
+    let work = Work::new((&Spec::default(), 1), Own::default(), run);
+    exec.parts.launches.note(a, work);
+    for pid in [50, 51] {
+        let mut command = command();
+        command.shepherd.pid = pid;
+        exec.parts.commands.began(a, command);
+    }
+    exec.end_launches(a);
+    let now = clock::boot_ms();
+    let follow = |exec: &mut Exec, now| {
+        exec.follow_late_parts(now);
+        exec.report();
+        told(exec)
+    };
+    exec.parts.commands.over((a, 50), &used(300));
+    assert_eq!(follow(&mut exec, now), [0; 0], "another one runs");
+    exec.parts.commands.over((a, 51), &used(200));
+    assert_eq!(follow(&mut exec, now), [500]);
+    assert_eq!(follow(&mut exec, now), [500], "once");
+    // It was on its way when the part ended.
+    exec.parts.commands.over((a, 52), &used(50));
+    assert_eq!(follow(&mut exec, now), [500, 550]);
+    exec.parts.late.forget_reported();
+    assert_eq!(follow(&mut exec, now), [500, 550, 550]);
+    exec.reports.close();
+    exec.turn(true);
+    assert_eq!(told(&exec), [550], "in a new file, too");
+    assert!(exec.parts.late.any());
+    assert_eq!(follow(&mut exec, now + 60_000), [550]);
+    assert!(!exec.parts.late.any(), "it is forgotten");
+    exec.reports.close();
+    exec.turn(true);
+    assert_eq!(told(&exec), [0; 0]);
+}

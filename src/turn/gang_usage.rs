@@ -1,0 +1,92 @@
+//! What attempts on several hosts use: the sum of what their hosts say, while they run and after.
+//!
+//! An end is journalled when the first host reports it, with what the others had said by then. What
+//! they say later counts as far as it is more, once, as long as the job has no later attempt. Never
+//! waits with an end for it.
+
+use super::context::Turn;
+use super::gang_start::other_hosts;
+use crate::model::AttemptId;
+use crate::record::event::Event;
+use crate::record::report::{PartUse, Usage};
+
+impl Turn<'_> {
+    /// What a host that is not the attempt's first says of its usage counts with the others'.
+    pub(super) fn part_used(&mut self, host: &str, a: AttemptId, u: Usage) {
+        if let Some(id) = self.has_part(a, host) {
+            self.core.memory.part_usage.note(a, id, u);
+            self.sum_up(a);
+        } else {
+            self.used_late(host, a, &u);
+        }
+    }
+
+    /// The same of its first host.
+    pub(super) fn used(&mut self, a: AttemptId, u: Usage) {
+        if other_hosts(self.core, a.j).is_empty() {
+            return self.core.state.apply(&Event::Used { a, u });
+        }
+        self.core.memory.part_usage.note_first(a, u);
+        self.sum_up(a);
+    }
+
+    fn sum_up(&mut self, a: AttemptId) {
+        if let Some(u) = self.core.memory.part_usage.total(a) {
+            self.core.state.apply(&Event::Used { a, u });
+        }
+    }
+
+    /// What other hosts than the first have said to this leader, for the record of the end.
+    pub(super) fn parts_heard(&self, a: AttemptId) -> Vec<PartUse> {
+        let heard = self.core.memory.part_usage.parts(a);
+        let part = |(id, u): (_, &Usage)| PartUse {
+            host: self.core.state.host_name(id).to_string(),
+            u: u.totals(),
+        };
+        heard.map(part).collect()
+    }
+
+    /// The usage so far for an end that no host reports, with what it holds of other hosts than the
+    /// first. Of usage that an earlier leader summed up that is not known: each of them then counts
+    /// as having said all of it, so that nothing counts twice.
+    pub(super) fn used_so_far(&self, a: AttemptId) -> (Usage, Vec<PartUse>) {
+        let run = self.core.state.work(a.j).and_then(|w| w.run.as_deref());
+        let u = run.map(|run| run.usage().clone()).unwrap_or_default();
+        if self.core.memory.part_usage.knows(a) || u == Usage::default() {
+            return (u, Vec::new());
+        }
+        let others = other_hosts(self.core, a.j).into_iter();
+        let parts = others.map(|id| PartUse {
+            host: self.core.state.host_name(id).to_string(),
+            u: u.totals(),
+        });
+        let parts = parts.collect();
+        (u, parts)
+    }
+
+    /// After the end of the attempt.
+    fn used_late(&mut self, host: &str, a: AttemptId, u: &Usage) {
+        let state = &self.core.state;
+        let work = state.work(a.j).filter(|work| work.attempt == a.at);
+        let run = work.and_then(|work| work.run.as_deref());
+        let Some(run) = run.filter(|run| run.fate.is_some()) else {
+            return;
+        };
+        let is_part = state
+            .host_id(host)
+            .is_some_and(|id| other_hosts(self.core, a.j).contains(&id));
+        let known = run.part_use().iter().find(|part| part.host == host);
+        let news = match known {
+            Some(known) => u.exceeds(&known.u),
+            None => u.exceeds(&Usage::default()),
+        };
+        if is_part && news {
+            let part = PartUse {
+                host: host.to_owned(),
+                u: u.totals(),
+            };
+            let t = self.now;
+            self.emit(Event::PartUsed { a, part, t });
+        }
+    }
+}
