@@ -3,6 +3,7 @@
 //! Owns the files that a leader would write, and the reading of what the host reports.
 
 use crate::cluster::exists;
+use corral::host::local::Local;
 use corral::model::{AttemptId, JobKey, Limits, Share, Spec, TermReason};
 use corral::record::frame::{self, Reader};
 use corral::record::header::{Header, What};
@@ -11,7 +12,8 @@ use corral::record::order::{Act, Order, StartOrder, TaskUnits};
 use corral::record::report::{Ended, Report};
 use corral::spool::Layout;
 use corral::sys::append::Appender;
-use corral::sys::{clock, fs, users};
+use corral::sys::cgroup::{self, Hierarchy};
+use corral::sys::{clock, fs, lock, users};
 use corral::task::log::{AttemptRec, TaskRec, encode_task};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -239,6 +241,26 @@ impl Cluster {
         exe.wait().unwrap();
     }
 
+    /// Kills what runs in control groups, and removes them: those that were killed could not.
+    fn remove_groups(&self) {
+        let local = Local::at(&self.path("local"));
+        let Ok(lock) = fs::open_rw(&local.spawner_lock()) else {
+            return;
+        };
+        let _ended = lock::wait_for(&lock, 10_000);
+        let all = Hierarchy::detect(&cgroup::tag("h1", local.dir()));
+        for name in all.names() {
+            match all.find(&name) {
+                Some(mut group) => {
+                    group.kill_until_empty(2_000);
+                    group.remove();
+                }
+                None => all.remove_rest(&name),
+            }
+        }
+        all.remove_parents();
+    }
+
     /// Another executor in the place of one that was killed.
     pub fn restart_exe(&mut self) {
         self.kill_exe();
@@ -337,6 +359,7 @@ impl Drop for Cluster {
         if self.exe.is_some() {
             self.kill_exe();
         }
+        self.remove_groups();
     }
 }
 
