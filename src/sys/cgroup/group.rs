@@ -372,9 +372,16 @@ impl Group {
         }
     }
 
-    /// The processes in the group and in those below it, in any hierarchy. Opened each time: a
-    /// version 1 descriptor that is kept open goes on giving the list of its first reading.
+    /// The processes in the group and in those below it; where there are such, in any hierarchy.
+    /// Opened each time: a version 1 descriptor that is kept open goes on giving the list of its
+    /// first reading.
     pub fn pids(&self) -> Vec<i32> {
+        if !self.has_below() {
+            let procs = self
+                .main_dir()
+                .map(|dir| read_pids(&dir.join("cgroup.procs")));
+            return procs.unwrap_or_default();
+        }
         let mut pids: Vec<i32> = self.all_dirs().flat_map(|dir| below::pids(&dir)).collect();
         pids.sort_unstable();
         pids.dedup();
@@ -386,9 +393,10 @@ impl Group {
         self.parents.iter().flatten().map(|p| p.join(&self.name))
     }
 
-    /// Whether its task made groups below it.
+    /// Whether its task made groups below it, by the hierarchy that contains the task alone: this
+    /// is asked several times a task, and programs that make such groups make them in each.
     pub(super) fn has_below(&self) -> bool {
-        self.all_dirs().any(|dir| below::any(&dir))
+        self.main_dir().is_some_and(|dir| below::any(dir))
     }
 
     /// True when no process is left where the group contains its tasks.
