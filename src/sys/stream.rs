@@ -1,8 +1,8 @@
 //! Connections between two machines: listening, calling, and bytes without waiting.
 //!
 //! Owns TCP, and calls to sockets of this machine. Nothing here knows what the bytes mean or
-//! believes who sends them. A connection whose other machine is gone without a word ends within
-//! about a minute.
+//! believes who sends them. A connection whose other machine is gone without a word is known for
+//! lost within about a minute; one whose other program reads nothing stays.
 
 use super::{At, Error, Result, datagram};
 use std::fs::File;
@@ -14,8 +14,14 @@ use std::time::Duration;
 
 /// A silent connection is asked for a sign of life after so many seconds, so often, so many times.
 const ALIVE_S: (i32, i32, i32) = (20, 10, 3);
-/// How long sent bytes may stay unconfirmed, ms.
+/// How long sent bytes may stay unconfirmed (ms); and bytes that the other end has no room for,
+/// where the system asks for room every two minutes at least (Linux's longest retransmission
+/// timeout) and gets an answer. `TCP_USER_TIMEOUT` makes no difference between the two, so that a
+/// program stopped for a minute would lose its connection.
 const UNCONFIRMED_MS: u32 = 60_000;
+const NO_ROOM_MS: u32 = 300_000;
+/// How often a connection in use is asked whether it is lost (ms).
+pub const LOSS_LOOK_MS: u64 = 10_000;
 
 /// Waits for calls.
 #[derive(Debug)]
@@ -127,6 +133,28 @@ pub fn call_now(at: &Place) -> io::Result<File> {
     }
 }
 
+/// The beginning of Linux's `struct tcp_info`.
+#[repr(C)]
+#[derive(Default)]
+struct Confirmed {
+    _states: [u8; 8],
+    _times: [u32; 4],
+    /// Segments that were sent and not confirmed.
+    unconfirmed: u32,
+    _counts: [u32; 4],
+    _last_sent: [u32; 3],
+    /// Since the last confirmation of anything, ms.
+    last_ms: u32,
+}
+
+fn lost(unconfirmed: u32, last_ms: u32) -> bool {
+    let longest = match unconfirmed {
+        0 => NO_ROOM_MS,
+        _ => UNCONFIRMED_MS,
+    };
+    last_ms > longest
+}
+
 /// A connection. Reading and writing never wait.
 #[derive(Debug)]
 pub struct Wire(TcpStream);
@@ -151,8 +179,25 @@ impl Wire {
         setsockopt(&stream, sockopt::TcpKeepIdle, &idle.unsigned_abs())?;
         setsockopt(&stream, sockopt::TcpKeepInterval, &interval.unsigned_abs())?;
         setsockopt(&stream, sockopt::TcpKeepCount, &count.unsigned_abs())?;
-        setsockopt(&stream, sockopt::TcpUserTimeout, &UNCONFIRMED_MS)?;
         Ok(Wire(stream))
+    }
+
+    /// Whether the other machine must be gone: it confirms nothing of what was sent. To be asked
+    /// every `LOSS_LOOK_MS`; a connection on which nothing waits is asked by the system itself.
+    pub fn is_lost(&self) -> bool {
+        let mut info = Confirmed::default();
+        let mut len = size_of::<Confirmed>() as libc::socklen_t;
+        // SAFETY: a valid descriptor, and as much room as `len` says.
+        let rc = unsafe {
+            libc::getsockopt(
+                self.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                (&raw mut info).cast(),
+                &raw mut len,
+            )
+        };
+        rc == 0 && len as usize == size_of::<Confirmed>() && lost(info.unconfirmed, info.last_ms)
     }
 
     /// What is there, at most the room of `buf`; `Some(0)`: the other end sends nothing more;
@@ -286,6 +331,25 @@ mod tests {
         drop(a);
         assert_eq!(until(|| b.read(&mut buf).unwrap()), 0);
         assert!(Wire::call(&from, 500).is_err());
+    }
+
+    #[test]
+    fn a_program_that_reads_nothing_is_not_lost() {
+        let Ok(listener) = Listener::open() else {
+            println!("skipped: no network here");
+            return;
+        };
+        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, listener.port()));
+        let a = Wire::call(&at, 2_000).unwrap();
+        let _silent = until(|| listener.accept());
+        while a.write(&[0; 65_536]).unwrap() > 0 {}
+        // The system would end it by this, whether or not the other machine answers.
+        let limit = nix::sys::socket::sockopt::TcpUserTimeout;
+        assert_eq!(nix::sys::socket::getsockopt(&a, limit), Ok(0));
+        assert!(!a.is_lost());
+        let cases = [(1, 60_000), (0, 60_001), (0, 300_000)];
+        assert!(cases.iter().all(|(sent, ms)| !lost(*sent, *ms)));
+        assert!(lost(1, 60_001) && lost(0, 300_001));
     }
 
     #[test]

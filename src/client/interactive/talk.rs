@@ -161,10 +161,13 @@ impl<'a> Talk<'a> {
             let windows = peer.windows.iter();
             list.extend(windows.flat_map(|windows| windows.watched(*budget)));
         }
-        let ready = match stream::wait(&list, None) {
+        let ready = match stream::wait(&list, Some(stream::LOSS_LOOK_MS)) {
             Ok(ready) => ready,
             Err(_) => return Some(TalkOver::Ended(Vec::new())),
         };
+        if ready.iter().all(|now| *now == (false, false)) {
+            self.look_for_lost();
+        }
         if ready[1].0 && room > 0 {
             self.pass_input(room);
         }
@@ -190,6 +193,13 @@ impl<'a> Talk<'a> {
         }
         self.flush();
         None
+    }
+
+    /// Nothing more comes from machines that are gone.
+    fn look_for_lost(&mut self) {
+        for peer in &mut self.peers {
+            peer.closed |= peer.wire.is_lost();
+        }
     }
 
     /// How much input may be read now.

@@ -25,7 +25,7 @@ const NOTICE_MS: u64 = 60_000;
 const LOOK_MS: u64 = 200;
 /// Output that waits to be sent; beyond it the task's is not read.
 const WAITING_MAX: usize = 256 << 10;
-/// How long the last output may stay where it is (ms).
+/// How long the end of the output may fail to come after the task's end (ms).
 const STUCK_MS: u64 = 60_000;
 /// A terminal that no process has open is looked at again after this (ms).
 const QUIET_MS: u64 = 50;
@@ -236,14 +236,20 @@ impl Pump {
     fn run(mut self) -> i32 {
         let mut moved_at = clock::boot_ms();
         loop {
-            match self.turn() {
+            let turned = match self.turn() {
+                Ok(false) if self.wire.is_lost() => Err(Over::Lost),
+                turned => turned,
+            };
+            match turned {
                 Ok(true) => moved_at = clock::boot_ms(),
-                Ok(false) if self.finish.is_some() => {
-                    if clock::boot_ms() - moved_at > STUCK_MS {
+                Ok(false) => {
+                    // A command that is stopped may take its output later.
+                    let waits_for_task = self.link.outgoing().is_empty();
+                    let quiet = clock::boot_ms() - moved_at;
+                    if self.finish.is_some() && waits_for_task && quiet > STUCK_MS {
                         return LOST;
                     }
                 }
-                Ok(false) => {}
                 Err(Over::Sent) => return SENT,
                 Err(Over::Lost) if self.end_sent => return SENT,
                 Err(Over::Lost) => {
@@ -294,7 +300,7 @@ impl Pump {
         let wait = match (room && !reads, self.finish.is_some()) {
             (true, _) => Some(QUIET_MS),
             (false, true) => Some(1_000),
-            (false, false) => None,
+            (false, false) => Some(stream::LOSS_LOOK_MS),
         };
         let ready = stream::wait(&list, wait).map_err(|_| Over::Lost)?;
         let mut moved = false;
