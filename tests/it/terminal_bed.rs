@@ -75,17 +75,6 @@ impl Screen {
         }
     }
 
-    /// Presses Enter each half second until `text` appears.
-    pub fn pressing_enter_until(&mut self, text: &str) {
-        let end = Instant::now() + PATIENCE;
-        while !self.rest.contains(text) && Instant::now() < end {
-            self.keys("\r");
-            std::thread::sleep(Duration::from_millis(500));
-            while self.read() {}
-        }
-        self.until(text);
-    }
-
     /// Waits until `text` appears; what comes after it is kept.
     pub fn until(&mut self, text: &str) {
         let end = Instant::now() + PATIENCE;
