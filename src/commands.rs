@@ -4,11 +4,14 @@
 //! The tables of commands are in `client` and `admin`.
 
 use crate::admin;
-use crate::client::exit::Exit;
+use crate::client::exit::{self, Exit};
 use crate::client::{Entry, hang_notice};
 use crate::text::error::did_you_mean;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+
+/// Names of LSF's on one line of the overview.
+const NAMES_A_LINE: usize = 10;
 
 /// Runs the command that `argv` names: by the link's name, or as `cb COMMAND` with or without the
 /// leading c. Gives the exit code.
@@ -19,6 +22,9 @@ pub fn main(argv: &[OsString]) -> i32 {
     if let Some(found) = link.to_str().and_then(find) {
         hang_notice::watch(found.names[0]);
         return (found.run)(&argv[1..]);
+    }
+    if let Some(found) = link.to_str().and_then(find_lsf) {
+        return run_lsf(found, &argv[1..]);
     }
     match argv.get(1).and_then(|word| word.to_str()) {
         None | Some("-h" | "--help" | "help") => {
@@ -34,14 +40,32 @@ pub fn main(argv: &[OsString]) -> i32 {
                 hang_notice::watch(found.names[0]);
                 (found.run)(&argv[2..])
             }
-            None => unknown(word),
+            None => match find_lsf(word) {
+                Some(found) => run_lsf(found, &argv[2..]),
+                None => unknown(word),
+            },
         },
     }
 }
 
-/// Every name a command goes by: the links to install.
+/// Every name a command of Corral goes by. With [`lsf_names`]: the links to install.
 pub fn names() -> impl Iterator<Item = &'static str> {
     admin::command_names()
+}
+
+/// The names of LSF's commands that are links to the same executable.
+pub fn lsf_names() -> impl Iterator<Item = &'static str> {
+    admin::lsf_names()
+}
+
+fn find_lsf(name: &str) -> Option<&'static Entry> {
+    admin::lsf_commands().find(|e| e.names.contains(&name))
+}
+
+fn run_lsf(found: &'static Entry, args: &[OsString]) -> i32 {
+    hang_notice::watch(found.names[0]);
+    exit::called_by_lsf_name(found.names[0]);
+    (found.run)(args)
 }
 
 fn find(name: &str) -> Option<&'static Entry> {
@@ -69,6 +93,11 @@ fn overview() -> String {
     for e in admin::all_commands() {
         out.push_str(&format!("  {:<16} {}\n", e.names.join(", "), e.about));
     }
+    let lsf: Vec<&str> = lsf_names().collect();
+    out.push_str("\nNames of LSF's for the same commands (man 7 lsf-names):\n");
+    for names in lsf.chunks(NAMES_A_LINE) {
+        out.push_str(&format!("  {}\n", names.join(" ")));
+    }
     out.push_str("\n'COMMAND -h' lists the options of a command, 'man COMMAND' explains them.\n");
     out
 }
@@ -85,6 +114,11 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), count);
         assert!(names.iter().all(|n| overview().contains(n)));
+        let mut lsf: Vec<&str> = super::lsf_names().collect();
+        lsf.sort_unstable();
+        lsf.dedup();
+        assert_eq!(lsf.len(), super::lsf_names().count());
+        assert!(lsf.iter().all(|n| !names.contains(n)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The names of all commands, for links to the executable.
 
-use crate::client;
+use crate::client::{self, lsf_names as lsf};
 
 /// The names of cadmin.
 pub(super) const NAMES: &[&str] = &["cadmin", "csadmin"];
@@ -9,4 +9,14 @@ pub(super) const NAMES: &[&str] = &["cadmin", "csadmin"];
 pub(crate) fn command_names() -> impl Iterator<Item = &'static str> {
     let users = client::COMMANDS.iter().flat_map(|entry| entry.names);
     users.chain(NAMES).copied()
+}
+
+/// The names of LSF's for administrators' commands.
+pub(super) const BADMIN: &[&str] = &["badmin"];
+pub(super) const LSADMIN: &[&str] = &["lsadmin"];
+
+/// LSF's names: links to the executable as well.
+pub(crate) fn lsf_names() -> impl Iterator<Item = &'static str> {
+    let users = lsf::COMMANDS.iter().flat_map(|entry| entry.names);
+    users.chain(BADMIN).chain(LSADMIN).copied()
 }

@@ -3,6 +3,7 @@
 //! Owns the table of its subcommands and those that ask the leader or check a configuration. Those
 //! that make or run clusters live in `init`, `dev` and `daemons`.
 
+mod badmin;
 pub(crate) mod check;
 mod command_names;
 mod config_file;
@@ -13,7 +14,9 @@ pub(crate) mod fsck;
 pub(crate) mod init;
 pub(crate) mod journal;
 mod journal_damage;
+mod lsf_conf;
 mod ress_check;
+mod showconf;
 
 use crate::client::cli::{Values, command, flag, operands, opt, parse, texts};
 use crate::client::env::Site;
@@ -22,13 +25,12 @@ use crate::client::job_requests::{act, capital, finish, with_wait};
 use crate::client::{self, Entry, ask, entry};
 use crate::record::ack::{Code, Outcome};
 use crate::record::request::{HostAct, QueueAct, Verb};
-use crate::spool::view::ViewReader;
 use crate::sys;
 use crate::text::command::split_words;
 use crate::text::error::did_you_mean;
 use clap::{ArgMatches, Command};
-use command_names::NAMES;
-pub(crate) use command_names::command_names;
+use command_names::{BADMIN, LSADMIN, NAMES};
+pub(crate) use command_names::{command_names, lsf_names};
 use config_file::load;
 use daemons::Act;
 use std::ffi::OsString;
@@ -72,6 +74,17 @@ const COMMAND: Entry = entry(
 /// All commands: those of users, then cadmin.
 pub(crate) fn all_commands() -> impl Iterator<Item = &'static Entry> {
     client::COMMANDS.iter().chain(std::iter::once(&COMMAND))
+}
+
+/// LSF's names for parts of cadmin.
+const LSF_ADMIN: &[Entry] = &[
+    entry(BADMIN, "cadmin", badmin::badmin),
+    entry(LSADMIN, "cadmin", badmin::lsadmin),
+];
+
+/// The commands by LSF's names.
+pub(crate) fn lsf_commands() -> impl Iterator<Item = &'static Entry> {
+    client::lsf_names::COMMANDS.iter().chain(LSF_ADMIN)
 }
 
 /// All subcommands, in the order of the help.
@@ -195,7 +208,13 @@ static SUBS: &[Sub] = &[
         "showconf",
         "",
         "show the settings in force as KEY = VALUE",
-        showconf,
+        showconf::run,
+    ),
+    sub(
+        "lsf-conf",
+        "[DIR]",
+        "write lsf.conf and lsb.params from cb.yaml",
+        |_, w| lsf_conf::run(w),
     ),
     sub(
         "check",
@@ -256,7 +275,6 @@ const UNBUILT: &[&str] = &[
     "diagnose",
     "gpdckconfig",
     "hpower",
-    "lsadmin",
 ];
 
 /// Runs `cadmin`; returns the exit code.
@@ -589,50 +607,6 @@ fn control_daemons(s: &Sub, words: &[String]) -> i32 {
         _ => Act::Restart,
     };
     finish("cadmin", daemons::control(role, what, &m.all("names")))
-}
-
-fn showconf(s: &Sub, words: &[String]) -> i32 {
-    // LSF asks for a daemon's settings: here all daemons read the same.
-    let cmd = cmd(s).arg(operands(
-        "which",
-        "WORD",
-        "Accepted and ignored: mbd, sbd, lim",
-    ));
-    match matches(cmd, words) {
-        Ok(_) => finish("cadmin showconf", print_conf()),
-        Err(code) => code,
-    }
-}
-
-fn print_conf() -> Result<i32> {
-    let site = Site::find()?;
-    let params = ViewReader::new(&site.layout())
-        .params()
-        .map_err(|e| Fail::system(format!("{e}\nhint: settings are published by the leader")))?;
-    println!("CB_SHARE = {}", site.share.display());
-    println!("CB_HOST = {}", site.host);
-    println!("CB_CONF = {}", site.conf.display());
-    println!("LSF_CLUSTER_NAME = {}", params.cluster);
-    println!(
-        "LSF_UNIT_FOR_LIMITS = {}B",
-        unit_letter(crate::client::limit_unit(&site))
-    );
-    for (name, value) in &params.params {
-        println!("{name} = {value}");
-    }
-    Ok(Exit::Ok.code())
-}
-
-fn unit_letter(unit: crate::text::size::Unit) -> &'static str {
-    use crate::text::size::Unit;
-    match unit {
-        Unit::B => "",
-        Unit::K => "K",
-        Unit::M => "M",
-        Unit::G => "G",
-        Unit::T => "T",
-        Unit::P => "P",
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! view is old or missing.
 
 use super::cli::{self, Values, command, flag};
-use super::exit::{Exit, Fail};
+use super::exit::{self, Exit, Fail};
 use super::leadership;
 use super::read::{self, Source};
 use crate::show::{health, params};
@@ -51,7 +51,12 @@ fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
         &facts.cluster
     };
     let mut out = String::new();
-    if m.has("json") || m.has("jsonl") {
+    let json = m.has("json") || m.has("jsonl");
+    if exit::lsf_name().is_some() && !json {
+        // LSF's own first lines: product and version.
+        out.push_str(concat!("Corral ", env!("CARGO_PKG_VERSION"), "\n\n"));
+    }
+    if json {
         params::put_id_json(&mut out, name, &facts, &leader);
         return Ok((out, Exit::Ok));
     }

@@ -4,6 +4,23 @@
 use crate::record::ack::Code;
 use crate::sys;
 use std::ffi::OsString;
+use std::sync::OnceLock;
+
+/// The name of LSF's that this command was called by, if it was one.
+static LSF_NAME: OnceLock<&'static str> = OnceLock::new();
+/// How LSF's commands end when something failed.
+const LSF_FAILED: i32 = 255;
+
+/// Remembers that the command was called by a name of LSF's: from now on every failure ends with
+/// LSF's one exit code. The first call counts.
+pub(crate) fn called_by_lsf_name(name: &'static str) {
+    LSF_NAME.get_or_init(|| name);
+}
+
+/// The name of LSF's that this command was called by.
+pub(crate) fn lsf_name() -> Option<&'static str> {
+    LSF_NAME.get().copied()
+}
 
 /// How a command ended. A job's own code (`csub -K`) is the one exception to this list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -21,8 +38,12 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// The number: by a name of LSF's, 0 or 255.
     pub(crate) fn code(self) -> i32 {
-        self as i32
+        match (self, lsf_name()) {
+            (Exit::Ok, _) | (_, None) => self as i32,
+            (_, Some(_)) => LSF_FAILED,
+        }
     }
 
     /// The worse of two ends: the higher code.
@@ -81,7 +102,7 @@ impl Fail {
 
     /// Prints `command: text` to standard error and returns the code.
     pub(crate) fn report(&self, command: &str) -> i32 {
-        eprintln!("{command}: {}", self.text);
+        eprintln!("{}: {}", lsf_name().unwrap_or(command), self.text);
         self.exit.code()
     }
 }

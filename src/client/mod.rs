@@ -30,6 +30,7 @@ pub(crate) mod interactive;
 pub(crate) mod job_requests;
 mod known_names;
 mod leadership;
+pub(crate) mod lsf_names;
 pub(crate) mod read;
 pub(crate) mod reorder;
 pub(crate) mod requeue;

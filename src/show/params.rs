@@ -115,6 +115,10 @@ pub(crate) fn put_all(out: &mut String, params: &Params) {
     let reserve = "general.resource_reserve_per_task";
     for (key, value) in params.params.iter().filter(|(key, _)| key != reserve) {
         let (key, value) = spelled(key, value, seconds);
+        if value.is_empty() {
+            // Programs split each line at " = ", some after taking blanks off its ends.
+            continue;
+        }
         let name = key.rsplit('.').next().unwrap_or(key).to_uppercase();
         let (name, value) = (width::escape(&name), width::escape(&value));
         writeln!(out, "{name} = {value}").expect("a string takes every write");

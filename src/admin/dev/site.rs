@@ -1,7 +1,7 @@
 //! The directory D of a development cluster: what lies where in it, its settings, and the text of
 //! the files made for it.
 
-use crate::admin::init;
+use crate::admin::{init, lsf_conf};
 use crate::client::Fail;
 use crate::config::{self, Starter};
 use crate::spool::Layout;
@@ -175,7 +175,13 @@ impl Site {
 
     /// Makes what is missing in the directory: also what an interrupted earlier run left out.
     fn complete(&self) -> Result<(), Fail> {
-        for dir in [self.logs(), self.bin(), self.records(), self.servers()] {
+        for dir in [
+            self.logs(),
+            self.bin(),
+            self.records(),
+            self.servers(),
+            self.libs(),
+        ] {
             fs::mkdir_p(&dir, 0o755)?;
         }
         fs::ensure_file(&self.lock_file(), 0o644)?;
@@ -189,6 +195,10 @@ impl Site {
             fs::mkdir_p(&self.host_etc(&host), 0o755)?;
             fs::mkdir_p(&self.local(&host), 0o755)?;
             self.write_conf(&self.host_etc(&host), Some(&host))?;
+        }
+        if let Err(e) = self.write_lsf_conf() {
+            // The leader goes on with the last good configuration, so do these files.
+            eprintln!("warning: lsf.conf is not written: {}", e.text);
         }
         self.link_commands()?;
         self.link_man_pages()
@@ -206,7 +216,7 @@ impl Site {
             let pages = pages.iter().filter_map(|name| name.to_str());
             for page in pages {
                 let section = page.rsplit_once('.').map(|(_, section)| section);
-                let Some(section @ ("1" | "5" | "8")) = section else {
+                let Some(section @ ("1" | "5" | "7" | "8")) = section else {
                     continue;
                 };
                 let place = self.man().join(format!("man{section}"));
@@ -234,6 +244,16 @@ impl Site {
         Ok(())
     }
 
+    /// What programs for LSF read, here and in the jobs of each host.
+    fn write_lsf_conf(&self) -> Result<(), Fail> {
+        let layout = self.layout();
+        let hosts = self.settings.hosts().map(|host| self.host_etc(&host));
+        for etc in std::iter::once(self.etc()).chain(hosts) {
+            lsf_conf::write(&layout.config(), layout.root(), &etc, &self.bin())?;
+        }
+        Ok(())
+    }
+
     /// Links for every command to the executable beside the running one.
     fn link_commands(&self) -> Result<(), Fail> {
         let programs = detach::own_directory()?;
@@ -242,7 +262,8 @@ impl Site {
             fs::symlink(&sim, &self.bin().join("cbsim"))?;
         }
         let cb = programs.join("cb");
-        for name in std::iter::once("cb").chain(crate::admin::command_names()) {
+        let names = crate::admin::command_names().chain(crate::admin::lsf_names());
+        for name in std::iter::once("cb").chain(names) {
             fs::symlink(&cb, &self.bin().join(name))?;
         }
         Ok(())
@@ -268,11 +289,13 @@ impl Site {
 
     /// Commands for a POSIX shell that point it at this cluster.
     pub(crate) fn shell_lines(&self) -> String {
+        let (etc, bin) = (quote(&self.etc()), quote(&self.bin()));
         let mut lines = format!(
             "unset CB_HOST CB_LOCAL CB_SHARE CB_JOBID CB_JOBINDEX\n\
-             export CB_ENVDIR={}\nexport PATH={}:\"$PATH\"\n",
-            quote(&self.etc()),
-            quote(&self.bin())
+             export CB_ENVDIR={etc}\nexport PATH={bin}:\"$PATH\"\n\
+             export LSF_ENVDIR={etc} LSF_BINDIR={bin} LSF_SERVERDIR={} LSF_LIBDIR={}\n",
+            quote(&self.servers()),
+            quote(&self.libs())
         );
         if fs::exists(&self.man()) {
             // An empty last part stands for the pages of the system.
@@ -310,6 +333,11 @@ impl Site {
     /// Sensors of all its hosts.
     pub(crate) fn servers(&self) -> PathBuf {
         self.dir.join("sbin")
+    }
+
+    /// Named to programs for LSF, which find no library there.
+    fn libs(&self) -> PathBuf {
+        self.dir.join("lib")
     }
 
     pub(crate) fn logs(&self) -> PathBuf {

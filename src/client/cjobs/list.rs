@@ -5,7 +5,7 @@
 //! text and not their values. JSON lines need no order and go out at once.
 
 use super::{Asked, Style};
-use crate::client::exit::{Exit, Fail};
+use crate::client::exit::{self, Exit, Fail};
 use crate::client::read::{self, Source};
 use crate::model::{JobKey, PendReason, Spec};
 use crate::record::view::JobRow;
@@ -273,6 +273,10 @@ impl Listed<'_> {
         }
         if matches!(asked.style, Style::Records) {
             self.records(&lost)?;
+            if exit::lsf_name().is_some() {
+                // The records say which ids are unknown; LSF ends well with them.
+                outcome.exit = Exit::Ok;
+            }
             return Ok(outcome);
         }
         let not_found = |id: &String| format!("Job <{id}> is not found");
@@ -347,7 +351,8 @@ impl Listed<'_> {
     fn records(&self, lost: &[String]) -> Result<(), Fail> {
         let places = self.places();
         let mut out = Pieces::new(self.all[0].put);
-        out.add("{\n  \"COMMAND\":\"cjobs\",\n  \"JOBS\":")?;
+        let command = exit::lsf_name().unwrap_or("cjobs");
+        out.add(&format!("{{\n  \"COMMAND\":\"{command}\",\n  \"JOBS\":"))?;
         cell::int(&mut out.text, places.len() + lost.len());
         out.add(",\n  \"RECORDS\":[")?;
         for (n, place) in places.iter().enumerate() {

@@ -1,0 +1,53 @@
+//! `cadmin showconf`: the settings in force.
+
+use super::{Sub, cmd, matches};
+use crate::client::cli::operands;
+use crate::client::env::Site;
+use crate::client::exit::{Exit, Fail, Result};
+use crate::client::job_requests::finish;
+use crate::spool::view::ViewReader;
+
+/// Runs `cadmin showconf`; returns the exit code.
+pub(super) fn run(s: &'static Sub, words: &[String]) -> i32 {
+    // LSF asks for a daemon's settings: here all daemons read the same.
+    let cmd = cmd(s).arg(operands(
+        "which",
+        "WORD",
+        "Accepted and ignored: mbd, sbd, lim",
+    ));
+    match matches(cmd, words) {
+        Ok(_) => finish("cadmin showconf", print_conf()),
+        Err(code) => code,
+    }
+}
+
+fn print_conf() -> Result<i32> {
+    let site = Site::find()?;
+    let params = ViewReader::new(&site.layout())
+        .params()
+        .map_err(|e| Fail::system(format!("{e}\nhint: settings are published by the leader")))?;
+    println!("CB_SHARE = {}", site.share.display());
+    println!("CB_HOST = {}", site.host);
+    println!("CB_CONF = {}", site.conf.display());
+    println!("LSF_CLUSTER_NAME = {}", params.cluster);
+    println!(
+        "LSF_UNIT_FOR_LIMITS = {}B",
+        unit_letter(crate::client::limit_unit(&site))
+    );
+    for (name, value) in &params.params {
+        println!("{name} = {value}");
+    }
+    Ok(Exit::Ok.code())
+}
+
+pub(super) fn unit_letter(unit: crate::text::size::Unit) -> &'static str {
+    use crate::text::size::Unit;
+    match unit {
+        Unit::B => "",
+        Unit::K => "K",
+        Unit::M => "M",
+        Unit::G => "G",
+        Unit::T => "T",
+        Unit::P => "P",
+    }
+}
