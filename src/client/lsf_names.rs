@@ -59,13 +59,11 @@ fn lshosts(args: &[OsString]) -> i32 {
     cinfo::run(&words)
 }
 
+/// What a command of this file prints, and how it ends.
+type Text = fn(&Source, &[String]) -> Result<(String, Exit), Fail>;
+
 /// Runs one of the commands of this file: `text` makes what it prints.
-fn list(
-    name: &'static str,
-    cmd: Command,
-    args: &[OsString],
-    text: fn(&Source, &[String]) -> Result<(String, Exit), Fail>,
-) -> i32 {
+fn list(name: &'static str, cmd: Command, args: &[OsString], text: Text) -> i32 {
     let cmd = cmd
         .arg(flag("w", "Wide: the same, since no value is ever cut"))
         .arg(operands("names", "NAME", "Only these; default: all"));

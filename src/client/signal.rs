@@ -1,7 +1,7 @@
 //! `ckill`, `cstop`, `cresume`: signals to jobs.
 
 use super::cli::{Values, command, flag, opt, parse};
-use super::exit::{Exit, Fail, Result};
+use super::exit::{Exit, Fail, Result, lsf_name};
 use super::job_requests::{act, finish, job_phrase, selector, with_selectors};
 use crate::record::request::{SignalHow, Verb};
 use crate::sys::signals;
@@ -11,6 +11,10 @@ use std::ffi::OsString;
 fn kill_command() -> Command {
     with_selectors(command("ckill", "Kill jobs, or send them a signal"))
         .arg(flag("l", "List the signals"))
+        .arg(flag(
+            "d",
+            "Kill as without it: LSF records such a job as DONE, here it is EXIT",
+        ))
         .arg(flag(
             "r",
             "Remove jobs at once without waiting for their hosts",
@@ -28,6 +32,13 @@ pub(crate) fn ckill(args: &[OsString]) -> i32 {
         let names: Vec<&str> = signals::names().map(|(name, _)| name).collect();
         println!("{}", names.join(" "));
         return Exit::Ok.code();
+    }
+    if m.has("d") {
+        if m.has("r") || m.last("s").is_some() {
+            return Fail::usage("-d, -r and -s exclude each other").report("ckill");
+        }
+        let name = lsf_name().unwrap_or("ckill");
+        eprintln!("{name}: warning: -d: the jobs are killed and recorded as EXIT, not as DONE");
     }
     let how = how(m.last("s"), m.has("r"));
     finish("ckill", how.and_then(|how| signal("ckill", &m, how)))

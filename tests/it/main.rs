@@ -39,6 +39,7 @@ mod launch;
 mod layering;
 mod layering_circles;
 mod long_waits;
+mod lsf_names;
 mod policies;
 mod policies_order;
 mod policies_room;

@@ -24,6 +24,7 @@ pub(super) const HARMLESS: &[(&str, bool, &str)] = &[
     ("N", false, MAIL),
     ("Ne", false, MAIL),
     ("notify", true, MAIL),
+    ("U", true, "there are no advance reservations"),
     ("u", true, MAIL),
     ("Zs", false, "a script is always copied"),
 ];
@@ -147,6 +148,10 @@ mod tests {
         assert_eq!(
             warning(&["-a", "poe", "x"]).unwrap(),
             "warning: -a has no effect here: no esub programs are run"
+        );
+        assert_eq!(
+            warning(&["-U", "r1", "x"]).unwrap(),
+            "warning: -U has no effect here: there are no advance reservations"
         );
     }
 

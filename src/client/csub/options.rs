@@ -29,7 +29,6 @@ const UNBUILT: &[(&str, bool)] = &[
     ("json", true),
     ("jsdl", true),
     ("network", true),
-    ("nnodes", true),
     ("proxy", true),
     ("ptl", true),
     ("rcacct", true),
@@ -41,7 +40,6 @@ const UNBUILT: &[(&str, bool)] = &[
     ("stage", true),
     ("T", true),
     ("tty", false),
-    ("U", true),
     ("ul", false),
     ("We", true),
     ("yaml", true),
@@ -283,6 +281,11 @@ pub(crate) fn csub() -> Command {
             )
             .visible_alias("ENV"),
         )
+        .arg(opt(
+            "nnodes",
+            "N",
+            "N whole hosts: the same as -n N -x -R span[ptile=1]",
+        ))
         .arg(opt(
             "launch",
             "KIND",

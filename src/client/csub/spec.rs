@@ -21,6 +21,7 @@ use crate::text::names::{self, HostSet};
 use crate::text::resreq::{self, Anything, Builtins};
 use crate::text::size::{self, Unit};
 use crate::text::{ParseError, duration, indexset};
+use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
 /// Most slots of one job.
@@ -70,6 +71,7 @@ pub(crate) fn wrong(option: &str, value: &str, e: &ParseError) -> Fail {
 /// Names the option and what is wrong with its value.
 pub(crate) fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission> {
     chosen.check_built()?;
+    let chosen = &*whole_hosts(chosen)?;
     let mut job = Submission::default();
     job.spec.cwd = path_text(here.cwd)?;
     job.spec.umask = here.umask;
@@ -96,6 +98,22 @@ pub(crate) fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission>
     job.spec.chkpnt = checkpoint(chosen, here)?.map(Box::new);
     job.spec.launch = launch(chosen, &job.spec)?.map(Box::new);
     Ok(job)
+}
+
+/// `-nnodes` in the options that say the same.
+fn whole_hosts(chosen: &Chosen) -> Result<Cow<'_, Chosen>> {
+    let Some(value) = chosen.get("nnodes") else {
+        return Ok(Cow::Borrowed(chosen));
+    };
+    if chosen.has("n") {
+        return Err(Fail::usage("-n and -nnodes cannot be given together"));
+    }
+    let hosts = number("nnodes", value, 1, SLOTS_MAX)?.to_string();
+    let mut same = chosen.clone();
+    same.add("n", &hosts);
+    same.add("x", "");
+    same.add("R", "span[ptile=1]");
+    Ok(Cow::Owned(same))
 }
 
 /// -J -Jd -H --key.

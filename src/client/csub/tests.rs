@@ -50,6 +50,21 @@ fn the_command_is_what_follows_the_options() {
 }
 
 #[test]
+fn whole_hosts_are_slots_that_exclude_others() {
+    let spec = job(&["-nnodes", "3", "-R", "rusage[mem=100.0]", "x"]).spec;
+    assert_eq!((spec.min, spec.max, spec.exclusive), (3, 3, true));
+    assert_eq!(spec.res_req, "rusage[mem=100] span[ptile=1]");
+    for bad in [
+        &["-nnodes", "2", "-n", "2", "x"][..],
+        &["-nnodes", "0", "x"],
+        &["-nnodes", "2,3", "x"],
+        &["-nnodes", "2", "-R", "span[hosts=1]", "x"],
+    ] {
+        assert!(read(bad).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
 fn a_warning_has_a_signal_and_a_time() {
     let warn = |words: &[&str]| {
         let words = [words, &["true"]].concat();
