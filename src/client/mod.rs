@@ -4,6 +4,7 @@
 //! daemon or imports one's code. Owns the table of users' commands and the exit codes.
 
 pub(crate) mod ask;
+pub(crate) mod cacct;
 pub(crate) mod checkpoint;
 pub(crate) mod chist;
 pub(crate) mod chosts;
@@ -119,6 +120,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
     // Views.
     entry(&["cjobs"], "list jobs", cjobs::run),
     entry(&["chist"], "show the history of jobs", chist::run),
+    entry(
+        &["cacct"],
+        "show what ended jobs have used, from accounting",
+        cacct::run,
+    ),
     entry(&["cqueues"], "list queues", cqueues::run),
     entry(&["chosts"], "list hosts with their slots", chosts::run),
     entry(&["cload"], "list the load of hosts", cload::run),

@@ -300,6 +300,8 @@ impl Leader {
             })?;
         }
         let committed = self.commit(&ready.events)?;
+        let ends = self.core.state.take_ends();
+        self.store.accounts.push(ends);
         // On a local file system all orders are due now.
         if !self.wakeups.has_events() {
             let orders = std::mem::take(&mut ready.orders);
@@ -414,6 +416,9 @@ impl Leader {
         let keep_ms = self.core.config.general.journal_keep_ms;
         // A snapshot takes room before its compaction gives some back.
         if !self.reserve.is_full() {
+            if self.store.account(at, now) {
+                self.view.summary.changed();
+            }
             self.store.tend(&self.core.state, at, now, keep_ms);
         }
         if self.leadership.is_lost() {
@@ -490,6 +495,7 @@ impl Leader {
             self.out.orders.retry_at(),
             self.out.receipts.due_ms(),
             self.view.publisher.flush_at(),
+            self.store.accounts.due_at(),
         ];
         if let Some(due) = looks.into_iter().flatten().min() {
             ms = ms.min(due.saturating_sub(now).max(1));

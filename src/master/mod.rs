@@ -3,6 +3,7 @@
 //! `cbsched` is a candidate until it wins the election, leads until it may not any longer, and then
 //! ends: its supervisor starts it again as a candidate. Never imports `host` or `client`.
 
+mod accounting;
 mod acks;
 mod alarms;
 mod blobs;
@@ -35,6 +36,7 @@ use crate::config::Config;
 use crate::journal::{self, Writer};
 use crate::lease::Protocol;
 use crate::model::Stamp;
+use crate::record::acct::AttemptRecord;
 use crate::record::event::Event;
 use crate::spool::{Layout, Site, hazards};
 use crate::state::State;
@@ -248,7 +250,7 @@ fn assume(
     let cluster = leadership.cluster.cluster.clone();
     let epoch = leadership.epoch();
     let hidden = hide_foreign(&layout, crate::spool::owners(&leadership.cluster))?;
-    let (mut state, mut recovered) = restore(&layout, &leadership, options)?;
+    let (mut state, mut recovered, ends) = restore(&layout, &leadership, options)?;
     recovered.notes.extend(hidden);
     recovered.notes.extend(leadership.notes.iter().cloned());
     let mut first = First {
@@ -276,6 +278,7 @@ fn assume(
     let (watcher, notes) = (Watcher::filtered(others_write), recovered.notes);
     let most = options.snapshot_bytes;
     let snapshots = snapshots::Snapshots::new(&layout, &cluster, replayed, most);
+    let accounts = accounting::Accounts::new(&layout, (&cluster, epoch), ends);
     let (hinted, reserve) = (leadership.is_local(), first.reserve);
     Ok(Leader {
         view: published::PublishedView::new(publisher, alarms::Alarms::new(notes), hinted),
@@ -285,7 +288,7 @@ fn assume(
         hosts: hosts::Hosts::new(&layout, &cluster, owners),
         hints: hints::Hints::new(listener),
         wakeups: wakeups::Wakeups::new(stop, watcher, hinted),
-        store: store::Store::new(&layout, writer, snapshots),
+        store: store::Store::new(&layout, writer, snapshots, accounts),
         reserve,
         leadership,
         core,
@@ -431,10 +434,12 @@ fn restore(
     layout: &Layout,
     leadership: &election::Leadership,
     options: &Options,
-) -> Result<(State, journal::Recovered), String> {
+) -> Result<(State, journal::Recovered, Vec<AttemptRecord<'static>>), String> {
     let began = clock::boot_ms();
     failpoint::hit("leader.recovering");
-    let mut loader = Loader::default();
+    let cluster = &leadership.cluster.cluster;
+    let accounted = accounting::mark(layout, cluster, leadership.epoch());
+    let mut loader = Loader::with_ends_after(accounted);
     let options = journal::Options {
         accept_loss: options.accept_loss,
         led: leadership.led,
@@ -464,7 +469,7 @@ fn restore(
     recovered
         .notes
         .extend(died_young(leadership.epoch(), &recovered.seals));
-    Ok((loader.state, recovered))
+    Ok((loader.state, recovered, loader.ends))
 }
 
 /// Leaders before this one that claimed an epoch and wrote nothing: one or two lost a race or were

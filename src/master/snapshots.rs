@@ -36,6 +36,8 @@ pub(super) struct Snapshots {
     hung: Vec<Forked>,
     /// Why the last one failed, and since when none succeeded (boot clock, ms).
     failed: Option<(String, u64)>,
+    /// One was asked for and could not begin yet.
+    asked: bool,
     /// The pause after the last failure, and its end.
     pause: u64,
     not_before: u64,
@@ -65,6 +67,7 @@ impl Snapshots {
             every,
             hung: Vec::new(),
             failed: None,
+            asked: false,
             pause: 0,
             not_before: 0,
         }
@@ -94,8 +97,15 @@ impl Snapshots {
     }
 
     /// Begins a snapshot when one is due, collects a finished one. True when one was finished.
-    /// `keep_ms`: how long covered segments stay for history.
-    pub(super) fn step(&mut self, state: &State, at: Position, now_ms: u64, keep_ms: u64) -> bool {
+    /// `keep_ms`: how long covered segments stay for history. `may_begin`: all ends of jobs that it
+    /// would cover are durable in accounting.
+    pub(super) fn step(
+        &mut self,
+        state: &State,
+        at: Position,
+        now_ms: u64,
+        (keep_ms, may_begin): (u64, bool),
+    ) -> bool {
         self.hung
             .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         if let Some(mut child) = self.child.take() {
@@ -110,11 +120,16 @@ impl Snapshots {
             }
             return false;
         }
-        let due = failpoint::pass("snapshot.due").is_err();
-        if due || self.is_due(now_ms) {
+        self.asked |= failpoint::pass("snapshot.due").is_err();
+        if self.is_wanted(now_ms) && may_begin {
             self.begin(state, at, now_ms);
         }
         false
+    }
+
+    /// One is to begin as soon as it may.
+    pub(super) fn is_wanted(&self, now_ms: u64) -> bool {
+        self.child.is_none() && (self.asked || self.is_due(now_ms))
     }
 
     /// Ends a writer that hangs. One that waits for a file server dies when that answers.
@@ -136,7 +151,7 @@ impl Snapshots {
 
     fn begin(&mut self, state: &State, at: Position, now_ms: u64) {
         self.begun_at = now_ms.max(1);
-        self.bytes = 0;
+        (self.bytes, self.asked) = (0, false);
         let (layout, cluster) = (&self.layout, &self.cluster);
         let forked = fork_snapshot(|| match write(layout, cluster, state, at) {
             Ok(()) => 0,
@@ -217,7 +232,7 @@ mod tests {
         let state = State::new();
         let end = clock::boot_ms() + 30_000;
         while clock::boot_ms() < end {
-            if snapshots.step(&state, AT, now, 0) {
+            if snapshots.step(&state, AT, now, (0, true)) {
                 return true;
             }
             if snapshots.child.is_none() && snapshots.hung.is_empty() {
@@ -238,13 +253,13 @@ mod tests {
         snapshots.child = Some(fork_snapshot(hangs).unwrap());
         snapshots.begun_at = 1;
         let state = State::new();
-        assert!(!snapshots.step(&state, AT, LIMIT_MS, 0));
+        assert!(!snapshots.step(&state, AT, LIMIT_MS, (0, true)));
         assert!(snapshots.child.is_some() && snapshots.alarm().is_none());
         let late = LIMIT_MS + 2;
         assert!(!settle(&mut snapshots, late));
         let alarm = snapshots.alarm().unwrap();
         assert!(alarm.contains("had not ended in 15 min"), "{alarm}");
-        assert!(!snapshots.step(&state, AT, late + PAUSE_MS.0 - 1, 0));
+        assert!(!snapshots.step(&state, AT, late + PAUSE_MS.0 - 1, (0, true)));
         assert!(snapshots.child.is_none(), "too soon");
         assert!(settle(&mut snapshots, late + PAUSE_MS.0));
         assert_eq!(snapshots.alarm(), None);
@@ -284,7 +299,7 @@ mod tests {
             .map(|_| fork_snapshot(stopped).unwrap())
             .collect();
         snapshots.bytes = 1 << 30;
-        assert!(!snapshots.step(&State::new(), AT, 1_000_000, 0));
+        assert!(!snapshots.step(&State::new(), AT, 1_000_000, (0, true)));
         assert!(snapshots.child.is_none());
         snapshots.hung.iter().for_each(Forked::kill);
         assert!(settle(&mut snapshots, 1_000_000) || settle(&mut snapshots, 1_000_001));

@@ -1,6 +1,7 @@
 //! What the leader keeps of the state: the journal, snapshots, what jobs bring along; and what goes
 //! when nothing needs it any more.
 
+use super::accounting::Accounts;
 use super::blobs::Blobs;
 use super::janitor::Janitor;
 use super::snapshots::Snapshots;
@@ -13,15 +14,22 @@ use crate::state::State;
 pub(super) struct Store {
     pub journal: Writer,
     pub snapshots: Snapshots,
+    pub accounts: Accounts,
     pub blobs: Blobs,
     pub janitor: Janitor,
 }
 
 impl Store {
-    pub(super) fn new(layout: &Layout, journal: Writer, snapshots: Snapshots) -> Store {
+    pub(super) fn new(
+        layout: &Layout,
+        journal: Writer,
+        snapshots: Snapshots,
+        accounts: Accounts,
+    ) -> Store {
         Store {
             journal,
             snapshots,
+            accounts,
             blobs: Blobs::new(layout),
             janitor: Janitor::start(layout),
         }
@@ -30,12 +38,19 @@ impl Store {
     /// Has snapshots written; after each, what no job refers to is removed. `at`: up to where the
     /// journal led to this state. `keep_ms`: how long journals are kept.
     pub(super) fn tend(&mut self, state: &State, at: Position, now: u64, keep_ms: u64) {
-        if self.snapshots.step(state, at, now, keep_ms) {
+        let may_begin = self.accounts.is_clean();
+        if self.snapshots.step(state, at, now, (keep_ms, may_begin)) {
             let live = state.blobs().into_iter().map(str::to_owned).collect();
             // What was stored long ago may go now: the next job with it stores it again.
             self.blobs.forget();
             self.janitor.sweep(live);
         }
+    }
+
+    /// Writes what accounting has; all of it before a snapshot. True when its alarm came or went.
+    pub(super) fn account(&mut self, at: Position, now: u64) -> bool {
+        let must = self.snapshots.is_wanted(now);
+        self.accounts.tend(at, now, must)
     }
 
     /// Removes what jobs had that are forgotten with these events.

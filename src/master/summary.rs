@@ -100,6 +100,8 @@ impl Leader {
         let (orders, snapshots) = (self.out.orders.alarm(), self.store.snapshots.alarm());
         let unreadable = self.hosts.damages(now);
         let alarms = full.iter().chain(&back).chain(&clock_alarm).chain(&orders);
+        let accounts = self.store.accounts.alarm();
+        let alarms = alarms.chain(&accounts);
         let alarms = alarms.chain(&snapshots).chain(self.view.alarms.texts(now));
         let alarms = alarms.chain(self.out.orders.damages(now));
         let alarms = alarms.chain(&unreadable).chain(&self.hosts.alarms);

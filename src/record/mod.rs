@@ -3,6 +3,7 @@
 //! Every file is one YAML sequence; each record is one line `- {json} #seq len crc`, so that any
 //! YAML reader can load the file while replay takes the JSON fast path. See [`frame`].
 
+pub mod acct;
 pub mod ack;
 pub mod beat;
 pub mod event;

@@ -247,6 +247,35 @@ impl Layout {
         self.job_dir(j.id).join(format!("{}.out", j.idx))
     }
 
+    /// Accounting records, by the month of the end; made by the first leader that has one.
+    pub fn acct(&self) -> PathBuf {
+        self.root.join("acct")
+    }
+
+    /// Records that the leader of an epoch wrote of ends in a month (`2026-11`); `part` from 1.
+    pub fn acct_file(&self, month: &str, epoch: u64, part: u64) -> PathBuf {
+        let name = format!("{epoch:06}.{part:04}.yaml");
+        self.acct().join(month).join(name)
+    }
+
+    /// Epoch and part in such a file's name.
+    pub fn parse_acct_name(name: &str) -> Option<(u64, u64)> {
+        let (epoch, part) = name.strip_suffix(".yaml")?.split_once('.')?;
+        Some((epoch.parse().ok()?, part.parse().ok()?))
+    }
+
+    /// Whether a directory of `acct/` has the name of a month.
+    pub fn is_acct_month(name: &str) -> bool {
+        let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+        let parts = name.split_once('-');
+        parts.is_some_and(|(y, m)| (y.len(), m.len()) == (4, 2) && digits(y) && digits(m))
+    }
+
+    /// Up to where the journal's ends are in `acct/` (`record::acct::Written`).
+    pub fn acct_written(&self) -> PathBuf {
+        self.acct().join("written.yaml")
+    }
+
     pub fn reserve(&self) -> PathBuf {
         self.root.join("reserve")
     }

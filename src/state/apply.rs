@@ -420,6 +420,7 @@ impl State {
             None if e.no_account => Some(self.no_account(e.a.j)),
             None => e.retry.filter(|_| !hold).map(PendReason::Retry),
         };
+        let units = self.units_for_account(e.a.j);
         self.touch(e.a.j, |job| {
             let idx = e.a.j.idx;
             let Some(run) = job.work_mut(idx).and_then(|w| w.run.as_deref_mut()) else {
@@ -450,6 +451,7 @@ impl State {
                 job.set_why(idx, Some(held.unwrap_or(usual)));
             }
         });
+        self.note_end(e, requeue, units);
     }
 
     /// Only as long as the attempt is the last one, and over.

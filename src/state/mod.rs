@@ -6,6 +6,7 @@ mod check;
 mod chunked_set;
 mod cluster;
 mod dirty;
+mod ends;
 mod index;
 mod job;
 mod names;

@@ -5,6 +5,7 @@ use super::dirty::Dirty;
 use super::index::Who;
 use super::job::HostId;
 use crate::model::{JobKey, Spec, Stamp, Token};
+use crate::record::acct::AttemptRecord;
 use crate::record::event::Past;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -177,6 +178,9 @@ pub(super) struct Changes {
     /// Work that started, ended or changed what it holds since the scheduler last asked; `None`:
     /// it never asks.
     pub work: Option<Vec<JobKey>>,
+    /// Accounting records of attempts that ended since they were last asked for; `None`: nobody
+    /// asks.
+    pub ends: Option<Vec<AttemptRecord<'static>>>,
 }
 
 /// Pending work: jobs (elements counted) and the slots that they ask for at least.

@@ -27,6 +27,9 @@ pub const POINTS: &[&str] = &[
     // Its child: some records written; whole, but not renamed.
     "snapshot.writing",
     "snapshot.before_rename",
+    // Accounting records: in a file; durable, the mark not moved yet.
+    "acct.written",
+    "acct.synced",
     // The executor: the attempts are on record, the spawner does not know them yet.
     "exe.after_ledger",
     // The spawner: before the fork of a shepherd that gets its task by it.

@@ -1,0 +1,324 @@
+//! `cacct` (`bacct`): totals and records of ended attempts, from the accounting files.
+//!
+//! Owns the options and the selection. Reads `acct/` and no journal, one record at a time; the view
+//! only says who may see what. Never writes.
+
+mod print;
+pub(crate) mod records;
+mod totals;
+
+use super::cli::{self, Values, command, flag, operands, opt};
+use super::exit::{Exit, Fail};
+use super::read::{self, Source};
+use crate::record::acct::{AttemptRecord, month_of};
+use crate::record::view::Params;
+use crate::show::history::range::{self, Range};
+use crate::show::job::Ctx;
+use crate::show::job_select::Users;
+use crate::text::jobids::JobSel;
+use clap::{ArgMatches, Command};
+use records::Records;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use totals::{By, Groups, Totals};
+
+const NOT_BUILT: &[&str] = &["app", "N", "o", "cname", "sla", "x", "f"];
+/// Most damages that are named one by one.
+const WARNINGS_MAX: usize = 5;
+/// Text that is collected before it is written.
+const OUT_BYTES: usize = 64 << 10;
+/// An end may be so much earlier than the submission, by the clocks of two hosts (ms).
+const CLOCKS_MS: i64 = 86_400_000;
+
+fn options() -> Command {
+    let about = "Show what ended jobs have used: totals, or one record for each attempt";
+    let cmd = command("cacct", about)
+        .arg(flag("d", "Jobs that ended with DONE"))
+        .arg(flag("e", "Jobs that ended with EXIT"))
+        .arg(flag("b", "Brief: one line for each attempt"))
+        .arg(flag("w", "Wide: one line for each attempt, nothing cut"))
+        .arg(flag("l", "Long: a page for each attempt"))
+        .arg(flag("csv", "Each attempt as a line of CSV, with a header"))
+        .arg(opt(
+            "by",
+            "WHAT",
+            "Totals by user, group, project, queue or host",
+        ))
+        .arg(opt(
+            "C",
+            "RANGE",
+            "Attempts that ended in this range of time",
+        ))
+        .arg(opt("D", "RANGE", "Attempts dispatched in this range"))
+        .arg(opt("S", "RANGE", "Jobs submitted in this range"))
+        .arg(opt("G", "GROUP", "Jobs submitted with this user group"))
+        .arg(opt("m", "HOST", "Attempts on these hosts or host groups"))
+        .arg(opt("q", "QUEUE", "Jobs in these queues"))
+        .arg(opt("P", "PROJECT", "Jobs of these projects"))
+        .arg(opt(
+            "u",
+            "USER",
+            "Jobs of this user or user group; all = every user",
+        ))
+        .arg(operands(
+            "ids",
+            "JOBID",
+            "Jobs (123), array elements (123[4], \"123[1-5,8]\")",
+        ));
+    let cmd = NOT_BUILT.iter().fold(cmd, |cmd, id| match *id {
+        id @ ("N" | "cname" | "sla" | "x") => cmd.arg(flag(id, "not implemented").hide(true)),
+        id => cmd.arg(opt(id, "VALUE", "not implemented").hide(true)),
+    });
+    read::json_options(cmd)
+}
+
+/// Runs `cacct`; returns the exit code.
+pub(crate) fn run(args: &[OsString]) -> i32 {
+    let m = match cli::parse(options(), &read::split_json(args)) {
+        Ok(m) => m,
+        Err(code) => return code,
+    };
+    let answer = Source::open("cacct").and_then(|source| {
+        let warnings = show(&m, &source, &source.ctx(), &mut |text| read::put(text))?;
+        for text in warnings {
+            eprintln!("cacct: warning: {text}");
+        }
+        Ok(Exit::Ok)
+    });
+    read::end("cacct", answer)
+}
+
+/// The selected attempts.
+struct Wanted {
+    ids: Vec<JobSel>,
+    users: Users,
+    /// DONE and EXIT, when one of them was asked for.
+    stats: Option<(bool, bool)>,
+    queues: Vec<String>,
+    projects: Vec<String>,
+    groups: Vec<String>,
+    hosts: Option<HashSet<String>>,
+    ended: Option<Range>,
+    dispatched: Option<Range>,
+    submitted: Option<Range>,
+}
+
+fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Wanted, Fail> {
+    let ids = read::job_ids(m)?;
+    // Without a view the files can still be read: then every user sees their own jobs.
+    let params = source.view.params().unwrap_or_default();
+    let users = read::users_asked(m, source, &params, &ids)?;
+    let range = |id: &str| match m.last(id) {
+        None => Ok(None),
+        Some(text) => Range::parse(text, ctx.now.0, ctx.dates.zone())
+            .map(Some)
+            .map_err(|e| Fail::usage(format!("-{id}: {e}\nhint: {}", range::HINT))),
+    };
+    let stats = (m.has("d"), m.has("e"));
+    Ok(Wanted {
+        ids,
+        users,
+        stats: (stats != (false, false)).then_some(stats),
+        queues: read::words_of(m, "q"),
+        projects: read::words_of(m, "P"),
+        groups: read::words_of(m, "G"),
+        hosts: hosts(m, &params),
+        ended: range("C")?,
+        dispatched: range("D")?,
+        submitted: range("S")?,
+    })
+}
+
+/// The hosts of `-m`. A name that no group has is a host's, also one that is gone by now.
+fn hosts(m: &ArgMatches, params: &Params) -> Option<HashSet<String>> {
+    let words = read::words_of(m, "m");
+    if words.is_empty() {
+        return None;
+    }
+    let mut names = HashSet::new();
+    for word in words {
+        let word = word.trim_end_matches('/').to_owned();
+        match params.host_groups.iter().find(|(name, _)| *name == word) {
+            Some((_, list)) => names.extend(list.iter().cloned()),
+            None => drop(names.insert(word)),
+        }
+    }
+    Some(names)
+}
+
+impl Wanted {
+    /// Whether a month can have what is wanted.
+    fn in_month(&self, month: &str) -> bool {
+        let after = |t: i64| t == i64::MIN || month >= month_of(t).as_str();
+        let before = |t: i64| month <= month_of(t.saturating_sub(1)).as_str();
+        let begun = [self.submitted, self.dispatched];
+        let mut begun = begun.iter().flatten();
+        self.ended.is_none_or(|r| after(r.from) && before(r.to))
+            && begun.all(|r| after(r.from.saturating_sub(CLOCKS_MS).max(i64::MIN + 1)))
+    }
+
+    fn has(&self, r: &AttemptRecord<'_>) -> bool {
+        let one_of = |names: &[String], name: &str| {
+            names.is_empty() || names.iter().any(|wanted| wanted == name)
+        };
+        let within = |range: Option<Range>, t: i64| range.is_none_or(|range| range.has(t));
+        let id = self.ids.is_empty() || self.ids.iter().any(|s| s.matches(r.j.id, r.j.idx));
+        let stat = self
+            .stats
+            .is_none_or(|(done, exited)| !r.requeued && if r.is_done() { done } else { exited });
+        let on = |set: &HashSet<String>| r.hosts.iter().any(|host| set.contains(&*host.0));
+        id && stat
+            && self.users.has(r.uid, &r.user, &r.queue)
+            && one_of(&self.queues, &r.queue)
+            && one_of(&self.projects, &r.project)
+            && one_of(&self.groups, &r.group)
+            && self.hosts.as_ref().is_none_or(on)
+            && within(self.ended, r.end)
+            && within(self.submitted, r.submit)
+            && self
+                .dispatched
+                .is_none_or(|range| r.dispatch > 0 && range.has(r.dispatch))
+    }
+}
+
+/// What is printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Summary,
+    By(By),
+    Brief,
+    Wide,
+    Long,
+    Csv,
+    Lines,
+    Json,
+}
+
+fn form(m: &ArgMatches) -> Result<Form, Fail> {
+    let by = m.last("by").map(|word| {
+        By::parse(word).ok_or_else(|| {
+            let known: Vec<&str> = By::ALL.iter().map(|(name, _)| *name).collect();
+            Fail::usage(format!("--by: '{word}' is none of {}", known.join(", ")))
+        })
+    });
+    let mut forms: Vec<Form> = by.transpose()?.map(Form::By).into_iter().collect();
+    for (id, form) in [
+        ("b", Form::Brief),
+        ("w", Form::Wide),
+        ("l", Form::Long),
+        ("csv", Form::Csv),
+        ("jsonl", Form::Lines),
+        ("json", Form::Json),
+    ] {
+        if m.has(id) {
+            forms.push(form);
+        }
+    }
+    match forms.as_slice() {
+        [] => Ok(Form::Summary),
+        [one] => Ok(*one),
+        // As in LSF, -l takes the place of the other two.
+        several
+            if several
+                .iter()
+                .all(|f| matches!(f, Form::Brief | Form::Wide | Form::Long)) =>
+        {
+            Ok(several[several.len() - 1])
+        }
+        _ => Err(Fail::usage(
+            "give one of --by, -b, -l, -w, --csv, --json, -json",
+        )),
+    }
+}
+
+/// Collects text and writes it in pieces.
+struct Out<'o> {
+    text: String,
+    put: &'o mut dyn FnMut(&str) -> Result<(), Fail>,
+    /// Why a piece could not be written.
+    failed: Option<Fail>,
+}
+
+impl Out<'_> {
+    fn flush(&mut self, least: usize) {
+        if self.text.len() >= least && !self.text.is_empty() && self.failed.is_none() {
+            self.failed = (self.put)(&self.text).err();
+            self.text.clear();
+        }
+    }
+}
+
+/// Prints what is asked for through `put`; gives the warnings.
+fn show(
+    m: &ArgMatches,
+    source: &Source,
+    ctx: &Ctx,
+    put: &mut dyn FnMut(&str) -> Result<(), Fail>,
+) -> Result<Vec<String>, Fail> {
+    read::refuse_unbuilt(m, NOT_BUILT, "cacct")?;
+    let (form, wanted) = (form(m)?, wanted(m, source, ctx)?);
+    let cluster = source.cluster()?.cluster;
+    let records = Records::open(&source.layout, &cluster, |month| wanted.in_month(month))?;
+    let (text, failed) = (String::new(), None);
+    let mut out = Out { text, put, failed };
+    let (mut all, mut groups, mut n) = (Totals::default(), Groups::new(), 0_u64);
+    begin(form, &mut out.text);
+    let (mut warnings, mut more) = (Vec::new(), 0_u64);
+    records.each(
+        &mut |record| {
+            if !wanted.has(record) || out.failed.is_some() {
+                return Ok(());
+            }
+            n += 1;
+            match form {
+                Form::Summary => {
+                    all.add(record);
+                    totals::count_by(&mut groups, By::Queue, record);
+                }
+                Form::By(by) => totals::count_by(&mut groups, by, record),
+                Form::Brief => print::row(&mut out.text, record, false, &ctx.dates),
+                Form::Wide => print::row(&mut out.text, record, true, &ctx.dates),
+                Form::Long => print::long(&mut out.text, record, &ctx.dates),
+                Form::Csv => print::csv(&mut out.text, record),
+                Form::Lines => print::json(&mut out.text, record),
+                Form::Json => {
+                    out.text.push_str(if n > 1 { ",\n    " } else { "\n    " });
+                    print::json(&mut out.text, record);
+                    out.text.truncate(out.text.trim_end().len());
+                }
+            }
+            if form == Form::Lines && !out.text.ends_with('\n') {
+                out.text.push('\n');
+            }
+            out.flush(OUT_BYTES);
+            Ok(())
+        },
+        &mut |text| match warnings.len() < WARNINGS_MAX {
+            true => warnings.push(text),
+            false => more += 1,
+        },
+    )?;
+    if more > 0 {
+        warnings.push(format!("and {more} more"));
+    }
+    match form {
+        Form::Summary => print::summary(&mut out.text, &all, &groups),
+        Form::By(by) => print::table(&mut out.text, by.word(), &groups),
+        Form::Json => out.text.push_str(&format!("\n  ],\n  \"JOBS\":{n}\n}}\n")),
+        _ => {}
+    }
+    out.flush(0);
+    out.failed.map_or(Ok(warnings), Err)
+}
+
+fn begin(form: Form, out: &mut String) {
+    match form {
+        Form::Brief | Form::Wide => print::head(out),
+        Form::Csv => print::csv_head(out),
+        Form::Json => out.push_str("{\n  \"COMMAND\":\"cacct\",\n  \"RECORDS\":["),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

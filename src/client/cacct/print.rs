@@ -1,0 +1,436 @@
+//! How accounting is printed: records as lines, pages, CSV and JSON, totals as LSF users know them.
+//!
+//! Text of users is escaped before it reaches a terminal. Never reads a file.
+
+use super::totals::{Groups, Spread, Totals};
+use crate::model::JobKey;
+use crate::record::acct::AttemptRecord;
+use crate::show::Dates;
+use crate::show::cell::{self, Object};
+use crate::show::job_long::RULE;
+use crate::text::width::{escape, pad_left, pad_right, truncate};
+use std::fmt::Write as _;
+
+/// Columns of the lines of `-b` and `-w`, with their widths.
+const COLUMNS: &[(&str, usize)] = &[
+    ("JOBID", 12),
+    ("USER", 10),
+    ("QUEUE", 10),
+    ("STAT", 5),
+    ("EXIT", 5),
+    ("SLOTS", 6),
+    ("CPU_S", 10),
+    ("WAIT_S", 8),
+    ("RUN_S", 8),
+    ("END_TIME", 13),
+    ("HOSTS", 0),
+];
+/// Columns of `--csv`.
+const CSV: &[&str] = &[
+    "jobid",
+    "index",
+    "attempt",
+    "mark",
+    "user",
+    "group",
+    "project",
+    "queue",
+    "name",
+    "stat",
+    "requeued",
+    "exit_code",
+    "signal",
+    "term_reason",
+    "submit_ms",
+    "dispatch_ms",
+    "start_ms",
+    "end_ms",
+    "slots",
+    "hosts",
+    "run_ms",
+    "susp_ms",
+    "cpu_ms",
+    "maxmem_kb",
+    "maxswap_kb",
+    "gpus",
+    "mem_limit_b",
+    "run_limit_s",
+    "res_req",
+    "command",
+];
+
+fn stat(record: &AttemptRecord<'_>) -> &'static str {
+    match record.is_done() {
+        true => "DONE",
+        false => "EXIT",
+    }
+}
+
+/// Exit code, or signal with a sign; `-` where neither is known.
+fn exit(record: &AttemptRecord<'_>) -> String {
+    match (record.code, record.sig) {
+        (_, sig) if sig != 0 => format!("s{sig}"),
+        (Some(code), _) => code.to_string(),
+        (None, _) => "-".to_owned(),
+    }
+}
+
+fn hosts(record: &AttemptRecord<'_>) -> String {
+    let hosts = record.hosts.iter().map(|host| match host.1 {
+        1 => host.0.to_string(),
+        n => format!("{n}*{}", host.0),
+    });
+    hosts.collect::<Vec<_>>().join(" ")
+}
+
+/// The first line of `-b` and `-w`.
+pub(super) fn head(out: &mut String) {
+    for (title, width) in COLUMNS {
+        out.push_str(&pad_right(title, *width));
+        out.push(' ');
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+}
+
+/// One line for a record; `wide`: nothing is cut.
+pub(super) fn row(out: &mut String, record: &AttemptRecord<'_>, wide: bool, dates: &Dates) {
+    let mut end = String::new();
+    dates.short(&mut end, record.end);
+    let seconds = |ms: u64| (ms / 1000).to_string();
+    let mut cpu = String::new();
+    cell::fraction(&mut cpu, record.cpu_ms, 1);
+    let cells = [
+        record.j.to_string(),
+        escape(&record.user).into_owned(),
+        escape(&record.queue).into_owned(),
+        stat(record).to_owned(),
+        exit(record),
+        record.slots().to_string(),
+        cpu,
+        record.wait_ms().map_or("-".to_owned(), seconds),
+        seconds(record.run_ms()),
+        end,
+        escape(&hosts(record)).into_owned(),
+    ];
+    for (text, (_, width)) in cells.iter().zip(COLUMNS) {
+        let text = match *width {
+            0 => text.as_str().into(),
+            _ if wide => text.as_str().into(),
+            width => truncate(text, width),
+        };
+        out.push_str(&pad_right(&text, *width));
+        out.push(' ');
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+}
+
+/// The page of `-l`.
+pub(super) fn long(out: &mut String, record: &AttemptRecord<'_>, dates: &Dates) {
+    let mut text = format!("Job <{}>", record.j);
+    let named: [(&str, &str); 6] = [
+        ("Job Name", &record.name),
+        ("User", &record.user),
+        ("User Group", &record.group),
+        ("Project", &record.project),
+        ("Queue", &record.queue),
+        ("Command", &record.command),
+    ];
+    for (title, value) in named.iter().filter(|(_, value)| !value.is_empty()) {
+        let _ = write!(text, ", {title} <{}>", escape(value));
+    }
+    crate::show::wrap::item(out, &text, false);
+    let mut event = |t: i64, what: String| {
+        if t > 0 {
+            let mut line = String::new();
+            dates.long(&mut line, t);
+            let _ = write!(line, ": {what}");
+            crate::show::wrap::item(out, &line, false);
+        }
+    };
+    event(record.submit, "Submitted;".to_owned());
+    let on = format!(
+        "[{}] Dispatched to <{}>;",
+        record.at,
+        escape(&hosts(record))
+    );
+    event(record.dispatch, on);
+    event(record.start, "Started;".to_owned());
+    let why = record.reason.word();
+    let mut end = match (record.is_done(), record.sig) {
+        (true, _) => "Done successfully".to_owned(),
+        (false, 0) => format!("Exited with exit code {}", exit(record)),
+        (false, sig) => format!("Exited by signal {sig}"),
+    };
+    if !why.is_empty() {
+        let _ = write!(end, "; {why}");
+    }
+    if record.requeued {
+        end.push_str("; requeued");
+    }
+    event(record.end, format!("{end}."));
+    out.push_str("\nAccounting information about this attempt:\n");
+    usage(out, record);
+    out.push_str(RULE);
+}
+
+fn usage(out: &mut String, record: &AttemptRecord<'_>) {
+    let titles = [
+        "CPU_S", "WAIT_S", "TURN_S", "RUN_S", "SUSP_S", "SLOTS", "GPUS", "MEM_MB", "SWAP_MB",
+    ];
+    let seconds = |ms: u64| (ms / 1000).to_string();
+    let mut cpu = String::new();
+    cell::fraction(&mut cpu, record.cpu_ms, 1);
+    let mut gpus = String::new();
+    cell::fraction(&mut gpus, record.unit_parts("gpu"), 1);
+    let values = [
+        cpu,
+        record.wait_ms().map_or("-".to_owned(), seconds),
+        seconds(record.turnaround_ms()),
+        seconds(record.run_ms()),
+        seconds(record.susp_ms),
+        record.slots().to_string(),
+        gpus,
+        (record.maxmem_kb / 1024).to_string(),
+        (record.maxswap_kb / 1024).to_string(),
+    ];
+    for title in titles {
+        out.push_str(&pad_left(title, 10));
+    }
+    out.push('\n');
+    for value in &values {
+        out.push_str(&pad_left(value, 10));
+    }
+    out.push('\n');
+    let asked = [
+        ("memory limit in bytes", record.mem_b),
+        ("run limit in seconds", record.run_s),
+    ];
+    for (what, n) in asked {
+        if let Some(n) = n {
+            let _ = writeln!(out, " asked: {what} {n}");
+        }
+    }
+    if !record.res_req.is_empty() {
+        let _ = writeln!(out, " asked: {}", escape(&record.res_req));
+    }
+}
+
+/// A JSON object on one line.
+pub(super) fn json(out: &mut String, record: &AttemptRecord<'_>) {
+    let JobKey { id, idx } = record.j;
+    let mut o = Object::begin(out);
+    o.int("id", id);
+    o.int("index", idx);
+    o.int("attempt", record.at);
+    o.int("mark", record.mark);
+    o.text("stat", stat(record));
+    o.flag("requeued", record.requeued);
+    o.text("user", &record.user);
+    o.int("uid", record.uid);
+    o.some_text("group", &record.group);
+    o.some_text("project", &record.project);
+    o.text("queue", &record.queue);
+    o.some_text("name", &record.name);
+    o.text("command", &record.command);
+    let moment = |ms: i64| (ms > 0).then_some(ms);
+    o.opt("submit_ms", moment(record.submit));
+    o.opt("dispatch_ms", moment(record.dispatch));
+    o.opt("start_ms", moment(record.start));
+    o.opt("end_ms", moment(record.end));
+    o.opt("exit_code", record.code);
+    o.opt("signal", (record.sig != 0).then_some(record.sig));
+    o.some_text("term_reason", record.reason.word());
+    o.int("slots", record.slots());
+    cell::list(o.key("exec_hosts"), &record.hosts, |out, host| {
+        let mut h = Object::begin(out);
+        h.text("host", &host.0);
+        h.int("slots", host.1);
+        h.end();
+    });
+    cell::list(o.key("units"), &record.units, |out, units| {
+        let mut u = Object::begin(out);
+        u.text("host", &units.host);
+        u.text("resource", &units.res);
+        u.texts("names", &units.names);
+        u.int(
+            "thousandths",
+            if units.part == 0 { 1000 } else { units.part },
+        );
+        u.end();
+    });
+    o.int("run_ms", record.run_ms());
+    o.int("suspended_ms", record.susp_ms);
+    o.int("cpu_ms", record.cpu_ms);
+    o.int("max_mem_kb", record.maxmem_kb);
+    o.int("max_swap_kb", record.maxswap_kb);
+    o.opt("mem_limit_bytes", record.mem_b);
+    o.opt("run_limit_s", record.run_s);
+    o.some_text("res_req", &record.res_req);
+    o.end();
+}
+
+/// The first line of `--csv`.
+pub(super) fn csv_head(out: &mut String) {
+    out.push_str(&CSV.join(","));
+    out.push('\n');
+}
+
+/// A line of `--csv`.
+pub(super) fn csv(out: &mut String, record: &AttemptRecord<'_>) {
+    let or_none = |n: Option<String>| n.unwrap_or_default();
+    let mut gpus = String::new();
+    cell::fraction(&mut gpus, record.unit_parts("gpu"), 3);
+    let cells = [
+        record.j.id.to_string(),
+        record.j.idx.to_string(),
+        record.at.to_string(),
+        record.mark.to_string(),
+        record.user.to_string(),
+        record.group.to_string(),
+        record.project.to_string(),
+        record.queue.to_string(),
+        record.name.to_string(),
+        stat(record).to_owned(),
+        u8::from(record.requeued).to_string(),
+        or_none(record.code.map(|n| n.to_string())),
+        record.sig.to_string(),
+        record.reason.word().to_owned(),
+        record.submit.to_string(),
+        record.dispatch.to_string(),
+        record.start.to_string(),
+        record.end.to_string(),
+        record.slots().to_string(),
+        hosts(record),
+        record.run_ms().to_string(),
+        record.susp_ms.to_string(),
+        record.cpu_ms.to_string(),
+        record.maxmem_kb.to_string(),
+        record.maxswap_kb.to_string(),
+        gpus,
+        or_none(record.mem_b.map(|n| n.to_string())),
+        or_none(record.run_s.map(|n| n.to_string())),
+        record.res_req.to_string(),
+        record.command.to_string(),
+    ];
+    for (n, text) in cells.iter().enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        match text.contains(['"', ',', '\n', '\r']) {
+            true => {
+                let _ = write!(out, "\"{}\"", text.replace('"', "\"\""));
+            }
+            false => out.push_str(text),
+        }
+    }
+    out.push('\n');
+}
+
+/// Milliseconds as seconds with one digit.
+#[allow(clippy::cast_precision_loss)] // for people
+fn secs(ms: u128) -> String {
+    format!("{:.1}", ms as f64 / 1000.0)
+}
+
+/// Thousandths of hours (slots times ms, over 3,600).
+#[allow(clippy::cast_precision_loss)] // for people
+fn hours(ms: u128) -> String {
+    format!("{:.2}", ms as f64 / 3_600_000.0)
+}
+
+fn pair(out: &mut String, (left, a): (&str, String), (right, b): (&str, String)) {
+    let _ = writeln!(out, " {left:<34}{a:>12}   {right:<34}{b:>12}");
+}
+
+fn three(out: &mut String, what: &str, spread: &Spread) {
+    let average = format!("Average {what}:");
+    pair(
+        out,
+        (&average, secs(spread.mean().into())),
+        ("Median:", secs(spread.percentile(50).into())),
+    );
+    pair(
+        out,
+        ("Maximum:", secs(spread.most().into())),
+        ("Minimum:", secs(spread.least().into())),
+    );
+}
+
+/// The summary.
+pub(super) fn summary(out: &mut String, all: &Totals, queues: &Groups) {
+    out.push_str("SUMMARY:      (time unit: second)\n");
+    let n = |n: u64| n.to_string();
+    pair(
+        out,
+        ("Total number of done jobs:", n(all.done)),
+        ("Total number of exited jobs:", n(all.exited)),
+    );
+    pair(
+        out,
+        ("Attempts that were requeued:", n(all.requeued)),
+        ("Total CPU time consumed:", secs(all.cpu.sum())),
+    );
+    three(out, "CPU time consumed", &all.cpu);
+    three(out, "turnaround time", &all.turnaround);
+    three(out, "wait time in queue", &all.wait);
+    pair(
+        out,
+        ("Total slot-hours:", hours(all.slot_ms)),
+        ("Total GPU-hours:", hours(all.gpu_ms / 1000)),
+    );
+    if !queues.is_empty() {
+        out.push_str("\nWait time by queue:\n");
+        let _ = writeln!(
+            out,
+            " {:<20} {:>9} {:>11} {:>11} {:>11}",
+            "QUEUE", "JOBS", "MEAN", "MEDIAN", "P95"
+        );
+    }
+    for (name, totals) in queues {
+        let _ = writeln!(
+            out,
+            " {} {:>9} {:>11} {:>11} {:>11}",
+            pad_right(&escape(name), 20),
+            totals.done + totals.exited,
+            secs(totals.wait.mean().into()),
+            secs(totals.wait.percentile(50).into()),
+            secs(totals.wait.percentile(95).into()),
+        );
+    }
+}
+
+/// The table of `--by`.
+pub(super) fn table(out: &mut String, title: &str, groups: &Groups) {
+    let _ = writeln!(
+        out,
+        "{:<20} {:>9} {:>9} {:>9} {:>12} {:>12} {:>12} {:>10} {:>10} {:>10}",
+        title.to_uppercase(),
+        "DONE",
+        "EXIT",
+        "REQUEUED",
+        "CPU_HOURS",
+        "SLOT_HOURS",
+        "GPU_HOURS",
+        "WAIT_MEAN",
+        "WAIT_P50",
+        "WAIT_P95"
+    );
+    for (name, totals) in groups {
+        let _ = writeln!(
+            out,
+            "{} {:>9} {:>9} {:>9} {:>12} {:>12} {:>12} {:>10} {:>10} {:>10}",
+            pad_right(&escape(name), 20),
+            totals.done,
+            totals.exited,
+            totals.requeued,
+            hours(totals.cpu.sum()),
+            hours(totals.slot_ms),
+            hours(totals.gpu_ms / 1000),
+            secs(totals.wait.mean().into()),
+            secs(totals.wait.percentile(50).into()),
+            secs(totals.wait.percentile(95).into()),
+        );
+    }
+}

@@ -1,0 +1,248 @@
+//! Tests of cacct: copies, damage, selection and totals.
+
+use super::*;
+use crate::client::read::test_cluster;
+use crate::client::read::test_view::{NOW, TestView};
+use crate::model::{JobKey, TermReason, Units};
+use crate::record::acct::HostSlots;
+use crate::record::frame;
+use crate::record::header::{Header, What};
+use std::path::PathBuf;
+
+/// A cluster with the file that the view's bed lacks.
+fn bed() -> TestView {
+    let bed = test_cluster::cluster();
+    let doc = "{\"format\":1,\"cluster\":\"c\",\"name\":\"c1\",\"service_uid\":0,\"service_gid\":0}";
+    std::fs::write(bed.dir.path().join("cluster"), doc).unwrap();
+    bed
+}
+
+fn record(id: u32, user: u32, cpu_ms: u64) -> AttemptRecord<'static> {
+    let end = NOW - 3_600_000;
+    AttemptRecord {
+        j: JobKey::job(id),
+        at: 1,
+        mark: id + 100,
+        uid: 1000 + user,
+        user: format!("u{user}").into(),
+        queue: "normal".into(),
+        project: "p1".into(),
+        command: "sleep 10".into(),
+        submit: end - 100_000,
+        dispatch: end - 61_000,
+        start: end - 60_000,
+        end,
+        hosts: vec![HostSlots("h1".into(), 2)],
+        code: Some(0),
+        cpu_ms,
+        ..AttemptRecord::default()
+    }
+}
+
+fn again(record: AttemptRecord<'static>) -> AttemptRecord<'static> {
+    AttemptRecord {
+        again: true,
+        ..record
+    }
+}
+
+/// Writes a leader's file; gives its path.
+fn put(bed: &TestView, name: &str, records: &[AttemptRecord<'_>]) -> PathBuf {
+    let mut out = Vec::new();
+    frame::write(&mut out, 0, &Header::new(What::Acct, "c", 1, 1)).unwrap();
+    for (n, record) in records.iter().enumerate() {
+        frame::write(&mut out, n as u64 + 1, record).unwrap();
+    }
+    let path = bed.dir.path().join("acct").join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, out).unwrap();
+    path
+}
+
+fn ask(bed: &TestView, words: &[&str]) -> Result<(String, Vec<String>), Fail> {
+    let m = test_cluster::parse(options(), words);
+    let source = bed.source("cacct", 1001);
+    let ctx = Ctx {
+        now: crate::model::Stamp(NOW),
+        dates: crate::show::Dates::new(jiff::tz::TimeZone::UTC).now(NOW),
+        ..source.ctx()
+    };
+    let mut out = String::new();
+    let warnings = show(&m, &source, &ctx, &mut |text| {
+        out.push_str(text);
+        Ok(())
+    })?;
+    Ok((out, warnings))
+}
+
+fn ids(bed: &TestView, words: &[&str]) -> Vec<String> {
+    let (out, _) = ask(bed, &[words, &["--csv"]].concat()).unwrap();
+    let ids = out
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split(',').next());
+    ids.map(str::to_owned).collect()
+}
+
+#[test]
+fn copies_of_a_new_leader_count_once_and_reused_ids_twice() {
+    let bed = bed();
+    let one = record(1, 1, 500);
+    put(
+        &bed,
+        "2026-11/000001.0001.yaml",
+        &[one.clone(), record(2, 1, 0)],
+    );
+    let reused = AttemptRecord {
+        mark: 7,
+        ..record(1, 1, 20)
+    };
+    put(
+        &bed,
+        "2026-11/000002.0001.yaml",
+        &[again(record(2, 1, 0)), again(record(3, 1, 0)), reused],
+    );
+    put(
+        &bed,
+        "2026-11/000003.0001.yaml",
+        &[again(record(3, 1, 0)), record(4, 1, 0)],
+    );
+    let mut all = ids(&bed, &[]);
+    all.sort();
+    assert_eq!(all, ["1", "1", "2", "3", "4"]);
+}
+
+#[test]
+fn damage_is_named_and_costs_one_record_and_half_a_line_is_no_damage() {
+    let bed = bed();
+    let records = [record(1, 1, 0), record(2, 1, 0), record(3, 1, 0)];
+    let path = put(&bed, "2026-11/000001.0001.yaml", &records);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(8).position(|w| w == b"\"j\":\"2\",").unwrap();
+    let line = bytes[..at].iter().rposition(|b| *b == b'\n').unwrap() + 1;
+    bytes[at + 5] = b'9';
+    bytes.extend_from_slice(b"- {\"k\":\"en");
+    std::fs::write(&path, bytes).unwrap();
+    let (out, warnings) = ask(&bed, &["--csv"]).unwrap();
+    assert_eq!(out.lines().count(), 3, "{out}");
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let place = format!("{}:{line}: ", path.display());
+    assert!(warnings[0].starts_with(&place), "{warnings:?} {place}");
+    // A file of another cluster says nothing.
+    let foreign = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, foreign.replace("\"c\"", "\"d\"")).unwrap();
+    assert_eq!(ids(&bed, &[]).len(), 0);
+}
+
+#[test]
+fn attempts_are_selected() {
+    let bed = bed();
+    let failed = AttemptRecord {
+        code: Some(3),
+        reason: TermReason::RunLimit,
+        queue: "short".into(),
+        ..record(2, 1, 0)
+    };
+    let requeued = AttemptRecord {
+        requeued: true,
+        project: "p2".into(),
+        group: "g1".into(),
+        ..record(3, 1, 0)
+    };
+    let old = AttemptRecord {
+        end: NOW - 40 * 86_400_000,
+        submit: NOW - 40 * 86_400_000,
+        hosts: vec![HostSlots("gone".into(), 1)],
+        ..record(4, 1, 0)
+    };
+    put(
+        &bed,
+        "2026-11/000001.0001.yaml",
+        &[record(1, 1, 0), failed, requeued, record(5, 2, 0)],
+    );
+    let path = put(&bed, "2026-10/000001.0002.yaml", &[old]);
+    assert_eq!(ids(&bed, &[]), ["4", "1", "2", "3"]);
+    assert_eq!(ids(&bed, &["-u", "all"]).len(), 5);
+    assert_eq!(ids(&bed, &["-d"]), ["4", "1"]);
+    assert_eq!(ids(&bed, &["-e"]), ["2"]);
+    assert_eq!(ids(&bed, &["-q", "short"]), ["2"]);
+    assert_eq!(ids(&bed, &["-P", "p2"]), ["3"]);
+    assert_eq!(ids(&bed, &["-G", "g1"]), ["3"]);
+    assert_eq!(ids(&bed, &["-m", "gone"]), ["4"]);
+    assert_eq!(ids(&bed, &["5", "4"]), ["4", "5"]);
+    // Months that a range leaves out are not read.
+    std::fs::write(path, "damage\n- more\n").unwrap();
+    for range in ["-C", "-S", "-D"] {
+        let (_, warnings) = ask(&bed, &[range, ".-3,", "--csv"]).unwrap();
+        assert_eq!(warnings, [""; 0], "{range}");
+        assert_eq!(ids(&bed, &[range, ".-3,"]), ["1", "2", "3"]);
+    }
+    assert_eq!(ask(&bed, &[]).unwrap().1.len(), 1);
+}
+
+#[test]
+fn forms_and_unbuilt_options_are_refused() {
+    let bed = bed();
+    for line in [&["--by", "color"][..], &["-o", "jobid"], &["--csv", "-l"]] {
+        let fail = ask(&bed, line).unwrap_err();
+        assert_eq!(fail.exit, Exit::Usage, "{line:?}: {}", fail.text);
+    }
+    let (out, warnings) = ask(&bed, &[]).unwrap();
+    assert!(out.contains("Total number of done jobs:") && warnings.is_empty());
+}
+
+#[test]
+fn golden_output() {
+    let bed = bed();
+    let gpu = |host: &str, names: &[&str]| Units {
+        host: host.into(),
+        res: "gpu".into(),
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        ..Units::default()
+    };
+    let wide = AttemptRecord {
+        j: JobKey::element(2, 3),
+        name: "train, \"big\"".into(),
+        queue: "gpu".into(),
+        hosts: vec![HostSlots("h1".into(), 2), HostSlots("h2".into(), 1)],
+        units: vec![gpu("h1", &["0", "1"]), gpu("h2", &["0"])],
+        code: None,
+        sig: 9,
+        reason: TermReason::MemLimit,
+        maxmem_kb: 2_000_000,
+        susp_ms: 10_000,
+        mem_b: Some(1 << 30),
+        run_s: Some(3600),
+        res_req: "select[mem>100]".into(),
+        ..record(2, 1, 150_000)
+    };
+    let requeued = AttemptRecord {
+        requeued: true,
+        code: Some(7),
+        ..record(3, 2, 1_000)
+    };
+    let done = AttemptRecord {
+        at: 2,
+        ..record(3, 2, 9_000)
+    };
+    put(
+        &bed,
+        "2026-11/000001.0001.yaml",
+        &[record(1, 1, 59_000), wide, requeued, done],
+    );
+    let lines = [
+        "-u all",
+        "-u all -b",
+        "-w 2",
+        "-l 2",
+        "-u all --csv",
+        "--json 3",
+        "-json 3",
+        "-u all --by user",
+        "-u all --by host",
+        "--by queue",
+    ];
+    test_cluster::compare("cacct", &lines, |words| {
+        ask(&bed, words).expect("it answers").0
+    });
+}

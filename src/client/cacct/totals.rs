@@ -1,0 +1,226 @@
+//! Totals over accounting records, in memory that grows with the number of names, not of records.
+//!
+//! Owns the sums, the spread of waiting times (to within 2 %) and the division of an attempt among
+//! its hosts. Never reads a file and never prints.
+
+use crate::record::acct::AttemptRecord;
+use std::collections::BTreeMap;
+
+/// Bits of a value that its place in a [`Spread`] keeps, the highest one not counted.
+const KEPT_BITS: u32 = 6;
+
+/// How values are distributed: each counts in a place that is at most 1/64 of it wide.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Spread {
+    places: BTreeMap<u32, u64>,
+    count: u64,
+    sum: u128,
+    least: Option<u64>,
+    most: u64,
+}
+
+impl Spread {
+    pub(super) fn add(&mut self, value: u64) {
+        *self.places.entry(place_of(value)).or_default() += 1;
+        self.count += 1;
+        self.sum += u128::from(value);
+        self.least = Some(self.least.map_or(value, |least| least.min(value)));
+        self.most = self.most.max(value);
+    }
+
+    pub(super) fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    pub(super) fn least(&self) -> u64 {
+        self.least.unwrap_or(0)
+    }
+
+    pub(super) fn most(&self) -> u64 {
+        self.most
+    }
+
+    pub(super) fn mean(&self) -> u64 {
+        let mean = self.sum / u128::from(self.count.max(1));
+        u64::try_from(mean).unwrap_or(u64::MAX)
+    }
+
+    /// The least value that so many of a hundred values do not exceed.
+    pub(super) fn percentile(&self, percent: u64) -> u64 {
+        let rank = (self.count * percent).div_ceil(100).max(1);
+        let mut seen = 0;
+        for (place, n) in &self.places {
+            seen += n;
+            if seen >= rank {
+                return top_of(*place).clamp(self.least(), self.most);
+            }
+        }
+        0
+    }
+}
+
+/// The place of a value: itself when small, else its highest bit and the bits after it.
+fn place_of(value: u64) -> u32 {
+    let bits = u64::BITS - value.leading_zeros();
+    let shift = bits.saturating_sub(KEPT_BITS + 1);
+    (shift << (KEPT_BITS + 1)) | u32::try_from(value >> shift).unwrap_or(u32::MAX)
+}
+
+/// The highest value of a place.
+fn top_of(place: u32) -> u64 {
+    let (shift, kept) = (
+        place >> (KEPT_BITS + 1),
+        place & ((1 << (KEPT_BITS + 1)) - 1),
+    );
+    (u64::from(kept) << shift) | ((1 << shift) - 1)
+}
+
+/// Sums over attempts.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Totals {
+    pub done: u64,
+    pub exited: u64,
+    pub requeued: u64,
+    pub cpu: Spread,
+    /// Slots, and units of `gpu` in thousandths, times the run time in ms.
+    pub slot_ms: u128,
+    pub gpu_ms: u128,
+    /// Of attempts that were the last ones of their jobs.
+    pub wait: Spread,
+    pub turnaround: Spread,
+}
+
+/// What of an attempt counts.
+struct Part {
+    cpu_ms: u64,
+    slots: u64,
+    gpu: u64,
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, record: &AttemptRecord<'_>) {
+        let (cpu_ms, slots) = (record.cpu_ms, record.slots());
+        let gpu = record.unit_parts("gpu");
+        self.count(record, &Part { cpu_ms, slots, gpu });
+    }
+
+    fn count(&mut self, record: &AttemptRecord<'_>, part: &Part) {
+        let run_ms = u128::from(record.run_ms());
+        self.cpu.add(part.cpu_ms);
+        self.slot_ms += run_ms * u128::from(part.slots);
+        self.gpu_ms += run_ms * u128::from(part.gpu);
+        if record.requeued {
+            self.requeued += 1;
+            return;
+        }
+        match record.is_done() {
+            true => self.done += 1,
+            false => self.exited += 1,
+        }
+        if let Some(wait) = record.wait_ms() {
+            self.wait.add(wait);
+        }
+        self.turnaround.add(record.turnaround_ms());
+    }
+}
+
+/// What totals are by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum By {
+    User,
+    Group,
+    Project,
+    Queue,
+    Host,
+}
+
+impl By {
+    pub(super) const ALL: [(&'static str, By); 5] = [
+        ("user", By::User),
+        ("group", By::Group),
+        ("project", By::Project),
+        ("queue", By::Queue),
+        ("host", By::Host),
+    ];
+
+    pub(super) fn parse(word: &str) -> Option<By> {
+        let row = By::ALL.iter().find(|(name, _)| *name == word);
+        row.map(|(_, by)| *by)
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        let row = By::ALL.iter().find(|(_, by)| *by == self);
+        row.map_or("", |(word, _)| *word)
+    }
+}
+
+/// Totals of each name.
+pub(super) type Groups = BTreeMap<String, Totals>;
+
+fn of<'g>(groups: &'g mut Groups, name: &str) -> &'g mut Totals {
+    if !groups.contains_key(name) {
+        groups.insert(name.to_owned(), Totals::default());
+    }
+    groups.entry(name.to_owned()).or_default()
+}
+
+/// Counts an attempt for its name. Of one with several hosts each host counts its slots and units,
+/// and CPU time in proportion to the slots.
+pub(super) fn count_by(groups: &mut Groups, by: By, record: &AttemptRecord<'_>) {
+    let name = match by {
+        By::User => &record.user,
+        By::Group => &record.group,
+        By::Project => &record.project,
+        By::Queue => &record.queue,
+        By::Host => return count_by_host(groups, record),
+    };
+    let name = if name.is_empty() { "-" } else { name };
+    of(groups, name).add(record);
+}
+
+fn count_by_host(groups: &mut Groups, record: &AttemptRecord<'_>) {
+    let mut slots: BTreeMap<&str, u64> = BTreeMap::new();
+    for host in &record.hosts {
+        *slots.entry(&host.0).or_default() += u64::from(host.1);
+    }
+    let all = u128::from(record.slots().max(1));
+    for (host, slots) in slots {
+        let cpu_ms = u128::from(record.cpu_ms) * u128::from(slots) / all;
+        let here = record.units.iter().filter(|u| u.host == host);
+        let one = AttemptRecord {
+            units: here.cloned().collect(),
+            ..AttemptRecord::default()
+        };
+        let part = Part {
+            cpu_ms: u64::try_from(cpu_ms).unwrap_or(u64::MAX),
+            slots,
+            gpu: one.unit_parts("gpu"),
+        };
+        of(groups, host).count(record, &part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_exact_for_small_values_and_near_for_large_ones() {
+        let mut spread = Spread::default();
+        (1..=100).for_each(|n| spread.add(n));
+        assert_eq!((spread.percentile(50), spread.mean()), (50, 50));
+        assert_eq!((spread.least(), spread.most()), (1, 100));
+        assert_eq!(spread.percentile(95), 95);
+        let mut spread = Spread::default();
+        (1..=10_000).for_each(|n| spread.add(n * 1000));
+        for (percent, exact) in [(50, 5_000_000), (95, 9_500_000), (100, 10_000_000)] {
+            let found = spread.percentile(percent);
+            assert!(found >= exact && found - exact <= exact / 50, "{found}");
+        }
+        assert_eq!(Spread::default().percentile(95), 0);
+        for value in [0, 1, 127, 128, 129, 1 << 40, u64::MAX] {
+            let top = top_of(place_of(value));
+            assert!(top >= value && top - value <= value / 64, "{value} {top}");
+        }
+    }
+}

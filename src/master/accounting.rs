@@ -1,0 +1,318 @@
+//! The leader's accounting: records of ended attempts on their way to `acct/`.
+//!
+//! Gets an end only after its commit and the check of the epoch, so that no record tells of an end
+//! that does not exist. Appends in batches, syncs now and then, and then moves the mark in
+//! `acct/written.yaml`: every end up to it is durable. A new leader replays the ends after the mark
+//! and appends them again, marked `again`; readers drop copies. No snapshot begins while an end is
+//! not durable here ([`Accounts::is_clean`]), so what a snapshot covers needs no replay.
+//!
+//! Never stops the leader: what cannot be written waits, with an alarm. Never appends to a file
+//! after a failure, nor to one of another leader.
+
+use crate::journal::Position;
+use crate::record::acct::{AttemptRecord, Written, month_of};
+use crate::record::frame::{self, Reader};
+use crate::record::header::{Header, What};
+use crate::spool::Layout;
+use crate::sys::append::Appender;
+use crate::sys::{self, failpoint, fs};
+use std::collections::BTreeMap;
+
+/// Records wait so long for company, in milliseconds.
+const WRITE_MS: u64 = 1_000;
+/// Time between two syncs, in milliseconds.
+const SYNC_MS: u64 = 10_000;
+/// Records that are not durable and call for a sync.
+const SYNC_RECORDS: usize = 20_000;
+/// Most records in one write.
+const BATCH: usize = 4_096;
+/// First and longest pause after a failure, in milliseconds.
+const RETRY_MS: (u64, u64) = (2_000, 60_000);
+/// Most months whose files stay open.
+const MONTHS_MAX: usize = 3;
+/// Most numbers of parts that are skipped because files of that name exist.
+const TAKEN_MAX: u64 = 64;
+/// Most bytes of the mark's file.
+const MARK_MAX: u64 = 4_096;
+
+/// The file of one month that is appended to.
+#[derive(Debug)]
+struct MonthFile {
+    file: Appender,
+    seq: u64,
+    /// Its name is not durable yet.
+    fresh: bool,
+}
+
+/// See the top of this file.
+#[derive(Debug)]
+pub(super) struct Accounts {
+    layout: Layout,
+    cluster: String,
+    epoch: u64,
+    /// Ends that are not durable, in their order; the first `written` are in files.
+    waiting: Vec<AttemptRecord<'static>>,
+    written: usize,
+    files: BTreeMap<String, MonthFile>,
+    /// The last number of a part.
+    part: u64,
+    wrote_at: u64,
+    synced_at: u64,
+    /// Why the last attempt failed.
+    failed: Option<String>,
+    pause: u64,
+    not_before: u64,
+}
+
+impl Accounts {
+    /// `replayed`: ends after the mark, which the leader before may have written.
+    pub(super) fn new(
+        layout: &Layout,
+        (cluster, epoch): (&str, u64),
+        mut replayed: Vec<AttemptRecord<'static>>,
+    ) -> Accounts {
+        replayed.iter_mut().for_each(|record| record.again = true);
+        Accounts {
+            layout: layout.clone(),
+            cluster: cluster.to_owned(),
+            epoch,
+            waiting: replayed,
+            written: 0,
+            files: BTreeMap::new(),
+            part: 0,
+            wrote_at: 0,
+            synced_at: 0,
+            failed: None,
+            pause: 0,
+            not_before: 0,
+        }
+    }
+
+    /// Takes ends that are durable in the journal.
+    pub(super) fn push(&mut self, ends: Vec<AttemptRecord<'static>>) {
+        self.waiting.extend(ends);
+    }
+
+    /// Every end that it was given is durable in `acct/`.
+    pub(super) fn is_clean(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// What an administrator should know.
+    pub(super) fn alarm(&self) -> Option<String> {
+        let why = self.failed.as_ref()?;
+        Some(format!(
+            "accounting cannot be written: {why}; the ends of jobs wait in the memory of the \
+             leader and in the journal, no snapshot is made meanwhile: look at {}",
+            self.layout.acct().display()
+        ))
+    }
+
+    /// When there is something to do next.
+    pub(super) fn due_at(&self) -> Option<u64> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let at = match self.waiting.len() - self.written {
+            0 => self.synced_at + SYNC_MS,
+            BATCH.. => 0,
+            _ => self.wrote_at + WRITE_MS,
+        };
+        Some(at.max(self.not_before))
+    }
+
+    /// Writes and syncs what is due; `must`: what there is. `at`: all ends of the journal up to
+    /// here were given. True when the alarm came or went.
+    pub(super) fn tend(&mut self, at: Position, now: u64, must: bool) -> bool {
+        if self.waiting.is_empty() || now < self.not_before {
+            return false;
+        }
+        let was_failing = self.failed.is_some();
+        match self.step(at, now, must) {
+            Ok(true) => (self.failed, self.pause) = (None, 0),
+            Ok(false) => {}
+            Err(e) => self.fail(e.to_string(), now),
+        }
+        was_failing != self.failed.is_some()
+    }
+
+    /// True when everything is durable by now.
+    fn step(&mut self, at: Position, now: u64, must: bool) -> sys::Result<bool> {
+        let rest = self.waiting.len() - self.written;
+        let rested = now.saturating_sub(self.wrote_at) >= WRITE_MS;
+        if rest > 0 && (must || rested || rest >= BATCH) {
+            self.write()?;
+            self.wrote_at = now;
+        }
+        let rested = now.saturating_sub(self.synced_at) >= SYNC_MS;
+        let many = self.waiting.len() >= SYNC_RECORDS;
+        let tries = self.failed.is_some();
+        if self.written < self.waiting.len() || !(must || rested || many || tries) {
+            return Ok(false);
+        }
+        self.sync()?;
+        self.synced_at = now;
+        (self.waiting, self.written) = (Vec::new(), 0);
+        if self.files.len() > MONTHS_MAX {
+            self.files.clear();
+        }
+        self.move_mark(at)?;
+        Ok(true)
+    }
+
+    /// Appends the next batch, each month's records to its file.
+    fn write(&mut self) -> sys::Result<()> {
+        let until = self.waiting.len().min(self.written + BATCH);
+        let batch = &self.waiting[self.written..until];
+        let mut months: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (n, record) in batch.iter().enumerate() {
+            months.entry(month_of(record.end)).or_default().push(n);
+        }
+        for (month, numbers) in months {
+            if !self.files.contains_key(&month) {
+                let file = self.create(&month)?;
+                self.files.insert(month.clone(), file);
+            }
+            let Some(open) = self.files.get_mut(&month) else {
+                continue;
+            };
+            let mut bytes = Vec::new();
+            for n in numbers {
+                let record = &self.waiting[self.written + n];
+                match frame::write(&mut bytes, open.seq, record) {
+                    Ok(()) => open.seq += 1,
+                    Err(e) => tracing::error!("a record cannot be written as JSON: {e}"),
+                }
+            }
+            open.file.append(&bytes)?;
+        }
+        self.written = until;
+        failpoint::hit("acct.written");
+        Ok(())
+    }
+
+    /// A new file of this leader for a month.
+    fn create(&mut self, month: &str) -> sys::Result<MonthFile> {
+        let mut left = TAKEN_MAX;
+        loop {
+            self.part += 1;
+            let path = self.layout.acct_file(month, self.epoch, self.part);
+            fs::mkdir_p(fs::parent(&path), 0o755)?;
+            let mut file = match Appender::create_new(&path) {
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && left > 0 => {
+                    left -= 1;
+                    continue;
+                }
+                other => other?,
+            };
+            let mut bytes = Vec::new();
+            let header = Header::new(What::Acct, &self.cluster, self.epoch, self.part);
+            if let Err(e) = frame::write(&mut bytes, 0, &header) {
+                tracing::error!("a header cannot be written as JSON: {e}");
+            }
+            if let Err(e) = file.append(&bytes) {
+                // Nobody reads a file without its header.
+                drop(fs::remove(&path));
+                return Err(e);
+            }
+            let (seq, fresh) = (1, true);
+            return Ok(MonthFile { file, seq, fresh });
+        }
+    }
+
+    fn sync(&mut self) -> sys::Result<()> {
+        for open in self.files.values_mut() {
+            open.file.sync()?;
+            if open.fresh {
+                fs::fsync_dir(fs::parent(open.file.path()))?;
+                fs::fsync_dir(&self.layout.acct())?;
+                fs::fsync_dir(self.layout.root())?;
+                open.fresh = false;
+            }
+        }
+        failpoint::hit("acct.synced");
+        Ok(())
+    }
+
+    /// A mark that is too old costs the next leader some copies, no record.
+    fn move_mark(&self, at: Position) -> sys::Result<()> {
+        let header = Header::new(What::Acct, &self.cluster, self.epoch, 0);
+        let written = Written {
+            epoch: at.epoch,
+            segment: at.segment,
+            bytes: at.bytes,
+            seq: at.seq,
+        };
+        let mut bytes = Vec::new();
+        let framed = frame::write(&mut bytes, 0, &header);
+        if let Err(e) = framed.and_then(|()| frame::write(&mut bytes, 1, &written)) {
+            tracing::error!("the mark of accounting cannot be written as JSON: {e}");
+            return Ok(());
+        }
+        fs::publish(&self.layout.acct_written(), &bytes)
+    }
+
+    /// What was not synced is written again, to new files.
+    fn fail(&mut self, why: String, now: u64) {
+        tracing::error!("accounting: {why}");
+        self.files.clear();
+        self.written = 0;
+        self.waiting.iter_mut().for_each(|r| r.again = true);
+        self.pause = (self.pause * 2).clamp(RETRY_MS.0, RETRY_MS.1);
+        self.not_before = now + self.pause;
+        self.failed = Some(why);
+    }
+}
+
+/// The mark that an earlier leader left; the beginning of the journal where there is none, or none
+/// that can be this journal's.
+pub(super) fn mark(layout: &Layout, cluster: &str, epoch: u64) -> Position {
+    drop(fs::sweep_asides(
+        &layout.acct(),
+        sys::clock::wall_ms(),
+        ASIDE_MS,
+    ));
+    let none = Position::default();
+    match read_mark(layout, cluster) {
+        Ok(Some(at)) if at.epoch < epoch => at,
+        Ok(Some(at)) => {
+            tracing::warn!("accounting: the mark {at} is not before epoch {epoch}; not used");
+            none
+        }
+        Ok(None) => none,
+        Err(why) => {
+            tracing::warn!("accounting: {why}; all ends since the snapshot are written again");
+            none
+        }
+    }
+}
+
+/// Age at which the aside file of a mark has no living writer (ms).
+const ASIDE_MS: u64 = 3_600_000;
+
+/// The mark of accounting, `None` where there is none yet.
+///
+/// # Errors
+/// It cannot be read, is damaged, or of another cluster.
+fn read_mark(layout: &Layout, cluster: &str) -> Result<Option<Position>, String> {
+    let path = layout.acct_written();
+    let bytes = fs::read_optional(&path, MARK_MAX).map_err(|e| e.to_string())?;
+    let Some(bytes) = bytes else { return Ok(None) };
+    let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    let mut reader = Reader::new(&bytes);
+    Header::read(&mut reader, What::Acct, Some(cluster)).map_err(|e| named(&e))?;
+    let line = reader.next_line().map_err(|e| named(&e))?;
+    let Some(line) = line else {
+        return Err(named(&"the mark is missing"));
+    };
+    let written: Written = line.decode().map_err(|e| named(&e))?;
+    Ok(Some(Position {
+        epoch: written.epoch,
+        segment: written.segment,
+        bytes: written.bytes,
+        seq: written.seq,
+    }))
+}
+
+#[cfg(test)]
+mod tests;
