@@ -9,6 +9,7 @@ use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail};
 use crate::journal::{Chain, LineError, Lines, snapshot};
 use crate::model::sha256_hex;
+use crate::record::acct::{AttemptRecord, Written};
 use crate::record::ack::Ack;
 use crate::record::frame::{Damage, Damaged};
 use crate::record::header::{Header, What};
@@ -136,6 +137,7 @@ pub(crate) fn check(layout: &Layout) -> Result<Report, Fail> {
     job.snapshots();
     job.epochs();
     job.hosts();
+    job.accounts();
     job.view();
     job.inbox();
     job.blobs();
@@ -326,6 +328,36 @@ impl Job<'_> {
                 } else if path == self.layout.load(&host) {
                     self.document(&path, load::decode);
                 }
+            }
+        }
+    }
+
+    /// Accounting records. Without any there is no directory.
+    fn accounts(&mut self) {
+        let dir = self.layout.acct();
+        if !sys::fs::exists(&dir) {
+            return;
+        }
+        for month in self.names(&dir) {
+            let path = dir.join(&month);
+            if path == self.layout.acct_written() {
+                self.typed::<Written>(&path, What::Acct, None);
+            } else if Layout::is_acct_month(&month) {
+                self.month(&path);
+            } else if !sys::fs::is_aside(&month) {
+                self.note(format!("{}: not of accounting", path.display()));
+            }
+        }
+    }
+
+    fn month(&mut self, dir: &Path) {
+        for name in self.names(dir) {
+            let path = dir.join(&name);
+            match Layout::parse_acct_name(&name) {
+                Some((epoch, _)) => self.log(&path, What::Acct, Some(epoch), |json| {
+                    serde_json::from_slice::<AttemptRecord<'_>>(json).map(drop)
+                }),
+                None => self.note(format!("{}: not of accounting", path.display())),
             }
         }
     }
@@ -606,6 +638,35 @@ mod tests {
     fn with_answers(layout: &Layout, bytes: &[&[u8]]) -> Report {
         fs::write(layout.acks(1), bytes.concat()).unwrap();
         check(layout).unwrap()
+    }
+
+    #[test]
+    fn damage_of_accounting_is_named_and_no_accounting_is_none() {
+        let (_dir, layout) = share();
+        let record = serde_json::json!({"k": "ended", "j": "7", "at": 1, "mark": 9});
+        let path = layout.acct_file("2026-11", 1, 1);
+        log(&path, What::Acct, &[record.clone(), record]);
+        log(
+            &layout.acct_written(),
+            What::Acct,
+            &[serde_json::json!({"k": "written",
+            "epoch": 1, "segment": 1, "bytes": 5, "seq": 2})],
+        );
+        let report = check(&layout).unwrap();
+        assert_eq!(
+            (report.damage.len(), report.notes.len()),
+            (0, 0),
+            "{report:?}"
+        );
+        let bytes = fs::read_to_string(&path)
+            .unwrap()
+            .replacen("\"mark\":9", "\"mark\":8", 1);
+        let at = bytes.find("- {\"at\"").unwrap();
+        fs::write(&path, &bytes).unwrap();
+        let report = check(&layout).unwrap();
+        let place = format!("{}:{at}: ", path.display());
+        assert_eq!(report.damage.len(), 1);
+        assert!(report.damage[0].starts_with(&place), "{report:?}");
     }
 
     #[test]

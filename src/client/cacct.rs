@@ -20,7 +20,7 @@ use clap::{ArgMatches, Command};
 use records::Records;
 use std::collections::HashSet;
 use std::ffi::OsString;
-use totals::{By, Groups, Totals};
+use totals::{By, ByName, Totals};
 
 const NOT_BUILT: &[&str] = &["app", "N", "o", "cname", "sla", "x", "f"];
 /// Most damages that are named one by one.
@@ -261,7 +261,7 @@ fn show(
     let records = Records::open(&source.layout, &cluster, |month| wanted.in_month(month))?;
     let (text, failed) = (String::new(), None);
     let mut out = Out { text, put, failed };
-    let (mut all, mut groups, mut n) = (Totals::default(), Groups::new(), 0_u64);
+    let (mut all, mut groups, mut n) = (Totals::default(), ByName::new(), 0_u64);
     begin(form, &mut out.text);
     let (mut warnings, mut more) = (Vec::new(), 0_u64);
     records.each(

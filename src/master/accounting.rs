@@ -211,7 +211,7 @@ impl Accounts {
                 tracing::error!("a header cannot be written as JSON: {e}");
             }
             if let Err(e) = file.append(&bytes) {
-                // Nobody reads a file without its header.
+                // A file without its header says nothing.
                 drop(fs::remove(&path));
                 return Err(e);
             }

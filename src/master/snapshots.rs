@@ -244,6 +244,16 @@ mod tests {
     }
 
     #[test]
+    fn none_begins_while_ends_are_not_accounted() {
+        let (_dir, mut snapshots) = bed();
+        snapshots.grew(1 << 30);
+        assert!(snapshots.is_wanted(1_000));
+        assert!(!snapshots.step(&State::new(), AT, 1_000, (0, false)));
+        assert!(snapshots.child.is_none() && snapshots.is_wanted(2_000));
+        assert!(settle(&mut snapshots, 3_000));
+    }
+
+    #[test]
     fn a_writer_that_hangs_is_killed_and_another_one_is_tried_later() {
         let (_dir, mut snapshots) = bed();
         let hangs = || {

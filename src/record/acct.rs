@@ -2,7 +2,7 @@
 //! written.
 //!
 //! Owns their form and the key by which two copies of one record are known. Never says who writes
-//! them or where; an unknown field of a later version is passed over.
+//! them or where; fields of later versions are ignored.
 
 use super::report::Usage;
 use crate::model::{JobKey, TermReason, Units};
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!((read.wait_ms(), read.turnaround_ms()), (Some(1000), 9000));
         assert!(read.is_done());
         let unknown = AttemptRecord { code: None, ..read };
-        assert!(!unknown.is_done(), "an unknown end is no success");
+        assert!(!unknown.is_done(), "an unknown end does not count as one");
     }
 
     #[test]

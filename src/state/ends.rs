@@ -1,7 +1,7 @@
 //! What accounting keeps of an attempt, taken at the moment its end is applied: later events of the
 //! same turn may start the job again. The same journal gives the same records.
 //!
-//! Keeps nothing unless somebody asked for it. Never writes a file.
+//! Keeps nothing unless it was asked to. Never writes a file.
 
 use super::State;
 use crate::model::{AttemptId, JobKey, Units};
@@ -20,7 +20,7 @@ impl State {
         ends.map(std::mem::take).unwrap_or_default()
     }
 
-    /// The units that an attempt has, which it loses with its end; none when nobody asks.
+    /// The units that an attempt has, which it loses with its end; none when ends are not noted.
     pub(super) fn units_for_account(&self, j: JobKey) -> Vec<Units> {
         if self.changes.ends.is_none() {
             return Vec::new();

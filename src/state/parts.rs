@@ -178,8 +178,8 @@ pub(super) struct Changes {
     /// Work that started, ended or changed what it holds since the scheduler last asked; `None`:
     /// it never asks.
     pub work: Option<Vec<JobKey>>,
-    /// Accounting records of attempts that ended since they were last asked for; `None`: nobody
-    /// asks.
+    /// Accounting records of attempts that ended since they were last taken; `None`: they
+    /// are not noted.
     pub ends: Option<Vec<AttemptRecord<'static>>>,
 }
 

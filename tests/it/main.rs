@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods)] // tests touch files and clocks
 #![allow(unreachable_pub)] // nothing uses a test from outside
 
+mod accounting;
 mod bad_files;
 mod bad_input;
 mod claunch;

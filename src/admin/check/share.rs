@@ -97,6 +97,9 @@ fn owners(ctx: &Ctx, out: &mut Vec<Finding>) {
             guarded(ctx, &dir, Kind::Dir, out);
         }
     }
+    if sys::fs::exists(&layout.acct()) {
+        guarded(ctx, &layout.acct(), Kind::Dir, out);
+    }
     for file in [
         layout.cluster(),
         layout.config(),

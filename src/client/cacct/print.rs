@@ -2,13 +2,13 @@
 //!
 //! Text of users is escaped before it reaches a terminal. Never reads a file.
 
-use super::totals::{Groups, Spread, Totals};
+use super::totals::{ByName, Spread, Totals};
 use crate::model::JobKey;
 use crate::record::acct::AttemptRecord;
 use crate::show::Dates;
 use crate::show::cell::{self, Object};
 use crate::show::job_long::RULE;
-use crate::text::width::{escape, pad_left, pad_right, truncate};
+use crate::text::width::{escape, pad_left, pad_right, width};
 use std::fmt::Write as _;
 
 /// Columns of the lines of `-b` and `-w`, with their widths.
@@ -85,8 +85,9 @@ fn hosts(record: &AttemptRecord<'_>) -> String {
 
 /// The first line of `-b` and `-w`.
 pub(super) fn head(out: &mut String) {
-    for (title, width) in COLUMNS {
-        out.push_str(&pad_right(title, *width));
+    for (title, columns) in COLUMNS {
+        let columns = title.len().max(*columns);
+        out.push_str(&pad_right(title, columns));
         out.push(' ');
     }
     out.truncate(out.trim_end().len());
@@ -113,13 +114,12 @@ pub(super) fn row(out: &mut String, record: &AttemptRecord<'_>, wide: bool, date
         end,
         escape(&hosts(record)).into_owned(),
     ];
-    for (text, (_, width)) in cells.iter().zip(COLUMNS) {
-        let text = match *width {
-            0 => text.as_str().into(),
-            _ if wide => text.as_str().into(),
-            width => truncate(text, width),
-        };
-        out.push_str(&pad_right(&text, *width));
+    for (text, (_, columns)) in cells.iter().zip(COLUMNS) {
+        let whole = *columns == 0 || wide && width(text) >= *columns;
+        match whole {
+            true => out.push_str(text),
+            false => out.push_str(&pad_right(text, *columns)),
+        }
         out.push(' ');
     }
     out.truncate(out.trim_end().len());
@@ -359,7 +359,7 @@ fn three(out: &mut String, what: &str, spread: &Spread) {
 }
 
 /// The summary.
-pub(super) fn summary(out: &mut String, all: &Totals, queues: &Groups) {
+pub(super) fn summary(out: &mut String, all: &Totals, queues: &ByName) {
     out.push_str("SUMMARY:      (time unit: second)\n");
     let n = |n: u64| n.to_string();
     pair(
@@ -402,7 +402,7 @@ pub(super) fn summary(out: &mut String, all: &Totals, queues: &Groups) {
 }
 
 /// The table of `--by`.
-pub(super) fn table(out: &mut String, title: &str, groups: &Groups) {
+pub(super) fn table(out: &mut String, title: &str, groups: &ByName) {
     let _ = writeln!(
         out,
         "{:<20} {:>9} {:>9} {:>9} {:>12} {:>12} {:>12} {:>10} {:>10} {:>10}",

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 /// A cluster with the file that the view's bed lacks.
 fn bed() -> TestView {
     let bed = test_cluster::cluster();
-    let doc = "{\"format\":1,\"cluster\":\"c\",\"name\":\"c1\",\"service_uid\":0,\"service_gid\":0}";
+    let doc =
+        "{\"format\":1,\"cluster\":\"c\",\"name\":\"c1\",\"service_uid\":0,\"service_gid\":0}";
     std::fs::write(bed.dir.path().join("cluster"), doc).unwrap();
     bed
 }

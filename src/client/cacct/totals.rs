@@ -155,9 +155,9 @@ impl By {
 }
 
 /// Totals of each name.
-pub(super) type Groups = BTreeMap<String, Totals>;
+pub(super) type ByName = BTreeMap<String, Totals>;
 
-fn of<'g>(groups: &'g mut Groups, name: &str) -> &'g mut Totals {
+fn of<'g>(groups: &'g mut ByName, name: &str) -> &'g mut Totals {
     if !groups.contains_key(name) {
         groups.insert(name.to_owned(), Totals::default());
     }
@@ -166,7 +166,7 @@ fn of<'g>(groups: &'g mut Groups, name: &str) -> &'g mut Totals {
 
 /// Counts an attempt for its name. Of one with several hosts each host counts its slots and units,
 /// and CPU time in proportion to the slots.
-pub(super) fn count_by(groups: &mut Groups, by: By, record: &AttemptRecord<'_>) {
+pub(super) fn count_by(groups: &mut ByName, by: By, record: &AttemptRecord<'_>) {
     let name = match by {
         By::User => &record.user,
         By::Group => &record.group,
@@ -178,7 +178,7 @@ pub(super) fn count_by(groups: &mut Groups, by: By, record: &AttemptRecord<'_>) 
     of(groups, name).add(record);
 }
 
-fn count_by_host(groups: &mut Groups, record: &AttemptRecord<'_>) {
+fn count_by_host(groups: &mut ByName, record: &AttemptRecord<'_>) {
     let mut slots: BTreeMap<&str, u64> = BTreeMap::new();
     for host in &record.hosts {
         *slots.entry(&host.0).or_default() += u64::from(host.1);

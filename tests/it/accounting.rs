@@ -1,0 +1,162 @@
+//! Accounting says what the journal says, whatever killed the leaders: each ended attempt once.
+
+use crate::cluster::{Cluster, kill_9};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Job, attempt: code, whether the job was requeued, CPU time.
+type Ends = BTreeMap<(String, u64), (Option<i64>, bool, u64)>;
+
+/// What the journal's own records say.
+fn journalled(cluster: &Cluster) -> Ends {
+    let said = cluster.ok("cadmin", &["journal", "--json"]);
+    let events = said.lines().map(|line| {
+        let event: Value = serde_json::from_str(line).expect("a JSON line");
+        event
+    });
+    let ended = events.filter(|event| event["k"] == "ended");
+    ended
+        .map(|e| {
+            let key = (
+                e["j"].as_str().expect("a job").to_owned(),
+                e["at"].as_u64().expect("an attempt"),
+            );
+            let cpu = e["cpu_ms"].as_u64().unwrap_or(0);
+            (key, (e["code"].as_i64(), e["requeue"] == true, cpu))
+        })
+        .collect()
+}
+
+/// What cacct says, record by record; each attempt must be there once.
+fn accounted(cluster: &Cluster) -> Ends {
+    let said = cluster.ok("cacct", &["-u", "all", "--json"]);
+    let mut ends = Ends::new();
+    for line in said.lines() {
+        let r: Value = serde_json::from_str(line).expect("a JSON line");
+        let job = match r["index"].as_u64() {
+            Some(0) | None => r["id"].to_string(),
+            Some(index) => format!("{}[{index}]", r["id"]),
+        };
+        let key = (job, r["attempt"].as_u64().expect("an attempt"));
+        let cpu = r["cpu_ms"].as_u64().unwrap_or(0);
+        let end = (r["exit_code"].as_i64(), r["requeued"] == true, cpu);
+        let twice = ends.insert(key, end);
+        assert_eq!(twice, None, "twice: {line}");
+    }
+    ends
+}
+
+/// Waits until accounting has what the journal has.
+fn settled(cluster: &Cluster) -> Ends {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let (journal, records) = (journalled(cluster), accounted(cluster));
+        if journal == records {
+            return records;
+        }
+        assert!(
+            Instant::now() < end,
+            "journal {} ends, accounting {}\n{}",
+            journal.len(),
+            records.len(),
+            cluster.logs()
+        );
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+fn number_after(text: &str, title: &str) -> f64 {
+    let at = text
+        .find(title)
+        .unwrap_or_else(|| panic!("{title} in {text}"));
+    let rest = text[at + title.len()..].split_whitespace().next();
+    rest.and_then(|word| word.parse().ok()).expect("a number")
+}
+
+#[test]
+fn each_ended_attempt_is_accounted_once_whatever_kills_the_leaders() {
+    let cluster = Cluster::up_armed("--hosts 2 --slots 4 --masters 3 --lease 3");
+    let again = cluster.csub(&["-oo", "/dev/null", "sleep 2"]);
+    cluster.wait(Duration::from_secs(20), |s| {
+        s.get(&(again, 0)).is_some_and(|s| s == "RUN")
+    });
+    cluster.ok("crequeue", &[&again.to_string()]);
+    let stream = "sleep 0.3";
+    cluster.csub(&["-J", "ok[1-260]", "-oo", "/dev/null", stream]);
+    cluster.csub(&["-J", "bad[1-40]", "-oo", "/dev/null", "sleep 0.2; exit 3"]);
+    // Killed with commits that nobody was told of, with records in a file but not durable, durable
+    // without the mark, and at any moment.
+    let points = [
+        "leader.after_check#9=kill",
+        "acct.written=kill",
+        "acct.synced=kill",
+        "",
+    ];
+    for point in points {
+        let leader = cluster.leader();
+        match point {
+            "" => kill_9(leader.pid),
+            rules => cluster.arm(rules),
+        }
+        let end = Instant::now() + Duration::from_secs(30);
+        while cluster.ps().iter().any(|p| p.pid == leader.pid) {
+            assert!(
+                Instant::now() < end,
+                "{point} killed nobody\n{}",
+                cluster.logs()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        cluster.arm("");
+        cluster.dev_up("--no-wait");
+    }
+    cluster.wait(Duration::from_secs(120), |states| {
+        let over = |stat: &String| stat == "DONE" || stat == "EXIT";
+        states.len() >= 301 && states.values().all(over)
+    });
+    let ends = settled(&cluster);
+    assert!(ends.len() >= 302, "{}", ends.len());
+    let count =
+        |wanted: fn(&(Option<i64>, bool, u64)) -> bool| ends.values().filter(|e| wanted(e)).count();
+    let summary = cluster.ok("cacct", &["-u", "all"]);
+    let sums = [
+        ("done jobs:", count(|e| e.0 == Some(0) && !e.1)),
+        ("exited jobs:", count(|e| e.0 != Some(0) && !e.1)),
+        ("were requeued:", count(|e| e.1)),
+    ];
+    for (title, sum) in sums {
+        assert_eq!(number_after(&summary, title), sum as f64, "{summary}");
+    }
+    let cpu_ms: u64 = ends.values().map(|e| e.2).sum();
+    let said = number_after(&summary, "Total CPU time consumed:");
+    assert!(
+        (said - cpu_ms as f64 / 1000.0).abs() < 0.06,
+        "{cpu_ms}: {summary}"
+    );
+    let damage = cluster.ok("cadmin", &["fsck"]);
+    assert!(damage.contains("no damage"), "{damage}");
+}
+
+/// A share on which accounting cannot be written: an alarm, work goes on, the records come later.
+#[test]
+fn accounting_that_cannot_be_written_stops_nobody_and_comes_later() {
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3");
+    let acct = cluster.share().join("acct");
+    std::fs::write(&acct, "in the way").expect("the share can be written");
+    let id = cluster.csub(&["true"]);
+    cluster.wait(Duration::from_secs(20), |s| {
+        s.get(&(id, 0)).is_some_and(|s| s == "DONE")
+    });
+    let end = Instant::now() + Duration::from_secs(20);
+    while !cluster.health().contains("accounting cannot be written") {
+        assert!(Instant::now() < end, "{}", cluster.health());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let second = cluster.csub(&["exit 3"]);
+    cluster.wait(Duration::from_secs(20), |s| {
+        s.get(&(second, 0)).is_some_and(|s| s == "EXIT")
+    });
+    std::fs::remove_file(&acct).expect("it can be removed");
+    assert_eq!(settled(&cluster).len(), 2);
+}
