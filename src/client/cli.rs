@@ -5,7 +5,7 @@
 //! each describes itself as a `clap::Command` whose one-letter ids are letters and whose longer ids
 //! are words (see [`flag`] and [`opt`]). Never guesses: what is unknown is an error.
 
-use super::exit::Exit;
+use super::exit::{Exit, lsf_name};
 use crate::text::error::nearest;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::collections::HashMap;
@@ -57,9 +57,10 @@ pub(crate) fn operands(id: &'static str, value: &'static str, help: &'static str
         .help(help)
 }
 
-/// What all commands have in common: name, purpose and version.
+/// What all commands have in common: name, purpose and version. The name is the one it was called
+/// by when that is one of LSF's.
 pub(crate) fn command(name: &'static str, about: &'static str) -> Command {
-    Command::new(name)
+    Command::new(lsf_name().unwrap_or(name))
         .about(about)
         .version(env!("CARGO_PKG_VERSION"))
 }

@@ -17,7 +17,7 @@ mod tests;
 use super::ask::{self, NoAnswer, Outgoing};
 use super::cli::{Split, Table, texts};
 use super::env::Site;
-use super::exit::{Exit, Fail, Result};
+use super::exit::{self, Exit, Fail, Result};
 use super::interactive::{self, Waiting};
 use crate::model::JobKey;
 use crate::record::ack::{Ack, IdRun};
@@ -63,7 +63,8 @@ fn not_submitted(fail: &Fail) -> i32 {
     let (first, rest) = fail.text.split_once('\n').unwrap_or((&fail.text, ""));
     // A question, "did you mean x?", ends as one.
     let stop = if first.ends_with('?') { "" } else { "." };
-    eprintln!("csub: {first}{stop} Job not submitted.");
+    let name = exit::lsf_name().unwrap_or("csub");
+    eprintln!("{name}: {first}{stop} Job not submitted.");
     if !rest.is_empty() {
         eprintln!("{rest}");
     }

@@ -148,6 +148,8 @@ fn dask_and_parsl_submit_scripts_and_poll_by_id() {
     let whole = shell.run("bsub -nnodes 2 true");
     assert_eq!((whole.code, whole.out.as_str()), (255, ""), "{}", whole.err);
     assert!(whole.err.contains("exclusive"), "{}", whole.err);
+    assert!(whole.err.starts_with("bsub: "), "{}", whole.err);
+    assert!(shell.ok("bjobs -h").contains("Usage: bjobs "));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! a job does or gets is never on this list: it is refused by name (`options::UNBUILT`).
 
 use super::options::Chosen;
+use crate::client::exit::lsf_name;
 use crate::text::command::ForeignDirective;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -91,7 +92,7 @@ impl NoEffect {
     /// Prints the warning to standard error.
     pub(crate) fn warn(&self, command: &str) {
         if let Some(text) = self.warning() {
-            eprintln!("{command}: {text}");
+            eprintln!("{}: {text}", lsf_name().unwrap_or(command));
         }
     }
 }

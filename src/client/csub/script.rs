@@ -2,7 +2,7 @@
 
 use super::options::Chosen;
 use crate::client::cli::{Split, Table, Wrong};
-use crate::client::exit::{Fail, Result};
+use crate::client::exit::{self, Fail, Result};
 use crate::record::request::SCRIPT_MAX;
 use crate::sys;
 use crate::text::command::{Script, split_words};
@@ -43,7 +43,7 @@ pub(super) fn work(table: &Table, split: &Split) -> Result<Work> {
 
 fn from_stdin(table: &Table) -> Result<Work> {
     if sys::caller::stdin_is_terminal() {
-        eprint!("csub> ");
+        eprint!("{}> ", exit::lsf_name().unwrap_or("csub"));
     }
     let bytes = sys::caller::read_stdin(SCRIPT_MAX as u64)
         .map_err(|e| Fail::usage(format!("the script on standard input: {e}")))?;
