@@ -213,8 +213,8 @@ impl Site {
             .map(|dir| dir.join("man"))
         {
             let pages = fs::names(&dir, PAGES_MAX).unwrap_or_default();
-            let pages = pages.iter().filter_map(|name| name.to_str());
-            for page in pages {
+            let mut found = false;
+            for page in pages.iter().filter_map(|name| name.to_str()) {
                 let section = page.rsplit_once('.').map(|(_, section)| section);
                 let Some(section @ ("1" | "5" | "7" | "8")) = section else {
                     continue;
@@ -222,8 +222,9 @@ impl Site {
                 let place = self.man().join(format!("man{section}"));
                 fs::mkdir_p(&place, 0o755)?;
                 fs::symlink(&dir.join(page), &place.join(page))?;
+                found = true;
             }
-            if fs::exists(&self.man()) {
+            if found {
                 break;
             }
         }
