@@ -84,7 +84,7 @@ fn is_false(b: &bool) -> bool {
     !*b
 }
 
-fn is_empty(text: &Cow<'_, str>) -> bool {
+fn is_empty(text: &str) -> bool {
     text.is_empty()
 }
 
