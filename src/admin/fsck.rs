@@ -653,11 +653,7 @@ mod tests {
             "epoch": 1, "segment": 1, "bytes": 5, "seq": 2})],
         );
         let report = check(&layout).unwrap();
-        assert_eq!(
-            (report.damage.len(), report.notes.len()),
-            (0, 0),
-            "{report:?}"
-        );
+        assert_eq!(report.damage, Vec::<String>::new());
         let bytes = fs::read_to_string(&path)
             .unwrap()
             .replacen("\"mark\":9", "\"mark\":8", 1);
