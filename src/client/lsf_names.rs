@@ -10,8 +10,8 @@ use super::leadership;
 use super::read::{self, Source};
 use super::{Entry, entry};
 use super::{
-    checkpoint, chist, chosts, cid, cinfo, cjobs, climits, cload, cmod, cparams, cpeek, cqueues,
-    crun, csub, cusers, cwait, reorder, requeue, signal, switch,
+    cacct, checkpoint, chist, chosts, cid, cinfo, cjobs, climits, cload, cmod, cparams, cpeek,
+    cqueues, crun, csub, cusers, cwait, reorder, requeue, signal, switch,
 };
 use crate::record::view::Params;
 use crate::text::width::escape;
@@ -33,6 +33,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["bbot"], "cbot", reorder::cbot),
     entry(&["bpeek"], "cpeek", cpeek::run),
     entry(&["bhist"], "chist", chist::run),
+    entry(&["bacct"], "cacct", cacct::run),
     entry(&["bqueues"], "cqueues", cqueues::run),
     entry(&["bhosts"], "chosts", chosts::run),
     entry(&["blimits"], "climits", climits::run),

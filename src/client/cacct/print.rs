@@ -9,6 +9,7 @@ use crate::show::Dates;
 use crate::show::cell::{self, Object};
 use crate::show::job_long::RULE;
 use crate::text::width::{escape, pad_left, pad_right, width};
+use crate::text::{duration, size};
 use std::fmt::Write as _;
 
 /// Columns of the lines of `-b` and `-w`, with their widths.
@@ -159,9 +160,10 @@ pub(super) fn long(out: &mut String, record: &AttemptRecord<'_>, dates: &Dates) 
     event(record.start, "Started;".to_owned());
     let why = record.reason.word();
     let mut end = match (record.is_done(), record.sig) {
-        (true, _) => "Done successfully".to_owned(),
-        (false, 0) => format!("Exited with exit code {}", exit(record)),
-        (false, sig) => format!("Exited by signal {sig}"),
+        // Programs look for these two words of LSF's.
+        (true, _) => "Completed <done>".to_owned(),
+        (false, 0) => format!("Completed <exit>; exit code {}", exit(record)),
+        (false, sig) => format!("Completed <exit>; signal {sig}"),
     };
     if !why.is_empty() {
         let _ = write!(end, "; {why}");
@@ -203,17 +205,13 @@ fn usage(out: &mut String, record: &AttemptRecord<'_>) {
         out.push_str(&pad_left(value, 10));
     }
     out.push('\n');
-    let asked = [
-        ("memory limit in bytes", record.mem_b),
-        ("run limit in seconds", record.run_s),
-    ];
-    for (what, n) in asked {
-        if let Some(n) = n {
-            let _ = writeln!(out, " asked: {what} {n}");
-        }
+    let memory = record.mem_b.map(|b| format!("-M {}", size::exact(b)));
+    let time = record.run_s.map(|s| format!("-W {}", duration::exact(s)));
+    for limit in [memory, time].into_iter().flatten() {
+        let _ = writeln!(out, " asked: {limit}");
     }
     if !record.res_req.is_empty() {
-        let _ = writeln!(out, " asked: {}", escape(&record.res_req));
+        let _ = writeln!(out, " asked: -R {}", escape(&record.res_req));
     }
 }
 
