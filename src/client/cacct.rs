@@ -79,11 +79,17 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
         Err(code) => return code,
     };
     let answer = Source::open("cacct").and_then(|source| {
-        let warnings = show(&m, &source, &source.ctx(), &mut |text| read::put(text))?;
-        for text in warnings {
+        let said = show(&m, &source, &source.ctx(), &mut |text| read::put(text))?;
+        for text in said.warnings {
             eprintln!("cacct: warning: {text}");
         }
-        Ok(Exit::Ok)
+        for sel in &said.missing {
+            eprintln!("Job <{sel}> is not found");
+        }
+        Ok(match said.missing.is_empty() {
+            true => Exit::Ok,
+            false => Exit::NotFound,
+        })
     });
     read::end("cacct", answer)
 }
@@ -248,13 +254,21 @@ impl Out<'_> {
     }
 }
 
-/// Prints what is asked for through `put`; gives the warnings.
+/// What is said beside the records.
+#[derive(Default)]
+struct Said {
+    warnings: Vec<String>,
+    /// Jobs that were asked for and have no record.
+    missing: Vec<JobSel>,
+}
+
+/// Prints what is asked for through `put`. Names that select nothing must exist.
 fn show(
     m: &ArgMatches,
     source: &Source,
     ctx: &Ctx,
     put: &mut dyn FnMut(&str) -> Result<(), Fail>,
-) -> Result<Vec<String>, Fail> {
+) -> Result<Said, Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "cacct")?;
     let (form, wanted) = (form(m)?, wanted(m, source, ctx)?);
     let cluster = source.cluster()?.cluster;
@@ -263,13 +277,16 @@ fn show(
     let mut out = Out { text, put, failed };
     let (mut all, mut groups, mut n) = (Totals::default(), ByName::new(), 0_u64);
     begin(form, &mut out.text);
-    let (mut warnings, mut more) = (Vec::new(), 0_u64);
+    let (mut said, mut more) = (Said::default(), 0_u64);
+    said.missing.clone_from(&wanted.ids);
     records.each(
         &mut |record| {
             if !wanted.has(record) || out.failed.is_some() {
                 return Ok(());
             }
             n += 1;
+            said.missing
+                .retain(|s| !s.matches(record.j.id, record.j.idx));
             match form {
                 Form::Summary => {
                     all.add(record);
@@ -293,13 +310,16 @@ fn show(
             out.flush(OUT_BYTES);
             Ok(())
         },
-        &mut |text| match warnings.len() < WARNINGS_MAX {
-            true => warnings.push(text),
+        &mut |text| match said.warnings.len() < WARNINGS_MAX {
+            true => said.warnings.push(text),
             false => more += 1,
         },
     )?;
     if more > 0 {
-        warnings.push(format!("and {more} more"));
+        said.warnings.push(format!("and {more} more"));
+    }
+    if n == 0 {
+        super::known_names::check(m, source)?;
     }
     match form {
         Form::Summary => print::summary(&mut out.text, &all, &groups),
@@ -308,7 +328,7 @@ fn show(
         _ => {}
     }
     out.flush(0);
-    out.failed.map_or(Ok(warnings), Err)
+    out.failed.map_or(Ok(said), Err)
 }
 
 fn begin(form: Form, out: &mut String) {

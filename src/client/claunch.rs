@@ -120,7 +120,8 @@ fn asked(table: &Table, split: &Split) -> Result<(Vec<String>, String, bool)> {
         (Some(_), Some(_)) => return Err(Fail::usage("-z and -u cannot be given together")),
         (Some(list), None) => list.split_whitespace().map(str::to_owned).collect(),
         (None, Some(file)) => {
-            let bytes = sys::fs::read_small(Path::new(&file), HOSTS_MAX)?;
+            let bytes = sys::fs::read_small(Path::new(&file), HOSTS_MAX)
+                .map_err(|e| Fail::usage(format!("-u: {e}")))?;
             let text = String::from_utf8(bytes);
             let text = text.map_err(|_| Fail::usage(format!("-u: {file} is not UTF-8 text")))?;
             text.split_whitespace().map(str::to_owned).collect()

@@ -114,7 +114,24 @@ pub(crate) fn parse(cmd: Command, args: &[OsString]) -> Result<ArgMatches, i32> 
 /// Lets clap check rewritten words and prints its message.
 fn clap_matches(cmd: Command, name: &str, words: Vec<String>) -> Result<ArgMatches, i32> {
     let all = std::iter::once(name.to_owned()).chain(words);
-    cmd.try_get_matches_from(all).map_err(|e| super::usage(&e))
+    cmd.try_get_matches_from(all).map_err(|e| {
+        if !e.use_stderr() {
+            return super::usage(&e);
+        }
+        eprintln!(
+            "{name}: {}\nTry '{name} -h' for its options.",
+            what_is_wrong(&e)
+        );
+        Exit::Usage.code()
+    })
+}
+
+/// What clap found wrong, without its usage and advice.
+fn what_is_wrong(e: &clap::Error) -> String {
+    let text = e.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let lines = text.lines().take_while(|line| !line.is_empty());
+    lines.map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 /// The arguments as text.
@@ -428,6 +445,18 @@ mod tests {
         assert_eq!(m.last("o"), Some(""));
         assert_eq!(m.last("n"), Some("5"));
         assert_eq!(m.all("ids"), ["3"]);
+    }
+
+    #[test]
+    fn what_clap_finds_wrong_is_one_line_of_the_command() {
+        let wrong = |line: &[&str]| {
+            let cmd = command("cx", "t").arg(Arg::new("one").required(true));
+            let all = ["cx"].iter().chain(line);
+            what_is_wrong(&cmd.try_get_matches_from(all).unwrap_err())
+        };
+        assert_eq!(wrong(&["a", "b"]), "unexpected argument 'b' found");
+        let missing = "the following required arguments were not provided: <one>";
+        assert_eq!(wrong(&[]), missing);
     }
 
     #[test]

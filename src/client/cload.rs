@@ -140,8 +140,7 @@ fn indices(
             let mut known: Vec<&str> = load::index_names().collect();
             known.extend(sensors.iter().copied());
             let known = known.into_iter();
-            let fail = read::unknown("load index or resource", word, known);
-            return Err(Fail::usage(fail.text));
+            return Err(read::unknown("load index or resource", word, known));
         }
     }
     Ok((names, wanted))
@@ -199,9 +198,11 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused() {
-        for line in [&["-n", "0"][..], &["-I", "r1n"], &["-N", "-E"]] {
-            assert_eq!(ask(line).unwrap_err().exit, Exit::Usage, "{line:?}");
+        for line in [["-n", "0"], ["-N", "-E"]] {
+            assert_eq!(ask(&line).unwrap_err().exit, Exit::Usage, "{line:?}");
         }
+        let unknown = ask(&["-I", "r1n"]).unwrap_err();
+        assert_eq!(unknown.exit, Exit::NotFound, "{}", unknown.text);
     }
 
     #[test]

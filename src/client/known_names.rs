@@ -18,23 +18,22 @@ pub(crate) fn check(m: &ArgMatches, source: &Source) -> Result<()> {
     let Ok(params) = source.params() else {
         return Ok(());
     };
-    if let Some(queue) = value(m, "q") {
-        let queues = source.queues().unwrap_or_default();
-        if !queues.is_empty() && !queues.iter().any(|q| q.name == queue) {
-            let known = queues.iter().map(|q| q.name.as_str());
+    let queues = words(m, "q");
+    if !queues.is_empty() {
+        let rows = source.queues().unwrap_or_default();
+        let known = |name: &str| rows.is_empty() || rows.iter().any(|q| q.name == name);
+        if let Some(queue) = queues.iter().find(|name| !known(name)) {
+            let known = rows.iter().map(|q| q.name.as_str());
             return Err(read::unknown("queue", queue, known));
         }
     }
-    if let Some(host) = value(m, "m")
-        && source.hosts().is_ok()
-    {
-        let words: Vec<String> = host.split_whitespace().map(str::to_owned).collect();
-        source.host_names(&words, &params)?;
+    let hosts = words(m, "m");
+    if !hosts.is_empty() && source.hosts().is_ok() {
+        source.host_names(&hosts, &params)?;
     }
-    match value(m, "u") {
-        Some(user) => check_user(user, source, &params),
-        None => Ok(()),
-    }
+    words(m, "u")
+        .iter()
+        .try_for_each(|user| check_user(user, source, &params))
 }
 
 /// Checks a value of -u: `all`, a user id, a user or group of this host, of cb.yaml or with jobs.
@@ -50,14 +49,25 @@ pub(crate) fn check_user(word: &str, source: &Source, params: &Params) -> Result
         return Ok(());
     }
     let groups = params.user_groups.iter().map(|(group, ..)| group.as_str());
-    let known = users.iter().map(|u| u.name.as_str()).chain(groups);
+    // Whose first job it is has no row yet.
+    let own = sys::users::by_uid(sys::users::effective_uid());
+    let own = own.iter().map(|facts| facts.name.as_str());
+    let known = users
+        .iter()
+        .map(|u| u.name.as_str())
+        .chain(groups)
+        .chain(own);
     Err(read::unknown("user or user group", word, known))
 }
 
-/// The last value of an option that the command may not have at all.
-fn value<'m>(m: &'m ArgMatches, id: &str) -> Option<&'m str> {
-    let mut values = m.try_get_many::<String>(id).ok().flatten()?;
-    values.next_back().map(String::as_str)
+/// The names of the last value of an option that the command may not have at all.
+fn words(m: &ArgMatches, id: &str) -> Vec<String> {
+    let values = m.try_get_many::<String>(id).ok().flatten();
+    let last = values.and_then(|mut values| values.next_back());
+    last.map_or(Vec::new(), |text| {
+        let words = text.split([' ', ',']).filter(|word| !word.is_empty());
+        words.map(str::to_owned).collect()
+    })
 }
 
 #[cfg(test)]

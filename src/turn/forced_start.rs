@@ -8,8 +8,11 @@ use crate::model::{JobKey, JobStat, Share};
 use crate::record::ack::Code;
 use crate::sched::plan_applier;
 use crate::state::Body;
+use crate::text::error::did_you_mean;
 use crate::text::jobids::JobSel;
 
+/// Most names that a mistyped one is compared with.
+const MOST_GUESSED: usize = 2000;
 /// Longest list of hosts in bytes.
 const HOSTS_MAX: usize = 64 << 10;
 
@@ -76,6 +79,12 @@ impl Turn<'_> {
         Ok(format!("is being forced to run on <{}>", names.join(" ")))
     }
 
+    fn no_such_host(&self, name: &str) -> Refusal {
+        let known = self.core.config.host_names();
+        let hint = did_you_mean(name, known.take(MOST_GUESSED));
+        Refusal::not_found(format!("-m: there is no host {name:?}{hint}"))
+    }
+
     /// The slots on each host: as written after `#`, else as many as the hosts have, in order, the
     /// last taking what is left.
     fn shares_on(
@@ -98,7 +107,7 @@ impl Turn<'_> {
             };
             let bad = |why: &str| Refusal::refused(format!("-m: host {name} {why}"));
             let host = self.core.hosts.named(name);
-            let host = host.ok_or_else(|| bad("does not exist"))?;
+            let host = host.ok_or_else(|| self.no_such_host(name))?;
             if !host.ctl.up || !host.load.executor {
                 return Err(bad("does not answer"));
             }

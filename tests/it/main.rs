@@ -41,6 +41,7 @@ mod layering;
 mod layering_circles;
 mod long_waits;
 mod lsf_names;
+mod mistakes;
 mod policies;
 mod policies_order;
 mod policies_room;

@@ -69,11 +69,13 @@ fn ask(bed: &TestView, words: &[&str]) -> Result<(String, Vec<String>), Fail> {
         ..source.ctx()
     };
     let mut out = String::new();
-    let warnings = show(&m, &source, &ctx, &mut |text| {
+    let mut said = show(&m, &source, &ctx, &mut |text| {
         out.push_str(text);
         Ok(())
     })?;
-    Ok((out, warnings))
+    let missing = said.missing.iter();
+    said.warnings.extend(missing.map(|job| format!("no {job}")));
+    Ok((out, said.warnings))
 }
 
 fn ids(bed: &TestView, words: &[&str]) -> Vec<String> {
@@ -179,6 +181,30 @@ fn attempts_are_selected() {
         assert_eq!(ids(&bed, &[range, ".-3,"]), ["1", "2", "3"]);
     }
     assert_eq!(ask(&bed, &[]).unwrap().1.len(), 1);
+}
+
+#[test]
+fn names_that_select_nothing_must_exist_and_jobs_without_a_record_are_named() {
+    let bed = bed();
+    put(&bed, "2026-11/000001.0001.yaml", &[record(1, 1, 0)]);
+    for (line, want) in [
+        (
+            ["-q", "normla"],
+            "normla: no such queue; did you mean \"normal\"?",
+        ),
+        (
+            ["-m", "hh1"],
+            "hh1: no such host or host group; did you mean \"h1\"?",
+        ),
+    ] {
+        let fail = ask(&bed, &line).unwrap_err();
+        assert_eq!((fail.exit, fail.text.as_str()), (Exit::NotFound, want));
+    }
+    let (out, said) = ask(&bed, &["--csv", "1", "99", "3[2]"]).unwrap();
+    assert_eq!(
+        (out.lines().count(), said),
+        (2, vec!["no 99".into(), "no 3[2]".into()])
+    );
 }
 
 #[test]

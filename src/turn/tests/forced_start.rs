@@ -33,7 +33,9 @@ fn a_forced_start_breaks_limits_and_is_marked() {
     b.submit(5, |j| j.spec.begin = Some(Stamp(i64::MAX / 2)));
     assert_eq!(b.stat(5), JobStat::Pend);
     assert_eq!(b.run(5, "5", "h1").0, Code::Permission);
-    assert_eq!(b.run(0, "5", "nowhere").0, Code::Refused);
+    let (code, text) = b.run(0, "5", "hh1");
+    let want = "-m: there is no host \"hh1\"; did you mean \"h1\"?";
+    assert_eq!((code, text.as_str()), (Code::NotFound, want));
     let (code, text) = b.run(0, "5", "h1");
     assert_eq!(
         (code, text.as_str()),
