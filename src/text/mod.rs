@@ -32,6 +32,7 @@ mod scan;
 pub mod arrayspec;
 pub mod command;
 pub mod count;
+pub mod cron;
 pub mod depend;
 pub mod duration;
 pub mod exits;
