@@ -237,6 +237,7 @@ impl Cluster {
                 tok: Token(u128::from(id)),
                 line: 0,
                 key: String::new(),
+                cron: None,
             };
             self.state.apply(&Event::Submitted(Box::new(job)));
         }

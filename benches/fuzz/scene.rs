@@ -244,6 +244,7 @@ impl Scene {
         };
         let (config, place) = (None, 0);
         let request = RequestIn {
+            others: Vec::new(),
             who,
             head,
             verbs,

@@ -234,6 +234,7 @@ mod tests {
             tok: Token(1),
             line: 0,
             key: String::new(),
+            cron: None,
         };
         let text = line(&mut p, Event::Submitted(Box::new(submitted)), &[]).unwrap();
         assert!(text.starts_with("2001-09-09 01:46:40  7.1.3 "), "{text}");

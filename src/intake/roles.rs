@@ -75,6 +75,8 @@ pub enum Action {
     Move,
     MoveAmongAll,
     Run,
+    Cron,
+    CronAs,
     Queue,
     Host,
     HostLost,
@@ -195,6 +197,19 @@ pub const TABLE: &[Row] = &[
         CLUSTER,
     ),
     job(Action::Run, "crun", "start it now", CLUSTER),
+    job(
+        Action::Cron,
+        "ccron enable, disable, start, kill, remove",
+        "enable, start, end, remove a cron job",
+        OVER_JOB,
+    ),
+    other(
+        Action::CronAs,
+        Kind::Cluster,
+        "ccron create, user:",
+        "define a cron job that runs as another user",
+        &[],
+    ),
     other(
         Action::Queue,
         Kind::Queue,

@@ -255,6 +255,12 @@ mod tests {
             tok: Token(5),
             line: 6,
             key: "k".into(),
+            cron: Some(Box::new(crate::record::cron::CronRun {
+                uid: 7,
+                name: "c".into(),
+                due: Stamp(8),
+                missed: 9,
+            })),
         };
         let [gang, alone] = dispatched(a);
         vec![

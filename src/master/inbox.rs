@@ -52,6 +52,8 @@ const STUCK_MAX: usize = NAMES_MAX;
 /// Lines in the log about one user's unreadable files in each [`LINES_MS`].
 const LINES_MAX: u32 = 10;
 const LINES_MS: u64 = 60_000;
+/// Most users whom one request may name.
+const NAMED_MAX: usize = 16;
 /// Longest part of a file's name that is kept in lost+found.
 const NAME_MAX: usize = 80;
 
@@ -732,6 +734,19 @@ pub fn account(uid: u32) -> sys::Result<Option<Requester>> {
     let groups = users::group_names(&facts)?;
     let user = facts.name;
     Ok(Some(Requester { uid, user, groups }))
+}
+
+/// The accounts of users whom a request names to run something as them, as far as this host knows
+/// them; of many names only the first.
+pub fn named_accounts(verbs: &[Verb]) -> Vec<Requester> {
+    let names = verbs.iter().filter_map(|verb| match verb {
+        Verb::CronPut(put) if !put.user.is_empty() => Some(put.user.as_str()),
+        _ => None,
+    });
+    let names: BTreeSet<&str> = names.take(NAMED_MAX).collect();
+    let facts = names.into_iter().filter_map(users::by_name);
+    let accounts = facts.filter_map(|facts| account(facts.uid).ok().flatten());
+    accounts.collect()
 }
 
 #[cfg(test)]

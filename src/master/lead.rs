@@ -11,7 +11,7 @@ use super::election::Leadership;
 use super::end::End;
 use super::hints::Hints;
 use super::hosts::{Hosts, Which};
-use super::inbox::Inbox;
+use super::inbox::{self, Inbox};
 use super::newcomers::Newcomers;
 use super::outgoing::Outgoing;
 use super::published::PublishedView;
@@ -204,11 +204,13 @@ impl Leader {
         for request in taken {
             let wants_config = request.verbs.contains(&Verb::Reconfig);
             let config = wants_config.then(|| self.read_config());
+            let others = inbox::named_accounts(&request.verbs);
             let place = self.inbox.hold(request.place);
             inputs.push(Input::Request(Box::new(RequestIn {
                 who: request.who,
                 head: request.head,
                 verbs: request.verbs,
+                others,
                 config,
                 place,
             })));

@@ -490,7 +490,10 @@ fn died_young(epoch: u64, seals: &[Event]) -> Option<String> {
 
 /// Looks up the groups of everyone who has jobs: limits and administrators hang on them.
 fn note_accounts(core: &mut Core) {
-    let uids: BTreeSet<u32> = core.state.specs().map(|entry| entry.spec.uid).collect();
+    let jobs = core.state.specs().map(|entry| entry.spec.uid);
+    let uids: BTreeSet<u32> = jobs
+        .chain(core.state.crons().map(|cron| cron.uid))
+        .collect();
     let began = clock::boot_ms();
     for uid in uids {
         match inbox::account(uid) {

@@ -27,6 +27,8 @@ pub(super) struct PublishedView {
     /// The summary views of this leader are there.
     pub has_summary: bool,
     pub shown_counts: ShownCounts,
+    /// Up to which change the cron jobs are shown.
+    pub shown_crons: Option<u64>,
     /// A round of the publisher is under way.
     in_round: bool,
     /// When it was last given its time (boot clock, ms).
@@ -43,6 +45,7 @@ impl PublishedView {
             summary: SummaryPace::new(local),
             has_summary: false,
             shown_counts: ShownCounts::default(),
+            shown_crons: None,
             in_round: false,
             ticked_at: 0,
             clock_compared_at: None,

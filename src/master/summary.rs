@@ -5,6 +5,7 @@
 use super::end::End;
 use super::lead::Leader;
 use crate::model::Stamp;
+use crate::record::cron::CronJob;
 use crate::record::view;
 use crate::sys::{self, clock, fs};
 use crate::turn;
@@ -82,7 +83,16 @@ impl Leader {
             publisher.document(view::SHARES, &turn::share_rows(core, wall)),
             publisher.document(view::ESTIMATES, &turn::estimate_rows(core)),
         ];
-        self.may_lag(wrote.into_iter().collect());
+        let version = core.state.cron_version();
+        let crons = match self.view.shown_crons == Some(version) {
+            true => Ok(()),
+            false => {
+                let rows: Vec<&CronJob> = core.state.crons().collect();
+                publisher.document(view::CRONS, &rows)
+            }
+        };
+        self.view.shown_crons = crons.is_ok().then_some(version);
+        self.may_lag(wrote.into_iter().chain([crons]).collect());
     }
 
     fn publish_documents(&mut self, now: u64) {

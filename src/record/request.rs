@@ -1,6 +1,7 @@
 //! Requests: what clients drop into `inbox/<uid>/`. A framed file: header, one [`RequestHead`],
 //! then one [`Verb`] per record. Identity is the file's owner; nothing in here says who asks.
 
+use super::cron::CronDef;
 use crate::model::{CheckpointAct, Submission, Token};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -103,6 +104,16 @@ pub enum Verb {
         act: HostAct,
         comment: String,
     },
+    /// Make or change a cron job. Its environment, script and input are those of the request.
+    CronPut(Box<CronPut>),
+    /// Do something with the cron job of this name, `all`: with each of the user's.
+    Cron {
+        name: String,
+        /// Whose; empty = the requester's.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        user: String,
+        act: CronAct,
+    },
     /// Read conf/cb.yaml again.
     Reconfig,
     /// Admin's word that the share was restored from a backup (`cadmin restored --confirm`).
@@ -119,6 +130,33 @@ fn is_zero(n: &u32) -> bool {
 
 fn is_false(b: &bool) -> bool {
     !*b
+}
+
+/// A definition and what it is for.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CronPut {
+    pub def: CronDef,
+    /// As whom it runs; empty = the requester.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub user: String,
+    /// There may be none of this name yet.
+    pub create: bool,
+    /// There may be one of this name already, which it replaces.
+    pub replace: bool,
+}
+
+/// What is to be done with a cron job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CronAct {
+    Enable,
+    Disable,
+    /// A run now, whatever the schedule says.
+    Start,
+    /// End its runs.
+    Kill,
+    Remove,
 }
 
 /// What a signal verb means.

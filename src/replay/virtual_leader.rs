@@ -571,6 +571,7 @@ impl Decider for VirtualLeader<'_> {
             tok: Token(0),
             line: id,
             key: String::new(),
+            cron: None,
         })));
         Ok(())
     }

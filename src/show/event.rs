@@ -99,7 +99,7 @@ impl Sentences {
             Event::Shares { queue, past, .. } => {
                 format!("queue {queue}: history of {}", count(past.len(), "user"))
             }
-            of_job => job_sentence(of_job, self.signal),
+            of_job => cron_sentence(of_job).unwrap_or_else(|| job_sentence(of_job, self.signal)),
         }
     }
 
@@ -113,8 +113,13 @@ impl Sentences {
         };
         let held = if s.hold { " held" } else { "" };
         let command = escape(&s.command);
+        let cron = match s.cron.as_deref() {
+            None => String::new(),
+            Some(run) if run.due.0 == 0 => format!(" for cron job {}, by hand", run.name),
+            Some(run) => format!(" for cron job {}, due at {}", run.name, run.due.0 / 1000),
+        };
         format!(
-            "job {}{array} submitted by {user} to queue {queue}{held}: {command}",
+            "job {}{array} submitted by {user} to queue {queue}{held}{cron}: {command}",
             s.id
         )
     }
@@ -134,6 +139,39 @@ fn hosts_sentence(a: AttemptId, what: &str, hosts: &[Share], units: &[Units]) ->
     let hosts: Vec<String> = hosts.iter().map(Share::to_string).collect();
     let (hosts, units) = (hosts.join(" "), with_units(units));
     format!("job {} attempt {} {what} {hosts}{units}", a.j, a.at)
+}
+
+/// Sentences of events that concern a cron job.
+fn cron_sentence(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::CronDefined { user, def, by, .. } => format!(
+            "cron job {} of {user} defined by {by}: {} {}",
+            def.name, def.schedule, def.zone
+        ),
+        Event::CronSwitched {
+            uid, name, on, by, ..
+        } => {
+            let act = if *on { "enabled" } else { "disabled" };
+            format!("cron job {name} of uid {uid} {act} by {by}")
+        }
+        Event::CronRemoved { uid, name, by, .. } => {
+            format!("cron job {name} of uid {uid} removed by {by}")
+        }
+        Event::CronSkipped {
+            uid,
+            name,
+            n,
+            why,
+            text,
+            ..
+        } => format!(
+            "cron job {name} of uid {uid}: {} {}: {}",
+            count(*n as usize, "due time"),
+            why.word(),
+            escape(text)
+        ),
+        _ => return None,
+    })
 }
 
 /// Sentences of events that concern one job.
@@ -323,6 +361,10 @@ pub(crate) fn time_of(event: &Event) -> Option<Stamp> {
         | Event::Cleaned { t, .. } => Some(*t),
         Event::Submitted(s) => Some(s.t),
         Event::Ended { e, .. } => Some(Stamp(e.t)),
+        Event::CronDefined { t, .. }
+        | Event::CronSwitched { t, .. }
+        | Event::CronRemoved { t, .. }
+        | Event::CronSkipped { t, .. } => Some(*t),
         Event::Seal { .. } | Event::Spec { .. } | Event::Used { .. } => None,
     }
 }

@@ -133,17 +133,7 @@ impl Histories {
                 let line = || format!("Stop by the system: {why}");
                 self.change(*j, t.0, line, |_, _| {});
             }
-            Event::Warned { j, at, t, .. } if at.0 == 0 => {
-                let line = || "Warning taken back: will not be preempted".to_owned();
-                self.change(*j, t.0, line, |_, _| {});
-            }
-            Event::Warned { j, at, t, .. } => {
-                let line = || {
-                    let s = at.since_ms(*t).div_ceil(1000);
-                    format!("Warned: will be preempted in {s} seconds")
-                };
-                self.change(*j, t.0, line, |_, _| {});
-            }
+            Event::Warned { j, at, t, .. } => self.warned(*j, *at, *t),
             Event::Unhalted { j, t } => {
                 self.change(*j, t.0, || "Resume by the system".to_owned(), |_, _| {});
             }
@@ -183,8 +173,23 @@ impl Histories {
             | Event::Used { .. }
             | Event::Gathered { .. }
             | Event::Shares { .. }
+            | Event::CronDefined { .. }
+            | Event::CronSwitched { .. }
+            | Event::CronRemoved { .. }
+            | Event::CronSkipped { .. }
             | Event::Cleaned { .. } => {}
         }
+    }
+
+    fn warned(&mut self, j: JobKey, at: Stamp, t: Stamp) {
+        let line = || match at.0 {
+            0 => "Warning taken back: will not be preempted".to_owned(),
+            _ => {
+                let s = at.since_ms(t).div_ceil(1000);
+                format!("Warned: will be preempted in {s} seconds")
+            }
+        };
+        self.change(j, t.0, line, |_, _| {});
     }
 
     fn submitted(&mut self, s: &Submitted) {

@@ -792,6 +792,7 @@ fn shard_rows(
 }
 
 mod counts;
+mod crons;
 mod fast;
 #[cfg(test)]
 mod tests;

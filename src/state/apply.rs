@@ -84,8 +84,10 @@ impl State {
             Event::Cleaned { ids, .. } => ids.iter().for_each(|id| self.clean(*id)),
             Event::Handled { tok, t } => self.handled(*tok, *t),
             part @ Event::PartHandled { .. } => self.part_handled(part),
+            other if self.apply_to_cron(other) => {}
             of_cluster => self.apply_to_cluster(of_cluster),
         }
+        self.note_cron_end(event);
     }
 
     pub(super) fn intern_host(&mut self, host: &str) -> HostId {
@@ -149,7 +151,10 @@ impl State {
 
     fn submitted(&mut self, s: &Submitted) {
         self.numbers.last_job = s.id;
-        self.remember(s);
+        // What falls due by itself answers no request.
+        if s.cron.as_deref().is_none_or(|run| run.due == Stamp(0)) {
+            self.remember(s);
+        }
         if self.jobs.contains_key(s.id) || !self.specs.contains_key(&s.s) {
             return;
         }
@@ -194,6 +199,9 @@ impl State {
             self.watch(s.id, s.s);
         }
         self.insert_job(job);
+        if let Some(run) = s.cron.as_deref() {
+            self.cron_run(s, run);
+        }
     }
 
     /// Adds a job from a snapshot.

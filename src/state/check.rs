@@ -55,6 +55,7 @@ impl State {
             broken.extend(self.check_work(job));
         }
         let mut have = self.used.clone();
+        broken.extend(self.check_crons());
         used.tidy();
         have.tidy();
         if used != have {

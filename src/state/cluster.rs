@@ -60,6 +60,7 @@ impl State {
                 self.leaders.restored = Some((*above, *t));
                 self.numbers.last_job = self.numbers.last_job.max(*id);
                 self.hold_all();
+                self.skip_due_times(*t);
                 self.skip_order_numbers();
                 self.note_copied();
             }

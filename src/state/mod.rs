@@ -5,6 +5,7 @@ mod apply;
 mod check;
 mod chunked_set;
 mod cluster;
+mod cron;
 mod dirty;
 mod ends;
 mod index;
@@ -25,6 +26,7 @@ mod tests;
 
 use crate::text::glob::Glob;
 pub use chunked_set::ChunkedSet;
+pub use cron::CronKey;
 use index::Who;
 pub use index::{Class, ClassKey, InUse, Pending, Used};
 pub use job::{Array, Body, Fate, HostId, Job, Run, Work};
@@ -75,6 +77,7 @@ pub struct State {
     times: Times,
     changes: Changes,
     backlog: Backlog,
+    crons: cron::Crons,
     /// Elements read from a snapshot whose job comes later.
     restoring: FxHashMap<u32, Vec<snapshot::SnapWork>>,
 }
@@ -471,10 +474,13 @@ impl State {
         self.requests.keys.retain(|_, (_, t)| *t >= keys_before);
     }
 
-    /// Hashes of blobs that live jobs refer to.
+    /// Hashes of blobs that live jobs and cron jobs refer to.
     pub fn blobs(&self) -> BTreeSet<&str> {
         let specs = self.specs.values().map(|e| &e.spec);
+        let of_crons = self.crons().map(|cron| &cron.def.job.spec);
         specs
+            .map(|spec| spec.as_ref())
+            .chain(of_crons)
             .flat_map(|s| [s.env.as_str(), s.script.as_str(), s.stdin_blob.as_str()])
             .filter(|sha| !sha.is_empty())
             .collect()

@@ -5,6 +5,7 @@ use super::{HostCtl, Known, QueueCtl, State};
 use crate::model::{
     Binding, JobStat, PartBinding, PendReason, Share, Spec, Stamp, SuspReason, Token, Units,
 };
+use crate::record::cron::CronJob;
 use crate::record::event::{Past, SignalAct};
 use crate::record::report::{PartUse, Usage};
 use crate::text::indexset::IndexSet;
@@ -70,6 +71,7 @@ pub enum SnapRecord {
         w: Vec<SnapWork>,
     },
     Job(Box<SnapJob>),
+    Cron(Box<CronJob>),
 }
 
 /// Elements and hosts of elements in one record of an array.
@@ -258,7 +260,8 @@ impl State {
         let pasts = pasts.chain(back).chain(restored);
         let small = specs.chain(queues).chain(hosts).chain(pasts);
         let small = small.chain(self.snapshot_requests());
-        std::iter::once(meta).chain(small).chain(jobs)
+        let crons = self.crons().cloned().map(Box::new).map(SnapRecord::Cron);
+        std::iter::once(meta).chain(small).chain(jobs).chain(crons)
     }
 
     /// What is known of requests: their tokens, the keys of submissions, those under way.
@@ -426,6 +429,7 @@ impl State {
             }
             SnapRecord::Elements { id, w } => self.restoring.entry(id).or_default().extend(w),
             SnapRecord::Job(job) => self.restore_job(*job),
+            SnapRecord::Cron(cron) => self.restore_cron(*cron),
         }
     }
 

@@ -230,7 +230,7 @@ fn nickname(word: &str) -> Result<Schedule, ParseError> {
         None if word == "@reboot" => Err(ParseError::new(
             0,
             word.len(),
-            "@reboot is no time of a calendar: a cluster is not booted",
+            "@reboot does not name a time: a cluster is not booted",
         )),
         None => {
             let names: Vec<&str> = NICKNAMES.iter().map(|(name, _)| *name).collect();

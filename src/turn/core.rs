@@ -132,6 +132,9 @@ impl Core {
         let gangs = self.memory.gangs.next_deadline();
         let history = self.memory.share_history.due();
         let intervals = [self.next_pass(), gangs, history].into_iter().flatten();
-        days.chain(intervals.map(|at| at.since_ms(now.mono))).min()
+        let crons = self.cron_due_ms(wall, now.mono);
+        days.chain(intervals.map(|at| at.since_ms(now.mono)))
+            .chain(crons)
+            .min()
     }
 }

@@ -86,6 +86,8 @@ pub struct RequestIn {
     pub verbs: Vec<Verb>,
     /// For `Reconfig`: the new configuration or its problems.
     pub config: Option<Result<Arc<Config>, Vec<String>>>,
+    /// For `CronPut`: the accounts of the users that are named, as far as there are any.
+    pub others: Vec<Requester>,
     /// Where the request lies, given back in [`super::Ready::taken`] by this turn or a later one.
     pub place: usize,
 }

@@ -38,6 +38,8 @@ pub(super) struct LeaderClock {
     /// more than [`DOUBT_MS`].
     ahead: i64,
     compared_at: Option<Mono>,
+    /// It was compared with that of a host at least once.
+    compared: bool,
     /// By how much the agreed time was ahead of the monotonic clock when it was last asked for.
     agreed: i64,
 }
@@ -123,12 +125,19 @@ impl LeaderClock {
             return false;
         };
         let own = self.offset.saturating_sub(server);
-        let differences = hosts.map(|host| own.saturating_sub(host)).chain([own]);
-        let ahead = median(differences.collect());
+        let mut differences: Vec<i64> = hosts.map(|host| own.saturating_sub(host)).collect();
+        self.compared |= !differences.is_empty();
+        differences.push(own);
+        let ahead = median(differences);
         let doubted = if ahead.abs() > DOUBT_MS { ahead } else { 0 };
         let changed = (doubted == 0) != (self.ahead == 0);
         self.ahead = doubted;
         changed
+    }
+
+    /// Whether it was compared with the clock of a host at least once.
+    pub(crate) fn was_compared(&self) -> bool {
+        self.compared
     }
 
     /// Notes by how many milliseconds the leader's clock is ahead of the file server's at `now`.

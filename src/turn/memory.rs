@@ -6,6 +6,7 @@ pub(super) mod hosts;
 pub(super) mod part_usage;
 pub(super) mod stray_runs;
 
+use super::cron::Agenda;
 use crate::model::{JobKey, Mono};
 use crate::state::HostId;
 use gangs::GangStarts;
@@ -29,6 +30,8 @@ pub(super) struct Memory {
     /// How often a start of a job failed because its host could not start tasks.
     pub failed_starts: BTreeMap<JobKey, u32>,
     pub share_history: HistoryTimer,
+    /// When cron jobs fall due.
+    pub agenda: Agenda,
     /// The job whose dependency was judged last.
     pub last_judged: u32,
     /// When tokens and keys were last removed.

@@ -13,6 +13,7 @@ mod configure;
 mod context;
 mod core;
 mod count_changes;
+mod cron;
 mod damaged_files;
 mod forced_start;
 mod gang_start;

@@ -15,6 +15,15 @@ pub(super) struct Attachments {
     stdin: String,
 }
 
+impl Attachments {
+    /// Names them in a specification.
+    pub(super) fn attach(&self, spec: &mut Spec) {
+        spec.env.clone_from(&self.env);
+        spec.script.clone_from(&self.script);
+        spec.stdin_blob.clone_from(&self.stdin);
+    }
+}
+
 /// See the file's head.
 pub(super) struct Pack {
     attachments: Attachments,
@@ -59,9 +68,7 @@ impl Pack {
             (None, true) => return false,
             (_, false) => self.last = Some(job.spec.clone()),
         }
-        job.spec.env.clone_from(&self.attachments.env);
-        job.spec.script.clone_from(&self.attachments.script);
-        job.spec.stdin_blob.clone_from(&self.attachments.stdin);
+        self.attachments.attach(&mut job.spec);
         true
     }
 }

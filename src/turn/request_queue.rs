@@ -78,6 +78,8 @@ pub(super) struct ActiveRequest {
     /// How many verbs are done.
     pub verb: u32,
     pub config: Option<Result<Arc<Config>, Vec<String>>>,
+    /// Accounts of other users that it names.
+    pub others: Vec<Requester>,
     pub place: usize,
     pub answer: Answer,
     pub begun: bool,
@@ -108,6 +110,7 @@ impl ActiveRequest {
             head,
             verbs,
             config,
+            others,
             place,
         } = request;
         ActiveRequest {
@@ -117,6 +120,7 @@ impl ActiveRequest {
             verbs: verbs.into(),
             verb: 0,
             config,
+            others,
             place,
             begun: false,
             job_verb: None,

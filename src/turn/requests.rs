@@ -213,6 +213,13 @@ impl Turn<'_> {
                 act,
                 comment,
             } => self.host_act(who, &names, act, &comment, answer),
+            Verb::CronPut(put) => {
+                self.put_cron((who, &request.others), &request.head, *put, answer);
+            }
+            Verb::Cron { name, user, act } => {
+                let token = request.head.token;
+                self.act_on_cron((who, token), (&name, &user), act, answer);
+            }
             Verb::Reconfig => self.reconfig(who, request.config.take(), answer),
             Verb::HostLost { host } => self.host_lost(who, &host, answer),
             Verb::Restored => self.confirm_restored(who, answer),

@@ -76,6 +76,7 @@ impl Turn<'_> {
         self.end_overdue();
         self.release_retries();
         self.clean_finished();
+        self.fire_due_crons();
         self.expire_tokens();
         self.request_due_pass();
     }

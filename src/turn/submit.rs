@@ -7,6 +7,7 @@ use super::request_queue::{ActiveRequest, DEPEND, LOOK, SUBMIT};
 use crate::intake::{self, Admitted, Requester};
 use crate::model::{Spec, Submission, Token};
 use crate::record::ack::{Ack, Code, IdRun};
+use crate::record::cron::CronRun;
 use crate::record::event::{Event, Submitted};
 use crate::record::request::Verb;
 
@@ -136,6 +137,17 @@ impl Turn<'_> {
         tok: Token,
         line: u32,
     ) -> Result<(u32, String, bool), &'static str> {
+        self.accept_run(job, tok, line, None)
+    }
+
+    /// The same; `cron`: of which cron job it is a run.
+    pub(super) fn accept_run(
+        &mut self,
+        job: Admitted,
+        tok: Token,
+        line: u32,
+        cron: Option<Box<CronRun>>,
+    ) -> Result<(u32, String, bool), &'static str> {
         let id = self
             .core
             .state
@@ -156,6 +168,7 @@ impl Turn<'_> {
             tok,
             line,
             key: job.key,
+            cron,
         })));
         Ok((id, queue, default))
     }

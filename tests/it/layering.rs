@@ -156,6 +156,17 @@ fn an_upward_import_is_seen() {
     assert!(objection("master", "turn").is_none());
 }
 
+/// A library whose choice may change is known to one file: the calendar can be searched by another.
+#[test]
+fn croner_is_known_to_one_file() {
+    let knows = |file: &String| source::blank(&source::read(file)).contains("croner::");
+    let files: Vec<String> = source::files("src", &["rs"])
+        .into_iter()
+        .filter(knows)
+        .collect();
+    assert_eq!(files, ["src/text/cron.rs"]);
+}
+
 /// An allocator sets itself up before `main`, which takes a command a tenth of its start: it is
 /// linked only into the programs that hold the state.
 #[test]

@@ -107,6 +107,7 @@ impl Leader {
             job: Box::new(job),
         };
         let request = RequestIn {
+            others: Vec::new(),
             who: who.clone(),
             head,
             verbs: vec![submit],

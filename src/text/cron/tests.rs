@@ -89,7 +89,7 @@ fn a_refusal_names_the_field_its_place_and_the_range() {
         (
             "@reboot",
             0,
-            "@reboot is no time of a calendar: a cluster is not booted",
+            "@reboot does not name a time: a cluster is not booted",
         ),
         (" @dayly", 1, "@dayly is not known"),
     ] {

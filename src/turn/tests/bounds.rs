@@ -69,6 +69,7 @@ impl Bench {
                 ..RequestHead::default()
             },
             verbs,
+            others: Vec::new(),
             config: None,
             place: token.0 as usize,
         };

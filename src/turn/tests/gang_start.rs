@@ -278,6 +278,7 @@ fn a_start_whose_specification_a_later_request_replaces_names_the_new_one() {
         groups: Vec::new(),
     };
     let request = RequestIn {
+        others: Vec::new(),
         who,
         head: RequestHead {
             token: Token(900),

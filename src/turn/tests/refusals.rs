@@ -80,6 +80,7 @@ fn a_new_configuration_names_removed_hosts_that_still_run_jobs() {
     let loaded = crate::config::load(smaller.as_bytes(), "cb.yaml", &crate::config::OsNames::ANY);
     let config = Arc::new(loaded.unwrap_or_else(|p| panic!("{}", p[0])).config);
     let request = RequestIn {
+        others: Vec::new(),
         who: Requester::default(),
         head: RequestHead::default(),
         verbs: vec![Verb::Reconfig],

@@ -98,6 +98,26 @@ fn stage(action: Action) -> (Bench, Verb) {
             hosts: "h1".into(),
             closed: false,
         },
+        Action::Cron => {
+            b.ask(
+                OWNER,
+                vec![super::cron::put("c", |def| {
+                    def.job.spec.queue = "normal".into()
+                })],
+            );
+            Verb::Cron {
+                name: "c".into(),
+                user: format!("u{OWNER}"),
+                act: crate::record::request::CronAct::Disable,
+            }
+        }
+        Action::CronAs => {
+            let Verb::CronPut(mut put) = super::cron::put("c", |_| {}) else {
+                unreachable!("it is one");
+            };
+            put.user = "u1008".into();
+            Verb::CronPut(put)
+        }
         Action::Queue => Verb::Queue {
             names: vec!["normal".into()],
             act: QueueAct::Close,

@@ -1,0 +1,190 @@
+//! Cron jobs: definitions as requests bring them and the journal keeps them, and what became of
+//! their due times. Data only: the calendar is in `text::cron`, the rules are in `turn`.
+
+use crate::model::{Stamp, Submission};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Longest name of a cron job, in bytes.
+pub const NAME_MAX: usize = 64;
+/// Most records of a cron job that are kept, and how many when nothing is said.
+pub const HISTORY_MAX: u32 = 100;
+pub const HISTORY_DEFAULT: u32 = 10;
+/// Longest start deadline in seconds (a year), most runs at a time, most failures in a row.
+pub const DEADLINE_MAX_S: u64 = 366 * 86_400;
+pub const RUNS_MAX: u32 = 1000;
+/// Longest text of a record, in bytes.
+pub const TEXT_MAX: usize = 300;
+
+/// What happens at a due time while an earlier run has not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Overlap {
+    /// Nothing is started.
+    #[default]
+    Skip,
+    /// Another run is started.
+    Run,
+    /// The earlier run is ended and another one started.
+    Replace,
+}
+
+impl Overlap {
+    pub fn word(self) -> &'static str {
+        match self {
+            Overlap::Skip => "skip",
+            Overlap::Run => "run",
+            Overlap::Replace => "replace",
+        }
+    }
+}
+
+/// A definition. The retries of its runs and their run limit are options of the job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CronDef {
+    /// Unique among the cron jobs of one user.
+    pub name: String,
+    /// Five fields.
+    pub schedule: String,
+    /// Name of a time zone.
+    pub zone: String,
+    pub overlap: Overlap,
+    /// With `run`: most runs at a time; 0 = no limit of its own.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub max_runs: u32,
+    /// A run that was not started so long after its due time is dropped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_s: Option<u64>,
+    /// After so many failed runs in a row the cron job is disabled; 0 = never.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub max_fails: u32,
+    /// Records that are kept.
+    pub history: u32,
+    /// Nothing falls due.
+    #[serde(skip_serializing_if = "is_false")]
+    pub disabled: bool,
+    pub job: Submission,
+}
+
+/// Why a job was submitted without a request of its own; part of its `submitted` event, so that a
+/// due time is handled and its job made by one record, or neither.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CronRun {
+    pub uid: u32,
+    pub name: String,
+    /// The due time; 0 = started by hand, which leaves the schedule as it is.
+    pub due: Stamp,
+    /// Earlier due times that this run stands for.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub missed: u32,
+}
+
+/// What became of a due time or a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CronWhat {
+    #[default]
+    Done,
+    /// It failed, was killed, or was not started before its deadline.
+    Failed,
+    /// There was no leader, or the deadline had passed.
+    Missed,
+    /// An earlier run had not ended.
+    Overlapped,
+    /// The leader did not take the job.
+    Refused,
+}
+
+impl CronWhat {
+    pub fn word(self) -> &'static str {
+        match self {
+            CronWhat::Done => "done",
+            CronWhat::Failed => "failed",
+            CronWhat::Missed => "missed",
+            CronWhat::Overlapped => "overlapped",
+            CronWhat::Refused => "refused",
+        }
+    }
+
+    pub fn is_failure(self) -> bool {
+        matches!(self, CronWhat::Failed | CronWhat::Refused)
+    }
+}
+
+/// A record of the history.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CronRecord {
+    pub what: CronWhat,
+    /// The newest due time that it is about; 0 = started by hand.
+    pub due: Stamp,
+    /// When it was known.
+    pub t: Stamp,
+    /// The job; 0 = none was made.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub id: u32,
+    /// Due times that it stands for.
+    pub n: u32,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+/// A cron job as the state knows it; also its row in the view.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CronJob {
+    pub uid: u32,
+    pub user: String,
+    pub def: CronDef,
+    /// Due times up to this one are handled, whatever the clock says.
+    pub handled: Stamp,
+    /// Who defined it last, and when.
+    pub by: String,
+    pub t: Stamp,
+    /// Failed runs in a row.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fails: u32,
+    /// Why it is disabled, when that followed from its failures.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// Jobs that have not ended, and the due times that they are for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub running: BTreeMap<u32, Stamp>,
+    /// Oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<CronRecord>,
+}
+
+impl CronJob {
+    /// Adds a record, and forgets the oldest ones.
+    pub fn note(&mut self, record: CronRecord) {
+        self.history.push(record);
+        let most = self.def.history.min(HISTORY_MAX) as usize;
+        let over = self.history.len().saturating_sub(most);
+        self.history.drain(..over);
+    }
+
+    /// Counts a failure or a success, and disables the cron job when it fails too often.
+    pub fn count(&mut self, what: CronWhat) {
+        match what {
+            CronWhat::Done => self.fails = 0,
+            what if what.is_failure() => self.fails = self.fails.saturating_add(1),
+            _ => {}
+        }
+        let most = self.def.max_fails;
+        if most > 0 && self.fails >= most && !self.def.disabled {
+            self.def.disabled = true;
+            self.why = format!("{} failed runs in a row (MaxFails)", self.fails);
+        }
+    }
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+fn is_false(b: &bool) -> bool {
+    !*b
+}

@@ -1,0 +1,266 @@
+//! Cron jobs in the state: what events change of them, which jobs are runs of which, and what
+//! became of a run when it ended. Decides nothing and knows no calendar.
+
+use super::State;
+use super::job::{Body, Job};
+use crate::model::{JobStat, Stamp};
+use crate::record::cron::{CronJob, CronRecord, CronRun, CronWhat, TEXT_MAX};
+use crate::record::event::{Event, Submitted};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whose it is, and its name.
+pub type CronKey = (u32, String);
+
+/// See the file's head.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Crons {
+    all: BTreeMap<CronKey, CronJob>,
+    /// Jobs that are runs and have not ended.
+    runs: FxHashMap<u32, CronKey>,
+    /// Whose due times must be worked out again.
+    changed: BTreeSet<CronKey>,
+    /// Grows whenever something of a cron job changes.
+    version: u64,
+}
+
+impl State {
+    pub fn cron(&self, key: &CronKey) -> Option<&CronJob> {
+        self.crons.all.get(key)
+    }
+
+    /// All of them, by owner and name.
+    pub fn crons(&self) -> impl Iterator<Item = &CronJob> {
+        self.crons.all.values()
+    }
+
+    /// Those of one user.
+    pub fn crons_of(&self, uid: u32) -> impl Iterator<Item = &CronJob> {
+        let from = (uid, String::new());
+        let all = self.crons.all.range(from..);
+        all.take_while(move |((of, _), _)| *of == uid)
+            .map(|(_, cron)| cron)
+    }
+
+    pub fn cron_count(&self) -> usize {
+        self.crons.all.len()
+    }
+
+    /// Tells whether anything of them changed since this number was asked for.
+    pub fn cron_version(&self) -> u64 {
+        self.crons.version
+    }
+
+    /// Cron jobs that were made, changed or handled since the last call.
+    pub fn take_changed_crons(&mut self) -> BTreeSet<CronKey> {
+        std::mem::take(&mut self.crons.changed)
+    }
+
+    /// Applies an event about a cron job itself; false: it is none.
+    pub(super) fn apply_to_cron(&mut self, event: &Event) -> bool {
+        match event {
+            Event::CronDefined {
+                uid,
+                user,
+                def,
+                by,
+                t,
+            } => {
+                let key = (*uid, def.name.clone());
+                let cron = self.crons.all.entry(key.clone()).or_default();
+                (cron.uid, cron.user) = (*uid, user.clone());
+                (cron.def, cron.by, cron.t) = (def.as_ref().clone(), by.clone(), *t);
+                // What was due before a definition is not due by it.
+                cron.handled = cron.handled.max(*t);
+                (cron.fails, cron.why) = (0, String::new());
+                self.cron_changed(key);
+            }
+            Event::CronSwitched {
+                uid, name, on, t, ..
+            } => {
+                let key = (*uid, name.clone());
+                if let Some(cron) = self.crons.all.get_mut(&key) {
+                    if *on && cron.def.disabled {
+                        // The word that it begins again, from now on: also after a clock that was
+                        // far ahead.
+                        (cron.fails, cron.handled) = (0, *t);
+                    }
+                    (cron.def.disabled, cron.why) = (!*on, String::new());
+                    self.cron_changed(key);
+                }
+            }
+            Event::CronRemoved { uid, name, .. } => {
+                let key = (*uid, name.clone());
+                if let Some(cron) = self.crons.all.remove(&key) {
+                    for id in cron.running.keys() {
+                        self.crons.runs.remove(id);
+                    }
+                    self.cron_changed(key);
+                }
+            }
+            Event::CronSkipped {
+                uid,
+                name,
+                due,
+                n,
+                why,
+                text,
+                t,
+            } => {
+                let key = (*uid, name.clone());
+                if let Some(cron) = self.crons.all.get_mut(&key) {
+                    cron.handled = cron.handled.max(*due);
+                    cron.note(CronRecord {
+                        what: *why,
+                        due: *due,
+                        t: *t,
+                        id: 0,
+                        n: *n,
+                        text: short(text),
+                    });
+                    cron.count(*why);
+                    self.cron_changed(key);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// A job was submitted as a run.
+    pub(super) fn cron_run(&mut self, s: &Submitted, run: &CronRun) {
+        let key = (run.uid, run.name.clone());
+        let made = self.jobs.contains_key(s.id);
+        let Some(cron) = self.crons.all.get_mut(&key) else {
+            return;
+        };
+        cron.handled = cron.handled.max(run.due);
+        if run.missed > 0 {
+            cron.note(CronRecord {
+                what: CronWhat::Missed,
+                due: run.due,
+                t: s.t,
+                id: s.id,
+                n: run.missed,
+                text: "one run for all of them".to_owned(),
+            });
+        }
+        if made {
+            cron.running.insert(s.id, run.due);
+            self.crons.runs.insert(s.id, key.clone());
+        }
+        self.cron_changed(key);
+    }
+
+    /// Looks whether an event ended a run.
+    pub(super) fn note_cron_end(&mut self, event: &Event) {
+        if self.crons.runs.is_empty() {
+            return;
+        }
+        let (id, t) = match event {
+            Event::Ended { e, .. } => (e.a.j.id, Stamp(e.known)),
+            Event::Unbound { a, t, .. } => (a.j.id, *t),
+            Event::Cancelled { j, t, .. } => (j.id, *t),
+            _ => return,
+        };
+        let finished = self.jobs.get(id).filter(|job| job.is_finished());
+        let (Some(job), Some(key)) = (finished, self.crons.runs.get(&id)) else {
+            return;
+        };
+        let ((what, text), key) = (end_of(job), key.clone());
+        self.crons.runs.remove(&id);
+        let Some(cron) = self.crons.all.get_mut(&key) else {
+            return;
+        };
+        let due = cron.running.remove(&id).unwrap_or_default();
+        let n = 1;
+        cron.note(CronRecord {
+            what,
+            due,
+            t,
+            id,
+            n,
+            text,
+        });
+        cron.count(what);
+        self.cron_changed(key);
+    }
+
+    /// The share was restored from a copy: what happened since is not known, so nothing of before
+    /// is due any more.
+    pub(super) fn skip_due_times(&mut self, t: Stamp) {
+        let keys: Vec<CronKey> = self.crons.all.keys().cloned().collect();
+        for cron in self.crons.all.values_mut() {
+            cron.handled = cron.handled.max(t);
+        }
+        keys.into_iter().for_each(|key| self.cron_changed(key));
+    }
+
+    /// Adds a cron job from a snapshot.
+    pub(super) fn restore_cron(&mut self, cron: CronJob) {
+        let key = (cron.uid, cron.def.name.clone());
+        for id in cron.running.keys() {
+            self.crons.runs.insert(*id, key.clone());
+        }
+        self.crons.all.insert(key.clone(), cron);
+        self.cron_changed(key);
+    }
+
+    /// Broken invariants.
+    pub(super) fn check_crons(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        let mut runs = 0;
+        for (key, cron) in &self.crons.all {
+            if (cron.uid, &cron.def.name) != (key.0, &key.1) {
+                broken.push(format!("cron job {}: listed under another name", key.1));
+            }
+            for id in cron.running.keys() {
+                runs += 1;
+                let live = self.jobs.get(*id).is_some_and(|job| !job.is_finished());
+                if !live || self.crons.runs.get(id) != Some(key) {
+                    broken.push(format!("cron job {}: job {id} does not run for it", key.1));
+                }
+            }
+        }
+        if runs != self.crons.runs.len() {
+            broken.push("cron jobs: the list of runs is wrong".to_owned());
+        }
+        broken
+    }
+
+    fn cron_changed(&mut self, key: CronKey) {
+        self.crons.changed.insert(key);
+        self.crons.version += 1;
+    }
+}
+
+/// How a finished job ended.
+fn end_of(job: &Job) -> (CronWhat, String) {
+    let done = match &job.body {
+        Body::Single(work) => work.stat == JobStat::Done,
+        Body::Array(array) => array.work.values().all(|work| work.stat == JobStat::Done),
+    };
+    if done {
+        return (CronWhat::Done, String::new());
+    }
+    let fate = match &job.body {
+        Body::Single(work) => work.run.as_deref().and_then(|run| run.fate.as_deref()),
+        Body::Array(_) => None,
+    };
+    let text = match fate {
+        None => "an element failed".to_owned(),
+        Some(fate) => match (fate.code, fate.sig, fate.reason.word()) {
+            (_, _, reason) if !reason.is_empty() => reason.to_owned(),
+            (_, sig, _) if sig != 0 => format!("signal {sig}"),
+            (Some(code), ..) => format!("exit code {code}"),
+            _ => fate.text.clone(),
+        },
+    };
+    (CronWhat::Failed, short(&text))
+}
+
+fn short(text: &str) -> String {
+    let end = (0..=TEXT_MAX.min(text.len())).rev();
+    let end = end.into_iter().find(|at| text.is_char_boundary(*at));
+    text[..end.unwrap_or(0)].to_owned()
+}
