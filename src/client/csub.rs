@@ -19,7 +19,7 @@ use super::cli::{Split, Table, texts};
 use super::env::Site;
 use super::exit::{self, Exit, Fail, Result};
 use super::interactive::{self, Waiting};
-use crate::model::JobKey;
+use crate::model::{JobKey, Submission};
 use crate::record::ack::{Ack, IdRun};
 use crate::record::request::{RequestHead, SCRIPT_MAX, Verb};
 use crate::sys;
@@ -168,6 +168,96 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
         return Ok(super::cwait::until_end(&site, run.id, run.t));
     }
     Ok(Exit::Ok.code())
+}
+
+/// A job as the definition of a cron job describes it.
+pub(crate) struct Described<'a> {
+    /// A command line, or a script file; the other one is empty.
+    pub command: &'a str,
+    pub script: &'a str,
+    /// Options as one text, and such as have keys of their own: name, value.
+    pub options: &'a str,
+    pub named: &'a [(String, String)],
+    /// As whom it runs; empty = the caller.
+    pub for_user: &'a str,
+}
+
+/// Options that mean nothing for a job that is submitted again and again, and why.
+const NOT_DESCRIBED: &[(&str, &str)] = &[
+    ("I", "no command waits for the job"),
+    ("Ip", "no command waits for the job"),
+    ("Is", "no command waits for the job"),
+    ("XF", "no command waits for the job"),
+    ("K", "no command waits for the job"),
+    ("H", "disable the cron job instead"),
+    ("pack", "define several cron jobs"),
+    ("key", "each run is a job of its own"),
+    ("b", "the schedule says when it starts"),
+    ("t", "it is one moment; use maxruntime"),
+    ("start-timeout", "use startdeadline"),
+    ("wait", "it is an option of ccron"),
+    ("verbose", "it is not taken here"),
+];
+
+/// The submission that a description stands for, and what travels with it. The options are those of
+/// `csub`, read by the same parser, lines `#CSUB` of a script included.
+///
+/// # Errors
+/// What `csub` would refuse, and options that mean nothing here.
+pub(crate) fn described(site: &Site, what: &Described<'_>) -> Result<(Submission, RequestHead)> {
+    let table = Table::new(options::csub());
+    let wrong = |e: super::cli::Wrong| Fail::usage(e.to_string());
+    let split = table
+        .split(&script::pack_words(what.options)?)
+        .map_err(wrong)?;
+    if let Some(word) = split.rest.first() {
+        return Err(Fail::usage(format!("options: '{word}' is not an option")));
+    }
+    let mut mine = Chosen::of(&table, &split);
+    for (name, value) in what.named {
+        if name != "env" && mine.has(name) {
+            return Err(Fail::usage(format!(
+                "-{name} is given twice, by a key and in options"
+            )));
+        }
+        mine.add(name, value);
+    }
+    let mut work = script::described(&table, what.command, what.script)?;
+    let chosen = mine.over(std::mem::take(&mut work.options));
+    chosen.check_built()?;
+    for (name, why) in NOT_DESCRIBED {
+        if chosen.has(name) {
+            return Err(Fail::usage(format!(
+                "-{name} is not taken in a cron job: {why}"
+            )));
+        }
+    }
+    if let Some(text) = &work.warning {
+        eprintln!("ccron: {text}");
+    }
+    let mut told = Told::now()?;
+    if !what.for_user.is_empty() {
+        let facts = sys::users::by_name(what.for_user)
+            .ok_or_else(|| Fail::not_found(format!("user: no user {:?} here", what.for_user)))?;
+        told.cwd = facts.home;
+    }
+    let (chosen, data) = esub::run(site, chosen, &work.command)?;
+    NoEffect::of(&chosen).warn("ccron");
+    let unit = || super::limit_unit(site);
+    let mut job = spec::submission(&chosen, &told.here(site, &unit))?;
+    spec::check_command(&work.command)?;
+    if !job.array.is_empty() {
+        return Err(Fail::usage("-J: an index list is not taken in a cron job"));
+    }
+    job.spec.shell = script::interpreter(&work, &job.spec.shell)?;
+    job.command = work.command;
+    let mut head = head(&chosen, work.script, &told.cwd)?;
+    if !what.for_user.is_empty() {
+        // The caller's variables are not the other user's.
+        let asked: Vec<&str> = chosen.all("env").collect();
+        head.env = environ::environ(std::iter::empty(), &asked)?.vars;
+    }
+    Ok((job, esub::with_data(head, data)))
 }
 
 /// The environment, script and input that travel with the jobs of a request.

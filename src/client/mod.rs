@@ -5,6 +5,7 @@
 
 pub(crate) mod ask;
 pub(crate) mod cacct;
+pub(crate) mod ccron;
 pub(crate) mod checkpoint;
 pub(crate) mod chist;
 pub(crate) mod chosts;
@@ -117,6 +118,12 @@ pub(crate) const COMMANDS: &[Entry] = &[
         "start the tasks of a job, from inside it",
         ctasks::run,
     ),
+    entry(
+        &["ccron"],
+        "define jobs that are submitted by the calendar, and list them",
+        ccron::run,
+    ),
+    entry(&["aip"], "aip cronjob: another name of ccron", ccron::aip),
     // Views.
     entry(&["cjobs"], "list jobs", cjobs::run),
     entry(&["chist"], "show the history of jobs", chist::run),

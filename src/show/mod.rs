@@ -6,6 +6,7 @@
 //! or knows a terminal.
 
 pub(crate) mod cell;
+pub(crate) mod cron;
 pub(crate) mod dates;
 pub(crate) mod event;
 pub(crate) mod field;

@@ -46,11 +46,11 @@ fn all() -> BTreeMap<String, String> {
     add(&["cb"]);
     for name in corral::commands::names() {
         let text = add(&[name]);
-        if name != "cadmin" {
+        if !["cadmin", "ccron"].contains(&name) {
             continue;
         }
         for sub in listed(&text, "\n\n", "") {
-            let text = add(&["cadmin", sub]);
+            let text = add(&[name, sub]);
             for part in listed(&text, "Commands:\n", "") {
                 add(&["cadmin", sub, part]);
             }

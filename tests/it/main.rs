@@ -13,6 +13,7 @@ mod cluster;
 mod commands;
 mod containers;
 mod cpu_binding;
+mod cron;
 mod data;
 mod dev_cluster;
 mod documents;

@@ -8,7 +8,7 @@ use std::process::Output;
 /// Users' commands that take no job: of each of the others a job that does not exist is asked.
 const NO_JOBS: &[&str] = &[
     "csub", "claunch", "ctasks", "cqueues", "chosts", "cload", "cinfo", "climits", "cusers",
-    "cparams", "cid", "cadmin",
+    "cparams", "cid", "cadmin", "ccron", "aip",
 ];
 
 /// What stands before the job.

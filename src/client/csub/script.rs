@@ -41,6 +41,20 @@ pub(super) fn work(table: &Table, split: &Split) -> Result<Work> {
     }
 }
 
+/// What a definition runs: a command line, or a script file that is read now.
+///
+/// # Errors
+/// When the script cannot be read or understood.
+pub(super) fn described(table: &Table, command: &str, file: &str) -> Result<Work> {
+    match file {
+        "" => Ok(Work {
+            command: command.to_owned(),
+            ..Work::default()
+        }),
+        file => from_file(table, file),
+    }
+}
+
 fn from_stdin(table: &Table) -> Result<Work> {
     if sys::caller::stdin_is_terminal() {
         eprint!("{}> ", exit::lsf_name().unwrap_or("csub"));

@@ -1,0 +1,262 @@
+//! A crontab as definitions of cron jobs: what can be honoured, and where what cannot stands.
+//!
+//! Pure. Lines are not changed: a command runs as it is written, with `/bin/sh`.
+
+use super::definition::{Job, Written};
+use crate::client::exit::{Fail, Result};
+use crate::record::cron::{CronDef, HISTORY_DEFAULT};
+use crate::text::cron::{Schedule, Zone};
+use std::fmt::Write as _;
+
+/// Most lines of a crontab.
+const LINES_MAX: usize = 10_000;
+/// Most cron jobs of one crontab: as many as one user may have.
+const JOBS_MAX: usize = 200;
+
+/// What the lines so far have set.
+struct Settings {
+    zone: String,
+    env: Vec<(String, String)>,
+}
+
+/// Reads a crontab of one user. `stem`: what the names begin with.
+///
+/// # Errors
+/// Every line that cannot be honoured, with line and column.
+pub(super) fn read(text: &str, place: &str, stem: &str, zone: &str) -> Result<Vec<Written>> {
+    let (mut out, mut wrong) = (Vec::new(), String::new());
+    let mut settings = Settings {
+        zone: zone.to_owned(),
+        env: Vec::new(),
+    };
+    for (n, line) in text.lines().enumerate() {
+        if n >= LINES_MAX || out.len() > JOBS_MAX {
+            return Err(Fail::usage(format!(
+                "{place}:{}: a crontab of more than {LINES_MAX} lines or {JOBS_MAX} jobs",
+                n + 1
+            )));
+        }
+        match one_line(line, &mut settings) {
+            Ok(None) => {}
+            Ok(Some((schedule, command))) => {
+                let mut written = Written {
+                    def: CronDef {
+                        name: format!("{stem}-{}", n + 1),
+                        schedule,
+                        zone: settings.zone.clone(),
+                        history: HISTORY_DEFAULT,
+                        ..CronDef::default()
+                    },
+                    ..Written::default()
+                };
+                written.job = Job {
+                    command,
+                    place: format!("{place}:{}", n + 1),
+                    named: settings.options(),
+                    ..Job::default()
+                };
+                out.push(written);
+            }
+            Err((at, why)) => {
+                let column = line[..at.min(line.len())].chars().count() + 1;
+                // Writing to a string cannot fail.
+                let _ = writeln!(wrong, "{place}:{}:{column}: {why}", n + 1);
+            }
+        }
+    }
+    match wrong.trim_end() {
+        "" => Ok(out),
+        wrong => Err(Fail::usage(wrong)),
+    }
+}
+
+impl Settings {
+    /// The options of csub that set these variables, beside the environment of the caller.
+    fn options(&self) -> Vec<(String, String)> {
+        let set = self.env.iter();
+        set.map(|(name, value)| ("env".to_owned(), format!("all,{name}={value}")))
+            .collect()
+    }
+}
+
+type Wrong = (usize, String);
+
+/// A job's schedule and command; `None`: a line without a job.
+fn one_line(
+    line: &str,
+    settings: &mut Settings,
+) -> std::result::Result<Option<(String, String)>, Wrong> {
+    let start = line.len() - line.trim_start().len();
+    let body = &line[start..];
+    if body.is_empty() || body.starts_with('#') {
+        return Ok(None);
+    }
+    if let Some((name, value)) = setting(body) {
+        return set(name, &value, settings)
+            .map(|()| None)
+            .map_err(|why| (start, why));
+    }
+    let fields = if body.starts_with('@') { 1 } else { 5 };
+    let mut rest = body;
+    for _ in 0..fields {
+        let word = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        rest = rest[word..].trim_start();
+    }
+    let at = line.len() - rest.len();
+    let schedule = Schedule::parse(&line[start..at]).map_err(|e| (start + e.at, e.message))?;
+    if rest.is_empty() {
+        return Err((line.len(), "a command is missing".to_owned()));
+    }
+    let command = unescaped(rest).map_err(|i| {
+        let why = "a % that ends the command and begins its standard input is not honoured: write \
+                   \\% for the character, or use a script";
+        (at + i, why.to_owned())
+    })?;
+    Ok(Some((schedule.to_string(), command)))
+}
+
+/// `NAME = value`, the value perhaps in quotes.
+fn setting(body: &str) -> Option<(&str, String)> {
+    let (name, value) = body.split_once('=')?;
+    let name = name.trim_end();
+    let mut letters = name.bytes();
+    let first = letters
+        .next()
+        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    if !first || !letters.all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        return None;
+    }
+    let value = value.trim();
+    let quoted = ['"', '\'']
+        .into_iter()
+        .find_map(|q| value.strip_prefix(q)?.strip_suffix(q));
+    Some((name, quoted.unwrap_or(value).to_owned()))
+}
+
+fn set(name: &str, value: &str, settings: &mut Settings) -> std::result::Result<(), String> {
+    match name {
+        "MAILTO" | "MAILFROM" if value.is_empty() => Ok(()),
+        "MAILTO" | "MAILFROM" => Err(format!(
+            "{name}: no mail is sent; write {name}=\"\" to accept that"
+        )),
+        "SHELL" if value == "/bin/sh" => Ok(()),
+        "SHELL" => Err(format!("SHELL: commands run with /bin/sh, not {value}")),
+        "CRON_TZ" => {
+            Zone::named(value)?;
+            value.clone_into(&mut settings.zone);
+            Ok(())
+        }
+        "RANDOM_DELAY" => Err("RANDOM_DELAY is not honoured".to_owned()),
+        _ if value.contains(',') => Err(format!("{name}: a value with a comma cannot be given on")),
+        _ => {
+            settings.env.retain(|(known, _)| known != name);
+            settings.env.push((name.to_owned(), value.to_owned()));
+            Ok(())
+        }
+    }
+}
+
+/// The command with `\%` as `%`. `Err`: where a bare one stands.
+fn unescaped(command: &str) -> std::result::Result<String, usize> {
+    let mut out = String::with_capacity(command.len());
+    let mut chars = command.char_indices().peekable();
+    while let Some((i, c)) = chars.next() {
+        match c {
+            '\\' if chars.peek().is_some_and(|(_, next)| *next == '%') => {
+                out.push('%');
+                chars.next();
+            }
+            '%' => return Err(i),
+            c => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+/// The definitions as a file that `ccron create` reads.
+pub(super) fn printed(all: &[Written]) -> String {
+    let mut out = String::new();
+    let quote = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    for written in all {
+        let def = &written.def;
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "- name: {}", def.name);
+        let _ = writeln!(out, "  schedule: {}", quote(&def.schedule));
+        let _ = writeln!(out, "  timezone: {}", quote(&def.zone));
+        let _ = writeln!(out, "  job:\n    command: {}", quote(&written.job.command));
+        let env: Vec<&str> = written
+            .job
+            .named
+            .iter()
+            .map(|(_, value)| value.as_str())
+            .collect();
+        if !env.is_empty() {
+            let _ = writeln!(out, "    env: {}", quote(&env.join(",")));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_settings_and_escapes() {
+        let text = "# daily\nPATH = \"/usr/bin:/bin\"\nMAILTO=\"\"\n\n0 5 * * 1 tar zcf a-$(date +\\%F).tgz 'b c'\n\
+                    CRON_TZ=Asia/Tokyo\n@hourly  echo hi\n";
+        let got = read(text, "tab", "tab", "UTC").unwrap();
+        let shown: Vec<(&str, &str, &str, &str)> = got
+            .iter()
+            .map(|w| {
+                (
+                    w.def.name.as_str(),
+                    w.def.schedule.as_str(),
+                    w.def.zone.as_str(),
+                    w.job.command.as_str(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                (
+                    "tab-5",
+                    "0 5 * * 1",
+                    "UTC",
+                    "tar zcf a-$(date +%F).tgz 'b c'"
+                ),
+                ("tab-7", "0 * * * *", "Asia/Tokyo", "echo hi"),
+            ]
+        );
+        assert_eq!(
+            got[0].job.named,
+            [("env".to_owned(), "all,PATH=/usr/bin:/bin".to_owned())]
+        );
+        let file = |_: &str| Err(Fail::usage("none"));
+        let again =
+            super::super::definition::read(printed(&got).as_bytes(), "x", "UTC", &file).unwrap();
+        assert_eq!(again[0].def, got[0].def);
+        assert_eq!(
+            (again[0].job.command.as_str(), &again[0].job.named),
+            (got[0].job.command.as_str(), &got[0].job.named)
+        );
+    }
+
+    #[test]
+    fn lines_that_cannot_be_honoured_are_all_named() {
+        let text = "@reboot x\n61 * * * * x\n  0 * * * *\n0 * * * * mail me%Hello\nMAILTO=root\nSHELL=/bin/bash\n* * * x\n";
+        let fail = read(text, "tab", "tab", "UTC").unwrap_err();
+        let starts: Vec<&str> = fail
+            .text
+            .lines()
+            .map(|l| l.split(": ").next().unwrap())
+            .collect();
+        assert_eq!(
+            starts,
+            [
+                "tab:1:1", "tab:2:1", "tab:3:12", "tab:4:18", "tab:5:1", "tab:6:1", "tab:7:1"
+            ]
+        );
+    }
+}

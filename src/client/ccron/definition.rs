@@ -1,0 +1,417 @@
+//! Definitions of cron jobs as people write them: YAML or JSON, one or several in a file.
+//!
+//! Owns the names of the keys. Everything that is not understood is refused with its place. Reads
+//! no file: job specifications in files of their own are given by the caller.
+
+use crate::client::exit::{Fail, Result};
+use crate::record::cron::{CronDef, HISTORY_DEFAULT, Overlap};
+use crate::text::cron::{Schedule, Zone};
+use crate::text::error::did_you_mean;
+use crate::text::yaml::{self, Entry, Limits, Node, Pos, Value};
+
+/// Longest file of definitions in bytes, and most definitions in one.
+pub(super) const FILE_MAX: usize = 1 << 20;
+const DEFINITIONS_MAX: usize = 200;
+
+const KEYS: [&str; 14] = [
+    "name",
+    "schedule",
+    "timezone",
+    "job",
+    "jobspec",
+    "user",
+    "enabled",
+    "maxruntime",
+    "startdeadline",
+    "overlap",
+    "overlappolicy",
+    "maxconcurrentruns",
+    "maxfails",
+    "retries",
+];
+const HISTORY: &str = "historylimit";
+const JOB_KEYS: [(&str, &str); 9] = [
+    ("command", ""),
+    ("script", ""),
+    ("options", ""),
+    ("env", "env"),
+    ("queue", "q"),
+    ("jobname", "J"),
+    ("project", "P"),
+    ("cwd", "cwd"),
+    ("slots", "n"),
+];
+
+/// A definition whose job is not read yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Written {
+    pub def: CronDef,
+    pub user: String,
+    pub job: Job,
+}
+
+/// What a definition says of its job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Job {
+    pub command: String,
+    /// A script file, or empty.
+    pub script: String,
+    /// Options of csub, as one text.
+    pub options: String,
+    /// Options of csub that keys stand for: name, value.
+    pub named: Vec<(String, String)>,
+    /// Where it stands, for messages.
+    pub place: String,
+}
+
+/// Reads a job specification in a file of its own.
+pub(super) type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>>;
+
+/// Reads a file. `place`: its name; `zone`: the time zone of definitions that name none.
+///
+/// # Errors
+/// Names the first thing that is wrong by line and column.
+pub(super) fn read(
+    bytes: &[u8],
+    place: &str,
+    zone: &str,
+    file: ReadFile<'_>,
+) -> Result<Vec<Written>> {
+    let root = tree(bytes, place)?;
+    let nodes = match root.value {
+        Value::List(nodes) => nodes,
+        _ => vec![root],
+    };
+    if nodes.is_empty() || nodes.len() > DEFINITIONS_MAX {
+        return Err(Fail::usage(format!(
+            "{place}: {} definitions, 1 to {DEFINITIONS_MAX} are taken from a file",
+            nodes.len()
+        )));
+    }
+    let read = |node: &Node| definition(node, &Reader { place, zone, file });
+    nodes.iter().map(read).collect()
+}
+
+fn tree(bytes: &[u8], place: &str) -> Result<Node> {
+    let read = yaml::parse(bytes, &Limits::bytes(FILE_MAX), &[]);
+    if let Some(defect) = read.defects.first() {
+        let hint = defect.hint.as_ref().map(|hint| format!("\nhint: {hint}"));
+        return Err(at(
+            place,
+            defect.pos,
+            &defect.message,
+            &hint.unwrap_or_default(),
+        ));
+    }
+    read.root
+        .ok_or_else(|| Fail::usage(format!("{place}: there is no definition in it")))
+}
+
+fn at(place: &str, pos: Pos, text: &str, more: &str) -> Fail {
+    Fail::usage(format!("{place}:{}:{}: {text}{more}", pos.line, pos.col))
+}
+
+struct Reader<'a> {
+    place: &'a str,
+    zone: &'a str,
+    file: ReadFile<'a>,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, pos: Pos, text: impl AsRef<str>) -> Fail {
+        at(self.place, pos, text.as_ref(), "")
+    }
+
+    fn map<'n>(&self, node: &'n Node, what: &str) -> Result<&'n [Entry]> {
+        match &node.value {
+            Value::Map(entries) => Ok(entries),
+            _ => Err(self.wrong(node.pos, format!("{what}: give a map of keys and values"))),
+        }
+    }
+
+    fn text<'n>(&self, entry: &'n Entry) -> Result<&'n str> {
+        match &entry.value.value {
+            Value::Text { text, .. } if !text.contains('\0') => Ok(text),
+            _ => Err(self.wrong(entry.value.pos, format!("{}: give a text", entry.key))),
+        }
+    }
+
+    fn number(&self, entry: &Entry) -> Result<u64> {
+        let text = self.text(entry)?;
+        let digits =
+            !text.is_empty() && text.len() < 10 && text.bytes().all(|b| b.is_ascii_digit());
+        digits.then(|| text.parse().ok()).flatten().ok_or_else(|| {
+            let key = &entry.key;
+            self.wrong(entry.value.pos, format!("{key}: '{text}' is not a number"))
+        })
+    }
+
+    fn small(&self, entry: &Entry) -> Result<u32> {
+        let n = self.number(entry)?;
+        u32::try_from(n).map_err(|_| self.wrong(entry.value.pos, format!("{}: too big", entry.key)))
+    }
+
+    fn unknown<'k>(&self, entry: &Entry, known: impl Iterator<Item = &'k str>) -> Fail {
+        let key = &entry.key;
+        let hint = did_you_mean(&plain(key), known);
+        self.wrong(entry.key_pos, format!("no key is named '{key}' here{hint}"))
+    }
+}
+
+/// A key in any of its spellings: `MaxFails`, `max_fails`, `maxfails`.
+fn plain(key: &str) -> String {
+    let letters = key.chars().filter(|c| !matches!(c, '_' | '-'));
+    letters.flat_map(char::to_lowercase).collect()
+}
+
+fn definition(node: &Node, r: &Reader<'_>) -> Result<Written> {
+    let mut out = Written {
+        def: CronDef {
+            zone: r.zone.to_owned(),
+            history: HISTORY_DEFAULT,
+            ..CronDef::default()
+        },
+        ..Written::default()
+    };
+    let (mut job, mut named, mut seen) = (None, Vec::new(), Vec::new());
+    for entry in r.map(node, "a cron job")? {
+        let key = plain(&entry.key);
+        let place = match key.as_str() {
+            "jobspec" => "job",
+            "overlappolicy" => "overlap",
+            other => other,
+        };
+        if seen.contains(&place.to_owned()) {
+            return Err(r.wrong(entry.key_pos, format!("{}: it was given before", entry.key)));
+        }
+        seen.push(place.to_owned());
+        match place {
+            "job" => job = Some(entry),
+            "user" => out.user = r.text(entry)?.to_owned(),
+            "maxruntime" => named.push(("W".to_owned(), r.text(entry)?.to_owned())),
+            "retries" => named.push(("retries".to_owned(), r.text(entry)?.to_owned())),
+            "name" | "schedule" | "timezone" | "enabled" => when(&mut out.def, place, entry, r)?,
+            _ => rule(&mut out.def, place, entry, r)?,
+        }
+    }
+    for (key, missing) in [
+        ("name", out.def.name.is_empty()),
+        ("schedule", out.def.schedule.is_empty()),
+        ("job", job.is_none()),
+    ] {
+        if missing {
+            return Err(r.wrong(node.pos, format!("{key} is missing in this cron job")));
+        }
+    }
+    if let Some(entry) = job {
+        out.job = job_of(entry, r)?;
+    }
+    out.job.named.extend(named);
+    Ok(out)
+}
+
+/// Its name, and when it falls due.
+fn when(def: &mut CronDef, key: &str, entry: &Entry, r: &Reader<'_>) -> Result<()> {
+    let (text, pos) = (r.text(entry)?, entry.value.pos);
+    match key {
+        "name" => def.name = text.to_owned(),
+        "schedule" => {
+            let schedule = Schedule::parse(text).map_err(|e| {
+                let caret = e.caret(text);
+                at(r.place, pos, &e.message, &format!("\n{}", caret.trim_end()))
+            })?;
+            def.schedule = schedule.to_string();
+        }
+        "timezone" => {
+            Zone::named(text).map_err(|e| r.wrong(pos, e))?;
+            def.zone = text.to_owned();
+        }
+        _ => {
+            def.disabled = match text {
+                "yes" | "true" => false,
+                "no" | "false" => true,
+                _ => return Err(r.wrong(pos, "enabled: write yes or no")),
+            };
+        }
+    }
+    Ok(())
+}
+
+/// What holds for its runs.
+fn rule(def: &mut CronDef, key: &str, entry: &Entry, r: &Reader<'_>) -> Result<()> {
+    match key {
+        "startdeadline" => def.deadline_s = Some(r.number(entry)? * 60),
+        "overlap" => {
+            let word = r.text(entry)?.to_ascii_lowercase();
+            let all = [Overlap::Skip, Overlap::Run, Overlap::Replace];
+            let found = all.into_iter().find(|o| o.word() == word);
+            let wrong = || r.wrong(entry.value.pos, "overlap: write skip, run or replace");
+            def.overlap = found.ok_or_else(wrong)?;
+        }
+        "maxconcurrentruns" => def.max_runs = r.small(entry)?,
+        "maxfails" => def.max_fails = r.small(entry)?,
+        HISTORY => def.history = r.small(entry)?,
+        _ => return Err(r.unknown(entry, KEYS.into_iter().chain([HISTORY]))),
+    }
+    Ok(())
+}
+
+/// The job: a map, or the name of a file that holds one.
+fn job_of(entry: &Entry, r: &Reader<'_>) -> Result<Job> {
+    match &entry.value.value {
+        Value::Text { text, .. } => {
+            let bytes = (r.file)(text)?;
+            let node = tree(&bytes, text)?;
+            let reader = Reader { place: text, ..*r };
+            job(&node, &reader)
+        }
+        _ => job(&entry.value, r),
+    }
+}
+
+fn job(node: &Node, r: &Reader<'_>) -> Result<Job> {
+    let mut out = Job {
+        place: format!("{}:{}", r.place, node.pos.line),
+        ..Job::default()
+    };
+    for entry in r.map(node, "job")? {
+        let key = plain(&entry.key);
+        let text = r.text(entry)?.to_owned();
+        match JOB_KEYS.iter().find(|(name, _)| *name == key) {
+            Some(("command", _)) => out.command = text,
+            Some(("script", _)) => out.script = text,
+            Some(("options", _)) => out.options = text,
+            Some((_, option)) => out.named.push(((*option).to_owned(), text)),
+            None => {
+                let known = JOB_KEYS.iter().map(|(name, _)| *name);
+                return Err(r.unknown(entry, known));
+            }
+        }
+    }
+    match (out.command.is_empty(), out.script.is_empty()) {
+        (true, true) => Err(r.wrong(node.pos, "job: command or script is missing")),
+        (false, false) => Err(r.wrong(node.pos, "job: give command or script, not both")),
+        _ => Ok(out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Vec<Written>> {
+        let file = |name: &str| match name {
+            "j.yaml" => Ok(b"{command: from a file}".to_vec()),
+            _ => Err(Fail::usage("no such file")),
+        };
+        read(text.as_bytes(), "c.yaml", "Europe/Berlin", &file)
+    }
+
+    #[test]
+    fn yaml_json_and_both_spellings_mean_the_same() {
+        let yaml = "\
+name: nightly
+schedule: '30 2 * * mon-fri'
+time_zone: UTC
+overlap: replace
+start_deadline: 5
+max_fails: 3
+retries: 2
+max_run_time: 1:30
+history_limit: 4
+enabled: no
+job: {command: ./run a b, queue: night, options: -n 4}
+";
+        let json = r#"[{"Name": "nightly", "Schedule": " 30 2  * * mon-fri", "TimeZone": "UTC",
+ "OverlapPolicy": "Replace", "StartDeadline": 5, "MaxFails": 3, "Retries": 2,
+ "MaxRunTime": "1:30", "HistoryLimit": 4, "Enabled": false,
+ "JobSpec": {"Command": "./run a b", "Queue": "night", "Options": "-n 4"}}]"#;
+        let (mut a, mut b) = (read_text(yaml).unwrap(), read_text(json).unwrap());
+        (a[0].job.place, b[0].job.place) = (String::new(), String::new());
+        let sort = |w: &mut Vec<Written>| w[0].job.named.sort();
+        sort(&mut a);
+        sort(&mut b);
+        assert_eq!(a, b);
+        let def = &a[0].def;
+        assert_eq!(
+            (def.deadline_s, def.max_fails, def.history),
+            (Some(300), 3, 4)
+        );
+        assert_eq!((def.overlap, def.disabled), (Overlap::Replace, true));
+        assert_eq!(def.schedule, "30 2 * * mon-fri");
+    }
+
+    #[test]
+    fn several_in_a_file_and_a_job_in_its_own() {
+        let two = "\
+- {name: a, schedule: '@daily', job: {script: ./x}}
+- {name: b, schedule: '@hourly', job: j.yaml}
+";
+        let got = read_text(two).unwrap();
+        assert_eq!(got.len(), 2);
+        assert_eq!(
+            (got[0].def.schedule.as_str(), got[0].def.zone.as_str()),
+            ("0 0 * * *", "Europe/Berlin")
+        );
+        assert_eq!(got[1].job.command, "from a file");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        let job = "job: {command: x}";
+        for (text, want) in [
+            (
+                format!("schedule: '@daily'\n{job}"),
+                "c.yaml:1:1: name is missing in this cron job",
+            ),
+            (
+                format!("name: a\n{job}"),
+                "c.yaml:1:1: schedule is missing in this cron job",
+            ),
+            (
+                "name: a\nschedule: '@daily'".into(),
+                "c.yaml:1:1: job is missing in this cron job",
+            ),
+            (
+                format!("name: a\nschedule: '61 * * * *'\n{job}"),
+                "c.yaml:2:11: minute: 61 is not a value from 0 to 59",
+            ),
+            (
+                format!("name: a\nschedul: x\n{job}"),
+                "c.yaml:2:1: no key is named 'schedul' here; did you mean \"schedule\"?",
+            ),
+            (
+                format!("name: a\ntimezone: Mars\n{job}"),
+                "c.yaml:2:11: no time zone is named",
+            ),
+            (
+                format!("name: a\noverlap: maybe\n{job}"),
+                "c.yaml:2:10: overlap: write skip, run or replace",
+            ),
+            (
+                format!("name: a\noverlap: run\noverlap_policy: run\n{job}"),
+                "c.yaml:3:1: overlap_policy: it was given before",
+            ),
+            (
+                format!("name: a\nmax_fails: -1\n{job}"),
+                "c.yaml:2:12: max_fails: '-1' is not a number",
+            ),
+            (
+                "name: a\nschedule: '@daily'\njob: {comand: x}".into(),
+                "c.yaml:3:7: no key is named 'comand' here",
+            ),
+            (
+                "name: a\nschedule: '@daily'\njob: {command: x, script: y}".into(),
+                "c.yaml:3:6: job: give command or script, not both",
+            ),
+            (
+                "[]".into(),
+                "c.yaml: 0 definitions, 1 to 200 are taken from a file",
+            ),
+            ("name: [".into(), "c.yaml:1:"),
+        ] {
+            let fail = read_text(&text).expect_err(&text);
+            assert!(fail.text.starts_with(want), "{text}\n{}", fail.text);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Cron jobs with real daemons: defined, listed, started by hand, fired by the clock, once for each
+//! due time also when the leader is killed in the second in which one falls due.
+
+use crate::cluster::{Cluster, kill_9};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+const DEFINITIONS: &str = "\
+- name: each-minute
+  schedule: '* * * * *'
+  timezone: UTC
+  overlap: run
+  history_limit: 100
+  job: {command: 'echo $TOKEN >> minutes', options: -oo /dev/null}
+- name: by-hand
+  schedule: '0 0 29 2 *'
+  timezone: Europe/Berlin
+  max_run_time: 5
+  job: {script: job.sh, queue: normal}
+";
+
+fn cluster() -> Cluster {
+    let cluster = Cluster::up("--hosts 2 --slots 4 --masters 2 --lease 3");
+    let work = cluster.work();
+    std::fs::write(work.join("crons.yaml"), DEFINITIONS).unwrap();
+    std::fs::write(
+        work.join("job.sh"),
+        "#!/bin/sh\n#CSUB -n 2\necho first > by-hand\n",
+    )
+    .unwrap();
+    let created = cluster
+        .command("ccron")
+        .args(["create", "crons.yaml"])
+        .env("TOKEN", "kept")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&created.stdout).into_owned();
+    let wrong = String::from_utf8_lossy(&created.stderr).into_owned();
+    assert_eq!(
+        said, "Cron job <each-minute> is created\nCron job <by-hand> is created\n",
+        "{wrong}"
+    );
+    cluster
+}
+
+fn shown(cluster: &Cluster, name: &str) -> Value {
+    serde_json::from_str(&cluster.ok("ccron", &["show", "--json", name])).unwrap()
+}
+
+/// The due times that led to a run which ended well, in seconds.
+fn done(cluster: &Cluster, name: &str) -> Vec<i64> {
+    let shown = shown(cluster, name);
+    let all = shown["finished"].as_array().unwrap().iter();
+    let done = all.filter(|record| record["what"] == "done");
+    done.filter_map(|record| Some(record["due"].as_i64()? / 1000))
+        .collect()
+}
+
+fn wait_for(what: &str, limit: Duration, mut is: impl FnMut() -> bool) {
+    let end = Instant::now() + limit;
+    while !is() {
+        assert!(Instant::now() < end, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_run_is_started_by_hand_with_the_script_of_its_definition() {
+    let cluster = cluster();
+    let work = cluster.work();
+    std::fs::write(work.join("job.sh"), "#!/bin/sh\necho second > by-hand\n").unwrap();
+    let started = cluster.ok("ccron", &["start", "by-hand"]);
+    assert!(
+        started.starts_with("Cron job <by-hand>: job <"),
+        "{started}"
+    );
+    let is_done = || {
+        let shown = shown(&cluster, "by-hand");
+        let last = &shown["finished"][0];
+        assert_eq!(shown["run_limit_s"], 300);
+        last["what"] == "done" && last["due"].is_null()
+    };
+    wait_for("the run", Duration::from_secs(30), is_done);
+    let wrote = std::fs::read_to_string(work.join("by-hand")).unwrap();
+    assert_eq!(wrote, "first\n");
+    let jobs = cluster.ok(
+        "cjobs",
+        &["-a", "-noheader", "-o", "job_name:", "-J", "by-hand", "0"],
+    );
+    assert_eq!(jobs.trim(), "by-hand");
+    // Who defines it again must say so.
+    let again = cluster.run("ccron", &["create", "crons.yaml"]);
+    assert_eq!(again.status.code(), Some(4));
+    cluster.ok("ccron", &["edit", "crons.yaml"]);
+    cluster.ok("ccron", &["start", "by-hand"]);
+    let second = || std::fs::read_to_string(work.join("by-hand")).unwrap() == "second\n";
+    wait_for("the second script", Duration::from_secs(30), second);
+    let listed = cluster.ok("ccron", &["list", "-noheader", "-o", "name: status: next:"]);
+    assert!(
+        listed.contains("by-hand enabled Tue 2028-02-29 00:00 CET"),
+        "{listed}"
+    );
+    cluster.ok("ccron", &["disable", "all"]);
+    let listed = cluster.ok("ccron", &["list", "-noheader", "-o", "status:"]);
+    assert_eq!(listed, "disabled\ndisabled\n");
+    assert!(
+        cluster
+            .ok("aip", &["cronjob", "info", "by-hand"])
+            .contains("Europe/Berlin")
+    );
+    cluster.ok("ccron", &["remove", "by-hand"]);
+    let gone = cluster.run("ccron", &["start", "by-hand"]);
+    assert_eq!(gone.status.code(), Some(1));
+}
+
+#[test]
+fn wrong_definitions_are_refused_with_their_place() {
+    let cluster = cluster();
+    let work = cluster.work();
+    for (text, code, want) in [
+        (
+            "name: a\nschedule: '61 * * * *'\njob: {command: x}",
+            2,
+            "x.yaml:2:11: minute: 61",
+        ),
+        (
+            "name: a\nschedule: '@daily'\njob: {command: x, options: -b 12:00}",
+            2,
+            "-b is not taken in a cron job",
+        ),
+        (
+            "name: a\nschedule: '@daily'\njob: {command: x, options: '-J a[1-3]'}",
+            2,
+            "an index list is not taken",
+        ),
+        (
+            "name: a\nschedule: '@daily'\njob: {command: x, options: -n 2, slots: 3}",
+            2,
+            "-n is given twice",
+        ),
+        (
+            "name: a\nschedule: '@daily'\njob: {command: x, queue: nowhere}",
+            1,
+            "nowhere",
+        ),
+        (
+            "name: a\nschedule: '@daily'\njob: {script: none.sh}",
+            2,
+            "none.sh",
+        ),
+        (
+            "name: a\nschedule: '@daily'\njob: {command: x, options: -gpu 1}",
+            2,
+            "not implemented",
+        ),
+        (
+            "name: a\nschedule: '@daily'\nmax_concurrent_runs: 2\njob: {command: x}",
+            2,
+            "only with overlap: run",
+        ),
+    ] {
+        std::fs::write(work.join("x.yaml"), text).unwrap();
+        let out = cluster.run("ccron", &["create", "x.yaml"]);
+        let err = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(code), "{text}: {err}");
+        assert!(err.contains(want), "{text}: {err}");
+    }
+    std::fs::write(work.join("tab"), "MAILTO=\"\"\n@hourly echo 5\\% > pct\n").unwrap();
+    let printed = cluster.ok("ccron", &["import", "-z", "UTC", "tab"]);
+    assert!(printed.contains("command: 'echo 5% > pct'"), "{printed}");
+    cluster.ok("ccron", &["import", "-create", "-z", "UTC", "tab"]);
+    cluster.ok("ccron", &["start", "tab-2"]);
+    let wrote = || std::fs::read_to_string(work.join("pct")).is_ok_and(|text| text == "5%\n");
+    wait_for("the imported job", Duration::from_secs(30), wrote);
+}
+
+/// Takes until the end of the next minute but one.
+#[test]
+fn a_leader_killed_in_the_due_second_costs_no_run_and_doubles_none() {
+    let cluster = cluster();
+    cluster.leader();
+    // So long before the minute that a lease of 3 s runs over it, or just after it began.
+    let now_ms = Timestamp::now().as_millisecond();
+    let mut due_ms = (now_ms / 60_000 + 1) * 60_000;
+    if due_ms - now_ms < 8_000 {
+        due_ms += 60_000;
+    }
+    let wait = due_ms - Timestamp::now().as_millisecond();
+    std::thread::sleep(Duration::from_millis(u64::try_from(wait).unwrap()));
+    kill_9(cluster.leader().pid);
+    let due = due_ms / 1000;
+    let has = |due: i64| done(&cluster, "each-minute").contains(&due);
+    wait_for("the run of that minute", Duration::from_secs(40), || {
+        has(due)
+    });
+    wait_for("the run of the next", Duration::from_secs(80), || {
+        has(due + 60)
+    });
+    let mut all = done(&cluster, "each-minute");
+    let count = all.len();
+    all.dedup();
+    assert_eq!(all.len(), count, "{all:?}");
+    let wrote = std::fs::read_to_string(cluster.work().join("minutes")).unwrap();
+    assert_eq!(wrote, "kept\n".repeat(count), "one line for each due time");
+}
