@@ -1,20 +1,23 @@
 //! The calendar of cron jobs: an expression of five fields and a time zone into times.
 //!
 //! Owns which expressions are taken, what is said of the others, and which of several missed times
-//! counts. The search itself is that of the crate `croner`, which no other file knows. Never looks
+//! counts. The search for a local time that fits is that of the crate `croner`, which no other
+//! file knows; what becomes of local times where a clock is changed is decided here. Never looks
 //! at a clock and never at the zone files of a host: zones are those linked into the program, so
 //! that every master that runs the same build gives the same answer.
 //!
-//! Rules where a clock is changed: a fixed time that a day does not have (02:30 in the gap of
-//! spring) is due once, at the end of the gap; a fixed time that a day has twice is due once, the
-//! first time; what is due every hour or every few minutes goes on by real time.
+//! Rules where a clock is changed, those of Debian's cron. Times of day, when neither the
+//! minute nor the hour begins with a star: what a day does not have (02:30 in the gap of
+//! spring) is due once, at the end of the gap; what a day has twice is due once, the first
+//! time. What repeats goes on by real time.
 
 use super::ParseError;
 use crate::model::Stamp;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
-use jiff::Timestamp;
-use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
+use jiff::{SignedDuration, Timestamp};
 use std::fmt;
 
 /// Longest expression in bytes.
@@ -82,6 +85,8 @@ const MONTH_DAYS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 pub struct Schedule {
     text: String,
     cron: Cron,
+    /// Neither minute nor hour begins with a star: times of day, not a repetition.
+    fixed: bool,
 }
 
 impl fmt::Display for Schedule {
@@ -132,12 +137,60 @@ impl Schedule {
 
     /// The first due time after `after` in the zone; `None`: there is none any more.
     pub fn next_after(&self, after: Stamp, zone: &Zone) -> Option<Stamp> {
-        let after = Timestamp::from_millisecond(after.0).ok()?;
-        let start = after.to_zoned(zone.0.clone());
-        let next = self.cron.find_next_occurrence(&start, false).ok()?;
-        let next = Stamp(next.timestamp().as_millisecond());
+        let from = Timestamp::from_millisecond(after.0).ok()?;
+        let next = match self.fixed {
+            true => self.next_fixed(from, &zone.0)?,
+            false => self.next_repeated(from, &zone.0)?,
+        };
+        let next = Stamp(next.as_millisecond());
         // A search that does not move on would be due without end.
-        (next.0 > after.as_millisecond()).then_some(next)
+        (next > after).then_some(next)
+    }
+
+    /// The next local time that fits, whatever the clocks of a zone do: searched in UTC.
+    fn next_local(&self, after: DateTime) -> Option<DateTime> {
+        let start = after.to_zoned(TimeZone::UTC).ok()?;
+        let next = self.cron.find_next_occurrence(&start, false).ok()?;
+        Some(next.datetime())
+    }
+
+    /// Of fixed times: each local time once; the first of two, the end of a gap.
+    fn next_fixed(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let mut local = zone.to_datetime(after);
+        loop {
+            local = self.next_local(local)?;
+            let ambiguous = zone.to_ambiguous_timestamp(local);
+            let at = match ambiguous.offset() {
+                AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(local).ok()?,
+                AmbiguousOffset::Fold { before, .. } => before.to_timestamp(local).ok()?,
+                AmbiguousOffset::Gap { before, .. } => {
+                    let late = before.to_timestamp(local).ok()?;
+                    let end = zone.preceding(late + SignedDuration::from_secs(1)).next();
+                    end.map_or(late, |end| end.timestamp())
+                }
+            };
+            // In the second half of a repeated hour the times of the first are over.
+            if at > after {
+                return Some(at);
+            }
+        }
+    }
+
+    /// Of what repeats: every moment whose local time fits, from one change of the clock to the
+    /// next.
+    fn next_repeated(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let mut changes = zone.following(after).map(|change| change.timestamp());
+        let (mut offset, mut local) = (zone.to_offset(after), zone.to_datetime(after));
+        loop {
+            let at = offset.to_timestamp(self.next_local(local)?).ok()?;
+            match changes.next() {
+                Some(change) if change <= at => {
+                    offset = zone.to_offset(change);
+                    local = offset.to_datetime(change - SignedDuration::from_secs(1));
+                }
+                _ => return Some(at),
+            }
+        }
     }
 
     /// The due times after `handled` up to `now`: how many there are, and the newest. Of very many
@@ -387,7 +440,10 @@ fn evaluated(text: String, (at, len): (usize, usize)) -> Result<Schedule, ParseE
         .dom_and_dow(both)
         .build();
     match parser.parse(&text) {
-        Ok(cron) => Ok(Schedule { text, cron }),
+        Ok(cron) => {
+            let fixed = !star(0) && !star(1);
+            Ok(Schedule { text, cron, fixed })
+        }
         Err(e) => Err(ParseError::new(
             at,
             len,

@@ -204,3 +204,48 @@ fn a_leader_killed_in_the_due_second_costs_no_run_and_doubles_none() {
     let wrote = std::fs::read_to_string(cluster.work().join("minutes")).unwrap();
     assert_eq!(wrote, "kept\n".repeat(count), "one line for each due time");
 }
+
+/// Run by `sbin/cron-oracle`, which writes the file: the due times of another program.
+#[test]
+#[ignore = "needs a file of due times; sbin/cron-oracle makes it"]
+fn the_calendar_agrees_with_cronsim() {
+    use corral::model::Stamp;
+    use corral::text::cron::{Schedule, Zone};
+    let file = std::env::var("CORRAL_CRON_TIMES").expect("CORRAL_CRON_TIMES names a file");
+    let text = std::fs::read_to_string(file).unwrap();
+    let (mut wrong, mut compared, mut lines) = (Vec::new(), 0, 0);
+    for line in text.lines() {
+        let parts: Vec<&str> = line.split('\t').collect();
+        let [expr, zone_name, start, minutes] = parts[..] else {
+            panic!("not a line of due times: {line}");
+        };
+        let schedule = Schedule::parse(expr).unwrap_or_else(|e| panic!("{expr}: {}", e.message));
+        let zone = Zone::named(zone_name).unwrap();
+        let start: i64 = start.parse().unwrap();
+        let mut last = Stamp(start * 1000);
+        lines += 1;
+        for minute in minutes.split_whitespace() {
+            let want = start + minute.parse::<i64>().unwrap() * 60;
+            let got = schedule.next_after(last, &zone);
+            compared += 1;
+            if got != Some(Stamp(want * 1000)) {
+                let show = |at: Stamp| zone.show(at);
+                let got = got.map_or("never".to_owned(), show);
+                wrong.push(format!(
+                    "{expr} {zone_name}: {got}, not {}",
+                    show(Stamp(want * 1000))
+                ));
+                break;
+            }
+            last = Stamp(want * 1000);
+        }
+    }
+    println!("{compared} due times in {lines} lines compared");
+    assert!(compared > 0, "there are no due times in the file");
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}

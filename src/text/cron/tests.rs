@@ -134,6 +134,45 @@ fn a_fixed_time_that_a_day_has_twice_comes_once() {
 }
 
 #[test]
+fn a_list_of_times_is_a_time_of_day_too() {
+    let got = next(
+        "18,26-27 1 * * *",
+        "America/New_York",
+        "2026-11-01T00:45",
+        4,
+    );
+    let want = [
+        "11-01 01:18 EDT",
+        "11-01 01:26 EDT",
+        "11-01 01:27 EDT",
+        "11-02 01:18 EST",
+    ];
+    assert_eq!(got, want);
+    let got = next("26 2,3 * * *", "Europe/Berlin", "2025-03-29T12:00", 3);
+    assert_eq!(
+        got,
+        ["03-30 03:00 CEST", "03-30 03:26 CEST", "03-31 02:26 CEST"]
+    );
+}
+
+#[test]
+fn what_repeats_goes_on_by_real_time_also_over_half_an_hour() {
+    let got = next("*/20 * * * *", "Australia/Lord_Howe", "2026-04-05T01:25", 4);
+    let want = [
+        "04-05 01:40 +11",
+        "04-05 01:40 +1030",
+        "04-05 02:00 +1030",
+        "04-05 02:20 +1030",
+    ];
+    assert_eq!(got, want);
+    let got = next("*/20 * * * *", "Australia/Lord_Howe", "2026-10-04T01:35", 3);
+    assert_eq!(
+        got,
+        ["10-04 01:40 +1030", "10-04 02:40 +11", "10-04 03:00 +11"]
+    );
+}
+
+#[test]
 fn what_repeats_goes_on_by_real_time() {
     let got = next("*/30 * * * *", "America/New_York", "2026-11-01T00:45", 5);
     let want = [
