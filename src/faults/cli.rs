@@ -203,8 +203,9 @@ fn print_summary(options: &Options, all: &Summary, ms: u64) {
         sum.ms / 1000
     );
     println!(
-        "{} changes of leader, {} jobs acknowledged, {} starts, {} readings of the view",
-        sum.takeovers, sum.acked, sum.starts, sum.reads
+        "{} changes of leader, {} jobs acknowledged, {} starts, {} runs of cron jobs, {} readings \
+         of the view",
+        sum.takeovers, sum.acked, sum.starts, sum.crons, sum.reads
     );
     let faults: Vec<String> = sum.faults.iter().map(|(k, n)| format!("{k} {n}")).collect();
     println!("faults: {}", faults.join(", "));

@@ -6,12 +6,16 @@
 use super::clients::{ANSWER_S, Client, SubmittedJob};
 use super::configuration::{self, Settings};
 use super::confirmed::{Confirmed, Fact};
+use super::cron_checks::{CRON_NAME, SCHEDULE};
 use super::world::Inner;
 use crate::client::ask::{NoAnswer, ask};
 use crate::config::{self, OsNames};
 use crate::model::JobKey;
 use crate::record::ack::{Ack, Code};
-use crate::record::request::{Changes, HostAct, QueueAct, Selector, SignalHow, Verb};
+use crate::record::cron::{CronDef, HISTORY_MAX, Overlap};
+use crate::record::request::{
+    Changes, CronAct, CronPut, HostAct, QueueAct, Selector, SignalHow, Verb,
+};
 use crate::sys::{fs, users};
 use std::collections::BTreeSet;
 
@@ -399,6 +403,59 @@ impl Client<'_> {
 
     /// The administrator leaves nothing closed, whatever is carried out late: the last requests are
     /// sent when the faults, and a restore of the share, have been over for a while.
+    fn cron_name(&self) -> String {
+        // What a name may have.
+        format!("cron-{}", self.site.host)
+    }
+
+    /// Defines this client's cron job, once: until that is answered.
+    pub(super) fn define_cron(&self) {
+        let wanted = |inner: &Inner| {
+            let (plan, history) = (&inner.cluster.plan, &inner.cluster.history);
+            plan.crons && !history.clients.crons.defined.contains(&self.slot)
+        };
+        while wanted(&self.os.lock()) {
+            let mut def = CronDef {
+                name: self.cron_name(),
+                schedule: SCHEDULE.to_owned(),
+                zone: "UTC".to_owned(),
+                overlap: Overlap::Run,
+                history: HISTORY_MAX,
+                ..CronDef::default()
+            };
+            def.job.command = "true".to_owned();
+            def.job.name = format!("{CRON_NAME}{}", self.site.host);
+            def.job.spec.cwd = "/local".to_owned();
+            let create = true;
+            let put = CronPut {
+                def,
+                create,
+                ..CronPut::default()
+            };
+            if self.code("ccron", Verb::CronPut(Box::new(put))).is_ok() {
+                let clients = &mut self.os.lock().cluster.history.clients;
+                clients.crons.defined.insert(self.slot);
+            }
+        }
+    }
+
+    /// Removes it, until no request of before can define it any more: nothing would end.
+    pub(super) fn remove_cron(&self) {
+        while self.os.lock().cluster.plan.crons {
+            let calm = {
+                let inner = self.os.lock();
+                let (now, cluster) = (inner.kernel.now, &inner.cluster);
+                cluster.calm_at.is_some_and(|at| now - at > LATE_US)
+            };
+            let (name, user, act) = (self.cron_name(), String::new(), CronAct::Remove);
+            let gone = self.code("ccron", Verb::Cron { name, user, act });
+            if calm && gone == Ok(Code::NotFound) {
+                return;
+            }
+            self.think(20_000);
+        }
+    }
+
     pub(super) fn reset_cluster(&self) {
         let (first, changed) = {
             let cluster = &self.os.lock().cluster;

@@ -43,6 +43,7 @@ impl Client<'_> {
             let waits = if plan.restore { 250 } else { 0 };
             (plan.work.requests, plan.work.actions, waits)
         };
+        self.define_cron();
         loop {
             let n = self.os.lock().cluster.history.next_request(self.slot);
             if n > requests {
@@ -66,6 +67,7 @@ impl Client<'_> {
         while self.resume() {
             self.think(10_000);
         }
+        self.remove_cron();
         self.reset_cluster();
         self.os.lock().cluster.slots[self.slot].done = true;
         "has submitted everything".into()

@@ -7,6 +7,7 @@
 //! checked in `leader_checks`. Judges only; acts on nothing.
 
 use super::confirmed::Confirmed;
+use super::cron_checks::CronChecks;
 use super::file_checks::FileChecks;
 use super::kernel::Kernel;
 use super::restored_share::RestoredShare;
@@ -86,6 +87,8 @@ pub(super) struct ClientLog {
     pub stopped: BTreeMap<usize, BTreeSet<u32>>,
     /// Names of the jobs that asked for units, and which request of all.
     pub with_units: BTreeMap<String, usize>,
+    /// Their cron jobs, and what these have led to.
+    pub crons: CronChecks,
     /// How many times the view was read.
     pub reads: u64,
     /// Longest wait for an answer since the first leader came, ms.

@@ -5,6 +5,7 @@
 //! success is never made up; no leader gives away more slots than hosts have, or lets a gang run on
 //! without one of its hosts; every state is sound. Judges only; acts on nothing.
 
+use super::cron_checks::CRON_NAME;
 use super::history::{Final, History};
 use super::kernel::Kernel;
 use super::tasks::RunKey;
@@ -185,7 +186,9 @@ impl History {
             if spec.rerunnable {
                 self.reruns.rerunnable.insert(id);
             }
-            if let Some(other) = names.insert(name, id) {
+            // Runs of a cron job have one name.
+            let of_cron = name.starts_with(CRON_NAME);
+            if let Some(other) = names.insert(name, id).filter(|_| !of_cron) {
                 wrong.push(format!(
                     "epoch {epoch}: {name} became job {other} and job {id}"
                 ));
@@ -211,6 +214,7 @@ impl History {
         if epoch >= self.known.highest {
             wrong.extend(self.confirmed.check(epoch, state));
             wrong.extend(self.check_limits(epoch, state));
+            wrong.extend(self.clients.crons.observe(epoch, state));
         }
         self.all_broken(kernel, wrong);
     }

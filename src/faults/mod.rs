@@ -15,6 +15,7 @@ mod configuration;
 mod confirmed;
 #[cfg(test)]
 mod crash_images;
+mod cron_checks;
 mod disk;
 mod events;
 mod file_checks;
@@ -77,6 +78,8 @@ struct Figures {
     pub starts: usize,
     /// How often the view was read.
     pub reads: u64,
+    /// Due times of cron jobs that led to a run.
+    pub crons: u64,
     pub faults: BTreeMap<&'static str, u64>,
 }
 
@@ -88,6 +91,7 @@ impl Figures {
         self.acked += other.acked;
         self.starts += other.starts;
         self.reads += other.reads;
+        self.crons += other.crons;
         for (name, n) in &other.faults {
             *self.faults.entry(name).or_default() += n;
         }
@@ -141,6 +145,7 @@ fn run_plan(options: &Options, plan: Plan, log: bool) -> Outcome {
                 acked: history.known.acked.len(),
                 starts: history.starts.len(),
                 reads: history.clients.reads,
+                crons: history.clients.crons.count() as u64,
                 faults: cluster.injected.counts.clone(),
             },
             longest_ms: history.clients.longest_ms,

@@ -53,6 +53,8 @@ pub(super) enum Focus {
     Flips,
     /// The share is put back from a copy while hosts and their tasks live.
     Restore,
+    /// Every client has a cron job; leaders are killed and clocks step.
+    Cron,
 }
 
 impl Focus {
@@ -65,6 +67,7 @@ impl Focus {
         ("verbs", Focus::Verbs),
         ("flips", Focus::Flips),
         ("restore", Focus::Restore),
+        ("cron", Focus::Cron),
     ];
 
     pub(super) fn parse(name: &str) -> Option<Focus> {
@@ -184,6 +187,9 @@ pub(super) enum Fault {
 /// Of 1000 seeds, so many have bytes that flip whatever they are about.
 const FLIPS_PERMILLE: u64 = 60;
 
+/// Of 1000 seeds, so many have cron jobs whatever they are about; drawn apart, too.
+const CRONS_PERMILLE: u64 = 60;
+
 /// [`Fault::Flip`] is drawn apart, so that it changes no other seed.
 const FAULTS: &[Fault] = &[
     Fault::Kill,
@@ -236,6 +242,15 @@ const FLIP_FAULTS: &[Fault] = &[
     Fault::Flip,
     Fault::Kill,
     Fault::Stop,
+];
+
+/// Of runs about cron jobs.
+const CRON_FAULTS: &[Fault] = &[
+    Fault::Kill,
+    Fault::Kill,
+    Fault::Stop,
+    Fault::Clock,
+    Fault::Breakpoint,
 ];
 
 /// How far wall clocks may step where that is of interest.
@@ -393,6 +408,8 @@ pub(super) struct Plan {
     pub shepherds_watch: bool,
     /// The share is put back from a copy.
     pub restore: bool,
+    /// Every client has a cron job.
+    pub crons: bool,
     /// How far the wall clocks of the machines are off at first.
     offsets: Vec<i64>,
 }
@@ -461,6 +478,7 @@ impl Plan {
             },
             shepherds_watch: rng.permille(500),
             restore: false,
+            crons: random_numbers(options.seed ^ 0x6372_6f6e).permille(CRONS_PERMILLE),
             offsets: (0..machines)
                 .map(|_| rng.between(0, 1_200_000) as i64 - 600_000)
                 .collect(),
@@ -530,9 +548,23 @@ impl Plan {
                 work.task_ms = rng.pick(&[1000, 8000, 30_000]);
                 work.wide = rng.pick(&[80, 400]);
                 (work.gang, work.actions) = (3, 400);
-                self.restore = true;
+                // A share of before may fire again what its hosts have not reported yet.
+                (self.restore, self.crons) = (true, false);
             }
+            Focus::Cron => return self.with_crons(rng),
         }
+        self
+    }
+
+    /// A run about cron jobs.
+    fn with_crons(mut self, rng: &mut SplitMix64) -> Plan {
+        self.sizes.hosts = self.sizes.hosts.min(4);
+        self.faults.kinds = CRON_FAULTS.to_vec();
+        self.faults.every_ms = rng.pick(&[5000, 15_000]);
+        self.faults.at_leaders = 800;
+        self.faults.clock_ms = rng.pick(&[60_000, 600_000]);
+        self.work.requests = rng.between(6, 12);
+        self.crons = true;
         self
     }
 
@@ -552,6 +584,7 @@ impl Plan {
         plan.sizes.slots = 1;
         (plan.work.requests, plan.work.task_ms) = (4, 2000);
         (plan.iso_ms, plan.restore) = (0, false);
+        plan.crons = false;
         plan
     }
 
