@@ -144,11 +144,8 @@ fn no_file_as_request(site: &Site) {
     });
     let begin = Instant::now();
     site.csub(&site.bob, &["-o", "/dev/null", "true"]);
-    assert!(
-        begin.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        begin.elapsed()
-    );
+    let took = begin.elapsed();
+    assert!(took < SOON, "{took:?}\n{}", site.cluster.logs());
     let acks = || {
         let acks = newest(&site.cluster.share().join("epoch")).join("acks.yaml");
         std::fs::metadata(acks).unwrap().len()

@@ -21,9 +21,12 @@ struct Kind {
 const STARTS: [usize; 2] = [100, 1000];
 /// Most error in per cent after [`STARTS`].
 const MOST: [f64; 2] = [5.0, 1.0];
-/// Jobs start whole: usage may be this part of the largest job from what is due, even if that is
-/// more. An order that knew all run times could not be sure of less than half a job.
-const MOST_JOBS: f64 = 0.6;
+/// Jobs start whole and their run times are not known, so chance has a part in it: so many of
+/// all measured errors, in per cent, may be larger, and none so many times as large.
+const LARGER: usize = 2;
+const NONE_TIMES: f64 = 1.5;
+/// Draws of run times and widths.
+const SEEDS: std::ops::Range<u64> = 0..3;
 /// So many jobs of each user wait all the time: more than can start at once.
 const BACKLOG: u32 = 100;
 
@@ -42,46 +45,32 @@ const KINDS: [Kind; 6] = [
     kind("mixed lengths", (10, 600), (10, 600), [1, 1]),
     // Of 100 starts some 17 are of the long jobs: one of them is 6 per cent of all.
     kind("long against short", (500, 700), (50, 70), [1, 1]),
-    // One of four slots and 600 s is up to 9 per cent of what the lesser user gets in 100 starts.
-    kind("mixed widths", (10, 600), (10, 600), [4, 4]),
+    // Without `strict` a job that needs fewer slots passes a wide one. Then the order of users is
+    // not what decides once one of them has wide jobs only.
+    Kind {
+        queue: ", strict: yes",
+        ..kind("mixed widths", (10, 600), (10, 600), [4, 4])
+    },
     Kind {
         queue: ", strict: yes",
         ..kind("wide against narrow", (60, 300), (60, 300), [4, 1])
     },
 ];
 
-/// How far the usage of two users is from their shares.
-#[derive(Debug)]
-struct Gap {
-    /// Of the ratio of their usage, in per cent.
-    percent: f64,
-    /// What one of them has too much, in slot-time of the kind's largest job.
-    jobs: f64,
-}
-
-impl Gap {
-    /// `used`: slot-time of each user (slot-ms).
-    fn of(used: [f64; 2], kind: &Kind, slots: u32) -> Gap {
-        let ratio = used[0] / SHARES[0] / (used[1] / SHARES[1]);
-        let due = (used[0] + used[1]) * SHARES[0] / (SHARES[0] + SHARES[1]);
-        let size = |who: usize| {
-            (kind.seconds[who].1 * 1000) as f64 * f64::from(kind.widths[who].min(slots))
-        };
-        Gap {
-            percent: (ratio - 1.0).abs() * 100.0,
-            jobs: (used[0] - due).abs() / size(0).max(size(1)),
-        }
-    }
+/// How far the ratio of the users' slot-time is from that of their shares, in per cent.
+fn gap(used: [f64; 2]) -> f64 {
+    let ratio = used[0] / SHARES[0] / (used[1] / SHARES[1]);
+    (ratio - 1.0).abs() * 100.0
 }
 
 /// The gap after each of [`STARTS`].
-fn gaps(slots: u32, kind: &Kind) -> Vec<Gap> {
+fn gaps(slots: u32, kind: &Kind, seed: u64) -> Vec<f64> {
     let mut c = Cluster::new(&format!(
         "hosts:\n- {{name: h1, slots: {slots}}}\nqueues:\n\
          - {{name: normal, fairshare: '[a,20] [b,10]'{}}}\n",
         kind.queue
     ));
-    let mut rng = SplitMix64::new(u64::from(slots));
+    let mut rng = SplitMix64::new(seed * 1000 + u64::from(slots));
     let mut seconds: BTreeMap<u32, (usize, u32, i64)> = BTreeMap::new();
     let mut waiting = [0u32; 2];
     let mut ends: BinaryHeap<Reverse<(i64, u32, i64)>> = BinaryHeap::new();
@@ -104,7 +93,7 @@ fn gaps(slots: u32, kind: &Kind) -> Vec<Gap> {
                     let (who, width, _) = seconds[id];
                     all[who] += f64::from(width) * (c.now.0 - begun) as f64;
                 }
-                out.push(Gap::of(all, kind, slots));
+                out.push(gap(all));
             }
         }
         let Reverse((now, ..)) = *ends.peek().expect("something runs");
@@ -149,17 +138,24 @@ fn started(c: &mut Cluster) -> Vec<u32> {
 
 #[test]
 fn usage_follows_the_shares_on_any_number_of_slots() {
-    let mut wrong = String::new();
+    let (mut all, mut larger, mut wrong) = (0, 0, String::new());
     for kind in &KINDS {
-        for slots in [1, 2, 4, 6, 50] {
-            let found = gaps(slots, kind);
-            println!("{}, {slots} slots: {found:.2?}", kind.name);
-            for (n, gap) in found.iter().enumerate() {
-                if gap.percent > MOST[n] && gap.jobs > MOST_JOBS {
-                    wrong += &format!("\n{}, {slots} slots: {gap:.2?}", kind.name);
+        for (slots, seed) in [1, 2, 4, 6, 50]
+            .into_iter()
+            .flat_map(|n| SEEDS.map(move |s| (n, s)))
+        {
+            let found = gaps(slots, kind, seed);
+            println!("{}, {slots} slots, draw {seed}: {found:.2?}", kind.name);
+            for (percent, most) in found.into_iter().zip(MOST) {
+                all += 1;
+                if percent > most {
+                    larger += 1;
+                    let name = kind.name;
+                    wrong += &format!("\n{name}, {slots} slots, draw {seed}: {percent:.2} %");
                 }
+                assert!(percent < most * NONE_TIMES, "{wrong}");
             }
         }
     }
-    assert!(wrong.is_empty(), "{wrong}");
+    assert!(larger * 100 <= all * LARGER, "{larger} of {all}:{wrong}");
 }
