@@ -3,20 +3,22 @@
 
 use super::Refusal;
 use crate::config::Config;
-use crate::model::Limits;
+use crate::model::{Limits, Spec};
 use crate::record::request::Changes;
+use crate::text::duration::exact;
 use crate::text::resreq::{Body, ResReq, Simple};
 
 /// What the leader alone goes by.
 const LEADER: [&str; 9] = ["J", "Jd", "P", "Q", "q", "r", "retries", "sp", "t"];
 /// What the host gets in an order.
-const HOST: [&str; 4] = ["M", "W", "p", "v"];
+const HOST: [&str; 5] = ["M", "W", "c", "p", "v"];
 
-/// Checks that a job that has started may have these changes.
+/// Checks that a job that has started, with this specification, may have these changes.
 ///
 /// # Errors
 /// The first option that may not change, and why.
-pub fn check_started(changes: &Changes) -> Result<(), Refusal> {
+pub fn check_started(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
+    check_cpu_limit(old, changes)?;
     let mut all = changes.set.iter().chain(&changes.reset);
     let known = |o: &str| LEADER.contains(&o) || HOST.contains(&o) || o == "R";
     let Some(option) = all.find(|option| !known(option)) else {
@@ -30,7 +32,7 @@ pub fn check_started(changes: &Changes) -> Result<(), Refusal> {
         "n" | "m" | "x" | "b" | "w" | "ti" | "start-timeout" => {
             "that decides when and where a job starts"
         }
-        "c" | "F" | "D" | "S" | "C" => {
+        "F" | "D" | "S" | "C" => {
             "its processes have that limit since they started; -W, -M, -v and -p can be changed"
         }
         "G" => "its run time counts for the group that it started for",
@@ -38,6 +40,32 @@ pub fn check_started(changes: &Changes) -> Result<(), Refusal> {
     };
     Err(Refusal::refused(format!(
         "-{option} cannot be changed, the job has started: {why}"
+    )))
+}
+
+/// Its processes have their CPU limit from the kernel, where it cannot be raised. A lower one is held
+/// by the samples of what the job has used.
+fn check_cpu_limit(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
+    let has = |list: &[String]| list.iter().any(|o| o == "c");
+    let Some(limit) = old.limits.cpu_s.filter(|_| {
+        // Without a limit every one is lower.
+        has(&changes.set) || has(&changes.reset)
+    }) else {
+        return Ok(());
+    };
+    let new = &changes.job.spec;
+    let lower = new.limits.cpu_s.is_some_and(|asked| asked <= limit) && new.cpu_on == old.cpu_on;
+    if lower && !has(&changes.reset) {
+        return Ok(());
+    }
+    let on = match old.cpu_on.as_str() {
+        "" => String::new(),
+        on => format!(", of the speed of {on}"),
+    };
+    Err(Refusal::refused(format!(
+        "-c can only be lowered, the job has started: its processes have the limit of {}{on} since \
+         they started",
+        exact(limit)
     )))
 }
 
@@ -85,7 +113,13 @@ pub fn note_switched(old: &Limits, new: &Limits) -> String {
         ("-S", old.stack_b, new.stack_b),
         ("-C", old.core_b, new.core_b),
     ];
-    let differ = all.iter().filter(|(_, old, new)| old != new);
+    // A lower CPU limit holds at once.
+    let holds = |option: &str, old: Option<u64>, new: Option<u64>| {
+        option == "-c" && new.is_some_and(|new| old.is_none_or(|old| new < old))
+    };
+    let differ = all
+        .iter()
+        .filter(|(option, old, new)| old != new && !holds(option, *old, *new));
     let differ: Vec<&str> = differ.map(|(option, ..)| *option).collect();
     if differ.is_empty() {
         return String::new();

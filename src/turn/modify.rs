@@ -60,7 +60,9 @@ impl Turn<'_> {
             self.apply_changes(who, j, changes, false)?;
             return Ok(String::new());
         }
-        intake::check_started(changes)?;
+        if let Some(spec) = self.core.state.spec_of(j.id) {
+            intake::check_started(spec, changes)?;
+        }
         let mut changes = changes.clone();
         self.keep_request(j, &mut changes)?;
         self.apply_changes(who, j, &changes, true)?;

@@ -173,6 +173,28 @@ fn changed_limits_reach_running_tasks_and_the_next_task_does_not_inherit_them() 
 }
 
 #[test]
+fn a_cpu_limit_that_is_lowered_ends_what_runs() {
+    let mut c = Cluster::new();
+    let cpu = |cpu_s| Limits {
+        cpu_s,
+        ..Limits::default()
+    };
+    // The second one has no limit of its own at the start.
+    for (id, limit) in [(1, Some(600)), (2, None)] {
+        c.start_with(id, "while :; do :; done", |o| o.limits = cpu(limit));
+    }
+    c.start_exe();
+    for id in 1..=2 {
+        c.started(id);
+        let (a, limits, n, mark) = (attempt(id), cpu(Some(1)), 1, 0);
+        c.order(&[Order::Limits { a, limits, n, mark }]);
+    }
+    for id in 1..=2 {
+        assert_eq!(c.end(id).reason, TermReason::CpuLimit);
+    }
+}
+
+#[test]
 fn a_suspended_task_is_still_suspended_under_the_next_executor() {
     let mut c = Cluster::new();
     let beat = c.path("marks").display().to_string();

@@ -141,7 +141,7 @@ fn what_cannot_change_of_a_started_job_is_refused_with_the_reason() {
         ("e", "its output files are open"),
         ("Z", "it runs as it was started"),
         ("n", "when and where a job starts"),
-        ("c", "since they started"),
+        ("F", "since they started"),
         ("G", "the group that it started for"),
     ] {
         let (code, text) = b.set(option, |job| job.command = "x".into());
@@ -155,6 +155,35 @@ fn what_cannot_change_of_a_started_job_is_refused_with_the_reason() {
             .iter()
             .all(|e| !matches!(e, Event::Changed { .. }))
     );
+}
+
+#[test]
+fn the_cpu_limit_of_a_running_job_is_lowered_and_never_raised() {
+    let cpu = |b: &mut Bench, seconds: u64, on: &str| {
+        b.set("c", |job| {
+            job.spec.limits.cpu_s = Some(seconds);
+            job.spec.cpu_on = on.to_owned();
+        })
+    };
+    let mut b = running(|job| job.spec.limits.cpu_s = Some(600));
+    assert_eq!(cpu(&mut b, 60, "").0, Code::Ok);
+    let sent = b.last.orders.iter().find_map(|(host, order)| match order {
+        Order::Limits { limits, n, .. } => Some((host.as_str(), limits.cpu_s, *n)),
+        _ => None,
+    });
+    assert_eq!(sent, Some(("h1", Some(60), 1)));
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+    let reset = |b: &mut Bench| {
+        let ack = b.changed(5, "1", |changes| changes.reset.push("c".into()));
+        (ack.results[0].code, ack.results[0].text.clone())
+    };
+    for (code, text) in [cpu(&mut b, 61, ""), cpu(&mut b, 30, "h2"), reset(&mut b)] {
+        assert_eq!(code, Code::Refused, "{text}");
+        assert!(text.contains("-c can only be lowered"), "{text}");
+    }
+    assert_eq!(b.core.state.spec_of(1).unwrap().limits.cpu_s, Some(60));
+    let mut b = running(|_| {});
+    assert_eq!(cpu(&mut b, 5, "h2").0, Code::Ok, "it had none");
 }
 
 #[test]
