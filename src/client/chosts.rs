@@ -74,10 +74,9 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     let operands = m.all("names");
     source.banner(&params);
     if m.has("s") {
-        let mut out = String::from(host::RESOURCES_HEADER);
         let all: Vec<&HostRow> = hosts.iter().collect();
-        host::put_resources(&mut out, &all, &operands);
-        return Ok((out, Exit::Ok));
+        let put = |out: &mut String, names: &[String]| host::put_resources(out, &all, names);
+        return read::resources_table("chosts", host::RESOURCES_HEADER, &operands, put);
     }
     let (mut rows, exit) = source.hosts_named(&hosts, &operands, &params);
     read::require(m, &mut rows, &params)?;

@@ -77,10 +77,9 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     source.banner(&params);
     let operands = m.all("names");
     if m.has("s") {
-        let mut out = String::from(load::SHARED_HEADER);
         let all: Vec<&HostRow> = hosts.iter().collect();
-        load::put_shared(&mut out, &all, &operands);
-        return Ok((out, Exit::Ok));
+        let put = |out: &mut String, names: &[String]| load::put_shared(out, &all, names);
+        return read::resources_table("cload", load::SHARED_HEADER, &operands, put);
     }
     if m.has("N") || m.has("E") {
         hosts

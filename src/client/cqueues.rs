@@ -83,6 +83,9 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     if m.has("r") {
         let shares = source.view.shares().map_err(|e| source.failed(e))?;
         let mut out = String::new();
+        if shares.is_empty() && m.all("names").is_empty() {
+            eprintln!("cqueues: no queue has a share tree (policy: fairshare or drf)");
+        }
         for q in rows {
             let tree: Vec<_> = shares.iter().filter(|s| s.queue == q.name).collect();
             match (m.has("json") || m.has("jsonl"), tree.is_empty()) {

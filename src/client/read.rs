@@ -459,6 +459,39 @@ pub(crate) fn quiet_limit_ms(params: &Params) -> u64 {
     params.lease_ms().saturating_mul(4).max(QUIET_MS)
 }
 
+/// The table of `-s`, with the header of `command`: `put` adds the rows of the named resources, of
+/// all without names.
+///
+/// # Errors
+/// Names the first resource that no host has.
+pub(crate) fn resources_table(
+    command: &str,
+    header: &str,
+    wanted: &[String],
+    put: impl Fn(&mut String, &[String]),
+) -> Result<(String, Exit), Fail> {
+    let rows = |names: &[String]| {
+        let mut out = String::new();
+        put(&mut out, names);
+        out
+    };
+    let missing = |name: &&String| rows(std::slice::from_ref(*name)).is_empty();
+    let all = rows(&[]);
+    if let Some(name) = wanted.iter().find(missing) {
+        let known = all.lines().filter_map(|line| line.split(' ').next());
+        return Err(unknown("resource", name, known));
+    }
+    let out = match wanted {
+        [] => all,
+        names => rows(names),
+    };
+    if out.is_empty() {
+        eprintln!("{command}: no host has such a resource");
+        return Ok((out, Exit::Ok));
+    }
+    Ok((format!("{header}{out}"), Exit::Ok))
+}
+
 /// The failure for a name that nothing in the cluster has.
 pub(crate) fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str>) -> Fail {
     let hint = did_you_mean(word, known);
@@ -611,6 +644,28 @@ mod tests {
         let mut names = ["h10", "h2", "a", "h1x", "h1"];
         names.sort_by_key(|n| natural(n));
         assert_eq!(names, ["a", "h1", "h1x", "h2", "h10"]);
+    }
+
+    #[test]
+    fn a_table_of_resources_refuses_an_unknown_one_and_has_no_header_without_rows() {
+        let asked = |wanted: &[&str], present: &[&str]| {
+            let wanted: Vec<String> = wanted.iter().map(|w| (*w).to_owned()).collect();
+            let put = |out: &mut String, names: &[String]| {
+                let fits = |p: &&&str| names.is_empty() || names.iter().any(|n| n == *p);
+                present
+                    .iter()
+                    .filter(fits)
+                    .for_each(|p| *out += &format!("{p} 1\n"));
+            };
+            let table = resources_table("chosts", "R N\n", &wanted, put);
+            table.map(|(out, _)| out).map_err(|fail| fail.text)
+        };
+        assert_eq!(asked(&[], &["a", "b"]).unwrap(), "R N\na 1\nb 1\n");
+        assert_eq!(asked(&["b"], &["a", "b"]).unwrap(), "R N\nb 1\n");
+        assert_eq!(asked(&[], &[]).unwrap(), "");
+        let refused = asked(&["a", "seats"], &["a", "seat"]).unwrap_err();
+        assert!(refused.contains("seats: no such resource"), "{refused}");
+        assert!(refused.contains("did you mean \"seat\""), "{refused}");
     }
 
     #[test]

@@ -8,6 +8,28 @@ use std::ffi::OsString;
 /// Variables of the submitting shell that mean nothing in a job.
 const SHELL_OWN: &[&str] = &["_", "OLDPWD", "SHLVL"];
 
+/// Beginnings of variables that tell of the place where csub itself runs: the allocation of another
+/// batch system, a process of a parallel program. In a job, MPI would start its processes there.
+const FOREIGN: &[&str] = &[
+    "SLURM_",
+    "PBS_",
+    "PE_HOSTFILE",
+    "SGE_TASK_",
+    "SGE_JOB_SPOOL_DIR",
+    "PMI_",
+    "PMIX_",
+    "OMPI_COMM_WORLD_",
+];
+/// Of these, the settings of a user or a site.
+const FOREIGN_SETTINGS: &[&str] = &[
+    "SLURM_CONF",
+    "PBS_CONF_FILE",
+    "PBS_DEFAULT",
+    "PBS_EXEC",
+    "PBS_HOME",
+    "PBS_SERVER",
+];
+
 /// An environment for a job.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Environ {
@@ -29,7 +51,8 @@ enum Item {
 /// The environment of a job: `own` is this process's, `asked` the values of `-env` in their order.
 ///
 /// The whole environment is taken, unless `none` or a plain variable name is given without `all`
-/// or `~VAR`: then only what is named.
+/// or `~VAR`: then only what is named. What tells of another place where csub runs ([`FOREIGN`]) is
+/// taken only when it is named.
 ///
 /// # Errors
 /// Names the part of `-env` that is wrong, or the size that is too big.
@@ -55,7 +78,8 @@ pub(super) fn environ(
     for (name, value) in own {
         let shown = name.to_string_lossy();
         let skip = SHELL_OWN.contains(&&*shown) || shown.starts_with("BASH_FUNC_");
-        if skip || !(whole || named.contains(&*shown)) {
+        let taken = named.contains(&*shown) || whole && !is_foreign(&shown);
+        if skip || !taken {
             continue;
         }
         match (name.to_str(), value.into_string()) {
@@ -78,6 +102,10 @@ pub(super) fn environ(
     }
     check_size(&out.vars)?;
     Ok(out)
+}
+
+fn is_foreign(name: &str) -> bool {
+    FOREIGN.iter().any(|front| name.starts_with(front)) && !FOREIGN_SETTINGS.contains(&name)
 }
 
 /// True for `[A-Za-z_][A-Za-z0-9_]*`.
@@ -192,6 +220,30 @@ mod tests {
         for (asked, want) in cases {
             assert_eq!(made(asked).as_deref(), Ok(*want), "{asked:?}");
         }
+    }
+
+    #[test]
+    fn an_allocation_of_another_system_stays_behind_unless_it_is_named() {
+        let taken = |asked: &[&str]| {
+            let own = [
+                "SLURM_JOB_ID",
+                "SLURM_CONF",
+                "PBS_NODEFILE",
+                "PBS_SERVER",
+                "PMI_RANK",
+                "OMPI_MCA_btl",
+            ];
+            let own = own.into_iter().map(|name| (name.into(), "1".into()));
+            let names: Vec<String> = environ(own, asked).unwrap().vars.into_keys().collect();
+            names.join(" ")
+        };
+        assert_eq!(taken(&[]), "OMPI_MCA_btl PBS_SERVER SLURM_CONF");
+        assert_eq!(taken(&["all"]), taken(&[]));
+        assert_eq!(taken(&["SLURM_JOB_ID"]), "SLURM_JOB_ID");
+        assert_eq!(
+            taken(&["all, PMI_RANK"]),
+            "OMPI_MCA_btl PBS_SERVER PMI_RANK SLURM_CONF"
+        );
     }
 
     #[test]
