@@ -212,7 +212,7 @@ impl Shape {
     /// Slots that the first part of the first way could take on a host that has `room` slots to
     /// give.
     pub(super) fn capacity(&self, host: &HostInfo, usage: &HostUsage, room: i64) -> u32 {
-        let room = self.room(0, host, usage, room);
+        let room = self.room(0, usage, room, || host);
         let hold = TrialUse::default();
         self.fit_amounts(&HostQuery::new(0, 0, &hold), usage, room)
     }
@@ -231,13 +231,22 @@ impl Shape {
     }
 
     /// Slots that a host may give to the request, out of `room`, amounts apart.
-    pub(super) fn room(&self, way: usize, host: &HostInfo, usage: &HostUsage, room: i64) -> u32 {
+    ///
+    /// `host` is asked for where the queue limits its slots only. Given as a reference, the compiler
+    /// reads the host's cores for every host that is tried: far away in memory, 5 % of a pass.
+    pub(super) fn room<'h>(
+        &self,
+        way: usize,
+        usage: &HostUsage,
+        room: i64,
+        host: impl FnOnce() -> &'h HostInfo,
+    ) -> u32 {
         if !self.alone(way, usage) {
             return 0;
         }
         let room = room.clamp(0, i64::from(u32::MAX)) as u32;
         if self.host_slots.is_some() || self.proc_slots_milli.is_some() {
-            room.min(self.queue_left(host, usage))
+            room.min(self.queue_left(host(), usage))
         } else {
             room
         }
@@ -246,7 +255,7 @@ impl Shape {
     /// Slots that fit on a host now.
     pub(super) fn fit(&self, query: &HostQuery<'_>, view: &View<'_>, at: usize) -> u32 {
         let usage = view.usage.get(at);
-        let room = self.room(query.way, view.table.at(at), usage, self.free(usage));
+        let room = self.room(query.way, usage, self.free(usage), || view.table.at(at));
         self.fit_amounts(query, usage, room.saturating_sub(query.held()))
     }
 
@@ -318,10 +327,6 @@ impl Shape {
     }
 
     /// Slots that the queue may still hold on a host.
-    ///
-    /// Never inlined: the compiler would read the host's cores, far away in memory, for every host
-    /// that is tried, and few queues have such a limit.
-    #[inline(never)]
     pub(super) fn queue_left(&self, host: &HostInfo, usage: &HostUsage) -> u32 {
         let used = self.queue.map_or(0, |q| usage.queue_used(q));
         let per_core = self
