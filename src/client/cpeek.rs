@@ -8,10 +8,11 @@ use super::exit::{Exit, Fail, Result};
 use super::job_requests::finish;
 use super::known_names;
 use super::read::{OWN_ONLY, Source};
-use crate::model::{JobKey, JobStat};
+use crate::model::{AttemptId, JobKey, JobStat};
 use crate::spool::Layout;
 use crate::spool::view::{Job, Piece, ViewReader, Want, into_owned};
 use crate::sys;
+use crate::task::output::{after_report, spool_name};
 use crate::text::jobids::JobSel;
 use crate::text::subst::subst;
 use clap::{ArgMatches, Command};
@@ -21,6 +22,8 @@ use std::path::{Path, PathBuf};
 
 /// Most bytes read at once.
 const CHUNK: usize = 1 << 20;
+/// A job's report is looked for in so much of a file that others append to, bytes.
+const REPORT_WITHIN: u64 = 16 << 20;
 /// Interval between two reads of growing files, ms.
 const FOLLOW_MS: u64 = 500;
 
@@ -66,10 +69,10 @@ fn peek(m: &ArgMatches) -> Result<i32> {
     if job.row.stat.is_waiting() || (job.row.attempt == 0 && job.row.start == 0) {
         return Err(Fail::not_found(format!("Job <{shown}> : Not yet started.")));
     }
-    let files = Files::of(&job, &site.layout());
+    let mut files = Files::of(&job, &site.layout());
     let offsets = files.show(&job)?;
     if m.has("f") {
-        follow(&reader, &job, &files, offsets)?;
+        follow(&reader, &job, files, offsets)?;
     }
     Ok(Exit::Ok.code())
 }
@@ -160,6 +163,9 @@ fn latest(reader: &ViewReader, m: &ArgMatches, source: &Source) -> Result<Job> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Files {
     out: PathBuf,
+    /// While the job runs its output is here, and goes to the end of `out` afterwards: others write
+    /// to that file as well.
+    aside: Option<PathBuf>,
     /// Error output, when it goes elsewhere.
     err: Option<PathBuf>,
 }
@@ -185,19 +191,33 @@ impl Files {
             text => Some(path(text)),
         };
         let err = err.filter(|e| *e != out);
-        Files { out, err }
+        let attempt = AttemptId {
+            j: key,
+            at: job.row.attempt,
+        };
+        let name = out.file_name().map(|name| name.to_string_lossy());
+        let aside = name.map(|name| out.with_file_name(spool_name(&name, attempt)));
+        let aside = aside.filter(|_| !job.row.stat.is_finished());
+        Files { out, aside, err }
     }
 
     /// Prints everything written so far.
-    fn show(&self, job: &Job) -> Result<Offsets> {
+    fn show(&mut self, job: &Job) -> Result<Offsets> {
         let mut offsets = Offsets::default();
         println!("<< output from stdout >>");
-        copy(&self.out, &mut offsets.out).map_err(|e| unreadable(job, &e))?;
+        if self.aside.as_ref().is_some_and(|a| !sys::fs::exists(a)) {
+            self.aside = None;
+        }
+        if self.aside.is_none() {
+            offsets.out = output_start(&self.out, job.row.j).map_err(|e| unreadable(job, &e))?;
+        }
+        let begun = offsets.out;
+        self.more_of_out(job, &mut offsets)?;
         if let Some(err) = &self.err {
             println!("<< output from stderr >>");
             copy(err, &mut offsets.err).map_err(|e| unreadable(job, &e))?;
         }
-        if (offsets.out, offsets.err) == (0, 0) {
+        if (offsets.out, offsets.err) == (begun, 0) {
             let state = match job.row.stat.is_finished() {
                 true => "has written no output",
                 false => "has written no output yet",
@@ -208,13 +228,43 @@ impl Files {
     }
 
     /// Prints what was added.
-    fn more(&self, job: &Job, offsets: &mut Offsets) -> Result<()> {
-        copy(&self.out, &mut offsets.out).map_err(|e| unreadable(job, &e))?;
+    fn more(&mut self, job: &Job, offsets: &mut Offsets) -> Result<()> {
+        self.more_of_out(job, offsets)?;
         if let Some(err) = &self.err {
             copy(err, &mut offsets.err).map_err(|e| unreadable(job, &e))?;
         }
         Ok(())
     }
+
+    fn more_of_out(&mut self, job: &Job, offsets: &mut Offsets) -> Result<()> {
+        if let Some(aside) = &self.aside {
+            match copy(aside, &mut offsets.out) {
+                Err(e) if e.is_not_found() => {
+                    // The job ended, and its output was moved to behind its report.
+                    self.aside = None;
+                    let start = output_start(&self.out, job.row.j);
+                    offsets.out += start.map_err(|e| unreadable(job, &e))?;
+                }
+                other => return other.map_err(|e| unreadable(job, &e)),
+            }
+        }
+        copy(&self.out, &mut offsets.out).map_err(|e| unreadable(job, &e))
+    }
+}
+
+/// Where the output of a job begins in its file: behind its report, if that is in the first or last
+/// [`REPORT_WITHIN`] bytes.
+fn output_start(path: &Path, j: JobKey) -> sys::Result<u64> {
+    let head = sys::fs::read_from(path, 0, CHUNK)?;
+    if let Some(at) = after_report(&head.bytes, j) {
+        return Ok(at as u64);
+    }
+    let from = head.file_len.saturating_sub(REPORT_WITHIN);
+    if from == 0 && head.file_len <= CHUNK as u64 {
+        return Ok(0);
+    }
+    let tail = sys::fs::read_from(path, from, REPORT_WITHIN as usize)?;
+    Ok(after_report(&tail.bytes, j).map_or(0, |at| from + at as u64))
 }
 
 /// Why a file of the job cannot be shown. The default output lies on the share: without it the job
@@ -255,7 +305,7 @@ pub(crate) fn copy(path: &Path, offset: &mut u64) -> sys::Result<()> {
     }
 }
 
-fn follow(reader: &ViewReader, job: &Job, files: &Files, mut offsets: Offsets) -> Result<()> {
+fn follow(reader: &ViewReader, job: &Job, mut files: Files, mut offsets: Offsets) -> Result<()> {
     loop {
         // Asked before the last copy, so that nothing written before the end is missed.
         let ended = match by_key(reader, job.row.j) {

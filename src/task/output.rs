@@ -12,8 +12,9 @@
 //! Pure: the shepherd opens and writes.
 
 use super::spec::{ReportFacts, ReportHeader};
-use crate::model::{AttemptId, TermReason};
+use crate::model::{AttemptId, JobKey, TermReason};
 use crate::record::report::Ended;
+use memchr::memmem;
 use std::fmt::Write;
 
 /// Most lines of the command in a report.
@@ -22,6 +23,9 @@ const COMMAND_LINES: usize = 50;
 const RESULT_WIDTH: usize = 78;
 const TIME_WIDTH: usize = 24;
 const NUMBER_WIDTH: usize = 12;
+
+/// What stands between a report and the output.
+const REPORT_END: &str = "\nThe output (if any) follows:\n\n";
 
 /// What is known of an output file when the task starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,8 +142,21 @@ pub fn render(r: &Report<'_>) -> String {
     let sentence = ended.map_or("Still running.".to_owned(), result_sentence);
     let _ = writeln!(out, "{rule}\n\n{}\n", fit(&sentence, RESULT_WIDTH));
     usage(&mut out, ended);
-    out.push_str("\nThe output (if any) follows:\n\n");
+    out.push_str(REPORT_END);
     out
+}
+
+/// Where the output of job `j` begins in `content`, a file that has its report or a part of one that
+/// others append to: behind the report at its head, else behind the last one. `None`: there is no
+/// report of this job.
+pub fn after_report(content: &[u8], j: JobKey) -> Option<usize> {
+    let subject = format!("\nSubject: Job {j}: <");
+    // The end of the second line of the file.
+    let is_head = |at: &usize| content[..*at].iter().filter(|b| **b == b'\n').count() == 1;
+    let head = memmem::find(content, subject.as_bytes()).filter(is_head);
+    let from = head.or_else(|| memmem::rfind(content, subject.as_bytes()))?;
+    let end = memmem::find(&content[from..], REPORT_END.as_bytes())?;
+    Some(from + end + REPORT_END.len())
 }
 
 fn usage(out: &mut String, ended: Option<&Ended>) {
@@ -174,7 +191,6 @@ fn fit(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::JobKey;
     use crate::record::report::Usage;
 
     fn target(over: bool, empty: bool, shared: bool) -> Target {
@@ -257,6 +273,16 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("Successfully completed."));
+        // Where the output begins, also in a file that others append to.
+        let j = a.j;
+        let own = format!("{before}\nSubject: Job 7[2]: <x> printed by the job\n");
+        assert_eq!(after_report(own.as_bytes(), j), Some(before.len()));
+        let other = text.replace("Job 7[2]:", "Job 6:");
+        let shared = format!("{other}first\n{text}second\n{other}third\n");
+        let at = after_report(shared.as_bytes(), j).unwrap();
+        assert!(shared[at..].starts_with("second\n"), "{}", &shared[at..]);
+        assert_eq!(after_report(other.as_bytes(), j), None);
+        assert_eq!(after_report(&before.as_bytes()[..200], j), None);
     }
 
     #[test]

@@ -185,3 +185,53 @@ fn a_pack_lists_what_it_took_and_what_it_refused() {
     assert_eq!(out.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&out.stdout).contains("Queue <normal> is opened"));
 }
+
+/// A job that writes to a file with content has its output beside it until it ends.
+#[test]
+fn cpeek_shows_the_output_of_one_job_without_its_report() {
+    let cluster = &Cluster::up("--hosts 1 --slots 4 --masters 1 --cgroup off");
+    let path = |name: &str| cluster.dir().join(name).display().to_string();
+    let (shared, own, go) = (path("shared"), path("own"), path("go"));
+    std::fs::write(&shared, "of others\n").unwrap();
+    let script = format!("echo first; while ! test -e {go}; do sleep 0.05; done; echo last");
+    for out in [&shared, &own] {
+        cluster.csub(&[
+            "-o",
+            out,
+            "-J",
+            "peek",
+            "/bin/sh",
+            "-c",
+            &format!("\"{script}\""),
+        ]);
+    }
+    cluster.csub(&["-o", &path("silent"), "sleep 60"]);
+    let said = |id: u32| {
+        let out = cluster.run("cpeek", &[&id.to_string()]);
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(out.stdout), text(out.stderr))
+    };
+    let until = |id: u32, want: &str| {
+        let want = format!("<< output from stdout >>\n{want}");
+        let end = std::time::Instant::now() + Duration::from_secs(30);
+        while said(id).0 != want {
+            assert!(std::time::Instant::now() < end, "{:?}", said(id));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let begin = std::time::Instant::now();
+    while !said(3).1.contains("Job <3> has written no output yet.") {
+        assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", said(3));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for id in 1..=2 {
+        until(id, "first\n");
+    }
+    std::fs::write(&go, "").unwrap();
+    cluster.ok("cwait", &["-w", "ended(peek)"]);
+    for id in 1..=2 {
+        until(id, "first\nlast\n");
+    }
+    let shared = std::fs::read_to_string(&shared).unwrap();
+    assert!(shared.starts_with("of others\n") && shared.contains("Job 1: <peek>"));
+}
