@@ -73,8 +73,13 @@ fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
     if m.has("l") {
         params::put_id_long(&mut out, &facts, &leader, &source.ctx().dates);
         let standby = leadership::standby(&source.layout, &leader.host);
-        health::put_standby(&mut out, &facts, &leader.host, &standby);
-        if !facts.alarms.is_empty() || !facts.config_problems.is_empty() {
+        let all_stand_by = health::put_standby(&mut out, &facts, &leader.host, &standby);
+        let wrong = [
+            &facts.alarms,
+            &facts.config_problems,
+            &facts.unconfigured_hosts,
+        ];
+        if !all_stand_by || wrong.iter().any(|list| !list.is_empty()) {
             exit = Exit::NotFound;
         }
     }

@@ -123,7 +123,6 @@ impl Leader {
         let mut inputs: Vec<Input> = configured
             .map(|read| Input::Config(read.config.clone()))
             .collect();
-        let problems = std::mem::take(&mut self.core.config_problems);
         let state = &self.core.state;
         let no_work = |host: &str| state.on_host(host).next().is_none();
         let (times, poll_ms) = ((now, clock::wall_ms()), self.poll_ms());
@@ -138,7 +137,6 @@ impl Leader {
         if !bind {
             self.take_all_back(&mut inputs);
         }
-        self.core.config_problems = problems;
         self.turn(inputs, now)?;
         let mut orders = turn::outstanding(&self.core, None);
         // The name of a host's ledger alone does not make its file: it goes with each first order.

@@ -95,7 +95,7 @@ impl Health<'_> {
     pub(crate) fn put(&self, out: &mut String, dates: &Dates) {
         let Health { params, hosts, .. } = self;
         self.put_leader(out);
-        put_standby(out, params, &self.leader.host, self.standby);
+        let _ = put_standby(out, params, &self.leader.host, self.standby);
         match params.alarms.len() {
             0 => out.push_str("ALARMS: none\n"),
             n => put(out, format_args!("ALARMS: {n}\n")),
@@ -169,8 +169,14 @@ fn missing(params: &Params, leader: &str, standby: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Appends a line on who would take over, where the cluster has or should have somebody.
-pub(crate) fn put_standby(out: &mut String, params: &Params, leader: &str, standby: &[String]) {
+/// Appends a line on who would take over, where the cluster has or should have somebody; false when
+/// a master does not stand by.
+pub(crate) fn put_standby(
+    out: &mut String,
+    params: &Params,
+    leader: &str,
+    standby: &[String],
+) -> bool {
     let missing = missing(params, leader, standby).join(" ");
     let hosts = match standby {
         [] => "none".to_owned(),
@@ -188,6 +194,7 @@ pub(crate) fn put_standby(out: &mut String, params: &Params, leader: &str, stand
             ),
         ),
     }
+    missing.is_empty()
 }
 
 /// Appends the members of the JSON object of `cinfo`.

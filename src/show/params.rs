@@ -207,6 +207,11 @@ pub(crate) fn put_id_long(out: &mut String, params: &Params, leader: &Leader, da
         writeln!(out, "Refused configuration: {}", width::escape(problem))
             .expect("a string takes every write");
     }
+    for host in &params.unconfigured_hosts {
+        let host = width::escape(host);
+        writeln!(out, "Host {host} reports and is not listed in cb.yaml")
+            .expect("a string takes every write");
+    }
 }
 
 /// Appends the JSON object of `cid`.

@@ -159,6 +159,7 @@ impl Turn<'_> {
             Some(Ok(config)) => {
                 let before = self.core.config.clone();
                 self.configure(config);
+                self.core.config_problems.clear();
                 answer.say("reconfig", Code::Ok, "the new configuration is in force");
                 self.name_removed_hosts(&before, answer);
             }

@@ -30,7 +30,6 @@ impl Turn<'_> {
             }
         }
         self.core.engine.configure(self.core.config.clone());
-        self.core.config_problems.clear();
         self.core.hosts_changed();
         self.out.publish = true;
     }

@@ -197,6 +197,7 @@ fn health_names_unlisted_hosts_those_who_stand_by_and_a_frozen_leader() {
     until("h2 is unlisted", &|said, wrong| {
         wrong && said.contains("  h2                 unlisted     its cbls reports")
     });
+    assert_eq!(cluster.run("cid", &["-l"]).status.code(), Some(1));
     std::fs::write(&conf, &before).unwrap();
     cluster.ok("cadmin", &["reconfig"]);
     until("h2 is listed", &well);
@@ -218,4 +219,34 @@ fn health_names_unlisted_hosts_those_who_stand_by_and_a_frozen_leader() {
         let overtaken = said.contains("epoch 2") && said.contains("no cbsched stands by on ");
         (!wrong || overtaken) && !said.contains("has been silent for")
     });
+}
+
+/// A leader that finds a broken cb.yaml goes on with the last good one, and says so.
+#[test]
+fn health_says_that_an_earlier_configuration_is_in_use() {
+    let cluster = &Cluster::up("--hosts 1 --slots 1 --masters 2 --lease 3 --cgroup off");
+    let conf = cluster.share().join("conf/cb.yaml");
+    let before = std::fs::read_to_string(&conf).unwrap();
+    std::fs::write(&conf, before.replace("\nqueues:", "\nqueues: [")).unwrap();
+    let leader = cluster.leader();
+    kill_9(leader.pid);
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        let out = cluster.run("cinfo", &["-health"]);
+        let said = String::from_utf8(out.stdout).unwrap();
+        if said.contains("the previous cb.yaml stays in force") {
+            assert_eq!(out.status.code(), Some(1), "{said}");
+            break;
+        }
+        let logs = || cluster.logs();
+        assert!(std::time::Instant::now() < end, "{said}\n{}", logs());
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    assert_eq!(cluster.run("cid", &["-l"]).status.code(), Some(1));
+    // Work goes on meanwhile, and the mended file takes the words away.
+    cluster.ok("csub", &["-K", "-o", "/dev/null", "true"]);
+    std::fs::write(&conf, before).unwrap();
+    cluster.ok("cadmin", &["reconfig"]);
+    let said = cluster.health();
+    assert!(!said.contains("CONFIGURATION"), "{said}");
 }

@@ -99,6 +99,27 @@ fn a_new_configuration_names_removed_hosts_that_still_run_jobs() {
     assert!(text.contains("still runs 1 job:"), "{text}");
 }
 
+/// The configuration that a leader starts with may be an earlier one than the file that was bad.
+#[test]
+fn what_is_wrong_with_cb_yaml_is_shown_until_a_good_one_is_read() {
+    let mut b = Bench::new();
+    let bad = vec!["cb.yaml:1:1: no such key".to_owned()];
+    b.core.config_problems = bad.clone();
+    let config = b.core.config.clone();
+    b.turn(vec![Input::Config(config.clone())]);
+    assert_eq!(b.core.config_problems, bad);
+    let request = RequestIn {
+        others: Vec::new(),
+        who: Requester::default(),
+        head: RequestHead::default(),
+        verbs: vec![Verb::Reconfig],
+        config: Some(Ok(config)),
+        place: 0,
+    };
+    b.turn(vec![Input::Request(Box::new(request))]);
+    assert_eq!(b.core.config_problems, [""; 0]);
+}
+
 #[test]
 fn an_administrator_who_mistypes_a_name_is_shown_the_nearest() {
     let mut b = Bench::with(LIMITED);
