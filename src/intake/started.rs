@@ -33,7 +33,7 @@ pub fn check_started(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
             "that decides when and where a job starts"
         }
         "F" | "D" | "S" | "C" => {
-            "its processes have that limit since they started; -W, -M, -v and -p can be changed"
+            "its processes have that limit since they started; -W, -M, -v and -p can be changed, -c lowered"
         }
         "G" => "its run time counts for the group that it started for",
         _ => "that is for pending jobs",
