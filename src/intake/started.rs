@@ -33,7 +33,8 @@ pub fn check_started(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
             "that decides when and where a job starts"
         }
         "F" | "D" | "S" | "C" => {
-            "its processes have that limit since they started; -W, -M, -v and -p can be changed, -c lowered"
+            "its processes have that limit since they started; -W, -M, -v and -p can be changed, \
+             -c lowered"
         }
         "G" => "its run time counts for the group that it started for",
         _ => "that is for pending jobs",
@@ -43,8 +44,8 @@ pub fn check_started(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
     )))
 }
 
-/// Its processes have their CPU limit from the kernel, where it cannot be raised. A lower one is held
-/// by the samples of what the job has used.
+/// Its processes have their CPU limit from the kernel, where it cannot be raised. A lower one is
+/// held by the samples of what the job has used.
 fn check_cpu_limit(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
     let has = |list: &[String]| list.iter().any(|o| o == "c");
     let Some(limit) = old.limits.cpu_s.filter(|_| {

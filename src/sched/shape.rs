@@ -232,7 +232,7 @@ impl Shape {
 
     /// Slots that a host may give to the request, out of `room`, amounts apart.
     ///
-    /// `host` is asked for where the queue limits its slots only. Given as a reference, the compiler
+    /// `host` is asked for where the queue limits its slots only. With a reference the compiler
     /// reads the host's cores for every host that is tried: far away in memory, 5 % of a pass.
     pub(super) fn room<'h>(
         &self,

@@ -146,9 +146,9 @@ pub fn render(r: &Report<'_>) -> String {
     out
 }
 
-/// Where the output of job `j` begins in `content`, a file that has its report or a part of one that
-/// others append to: behind the report at its head, else behind the last one. `None`: there is no
-/// report of this job.
+/// Where the output of job `j` begins in `content`, a file that has its report or a part of one
+/// that others append to: after the report at its head, else after the last one. `None`: there is
+/// no report of this job.
 pub fn after_report(content: &[u8], j: JobKey) -> Option<usize> {
     let subject = format!("\nSubject: Job {j}: <");
     // The end of the second line of the file.
