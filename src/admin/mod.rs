@@ -15,6 +15,7 @@ pub(crate) mod init;
 pub(crate) mod journal;
 mod journal_damage;
 mod lsf_conf;
+mod metrics;
 mod ress_check;
 mod showconf;
 
@@ -215,6 +216,12 @@ static SUBS: &[Sub] = &[
         "[DIR]",
         "write lsf.conf and lsb.params from cb.yaml",
         |_, w| lsf_conf::run(w),
+    ),
+    sub(
+        "metrics",
+        "[--file FILE]",
+        "print the cluster's figures for Prometheus",
+        metrics::run,
     ),
     sub(
         "check",

@@ -31,7 +31,7 @@ pub(crate) mod hang_notice;
 pub(crate) mod interactive;
 pub(crate) mod job_requests;
 mod known_names;
-mod leadership;
+pub(crate) mod leadership;
 pub(crate) mod lsf_names;
 pub(crate) mod read;
 pub(crate) mod reorder;

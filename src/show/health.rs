@@ -161,7 +161,7 @@ fn put_host(out: &mut String, name: &str, status: &str, text: &str) {
 }
 
 /// Hosts that may lead by cb.yaml, neither lead nor stand by.
-fn missing(params: &Params, leader: &str, standby: &[String]) -> Vec<String> {
+pub(super) fn missing(params: &Params, leader: &str, standby: &[String]) -> Vec<String> {
     let masters = params.setting("cluster.masters").unwrap_or_default();
     let masters = masters.split_whitespace().map(str::to_owned);
     masters

@@ -6,6 +6,7 @@ use super::cell::{self, Cut};
 use super::field::{Field, Table};
 use super::job::{self, FIELDS, JobGet, JobView};
 use crate::model::JobStat;
+use crate::record::view::ArrayRow;
 use crate::text::IndexSet;
 use crate::text::indexset::MAX_INDEX;
 use std::fmt::Write as _;
@@ -174,18 +175,26 @@ pub(crate) struct ArrayCounts {
     pub by_stat: [u64; JobStat::ALL.len()],
 }
 
+/// How many indices a text names.
+fn elements(text: &str) -> u64 {
+    match text {
+        "" => 0,
+        text => IndexSet::parse(text, 1, MAX_INDEX).map_or(0, |set| set.len()),
+    }
+}
+
+/// How many elements of an array have no row of their own.
+pub(crate) fn waiting_elements(arr: &ArrayRow) -> u64 {
+    elements(&arr.waiting)
+}
+
 impl ArrayCounts {
     /// Counts the array of `v`; `None` when it is not an array's row.
     pub(crate) fn of(v: &JobView<'_>) -> Option<ArrayCounts> {
         let arr = v.row.arr.as_deref()?;
-        let len = |text: &str| IndexSet::parse(text, 1, MAX_INDEX).map_or(0, |set| set.len());
-        let waiting = if arr.waiting.is_empty() {
-            0
-        } else {
-            len(&arr.waiting)
-        };
+        let waiting = waiting_elements(arr);
         let mut counts = ArrayCounts {
-            njobs: len(&arr.all),
+            njobs: elements(&arr.all),
             ..ArrayCounts::default()
         };
         for (at, stat) in JobStat::ALL.iter().enumerate() {

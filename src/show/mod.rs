@@ -24,6 +24,7 @@ pub(crate) mod job_tasks;
 pub(crate) mod limit;
 pub(crate) mod load;
 pub(crate) mod load_units;
+pub(crate) mod metrics;
 pub(crate) mod params;
 pub(crate) mod queue;
 pub(crate) mod share;

@@ -235,3 +235,41 @@ fn cpeek_shows_the_output_of_one_job_without_its_report() {
     let shared = std::fs::read_to_string(&shared).unwrap();
     assert!(shared.starts_with("of others\n") && shared.contains("Job 1: <peek>"));
 }
+
+/// What Prometheus gets is what the commands show.
+#[test]
+fn the_figures_of_metrics_are_those_of_the_commands() {
+    let cluster = &Cluster::up("--hosts 2 --slots 2 --masters 1 --cgroup off");
+    cluster.csub(&["-J", "a[1-7]", "-P", "p", "-o", "/dev/null", "sleep 60"]);
+    let all_run = |states: &std::collections::BTreeMap<(u32, u32), String>| {
+        states.values().filter(|s| *s == "RUN").count() == 4
+    };
+    cluster.wait(Duration::from_secs(30), all_run);
+    let file = cluster.dir().join("corral.prom");
+    let path = file.display().to_string();
+    let figures = || {
+        cluster.ok("cadmin", &["metrics", "--file", &path]);
+        std::fs::read_to_string(&file).unwrap()
+    };
+    let due = [
+        "corral_leader{host=\"h1\"} 1.0",
+        "corral_jobs{queue=\"normal\",state=\"run\"} 4.0",
+        "corral_jobs{queue=\"normal\",state=\"pend\"} 3.0",
+        "corral_queue_slots{queue=\"normal\",state=\"run\"} 4.0",
+        "corral_project_slots{project=\"p\"} 4.0",
+        "corral_host_slots_used{host=\"h1\"} 2.0",
+        "corral_host_slots{host=\"h2\"} 2.0",
+        "# EOF",
+    ];
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        let text = figures();
+        let missing: Vec<_> = due.iter().filter(|d| !text.contains(**d)).collect();
+        if missing.is_empty() {
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "{missing:?}\n{text}");
+    }
+    let refused = cluster.run("cadmin", &["metrics", "--file", "/nosuch/x.prom"]);
+    assert_eq!(refused.status.code(), Some(5));
+}

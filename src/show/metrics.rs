@@ -1,0 +1,546 @@
+//! The cluster's figures as OpenMetrics text, which Prometheus and its node exporter read.
+//!
+//! Owns names, help and labels of all metrics. Pure: what the leader has published comes in, text
+//! goes out. All are gauges: each says how things stand when the view was published, so that a
+//! reader that misses some looks loses nothing, and a new leader resets nothing.
+//!
+//! Names follow <https://prometheus.io/docs/practices/naming/>: base units, no ratios in per cent.
+
+use super::job_table::waiting_elements;
+use super::params::Leader;
+use crate::model::{JobStat, Spec};
+use crate::record::view::{HostRow, JobRow, Params, QueueRow};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
+
+/// Most users, groups and projects with points of their own: those with most slots and then jobs.
+/// The rest is one point, [`OTHERS`].
+pub(crate) const NAMED_MAX: usize = 200;
+/// The label of the rest.
+pub(crate) const OTHERS: &str = "_others";
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// A label and its value.
+type Label = (&'static str, String);
+
+/// One metric with its points.
+#[derive(Debug)]
+struct Metric {
+    name: &'static str,
+    help: &'static str,
+    points: Vec<(Vec<Label>, f64)>,
+}
+
+/// All metrics, in the order of the text.
+#[derive(Debug, Default)]
+struct Page(Vec<Metric>);
+
+impl Collector for Page {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        for metric in &self.0 {
+            let mut out =
+                encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Gauge)?;
+            for (labels, value) in &metric.points {
+                match labels.is_empty() {
+                    true => out.encode_gauge(value)?,
+                    false => out.encode_family(labels)?.encode_gauge(value)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Page {
+    /// A metric that is left out where it has no points.
+    fn put(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        points: impl IntoIterator<Item = (Vec<Label>, f64)>,
+    ) {
+        let points: Vec<_> = points.into_iter().collect();
+        if !points.is_empty() {
+            self.0.push(Metric { name, help, points });
+        }
+    }
+
+    fn one(&mut self, name: &'static str, help: &'static str, value: f64) {
+        self.put(name, help, [(Vec::new(), value)]);
+    }
+}
+
+/// What somebody's unfinished jobs are and hold.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+struct Share {
+    pending: u64,
+    started: u64,
+    slots: u64,
+    memory_b: f64,
+}
+
+impl Share {
+    fn add(&mut self, other: &Share) {
+        self.pending += other.pending;
+        self.started += other.started;
+        self.slots += other.slots;
+        self.memory_b += other.memory_b;
+    }
+}
+
+/// How long jobs of a queue have been waiting.
+#[derive(Clone, Copy, Default, Debug)]
+struct Waiting {
+    jobs: u64,
+    sum_s: f64,
+    most_s: f64,
+}
+
+/// Sums over all unfinished jobs.
+#[derive(Debug, Default)]
+pub(crate) struct JobSums {
+    now_ms: i64,
+    jobs: BTreeMap<(String, JobStat), u64>,
+    waiting: BTreeMap<String, Waiting>,
+    users: BTreeMap<String, Share>,
+    projects: BTreeMap<String, Share>,
+}
+
+impl JobSums {
+    /// `now_ms`: until when jobs have been waiting, ms since the epoch.
+    pub(crate) fn new(now_ms: i64) -> JobSums {
+        JobSums {
+            now_ms,
+            ..JobSums::default()
+        }
+    }
+
+    /// Adds a job or element, or of an array what has no row of its own.
+    pub(crate) fn add(&mut self, row: &JobRow<'_>, spec: &Spec) {
+        let n = match &row.arr {
+            Some(arr) => waiting_elements(arr),
+            None => 1,
+        };
+        if n == 0 || row.stat.is_finished() {
+            return;
+        }
+        let key = (spec.queue.clone(), row.stat);
+        *self.jobs.entry(key).or_default() += n;
+        let slots = row.hosts.iter().map(|share| u64::from(share.1));
+        let mut share = Share {
+            slots: slots.sum(),
+            memory_b: row.usage.mem_kb as f64 * 1024.0,
+            ..Share::default()
+        };
+        match row.stat.is_waiting() {
+            true => share.pending = n,
+            false => share.started = n,
+        }
+        if row.stat == JobStat::Pend {
+            let age_s = ((self.now_ms - row.submit).max(0)) as f64 / 1000.0;
+            let waiting = self.waiting.entry(spec.queue.clone()).or_default();
+            waiting.jobs += n;
+            waiting.sum_s += age_s * n as f64;
+            waiting.most_s = waiting.most_s.max(age_s);
+        }
+        self.users.entry(spec.user.clone()).or_default().add(&share);
+        let project = self.projects.entry(spec.project.clone()).or_default();
+        project.add(&share);
+    }
+}
+
+/// What the text is made of.
+pub(crate) struct Facts<'a> {
+    pub params: &'a Params,
+    pub leader: &'a Leader,
+    /// How long the leader has been silent, if it should not have been, ms.
+    pub silent_ms: Option<u64>,
+    /// Hosts whose candidates stand by.
+    pub standby: &'a [String],
+    pub hosts: &'a [HostRow],
+    pub queues: &'a [QueueRow],
+    pub jobs: &'a JobSums,
+    /// Whether the asker may see who has which jobs.
+    pub users: bool,
+}
+
+/// The whole text.
+///
+/// # Errors
+/// The encoder refuses a name or value.
+pub(crate) fn text(facts: &Facts<'_>) -> Result<String, std::fmt::Error> {
+    let mut page = Page::default();
+    put_cluster(&mut page, facts);
+    put_jobs(&mut page, facts.jobs);
+    put_queues(&mut page, facts.queues);
+    if facts.users {
+        put_shares(&mut page, facts.jobs);
+    }
+    put_hosts(&mut page, facts.hosts, facts.jobs.now_ms);
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(page));
+    let mut out = String::new();
+    text::encode(&mut out, &registry)?;
+    Ok(out)
+}
+
+fn count(n: usize) -> f64 {
+    n as f64
+}
+
+fn label(name: &'static str, value: &str) -> Vec<Label> {
+    vec![(name, value.to_owned())]
+}
+
+fn put_cluster(page: &mut Page, facts: &Facts<'_>) {
+    let Facts { params, leader, .. } = facts;
+    let mut about = label("cluster", &params.cluster);
+    about.push(("version", params.version.clone()));
+    page.put(
+        "corral_info",
+        "Cluster and version; always 1",
+        [(about, 1.0)],
+    );
+    page.put(
+        "corral_leader",
+        "The host that leads; 1 while it gives signs of life in time, else 0",
+        [(
+            label("host", &leader.host),
+            f64::from(u8::from(leader.epoch > 0 && facts.silent_ms.is_none())),
+        )],
+    );
+    page.one(
+        "corral_leader_epoch",
+        "Grows by one with every new leader",
+        leader.epoch as f64,
+    );
+    page.one(
+        "corral_leader_start_timestamp_seconds",
+        "When it began to lead",
+        params.since as f64 / 1000.0,
+    );
+    if let Some(ms) = leader.quiet_ms {
+        page.one(
+            "corral_leader_beat_age_seconds",
+            "Time since its last sign of life",
+            ms as f64 / 1000.0,
+        );
+    }
+    let missing = super::health::missing(params, &leader.host, facts.standby);
+    page.one(
+        "corral_masters_standing_by",
+        "Hosts that would take over",
+        count(facts.standby.len()),
+    );
+    page.one(
+        "corral_masters_missing",
+        "Hosts of cluster.masters that neither lead nor stand by",
+        count(missing.len()),
+    );
+    page.one(
+        "corral_alarms",
+        "Alarms of cinfo -health",
+        count(params.alarms.len()),
+    );
+    page.one(
+        "corral_config_problems",
+        "Problems of a cb.yaml that was refused",
+        count(params.config_problems.len()),
+    );
+    page.one(
+        "corral_hosts_unlisted",
+        "Hosts that report and are not in cb.yaml",
+        count(params.unconfigured_hosts.len()),
+    );
+}
+
+fn put_jobs(page: &mut Page, sums: &JobSums) {
+    let jobs = sums.jobs.iter().map(|((queue, stat), n)| {
+        let mut labels = label("queue", queue);
+        labels.push(("state", stat.word().to_lowercase()));
+        (labels, *n as f64)
+    });
+    page.put(
+        "corral_jobs",
+        "Unfinished jobs and elements of arrays",
+        jobs,
+    );
+    let waiting = |of: fn(&Waiting) -> f64| {
+        let one = move |(queue, waiting): (&String, &Waiting)| (label("queue", queue), of(waiting));
+        sums.waiting.iter().map(one)
+    };
+    page.put(
+        "corral_pending_oldest_seconds",
+        "Longest time since the submission of a pending job",
+        waiting(|w| w.most_s),
+    );
+    page.put(
+        "corral_pending_mean_seconds",
+        "Mean time since the submission of pending jobs",
+        waiting(|w| w.sum_s / w.jobs as f64),
+    );
+}
+
+fn put_queues(page: &mut Page, queues: &[QueueRow]) {
+    let slots = queues.iter().flat_map(|q| {
+        let c = &q.counts;
+        let states = [
+            ("pend", c.pend),
+            ("run", c.run),
+            ("ssusp", c.ssusp),
+            ("ususp", c.ususp),
+            ("rsv", c.rsv),
+        ];
+        states.map(|(state, n)| {
+            let mut labels = label("queue", &q.name);
+            labels.push(("state", state.to_owned()));
+            (labels, n as f64)
+        })
+    });
+    page.put(
+        "corral_queue_slots",
+        "Slots that jobs of a queue have, or wait for",
+        slots,
+    );
+    let flag = |of: fn(&QueueRow) -> bool| {
+        let one = move |q: &QueueRow| (label("queue", &q.name), f64::from(u8::from(of(q))));
+        queues.iter().map(one)
+    };
+    page.put(
+        "corral_queue_open",
+        "1: the queue takes jobs",
+        flag(|q| q.open),
+    );
+    page.put(
+        "corral_queue_active",
+        "1: the queue starts jobs",
+        flag(|q| q.active),
+    );
+}
+
+fn put_shares(page: &mut Page, sums: &JobSums) {
+    for (name, shares, metrics) in [
+        (
+            "user",
+            &sums.users,
+            [
+                "corral_user_jobs",
+                "corral_user_slots",
+                "corral_user_memory_bytes",
+            ],
+        ),
+        (
+            "project",
+            &sums.projects,
+            [
+                "corral_project_jobs",
+                "corral_project_slots",
+                "corral_project_memory_bytes",
+            ],
+        ),
+    ] {
+        let shares = bounded(shares);
+        let jobs = shares.iter().flat_map(|(who, share)| {
+            [("pending", share.pending), ("started", share.started)].map(|(state, n)| {
+                let mut labels = label(name, who);
+                labels.push(("state", state.to_owned()));
+                (labels, n as f64)
+            })
+        });
+        page.put(metrics[0], "Unfinished jobs and elements of arrays", jobs);
+        let slots = shares.iter();
+        let slots = slots.map(|(who, share)| (label(name, who), share.slots as f64));
+        page.put(metrics[1], "Slots of started jobs", slots);
+        let memory = shares.iter();
+        let memory = memory.map(|(who, share)| (label(name, who), share.memory_b));
+        page.put(metrics[2], "Memory that started jobs use", memory);
+    }
+}
+
+/// The [`NAMED_MAX`] largest by name, and the sum of the others.
+fn bounded(all: &BTreeMap<String, Share>) -> Vec<(&str, Share)> {
+    let mut ranked: Vec<(&str, Share)> = all.iter().map(|(who, s)| (who.as_str(), *s)).collect();
+    ranked.sort_by_key(|(_, s)| std::cmp::Reverse((s.slots, s.started, s.pending)));
+    let rest = ranked.split_off(ranked.len().min(NAMED_MAX));
+    ranked.sort_unstable_by_key(|(who, _)| *who);
+    if !rest.is_empty() {
+        let mut sum = Share::default();
+        rest.iter().for_each(|(_, share)| sum.add(share));
+        ranked.push((OTHERS, sum));
+    }
+    ranked
+}
+
+fn put_hosts(page: &mut Page, hosts: &[HostRow], now_ms: i64) {
+    let status = hosts.iter().map(|h| {
+        let mut labels = label("host", &h.name);
+        labels.push(("status", h.status.clone()));
+        (labels, 1.0)
+    });
+    page.put(
+        "corral_host_status",
+        "Its status in chosts; always 1",
+        status,
+    );
+    let age = hosts.iter().filter(|h| h.load.t > 0).map(|h| {
+        let age_ms = (now_ms - h.load.t).max(0);
+        (label("host", &h.name), age_ms as f64 / 1000.0)
+    });
+    page.put(
+        "corral_host_report_age_seconds",
+        "Time since the host's last report, by its clock",
+        age,
+    );
+    put_host_slots(page, hosts);
+    put_host_load(page, hosts);
+    put_host_resources(page, hosts);
+}
+
+/// A figure of each host.
+fn each(hosts: &[HostRow], of: fn(&HostRow) -> f64) -> impl Iterator<Item = (Vec<Label>, f64)> {
+    let one = move |h: &HostRow| (label("host", &h.name), of(h));
+    hosts.iter().map(one)
+}
+
+fn put_host_slots(page: &mut Page, hosts: &[HostRow]) {
+    let each = |of| each(hosts, of);
+    page.put("corral_host_slots", "Slots", each(|h| f64::from(h.slots)));
+    page.put(
+        "corral_host_slots_used",
+        "Slots of started jobs",
+        each(|h| f64::from(h.njobs)),
+    );
+    page.put(
+        "corral_host_slots_reserved",
+        "Slots that are kept for reservations",
+        each(|h| f64::from(h.rsv)),
+    );
+}
+
+fn put_host_load(page: &mut Page, hosts: &[HostRow]) {
+    let each = |of| each(hosts, of);
+    page.put(
+        "corral_host_memory_bytes",
+        "Memory of the host",
+        each(|h| h.load.maxmem as f64 * MIB),
+    );
+    page.put(
+        "corral_host_memory_free_bytes",
+        "Memory that is free, as measured",
+        each(|h| h.load.mem * MIB),
+    );
+    page.put(
+        "corral_host_tmp_free_bytes",
+        "Free space in /tmp",
+        each(|h| h.load.tmp * MIB),
+    );
+    page.put(
+        "corral_host_cpu_utilization",
+        "Part of the processors that is in use, from 0 to 1",
+        each(|h| h.load.ut),
+    );
+    page.put(
+        "corral_host_run_queue_length",
+        "Mean length of the run queue over a minute",
+        each(|h| h.load.r1m),
+    );
+}
+
+fn put_host_resources(page: &mut Page, hosts: &[HostRow]) {
+    let resource = |h: &HostRow, name: &str, value: f64| {
+        let mut labels = label("host", &h.name);
+        labels.push(("resource", name.to_owned()));
+        (labels, value)
+    };
+    let totals = hosts.iter().flat_map(|h| {
+        let all = h.load.values.iter().chain(&h.resources);
+        let numbers = all.filter_map(|(name, value)| Some((name, value.parse::<f64>().ok()?)));
+        let numbers: BTreeMap<_, _> = numbers.filter(|(_, n)| n.is_finite()).collect();
+        let points = numbers.into_iter().map(|(name, n)| resource(h, name, n));
+        points.collect::<Vec<_>>()
+    });
+    page.put(
+        "corral_host_resource",
+        "Amounts of numeric resources in cb.yaml, and values of sensors",
+        totals,
+    );
+    let reserved = hosts.iter().flat_map(|h| {
+        let all = h.reserved.iter();
+        all.map(|(name, n)| resource(h, name, *n))
+            .collect::<Vec<_>>()
+    });
+    page.put(
+        "corral_host_resource_reserved",
+        "What started jobs have of a resource, however they asked for it",
+        reserved,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+    use crate::record::view::ArrayRow;
+
+    #[test]
+    fn of_many_users_the_largest_have_a_figure_of_their_own_and_none_is_lost() {
+        let share = |slots| Share {
+            slots,
+            started: 1,
+            ..Share::default()
+        };
+        let all: BTreeMap<String, Share> = (0..NAMED_MAX as u64 + 50)
+            .map(|n| (format!("u{n:03}"), share(n)))
+            .collect();
+        let bounded = bounded(&all);
+        assert_eq!(bounded.len(), NAMED_MAX + 1);
+        assert_eq!(bounded[0].0, "u050");
+        let (name, rest) = bounded[NAMED_MAX];
+        assert_eq!((name, rest.started, rest.slots), (OTHERS, 50, 49 * 25));
+        let sum: u64 = bounded.iter().map(|(_, s)| s.slots).sum();
+        assert_eq!(sum, all.values().map(|s| s.slots).sum::<u64>());
+    }
+
+    #[test]
+    fn elements_without_a_row_count_and_what_ended_does_not() {
+        let mut sums = JobSums::new(10_000);
+        let spec = Spec {
+            queue: "q".into(),
+            user: "ann".into(),
+            ..Spec::default()
+        };
+        let mut array = JobRow {
+            j: JobKey::job(1),
+            submit: 4_000,
+            arr: Some(Box::new(ArrayRow {
+                all: "1-9".into(),
+                waiting: "3-9".into(),
+                ..ArrayRow::default()
+            })),
+            ..JobRow::default()
+        };
+        sums.add(&array, &spec);
+        for (idx, stat) in [(1, JobStat::Run), (2, JobStat::Done)] {
+            let (j, arr) = (JobKey::element(1, idx), None);
+            let row = JobRow {
+                j,
+                stat,
+                arr,
+                ..array.clone()
+            };
+            sums.add(&row, &spec);
+        }
+        array.arr = Some(Box::default());
+        sums.add(&array, &spec);
+        let jobs: Vec<_> = sums.jobs.iter().map(|((_, s), n)| (*s, *n)).collect();
+        assert_eq!(jobs, [(JobStat::Pend, 7), (JobStat::Run, 1)]);
+        let user = sums.users["ann"];
+        assert_eq!((user.pending, user.started), (7, 1));
+        let waiting = sums.waiting["q"];
+        assert_eq!((waiting.jobs, waiting.most_s), (7, 6.0));
+    }
+}
