@@ -76,7 +76,8 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     if m.has("s") {
         let all: Vec<&HostRow> = hosts.iter().collect();
         let put = |out: &mut String, names: &[String]| host::put_resources(out, &all, names);
-        return read::resources_table("chosts", host::RESOURCES_HEADER, &operands, put);
+        let out = read::resources_table("chosts", host::RESOURCES_HEADER, &operands, put);
+        return Ok((out, Exit::Ok));
     }
     let (mut rows, exit) = source.hosts_named(&hosts, &operands, &params);
     read::require(m, &mut rows, &params)?;

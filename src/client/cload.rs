@@ -79,7 +79,8 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     if m.has("s") {
         let all: Vec<&HostRow> = hosts.iter().collect();
         let put = |out: &mut String, names: &[String]| load::put_shared(out, &all, names);
-        return read::resources_table("cload", load::SHARED_HEADER, &operands, put);
+        let out = read::resources_table("cload", load::SHARED_HEADER, &operands, put);
+        return Ok((out, Exit::Ok));
     }
     if m.has("N") || m.has("E") {
         hosts
