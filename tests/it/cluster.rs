@@ -38,9 +38,16 @@ pub fn reachable(dir: &Path, built: &str) -> PathBuf {
     }
     let copy = dir.join(built.file_name().expect("a program has a name"));
     if !copy.exists() {
-        std::fs::copy(built, &copy).unwrap();
+        copy_program(built, &copy);
     }
     copy
+}
+
+/// Copies a program that is to be run. Not by this process: what another test starts meanwhile would
+/// inherit the open copy for a moment, and a file that is open for writing cannot be run.
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").arg(from).arg(to).status();
+    assert!(copied.unwrap().success(), "{} is copied", from.display());
 }
 
 impl Cluster {

@@ -14,7 +14,7 @@ use std::time::Duration;
 fn programs_of_a_closed_clone_run_as_another_user() {
     let (closed, open) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let built = closed.path().join("cb");
-    std::fs::copy(env!("CARGO_BIN_EXE_cb"), &built).unwrap();
+    crate::cluster::copy_program(Path::new(env!("CARGO_BIN_EXE_cb")), &built);
     let mode = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };

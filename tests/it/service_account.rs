@@ -31,7 +31,7 @@ fn a_leader_that_root_starts_writes_as_the_owner_of_the_share() {
     std::fs::write(&config, text).unwrap();
     // The programs of a build may lie where other accounts cannot enter: the init runs from here.
     let init = tmp.path().join("cb");
-    std::fs::copy(env!("CARGO_BIN_EXE_cb"), &init).unwrap();
+    crate::cluster::copy_program(Path::new(env!("CARGO_BIN_EXE_cb")), &init);
     let made = Command::new(&init)
         .args(["cadmin", "init", "--config"])
         .args([&config, &share])

@@ -29,7 +29,7 @@ impl Cluster {
             let to = dir.join(from.file_name().unwrap());
             // A link where that is possible: the programs are large, and a name is enough.
             if std::fs::hard_link(&from, &to).is_err() {
-                std::fs::copy(&from, &to).unwrap();
+                crate::cluster::copy_program(&from, &to);
             }
         }
         dir.join("cbexe")
