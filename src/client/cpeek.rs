@@ -240,7 +240,7 @@ impl Files {
         if let Some(aside) = &self.aside {
             match copy(aside, &mut offsets.out) {
                 Err(e) if e.is_not_found() => {
-                    // The job ended, and its output was moved to behind its report.
+                    // The job ended, and its output was moved to the place after its report.
                     self.aside = None;
                     let start = output_start(&self.out, job.row.j);
                     offsets.out += start.map_err(|e| unreadable(job, &e))?;
@@ -252,8 +252,8 @@ impl Files {
     }
 }
 
-/// Where the output of a job begins in its file: behind its report, if that is in the first or last
-/// [`REPORT_WITHIN`] bytes.
+/// Where the output of a job begins in its file: after its report, if that is in the first
+/// [`CHUNK`] or the last [`REPORT_WITHIN`] bytes; else at the start.
 fn output_start(path: &Path, j: JobKey) -> sys::Result<u64> {
     let head = sys::fs::read_from(path, 0, CHUNK)?;
     if let Some(at) = after_report(&head.bytes, j) {
