@@ -315,6 +315,12 @@ impl OrderReader {
         self.trouble.suspect.clear();
     }
 
+    /// Lets what cannot be read stand there for so much longer, in tests.
+    #[cfg(test)]
+    pub(super) fn grow_older(&mut self, ms: u64) {
+        self.trouble.suspect.grow_older(ms);
+    }
+
     /// Reading ends here for good, in this part.
     fn give_up(&mut self, look: &mut Look, why: &str) {
         if self.trouble.damage.is_some() {

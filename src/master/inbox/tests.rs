@@ -114,6 +114,23 @@ fn a_user_database_that_does_not_answer_makes_requests_wait() {
 }
 
 #[test]
+fn a_request_that_another_user_owns_is_refused() {
+    let mut s = Share::new();
+    if !users::may_switch() {
+        println!("skipped: only root can make a file of somebody else");
+        return;
+    }
+    let own = s.own();
+    let request = s.request(&own, 7);
+    fs::chown(&request, OTHER, OTHER).unwrap();
+    s.inbox.find_users(clock::boot_ms()).unwrap();
+    let (taken, rejected) = s.inbox.take(1, Boxes::All);
+    assert_eq!((taken.len(), rejected.len()), (0, 1));
+    let why = &rejected[0].why;
+    assert!(why.contains(&format!("owned by uid {OTHER}")), "{why}");
+}
+
+#[test]
 fn a_link_to_another_users_box_takes_nothing_from_it() {
     let mut s = Share::new();
     if !users::may_switch() {

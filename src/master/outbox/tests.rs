@@ -103,6 +103,20 @@ impl Bed {
     }
 }
 
+/// On a share that hosts see through a server, what is not synced is read half a minute later.
+#[test]
+fn orders_are_synced_where_hosts_would_not_see_them_else() {
+    let mut bed = Bed::new();
+    for sync in [true, false] {
+        bed.orders.sync = sync;
+        let host = format!("h-{sync}");
+        bed.write(to(&host, cancel(1)), 1_000);
+        bed.write(to(&host, cancel(2)), 1_000);
+        let file = &bed.orders.hosts[&host].framed.as_ref().unwrap().file;
+        assert_eq!(file.synced_len() == file.valid_len(), sync);
+    }
+}
+
 #[test]
 fn a_host_whose_orders_cannot_be_made_waits_alone_and_is_tried_ever_more_rarely() {
     let mut bed = Bed::new();

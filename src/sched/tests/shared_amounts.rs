@@ -138,4 +138,14 @@ fn each_source_of_a_sensor_has_an_amount_of_its_own() {
     says(&mut c, "h1", "b", "6");
     says(&mut c, "h3", "b", "6");
     assert_eq!(c.pass(), [last]);
+    // A host with work shares nothing for a while: then its work counts where it did.
+    c.sample("h1", |doc| {
+        doc.values.remove("net");
+        doc.shared.remove("net");
+    });
+    c.pass();
+    says(&mut c, "h1", "b", "6");
+    c.pass();
+    let (more, runs) = ask(&mut c, "h3");
+    assert!(!runs, "{}", c.on(more));
 }

@@ -275,7 +275,7 @@ fn a_lasting_flip_is_reported_once_and_all_goes_on_in_the_next_part() {
     let look = r.look().unwrap();
     assert!(look.orders.len() < 3 && look.held_up && look.damage.is_none());
     let known = look.orders.len() as u64;
-    r.trouble.suspect.grow_older(60_000);
+    r.grow_older(60_000);
     let look = r.look().unwrap();
     let Some(Report::OrdersDamaged {
         epoch, part, seq, ..
@@ -302,13 +302,13 @@ fn half_a_line_that_stays_and_a_part_that_is_gone_are_damage_too() {
     fs::publish(&s.layout.orders("h1", 1, 1), &bytes[..bytes.len() - 1]).unwrap();
     let mut r = s.reader();
     assert!(r.look().unwrap().held_up);
-    r.trouble.suspect.grow_older(60_000);
+    r.grow_older(60_000);
     assert!(r.look().unwrap().damage.is_some());
     s.file(1, 2, &[cancel(1)]);
     r.go_to(2);
     assert!(!r.look().unwrap().held_up);
     fs::remove(&s.layout.orders("h1", 1, 2)).unwrap();
     assert!(r.look().unwrap().held_up);
-    r.trouble.suspect.grow_older(60_000);
+    r.grow_older(60_000);
     assert!(r.look().unwrap().damage.is_some());
 }

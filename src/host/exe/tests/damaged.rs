@@ -112,6 +112,30 @@ fn flip_the_last(exec: &Exec, orders: &[Order]) {
     fs::publish(&path, &bytes).unwrap();
 }
 
+/// The leader may have met damage in the present file of reports, too: then it reads no more of it.
+#[test]
+fn damaged_orders_are_reported_in_a_new_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    publish(&exec, 1, &[spec(1)]);
+    unacknowledged(&mut exec, first(3));
+    exec.turn(true);
+    let before = number(&exec).unwrap();
+    flip_the_last(&exec, &[spec(1), spec(2)]);
+    exec.turn(true);
+    assert_eq!(number(&exec), Some(before), "it may not be all there yet");
+    exec.orders.grow_older(60_000);
+    exec.turn(true);
+    exec.turn(true);
+    assert_eq!(number(&exec), Some(before + 1));
+    let told = told(&exec);
+    assert!(told.contains("\"k\":\"orders_damaged\""), "{told}");
+    assert!(
+        told.contains("\"k\":\"ended\""),
+        "with all that it said: {told}"
+    );
+}
+
 #[test]
 fn a_start_in_front_of_damage_waits_and_begins_only_if_it_is_still_in_force() {
     let cancel = |id| Order::Cancel { a: first(id) };

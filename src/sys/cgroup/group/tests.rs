@@ -102,7 +102,11 @@ fn groups_below_a_tasks_group_are_the_tasks_and_do_not_stay() {
         waiter.join().unwrap().unwrap();
         let g = pool.take(&Limits::default()).unwrap().unwrap();
         assert_ne!(g.name(), name, "it is not used again");
+        let name = g.name().to_string();
         std::fs::create_dir(g.main_dir().unwrap().join("empty")).unwrap();
+        pool.give_back(g);
+        let g = pool.take(&Limits::default()).unwrap().unwrap();
+        assert_ne!(g.name(), name, "nor is one with an empty group below it");
         pool.give_back(g);
         pool.clear();
         assert_eq!(h.names(), [""; 0], "nothing is left in {h:?}");
