@@ -204,6 +204,7 @@ impl Client<'_> {
     /// Reads all jobs, as `cjobs -u all -a` does.
     fn read(&self) {
         let view = ViewReader::new(&self.site.layout());
+        let began = self.os.lock().kernel.now;
         let found = view.collect(&Want::all());
         let mut inner = self.os.lock();
         let Inner { kernel, cluster } = &mut *inner;
@@ -215,7 +216,9 @@ impl Client<'_> {
                     0 => reading.warnings,
                     _ => Vec::new(),
                 };
-                cluster.history.view_read(kernel, who, &jobs, &warnings);
+                cluster
+                    .history
+                    .view_read(kernel, (who, began), &jobs, &warnings);
             }
             Err(e) => kernel.trace(who, || format!("cannot read the view: {e}")),
         }

@@ -269,11 +269,11 @@ impl History {
         of.filter(counts).count()
     }
 
-    /// What a client read of the view.
+    /// What a client read of the view, and when it began to (µs).
     pub(super) fn view_read(
         &mut self,
         kernel: &mut Kernel,
-        who: &str,
+        (who, began): (&str, u64),
         jobs: &[ShownJob],
         warnings: &[String],
     ) {
@@ -284,12 +284,14 @@ impl History {
             .iter()
             .map(|text| format!("{who} met damage in the view: {text}"))
             .collect();
+        // A view that a copy of the share has replaced meanwhile shows what is lost with it.
+        let lasts = self.restored.at.is_none_or(|at| began >= at);
         for job in jobs {
             let (j, stat, at) = (job.row.j, job.row.stat, job.row.attempt);
             if !seen.insert(j) {
                 wrong.push(format!("{who} read {j} twice in one view"));
             }
-            if stat.is_finished() {
+            if stat.is_finished() && lasts {
                 self.known.shown.insert(j, stat);
             }
             let name = job.row.name.as_ref();
