@@ -76,11 +76,13 @@ impl Leader {
     }
 
     fn publish_shares(&mut self, now: u64) {
-        self.view.summary.shares_written(now);
         let (core, wall) = (&self.core, Stamp(clock::wall_ms()));
+        let shares = turn::share_rows(core, wall);
+        let grow = shares.iter().any(|row| row.started > 0);
+        self.view.summary.shares_written(now, shares.len(), grow);
         let publisher = &mut self.view.publisher;
         let wrote = [
-            publisher.document(view::SHARES, &turn::share_rows(core, wall)),
+            publisher.document(view::SHARES, &shares),
             publisher.document(view::ESTIMATES, &turn::estimate_rows(core)),
         ];
         let version = core.state.cron_version();

@@ -2,8 +2,8 @@
 //! and the shares and estimates that no delta has. Values only, no files and no clocks.
 
 /// Least time between two writes of a document (ms), and on a network file system, where each of
-/// them takes five requests. Shares and estimates wait for this after a job has changed: they are
-/// 2 s old at most with a hundred hosts.
+/// them takes five requests. Shares and estimates wait for this after a job has changed, and while
+/// work that shares count goes on: they are 2 s old at most with 2,500 rows.
 const EVERY_MS: u64 = 1000;
 const REMOTE_MS: u64 = 1750;
 /// Least time between two documents that differ in counts of jobs alone, which travel with the rows
@@ -11,8 +11,10 @@ const REMOTE_MS: u64 = 1750;
 const REMOTE_SLOW_MS: u64 = 5000;
 /// By how much longer each waits for each host (ms): the row of one is 400 bytes.
 const ROW_MS: u64 = 1;
-/// The same when only load indices changed (ms): the view of 5,000 hosts is 2 MB, and their loads
-/// change all the time.
+/// Rows of shares for which shares and estimates wait a millisecond longer: one is 150 bytes.
+const SHARE_ROWS: u64 = 10;
+/// The same as [`ROW_MS`] when only load indices changed (ms): the view of 5,000 hosts is 2 MB, and
+/// their loads change all the time.
 const LOAD_ROW_MS: u64 = 5;
 
 /// What is to be shown, and when it was last shown. Times are of the boot clock, ms.
@@ -26,6 +28,8 @@ pub(super) struct SummaryPace {
     jobs: bool,
     loads: bool,
     shares: bool,
+    /// How much longer shares wait, for their rows (ms).
+    shares_wait: u64,
 }
 
 impl SummaryPace {
@@ -39,6 +43,7 @@ impl SummaryPace {
             jobs: false,
             loads: false,
             shares: true,
+            shares_wait: 0,
         }
     }
 
@@ -57,9 +62,11 @@ impl SummaryPace {
         self.loads = true;
     }
 
-    /// Shares and estimates were written at `now`.
-    pub(crate) fn shares_written(&mut self, now: u64) {
-        (self.shares_at, self.shares) = (now, false);
+    /// Shares, so many rows, and estimates were written at `now`. `grow`: what shares count goes on
+    /// to be used, without any event.
+    pub(crate) fn shares_written(&mut self, now: u64, rows: usize, grow: bool) {
+        (self.shares_at, self.shares) = (now, grow);
+        self.shares_wait = rows as u64 / SHARE_ROWS;
     }
 
     /// The documents were written at `now`.
@@ -87,7 +94,7 @@ impl SummaryPace {
     /// When something is due, if it is, with so many hosts.
     pub(crate) fn due_ms(&self, hosts: usize) -> Option<u64> {
         let every = if self.local { EVERY_MS } else { REMOTE_MS };
-        let wait = every + hosts as u64 * ROW_MS;
+        let wait = every + self.shares_wait;
         let shares = self.shares.then(|| self.shares_at.saturating_add(wait));
         shares.into_iter().chain(self.documents_due_ms(hosts)).min()
     }
@@ -99,7 +106,7 @@ mod tests {
 
     /// At `at`, whatever was due.
     fn write(pace: &mut SummaryPace, at: u64) {
-        pace.shares_written(at);
+        pace.shares_written(at, 0, false);
         pace.documents_written(at);
     }
 
@@ -107,18 +114,20 @@ mod tests {
     fn events_are_shown_soon_and_loads_at_the_pace_of_the_views_size() {
         let mut pace = SummaryPace::new(false);
         assert_eq!(pace.due_ms(0), Some(REMOTE_MS));
-        assert_eq!(pace.due_ms(5000), Some(REMOTE_MS + 5000));
+        assert_eq!(pace.due_ms(5000), Some(REMOTE_MS));
+        assert_eq!(pace.documents_due_ms(5000), Some(REMOTE_MS + 5000));
         write(&mut pace, 10_000);
         assert_eq!(pace.due_ms(5000), None);
         pace.loads_changed();
         assert_eq!(pace.due_ms(3), Some(15_015));
         assert_eq!(pace.due_ms(5000), Some(40_000));
         pace.changed();
-        assert_eq!(pace.due_ms(5000), Some(16_750));
-        assert_eq!(pace.due_ms(3), Some(11_753));
+        assert_eq!(pace.documents_due_ms(5000), Some(16_750));
+        assert_eq!(pace.documents_due_ms(3), Some(11_753));
+        assert_eq!(pace.due_ms(5000), Some(11_750));
         write(&mut pace, 11_750);
         assert_eq!(pace.due_ms(5000), None);
-        assert_eq!(SummaryPace::new(true).due_ms(3), Some(EVERY_MS + 3));
+        assert_eq!(SummaryPace::new(true).due_ms(3), Some(EVERY_MS));
     }
 
     /// Counts are in the delta; what a job changes of the shares is nowhere else.
@@ -127,17 +136,29 @@ mod tests {
         let mut pace = SummaryPace::new(false);
         write(&mut pace, 10_000);
         pace.jobs_changed();
-        assert_eq!(pace.due_ms(3), Some(11_753));
+        assert_eq!(pace.due_ms(3), Some(11_750));
         assert_eq!(pace.documents_due_ms(3), Some(15_003));
-        pace.shares_written(11_753);
+        pace.shares_written(11_750, 0, false);
         assert_eq!(pace.due_ms(3), Some(15_003));
         pace.jobs_changed();
-        assert_eq!(pace.due_ms(3), Some(13_506));
+        assert_eq!(pace.due_ms(3), Some(13_500));
         write(&mut pace, 15_003);
         assert_eq!(pace.due_ms(3), None);
         let mut local = SummaryPace::new(true);
         write(&mut local, 10_000);
         local.jobs_changed();
         assert_eq!(local.documents_due_ms(3), Some(11_003));
+    }
+    /// Run time grows without an event.
+    #[test]
+    fn shares_are_written_again_and_again_while_work_that_they_count_goes_on() {
+        let mut pace = SummaryPace::new(false);
+        write(&mut pace, 10_000);
+        pace.shares_written(10_000, 2_500, true);
+        assert_eq!(pace.due_ms(5000), Some(12_000));
+        pace.shares_written(12_000, 20_000, true);
+        assert_eq!(pace.due_ms(5000), Some(15_750));
+        pace.shares_written(15_750, 20_000, false);
+        assert_eq!(pace.due_ms(5000), None);
     }
 }

@@ -70,6 +70,12 @@ fn first(cluster: &Cluster, n: usize, all: &[u32], of: &[u32]) -> usize {
     order[..n].iter().filter(|id| of.contains(id)).count()
 }
 
+/// The sum of the last column of `cqueues -r`.
+fn tree_run_time(tree: &str) -> u64 {
+    let last = |line: &str| line.split_whitespace().last()?.parse::<u64>().ok();
+    tree.lines().filter_map(last).sum()
+}
+
 /// Six slots and two groups of 20 and 10 shares: four slots and two, at the start and later on.
 fn shares_of_two_to_one(cluster: &Cluster) {
     let (g1, g2) = behind_a_closed_host(cluster, "h2", || {
@@ -80,6 +86,12 @@ fn shares_of_two_to_one(cluster: &Cluster) {
     });
     let tree = until_said(cluster, &["cqueues", "-r", "fair"], |s| s.contains(" 4 "));
     assert!(tree.contains("SHARE_INFO_FOR: fair/"), "{tree}");
+    // Nothing happens until the gate opens, and the run time of what runs grows all the same.
+    for _ in 0..2 {
+        let before = tree_run_time(&cluster.ok("cqueues", &["-r", "fair"]));
+        let grown = |tree: &str| tree_run_time(tree) > before;
+        until_said(cluster, &["cqueues", "-r", "fair"], grown);
+    }
     open(cluster, "fair");
     let all = [g1.clone(), g2].concat();
     assert_eq!(first(cluster, 6, &all, &g1), 4);
