@@ -5,11 +5,13 @@
 //! a link at any moment. What cannot be read goes to lost+found with a line saying why. No user
 //! gets more than a fair share of a turn while others wait.
 
+mod account_pace;
 mod directory;
 mod large;
 mod partial;
 mod request_file;
 
+use self::account_pace::AccountPace;
 use super::hints::Named;
 use crate::intake::Requester;
 use crate::model::Token;
@@ -41,10 +43,6 @@ const NAMES_MAX: usize = 4096;
 const BYTES_MAX: usize = 96 << 20;
 /// How long looked-up accounts are believed, in milliseconds.
 const ACCOUNT_MS: u64 = 60_000;
-/// A look-up that takes longer is slow, and how long none is made after a slow or failed one: ten
-/// times what it took, between these (ms).
-const SLOW_MS: u64 = 500;
-const AWAY_MS: (u64, u64) = (2_000, 60_000);
 /// Of one user's unreadable files so many are kept in lost+found; what comes then is removed.
 const KEPT_MAX: u32 = 100;
 /// Most names of one user that could neither be moved nor removed and are remembered to be ignored.
@@ -144,8 +142,7 @@ pub struct Inbox {
     partial: PartialRequests,
     /// Users whose boxes were not looked into for that.
     passed_over: BTreeSet<u32>,
-    /// The user database did not answer, or slowly: no new account is looked up before (ms).
-    away_until: u64,
+    account_pace: AccountPace,
     look_up: fn(u32) -> sys::Result<Option<Requester>>,
 }
 
@@ -183,7 +180,7 @@ impl Inbox {
             reading: Reading::default(),
             partial: PartialRequests::default(),
             passed_over: BTreeSet::new(),
-            away_until: 0,
+            account_pace: AccountPace::default(),
             look_up: account,
         }
     }
@@ -673,7 +670,7 @@ impl Inbox {
     fn requester(&mut self, uid: u32, now_ms: u64) -> sys::Result<Option<Requester>> {
         let known = self.accounts.get(&uid);
         if let Some((who, at)) = known
-            && (now_ms.saturating_sub(*at) < ACCOUNT_MS || now_ms < self.away_until)
+            && (now_ms.saturating_sub(*at) < ACCOUNT_MS || self.account_pace.is_pause(now_ms))
         {
             return Ok(Some(who.clone()));
         }
@@ -681,10 +678,7 @@ impl Inbox {
         let began = clock::boot_ms();
         let found = (self.look_up)(uid);
         let took = clock::boot_ms().saturating_sub(began);
-        if found.is_err() || took > SLOW_MS {
-            // A directory service that is down or slow must not take the time of all turns.
-            self.away_until = now_ms + (took * 10).clamp(AWAY_MS.0, AWAY_MS.1);
-        }
+        self.account_pace.spent(took, found.is_err(), now_ms);
         match found {
             // What was true earlier does better than no answer.
             Err(e) => known.map(Some).ok_or(e),
@@ -699,12 +693,12 @@ impl Inbox {
 
     /// A user whose account must be looked up waits while the user database does not answer.
     fn must_wait(&self, uid: u32, now_ms: u64) -> bool {
-        now_ms < self.away_until && !self.accounts.contains_key(&uid)
+        self.account_pace.is_pause(now_ms) && !self.accounts.contains_key(&uid)
     }
 
     /// Users wait because the user database does not answer, or takes long.
     pub fn is_waiting(&self, now_ms: u64) -> bool {
-        now_ms < self.away_until
+        self.account_pace.is_pause(now_ms)
     }
 }
 

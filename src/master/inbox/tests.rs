@@ -109,7 +109,7 @@ fn a_user_database_that_does_not_answer_makes_requests_wait() {
     AWAY.set(true);
     assert_eq!(s.turn(), (0, 0));
     AWAY.set(false);
-    s.inbox.away_until = 0;
+    s.inbox.account_pace.end_pause();
     assert_eq!(s.turn(), (0, 1), "nobody has that id");
 }
 
