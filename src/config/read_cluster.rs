@@ -11,7 +11,7 @@ use super::{read_hooks, read_policy};
 use crate::model::ContainerRuntime;
 use crate::text::hostlist;
 use crate::text::size::Unit;
-use crate::text::yaml::{Node, Pos, Value};
+use crate::text::yaml::{Node, Pos};
 use std::collections::BTreeMap;
 
 /// A leader cannot renew its lease on a slow share faster than this allows.
@@ -226,30 +226,17 @@ pub(super) fn general(
     out
 }
 
-/// What runs containers. Docker is what many ask for first: its refusal says why, and what does.
+/// What runs containers.
 fn container_runtime(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ContainerRuntime {
-    const KEY: &str = "container_runtime";
     let runtimes = [
         ("none", ContainerRuntime::None),
         ("bubblewrap", ContainerRuntime::Bubblewrap),
         ("charliecloud", ContainerRuntime::Charliecloud),
         ("podman", ContainerRuntime::Podman),
+        ("docker", ContainerRuntime::Docker),
     ];
-    let is_docker = |node: &&Node| match &node.value {
-        Value::Text { text, .. } => text.eq_ignore_ascii_case("docker"),
-        _ => false,
-    };
-    if let Some(node) = f.node(KEY).filter(is_docker) {
-        let message = format!(
-            "{KEY}: docker is not supported: its daemon would run containers beside the job, \
-             outside of its control group and limits, and gives root to all who may use it"
-        );
-        let hint = "write podman: it runs the same images as the job's user, without a daemon; \
-                    see cb.yaml(5)";
-        ctx.problem_hint(node.pos, "choice", message, hint);
-        return ContainerRuntime::None;
-    }
-    f.choice(ctx, KEY, &runtimes).unwrap_or_default()
+    let runtime = f.choice(ctx, "container_runtime", &runtimes);
+    runtime.unwrap_or_default()
 }
 
 /// The queues of a job that names none; the first of the file if nothing is said.

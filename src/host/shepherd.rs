@@ -218,6 +218,16 @@ pub(super) fn run(
     go(task, prepared, group, inherited, born, false)
 }
 
+/// The task's group. What a daemon starts for the task counts by the group alone.
+fn counted(task: &TaskSpec, mut group: Option<Group>) -> Option<Group> {
+    if let (Some(hooks), Some(group)) = (&task.hooks, &mut group)
+        && hooks.daemon
+    {
+        group.count_below();
+    }
+    group
+}
+
 /// `born`: when this process began; `inside`: it is in the task's group and must leave it.
 fn go(
     task: &TaskSpec,
@@ -239,7 +249,7 @@ fn go(
     let mut s = Shepherd {
         task,
         prepared,
-        group,
+        group: counted(task, group),
         inherited,
         machine,
         times: Times {
@@ -484,8 +494,13 @@ impl Shepherd<'_> {
     }
 
     fn ended(&self, top: Top) -> Ended {
-        let oom_kills = self.group.as_ref().map_or(0, Group::oom_kills);
-        let used = supervise::child_usage();
+        let mut used = supervise::child_usage();
+        let mut oom_kills = self.group.as_ref().map_or(0, Group::oom_kills);
+        if let Some(all) = self.group.as_ref().and_then(Group::used_below) {
+            used.cpu_us = used.cpu_us.max(all.cpu_us);
+            used.maxrss_kb = used.maxrss_kb.max(all.most_kb);
+            oom_kills = oom_kills.max(all.limit_hits);
+        }
         let ordered = self.machine.reason();
         let facts = Facts {
             top,

@@ -32,7 +32,7 @@ pub(super) fn check(spec: &Spec, config: &Config) -> Result<(), Refusal> {
         let names = config.general.container_runtime.takes_names();
         if names == container.image.starts_with('/') {
             return Err(Refusal::refused(match names {
-                true => "-di: containers are run by podman here: give the name of an image",
+                true => "-di: containers are made from images by name here: give the name of one",
                 false => "-di: give the directory of an image: /PATH, or ./PATH",
             }));
         }

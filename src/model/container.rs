@@ -16,6 +16,8 @@ pub enum ContainerRuntime {
     Charliecloud,
     /// Images by name; never as root.
     Podman,
+    /// Images by name; only for users who may talk to its daemon, which is root.
+    Docker,
 }
 
 impl ContainerRuntime {
@@ -25,7 +27,7 @@ impl ContainerRuntime {
 
     /// An image is the name of one, not a directory.
     pub fn takes_names(self) -> bool {
-        self == ContainerRuntime::Podman
+        matches!(self, ContainerRuntime::Podman | ContainerRuntime::Docker)
     }
 }
 

@@ -1,6 +1,8 @@
 //! From a job's command to the command that runs it in a container: bubblewrap, charliecloud or
 //! podman, as the job's user, in the job's control group and under its limits, since no daemon
-//! stands between. Owns their options. Runs nothing.
+//! stands between; or docker, whose daemon is given that group. Owns their options. Runs nothing.
+
+mod docker;
 
 use crate::model::{Container, ContainerRuntime};
 
@@ -92,8 +94,16 @@ done
 /// The program and arguments that remove containers of the task, where the runtime keeps a record
 /// of them.
 pub(super) fn remover(runtime: ContainerRuntime) -> Option<Vec<String>> {
-    let words = ["/bin/sh", "-c", PODMAN_REMOVE, "container"].map(str::to_owned);
-    (runtime == ContainerRuntime::Podman).then(|| words.to_vec())
+    let text = match runtime {
+        ContainerRuntime::Podman => PODMAN_REMOVE,
+        ContainerRuntime::Docker => docker::REMOVE,
+        _ => return None,
+    };
+    Some(
+        ["/bin/sh", "-c", text, "container"]
+            .map(str::to_owned)
+            .to_vec(),
+    )
 }
 
 /// `$1` image, `$2` script or nothing; then options, `--` and the command.
@@ -136,6 +146,12 @@ pub(super) fn wrapped(
         ContainerRuntime::Podman => {
             out.extend([GPUS.to_owned() + PODMAN, word("container")]);
             out.extend([word(cwd), word(script)]);
+            out.extend(container.options.iter().cloned());
+            out.push(container.image.clone());
+        }
+        ContainerRuntime::Docker => {
+            out.extend([GPUS.to_owned() + docker::RUN, word("container")]);
+            out.extend([word(cwd), word(script), container.options.len().to_string()]);
             out.extend(container.options.iter().cloned());
             out.push(container.image.clone());
         }
@@ -220,7 +236,13 @@ mod tests {
             words,
             ["/data/run", "", "--hostname", "x", "/images/a", "ls"]
         );
+        let words = of(ContainerRuntime::Docker, "/data/run", "", &["ls"]);
+        assert_eq!(
+            words,
+            ["/data/run", "", "2", "--hostname", "x", "/images/a", "ls"]
+        );
         assert!(remover(ContainerRuntime::Podman).is_some());
+        assert!(remover(ContainerRuntime::Docker).is_some());
         assert!(remover(ContainerRuntime::Bubblewrap).is_none());
     }
 

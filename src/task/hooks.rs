@@ -5,7 +5,9 @@ use super::build::{Account, Place, base_env, exact_command};
 use super::containers;
 use super::ending::{self, Top};
 use super::spec::{Hook, TaskHooks};
-use crate::model::{AttemptId, CopyWay, FileCopy, HookOf, JobKey, Spec, TermReason};
+use crate::model::{
+    AttemptId, ContainerRuntime, CopyWay, FileCopy, HookOf, JobKey, Spec, TermReason,
+};
 use crate::record::order::HookOrder;
 use crate::record::report::Ended;
 use crate::text::hook::words;
@@ -88,6 +90,7 @@ pub fn of_task(
             .chain(outs)
             .chain(post)
             .collect(),
+        daemon: order.runtime == ContainerRuntime::Docker,
         controls: order.controls.clone(),
         checkpoint: None,
     }

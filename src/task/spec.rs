@@ -208,6 +208,9 @@ pub struct ResizeHook {
 pub struct TaskHooks {
     pub pre: Vec<Hook>,
     pub post: Vec<Hook>,
+    /// A daemon starts its container: the processes are not the descendants of the shepherd.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub daemon: bool,
     /// What the queue does in the place of suspending, resuming and terminating.
     #[serde(skip_serializing_if = "Controls::is_none")]
     pub controls: Controls,

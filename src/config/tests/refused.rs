@@ -130,7 +130,7 @@ const REFUSED: &[(&str, &str)] = &[
         "queues: [{name: q, pre_exec: /a, pre_post_exec_user: 'a b'}]",
         "name",
     ),
-    ("general: {container_runtime: docker}", "choice"),
+    ("general: {container_runtime: dockr}", "choice"),
     ("queues: [{name: q, job_starter: ''}]", "program"),
     (
         "queues: [{name: q, job_controls: {suspend: SIGNOPE}}]",
@@ -467,31 +467,6 @@ fn a_problem_shows_line_caret_and_hint() {
         "cb.yaml:6:3: unknown key \"slotz\" in queue \"q\"\n \
          6 |   slotz: 4\n   |   ^\nhint: did you mean slots?"
     );
-}
-
-#[test]
-fn docker_is_refused_with_the_reason_and_what_to_use_instead() {
-    for word in ["docker", "Docker"] {
-        let problems = read(&with(&format!("general: {{container_runtime: {word}}}")));
-        let [p] = &problems.unwrap_err()[..] else {
-            panic!("one problem");
-        };
-        assert_eq!(
-            p.message,
-            "container_runtime: docker is not supported: its daemon would run containers beside \
-             the job, outside of its control group and limits, and gives root to all who may use it"
-        );
-        assert_eq!(
-            p.hint.as_deref(),
-            Some(
-                "write podman: it runs the same images as the job's user, without a daemon; see \
-                 cb.yaml(5)"
-            )
-        );
-    }
-    let other = read(&with("general: {container_runtime: dockr}")).unwrap_err();
-    let hint = other[0].hint.as_deref();
-    assert_eq!(hint, Some("write none, bubblewrap, charliecloud, podman"));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! Bounded in depth and number: what lies beyond stays, and so does the group above it, which is
 //! not used again. Decides nothing about when.
 
-use super::group::{read_pids, write};
+use super::values::{read_pids, write};
 use crate::sys::{clock, fs};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 //! Everything that is not denied stays as it was: rules of the groups above apply too, and what is
 //! below can only deny more. The program goes with the last group that it is attached to.
 
-use super::group::write;
+use super::values::write;
 use crate::model::DeviceNode;
 use crate::sys::{At, Result, fs};
 use std::fs::File;

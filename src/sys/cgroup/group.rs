@@ -4,6 +4,8 @@
 //! every task once and keeps it, since a group is used for many tasks.
 
 use super::devices::{self, Denied, SharedDenied};
+use super::totals::{TotalUsage, Totals};
+use super::values::{keyed, number, read_pids, write};
 use super::{Ctl, Hierarchy, PerCtl, below};
 use crate::model::{CpuSet, DeviceNode};
 use crate::sys::{At, Result, clock, fs, proc};
@@ -47,23 +49,11 @@ pub struct Group {
     join: Vec<(Ctl, File)>,
     oom: Option<File>,
     oom_base: u64,
+    /// Counted for a task whose processes are the children of a daemon.
+    totals: Option<Totals>,
     /// Processes refused before the present task.
     refused_base: u64,
     applied: Limits,
-}
-
-/// Writes a control file, which must exist.
-pub(super) fn write(path: &Path, text: &str) -> Result<()> {
-    let file = OpenOptions::new().write(true).open(path).at("open", path)?;
-    file.write_at(text.as_bytes(), 0)
-        .at("write to", path)
-        .map(drop)
-}
-
-/// The numbers in a file with one per line.
-pub(super) fn read_pids(path: &Path) -> Vec<i32> {
-    let bytes = fs::read_small(path, 16 << 20).unwrap_or_default();
-    parse_pids(&bytes)
 }
 
 /// Writes the value of the directory above into a file of a version 1 cpuset.
@@ -78,27 +68,6 @@ fn copy_from_parent(dir: &Path, name: &str) -> Result<()> {
 pub(super) fn inherit_cpuset(dir: &Path) -> bool {
     let all = ["cpuset.mems", "cpuset.cpus"];
     all.iter().all(|name| copy_from_parent(dir, name).is_ok())
-}
-
-fn parse_pids(bytes: &[u8]) -> Vec<i32> {
-    let words = bytes.split(|b| b.is_ascii_whitespace());
-    words
-        .filter_map(|w| std::str::from_utf8(w).ok()?.parse().ok())
-        .collect()
-}
-
-fn number(path: PathBuf) -> u64 {
-    let bytes = fs::read_small(&path, 4096).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).trim().parse().unwrap_or(0)
-}
-
-/// The value of `key value` in a file of such lines.
-fn keyed(bytes: &[u8], key: &str) -> u64 {
-    let text = String::from_utf8_lossy(bytes);
-    let line = text
-        .lines()
-        .find_map(|l| l.strip_prefix(key)?.strip_prefix(' '));
-    line.and_then(|v| v.trim().parse().ok()).unwrap_or(0)
 }
 
 impl Group {
@@ -153,6 +122,7 @@ impl Group {
             join,
             oom,
             oom_base: 0,
+            totals: None,
             refused_base: 0,
             applied,
         };
@@ -193,6 +163,7 @@ impl Group {
     /// Makes an emptied group ready for another task: limits and counters.
     pub fn reset(&mut self, limits: &Limits) -> Result<()> {
         self.oom_base = self.oom_total();
+        self.totals = None;
         if *limits != self.applied {
             self.set(limits)?;
         }
@@ -202,6 +173,13 @@ impl Group {
             None => 0,
         };
         Ok(())
+    }
+
+    /// Its directory of the memory controller of version 1.
+    fn v1_memory(&self) -> Option<&PathBuf> {
+        self.dirs[Ctl::Memory as usize]
+            .as_ref()
+            .filter(|_| !self.v2)
     }
 
     fn main_dir(&self) -> Option<&PathBuf> {
@@ -517,6 +495,18 @@ impl Group {
     /// Processes killed for want of memory since the last reset.
     pub fn oom_kills(&self) -> u64 {
         self.oom_total().saturating_sub(self.oom_base)
+    }
+
+    /// From now on what is used counts with all that is used below.
+    pub fn count_below(&mut self) {
+        let memory = self.v1_memory().map(PathBuf::as_path);
+        self.totals = self.main_dir().map(|main| Totals::begin(main, memory));
+    }
+
+    /// What was used here and below, if that counts.
+    pub fn used_below(&self) -> Option<TotalUsage> {
+        let memory = self.v1_memory().map(PathBuf::as_path);
+        Some(self.totals?.used(self.main_dir()?, memory))
     }
 
     fn refused_total(&self) -> u64 {

@@ -8,9 +8,12 @@
 mod below;
 mod devices;
 mod group;
+mod totals;
+mod values;
 
 pub use devices::{Denied, SharedDenied};
 pub use group::{Group, Limits};
+pub use totals::TotalUsage;
 
 use super::{Result, fs};
 use std::path::{Path, PathBuf};
@@ -302,7 +305,7 @@ fn enable(dir: &Path, wanted: &str) -> Result<()> {
             .split_whitespace()
             .any(|c| Some(c) == w.strip_prefix('+'))
         {
-            group::write(&dir.join("cgroup.subtree_control"), w)?;
+            values::write(&dir.join("cgroup.subtree_control"), w)?;
         }
     }
     Ok(())
@@ -310,9 +313,9 @@ fn enable(dir: &Path, wanted: &str) -> Result<()> {
 
 fn move_all(from: &Path, to: &Path) -> bool {
     let target = to.join("cgroup.procs");
-    group::read_pids(&from.join("cgroup.procs"))
+    values::read_pids(&from.join("cgroup.procs"))
         .iter()
-        .all(|pid| group::write(&target, &pid.to_string()).is_ok())
+        .all(|pid| values::write(&target, &pid.to_string()).is_ok())
 }
 
 /// Groups ready to be used, with the limits they had last.

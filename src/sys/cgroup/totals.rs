@@ -1,0 +1,67 @@
+//! What a control group and those below it have used together, for a task whose processes are the
+//! children of a daemon: the usage of the task's own processes at their exit is without them, and
+//! the groups that the daemon made may be gone by then. Changes nothing but counters that can be
+//! reset.
+
+use super::below;
+use super::values::{keyed, number, write};
+use crate::sys::fs;
+use std::path::{Path, PathBuf};
+
+/// How often charges met the limit of memory, and the most memory; version 1, writing resets them.
+const LIMIT_HITS: &str = "memory.failcnt";
+const MOST_MEMORY: &str = "memory.max_usage_in_bytes";
+
+/// Counting since the start of a task.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Totals {
+    cpu_us: u64,
+}
+
+/// What was used since then.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TotalUsage {
+    pub cpu_us: u64,
+    /// 0: not known, as with version 2, which cannot reset it.
+    pub most_kb: u64,
+    /// How often the limit of memory was met. With version 1 alone: version 2 counts kills of
+    /// groups below in those above.
+    pub limit_hits: u64,
+}
+
+impl Totals {
+    /// Of the group in `main`. `memory`: its directory of the memory controller of version 1.
+    pub(super) fn begin(main: &Path, memory: Option<&Path>) -> Totals {
+        if let Some(memory) = memory {
+            // Best effort: what is not reset is that of the task before.
+            let _ = write(&memory.join(LIMIT_HITS), "0");
+            let _ = write(&memory.join(MOST_MEMORY), "0");
+        }
+        Totals {
+            cpu_us: cpu_us(main, memory),
+        }
+    }
+
+    pub(super) fn used(&self, main: &Path, memory: Option<&Path>) -> TotalUsage {
+        let of = |name: &str| memory.map_or(0, |dir| number(dir.join(name)));
+        TotalUsage {
+            cpu_us: cpu_us(main, memory).saturating_sub(self.cpu_us),
+            most_kb: of(MOST_MEMORY) / 1024,
+            limit_hits: of(LIMIT_HITS),
+        }
+    }
+}
+
+/// CPU time of all that ever ran in the group or below it.
+fn cpu_us(main: &Path, memory: Option<&Path>) -> u64 {
+    let stat = fs::read_small(&main.join("cpu.stat"), 4096).unwrap_or_default();
+    if memory.is_none() && !stat.is_empty() {
+        return keyed(&stat, "usage_usec");
+    }
+    // Not among the controllers that tasks are put into: a daemon makes the same group there.
+    let mounts = fs::read_small(Path::new("/proc/self/mounts"), 1 << 20).unwrap_or_default();
+    let mounts = String::from_utf8_lossy(&mounts);
+    let usage = |dir: PathBuf| Some(dir.join("cpuacct.usage")).filter(|path| fs::exists(path));
+    let found = below::elsewhere(main, &mounts).into_iter().find_map(usage);
+    found.map_or(0, number) / 1000
+}
