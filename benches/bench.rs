@@ -4,8 +4,8 @@
 //! run, for jobs: starting and reaping the same program with two in flight; for everything else it
 //! is the bound the project set itself. `ratio` is value / limit. Durability stays on throughout.
 //!
-//! Two versions compare only on file systems that nothing was deleted from shortly before, each made
-//! anew and named by `TMPDIR`: ext4 does not give an inode again for some minutes, and searches past
+//! Two versions compare only on file systems that nothing was deleted from shortly before, a new one
+//! for each run, named by `TMPDIR`: ext4 does not give an inode again for some minutes, and searches past
 //! all of these at each file that is made (`recently_deleted`). One run of `separate` took 14 % of
 //! the time of `csub` for that, after others before it.
 

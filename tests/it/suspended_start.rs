@@ -56,9 +56,12 @@ fn stopped_in_its_pre_exec(leaves: &str) {
         std::thread::sleep(Duration::from_secs(1));
         assert!(!work.join("begun").exists(), "it is stopped");
         until(&c, id, "still stopped", is("USUSP"));
-        let left = Command::new("pgrep").args(["-xf", "sleep 96.25"]).output();
-        let left = left.unwrap();
-        assert!(left.stdout.is_empty(), "what was left is killed: {left:?}");
+        // The other test has one while this one has none.
+        if !leaves.is_empty() {
+            let left = Command::new("pgrep").args(["-xf", "sleep 96.25"]).output();
+            let left = left.unwrap();
+            assert!(left.stdout.is_empty(), "what was left is killed: {left:?}");
+        }
         c.ok(end, &[&id.to_string()]);
         let wanted = if end == "ckill" { "EXIT" } else { "DONE" };
         until(&c, id, wanted, is(wanted));
