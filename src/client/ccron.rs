@@ -10,6 +10,7 @@ mod definition;
 use super::ask;
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::csub;
+use super::definition_file::FILE_MAX;
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
 use super::job_requests::{finish, show, with_wait};
@@ -231,15 +232,17 @@ fn overview() -> String {
     out
 }
 
-/// Runs `aip`: `aip cronjob ...` is `ccron ...`; returns the exit code.
+/// Runs `aip`: `aip cronjob ...` is `ccron ...`, `aip job submit FILE` is `csub --spec FILE`;
+/// returns the exit code.
 pub(crate) fn aip(args: &[OsString]) -> i32 {
     let words: Vec<&str> = args.iter().filter_map(|word| word.to_str()).collect();
     match words.first() {
         Some(&("-h" | "--help" | "help")) => {
             println!(
                 "Usage: aip cronjob create|edit|info|list|show|enable|disable|start|kill|remove|\
-                 next|import ...\n\nThe same as ccron; info is show. Other words of aip have \
-                 commands of their own: cb -h."
+                 next|import ...\n       aip job submit FILE [OPTIONS]\n\nThe same as ccron, where \
+                 info is show, and as csub --spec FILE. Other words of aip have commands of their \
+                 own: cb -h."
             );
             Exit::Ok.code()
         }
@@ -254,6 +257,11 @@ pub(crate) fn aip(args: &[OsString]) -> i32 {
             }
             run(&rest)
         }
+        Some(&"job") if words.len() > 2 && words[1] == "submit" => {
+            let mut rest = args[1..].to_vec();
+            rest[0] = "--spec".into();
+            csub::run(&rest)
+        }
         Some(word) if word.starts_with('-') => {
             let word = crate::text::width::escape(word);
             Fail::usage(format!("unknown option '{word}'\nhint: aip -h")).report("aip")
@@ -266,7 +274,7 @@ pub(crate) fn aip(args: &[OsString]) -> i32 {
                 )
             });
             Fail::usage(format!(
-                "{said}; only aip cronjob is\nhint: cb -h lists the commands"
+                "{said}; aip cronjob and aip job submit FILE are\nhint: cb -h lists the commands"
             ))
             .report("aip")
         }
@@ -289,8 +297,7 @@ fn own_zone() -> String {
 }
 
 fn read_file(name: &str) -> Result<Vec<u8>> {
-    sys::fs::read_small(Path::new(name), definition::FILE_MAX as u64)
-        .map_err(|e| Fail::usage(e.to_string()))
+    sys::fs::read_small(Path::new(name), FILE_MAX as u64).map_err(|e| Fail::usage(e.to_string()))
 }
 
 /// `ccron create` and `ccron edit`: everything in all files is read before anything is sent.
@@ -318,15 +325,8 @@ fn send_all(all: Vec<Written>, (create, replace): (bool, bool), wait_s: u64) -> 
     let mut ready = Vec::new();
     for written in all {
         let Written { mut def, user, job } = written;
-        let what = csub::Described {
-            command: &job.command,
-            script: &job.script,
-            options: &job.options,
-            named: &job.named,
-            for_user: &user,
-        };
         let at = |fail: Fail| Fail::new(fail.exit, format!("{}: {}", job.place, fail.text));
-        let (submission, head) = csub::described(&site, &what).map_err(at)?;
+        let (submission, head) = csub::described(&site, &job, &user).map_err(at)?;
         def.job = submission;
         let put = CronPut {
             def,

@@ -8,6 +8,7 @@ use super::csub::spec::{self, Here};
 use super::env::Site;
 use super::exit::{Fail, Result};
 use super::job_requests::{capital, finish, ids, show};
+use super::limit_unit::limit_unit;
 use crate::record::ack::Outcome;
 use crate::record::request::{Changes, Verb};
 use crate::sys;
@@ -41,7 +42,7 @@ fn modify(chosen: &Chosen, operands: &[String]) -> Result<i32> {
     }
     let sel = ids(operands)?;
     let site = Site::find()?;
-    let unit = || super::limit_unit(&site);
+    let unit = || limit_unit(&site);
     let cwd = sys::caller::working_directory()?;
     let here = Here {
         now_ms: sys::clock::wall_ms(),

@@ -4,11 +4,13 @@
 //! Standard output holds the `Job <ID> is submitted ...` line and nothing else; of an interactive
 //! job it is the job's.
 
+mod clone;
 mod environ;
 mod esub;
 pub(crate) mod no_effect;
 pub(crate) mod options;
 mod pack;
+mod params;
 mod script;
 pub(crate) mod spec;
 #[cfg(test)]
@@ -16,9 +18,12 @@ mod tests;
 
 use super::ask::{self, NoAnswer, Outgoing};
 use super::cli::{Split, Table, texts};
+use super::definition_file;
 use super::env::Site;
 use super::exit::{self, Exit, Fail, Result};
 use super::interactive::{self, Waiting};
+use super::job_description::{self, Description};
+use super::limit_unit::limit_unit;
 use crate::model::{JobKey, Submission};
 use crate::record::ack::{Ack, IdRun};
 use crate::record::request::{RequestHead, SCRIPT_MAX, Verb};
@@ -27,6 +32,8 @@ use crate::text::size::Unit;
 use no_effect::NoEffect;
 use options::Chosen;
 use pack::Pack;
+use params::Params;
+use script::Work;
 use spec::Here;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -114,8 +121,16 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     if mine.has("pack") {
         return submit_pack(table, split, &mine, told, wait_s);
     }
-    let mut work = script::work(table, split)?;
-    let chosen = mine.over(std::mem::take(&mut work.options));
+    if mine.has("clone") {
+        return clone::submit(table, split, mine, told, wait_s);
+    }
+    let (mut work, described) = match mine.get("spec") {
+        Some(file) => from_description(table, split, file)?,
+        None => (script::work(table, split)?, Chosen::default()),
+    };
+    let lines = std::mem::take(&mut work.options);
+    let chosen = mine.over(described.over(lines));
+    chosen.check_built()?;
     if let Some(text) = &work.warning {
         eprintln!("csub: {text}");
     }
@@ -123,12 +138,14 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     let site = Site::find()?;
     let (chosen, data) = esub::run(&site, chosen, &work.command)?;
     NoEffect::of(&chosen).warn("csub");
-    let unit = || super::limit_unit(&site);
+    let unit = || limit_unit(&site);
     let mut job = spec::submission(&chosen, &told.here(&site, &unit))?;
     spec::check_command(&work.command)?;
     if chosen.has("K") && job.hold {
         return Err(Fail::usage("-K and -H cannot be given together"));
     }
+    let params = Params::of(&chosen, &told.cwd)?;
+    params.number(&mut job)?;
     job.spec.shell = script::interpreter(&work, &job.spec.shell)?;
     job.command = work.command;
     if chosen.has("verbose") {
@@ -139,7 +156,8 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     let waiting = Waiting::for_job(&site, &chosen, terminal)?;
     job.spec.session = waiting.as_ref().map(|waiting| Box::new(waiting.session()));
     let by_default = job.spec.stdout.is_empty();
-    let head = esub::with_data(head(&chosen, work.script, &told.cwd)?, data);
+    let mut head = esub::with_data(head(&chosen, work.script, &told.cwd)?, data);
+    head.params = params.table;
     let mut request = Outgoing::new(&site, head)?;
     let job = Box::new(job);
     let shown_key = job.key.clone();
@@ -160,26 +178,38 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
         let output = site.layout().default_output(JobKey::job(run.id));
         return Ok(waiting.attend(&site, run, by_default.then_some(output)));
     }
-    println!("{line}");
-    if run.known {
-        eprintln!("csub: the key '{shown_key}' named this job already; no new job was made");
-    }
-    if chosen.has("K") {
-        return Ok(super::cwait::until_end(&site, run.id, run.t));
-    }
-    Ok(Exit::Ok.code())
+    Ok(submitted(&site, run, &line, &shown_key, chosen.has("K")))
 }
 
-/// A job as the definition of a cron job describes it.
-pub(crate) struct Described<'a> {
-    /// A command line, or a script file; the other one is empty.
-    pub command: &'a str,
-    pub script: &'a str,
-    /// Options as one text, and such as have keys of their own: name, value.
-    pub options: &'a str,
-    pub named: &'a [(String, String)],
-    /// As whom it runs; empty = the caller.
-    pub for_user: &'a str,
+/// Shows a job that was made and, with `-K`, waits for its end. `key`: that of `--key`.
+fn submitted(site: &Site, run: &IdRun, line: &str, key: &str, wait: bool) -> i32 {
+    println!("{line}");
+    if run.known {
+        eprintln!("csub: the key '{key}' named this job already; no new job was made");
+    }
+    match wait {
+        true => super::cwait::until_end(site, run.id, run.t),
+        false => Exit::Ok.code(),
+    }
+}
+
+/// `--spec`: what the file says, but for the command that the command line gives.
+fn from_description(table: &Table, split: &Split, file: &str) -> Result<(Work, Chosen)> {
+    let most = definition_file::FILE_MAX as u64;
+    let bytes = match file {
+        "-" => sys::caller::read_stdin(most),
+        file => sys::fs::read_small(Path::new(file), most),
+    };
+    let bytes = bytes.map_err(|e| Fail::usage(format!("--spec: {e}")))?;
+    let place = if file == "-" { "standard input" } else { file };
+    let what = job_description::read(&definition_file::tree(&bytes, place)?, place)?;
+    let at = |fail: Fail| Fail::new(fail.exit, format!("{place}: {}", fail.text));
+    let options = options_of(table, &what).map_err(at)?;
+    let work = match split.rest.is_empty() {
+        true => script::described(table, &what.command, &what.script).map_err(at)?,
+        false => script::work(table, split)?,
+    };
+    Ok((work, options))
 }
 
 /// Options that mean nothing for a job that is submitted again and again, and why.
@@ -191,6 +221,9 @@ const NOT_DESCRIBED: &[(&str, &str)] = &[
     ("K", "no command waits for the job"),
     ("H", "disable the cron job instead"),
     ("pack", "define several cron jobs"),
+    ("params", "a run is one job"),
+    ("clone", "write down its options"),
+    ("spec", "write its keys here"),
     ("key", "each run is a job of its own"),
     ("b", "the schedule says when it starts"),
     ("t", "it is one moment; use maxruntime"),
@@ -199,30 +232,41 @@ const NOT_DESCRIBED: &[(&str, &str)] = &[
     ("verbose", "it is not taken here"),
 ];
 
-/// The submission that a description stands for, and what travels with it. The options are those of
-/// `csub`, read by the same parser, lines `#CSUB` of a script included.
-///
-/// # Errors
-/// What `csub` would refuse, and options that mean nothing here.
-pub(crate) fn described(site: &Site, what: &Described<'_>) -> Result<(Submission, RequestHead)> {
-    let table = Table::new(options::csub());
+/// The options that a description gives.
+fn options_of(table: &Table, what: &Description) -> Result<Chosen> {
     let wrong = |e: super::cli::Wrong| Fail::usage(e.to_string());
     let split = table
-        .split(&script::pack_words(what.options)?)
+        .split(&script::pack_words(&what.options)?)
         .map_err(wrong)?;
     if let Some(word) = split.rest.first() {
         return Err(Fail::usage(format!("options: '{word}' is not an option")));
     }
-    let mut mine = Chosen::of(&table, &split);
-    for (name, value) in what.named {
-        if name != "env" && mine.has(name) {
+    let mut mine = Chosen::of(table, &split);
+    for (name, value) in &what.named {
+        if !options::adds(name) && mine.has(name) {
             return Err(Fail::usage(format!(
-                "-{name} is given twice, by a key and in options"
+                "-{name} is given twice, by keys or by a key and in options"
             )));
         }
         mine.add(name, value);
     }
-    let mut work = script::described(&table, what.command, what.script)?;
+    Ok(mine)
+}
+
+/// The submission that a description stands for, and what travels with it. The options are those of
+/// `csub`, read by the same parser, lines `#CSUB` of a script included. `for_user`: as whom it
+/// runs; empty = the caller.
+///
+/// # Errors
+/// What `csub` would refuse, and options that mean nothing here.
+pub(super) fn described(
+    site: &Site,
+    what: &Description,
+    for_user: &str,
+) -> Result<(Submission, RequestHead)> {
+    let table = Table::new(options::csub());
+    let mine = options_of(&table, what)?;
+    let mut work = script::described(&table, &what.command, &what.script)?;
     let chosen = mine.over(std::mem::take(&mut work.options));
     chosen.check_built()?;
     for (name, why) in NOT_DESCRIBED {
@@ -236,14 +280,14 @@ pub(crate) fn described(site: &Site, what: &Described<'_>) -> Result<(Submission
         eprintln!("ccron: {text}");
     }
     let mut told = Told::now()?;
-    if !what.for_user.is_empty() {
-        let facts = sys::users::by_name(what.for_user)
-            .ok_or_else(|| Fail::not_found(format!("user: no user {:?} here", what.for_user)))?;
+    if !for_user.is_empty() {
+        let facts = sys::users::by_name(for_user)
+            .ok_or_else(|| Fail::not_found(format!("user: no user {for_user:?} here")))?;
         told.cwd = facts.home;
     }
     let (chosen, data) = esub::run(site, chosen, &work.command)?;
     NoEffect::of(&chosen).warn("ccron");
-    let unit = || super::limit_unit(site);
+    let unit = || limit_unit(site);
     let mut job = spec::submission(&chosen, &told.here(site, &unit))?;
     spec::check_command(&work.command)?;
     if !job.array.is_empty() {
@@ -252,7 +296,7 @@ pub(crate) fn described(site: &Site, what: &Described<'_>) -> Result<(Submission
     job.spec.shell = script::interpreter(&work, &job.spec.shell)?;
     job.command = work.command;
     let mut head = head(&chosen, work.script, &told.cwd)?;
-    if !what.for_user.is_empty() {
+    if !for_user.is_empty() {
         // The caller's variables are not the other user's.
         let asked: Vec<&str> = chosen.all("env").collect();
         head.env = environ::environ(std::iter::empty(), &asked)?.vars;
@@ -337,7 +381,9 @@ fn submit_pack(
     if !split.rest.is_empty() {
         return Err(Fail::usage("-pack and a command cannot be given together"));
     }
-    for refused in ["K", "I", "Ip", "Is", "XF", "is", "J", "key"] {
+    for refused in [
+        "K", "I", "Ip", "Is", "XF", "is", "J", "key", "params", "spec", "clone",
+    ] {
         if mine.has(refused) {
             let text = format!("-pack and -{refused} cannot be given together");
             return Err(Fail::usage(text));
@@ -390,7 +436,7 @@ impl<'a> Once<'a> {
     }
 
     fn get(&self) -> Unit {
-        *self.unit.get_or_init(|| super::limit_unit(self.site))
+        *self.unit.get_or_init(|| limit_unit(self.site))
     }
 }
 

@@ -25,13 +25,16 @@ pub(crate) mod csub;
 pub(crate) mod ctasks;
 pub(crate) mod cusers;
 pub(crate) mod cwait;
+mod definition_file;
 pub(crate) mod env;
 pub(crate) mod exit;
 pub(crate) mod hang_notice;
 pub(crate) mod interactive;
+mod job_description;
 pub(crate) mod job_requests;
 mod known_names;
 pub(crate) mod leadership;
+mod limit_unit;
 pub(crate) mod lsf_names;
 pub(crate) mod read;
 pub(crate) mod reorder;
@@ -41,9 +44,8 @@ pub(crate) mod switch;
 mod visibility;
 
 pub(crate) use exit::{Fail, report, usage, with_name};
+pub(crate) use limit_unit::limit_unit;
 
-use crate::spool::view::ViewReader;
-use crate::text::size::Unit;
 use std::ffi::OsString;
 
 /// A command: gets its arguments (without its name), gives its exit code.
@@ -123,7 +125,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
         "define jobs that are submitted by the calendar, and list them",
         ccron::run,
     ),
-    entry(&["aip"], "aip cronjob: another name of ccron", ccron::aip),
+    entry(
+        &["aip"],
+        "aip cronjob: another name of ccron; aip job submit: of csub --spec",
+        ccron::aip,
+    ),
     // Views.
     entry(&["cjobs"], "list jobs", cjobs::run),
     entry(&["chist"], "show the history of jobs", chist::run),
@@ -149,36 +155,3 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["cparams"], "show the cluster's parameters", cparams::run),
     entry(&["cid"], "show the cluster's name and its leader", cid::run),
 ];
-
-/// The unit of plain numbers in -M and -v: the cluster's `unit_for_limits`, else MB.
-pub(crate) fn limit_unit(site: &env::Site) -> Unit {
-    let params = ViewReader::new(&site.layout()).params().ok();
-    let value = params.and_then(|p| {
-        let mut all = p.params.into_iter();
-        all.find(|(name, _)| name == "cluster.unit_for_limits")
-    });
-    value
-        .and_then(|(_, text)| unit_of(&text))
-        .unwrap_or(Unit::M)
-}
-
-/// A unit as the parameters show it: bytes in one, or its suffix.
-fn unit_of(text: &str) -> Option<Unit> {
-    let units = [Unit::B, Unit::K, Unit::M, Unit::G, Unit::T, Unit::P];
-    match text.parse::<u64>() {
-        Ok(bytes) => units.into_iter().find(|u| u.bytes() == bytes),
-        Err(_) => Unit::from_suffix(text),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_unit_of_limits_is_read_as_published() {
-        assert_eq!(unit_of("1048576"), Some(Unit::M));
-        assert_eq!(unit_of("KB"), Some(Unit::K));
-        assert_eq!(unit_of("7"), None);
-    }
-}

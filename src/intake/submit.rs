@@ -94,6 +94,9 @@ pub fn admit(
         let text = "-I cannot be given together with an index list in -J, nor with -H";
         return Err(Refusal::usage(text));
     }
+    if !spec.params.is_empty() && array.is_none() {
+        return Err(Refusal::usage("--params is for arrays"));
+    }
     spec.uid = who.uid;
     spec.user = who.user.clone();
     check_spec(&mut spec, who, config, (state, names), now)?;
@@ -650,24 +653,14 @@ pub fn modify(
     state: &State,
     now: Stamp,
 ) -> Result<Spec, Refusal> {
-    let mut spec = old.clone();
-    let blank = Spec::default();
-    let names = |list: &[String], option: &str| list.iter().any(|o| o == option);
-    let resized = names(&changes.set, "n") || names(&changes.reset, "n");
-    if (names(&changes.set, "R") || names(&changes.reset, "R"))
-        && !resized
-        && require::slots_of(&old.res_req, config).is_ok_and(|slots| slots.is_some())
-    {
-        // The slots were those of the sections that go.
-        (spec.min, spec.max) = (0, 0);
-    }
-    for option in &changes.set {
-        replace(&mut spec, &changes.job.spec, option)?;
-    }
-    for option in &changes.reset {
-        replace(&mut spec, &blank, option)?;
-    }
+    let mut spec = changed(
+        old,
+        &changes.job.spec,
+        (&changes.set, &changes.reset),
+        config,
+    )?;
     // The jobs of a dependency that is not changed may be forgotten by now.
+    let names = |list: &[String], option: &str| list.iter().any(|o| o == option);
     let depend = match names(&changes.set, "w") {
         true => String::new(),
         false => std::mem::take(&mut spec.depend),
@@ -679,6 +672,36 @@ pub fn modify(
     }
     let (queue, _) = choose_queue(&spec, owner, config, state)?;
     apply_queue(&mut spec, queue, config)?;
+    Ok(spec)
+}
+
+/// A specification with the options `set` taken from another one, and those of `reset` set back.
+/// Nothing is checked but that they can be changed.
+///
+/// # Errors
+/// Names an option that cannot.
+pub fn changed(
+    old: &Spec,
+    from: &Spec,
+    (set, reset): (&[String], &[String]),
+    config: &Config,
+) -> Result<Spec, Refusal> {
+    let mut spec = old.clone();
+    let blank = Spec::default();
+    let named = |option: &str| set.iter().chain(reset).any(|o| o == option);
+    if named("R")
+        && !named("n")
+        && require::slots_of(&old.res_req, config).is_ok_and(|slots| slots.is_some())
+    {
+        // The slots were those of the sections that go.
+        (spec.min, spec.max) = (0, 0);
+    }
+    for option in set {
+        replace(&mut spec, from, option)?;
+    }
+    for option in reset {
+        replace(&mut spec, &blank, option)?;
+    }
     Ok(spec)
 }
 
@@ -724,6 +747,7 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "e" | "eo" => (to.stderr, to.stderr_over) = (from.stderr, from.stderr_over),
         "Jd" => to.description = from.description,
         "L" => to.shell = from.shell,
+        "launch" => to.launch = from.launch,
         _ => return Err(Refusal::usage(format!("-{letter} cannot be changed"))),
     }
     Ok(())

@@ -572,7 +572,7 @@ impl Inbox {
         let (uid, name) = (own.uid, name.to_owned());
         let place = Place { uid, name };
         match self.reading.take(&place) {
-            Progress::Read(decoded) => return decoded.map(Some),
+            Progress::Read(decoded) => return decoded.map(|decoded| Some(*decoded)),
             Progress::Waits => return Ok(None),
             Progress::Other => {}
         }

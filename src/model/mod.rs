@@ -39,7 +39,7 @@ pub use now::{Mono, Now};
 pub use random::SplitMix64;
 pub use reason::{HostCounts, NearestHost, PendReason, SelectMiss, TermReason};
 pub use session::{Session, Terminal};
-pub use spec::{Limits, Spec, Submission};
+pub use spec::{CloneOf, Limits, Spec, Submission};
 pub use stat::JobStat;
 pub use susp::SuspReason;
 pub use units::{HeldUnit, UnitCheck, Units, WHOLE_UNIT};

@@ -101,6 +101,9 @@ pub struct Spec {
     /// SHA-256 of the spooled input of `-is`, or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stdin_blob: String,
+    /// SHA-256 of the parameter table of `--params`, or empty (`task::params`).
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub params: String,
     /// `-o` / `-oo`; empty = the job's default output on the share.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stdout: String,
@@ -169,8 +172,8 @@ fn is_zero(n: &u32) -> bool {
 #[serde(default, deny_unknown_fields)]
 pub struct Submission {
     /// Options of the job; `uid`, `user` are ignored, `queue` may be empty or a list of candidates,
-    /// `env`/`script`/`stdin_blob` are empty (contents travel in the request), min = 0 means
-    /// default.
+    /// `env`/`script`/`stdin_blob`/`params` are empty (contents travel in the request), min = 0
+    /// means default.
     #[serde(skip_serializing_if = "Spec::is_blank")]
     pub spec: Spec,
     pub command: String,
@@ -189,4 +192,20 @@ pub struct Submission {
     /// `--key`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub key: String,
+    /// `--clone`; then of `spec` only the options that it names count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clone: Option<Box<CloneOf>>,
+}
+
+/// The job that a new one repeats, and what differs.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CloneOf {
+    pub id: u32,
+    /// Some of its elements as an index list, or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub elements: String,
+    /// Options (csub's letters) whose values are those of the submission.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
 }

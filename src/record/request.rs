@@ -41,6 +41,9 @@ pub struct RequestHead {
     /// Spooled standard input (`-is`), text or base64 is not needed: UTF-8 only.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stdin: String,
+    /// Parameter table of `--params`, at most [`SCRIPT_MAX`].
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub params: String,
 }
 
 /// One thing to do.

@@ -13,9 +13,9 @@ const QUICK_MS: u64 = 5;
 /// The same where hints have proved to come: what comes next gives one, as the last did.
 const QUICK_HINTED_MS: u64 = 1_000;
 /// With hints a poll only has to find what a lost hint was about: it may be so much rarer...
-const HINTED_FACTOR: u64 = 5;
+const HINTED_FACTOR: u64 = 6;
 /// ...but not rarer than this, ms.
-const HINTED_MAX_MS: u64 = 7_000;
+const HINTED_MAX_MS: u64 = 8_000;
 /// Hints have proved to come when so many more looks found something with one than without, a
 /// look without counting double.
 const PROVED: u32 = 3;
@@ -244,7 +244,7 @@ mod tests {
         assert!(p.is_hinted());
         let times = looks(&mut p, 10, 60_000);
         let last = &times[times.len() - 2..];
-        assert_eq!(last[1] - last[0], 5000);
+        assert_eq!(last[1] - last[0], 6000);
         // Empty looks prove nothing.
         assert!(p.is_hinted());
         p.looked(70_000, true, false);
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(p.longest_ms(), 60_000);
         let mut p = Polling::new(10);
         (0..9).for_each(|now| p.looked(now, true, true));
-        assert_eq!((p.quick_ms(), p.longest_ms()), (10, 50));
+        assert_eq!((p.quick_ms(), p.longest_ms()), (10, 60));
     }
 
     fn mark(changed_ns: i64) -> Mark {

@@ -481,7 +481,7 @@ impl State {
         specs
             .map(|spec| spec.as_ref())
             .chain(of_crons)
-            .flat_map(|s| [s.env.as_str(), s.script.as_str(), s.stdin_blob.as_str()])
+            .flat_map(|s| [&s.env, &s.script, &s.stdin_blob, &s.params].map(String::as_str))
             .filter(|sha| !sha.is_empty())
             .collect()
     }

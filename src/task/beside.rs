@@ -34,6 +34,7 @@ pub fn launch_spec(spec: &Spec, launch: &LaunchRequest) -> Spec {
         cwd_create: false,
         stdin: none(),
         stdin_blob: none(),
+        params: none(),
         stdout: none(),
         stderr: none(),
         session: None,

@@ -7,7 +7,7 @@ use super::spec::{
     Base, Become, DefaultOutput, Output, ReportFacts, ReportHeader, ResizeHook, TaskLimits,
     TaskSpec,
 };
-use super::{checkpoints, containers, hooks, launch, units};
+use super::{checkpoints, containers, hooks, launch, params, units};
 use crate::model::{JobKey, Limits, Share, Spec};
 use crate::record::order::{CheckpointOrder, StartOrder, TaskUnits};
 use crate::text::command::quote;
@@ -189,12 +189,12 @@ pub(super) fn base_env(
     account: &Account,
     place: &Place,
 ) -> Vec<String> {
-    // A job that was submitted by another one does not have that one's units.
+    // A job that was submitted by another one has neither its units nor its parameters.
     let ours = |n: &str| {
-        let of_units = [units::PREFIX, units::PART_PREFIX];
+        let of_task = [units::PREFIX, units::PART_PREFIX, params::PREFIX];
         TASK_NAMES.contains(&n)
             || BASE_NAMES.contains(&n)
-            || of_units.iter().any(|prefix| n.starts_with(prefix))
+            || of_task.iter().any(|prefix| n.starts_with(prefix))
     };
     let sound = |n: &str, v: &str| !n.is_empty() && !n.contains(['=', '\0']) && !v.contains('\0');
     let mut out: Vec<String> = env

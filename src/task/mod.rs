@@ -14,5 +14,6 @@ pub mod launch;
 pub mod log;
 pub mod machine;
 pub mod output;
+pub mod params;
 pub mod spec;
 mod units;

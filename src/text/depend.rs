@@ -3,13 +3,16 @@
 //! Owns grammar, printer, name resolution and judgement. Never looks jobs up: what is known of
 //! them comes through [`Facts`].
 
-use std::fmt;
+mod count;
 
 use super::indexset::{IndexSet, MAX_INDEX, index};
 use super::jobids::MAX_ID;
 pub use super::scan::Op;
 use super::scan::{Cursor, MAX_DEPTH};
 use super::{ParseError, error, names};
+use count::COUNTS;
+pub use count::{Count, Wanted};
+use std::fmt;
 
 const MAX_TEXT: usize = 16 * 1024;
 /// Most conditions of one expression as it is written.
@@ -57,27 +60,8 @@ pub enum Test {
     PostErr,
     /// A message of this text was posted.
     External(String),
-    /// The number of elements in a state; `None` is `*`, all of them.
-    Num(Count, Option<(Op, u32)>),
-}
-
-/// States that elements are counted in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Count {
-    /// Ended with success.
-    Done,
-    /// Ended.
-    Ended,
-    /// Ended without success.
-    Exit,
-    /// Held before the start.
-    Hold,
-    /// Pending.
-    Pend,
-    /// Running.
-    Run,
-    /// Running or suspended.
-    Start,
+    /// The number of elements in a state.
+    Num(Count, Wanted),
 }
 
 /// The jobs a condition is about.
@@ -367,32 +351,11 @@ impl Cond {
             }
             Test::External(word) => either(facts.external(&self.target, word), false),
             Test::Num(count, wanted) => {
-                let (now, most) = match count {
-                    Count::Done => (seen.done, seen.total() - seen.exit),
-                    Count::Ended => (seen.ended(), seen.total()),
-                    Count::Exit => (seen.exit, seen.total() - seen.done),
-                    Count::Hold => (seen.hold, seen.total() - seen.ended()),
-                    Count::Pend => (seen.pend, seen.total() - seen.ended()),
-                    Count::Run => (seen.run, seen.total() - seen.ended()),
-                    Count::Start => (seen.run + seen.susp, seen.total() - seen.ended()),
-                };
-                // Ends only add up, the other counts may fall again.
-                let grows = matches!(count, Count::Done | Count::Ended | Count::Exit);
-                let least = if grows { now } else { 0 };
-                let (op, n) = wanted.map_or((Op::Eq, seen.total()), |(op, n)| (op, n.into()));
-                either(op.holds(now, n), !reachable(op, n, least, most))
+                let (now, least, most) = count.range(&seen);
+                let (holds, reachable) = wanted.holds(now, (least, most), seen.total());
+                either(holds, !reachable)
             }
         }
-    }
-}
-
-/// True when a number from `least` to `most` compares to `n` as `op` says.
-fn reachable(op: Op, n: u64, least: u64, most: u64) -> bool {
-    match op {
-        Op::Lt | Op::Le => op.holds(least, n),
-        Op::Gt | Op::Ge => op.holds(most, n),
-        Op::Eq => (least..=most).contains(&n),
-        Op::Ne => least != n || most != n,
     }
 }
 
@@ -404,7 +367,8 @@ struct Parser<'a> {
     depth: usize,
 }
 
-const FUNCTIONS: [&str; 14] = [
+/// Functions beside those that count.
+const FUNCTIONS: [&str; 7] = [
     "done",
     "ended",
     "exit",
@@ -412,14 +376,12 @@ const FUNCTIONS: [&str; 14] = [
     "post_done",
     "post_err",
     "external",
-    "numdone",
-    "numended",
-    "numexit",
-    "numhold",
-    "numpend",
-    "numrun",
-    "numstart",
 ];
+
+fn functions() -> impl Iterator<Item = &'static str> {
+    let counts = COUNTS.iter().map(|(word, _)| *word);
+    FUNCTIONS.into_iter().chain(counts)
+}
 
 impl<'a> Parser<'a> {
     fn or(&mut self, depth: usize) -> Result<Expr, ParseError> {
@@ -492,15 +454,15 @@ impl<'a> Parser<'a> {
             });
         }
         self.cursor = after;
-        if !FUNCTIONS.contains(&word) {
-            let e = ParseError::new(
-                from,
-                word.len().max(1),
-                format!("'{word}' is not a condition"),
-            );
-            return Err(match error::nearest(word, FUNCTIONS) {
+        if !functions().any(|known| known == word) {
+            let message = format!("'{word}' is not a condition");
+            let e = ParseError::new(from, word.len().max(1), message);
+            return Err(match error::nearest(word, functions()) {
                 Some(near) => e.hint(format!("did you mean {near}?")),
-                None => e.hint(format!("known are {}", FUNCTIONS.join(" "))),
+                None => {
+                    let known: Vec<&str> = functions().collect();
+                    e.hint(format!("known are {}", known.join(" ")))
+                }
             });
         }
         let target = self.target()?;
@@ -511,7 +473,6 @@ impl<'a> Parser<'a> {
 
     /// The rest of a function after its target.
     fn test(&mut self, word: &str) -> Result<Test, ParseError> {
-        let num = |count, wanted| Ok(Test::Num(count, wanted));
         match word {
             "done" => Ok(Test::Done),
             "ended" => Ok(Test::Ended),
@@ -535,35 +496,48 @@ impl<'a> Parser<'a> {
                     _ => Err(self.cursor.expected("a message in quotes")),
                 }
             }
-            "numdone" => num(Count::Done, self.number()?),
-            "numended" => num(Count::Ended, self.number()?),
-            "numexit" => num(Count::Exit, self.number()?),
-            "numhold" => num(Count::Hold, self.number()?),
-            "numpend" => num(Count::Pend, self.number()?),
-            "numrun" => num(Count::Run, self.number()?),
-            _ => num(Count::Start, self.number()?),
+            word => {
+                let named = COUNTS.iter().find(|(known, _)| *known == word);
+                let count = named.map_or(Count::Start, |(_, count)| *count);
+                Ok(Test::Num(count, self.number()?))
+            }
         }
     }
 
-    /// `, op n` or `, *`.
-    fn number(&mut self) -> Result<Option<(Op, u32)>, ParseError> {
+    /// `, op n`, `, op n%` or `, *`.
+    fn number(&mut self) -> Result<Wanted, ParseError> {
         self.cursor.expect(",")?;
         if self.cursor.eat("*") {
-            Ok(None)
-        } else {
-            self.comparison(MAX_INDEX).map(Some)
+            return Ok(Wanted::All);
         }
+        let op = self.cursor.comparison();
+        self.cursor.blanks();
+        let at = self.cursor.at();
+        let n = self.digits(MAX_INDEX)?;
+        let percent = self.cursor.eat("%");
+        if percent && n > 100 {
+            let most = "a share is at most 100%";
+            return Err(ParseError::new(at, self.cursor.at() - at, most));
+        }
+        Ok(match percent {
+            false => Wanted::Number(op.unwrap_or(Op::Eq), n),
+            true => Wanted::Percent(op.unwrap_or(Op::Ge), n),
+        })
     }
 
     fn comparison(&mut self, high: u32) -> Result<(Op, u32), ParseError> {
         let op = self.cursor.comparison().unwrap_or(Op::Eq);
         self.cursor.blanks();
+        Ok((op, self.digits(high)?))
+    }
+
+    fn digits(&mut self, high: u32) -> Result<u32, ParseError> {
         let at = self.cursor.at();
         let digits = self.cursor.take_while(|c| c.is_ascii_digit());
         if digits.is_empty() {
             return Err(self.cursor.expected("a number"));
         }
-        Ok((op, index(digits, at, 0, high)?))
+        index(digits, at, 0, high)
     }
 
     fn target(&mut self) -> Result<Target, ParseError> {
@@ -733,18 +707,12 @@ impl fmt::Display for Cond {
                 return write!(f, "external({target},{quote}{word}{quote})");
             }
             Test::Num(count, wanted) => {
-                let word = match count {
-                    Count::Done => "numdone",
-                    Count::Ended => "numended",
-                    Count::Exit => "numexit",
-                    Count::Hold => "numhold",
-                    Count::Pend => "numpend",
-                    Count::Run => "numrun",
-                    Count::Start => "numstart",
-                };
+                let named = COUNTS.iter().find(|(_, known)| known == count);
+                let word = named.map_or("", |(word, _)| word);
                 return match wanted {
-                    None => write!(f, "{word}({target},*)"),
-                    Some((op, n)) => write!(f, "{word}({target},{}{n})", op.sign()),
+                    Wanted::All => write!(f, "{word}({target},*)"),
+                    Wanted::Number(op, n) => write!(f, "{word}({target},{}{n})", op.sign()),
+                    Wanted::Percent(op, n) => write!(f, "{word}({target},{}{n}%)", op.sign()),
                 };
             }
         };

@@ -9,6 +9,7 @@ mod admin;
 mod answer;
 mod apply_job_verb;
 mod clock_check;
+mod clone_job;
 mod configure;
 mod context;
 mod core;

@@ -13,6 +13,7 @@ pub(super) struct Attachments {
     env: String,
     script: String,
     stdin: String,
+    params: String,
 }
 
 impl Attachments {
@@ -21,6 +22,7 @@ impl Attachments {
         spec.env.clone_from(&self.env);
         spec.script.clone_from(&self.script);
         spec.stdin_blob.clone_from(&self.stdin);
+        spec.params.clone_from(&self.params);
     }
 }
 
@@ -103,10 +105,11 @@ pub(super) fn attachments(
     for (text, sha) in [
         (&head.script, &mut attached.script),
         (&head.stdin, &mut attached.stdin),
+        (&head.params, &mut attached.params),
     ] {
         if text.len() > SCRIPT_MAX {
             return Err(format!(
-                "a script or input of {} bytes is above {SCRIPT_MAX}",
+                "a script, input or parameter table of {} bytes is above {SCRIPT_MAX}",
                 text.len()
             ));
         }

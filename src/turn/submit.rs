@@ -1,6 +1,7 @@
 //! Submissions: checked, given ids, journalled. A pack is one request with partial failures listed.
 
 use super::answer::Answer;
+use super::clone_job;
 use super::context::Turn;
 use super::pack::{Pack, attachments};
 use super::request_queue::{ActiveRequest, DEPEND, LOOK, SUBMIT};
@@ -82,6 +83,11 @@ impl Turn<'_> {
         if let Some(run) = self.known_key(who, &job.key, line) {
             answer.ack.ids.push(run);
             return;
+        }
+        if let Some(of) = job.clone.take()
+            && let Err(refusal) = clone_job::complete(self.core, who, &mut job, &of)
+        {
+            return answer.refuse(what(line), refusal);
         }
         let core = &*self.core;
         let now = self.now;

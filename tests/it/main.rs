@@ -48,6 +48,7 @@ mod policies_order;
 mod policies_room;
 mod policies_watch;
 mod real_work;
+mod repeated_jobs;
 mod roles;
 mod security;
 mod security_box;

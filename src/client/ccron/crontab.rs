@@ -2,8 +2,9 @@
 //!
 //! Pure. Lines are not changed: a command runs as it is written, with `/bin/sh`.
 
-use super::definition::{Job, Written};
+use super::definition::Written;
 use crate::client::exit::{Fail, Result};
+use crate::client::job_description::Description;
 use crate::record::cron::{CronDef, HISTORY_DEFAULT};
 use crate::text::cron::{Schedule, Zone};
 use std::fmt::Write as _;
@@ -49,11 +50,11 @@ pub(super) fn read(text: &str, place: &str, stem: &str, zone: &str) -> Result<Ve
                     },
                     ..Written::default()
                 };
-                written.job = Job {
+                written.job = Description {
                     command,
                     place: format!("{place}:{}", n + 1),
                     named: settings.options(),
-                    ..Job::default()
+                    ..Description::default()
                 };
                 out.push(written);
             }

@@ -3,14 +3,14 @@
 //! Owns the names of the keys. Everything that is not understood is refused with its place. Reads
 //! no file: job specifications in files of their own are given by the caller.
 
+use crate::client::definition_file::{Reader, at, entries, tree};
 use crate::client::exit::{Fail, Result};
+use crate::client::job_description::{self, Description};
 use crate::record::cron::{CronDef, HISTORY_DEFAULT, Overlap};
 use crate::text::cron::{Schedule, Zone};
-use crate::text::error::did_you_mean;
-use crate::text::yaml::{self, Entry, Limits, Node, Pos, Value};
+use crate::text::yaml::{Entry, Node, Value};
 
-/// Longest file of definitions in bytes, and most definitions in one.
-pub(super) const FILE_MAX: usize = 1 << 20;
+/// Most definitions in a file.
 const DEFINITIONS_MAX: usize = 200;
 
 const KEYS: [&str; 14] = [
@@ -30,38 +30,13 @@ const KEYS: [&str; 14] = [
     "retries",
 ];
 const HISTORY: &str = "historylimit";
-const JOB_KEYS: [(&str, &str); 9] = [
-    ("command", ""),
-    ("script", ""),
-    ("options", ""),
-    ("env", "env"),
-    ("queue", "q"),
-    ("jobname", "J"),
-    ("project", "P"),
-    ("cwd", "cwd"),
-    ("slots", "n"),
-];
 
 /// A definition whose job is not read yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
     pub def: CronDef,
     pub user: String,
-    pub job: Job,
-}
-
-/// What a definition says of its job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Job {
-    pub command: String,
-    /// A script file, or empty.
-    pub script: String,
-    /// Options of csub, as one text.
-    pub options: String,
-    /// Options of csub that keys stand for: name, value.
-    pub named: Vec<(String, String)>,
-    /// Where it stands, for messages.
-    pub place: String,
+    pub job: Description,
 }
 
 /// Reads a job specification in a file of its own.
@@ -88,103 +63,28 @@ pub(super) fn read(
             nodes.len()
         )));
     }
-    let read = |node: &Node| definition(node, &Reader { place, zone, file });
+    let read = |node: &Node| definition(node, (place, zone), file);
     nodes.iter().map(read).collect()
 }
 
-fn tree(bytes: &[u8], place: &str) -> Result<Node> {
-    let read = yaml::parse(bytes, &Limits::bytes(FILE_MAX), &[]);
-    if let Some(defect) = read.defects.first() {
-        let hint = defect.hint.as_ref().map(|hint| format!("\nhint: {hint}"));
-        return Err(at(
-            place,
-            defect.pos,
-            &defect.message,
-            &hint.unwrap_or_default(),
-        ));
-    }
-    read.root
-        .ok_or_else(|| Fail::usage(format!("{place}: there is no definition in it")))
-}
-
-fn at(place: &str, pos: Pos, text: &str, more: &str) -> Fail {
-    Fail::usage(format!("{place}:{}:{}: {text}{more}", pos.line, pos.col))
-}
-
-struct Reader<'a> {
-    place: &'a str,
-    zone: &'a str,
-    file: ReadFile<'a>,
-}
-
-impl Reader<'_> {
-    fn wrong(&self, pos: Pos, text: impl AsRef<str>) -> Fail {
-        at(self.place, pos, text.as_ref(), "")
-    }
-
-    fn map<'n>(&self, node: &'n Node, what: &str) -> Result<&'n [Entry]> {
-        match &node.value {
-            Value::Map(entries) => Ok(entries),
-            _ => Err(self.wrong(node.pos, format!("{what}: give a map of keys and values"))),
-        }
-    }
-
-    fn text<'n>(&self, entry: &'n Entry) -> Result<&'n str> {
-        match &entry.value.value {
-            Value::Text { text, .. } if !text.contains('\0') => Ok(text),
-            _ => Err(self.wrong(entry.value.pos, format!("{}: give a text", entry.key))),
-        }
-    }
-
-    fn number(&self, entry: &Entry) -> Result<u64> {
-        let text = self.text(entry)?;
-        let digits =
-            !text.is_empty() && text.len() < 10 && text.bytes().all(|b| b.is_ascii_digit());
-        digits.then(|| text.parse().ok()).flatten().ok_or_else(|| {
-            let key = &entry.key;
-            self.wrong(entry.value.pos, format!("{key}: '{text}' is not a number"))
-        })
-    }
-
-    fn small(&self, entry: &Entry) -> Result<u32> {
-        let n = self.number(entry)?;
-        u32::try_from(n).map_err(|_| self.wrong(entry.value.pos, format!("{}: too big", entry.key)))
-    }
-
-    fn unknown<'k>(&self, entry: &Entry, known: impl Iterator<Item = &'k str>) -> Fail {
-        let key = &entry.key;
-        let hint = did_you_mean(&plain(key), known);
-        self.wrong(entry.key_pos, format!("no key is named '{key}' here{hint}"))
-    }
-}
-
-/// A key in any of its spellings: `MaxFails`, `max_fails`, `maxfails`.
-fn plain(key: &str) -> String {
-    let letters = key.chars().filter(|c| !matches!(c, '_' | '-'));
-    letters.flat_map(char::to_lowercase).collect()
-}
-
-fn definition(node: &Node, r: &Reader<'_>) -> Result<Written> {
+fn definition(node: &Node, (place, zone): (&str, &str), file: ReadFile<'_>) -> Result<Written> {
+    let r = Reader { place };
     let mut out = Written {
         def: CronDef {
-            zone: r.zone.to_owned(),
+            zone: zone.to_owned(),
             history: HISTORY_DEFAULT,
             ..CronDef::default()
         },
         ..Written::default()
     };
-    let (mut job, mut named, mut seen) = (None, Vec::new(), Vec::new());
-    for entry in r.map(node, "a cron job")? {
-        let key = plain(&entry.key);
-        let place = match key.as_str() {
-            "jobspec" => "job",
-            "overlappolicy" => "overlap",
-            other => other,
-        };
-        if seen.contains(&place.to_owned()) {
-            return Err(r.wrong(entry.key_pos, format!("{}: it was given before", entry.key)));
-        }
-        seen.push(place.to_owned());
+    let of = |key: &str| match key {
+        "jobspec" => "job".to_owned(),
+        "overlappolicy" => "overlap".to_owned(),
+        other => other.to_owned(),
+    };
+    let (mut job, mut named) = (None, Vec::new());
+    for (key, entry) in entries(node, "a cron job", r, of)? {
+        let place = key.as_str();
         match place {
             "job" => job = Some(entry),
             "user" => out.user = r.text(entry)?.to_owned(),
@@ -204,14 +104,14 @@ fn definition(node: &Node, r: &Reader<'_>) -> Result<Written> {
         }
     }
     if let Some(entry) = job {
-        out.job = job_of(entry, r)?;
+        out.job = job_of(entry, place, file)?;
     }
     out.job.named.extend(named);
     Ok(out)
 }
 
 /// Its name, and when it falls due.
-fn when(def: &mut CronDef, key: &str, entry: &Entry, r: &Reader<'_>) -> Result<()> {
+fn when(def: &mut CronDef, key: &str, entry: &Entry, r: Reader<'_>) -> Result<()> {
     let (text, pos) = (r.text(entry)?, entry.value.pos);
     match key {
         "name" => def.name = text.to_owned(),
@@ -226,19 +126,13 @@ fn when(def: &mut CronDef, key: &str, entry: &Entry, r: &Reader<'_>) -> Result<(
             Zone::named(text).map_err(|e| r.wrong(pos, e))?;
             def.zone = text.to_owned();
         }
-        _ => {
-            def.disabled = match text {
-                "yes" | "true" => false,
-                "no" | "false" => true,
-                _ => return Err(r.wrong(pos, "enabled: write yes or no")),
-            };
-        }
+        _ => def.disabled = !r.yes(entry)?,
     }
     Ok(())
 }
 
 /// What holds for its runs.
-fn rule(def: &mut CronDef, key: &str, entry: &Entry, r: &Reader<'_>) -> Result<()> {
+fn rule(def: &mut CronDef, key: &str, entry: &Entry, r: Reader<'_>) -> Result<()> {
     match key {
         "startdeadline" => def.deadline_s = Some(r.number(entry)? * 60),
         "overlap" => {
@@ -257,41 +151,10 @@ fn rule(def: &mut CronDef, key: &str, entry: &Entry, r: &Reader<'_>) -> Result<(
 }
 
 /// The job: a map, or the name of a file that holds one.
-fn job_of(entry: &Entry, r: &Reader<'_>) -> Result<Job> {
+fn job_of(entry: &Entry, place: &str, file: ReadFile<'_>) -> Result<Description> {
     match &entry.value.value {
-        Value::Text { text, .. } => {
-            let bytes = (r.file)(text)?;
-            let node = tree(&bytes, text)?;
-            let reader = Reader { place: text, ..*r };
-            job(&node, &reader)
-        }
-        _ => job(&entry.value, r),
-    }
-}
-
-fn job(node: &Node, r: &Reader<'_>) -> Result<Job> {
-    let mut out = Job {
-        place: format!("{}:{}", r.place, node.pos.line),
-        ..Job::default()
-    };
-    for entry in r.map(node, "job")? {
-        let key = plain(&entry.key);
-        let text = r.text(entry)?.to_owned();
-        match JOB_KEYS.iter().find(|(name, _)| *name == key) {
-            Some(("command", _)) => out.command = text,
-            Some(("script", _)) => out.script = text,
-            Some(("options", _)) => out.options = text,
-            Some((_, option)) => out.named.push(((*option).to_owned(), text)),
-            None => {
-                let known = JOB_KEYS.iter().map(|(name, _)| *name);
-                return Err(r.unknown(entry, known));
-            }
-        }
-    }
-    match (out.command.is_empty(), out.script.is_empty()) {
-        (true, true) => Err(r.wrong(node.pos, "job: command or script is missing")),
-        (false, false) => Err(r.wrong(node.pos, "job: give command or script, not both")),
-        _ => Ok(out),
+        Value::Text { text, .. } => job_description::read(&tree(&file(text)?, text)?, text),
+        _ => job_description::read(&entry.value, place),
     }
 }
 

@@ -62,6 +62,7 @@ pub(crate) fn unbuilt(id: &str) -> Fail {
         }
         "IS" | "ISp" | "ISs" => "; the connection of -I, -Ip and -Is is always encrypted",
         "IX" => "; -XF passes the windows of an interactive job on",
+        "json" | "yaml" | "jsdl" => "; --spec reads a description with keys of its own",
         "gpu" => "; name a resource of cb.yaml in -R rusage[...]",
         _ => "",
     };
@@ -218,8 +219,10 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-fn job_options() -> impl Iterator<Item = Arg> {
-    JOB_OPTIONS.iter().map(|(name, value, help)| match *value {
+fn args_of(
+    options: &'static [(&'static str, &'static str, &'static str)],
+) -> impl Iterator<Item = Arg> {
+    options.iter().map(|(name, value, help)| match *value {
         "" => flag(name, help),
         value => opt(name, value, help),
     })
@@ -240,7 +243,7 @@ fn hidden_options() -> impl Iterator<Item = Arg> {
 
 fn base(name: &'static str, about: &'static str) -> Command {
     command(name, about)
-        .args(job_options())
+        .args(args_of(JOB_OPTIONS))
         .args(hidden_options())
         .arg(opt(
             "wait",
@@ -249,67 +252,91 @@ fn base(name: &'static str, about: &'static str) -> Command {
         ))
 }
 
+/// Options of csub alone: name, value (none for a flag), help.
+const SUBMIT_OPTIONS: &[(&str, &str, &str)] = &[
+    ("H", "", "Hold the job until cresume"),
+    (
+        "I",
+        "",
+        "Interactive job: input, output and error output are this command's",
+    ),
+    (
+        "Ip",
+        "",
+        "Interactive job with a terminal of its own; ^C and ^Z are this command's",
+    ),
+    (
+        "Is",
+        "",
+        "Interactive job with a terminal of its own that gets every key: for a shell",
+    ),
+    (
+        "XF",
+        "",
+        "Interactive job whose windows (X11) appear at this command's display",
+    ),
+    (
+        "K",
+        "",
+        "Wait for the job to finish and exit with its exit code",
+    ),
+    (
+        "env",
+        "LIST",
+        "Environment: all, none, ~VAR leaves out, VAR=VALUE sets",
+    ),
+    (
+        "nnodes",
+        "N",
+        "N whole hosts: the same as -n N -x -R span[ptile=1]",
+    ),
+    (
+        "launch",
+        "KIND",
+        "Start the command once for each slot: tasks, torch, tf, mxnet; or mpi",
+    ),
+    (
+        "section",
+        "SECTION",
+        "Name of a section of -R and its own command, once for each section",
+    ),
+    (
+        "key",
+        "KEY",
+        "A second submission with this key within 7 days returns the same job",
+    ),
+    (
+        "spec",
+        "FILE",
+        "Submit the job that this file of YAML or JSON describes (- for standard input)",
+    ),
+    (
+        "clone",
+        "JOB",
+        "Submit a job with the command and options of this one, but for those given here",
+    ),
+    (
+        "params",
+        "FILE",
+        "An array with an element for each line of this CSV file: CB_PARAM_<COLUMN>",
+    ),
+    (
+        "pack",
+        "FILE",
+        "Submit one job for each line of FILE (- for standard input)",
+    ),
+    (
+        "verbose",
+        "",
+        "Report on standard error how the options were interpreted",
+    ),
+];
+
 /// The command line of csub.
 pub(crate) fn csub() -> Command {
     base("csub", "Submit a job")
-        .arg(flag("H", "Hold the job until cresume"))
-        .arg(flag(
-            "I",
-            "Interactive job: input, output and error output are this command's",
-        ))
-        .arg(flag(
-            "Ip",
-            "Interactive job with a terminal of its own; ^C and ^Z are this command's",
-        ))
-        .arg(flag(
-            "Is",
-            "Interactive job with a terminal of its own that gets every key: for a shell",
-        ))
-        .arg(flag(
-            "XF",
-            "Interactive job whose windows (X11) appear at this command's display",
-        ))
-        .arg(flag(
-            "K",
-            "Wait for the job to finish and exit with its exit code",
-        ))
-        .arg(
-            opt(
-                "env",
-                "LIST",
-                "Environment: all, none, ~VAR leaves out, VAR=VALUE sets",
-            )
-            .visible_alias("ENV"),
-        )
-        .arg(opt(
-            "nnodes",
-            "N",
-            "N whole hosts: the same as -n N -x -R span[ptile=1]",
-        ))
-        .arg(opt(
-            "launch",
-            "KIND",
-            "Start the command once for each slot: tasks, torch, tf, mxnet; or mpi",
-        ))
-        .arg(opt(
-            "section",
-            "SECTION",
-            "Name of a section of -R and its own command, once for each section",
-        ))
-        .arg(opt(
-            "key",
-            "KEY",
-            "A second submission with this key within 7 days returns the same job",
-        ))
-        .arg(opt(
-            "pack",
-            "FILE",
-            "Submit one job for each line of FILE (- for standard input)",
-        ))
-        .arg(flag(
-            "verbose",
-            "Report on standard error how the options were interpreted",
-        ))
+        .args(args_of(SUBMIT_OPTIONS))
+        .mut_arg("env", |env| env.visible_alias("ENV"))
         .arg(trailing_command(
             "COMMAND",
             "Command and arguments, a script file, or nothing: script on standard input",
@@ -404,6 +431,11 @@ pub(crate) struct Chosen {
 /// Options whose repetitions add up.
 const ADDING: &[&str] = &["R", "env", "f", "section"];
 
+/// True of an option whose repetitions add up.
+pub(crate) fn adds(id: &str) -> bool {
+    ADDING.contains(&id)
+}
+
 impl Chosen {
     /// The options of one line. A later one of the same place replaces an earlier one.
     pub(crate) fn of(table: &Table, split: &crate::client::cli::Split) -> Chosen {
@@ -416,7 +448,7 @@ impl Chosen {
 
     /// Adds an option; it replaces an earlier one of the same place.
     pub(crate) fn add(&mut self, id: &str, value: &str) {
-        if !ADDING.contains(&id) {
+        if !adds(id) {
             self.list.retain(|(old, _)| place(old) != place(id));
         }
         self.list.push((id.to_owned(), value.to_owned()));

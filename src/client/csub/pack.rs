@@ -19,7 +19,8 @@ use std::path::Path;
 const PACK_MAX: u64 = 64 << 20;
 /// Options that belong to the whole pack, not to a line of it.
 const NOT_IN_A_LINE: &[&str] = &[
-    "K", "I", "Ip", "Is", "XF", "pack", "env", "is", "wait", "verbose", "help", "version",
+    "K", "I", "Ip", "Is", "XF", "pack", "params", "clone", "spec", "env", "is", "wait", "verbose",
+    "help", "version",
 ];
 
 /// A pack on its way.
@@ -137,6 +138,7 @@ impl Before {
             array_limit: made.array_limit,
             hold: made.hold,
             key: made.key.clone(),
+            clone: None,
         };
         let job = Box::new(job);
         Ok(Verb::Submit { line, same, job })

@@ -101,7 +101,7 @@ pub(crate) fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission>
 }
 
 /// `-nnodes` in the options that say the same.
-fn whole_hosts(chosen: &Chosen) -> Result<Cow<'_, Chosen>> {
+pub(super) fn whole_hosts(chosen: &Chosen) -> Result<Cow<'_, Chosen>> {
     let Some(value) = chosen.get("nnodes") else {
         return Ok(Cow::Borrowed(chosen));
     };

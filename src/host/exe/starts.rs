@@ -14,7 +14,7 @@ use crate::spool::Layout;
 use crate::sys::{self, clock, fs, users};
 use crate::task::build::{self, Account, EEXEC_DATA, Files, Place};
 use crate::task::spec::{Base, Become, Caller, TaskHooks, TaskSpec, ToSpawner};
-use crate::task::{beside, checkpoints, cpu_binding, hooks};
+use crate::task::{beside, checkpoints, cpu_binding, hooks, params};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -163,6 +163,10 @@ impl Starter {
         };
         let mut task = build::task(order, &spec, base, &files);
         task.hooks = self.hooks(order, &spec)?;
+        if !spec.params.is_empty() {
+            let table = self.blob(&spec.params)?;
+            task.env.extend(params::variables(&table, order.a.j.idx)?);
+        }
         Ok(task)
     }
 

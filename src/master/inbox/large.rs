@@ -48,7 +48,7 @@ pub(super) enum Progress {
     /// It is not the one that is read.
     Other,
     Waits,
-    Read(Result<Decoded, DropError>),
+    Read(Result<Box<Decoded>, DropError>),
 }
 
 impl Reading {
@@ -82,7 +82,7 @@ impl Reading {
             Err(TryRecvError::Empty) => Progress::Waits,
             Ok(decoded) => {
                 self.0 = None;
-                Progress::Read(decoded)
+                Progress::Read(decoded.map(Box::new))
             }
             // Its thread died: it is read once more.
             Err(TryRecvError::Disconnected) => {

@@ -1,0 +1,189 @@
+//! `--clone JOB`: a new job with the command, options, script and environment of a known one.
+//!
+//! Owns what of the command line changes it. The leader knows the job.
+
+use super::options::{Chosen, place};
+use super::script::{self, Work};
+use super::spec::{self, wrong};
+use super::{NoEffect, Params, Told, answered, head, job_line, no_answer, submitted};
+use crate::client::ask::{self, Outgoing};
+use crate::client::cli::{Split, Table};
+use crate::client::csub::no_effect::has_no_effect;
+use crate::client::env::Site;
+use crate::client::exit::{Fail, Result};
+use crate::client::limit_unit::limit_unit;
+use crate::model::CloneOf;
+use crate::record::request::Verb;
+use crate::sys;
+use crate::text::jobids::JobSel;
+
+/// Options that cannot be given together with it.
+const EXCLUDED: [&str; 6] = ["pack", "spec", "I", "Ip", "Is", "XF"];
+/// Options that are about the submission, not about the job.
+const OF_SUBMISSION: [&str; 7] = ["clone", "wait", "verbose", "K", "H", "key", "env"];
+
+pub(super) fn submit(
+    table: &Table,
+    split: &Split,
+    mine: Chosen,
+    told: &Told,
+    wait_s: u64,
+) -> Result<i32> {
+    if let Some(id) = EXCLUDED.iter().find(|id| mine.has(id)) {
+        let text = format!("--clone and -{id} cannot be given together");
+        return Err(Fail::usage(text));
+    }
+    let mut of = job_of(mine.get("clone").unwrap_or_default())?;
+    let mut work = match split.rest.is_empty() {
+        true => None,
+        false => Some(script::work(table, split)?),
+    };
+    let lines = work.as_mut().map(|work| std::mem::take(&mut work.options));
+    let chosen = mine.over(lines.unwrap_or_default());
+    chosen.check_built()?;
+    NoEffect::of(&chosen).warn("csub");
+    let chosen = &*spec::whole_hosts(&chosen)?;
+    let given = changes(chosen, &mut of.set);
+    if work.is_some() {
+        of.set.push("Z".to_owned());
+    }
+    let site = Site::find()?;
+    refuse_unchecked(&site, &of)?;
+    let unit = || limit_unit(&site);
+    let mut here = told.here(&site, &unit);
+    // The job has a queue and a project.
+    (here.default_queue, here.default_project) = ("", "");
+    let mut job = spec::submission(&given, &here)?;
+    if chosen.has("K") && job.hold {
+        return Err(Fail::usage("-K and -H cannot be given together"));
+    }
+    let params = Params::of(chosen, &told.cwd)?;
+    params.number(&mut job)?;
+    let Work {
+        command, script, ..
+    } = match work {
+        None => Work::default(),
+        Some(work) => {
+            spec::check_command(&work.command)?;
+            job.spec.shell = script::interpreter(&work, &job.spec.shell)?;
+            work
+        }
+    };
+    job.command = command;
+    job.clone = Some(Box::new(of));
+    let mut head = head(chosen, script, &told.cwd)?;
+    head.params = params.table;
+    if !chosen.has("env") {
+        // That of the job.
+        head.env.clear();
+    }
+    let key = job.key.clone();
+    let mut request = Outgoing::new(&site, head)?;
+    let job = Box::new(job);
+    request.push(&Verb::Submit {
+        line: 0,
+        same: false,
+        job,
+    })?;
+    let ack = match ask::send(&site, "csub", request, wait_s) {
+        Ok(ack) => ack,
+        Err(e) => return Ok(no_answer(&e)),
+    };
+    let run = answered(&ack)?;
+    let line = job_line(run, told, true);
+    Ok(submitted(&site, run, &line, &key, chosen.has("K")))
+}
+
+fn job_of(text: &str) -> Result<CloneOf> {
+    let (id, elements) = match JobSel::parse(text).map_err(|e| wrong("-clone", text, &e))? {
+        JobSel::Job(id) => (id, String::new()),
+        JobSel::Elements(id, set) => (id, set.to_string()),
+        JobSel::All => return Err(Fail::usage("--clone: give the ID of one job")),
+    };
+    Ok(CloneOf {
+        id,
+        elements,
+        set: Vec::new(),
+    })
+}
+
+/// The options of the submission; `set` gets the names of those that change the job.
+fn changes(chosen: &Chosen, set: &mut Vec<String>) -> Chosen {
+    let mut given = Chosen::default();
+    let mut note = |option: &str| {
+        if !set.iter().any(|known| known == option) {
+            set.push(option.to_owned());
+        }
+    };
+    for (id, value) in chosen.iter() {
+        if has_no_effect(id) {
+            continue;
+        }
+        given.add(id, value);
+        match id {
+            _ if OF_SUBMISSION.contains(&id) => {}
+            // It is in the table of the request.
+            "params" => {}
+            "mem" => {
+                note("M");
+                note("R");
+            }
+            "section" => note("launch"),
+            "do" => note("di"),
+            "is" => {}
+            id => note(place(id)),
+        }
+    }
+    given
+}
+
+/// The job that is repeated was seen by the site's programs, other options were not.
+fn refuse_unchecked(site: &Site, of: &CloneOf) -> Result<()> {
+    let Some(dir) = site.esubs.as_deref().filter(|_| !of.set.is_empty()) else {
+        return Ok(());
+    };
+    let program = dir.join("esub");
+    if !sys::fs::exists(&program) {
+        return Ok(());
+    }
+    Err(Fail::refused(format!(
+        "--clone: {} looks at the options of every job of this site: submit the job with all its \
+         options",
+        program.display()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options;
+    use super::*;
+
+    fn set(words: &[&str]) -> Vec<String> {
+        let table = Table::new(options::csub());
+        let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        let split = table.split(&words).unwrap_or_else(|e| panic!("{e}"));
+        let mut names = Vec::new();
+        changes(&Chosen::of(&table, &split), &mut names);
+        names
+    }
+
+    #[test]
+    fn options_of_the_job_are_changes() {
+        assert!(set(&["-clone", "7", "-K", "-key", "k", "-env", "A=1"]).is_empty());
+        assert_eq!(
+            set(&[
+                "-clone", "7", "-q", "x", "-oo", "f", "-mem", "1G", "-n", "2"
+            ]),
+            ["q", "o", "M", "R", "n"]
+        );
+        assert_eq!(set(&["-section", "a", "-do", "x", "-B"]), ["launch", "di"]);
+    }
+
+    #[test]
+    fn the_job_is_named_by_its_id() {
+        assert_eq!(job_of("12[2-4]").unwrap().elements, "2-4");
+        for wrong in ["0", "x", "", "12[0]"] {
+            assert!(job_of(wrong).is_err(), "{wrong}");
+        }
+    }
+}

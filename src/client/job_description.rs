@@ -1,0 +1,477 @@
+//! Jobs described by keys and values, in a file or in the definition of a cron job.
+//!
+//! Owns the keys, each of which stands for an option of csub; the options say what the values may
+//! be. Reads no file and submits nothing.
+
+use super::definition_file::{Reader, entries};
+use super::exit::Result;
+use crate::text::command::quote;
+use crate::text::yaml::{Entry, Node, Value};
+
+/// A job as it is described.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Description {
+    /// A command line, or a script file; the other one is empty.
+    pub command: String,
+    pub script: String,
+    /// Options of csub, as one text.
+    pub options: String,
+    /// Options of csub that keys stand for: name, value.
+    pub named: Vec<(String, String)>,
+    /// Where it stands, for messages.
+    pub place: String,
+}
+
+/// Keys whose value is that of an option.
+const TEXTS: [(&str, &str); 22] = [
+    ("jobname", "J"),
+    ("queue", "q"),
+    ("project", "P"),
+    ("usergroup", "G"),
+    ("jobdescription", "Jd"),
+    ("cwd", "cwd"),
+    ("slots", "n"),
+    ("begintime", "b"),
+    ("deadline", "t"),
+    ("maxruntime", "W"),
+    ("starttimeout", "start-timeout"),
+    ("infile", "i"),
+    ("loginshell", "L"),
+    ("containerimage", "di"),
+    ("retries", "retries"),
+    ("priority", "sp"),
+    ("dependency", "w"),
+    ("memory", "mem"),
+    ("memlimit", "M"),
+    ("launch", "launch"),
+    ("params", "params"),
+    ("application", "app"),
+];
+/// Keys that are yes or no.
+const FLAGS: [(&str, &str); 5] = [
+    ("rerunnable", "r"),
+    ("exclusive", "x"),
+    ("hold", "H"),
+    ("interactive", "I"),
+    ("shellmode", "Is"),
+];
+/// Keys whose values have a form of their own.
+const SPECIAL: [&str; 13] = [
+    "command",
+    "script",
+    "options",
+    "envs",
+    "hosts",
+    "minnumslots",
+    "maxnumslots",
+    "resource",
+    "outfile",
+    "errfile",
+    "containeroptions",
+    "hooks",
+    "tasks",
+];
+/// Keys of other systems' descriptions that mean something which does not exist here.
+const NOT_BUILT: [(&str, &str); 5] = [
+    ("jobtype", "what a job is follows from its other keys"),
+    ("jobgroup", "there are no job groups"),
+    ("debug", "there is no such mode"),
+    ("policies", "there are no policies for events of tasks"),
+    ("preempt", "queues say what is preempted"),
+];
+
+/// Reads a description.
+///
+/// # Errors
+/// Names what is wrong with its place.
+pub(super) fn read(node: &Node, place: &str) -> Result<Description> {
+    let r = Reader { place };
+    let mut out = Description {
+        place: format!("{place}:{}", node.pos.line),
+        ..Description::default()
+    };
+    let of = |key: &str| match key {
+        "env" => "envs".to_owned(),
+        "description" => "jobdescription".to_owned(),
+        other => other.to_owned(),
+    };
+    let all = entries(node, "job", r, of)?;
+    let mut slots = (None, None);
+    let (mut resource, mut tasks) = (None, None);
+    for (key, entry) in &all {
+        let add = |out: &mut Description, option: &str, value: &str| {
+            out.named.push((option.to_owned(), value.to_owned()));
+        };
+        if let Some((_, option)) = TEXTS.iter().find(|(name, _)| name == key) {
+            add(&mut out, option, r.text(entry)?);
+            continue;
+        }
+        if let Some((_, option)) = FLAGS.iter().find(|(name, _)| name == key) {
+            if r.yes(entry)? {
+                // A shell is interactive, too: its option says both.
+                out.named.retain(|(id, _)| !(id == "I" && *option == "Is"));
+                if !(*option == "I" && out.named.iter().any(|(id, _)| id == "Is")) {
+                    add(&mut out, option, "");
+                }
+            }
+            continue;
+        }
+        match key.as_str() {
+            "command" => out.command = r.text(entry)?.to_owned(),
+            "script" => out.script = r.text(entry)?.to_owned(),
+            "options" => out.options = r.text(entry)?.to_owned(),
+            "envs" => environment(entry, r, &mut out)?,
+            "hosts" => add(&mut out, "m", &r.texts(entry)?.join(" ")),
+            "minnumslots" => slots.0 = Some(r.small(entry)?),
+            "maxnumslots" => slots.1 = Some(r.small(entry)?),
+            "resource" => resource = Some(*entry),
+            "tasks" => tasks = Some(*entry),
+            "outfile" => output(entry, r, ["o", "oo"], &mut out)?,
+            "errfile" => output(entry, r, ["e", "eo"], &mut out)?,
+            "containeroptions" => {
+                let words: Vec<String> = match &entry.value.value {
+                    Value::List(_) => r.texts(entry)?.into_iter().map(quote).collect(),
+                    _ => vec![r.text(entry)?.to_owned()],
+                };
+                add(&mut out, "do", &words.join(" "));
+            }
+            "hooks" => hooks(entry, r, &mut out)?,
+            _ => return Err(unknown(entry, key, r)),
+        }
+    }
+    let slots = match slots {
+        (None, None) => None,
+        (min, Some(max)) => Some(format!("{},{max}", min.unwrap_or(1))),
+        (Some(min), None) => Some(min.to_string()),
+    };
+    out.named.extend(slots.map(|n| ("n".to_owned(), n)));
+    request(&mut out, (resource, tasks), r)?;
+    match (out.command.is_empty(), out.script.is_empty()) {
+        (true, true) => Err(r.wrong(node.pos, "job: command or script is missing")),
+        (false, false) => Err(r.wrong(node.pos, "job: give command or script, not both")),
+        _ => Ok(out),
+    }
+}
+
+fn unknown(entry: &Entry, key: &str, r: Reader<'_>) -> super::exit::Fail {
+    if let Some((_, why)) = NOT_BUILT.iter().find(|(name, _)| *name == key) {
+        let text = format!("{} is not implemented in this version: {why}", entry.key);
+        return r.wrong(entry.key_pos, text);
+    }
+    let texts = TEXTS.iter().chain(&FLAGS).map(|(name, _)| *name);
+    r.unknown(entry, texts.chain(SPECIAL))
+}
+
+/// What `-env` takes, a list of `NAME=VALUE`, or a map.
+fn environment(entry: &Entry, r: Reader<'_>, out: &mut Description) -> Result<()> {
+    let mut put = |text: String| out.named.push(("env".to_owned(), text));
+    match &entry.value.value {
+        Value::Map(entries) => {
+            for variable in entries {
+                put(setting(&variable.key, r.text(variable)?, variable, r)?);
+            }
+        }
+        Value::List(_) => {
+            for text in r.texts(entry)? {
+                match text.split_once('=') {
+                    Some((name, value)) => put(setting(name, value, entry, r)?),
+                    None => put(text.to_owned()),
+                }
+            }
+        }
+        _ => put(r.text(entry)?.to_owned()),
+    }
+    Ok(())
+}
+
+/// One variable as `-env` takes it, which separates several by commas.
+fn setting(name: &str, value: &str, entry: &Entry, r: Reader<'_>) -> Result<String> {
+    if !value.contains(',') && !value.starts_with(['\'', '"']) {
+        return Ok(format!("{name}={value}"));
+    }
+    match ['\'', '"']
+        .into_iter()
+        .find(|quote| !value.contains(*quote))
+    {
+        Some(quote) => Ok(format!("{name}={quote}{value}{quote}")),
+        None => {
+            let text = format!("{name}: a value with a comma cannot have both kinds of quotes");
+            Err(r.wrong(entry.value.pos, text))
+        }
+    }
+}
+
+/// A path, or `{name: PATH, overwrite: yes}`. `options`: to append and to overwrite.
+fn output(entry: &Entry, r: Reader<'_>, options: [&str; 2], out: &mut Description) -> Result<()> {
+    let (mut path, mut over) = (None, false);
+    match &entry.value.value {
+        Value::Map(_) => {
+            for (key, inner) in entries(&entry.value, &entry.key, r, str::to_owned)? {
+                match key.as_str() {
+                    "name" => path = Some(r.text(inner)?),
+                    "overwrite" => over = r.yes(inner)?,
+                    _ => return Err(r.unknown(inner, ["name", "overwrite"].into_iter())),
+                }
+            }
+        }
+        _ => path = Some(r.text(entry)?),
+    }
+    let Some(path) = path else {
+        return Err(r.wrong(entry.value.pos, format!("{}: name is missing", entry.key)));
+    };
+    let option = options[usize::from(over)].to_owned();
+    out.named.push((option, path.to_owned()));
+    Ok(())
+}
+
+fn hooks(entry: &Entry, r: Reader<'_>, out: &mut Description) -> Result<()> {
+    for (key, inner) in entries(&entry.value, &entry.key, r, str::to_owned)? {
+        let option = match key.as_str() {
+            "pre" => "E",
+            "post" => "Ep",
+            _ => return Err(r.unknown(inner, ["pre", "post"].into_iter())),
+        };
+        out.named
+            .push((option.to_owned(), r.text(inner)?.to_owned()));
+    }
+    Ok(())
+}
+
+/// Parts of a requirement: what a section may have, and what holds for all hosts together.
+#[derive(Default)]
+struct Request {
+    own: Vec<String>,
+    span: Option<String>,
+}
+
+impl Request {
+    fn text(self) -> String {
+        let parts: Vec<String> = self.own.into_iter().chain(self.span).collect();
+        parts.join(" ")
+    }
+}
+
+/// The requirement, and the sections of a job with tasks of several kinds.
+fn request(
+    out: &mut Description,
+    (resource, tasks): (Option<&Entry>, Option<&Entry>),
+    r: Reader<'_>,
+) -> Result<()> {
+    let whole = resource.map(|entry| resource_of(entry, r)).transpose()?;
+    let Some(tasks) = tasks else {
+        let text = whole.map(Request::text).filter(|text| !text.is_empty());
+        out.named.extend(text.map(|text| ("R".to_owned(), text)));
+        return Ok(());
+    };
+    let Value::List(nodes) = &tasks.value.value else {
+        return Err(r.wrong(tasks.value.pos, "tasks: give a list"));
+    };
+    let whole = whole.unwrap_or_default();
+    if let Some(entry) = resource.filter(|_| !whole.own.is_empty()) {
+        let text = "resource: beside tasks it has colocate and max_per_host alone; give the rest \
+                    to the tasks";
+        return Err(r.wrong(entry.value.pos, text));
+    }
+    let mut parts = Vec::new();
+    for node in nodes {
+        parts.push(task(node, out, r)?);
+    }
+    parts.extend(whole.span);
+    out.named.push(("R".to_owned(), parts.join(" ")));
+    Ok(())
+}
+
+/// One kind of tasks; gives its section of the requirement.
+fn task(node: &Node, out: &mut Description, r: Reader<'_>) -> Result<String> {
+    const KEYS: [&str; 4] = ["name", "replicas", "resource", "command"];
+    let (mut name, mut replicas, mut request, mut command) = ("", 1, Request::default(), "");
+    for (key, entry) in entries(node, "a task", r, str::to_owned)? {
+        match key.as_str() {
+            "name" => name = r.text(entry)?,
+            "replicas" => replicas = r.small(entry)?,
+            "resource" => request = resource_of(entry, r)?,
+            "command" => command = r.text(entry)?,
+            "main" | "policies" => {
+                let text = format!("{} is not implemented in this version", entry.key);
+                return Err(r.wrong(entry.key_pos, text));
+            }
+            _ => return Err(r.unknown(entry, KEYS.into_iter())),
+        }
+    }
+    if name.is_empty() {
+        return Err(r.wrong(node.pos, "the name of this task is missing"));
+    }
+    let section = match command {
+        "" => name.to_owned(),
+        command => format!("{name}={command}"),
+    };
+    out.named.push(("section".to_owned(), section));
+    if out.command.is_empty() && out.script.is_empty() {
+        // Each section has its own; that of the first stands for the job.
+        out.command = command.to_owned();
+    }
+    Ok(format!("{replicas}{{{}}}", request.text()))
+}
+
+/// The text of a requirement, or its parts.
+fn resource_of(entry: &Entry, r: Reader<'_>) -> Result<Request> {
+    const KEYS: [&str; 5] = ["select", "need", "sort", "colocate", "maxperhost"];
+    let mut out = Request::default();
+    if !matches!(entry.value.value, Value::Map(_)) {
+        out.own.push(r.text(entry)?.to_owned());
+        return Ok(out);
+    }
+    for (key, part) in entries(&entry.value, &entry.key, r, str::to_owned)? {
+        match key.as_str() {
+            "select" => out.own.push(format!("select[{}]", r.text(part)?)),
+            "need" => out.own.push(format!("rusage[{}]", r.text(part)?)),
+            "sort" => out.own.push(format!("order[{}]", r.text(part)?)),
+            "colocate" if !r.yes(part)? => {}
+            "colocate" | "maxperhost" => {
+                let span = match key.as_str() {
+                    "colocate" => "span[hosts=1]".to_owned(),
+                    _ => format!("span[ptile={}]", r.small(part)?),
+                };
+                if out.span.replace(span).is_some() {
+                    let text = "colocate and max_per_host exclude each other";
+                    return Err(r.wrong(part.key_pos, text));
+                }
+            }
+            _ => return Err(r.unknown(part, KEYS.into_iter())),
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::definition_file::tree;
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Description> {
+        read(&tree(text.as_bytes(), "j.json")?, "j.json")
+    }
+
+    fn options(text: &str) -> Vec<String> {
+        let read = read_text(text).unwrap_or_else(|fail| panic!("{text}: {}", fail.text));
+        let shown = |(id, value): (String, String)| match value.as_str() {
+            "" => format!("-{id}"),
+            value => format!("-{id} {value}"),
+        };
+        read.named.into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn the_form_of_the_portal_is_read() {
+        let read = read_text(
+            "{\"Command\": \"mpirun mympi\", \"Interactive\": false, \"MinNumSlots\": 8}",
+        );
+        let read = read.unwrap();
+        assert_eq!(read.command, "mpirun mympi");
+        assert_eq!(read.named, [("n".to_owned(), "8".to_owned())]);
+    }
+
+    #[test]
+    fn keys_are_options() {
+        for (text, want) in [
+            ("MaxNumSlots: 4", &["-n 1,4"][..]),
+            ("{min_num_slots: 2, MaxNumSlots: 4}", &["-n 2,4"]),
+            ("Hosts: [a, b]", &["-m a b"]),
+            ("Envs: ['A=1', 'B=x y']", &["-env A=1", "-env B=x y"]),
+            ("env: {A: 1}", &["-env A=1"]),
+            ("env: {A: \"1,'2'\"}", &["-env A=\"1,'2'\""]),
+            ("env: [all, 'A=1,2']", &["-env all", "-env A='1,2'"]),
+            ("env: 'none, A=1'", &["-env none, A=1"]),
+            ("OutFile: {Name: o, Overwrite: true}", &["-oo o"]),
+            ("{OutFile: {Name: o}, ErrFile: e}", &["-o o", "-e e"]),
+            (
+                "Resource: {Select: 'mem > 5', Need: 'mem=5G', Sort: mem, MaxPerHost: 2}",
+                &["-R select[mem > 5] rusage[mem=5G] order[mem] span[ptile=2]"],
+            ),
+            ("Resource: {Colocate: true}", &["-R span[hosts=1]"]),
+            ("Resource: {Colocate: false}", &[]),
+            ("Resource: 'rusage[mem=1]'", &["-R rusage[mem=1]"]),
+            ("{Interactive: true, ShellMode: true}", &["-Is"]),
+            ("{ShellMode: true, Interactive: true}", &["-Is"]),
+            ("ContainerOptions: [--net, 'a b']", &["-do --net 'a b'"]),
+            ("Hooks: {Pre: ./in, Post: ./out}", &["-E ./in", "-Ep ./out"]),
+            ("{Queue: null, Project: p}", &["-P p"]),
+            (
+                "Tasks: [{Name: ps, Resource: {Need: mem=8G}}, {Name: w, Replicas: 4, Command: ./w}]",
+                &["-section ps", "-section w=./w", "-R 1{rusage[mem=8G]} 4{}"],
+            ),
+            (
+                "{Tasks: [{Name: a}], Resource: {Colocate: yes}}",
+                &["-section a", "-R 1{} span[hosts=1]"],
+            ),
+        ] {
+            let inner = text.strip_prefix('{').and_then(|t| t.strip_suffix('}'));
+            let whole = format!("{{Command: x, {}}}", inner.unwrap_or(text));
+            assert_eq!(options(&whole), want, "{whole}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named_with_its_place() {
+        for (text, want) in [
+            ("{Comand: x}", "j.json:1:2: no key is named 'Comand' here"),
+            (
+                "{Queue: q}",
+                "j.json:1:1: job: command or script is missing",
+            ),
+            (
+                "{Command: x, Script: y}",
+                "j.json:1:1: job: give command or",
+            ),
+            (
+                "{Command: x, command: y}",
+                "j.json:1:14: command: it was given",
+            ),
+            (
+                "{Command: x, env: A=1, Envs: B=1}",
+                "j.json:1:24: Envs: it was",
+            ),
+            (
+                "{Command: x, env: {A: \"',\\\"\"}}",
+                "j.json:1:23: A: a value with",
+            ),
+            (
+                "{Command: x, JobGroup: g}",
+                "j.json:1:14: JobGroup is not impl",
+            ),
+            (
+                "{Command: x, Interactive: maybe}",
+                "j.json:1:27: Interactive: w",
+            ),
+            (
+                "{Command: x, MinNumSlots: many}",
+                "j.json:1:27: MinNumSlots: 'm",
+            ),
+            (
+                "{Command: x, Resource: {Need: a, Nead: b}}",
+                "j.json:1:34: no key",
+            ),
+            (
+                "{Command: x, Resource: {Colocate: yes, MaxPerHost: 2}}",
+                "j.json:1:40: colocate and max_per_host exclude",
+            ),
+            (
+                "{Command: x, OutFile: {Overwrite: yes}}",
+                "j.json:1:23: OutFile: na",
+            ),
+            (
+                "{Command: x, Tasks: [{Replicas: 2}]}",
+                "j.json:1:22: the name of t",
+            ),
+            (
+                "{Command: x, Tasks: [{Name: a}], Resource: {Need: m=1}}",
+                "j.json:1:44: resource: beside tasks",
+            ),
+            ("[1]", "j.json:1:1: job: give a map"),
+            ("", "j.json:1:1: the file is empty"),
+        ] {
+            let fail = read_text(text).expect_err(text);
+            assert!(fail.text.starts_with(want), "{text}: {}", fail.text);
+        }
+    }
+}

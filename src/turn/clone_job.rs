@@ -1,0 +1,125 @@
+//! `csub --clone`: a submission that repeats a known job with some options changed.
+//!
+//! Owns what of the job is taken over. Checks nothing that the admission of every job checks.
+
+use super::core::Core;
+use crate::intake::{self, Refusal, Requester};
+use crate::model::{CloneOf, JobStat, Spec, Submission};
+use crate::record::ack::Code;
+use crate::state::{Body, Job};
+use crate::text::indexset::{IndexSet, MAX_INDEX};
+
+/// Fills in the submission from the job that it repeats. What travels with the request, its
+/// environment for example, is in the submission already, and counts.
+///
+/// # Errors
+/// There is no such job, it is not the requester's, or an option cannot be changed.
+pub(super) fn complete(
+    core: &Core,
+    who: &Requester,
+    new: &mut Submission,
+    of: &CloneOf,
+) -> Result<(), Refusal> {
+    let id = of.id;
+    let job = core.state.job(id).ok_or_else(|| {
+        let text = format!("--clone: job {id} is not known; ended jobs are for clean_period");
+        Refusal::new(Code::NotFound, text)
+    })?;
+    let old = core.state.spec(job.spec);
+    if old.uid != who.uid {
+        let owner = &old.user;
+        return Err(Refusal::permission(format!(
+            "permission denied: job {id} belongs to {owner}, only the owner may clone it"
+        )));
+    }
+    let has = |option: &str| of.set.iter().any(|o| o == option);
+    let letters: Vec<String> = of.set.iter().filter(|o| !is_of_job(o)).cloned().collect();
+    let spec = intake::changed(old, &new.spec, (&letters, &[]), &core.config)?;
+    let given = std::mem::replace(&mut new.spec, spec);
+    take_attachments(&mut new.spec, given, has("Z"), has("i"));
+    if has_started(job) {
+        let spec = &mut new.spec;
+        // What held the job back is over.
+        for (option, forget) in [
+            ("w", (|s: &mut Spec| s.depend.clear()) as fn(&mut Spec)),
+            ("b", |s| s.begin = None),
+            ("t", |s| s.deadline = None),
+            ("start-timeout", |s| s.start_by = None),
+        ] {
+            if !has(option) {
+                forget(spec);
+            }
+        }
+    }
+    if !has("Z") {
+        new.command = job.command.to_string();
+    }
+    if !has("J") {
+        new.name = job.name.as_deref().unwrap_or_default().to_owned();
+    }
+    take_elements(new, job, of)
+}
+
+/// Options that change what a [`Submission`] has beside its specification.
+fn is_of_job(option: &str) -> bool {
+    matches!(option, "J" | "Z" | "is")
+}
+
+/// `given`: the specification of the request, with what came along. `ran`: another command is
+/// given; `read`: another input.
+fn take_attachments(spec: &mut Spec, given: Spec, ran: bool, read: bool) {
+    if !given.env.is_empty() {
+        spec.env = given.env;
+    }
+    if ran {
+        (spec.script, spec.shell) = (given.script, given.shell);
+    }
+    if !given.stdin_blob.is_empty() {
+        (spec.stdin_blob, spec.stdin) = (given.stdin_blob, String::new());
+    } else if read {
+        spec.stdin_blob.clear();
+    }
+    if !given.params.is_empty() {
+        spec.params = given.params;
+    }
+    spec.sub_host = given.sub_host;
+    spec.session = None;
+}
+
+/// The elements asked for, by `-J`, by the operand, or all that the job has.
+fn take_elements(new: &mut Submission, job: &Job, of: &CloneOf) -> Result<(), Refusal> {
+    let Body::Array(array) = &job.body else {
+        return match of.elements.is_empty() {
+            true => Ok(()),
+            false => Err(no_element(of)),
+        };
+    };
+    if !of.elements.is_empty() {
+        let set = IndexSet::parse(&of.elements, 1, MAX_INDEX).map_err(|_| no_element(of))?;
+        if set.is_empty() || !set.iter().all(|idx| array.all.contains(idx)) {
+            return Err(no_element(of));
+        }
+    }
+    if new.array.is_empty() {
+        new.array = match of.elements.is_empty() {
+            true => array.all.to_string(),
+            false => of.elements.clone(),
+        };
+    }
+    if new.array_limit == 0 {
+        new.array_limit = array.limit;
+    }
+    Ok(())
+}
+
+fn no_element(of: &CloneOf) -> Refusal {
+    let text = format!("--clone: job {} has no elements [{}]", of.id, of.elements);
+    Refusal::new(Code::NotFound, text)
+}
+
+fn has_started(job: &Job) -> bool {
+    match &job.body {
+        Body::Single(work) => !matches!(work.stat, JobStat::Pend | JobStat::Psusp),
+        Body::Array(array) => !array.work.is_empty(),
+    }
+}
