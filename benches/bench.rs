@@ -16,6 +16,8 @@
 #[allow(dead_code)] // shared with the tests, which use more of it
 mod cluster;
 
+#[path = "bench/accounting.rs"]
+mod accounting;
 #[path = "bench/interactive.rs"]
 mod interactive;
 #[path = "../tests/it/terminal_bed.rs"]
@@ -56,6 +58,7 @@ const BENCHES: &[Bench] = &[
     ("restart", restart),
     ("idle", idle),
     ("interactive", interactive::run),
+    ("cacct_1m", accounting::run),
 ];
 
 fn main() -> ExitCode {

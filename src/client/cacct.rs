@@ -3,6 +3,7 @@
 //! Owns the options and the selection. Reads `acct/` and no journal, one record at a time; the view
 //! only says who may see what. Never writes.
 
+mod cost;
 mod print;
 pub(crate) mod records;
 mod totals;
@@ -15,8 +16,10 @@ use crate::record::view::Params;
 use crate::show::history::range::{self, Range};
 use crate::show::job::Ctx;
 use crate::show::job_select::Users;
+use crate::sys;
 use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
+use cost::{Known, Rates};
 use records::Records;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -109,11 +112,9 @@ struct Wanted {
     submitted: Option<Range>,
 }
 
-fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Wanted, Fail> {
+fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx, params: &Params) -> Result<Wanted, Fail> {
     let ids = read::job_ids(m)?;
-    // Without a view the files can still be read: then every user sees their own jobs.
-    let params = source.view.params().unwrap_or_default();
-    let users = read::users_asked(m, source, &params, &ids)?;
+    let users = read::users_asked(m, source, params, &ids)?;
     let range = |id: &str| match m.last(id) {
         None => Ok(None),
         Some(text) => Range::parse(text, ctx.now.0, ctx.dates.zone())
@@ -128,7 +129,7 @@ fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Wanted, Fail> {
         queues: read::words_of(m, "q"),
         projects: read::words_of(m, "P"),
         groups: read::words_of(m, "G"),
-        hosts: hosts(m, &params),
+        hosts: hosts(m, params),
         ended: range("C")?,
         dispatched: range("D")?,
         submitted: range("S")?,
@@ -262,6 +263,77 @@ struct Said {
     missing: Vec<JobSel>,
 }
 
+/// Damage, of which only the first few are named.
+#[derive(Default)]
+struct Warnings {
+    named: Vec<String>,
+    more: u64,
+}
+
+impl Warnings {
+    fn take(&mut self, text: String) {
+        match self.named.len() < WARNINGS_MAX {
+            true => self.named.push(text),
+            false => self.more += 1,
+        }
+    }
+
+    fn all(mut self) -> Vec<String> {
+        if self.more > 0 {
+            self.named.push(format!("and {} more", self.more));
+        }
+        self.named
+    }
+}
+
+/// What is counted of the selected records.
+struct Sums {
+    records: u64,
+    /// Jobs that were asked for and of which no record was seen.
+    missing: Vec<JobSel>,
+    all: Totals,
+    groups: ByName,
+    known: Known,
+}
+
+impl Sums {
+    fn new(wanted: &Wanted) -> Sums {
+        Sums {
+            records: 0,
+            missing: wanted.ids.clone(),
+            all: Totals::default(),
+            groups: ByName::new(),
+            known: Known::default(),
+        }
+    }
+
+    fn note(&mut self, record: &AttemptRecord<'_>) {
+        self.records += 1;
+        self.missing
+            .retain(|s| !s.matches(record.j.id, record.j.idx));
+    }
+
+    fn add(&mut self, form: Form, record: &AttemptRecord<'_>, rates: Option<&Rates<'_>>) {
+        self.note(record);
+        let bill = rates.map(|rates| rates.bill(&mut self.known, record));
+        let bill = bill.unwrap_or_default();
+        match form {
+            Form::By(by) => totals::count_by(&mut self.groups, by, record, &bill),
+            _ => {
+                self.all.add(record, &bill);
+                totals::count_by(&mut self.groups, By::Queue, record, &bill);
+            }
+        }
+    }
+
+    fn merge(&mut self, part: &Sums) {
+        self.records += part.records;
+        self.missing.retain(|s| part.missing.contains(s));
+        self.all.merge(&part.all);
+        totals::merge(&mut self.groups, &part.groups);
+    }
+}
+
 /// Prints what is asked for through `put`. Names that select nothing must exist.
 fn show(
     m: &ArgMatches,
@@ -270,65 +342,122 @@ fn show(
     put: &mut dyn FnMut(&str) -> Result<(), Fail>,
 ) -> Result<Said, Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "cacct")?;
-    let (form, wanted) = (form(m)?, wanted(m, source, ctx)?);
+    // Without a view the files can still be read: then every user sees their own jobs.
+    let params = source.view.params().unwrap_or_default();
+    let rates = Rates::of(&params, &read::os_groups);
+    let rates = rates.map_err(|e| Fail::system(format!("section charge of cb.yaml: {e}")))?;
+    let (form, wanted) = (form(m)?, wanted(m, source, ctx, &params)?);
     let cluster = source.cluster()?.cluster;
     let records = Records::open(&source.layout, &cluster, |month| wanted.in_month(month))?;
     let (text, failed) = (String::new(), None);
     let mut out = Out { text, put, failed };
-    let (mut all, mut groups, mut n) = (Totals::default(), ByName::new(), 0_u64);
     begin(form, &mut out.text);
-    let (mut said, mut more) = (Said::default(), 0_u64);
-    said.missing.clone_from(&wanted.ids);
-    records.each(
-        &mut |record| {
-            if !wanted.has(record) || out.failed.is_some() {
-                return Ok(());
-            }
-            n += 1;
-            said.missing
-                .retain(|s| !s.matches(record.j.id, record.j.idx));
-            match form {
-                Form::Summary => {
-                    all.add(record);
-                    totals::count_by(&mut groups, By::Queue, record);
+    let mut warnings = Warnings::default();
+    let mut sums = Sums::new(&wanted);
+    match form {
+        Form::Summary | Form::By(_) => records.sum(
+            &|| Sums::new(&wanted),
+            &|sums, record| {
+                if wanted.has(record) {
+                    sums.add(form, record, rates.as_ref());
                 }
-                Form::By(by) => totals::count_by(&mut groups, by, record),
-                Form::Brief => print::row(&mut out.text, record, false, &ctx.dates),
-                Form::Wide => print::row(&mut out.text, record, true, &ctx.dates),
-                Form::Long => print::long(&mut out.text, record, &ctx.dates),
-                Form::Csv => print::csv(&mut out.text, record),
-                Form::Lines => print::json(&mut out.text, record),
-                Form::Json => {
-                    out.text.push_str(if n > 1 { ",\n    " } else { "\n    " });
-                    print::json(&mut out.text, record);
-                    out.text.truncate(out.text.trim_end().len());
-                }
-            }
-            if form == Form::Lines && !out.text.ends_with('\n') {
-                out.text.push('\n');
-            }
-            out.flush(OUT_BYTES);
-            Ok(())
-        },
-        &mut |text| match said.warnings.len() < WARNINGS_MAX {
-            true => said.warnings.push(text),
-            false => more += 1,
-        },
-    )?;
-    if more > 0 {
-        said.warnings.push(format!("and {more} more"));
+            },
+            &mut |part| sums.merge(&part),
+            &mut |text| warnings.take(text),
+        )?,
+        _ => {
+            let printer = Printer {
+                form,
+                ctx,
+                rates: rates.as_ref(),
+            };
+            printer.each(&records, &wanted, &mut out, &mut sums, &mut warnings)?;
+        }
     }
-    if n == 0 {
+    if sums.records == 0 {
         super::known_names::check(m, source)?;
     }
     match form {
-        Form::Summary => print::summary(&mut out.text, &all, &groups),
-        Form::By(by) => print::table(&mut out.text, by.word(), &groups),
-        Form::Json => out.text.push_str(&format!("\n  ],\n  \"JOBS\":{n}\n}}\n")),
+        Form::Summary => {
+            let (all, queues) = (&sums.all, &sums.groups);
+            print::summary(&mut out.text, all, queues, rates.as_ref());
+        }
+        Form::By(by) => {
+            let priced = rates.is_some();
+            print::table(&mut out.text, by.word(), &sums.groups, priced);
+            if by == By::Host {
+                print::spread(&mut out.text, &sums.groups);
+            }
+        }
+        Form::Json => {
+            let n = sums.records;
+            out.text.push_str(&format!("\n  ],\n  \"JOBS\":{n}\n}}\n"));
+        }
         _ => {}
     }
     out.flush(0);
+    let said = Said {
+        warnings: warnings.all(),
+        missing: sums.missing,
+    };
     out.failed.map_or(Ok(said), Err)
+}
+
+/// How records are printed one by one.
+struct Printer<'p> {
+    form: Form,
+    ctx: &'p Ctx,
+    rates: Option<&'p Rates<'p>>,
+}
+
+impl Printer<'_> {
+    fn each(
+        &self,
+        records: &Records,
+        wanted: &Wanted,
+        out: &mut Out<'_>,
+        sums: &mut Sums,
+        warnings: &mut Warnings,
+    ) -> Result<(), sys::Error> {
+        records.each(
+            &mut |record| {
+                if wanted.has(record) && out.failed.is_none() {
+                    sums.note(record);
+                    let known = &mut sums.known;
+                    let bill = self.rates.map(|rates| rates.bill(known, record).total());
+                    self.put(&mut out.text, record, bill, sums.records > 1);
+                    out.flush(OUT_BYTES);
+                }
+                Ok(())
+            },
+            &mut |text| warnings.take(text),
+        )
+    }
+
+    /// `more`: it is not the first one.
+    fn put(&self, out: &mut String, record: &AttemptRecord<'_>, cost: Option<u128>, more: bool) {
+        let currency = self.rates.map_or("", Rates::currency);
+        let cost = cost.map(|cost| (cost, currency));
+        let dates = &self.ctx.dates;
+        match self.form {
+            Form::Summary | Form::By(_) => {}
+            Form::Brief => print::row(out, record, false, dates),
+            Form::Wide => print::row(out, record, true, dates),
+            Form::Long => print::long(out, record, cost, dates),
+            Form::Csv => print::csv(out, record, cost),
+            Form::Lines => {
+                print::json(out, record, cost);
+                if !out.ends_with('\n') {
+                    out.push('\n');
+                }
+            }
+            Form::Json => {
+                out.push_str(if more { ",\n    " } else { "\n    " });
+                print::json(out, record, cost);
+                out.truncate(out.trim_end().len());
+            }
+        }
+    }
 }
 
 fn begin(form: Form, out: &mut String) {

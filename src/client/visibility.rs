@@ -7,7 +7,7 @@ use crate::text::names::{NameSet, check_user};
 use std::collections::{HashMap, HashSet};
 
 /// Groups of the system that a user is in, by user name.
-pub(super) type Groups<'a> = &'a dyn Fn(&str) -> Vec<String>;
+pub(super) type Groups<'a> = &'a (dyn Fn(&str) -> Vec<String> + Sync);
 
 /// The user groups of the cluster, to ask who is in a set.
 pub(super) struct Sets<'a> {

@@ -105,6 +105,16 @@ pub(super) fn brackets(text: &str, most: usize) -> Result<Vec<Bracket<'_>>, Pars
 
 /// Thousandths of a decimal number of 0 or more with at most three decimal places.
 pub(super) fn milli(text: &str) -> Result<i64, ParseError> {
+    fixed(text, 3)
+}
+
+/// Millionths of such a number with at most six.
+pub(super) fn micro(text: &str) -> Result<i64, ParseError> {
+    fixed(text, 6)
+}
+
+/// A decimal number in units of its last place of so many.
+fn fixed(text: &str, places: u32) -> Result<i64, ParseError> {
     let refused = |message: &str| {
         let shown = width::escape(width::truncate(text, 24).as_ref()).into_owned();
         Err(ParseError::new(
@@ -123,11 +133,14 @@ pub(super) fn milli(text: &str) -> Result<i64, ParseError> {
         return refused("has a leading zero")
             .map_err(|e| e.hint("octal numbers are not supported"));
     }
-    if frac.len() > 3 {
-        return refused("has more than three decimal places");
+    let places = places as usize;
+    if frac.len() > places {
+        let most = if places == 3 { "three" } else { "six" };
+        return refused(&format!("has more than {most} decimal places"));
     }
-    let value = int.parse::<i64>().ok().and_then(|n| n.checked_mul(1000));
-    let rest: i64 = format!("{frac:0<3}").parse().unwrap_or(0);
+    let one = 10_i64.pow(places as u32);
+    let value = int.parse::<i64>().ok().and_then(|n| n.checked_mul(one));
+    let rest: i64 = format!("{frac:0<places$}").parse().unwrap_or(0);
     match value.map(|n| n.saturating_add(rest)) {
         Some(n) if n <= MOST_MILLI => Ok(n),
         _ => refused("is too large"),

@@ -45,6 +45,7 @@ pub(super) const SECTIONS: &[Key] = &[
     now("queues", "queue"),
     now("resources", "resource"),
     now("limits", "limit"),
+    now("charge", ""),
     later("apps", "application"),
     later("virtual_clusters", ""),
     later("power", ""),
@@ -321,6 +322,28 @@ pub(super) const LIMIT: &[Key] = &[
     now("resources", "resource"),
 ];
 
+pub(super) const CHARGE: &[Key] = &[
+    now("currency", ""),
+    now("timezone", ""),
+    now("prices", ""),
+    now("discounts", ""),
+];
+
+pub(super) const PRICE: &[Key] = &[
+    now("queues", "queue"),
+    now("hosts", "host"),
+    now("slot_hour", "cpuperhour"),
+    now("mem_gb_hour", ""),
+    now("gpu_hour", "gpuperhour"),
+];
+
+pub(super) const DISCOUNT: &[Key] = &[
+    now("users", "user"),
+    now("queues", "queue"),
+    now("window", ""),
+    now("percent", ""),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,7 +352,7 @@ mod tests {
     fn no_table_names_a_key_twice() {
         let tables = [
             SECTIONS, CLUSTER, GENERAL, HOST, HOST_MODEL, HOST_GROUP, USER_GROUP, USER, QUEUE,
-            PREEMPTION, CONTROLS, RESOURCE, LIMIT,
+            PREEMPTION, CONTROLS, RESOURCE, LIMIT, CHARGE, PRICE, DISCOUNT,
         ];
         for table in tables {
             for (i, k) in table.iter().enumerate() {

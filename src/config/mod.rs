@@ -13,6 +13,7 @@ mod policy;
 mod problem;
 mod query;
 mod read;
+mod read_charge;
 mod read_cluster;
 mod read_hooks;
 mod read_hosts;

@@ -144,7 +144,7 @@ fn dim<S>(
 }
 
 /// `low medium`, `all ~low`. `queues`: the names that there are; else any name will do.
-fn names(ctx: &mut Ctx<'_>, w: &Words, queues: Option<&[Queue]>) -> Option<Names> {
+pub(super) fn names(ctx: &mut Ctx<'_>, w: &Words, queues: Option<&[Queue]>) -> Option<Names> {
     let set = match NameSet::parse(&w.text) {
         Ok(set) => set,
         Err(e) => {

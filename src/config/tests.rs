@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod charge;
 mod keys;
 mod policy;
 mod policy_refused;

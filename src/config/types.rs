@@ -8,7 +8,7 @@ use super::policy::{
     QueueHooks, Quota, Shares, Threshold,
 };
 use super::sets::{HostPrefs, HostSet, UserSet};
-use crate::model::{ContainerRuntime, CpuBind, RunWarning, UnitCheck};
+use crate::model::{Charge, ContainerRuntime, CpuBind, RunWarning, UnitCheck};
 use crate::text::exits::RequeueExits;
 use crate::text::window::Windows;
 use serde::Serialize;
@@ -30,6 +30,9 @@ pub struct Config {
     pub queues: Vec<Queue>,
     /// Section `limits`, in the order of the file; a job counts against every one it matches.
     pub limits: Vec<Quota>,
+    /// Section `charge`; without it use costs nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charge: Option<Charge>,
 }
 
 /// Section `cluster`.

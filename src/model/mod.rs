@@ -13,6 +13,7 @@ mod hooks;
 mod id;
 mod launch;
 mod now;
+mod price;
 mod random;
 mod reason;
 mod session;
@@ -36,6 +37,7 @@ pub use launch::{
     LAUNCH_KINDS, Launch, LaunchKind, SECTION_COMMAND_MAX, SECTIONS_MAX, TaskSection,
 };
 pub use now::{Mono, Now};
+pub use price::{Charge, Discount, MICRO, Money, NameList, Price, WHOLE_DISCOUNT};
 pub use random::SplitMix64;
 pub use reason::{HostCounts, NearestHost, PendReason, SelectMiss, TermReason};
 pub use session::{Session, Terminal};

@@ -258,6 +258,11 @@ impl Zone {
         })
     }
 
+    /// Its rules.
+    pub fn tz(&self) -> &TimeZone {
+        &self.0
+    }
+
     /// The name of the zone that a host is in, when it is one that is known here.
     pub fn of_system() -> Option<String> {
         let name = TimeZone::system().iana_name()?.to_owned();

@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use crate::config::{Config, LimitPair, Queue, ResourceValue, Threshold};
-use crate::model::{JobKey, Stamp, WHOLE_UNIT};
+use crate::model::{Charge, JobKey, Stamp, WHOLE_UNIT};
 use crate::record::view::{Counts, HostCounts, HostRow, HostThresholds, Params, QueueRow, UserRow};
 use crate::sched::{Bar, HostInfo};
 use crate::state::{InUse, Waiting};
@@ -304,6 +304,8 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
             }
         }
     }
+    let charge = config.charge.iter().flat_map(Charge::settings);
+    params.extend(charge.map(|(key, value)| (format!("charge.{key}"), value)));
     let groups = config.host_groups.values();
     let user_groups = config.user_groups.values();
     Params {
@@ -349,5 +351,6 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
         unconfigured_hosts: Vec::new(),
         config_digest: core.state.config_digest().to_owned(),
         max_array_size: config.general.max_array_size,
+        charge: config.charge.clone(),
     }
 }

@@ -160,3 +160,55 @@ fn accounting_that_cannot_be_written_stops_nobody_and_comes_later() {
     std::fs::remove_file(&acct).expect("it can be removed");
     assert_eq!(settled(&cluster).len(), 2);
 }
+
+/// Prices of cb.yaml come into force with `cadmin reconfig`, and every form of `cacct` says the same.
+#[test]
+fn costs_follow_from_the_prices_in_force() {
+    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1 --lease 3");
+    for _ in 0..3 {
+        cluster.csub(&["-n", "2", "-oo", "/dev/null", "sleep 1"]);
+    }
+    cluster.wait(Duration::from_secs(30), |states| {
+        states.len() == 3 && states.values().all(|s| s == "DONE")
+    });
+    settled(&cluster);
+    let free = cluster.ok("cacct", &[]);
+    assert!(!free.contains("cost"), "{free}");
+    let path = cluster.share().join("conf/cb.yaml");
+    let old = std::fs::read_to_string(&path).expect("the cluster has a configuration");
+    let bad = format!("{old}\ncharge:\n  prices:\n  - slot_hour: 1e3\n");
+    std::fs::write(&path, bad).expect("it is ours");
+    let refused = cluster.run("cadmin", &["reconfig"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned()
+        + &String::from_utf8_lossy(&refused.stdout);
+    assert!(!refused.status.success(), "{said}");
+    let caret = |line: &str| line.trim_start().starts_with('|') && line.contains('^');
+    assert!(said.contains("1e3") && said.lines().any(caret), "{said}");
+    // 3.6 an hour: a thousandth for a slot and second, a millionth for a millisecond.
+    let good = format!("{old}\ncharge:\n  currency: EUR\n  prices:\n  - slot_hour: 3.6\n");
+    std::fs::write(&path, good).expect("it is ours");
+    cluster.ok("cadmin", &["reconfig"]);
+    let end = Instant::now() + Duration::from_secs(20);
+    while !cluster.ok("cparams", &["-l"]).contains("charge.prices.1") {
+        assert!(Instant::now() < end, "{}", cluster.logs());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let mut sum = 0;
+    for line in cluster.ok("cacct", &["--json"]).lines() {
+        let r: Value = serde_json::from_str(line).expect("a JSON line");
+        assert_eq!(r["currency"], "EUR");
+        let micro = r["run_ms"].as_u64().expect("a time") * 2;
+        assert!(micro >= 2000, "{line}");
+        assert_eq!(
+            r["cost"].as_f64().map(|c| (c * 1e6).round()),
+            Some(micro as f64)
+        );
+        sum += micro;
+    }
+    let said = cluster.ok("cacct", &[]);
+    let total = number_after(&said, "Total cost (EUR):");
+    assert_eq!((total * 1e6).round(), sum as f64, "{said}");
+    let by = cluster.ok("cacct", &["--by", "host"]);
+    let cell = by.lines().nth(1).and_then(|l| l.split_whitespace().last());
+    assert_eq!(cell.and_then(|c| c.parse().ok()), Some(total), "{by}");
+}

@@ -2,8 +2,9 @@
 //!
 //! Text of users is escaped before it reaches a terminal. Never reads a file.
 
+use super::cost::Rates;
 use super::totals::{ByName, Spread, Totals};
-use crate::model::JobKey;
+use crate::model::{JobKey, Money};
 use crate::record::acct::AttemptRecord;
 use crate::show::Dates;
 use crate::show::cell::{self, Object};
@@ -58,7 +59,11 @@ const CSV: &[&str] = &[
     "run_limit_s",
     "res_req",
     "command",
+    "cost",
 ];
+
+/// What an attempt cost, in millionths, and the currency.
+type Cost<'c> = Option<(u128, &'c str)>;
 
 fn stat(record: &AttemptRecord<'_>) -> &'static str {
     match record.is_done() {
@@ -128,7 +133,7 @@ pub(super) fn row(out: &mut String, record: &AttemptRecord<'_>, wide: bool, date
 }
 
 /// The page of `-l`.
-pub(super) fn long(out: &mut String, record: &AttemptRecord<'_>, dates: &Dates) {
+pub(super) fn long(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>, dates: &Dates) {
     let mut text = format!("Job <{}>", record.j);
     let named: [(&str, &str); 6] = [
         ("Job Name", &record.name),
@@ -174,6 +179,13 @@ pub(super) fn long(out: &mut String, record: &AttemptRecord<'_>, dates: &Dates) 
     event(record.end, format!("{end}."));
     out.push_str("\nAccounting information about this attempt:\n");
     usage(out, record);
+    if let Some((cost, currency)) = cost {
+        let _ = writeln!(
+            out,
+            "{}",
+            format!(" cost: {} {currency}", Money(cost)).trim_end()
+        );
+    }
     out.push_str(RULE);
 }
 
@@ -216,7 +228,7 @@ fn usage(out: &mut String, record: &AttemptRecord<'_>) {
 }
 
 /// A JSON object on one line.
-pub(super) fn json(out: &mut String, record: &AttemptRecord<'_>) {
+pub(super) fn json(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>) {
     let JobKey { id, idx } = record.j;
     let mut o = Object::begin(out);
     o.int("id", id);
@@ -266,6 +278,10 @@ pub(super) fn json(out: &mut String, record: &AttemptRecord<'_>) {
     o.opt("mem_limit_bytes", record.mem_b);
     o.opt("run_limit_s", record.run_s);
     o.some_text("res_req", &record.res_req);
+    if let Some((cost, currency)) = cost {
+        let _ = write!(o.key("cost"), "{}", Money(cost));
+        o.some_text("currency", currency);
+    }
     o.end();
 }
 
@@ -276,7 +292,7 @@ pub(super) fn csv_head(out: &mut String) {
 }
 
 /// A line of `--csv`.
-pub(super) fn csv(out: &mut String, record: &AttemptRecord<'_>) {
+pub(super) fn csv(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>) {
     let or_none = |n: Option<String>| n.unwrap_or_default();
     let mut gpus = String::new();
     cell::fraction(&mut gpus, record.unit_parts("gpu"), 3);
@@ -311,6 +327,7 @@ pub(super) fn csv(out: &mut String, record: &AttemptRecord<'_>) {
         or_none(record.run_s.map(|n| n.to_string())),
         record.res_req.to_string(),
         record.command.to_string(),
+        or_none(cost.map(|(cost, _)| Money(cost).to_string())),
     ];
     for (n, text) in cells.iter().enumerate() {
         if n > 0 {
@@ -357,7 +374,7 @@ fn three(out: &mut String, what: &str, spread: &Spread) {
 }
 
 /// The summary.
-pub(super) fn summary(out: &mut String, all: &Totals, queues: &ByName) {
+pub(super) fn summary(out: &mut String, all: &Totals, queues: &ByName, rates: Option<&Rates<'_>>) {
     out.push_str("SUMMARY:      (time unit: second)\n");
     let n = |n: u64| n.to_string();
     pair(
@@ -378,6 +395,13 @@ pub(super) fn summary(out: &mut String, all: &Totals, queues: &ByName) {
         ("Total slot-hours:", hours(all.slot_ms)),
         ("Total GPU-hours:", hours(all.gpu_ms / 1000)),
     );
+    if let Some(rates) = rates {
+        let title = match rates.currency() {
+            "" => "Total cost:".to_owned(),
+            currency => format!("Total cost ({currency}):"),
+        };
+        let _ = writeln!(out, " {title:<34}{:>12}", Money(all.cost).to_string());
+    }
     if !queues.is_empty() {
         out.push_str("\nWait time by queue:\n");
         let _ = writeln!(
@@ -400,8 +424,8 @@ pub(super) fn summary(out: &mut String, all: &Totals, queues: &ByName) {
 }
 
 /// The table of `--by`.
-pub(super) fn table(out: &mut String, title: &str, groups: &ByName) {
-    let _ = writeln!(
+pub(super) fn table(out: &mut String, title: &str, groups: &ByName, priced: bool) {
+    let _ = write!(
         out,
         "{:<20} {:>9} {:>9} {:>9} {:>12} {:>12} {:>12} {:>10} {:>10} {:>10}",
         title.to_uppercase(),
@@ -415,8 +439,12 @@ pub(super) fn table(out: &mut String, title: &str, groups: &ByName) {
         "WAIT_P50",
         "WAIT_P95"
     );
+    if priced {
+        let _ = write!(out, " {:>12}", "COST");
+    }
+    out.push('\n');
     for (name, totals) in groups {
-        let _ = writeln!(
+        let _ = write!(
             out,
             "{} {:>9} {:>9} {:>9} {:>12} {:>12} {:>12} {:>10} {:>10} {:>10}",
             pad_right(&escape(name), 20),
@@ -430,5 +458,82 @@ pub(super) fn table(out: &mut String, title: &str, groups: &ByName) {
             secs(totals.wait.percentile(50).into()),
             secs(totals.wait.percentile(95).into()),
         );
+        if priced {
+            let _ = write!(out, " {:>12}", Money(totals.cost).to_string());
+        }
+        out.push('\n');
+    }
+}
+
+/// How unevenly the slot-hours are spread over the hosts of a table, when there are several.
+pub(super) fn spread(out: &mut String, hosts: &ByName) {
+    let by_use = |pair: &(&String, &Totals)| pair.1.slot_ms;
+    // Of equals the first by name.
+    let least = hosts.iter().min_by_key(by_use);
+    let most = hosts.iter().rev().max_by_key(by_use);
+    let (Some(least), Some(most)) = (least, most) else {
+        return;
+    };
+    if hosts.len() < 2 {
+        return;
+    }
+    let all: Vec<u128> = hosts.values().map(|totals| totals.slot_ms).collect();
+    let mean = all.iter().sum::<u128>() / all.len() as u128;
+    let _ = writeln!(
+        out,
+        "\nSlot-hours of {} hosts: least {} ({}), most {} ({}), mean {}, \
+         coefficient of variation {} %",
+        all.len(),
+        hours(least.1.slot_ms),
+        escape(least.0),
+        hours(most.1.slot_ms),
+        escape(most.0),
+        hours(mean),
+        variation(&all),
+    );
+}
+
+/// Standard deviation in percent of the mean, with one digit.
+#[allow(clippy::cast_precision_loss)] // for people
+fn variation(values: &[u128]) -> String {
+    let n = values.len() as f64;
+    let mean = values.iter().map(|v| *v as f64).sum::<f64>() / n;
+    if mean <= 0.0 {
+        return "0.0".to_owned();
+    }
+    let squares = values.iter().map(|v| (*v as f64 - mean).powi(2));
+    let deviation = (squares.sum::<f64>() / n).sqrt();
+    format!("{:.1}", deviation / mean * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(hours: &[u128]) -> ByName {
+        let totals = |h: u128| Totals {
+            slot_ms: h * 3_600_000,
+            ..Totals::default()
+        };
+        let named = (1..).zip(hours).map(|(n, h)| (format!("h{n}"), totals(*h)));
+        named.collect()
+    }
+
+    #[test]
+    fn the_spread_of_hosts_is_their_extremes_and_relative_deviation() {
+        let line = |hours: &[u128]| {
+            let mut out = String::new();
+            spread(&mut out, &hosts(hours));
+            out
+        };
+        assert_eq!((line(&[]), line(&[3])), (String::new(), String::new()));
+        assert_eq!(
+            line(&[2, 4, 4, 4, 5, 5, 7, 9]),
+            "\nSlot-hours of 8 hosts: least 2.00 (h1), most 9.00 (h8), mean 5.00, \
+             coefficient of variation 40.0 %\n"
+        );
+        assert!(line(&[1, 1, 1]).contains("least 1.00 (h1), most 1.00 (h1)"));
+        assert!(line(&[1, 1]).contains("variation 0.0 %"));
+        assert!(line(&[0, 0]).contains("variation 0.0 %"));
     }
 }

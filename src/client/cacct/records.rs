@@ -1,20 +1,29 @@
 //! The records in `acct/`: which files, in which order, each ended attempt once.
 //!
 //! Reads one file after the other, a part at a time; what it keeps is the list of files and the
-//! keys of records that may have a copy (marked `again`, at the front of a leader's file). Never
-//! stops at damage: it is named by file and offset, and the rest is read.
+//! keys of records that may have a copy (marked `again`, at the front of a leader's file). Where
+//! only sums are wanted, several threads share the pieces of a long file. Never stops at damage:
+//! it is named by file and offset, and the rest is read.
 
 use crate::journal::{LineError, Lines};
 use crate::record::FORMAT;
 use crate::record::acct::{AttemptRecord, Key};
-use crate::record::frame::Damage;
+use crate::record::frame::{Damage, parse_line};
 use crate::record::header::{Header, What};
 use crate::spool::Layout;
 use crate::sys;
 use rustc_hash::FxHashMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// See [`Records::piece`].
+const PIECE: u64 = 4 << 20;
+/// Most threads that read one file.
+const THREADS_MAX: usize = 8;
+/// Bytes read at a time to find where the first line of a piece begins.
+const PEEK: usize = 64 << 10;
 /// Most names read in one directory.
 const NAMES_MAX: usize = 1_000_000;
 
@@ -30,6 +39,8 @@ pub(crate) struct Records {
     files: Vec<File>,
     /// The last file that has a record which may have copies.
     copies: FxHashMap<Key, usize>,
+    /// Bytes of a file that a thread reads before it takes the next piece.
+    piece: u64,
 }
 
 /// What is done with each record.
@@ -64,6 +75,7 @@ impl Records {
             cluster: cluster.to_owned(),
             files,
             copies: FxHashMap::default(),
+            piece: PIECE,
         };
         for n in 0..records.files.len() {
             records.find_copies(n)?;
@@ -108,6 +120,123 @@ impl Records {
             self.read(n, on, warn)?;
         }
         Ok(())
+    }
+
+    /// Adds each ended attempt once to sums and gives them to `merge`, in no particular order:
+    /// `new` makes empty sums, `add` counts a record. `warn` is told of damage.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub(crate) fn sum<T: Send>(
+        &self,
+        new: &(dyn Fn() -> T + Sync),
+        add: &(dyn Fn(&mut T, &AttemptRecord<'_>) + Sync),
+        merge: &mut dyn FnMut(T),
+        warn: &mut dyn FnMut(String),
+    ) -> Result<(), sys::Error> {
+        for n in 0..self.files.len() {
+            if let Some(sums) = self.sum_pieces(n, new, add) {
+                sums.into_iter().for_each(&mut *merge);
+                continue;
+            }
+            let mut sum = new();
+            let on = &mut |record: &AttemptRecord<'_>| {
+                add(&mut sum, record);
+                Ok(())
+            };
+            self.read(n, on, warn)?;
+            merge(sum);
+        }
+        Ok(())
+    }
+
+    /// The sums of a long file that several threads have read; `None`: it is short, or there is
+    /// anything unusual about it, so that it is read from its beginning by one.
+    fn sum_pieces<T: Send>(
+        &self,
+        n: usize,
+        new: &(dyn Fn() -> T + Sync),
+        add: &(dyn Fn(&mut T, &AttemptRecord<'_>) + Sync),
+    ) -> Option<Vec<T>> {
+        let path = &self.files[n].path;
+        let stat = sys::fs::stat(path).ok()??;
+        let pieces = stat.len.div_ceil(self.piece);
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let threads = threads.min(THREADS_MAX);
+        if pieces < 2 || threads < 2 {
+            return None;
+        }
+        let (next, odd) = (AtomicU64::new(0), AtomicBool::new(false));
+        let read = Mutex::new(Vec::new());
+        let work = || {
+            let mut sum = new();
+            loop {
+                let piece = next.fetch_add(1, Ordering::Relaxed);
+                if piece >= pieces || odd.load(Ordering::Relaxed) {
+                    return sum;
+                }
+                let is_last = piece + 1 == pieces;
+                let on = &mut |record: &AttemptRecord<'_>| add(&mut sum, record);
+                match self.read_piece(n, piece, is_last, on) {
+                    Some(span) => read.lock().expect("no thread panics").push(span),
+                    None => odd.store(true, Ordering::Relaxed),
+                }
+            }
+        };
+        let sums = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            let sums = all.into_iter().map(|thread| thread.join().ok());
+            sums.collect::<Option<Vec<T>>>()
+        })?;
+        let mut spans = read.into_inner().ok()?;
+        spans.sort_unstable_by_key(|span| span.from);
+        let follows = |pair: &[Span]| pair[0].to == pair[1].from;
+        let whole = spans.len() as u64 == pieces && spans.windows(2).all(follows);
+        (whole && !odd.into_inner()).then_some(sums)
+    }
+
+    /// Reads the lines that begin in a piece of a file; `None` where one of them is not as it
+    /// should be.
+    fn read_piece(
+        &self,
+        n: usize,
+        piece: u64,
+        is_last: bool,
+        on: &mut dyn FnMut(&AttemptRecord<'_>),
+    ) -> Option<Span> {
+        let path = &self.files[n].path;
+        let from = match piece {
+            0 => (0, 0),
+            _ => first_line(path, piece * self.piece)?,
+        };
+        let end = if is_last {
+            u64::MAX
+        } else {
+            (piece + 1) * self.piece
+        };
+        let mut lines = Lines::resume(path, from.0, from.1, u64::MAX);
+        loop {
+            if lines.offset() >= end {
+                break;
+            }
+            let step = match lines.next_line() {
+                Ok(None) => break,
+                Ok(Some(step)) => step,
+                // Half a line at the end: its writer died, or writes it now.
+                Err(LineError::Damaged(d)) if is_last && d.damage == Damage::Torn => break,
+                Err(_) => return None,
+            };
+            if step.line.seq == 0 {
+                self.header(step.line.json).ok()?;
+                continue;
+            }
+            let record = step.line.decode::<AttemptRecord<'_>>().ok()?;
+            if !self.is_copy(&record, n) {
+                on(&record);
+            }
+        }
+        let to = (lines.offset(), lines.next_seq());
+        Some(Span { from, to })
     }
 
     fn read(
@@ -174,6 +303,21 @@ impl Records {
     }
 }
 
+/// What was read of a file: offset and sequence number of the first line, and after the last one.
+struct Span {
+    from: (u64, u64),
+    to: (u64, u64),
+}
+
+/// Offset and sequence number of the first line that begins at `at` or later.
+fn first_line(path: &Path, at: u64) -> Option<(u64, u64)> {
+    let before = sys::fs::read_from(path, at - 1, PEEK).ok()?.bytes;
+    let begin = memchr::memchr(b'\n', &before)? + 1;
+    let end = begin + memchr::memchr(b'\n', before.get(begin..)?)?;
+    let line = parse_line(&before[begin..end]).ok()?;
+    Some((at - 1 + begin as u64, line.seq))
+}
+
 fn text_of(path: &Path, offset: u64, what: &dyn Display) -> String {
     format!("{}:{offset}: {what}; skipped", path.display())
 }
@@ -188,4 +332,119 @@ fn list(dir: &Path) -> Result<Vec<String>, sys::Error> {
     let mut names: Vec<String> = names.collect();
     names.sort_unstable();
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+    use crate::record::frame;
+    use std::collections::BTreeMap;
+
+    fn record(id: u32, again: bool) -> AttemptRecord<'static> {
+        AttemptRecord {
+            j: JobKey::job(id),
+            at: 1,
+            again,
+            user: "u1".into(),
+            queue: "q".into(),
+            command: "x".repeat(id as usize % 90).into(),
+            cpu_ms: u64::from(id),
+            ..AttemptRecord::default()
+        }
+    }
+
+    /// A leader's file with these jobs, of which the first `copies` are in an earlier one, too.
+    fn put(layout: &Layout, epoch: u64, ids: std::ops::Range<u32>, copies: u32) -> PathBuf {
+        let mut out = Vec::new();
+        frame::write(&mut out, 0, &Header::new(What::Acct, "c", epoch, 1)).unwrap();
+        let first = ids.start;
+        for (seq, id) in (1..).zip(ids) {
+            frame::write(&mut out, seq, &record(id, id < first + copies)).unwrap();
+        }
+        let path = layout.acct_file("2026-11", epoch, 1);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, out).unwrap();
+        path
+    }
+
+    type Seen = BTreeMap<u32, u32>;
+
+    /// How often each job is counted, by one reader and by threads, and what each warned of.
+    fn both(records: &Records) -> [(Seen, Vec<String>); 2] {
+        let mut one = (Seen::new(), Vec::new());
+        let on = &mut |r: &AttemptRecord<'_>| {
+            *one.0.entry(r.j.id).or_default() += 1;
+            Ok(())
+        };
+        records.each(on, &mut |text| one.1.push(text)).unwrap();
+        let mut many = (Seen::new(), Vec::new());
+        let merge = &mut |part: Seen| {
+            for (id, n) in part {
+                *many.0.entry(id).or_default() += n;
+            }
+        };
+        let add = |sum: &mut Seen, r: &AttemptRecord<'_>| *sum.entry(r.j.id).or_default() += 1;
+        records
+            .sum(&Seen::new, &add, merge, &mut |text| many.1.push(text))
+            .unwrap();
+        [one, many]
+    }
+
+    fn in_pieces(records: &Records, n: usize) -> bool {
+        let add = |sum: &mut u32, _: &AttemptRecord<'_>| *sum += 1;
+        records.sum_pieces(n, &|| 0, &add).is_some()
+    }
+
+    #[test]
+    fn threads_that_share_a_file_count_what_one_reader_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        let path = put(&layout, 1, 1..2000, 0);
+        put(&layout, 2, 1990..2600, 20);
+        let mut records = Records::open(&layout, "c", |_| true).unwrap();
+        let wanted: Seen = (1..2600).map(|id| (id, 1)).collect();
+        for piece in [200, 1000, 4096, 70_000, 1 << 20] {
+            records.piece = piece;
+            let [one, many] = both(&records);
+            assert_eq!(one, (wanted.clone(), Vec::new()));
+            assert_eq!(many, one, "pieces of {piece}");
+        }
+        records.piece = 4096;
+        let several = std::thread::available_parallelism().unwrap().get() > 1;
+        assert_eq!(in_pieces(&records, 0), several);
+        // Half a line at the end is no damage.
+        let good = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &good[..good.len() - 5]).unwrap();
+        assert_eq!(in_pieces(&records, 0), several);
+        let [one, many] = both(&records);
+        assert_eq!((one.0.len(), one.1.len()), (wanted.len(), 0));
+        assert_eq!(many, one);
+    }
+
+    #[test]
+    fn a_file_with_anything_unusual_is_read_by_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        let path = put(&layout, 1, 1..2000, 0);
+        let good = std::fs::read(&path).unwrap();
+        let mut records = Records::open(&layout, "c", |_| true).unwrap();
+        records.piece = 4096;
+        let line = |at: usize| good[..at].iter().rposition(|b| *b == b'\n').unwrap() + 1;
+        let (from, to) = (line(good.len() / 2), line(good.len() / 2 + 2000));
+        let mut flipped = good.clone();
+        flipped[from + 9] ^= 1;
+        let gone = [&good[..from], &good[to..]].concat();
+        let repeated = [&good[..to], &good[from..]].concat();
+        let foreign = String::from_utf8(good.clone())
+            .unwrap()
+            .replace("\"c\"", "\"d\"");
+        for bad in [flipped, gone, repeated, foreign.into_bytes()] {
+            std::fs::write(&path, &bad).unwrap();
+            assert!(!in_pieces(&records, 0));
+            let [one, many] = both(&records);
+            assert_eq!(one.1.len(), 1, "{:?}", one.1);
+            assert_eq!(many, one);
+        }
+    }
 }

@@ -3,10 +3,11 @@
 use super::*;
 use crate::client::read::test_cluster;
 use crate::client::read::test_view::{NOW, TestView};
-use crate::model::{JobKey, TermReason, Units};
+use crate::model::{Charge, JobKey, NameList, Price, TermReason, Units};
 use crate::record::acct::HostSlots;
 use crate::record::frame;
 use crate::record::header::{Header, What};
+use crate::record::view;
 use std::path::PathBuf;
 
 /// A cluster with the file that the view's bed lacks.
@@ -272,4 +273,61 @@ fn golden_output() {
     test_cluster::compare("cacct", &lines, |words| {
         ask(&bed, words).expect("it answers").0
     });
+}
+
+#[test]
+fn costs_are_in_every_form_and_sums_are_those_of_the_records() {
+    let bed = bed();
+    let mut params = bed.source("cacct", 1001).params().unwrap();
+    let price = |hosts: &[&str], slot_hour, mem_gb_hour| Price {
+        queues: NameList::all(),
+        hosts: NameList {
+            all_but: false,
+            names: hosts.iter().map(|h| (*h).to_owned()).collect(),
+        },
+        slot_hour,
+        mem_gb_hour,
+        ..Price::default()
+    };
+    params.charge = Some(Charge {
+        currency: "EUR".into(),
+        timezone: "UTC".into(),
+        prices: vec![price(&["h1"], 3_600_000, 0), price(&["h2"], 60_000, 0)],
+        ..Charge::default()
+    });
+    bed.put(view::PARAMS, &[params]);
+    let wide = AttemptRecord {
+        hosts: vec![HostSlots("h1".into(), 1), HostSlots("h2".into(), 2)],
+        ..record(2, 2, 0)
+    };
+    put(
+        &bed,
+        "2026-11/000001.0001.yaml",
+        &[record(1, 1, 0), wide, again(record(3, 1, 0))],
+    );
+    let said = |words: &[&str]| ask(&bed, &[&["-u", "all"], words].concat()).unwrap().0;
+    // A minute on two slots of h1; on one of h1 and two of h2; and the first again.
+    let costs = ["0.12", "0.062", "0.12"];
+    let csv = said(&["--csv"]);
+    let column: Vec<&str> = csv
+        .lines()
+        .skip(1)
+        .filter_map(|l| l.rsplit(',').next())
+        .collect();
+    assert_eq!(column, costs, "{csv}");
+    for (line, cost) in said(&["--json"]).lines().zip(costs) {
+        let ending = format!("\"cost\":{cost},\"currency\":\"EUR\"}}");
+        assert!(line.ends_with(&ending), "{line}");
+    }
+    assert!(said(&["-l", "2"]).contains("\n cost: 0.062 EUR\n"));
+    assert!(said(&[]).contains(&format!(" {:<34}{:>12}\n", "Total cost (EUR):", "0.302")));
+    let by = said(&["--by", "host"]);
+    let (by, spread) = by.split_once("\n\n").expect("a line after the table");
+    assert!(spread.starts_with("Slot-hours of 2 hosts: least 0.03 (h2), most 0.08 (h1)"));
+    let last = |line: &str| line.split_whitespace().last().map(str::to_owned);
+    let column: Vec<_> = by.lines().filter_map(last).collect();
+    assert_eq!(column, ["COST", "0.3", "0.002"], "{by}");
+    let by = said(&["--by", "user"]);
+    let column: Vec<_> = by.lines().filter_map(last).collect();
+    assert_eq!(column, ["COST", "0.24", "0.062"], "{by}");
 }

@@ -3,7 +3,9 @@
 //! Owns the sums, the spread of waiting times (to within 2 %) and the division of an attempt among
 //! its hosts. Never reads a file and never prints.
 
+use super::cost::Bill;
 use crate::record::acct::AttemptRecord;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Bits of a value that its place in a [`Spread`] keeps, the highest one not counted.
@@ -12,7 +14,7 @@ const KEPT_BITS: u32 = 6;
 /// How values are distributed: each counts in a place that is at most 1/64 of it wide.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Spread {
-    places: BTreeMap<u32, u64>,
+    places: FxHashMap<u32, u64>,
     count: u64,
     sum: u128,
     least: Option<u64>,
@@ -26,6 +28,20 @@ impl Spread {
         self.sum += u128::from(value);
         self.least = Some(self.least.map_or(value, |least| least.min(value)));
         self.most = self.most.max(value);
+    }
+
+    /// Adds the values of another one.
+    fn merge(&mut self, other: &Spread) {
+        for (place, n) in &other.places {
+            *self.places.entry(*place).or_default() += n;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.least = match (self.least, other.least) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, None) | (None, one) => one,
+        };
+        self.most = self.most.max(other.most);
     }
 
     pub(super) fn sum(&self) -> u128 {
@@ -48,11 +64,13 @@ impl Spread {
     /// The least value that so many of a hundred values do not exceed.
     pub(super) fn percentile(&self, percent: u64) -> u64 {
         let rank = (self.count * percent).div_ceil(100).max(1);
+        let mut places: Vec<(u32, u64)> = self.places.iter().map(|(p, n)| (*p, *n)).collect();
+        places.sort_unstable();
         let mut seen = 0;
-        for (place, n) in &self.places {
+        for (place, n) in places {
             seen += n;
             if seen >= rank {
-                return top_of(*place).clamp(self.least(), self.most);
+                return top_of(place).clamp(self.least(), self.most);
             }
         }
         0
@@ -85,6 +103,8 @@ pub(super) struct Totals {
     /// Slots, and units of `gpu` in thousandths, times the run time in ms.
     pub slot_ms: u128,
     pub gpu_ms: u128,
+    /// In millionths of the currency.
+    pub cost: u128,
     /// Of attempts that were the last ones of their jobs.
     pub wait: Spread,
     pub turnaround: Spread,
@@ -95,13 +115,64 @@ struct Part {
     cpu_ms: u64,
     slots: u64,
     gpu: u64,
+    cost: u128,
+}
+
+/// What an attempt had on one of its hosts.
+pub(super) struct HostPart<'r> {
+    pub host: &'r str,
+    pub slots: u64,
+    /// Thousandths of units of `gpu`.
+    pub gpu: u64,
+}
+
+/// The hosts of an attempt, each once.
+pub(super) fn host_parts<'r>(record: &'r AttemptRecord<'_>) -> Vec<HostPart<'r>> {
+    if let [one] = record.hosts.as_slice() {
+        return vec![HostPart {
+            host: &one.0,
+            slots: one.1.into(),
+            gpu: record.unit_parts("gpu"),
+        }];
+    }
+    let mut slots: BTreeMap<&str, u64> = BTreeMap::new();
+    for host in &record.hosts {
+        *slots.entry(&host.0).or_default() += u64::from(host.1);
+    }
+    let parts = slots.into_iter().map(|(host, slots)| {
+        let here = record.units.iter().filter(|u| u.host == host);
+        let one = AttemptRecord {
+            units: here.cloned().collect(),
+            ..AttemptRecord::default()
+        };
+        let gpu = one.unit_parts("gpu");
+        HostPart { host, slots, gpu }
+    });
+    parts.collect()
 }
 
 impl Totals {
-    pub(super) fn add(&mut self, record: &AttemptRecord<'_>) {
-        let (cpu_ms, slots) = (record.cpu_ms, record.slots());
-        let gpu = record.unit_parts("gpu");
-        self.count(record, &Part { cpu_ms, slots, gpu });
+    pub(super) fn add(&mut self, record: &AttemptRecord<'_>, bill: &Bill<'_>) {
+        let part = Part {
+            cpu_ms: record.cpu_ms,
+            slots: record.slots(),
+            gpu: record.unit_parts("gpu"),
+            cost: bill.total(),
+        };
+        self.count(record, &part);
+    }
+
+    /// Adds the sums of another one.
+    pub(super) fn merge(&mut self, other: &Totals) {
+        self.done += other.done;
+        self.exited += other.exited;
+        self.requeued += other.requeued;
+        self.slot_ms += other.slot_ms;
+        self.gpu_ms += other.gpu_ms;
+        self.cost = self.cost.saturating_add(other.cost);
+        self.cpu.merge(&other.cpu);
+        self.wait.merge(&other.wait);
+        self.turnaround.merge(&other.turnaround);
     }
 
     fn count(&mut self, record: &AttemptRecord<'_>, part: &Part) {
@@ -109,6 +180,7 @@ impl Totals {
         self.cpu.add(part.cpu_ms);
         self.slot_ms += run_ms * u128::from(part.slots);
         self.gpu_ms += run_ms * u128::from(part.gpu);
+        self.cost = self.cost.saturating_add(part.cost);
         if record.requeued {
             self.requeued += 1;
             return;
@@ -158,43 +230,43 @@ impl By {
 pub(super) type ByName = BTreeMap<String, Totals>;
 
 fn of<'g>(groups: &'g mut ByName, name: &str) -> &'g mut Totals {
+    // Not by `entry`: that takes a copy of the name for each record.
     if !groups.contains_key(name) {
         groups.insert(name.to_owned(), Totals::default());
     }
-    groups.entry(name.to_owned()).or_default()
+    groups.get_mut(name).expect("it was inserted")
+}
+
+/// Adds the totals of other records.
+pub(super) fn merge(groups: &mut ByName, other: &ByName) {
+    for (name, totals) in other {
+        of(groups, name).merge(totals);
+    }
 }
 
 /// Counts an attempt for its name. Of one with several hosts each host counts its slots and units,
 /// and CPU time in proportion to the slots.
-pub(super) fn count_by(groups: &mut ByName, by: By, record: &AttemptRecord<'_>) {
+pub(super) fn count_by(groups: &mut ByName, by: By, record: &AttemptRecord<'_>, bill: &Bill<'_>) {
     let name = match by {
         By::User => &record.user,
         By::Group => &record.group,
         By::Project => &record.project,
         By::Queue => &record.queue,
-        By::Host => return count_by_host(groups, record),
+        By::Host => return count_by_host(groups, record, bill),
     };
     let name = if name.is_empty() { "-" } else { name };
-    of(groups, name).add(record);
+    of(groups, name).add(record, bill);
 }
 
-fn count_by_host(groups: &mut ByName, record: &AttemptRecord<'_>) {
-    let mut slots: BTreeMap<&str, u64> = BTreeMap::new();
-    for host in &record.hosts {
-        *slots.entry(&host.0).or_default() += u64::from(host.1);
-    }
+fn count_by_host(groups: &mut ByName, record: &AttemptRecord<'_>, bill: &Bill<'_>) {
     let all = u128::from(record.slots().max(1));
-    for (host, slots) in slots {
+    for HostPart { host, slots, gpu } in host_parts(record) {
         let cpu_ms = u128::from(record.cpu_ms) * u128::from(slots) / all;
-        let here = record.units.iter().filter(|u| u.host == host);
-        let one = AttemptRecord {
-            units: here.cloned().collect(),
-            ..AttemptRecord::default()
-        };
         let part = Part {
             cpu_ms: u64::try_from(cpu_ms).unwrap_or(u64::MAX),
             slots,
-            gpu: one.unit_parts("gpu"),
+            gpu,
+            cost: bill.on(host),
         };
         of(groups, host).count(record, &part);
     }

@@ -22,6 +22,12 @@ const TABLES: &[(&[Key], &str)] = &[
     (keys::CONTROLS, "queues: [{name: q, job_controls: {@}}]"),
     (keys::RESOURCE, "resources: [{@}]"),
     (keys::LIMIT, "limits: [{@}]"),
+    (keys::CHARGE, "charge: {@}"),
+    (keys::PRICE, "charge: {prices: [{@}]}"),
+    (
+        keys::DISCOUNT,
+        "charge: {prices: [{gpu_hour: 1}], discounts: [{@}]}",
+    ),
 ];
 
 /// The place with the key, and what else the entry needs.
@@ -29,7 +35,10 @@ fn entry(place: &str, key: &str, value: &str) -> String {
     let mut all = format!("{key}: {value}");
     if key == "open" {
         all.push_str(", name: default");
-    } else if !matches!(key, "name" | "names") && place.contains("[{@") {
+    } else if !matches!(key, "name" | "names")
+        && place.contains("[{@")
+        && !place.starts_with("charge")
+    {
         all.push_str(if place.contains("groups") {
             ", name: g9"
         } else {
