@@ -137,6 +137,7 @@ fn started(c: &mut Cluster) -> Vec<u32> {
 }
 
 #[test]
+#[ignore = "ten seconds of arithmetic: a step of its own in sbin/check, beside the kept seeds"]
 fn usage_follows_the_shares_on_any_number_of_slots() {
     let (mut all, mut larger, mut wrong) = (0, 0, String::new());
     for kind in &KINDS {

@@ -161,6 +161,7 @@ fn check_units(c: &Cluster, sizes: &BTreeMap<&str, i64>) {
 /// 10,000 times units are given out and come back, whole and in parts with memory, under changes of
 /// leader and requeues: none is ever held beyond the whole, none is left over.
 #[test]
+#[ignore = "ten seconds of arithmetic: a step of its own in sbin/check, beside the kept seeds"]
 fn ten_thousand_cycles_of_shared_units() {
     let mut c = Cluster::new(THREE);
     let sizes = [("0", 32), ("1", 32), ("2", 64)].map(|(name, gb)| (name, gb * 1_024_000));
