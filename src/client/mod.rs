@@ -6,6 +6,7 @@
 pub(crate) mod ask;
 pub(crate) mod cacct;
 pub(crate) mod ccron;
+pub(crate) mod cevents;
 pub(crate) mod checkpoint;
 pub(crate) mod chist;
 pub(crate) mod chosts;
@@ -132,6 +133,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
     ),
     // Views.
     entry(&["cjobs"], "list jobs", cjobs::run),
+    entry(
+        &["cevents"],
+        "print events as JSON lines, as they happen",
+        cevents::run,
+    ),
     entry(&["chist"], "show the history of jobs", chist::run),
     entry(
         &["cacct"],

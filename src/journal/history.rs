@@ -23,6 +23,16 @@ pub struct History {
     cluster: String,
     ids: Vec<u32>,
     next: Option<Position>,
+    skip: Skip,
+}
+
+/// What is left out because a reader had it before.
+#[derive(Clone, Debug, Default)]
+struct Skip {
+    /// Epoch, segment and number of the last such record.
+    to: Option<(u64, u64, u64)>,
+    /// It, or an earlier one, is kept.
+    met: bool,
 }
 
 impl History {
@@ -32,7 +42,21 @@ impl History {
             cluster: cluster.to_owned(),
             ids: Vec::new(),
             next: None,
+            skip: Skip::default(),
         }
+    }
+
+    /// Of records up to this one (epoch, segment, number) only those that later ones refer to:
+    /// specifications, submissions and changes of jobs.
+    pub fn after(mut self, last: (u64, u64, u64)) -> History {
+        self.skip.to = Some(last);
+        self
+    }
+
+    /// The record that [`History::after`] names, or an earlier one, is kept: none is missing
+    /// between it and what is given.
+    pub fn is_whole(&self) -> bool {
+        self.skip.met || self.skip.to.is_none_or(|last| last == (0, 0, 0))
     }
 
     /// Only events of these jobs (and specifications). An event that names many jobs may come with
@@ -60,8 +84,14 @@ impl History {
                 Some(at) => Some(at),
                 None => chain.lowest(epoch)?,
             };
-            let ids = &self.ids;
+            let (ids, skip) = (&self.ids, &mut self.skip);
             let reached = chain.walk(epoch, from, false, &mut |item| {
+                if let Item::Record { at, line, .. } = &item
+                    && skip.has(*at)
+                    && !is_referred_to(line)
+                {
+                    return Ok(Flow::On);
+                }
                 give(&chain, epoch, ids, item, sink);
                 Ok(Flow::On)
             })?;
@@ -69,6 +99,25 @@ impl History {
         }
         Ok(())
     }
+}
+
+impl Skip {
+    fn has(&mut self, at: Position) -> bool {
+        let record = (at.epoch, at.segment, at.seq.saturating_sub(1));
+        let had = self.to.is_some_and(|last| record <= last);
+        self.met |= had;
+        had
+    }
+}
+
+fn is_referred_to(line: &Line<'_>) -> bool {
+    let tags = ["spec", "submitted", "changed"];
+    let begins = |tag: &&str| {
+        let text = line.json.strip_prefix(b"{\"k\":\"");
+        let rest = text.and_then(|text| text.strip_prefix(tag.as_bytes()));
+        rest.is_some_and(|rest| rest.starts_with(b"\""))
+    };
+    tags.iter().any(begins)
 }
 
 fn give(chain: &Chain, epoch: u64, ids: &[u32], item: Item<'_>, sink: &mut dyn FnMut(Entry)) {

@@ -9,6 +9,7 @@ pub(crate) mod cell;
 pub(crate) mod cron;
 pub(crate) mod dates;
 pub(crate) mod event;
+pub(crate) mod event_json;
 pub(crate) mod field;
 pub(crate) mod health;
 pub(crate) mod history;

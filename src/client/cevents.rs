@@ -1,0 +1,336 @@
+//! `cevents`: what happens in the cluster as JSON lines, for programs: a document for each event,
+//! with a position from which a later run goes on.
+//!
+//! Owns the options and the selection. Reads the journal under its seals, takes no lock and asks
+//! nothing of the leader. Never writes.
+
+use super::cli::{self, Values, command, flag, operands, opt};
+use super::exit::{Exit, Fail};
+use super::read::{self, Source};
+use crate::journal::{Entry, History};
+use crate::record::event::Event;
+use crate::show::event_json::{Documents, NAMES, Owner, Place, job_of, trouble};
+use crate::show::job_select::Users;
+use crate::sys;
+use crate::text::error::did_you_mean;
+use crate::text::jobids::JobSel;
+use clap::{ArgMatches, Command};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::Write as _;
+
+/// Least and longest pause between two looks with `-f`, in seconds.
+const PAUSE_MIN_S: f64 = 0.1;
+const PAUSE_MAX_S: f64 = 3600.0;
+/// Most lines of `-n`.
+const LAST_MAX: usize = 1_000_000;
+/// Lines are written when so many bytes have come together.
+const OUT_BYTES: usize = 64 << 10;
+
+fn options() -> Command {
+    command("cevents", "Print events as JSON lines, oldest first")
+        .arg(flag("f", "Go on with what happens, until interrupted"))
+        .arg(opt(
+            "after",
+            "POSITION",
+            "Events after this position; 0: all that are kept",
+        ))
+        .arg(opt("n", "N", "The last N events before those of -f"))
+        .arg(opt(
+            "e",
+            "EVENTS",
+            "Events of these names, separated by commas",
+        ))
+        .arg(opt(
+            "u",
+            "USER",
+            "Events of jobs of this user or user group; all = every user",
+        ))
+        .arg(opt("q", "QUEUE", "Events of jobs in these queues"))
+        .arg(opt("i", "SECONDS", "Pause between two looks with -f [1]"))
+        .arg(operands("ids", "JOB", "Events of these jobs: 123, 123[4]"))
+}
+
+/// Runs `cevents`; returns the exit code.
+pub(crate) fn run(args: &[OsString]) -> i32 {
+    let m = match cli::parse(options(), args) {
+        Ok(m) => m,
+        Err(code) => return code,
+    };
+    let printed = Source::open("cevents").and_then(|source| print(&m, &source));
+    read::end("cevents", printed)
+}
+
+/// The events that are printed.
+struct Wanted {
+    ids: Vec<JobSel>,
+    names: Vec<String>,
+    queues: Vec<String>,
+    users: Users,
+    /// Of jobs alone: those of the cluster are not asked for.
+    of_jobs: bool,
+    /// Jobs whose owner is not known any more are shown.
+    unowned: bool,
+}
+
+fn wanted(m: &ArgMatches, source: &Source) -> Result<Wanted, Fail> {
+    // Without a view the journal can still be read: then every user sees their own jobs.
+    let params = source.view.params().unwrap_or_default();
+    let ids = read::job_ids(m)?;
+    let user = m.last("u").unwrap_or("all");
+    let names = read::words_of(m, "e");
+    if let Some(name) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
+        let shown = crate::text::width::escape(name);
+        let hint = did_you_mean(name, NAMES.iter().copied());
+        return Err(Fail::usage(format!(
+            "-e: no event is named '{shown}'{hint}"
+        )));
+    }
+    let queues = read::words_of(m, "q");
+    let of_jobs = !ids.is_empty() || !queues.is_empty() || m.last("u").is_some();
+    Ok(Wanted {
+        ids,
+        names,
+        queues,
+        users: source.users(user, &params),
+        of_jobs,
+        unowned: !of_jobs && source.sees_all(&params),
+    })
+}
+
+impl Wanted {
+    fn has(&self, event: &Event, owner: Option<&Owner>) -> bool {
+        let Some(j) = job_of(event) else {
+            return !self.of_jobs;
+        };
+        let of_these = |sel: &JobSel| match sel {
+            // What happens to an array happens to its elements.
+            JobSel::Elements(id, _) => *id == j.id && (j.idx == 0 || sel.matches(j.id, j.idx)),
+            _ => sel.matches(j.id, j.idx),
+        };
+        if !self.ids.is_empty() && !self.ids.iter().any(of_these) {
+            return false;
+        }
+        let Some(owner) = owner else {
+            return self.unowned;
+        };
+        let in_queue = self.queues.is_empty() || self.queues.contains(&owner.queue);
+        in_queue && self.users.has(owner.uid, &owner.user, &owner.queue)
+    }
+
+    /// The member `event` of a document is among those asked for.
+    fn has_name(&self, line: &str) -> bool {
+        self.names.is_empty()
+            || self.names.iter().any(|name| {
+                let member = format!(",\"event\":\"{name}\"");
+                line.contains(&member)
+            })
+    }
+}
+
+/// What is still to be written.
+#[derive(Default)]
+struct Out {
+    text: String,
+    /// The last lines, while only so many of them are asked for.
+    last: Option<(usize, VecDeque<String>)>,
+    failed: Option<std::io::Error>,
+}
+
+impl Out {
+    fn put(&mut self, line: String) {
+        if let Some((most, lines)) = &mut self.last {
+            if lines.len() == *most {
+                lines.pop_front();
+            }
+            if *most > 0 {
+                lines.push_back(line);
+            }
+            return;
+        }
+        self.text.push_str(&line);
+        self.text.push('\n');
+        if self.text.len() >= OUT_BYTES {
+            self.write();
+        }
+    }
+
+    /// Writes all there is; from now on every line counts.
+    fn flush(&mut self) -> Result<(), Fail> {
+        if let Some((_, lines)) = self.last.take() {
+            lines.into_iter().for_each(|line| self.put(line));
+        }
+        self.write();
+        match self.failed.take() {
+            None => Ok(()),
+            Some(e) => Err(Fail::system(format!(
+                "cannot write the output: {}",
+                sys::reason(&e)
+            ))),
+        }
+    }
+
+    fn write(&mut self) {
+        let mut out = std::io::stdout().lock();
+        let written = out.write_all(self.text.as_bytes());
+        if let Err(e) = written.and_then(|()| out.flush()) {
+            self.failed.get_or_insert(e);
+        }
+        self.text.clear();
+    }
+}
+
+fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
+    let follow = m.has("f");
+    let after = m.last("after").map(Place::parse).transpose();
+    let after = after.map_err(|e| Fail::usage(format!("--after: {e}")))?;
+    let pause_ms = pause_ms(m)?;
+    let wanted = wanted(m, source)?;
+    if follow {
+        super::known_names::check(m, source)?;
+    }
+    let cluster = source.cluster()?.cluster;
+    let mut history = History::new(&source.layout, &cluster);
+    let mut out = Out::default();
+    match (last(m)?, after) {
+        (Some(n), _) => out.last = Some((n, VecDeque::new())),
+        // What there is was not asked for.
+        (None, None) if follow => history = history.after((u64::MAX, 0, 0)),
+        (None, _) => {}
+    }
+    if let Some(Place {
+        epoch,
+        segment,
+        record,
+    }) = after
+    {
+        history = history.after((epoch, segment, record));
+    }
+    let after = match (after, follow) {
+        (Some(place), _) => Some(place),
+        (None, true) if out.last.is_none() => Some(Place {
+            epoch: u64::MAX,
+            ..Place::default()
+        }),
+        (None, _) => None,
+    };
+    let mut events = Events {
+        documents: Documents::new(sys::signals::name),
+        unseen: wanted.ids.clone(),
+        any: false,
+        wanted,
+        after,
+    };
+    loop {
+        let read = history.read(&mut |entry| {
+            if let Some(line) = events.line(entry) {
+                events.any = true;
+                out.put(line);
+            }
+        });
+        read.map_err(|e| Fail::system(e.to_string()))?;
+        if let Some(place) = m.last("after").filter(|_| !history.is_whole()) {
+            return Err(gone(place));
+        }
+        out.flush()?;
+        if !follow {
+            if !events.any {
+                super::known_names::check(m, source)?;
+            }
+            return Ok(events.missing());
+        }
+        // What comes now is new.
+        (events.after, history) = (None, history.after((0, 0, 0)));
+        sys::clock::sleep_ms(pause_ms);
+    }
+}
+
+/// Events after `place` are not all there.
+fn gone(place: &str) -> Fail {
+    Fail::not_found(format!(
+        "--after: the event at {place} is not kept any more, events after it may be missing\n\
+         hint: --after 0 prints all that are kept; journal_keep of cb.yaml says how long they are"
+    ))
+}
+
+struct Events {
+    documents: Documents,
+    wanted: Wanted,
+    /// Jobs that were asked for and of which no event was seen that may be shown.
+    unseen: Vec<JobSel>,
+    /// Something was printed.
+    any: bool,
+    /// Nothing up to there is printed.
+    after: Option<Place>,
+}
+
+impl Events {
+    fn line(&mut self, entry: Entry) -> Option<String> {
+        let (at, event) = match entry {
+            Entry::Problem(text) => return Some(trouble("damage", &text)),
+            Entry::Event { at, event } => (at, event),
+        };
+        let place = Place {
+            epoch: at.epoch,
+            segment: at.segment,
+            record: at.seq.saturating_sub(1),
+        };
+        self.documents.note(&event);
+        let line = self.shown(place, &event);
+        self.documents.forget(&event);
+        line
+    }
+
+    fn shown(&mut self, place: Place, event: &Event) -> Option<String> {
+        let j = job_of(event);
+        let owner = j.and_then(|j| self.documents.owner(j.id));
+        if !self.wanted.has(event, owner) {
+            return None;
+        }
+        if let Some(j) = j {
+            self.unseen.retain(|sel| sel.id() != Some(j.id));
+        }
+        if self.after.is_some_and(|after| place <= after) {
+            return None;
+        }
+        let line = self.documents.of(place, event)?;
+        self.wanted.has_name(&line).then_some(line)
+    }
+}
+
+impl Events {
+    /// Names the jobs of which there is no event.
+    fn missing(&self) -> Exit {
+        for sel in &self.unseen {
+            eprintln!("Job <{sel}> is not found");
+        }
+        match self.unseen.is_empty() {
+            true => Exit::Ok,
+            false => Exit::NotFound,
+        }
+    }
+}
+
+fn last(m: &ArgMatches) -> Result<Option<usize>, Fail> {
+    let Some(text) = m.last("n") else {
+        return Ok(None);
+    };
+    match text.parse::<usize>() {
+        Ok(n) if n <= LAST_MAX => Ok(Some(n)),
+        _ => Err(Fail::usage(format!(
+            "-n: '{}' is not a number from 0 to {LAST_MAX}",
+            crate::text::width::escape(text)
+        ))),
+    }
+}
+
+fn pause_ms(m: &ArgMatches) -> Result<u64, Fail> {
+    let text = m.last("i").unwrap_or("1");
+    match text.parse::<f64>() {
+        Ok(s) if (PAUSE_MIN_S..=PAUSE_MAX_S).contains(&s) => Ok((s * 1000.0) as u64),
+        _ => Err(Fail::usage(format!(
+            "-i: '{}' is not a number of seconds from {PAUSE_MIN_S} to {PAUSE_MAX_S}",
+            crate::text::width::escape(text)
+        ))),
+    }
+}

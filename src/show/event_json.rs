@@ -1,0 +1,575 @@
+//! Events of the journal as JSON documents for programs (`cevents`).
+//!
+//! Owns the names of events and of their members, which stay as they are: programs store them.
+//! What only daemons need of the journal is no event here. Never reads a journal.
+
+use super::cell::Object;
+use super::event::time_of;
+use crate::model::{AttemptId, JobKey, Share, Spec, Stamp};
+use crate::record::event::{Event, SignalAct, Submitted};
+use crate::record::report::Ended;
+use crate::record::request::{HostAct, QueueAct};
+use std::collections::HashMap;
+
+/// A place in the journal as programs keep it: `EPOCH.SEGMENT.RECORD`. Later events have higher
+/// ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) struct Place {
+    pub epoch: u64,
+    pub segment: u64,
+    pub record: u64,
+}
+
+impl Place {
+    /// # Errors
+    /// The text has another form.
+    pub(crate) fn parse(text: &str) -> Result<Place, String> {
+        let wrong = || format!("'{text}' is not a position: write EPOCH.SEGMENT.RECORD, or 0");
+        if text == "0" {
+            return Ok(Place::default());
+        }
+        let digits = |part: &str| {
+            let plain = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+            plain.then(|| part.parse::<u64>().ok()).flatten()
+        };
+        let parts: Vec<Option<u64>> = text.split('.').map(digits).collect();
+        match parts.as_slice() {
+            [Some(epoch), Some(segment), Some(record)] => Ok(Place {
+                epoch: *epoch,
+                segment: *segment,
+                record: *record,
+            }),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}", self.epoch, self.segment, self.record)
+    }
+}
+
+/// Whose a job is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub uid: u32,
+    pub user: String,
+    pub queue: String,
+    pub project: String,
+}
+
+/// Makes documents; keeps what later events refer to.
+pub(crate) struct Documents {
+    specs: HashMap<u32, Owner>,
+    /// Specification of each job that is known.
+    jobs: HashMap<u32, u32>,
+    signal: fn(i32) -> String,
+}
+
+impl Documents {
+    /// `signal` names a signal of this system.
+    pub(crate) fn new(signal: fn(i32) -> String) -> Documents {
+        Documents {
+            specs: HashMap::new(),
+            jobs: HashMap::new(),
+            signal,
+        }
+    }
+
+    /// Keeps what later events refer to.
+    pub(crate) fn note(&mut self, event: &Event) {
+        match event {
+            Event::Spec { id, spec } => {
+                let Spec {
+                    uid,
+                    user,
+                    queue,
+                    project,
+                    ..
+                } = spec.as_ref();
+                let owner = Owner {
+                    uid: *uid,
+                    user: user.clone(),
+                    queue: queue.clone(),
+                    project: project.clone(),
+                };
+                self.specs.insert(*id, owner);
+            }
+            Event::Submitted(s) => {
+                self.jobs.insert(s.id, s.s);
+            }
+            Event::Changed { j, s, .. } => {
+                self.jobs.insert(j.id, *s);
+            }
+            _ => {}
+        }
+    }
+
+    /// Drops what no later event refers to.
+    pub(crate) fn forget(&mut self, event: &Event) {
+        if let Event::Cleaned { ids, .. } = event {
+            for id in ids {
+                self.jobs.remove(id);
+            }
+        }
+    }
+
+    /// Whose a job is, as far as kept events say.
+    pub(crate) fn owner(&self, id: u32) -> Option<&Owner> {
+        self.specs.get(self.jobs.get(&id)?)
+    }
+
+    /// The document of an event, as a line without its end; `None`: no event for programs.
+    pub(crate) fn of(&self, place: Place, event: &Event) -> Option<String> {
+        let name = name_of(event)?;
+        let mut out = String::with_capacity(256);
+        let mut o = Object::begin(&mut out);
+        o.text("position", &place.to_string());
+        o.opt("time_ms", time_of(event).map(|t| t.0));
+        o.text("event", name);
+        if let Some(j) = job_of(event) {
+            o.int("job_id", j.id);
+            o.int("index", j.idx);
+            let owner = self.owner(j.id);
+            let of = |part: fn(&Owner) -> &String| owner.map_or("", |owner| part(owner));
+            o.some_text("user", of(|owner| &owner.user));
+            o.some_text("queue", of(|owner| &owner.queue));
+            o.some_text("project", of(|owner| &owner.project));
+        }
+        if let Some(a) = attempt_of(event) {
+            o.int("attempt", a.at);
+        }
+        match event {
+            Event::Submitted(s) => submitted(&mut o, s),
+            Event::Ended { e, requeue, .. } => ended(&mut o, e, *requeue),
+            _ => self.members(&mut o, event),
+        }
+        o.end();
+        Some(out)
+    }
+
+    fn members(&self, o: &mut Object<'_>, event: &Event) {
+        match event {
+            Event::Dispatched { hosts: all, .. } | Event::Resized { hosts: all, .. } => {
+                hosts(o, all);
+            }
+            Event::Started { pid, .. } => o.int("pid", *pid),
+            Event::Unbound { why, host, .. } => {
+                o.some_text("host", host);
+                o.some_text("why", why);
+            }
+            Event::Signalled { act, by, .. } => {
+                o.text("act", &self.act(*act));
+                o.text("by", by);
+            }
+            Event::Halted { why, .. } => o.text("why", &why.to_string()),
+            Event::Warned { at, .. } => o.int("at_ms", at.0),
+            Event::Cancelled { by, reason, .. } => {
+                o.text("by", by);
+                o.some_text("term_reason", reason.word());
+            }
+            Event::Held { by, .. } | Event::Moved { by, .. } | Event::Requeued { by, .. } => {
+                o.text("by", by);
+            }
+            Event::Checkpointed { why, .. } => o.some_text("why", why),
+            Event::Changed { by, what, .. } => {
+                o.text("by", by);
+                o.text("options", what);
+            }
+            Event::Renamed {
+                name, command, by, ..
+            } => {
+                o.text("by", by);
+                o.some_text("job_name", name.as_deref().unwrap_or_default());
+                o.some_text("command", command.as_deref().unwrap_or_default());
+            }
+            Event::Why { why, .. } => {
+                o.int("reason_code", why.code());
+                o.text("reason", &why.to_string());
+            }
+            other => of_cluster(o, other),
+        }
+    }
+
+    fn act(&self, act: SignalAct) -> String {
+        match act {
+            SignalAct::Kill(_) => "kill".into(),
+            SignalAct::Requeue { .. } => "requeue".into(),
+            SignalAct::Stop => "stop".into(),
+            SignalAct::Resume => "resume".into(),
+            SignalAct::Number(n) => (self.signal)(n),
+            SignalAct::Checkpoint { .. } => "checkpoint".into(),
+        }
+    }
+}
+
+/// A document that says that something of the journal is not there.
+pub(crate) fn trouble(event: &str, text: &str) -> String {
+    let mut out = String::new();
+    let mut o = Object::begin(&mut out);
+    o.null("position");
+    o.null("time_ms");
+    o.text("event", event);
+    o.text("text", text);
+    o.end();
+    out
+}
+
+/// The names of all events, for the option that selects some.
+pub(crate) const NAMES: &[&str] = &[
+    "submitted",
+    "dispatched",
+    "dispatch_undone",
+    "started",
+    "resized",
+    "ended",
+    "signalled",
+    "suspended",
+    "resumed",
+    "halted",
+    "unhalted",
+    "warned",
+    "cancelled",
+    "held",
+    "released",
+    "checkpointed",
+    "requeued",
+    "changed",
+    "renamed",
+    "moved",
+    "pending_reason",
+    "removed",
+    "leader",
+    "configuration",
+    "queue_opened",
+    "queue_closed",
+    "queue_activated",
+    "queue_inactivated",
+    "host_opened",
+    "host_closed",
+    "host_up",
+    "host_down",
+    "share_set_back",
+    "share_confirmed",
+    "cron_defined",
+    "cron_enabled",
+    "cron_disabled",
+    "cron_removed",
+    "cron_skipped",
+];
+
+fn name_of(event: &Event) -> Option<&'static str> {
+    Some(match event {
+        Event::Submitted(_) => "submitted",
+        Event::Dispatched { .. } => "dispatched",
+        Event::Unbound { .. } => "dispatch_undone",
+        Event::Started { .. } => "started",
+        Event::Resized { .. } => "resized",
+        Event::Ended { .. } => "ended",
+        Event::Signalled { .. } => "signalled",
+        Event::Suspended { on: true, .. } => "suspended",
+        Event::Suspended { on: false, .. } => "resumed",
+        Event::Halted { .. } => "halted",
+        Event::Unhalted { .. } => "unhalted",
+        Event::Warned { .. } => "warned",
+        Event::Cancelled { .. } => "cancelled",
+        Event::Held { held: true, .. } => "held",
+        Event::Held { held: false, .. } => "released",
+        Event::Checkpointed { .. } => "checkpointed",
+        Event::Requeued { .. } => "requeued",
+        Event::Changed { .. } => "changed",
+        Event::Renamed { .. } => "renamed",
+        Event::Moved { .. } => "moved",
+        Event::Why { .. } => "pending_reason",
+        Event::Cleaned { .. } => "removed",
+        Event::Epoch { .. } => "leader",
+        Event::Config { .. } => "configuration",
+        Event::Queue { act, .. } => match act {
+            QueueAct::Open => "queue_opened",
+            QueueAct::Close => "queue_closed",
+            QueueAct::Activate => "queue_activated",
+            QueueAct::Inactivate => "queue_inactivated",
+        },
+        Event::Host { act, .. } => match act {
+            HostAct::Open => "host_opened",
+            HostAct::Close => "host_closed",
+        },
+        Event::HostSeen { up: true, .. } => "host_up",
+        Event::HostSeen { up: false, .. } => "host_down",
+        Event::WentBack { .. } => "share_set_back",
+        Event::Restored { .. } => "share_confirmed",
+        Event::CronDefined { .. } => "cron_defined",
+        Event::CronSwitched { on: true, .. } => "cron_enabled",
+        Event::CronSwitched { on: false, .. } => "cron_disabled",
+        Event::CronRemoved { .. } => "cron_removed",
+        Event::CronSkipped { .. } => "cron_skipped",
+        Event::Seal { .. }
+        | Event::Spec { .. }
+        | Event::Handled { .. }
+        | Event::PartHandled { .. }
+        | Event::Gathered { .. }
+        | Event::PartBound { .. }
+        | Event::PartUsed { .. }
+        | Event::Used { .. }
+        | Event::Shares { .. }
+        | Event::HostLedger { .. }
+        | Event::HostReports { .. } => return None,
+    })
+}
+
+fn attempt_of(event: &Event) -> Option<AttemptId> {
+    match event {
+        Event::Dispatched { a, .. }
+        | Event::Resized { a, .. }
+        | Event::Started { a, .. }
+        | Event::Unbound { a, .. }
+        | Event::Suspended { a, .. }
+        | Event::Checkpointed { a, .. } => Some(*a),
+        Event::Ended { e, .. } => Some(e.a),
+        _ => None,
+    }
+}
+
+/// The job that an event is about.
+pub(crate) fn job_of(event: &Event) -> Option<JobKey> {
+    match event {
+        Event::Submitted(s) => Some(JobKey::job(s.id)),
+        Event::Signalled { j, .. }
+        | Event::Halted { j, .. }
+        | Event::Unhalted { j, .. }
+        | Event::Warned { j, .. }
+        | Event::Cancelled { j, .. }
+        | Event::Held { j, .. }
+        | Event::Requeued { j, .. }
+        | Event::Changed { j, .. }
+        | Event::Renamed { j, .. }
+        | Event::Moved { j, .. }
+        | Event::Why { j, .. } => Some(*j),
+        other => attempt_of(other).map(|a| a.j),
+    }
+}
+
+fn submitted(o: &mut Object<'_>, s: &Submitted) {
+    o.some_text("job_name", &s.name);
+    o.text("command", &s.command);
+    o.some_text("array", &s.array);
+    o.flag("held", s.hold);
+    o.some_text("cron_job", s.cron.as_ref().map_or("", |run| &run.name));
+}
+
+fn ended(o: &mut Object<'_>, e: &Ended, requeue: bool) {
+    o.flag("requeued", requeue);
+    o.opt("exit_code", e.code.filter(|_| e.sig == 0));
+    o.opt("signal", Some(e.sig).filter(|sig| *sig != 0));
+    o.some_text("term_reason", e.reason.word());
+    o.opt("start_ms", Some(e.start).filter(|start| *start != 0));
+    o.int("end_ms", e.t);
+    o.int("cpu_ms", e.u.cpu_ms);
+    o.int("max_mem_kb", e.u.maxmem_kb);
+    o.int("max_swap_kb", e.u.maxswap_kb);
+    o.some_text("text", &e.text);
+}
+
+fn hosts(o: &mut Object<'_>, all: &[Share]) {
+    let out = o.key("hosts");
+    out.push('[');
+    for (n, Share(host, slots)) in all.iter().enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        let mut inner = Object::begin(out);
+        inner.text("host", host);
+        inner.int("slots", *slots);
+        inner.end();
+    }
+    out.push(']');
+}
+
+/// Members of events that are about no job.
+fn of_cluster(o: &mut Object<'_>, event: &Event) {
+    match event {
+        Event::Epoch {
+            epoch, host, pid, ..
+        } => {
+            o.int("epoch", *epoch);
+            o.text("host", host);
+            o.int("pid", *pid);
+        }
+        Event::Config { digest, .. } => o.text("digest", digest),
+        Event::Queue {
+            name, by, comment, ..
+        } => commented(o, "queue", name, (by, comment)),
+        Event::Host {
+            name, by, comment, ..
+        } => commented(o, "host", name, (by, comment)),
+        Event::HostSeen { name, .. } => o.text("host", name),
+        Event::WentBack { epoch, host, .. } => {
+            o.int("epoch", *epoch);
+            o.text("host", host);
+        }
+        Event::Restored { by, .. } => o.text("by", by),
+        Event::Cleaned { ids, .. } => {
+            let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
+            o.key("job_ids").push_str(&format!("[{}]", ids.join(",")));
+        }
+        Event::CronDefined { user, def, by, .. } => {
+            o.text("cron_job", &def.name);
+            o.text("user", user);
+            o.text("by", by);
+        }
+        Event::CronSwitched { name, by, .. } | Event::CronRemoved { name, by, .. } => {
+            o.text("cron_job", name);
+            o.text("by", by);
+        }
+        Event::CronSkipped {
+            name, due, n, text, ..
+        } => {
+            let Stamp(due) = *due;
+            o.text("cron_job", name);
+            o.int("due_ms", due);
+            o.int("times", *n);
+            o.some_text("text", text);
+        }
+        _ => {}
+    }
+}
+
+fn commented(o: &mut Object<'_>, kind: &str, name: &str, (by, comment): (&str, &str)) {
+    o.text(kind, name);
+    o.text("by", by);
+    o.some_text("comment", comment);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{PendReason, TermReason};
+    use crate::record::report::Usage;
+
+    fn spec(id: u32, user: &str) -> Event {
+        let spec = Box::new(Spec {
+            uid: 1001,
+            user: user.into(),
+            queue: "night".into(),
+            ..Spec::default()
+        });
+        Event::Spec { id, spec }
+    }
+
+    fn submitted(id: u32, s: u32) -> Event {
+        let submitted = Submitted {
+            id,
+            s,
+            t: Stamp(5),
+            command: "echo \"x\"\n".into(),
+            ..Submitted::default()
+        };
+        Event::Submitted(Box::new(submitted))
+    }
+
+    fn line(docs: &mut Documents, event: &Event) -> Option<serde_json::Value> {
+        docs.note(event);
+        let place = Place {
+            epoch: 7,
+            segment: 1,
+            record: 3,
+        };
+        let text = docs.of(place, event);
+        text.map(|text| serde_json::from_str(&text).expect("JSON"))
+    }
+
+    #[test]
+    fn a_job_is_followed_by_user_and_queue() {
+        let mut docs = Documents::new(|n| format!("S{n}"));
+        assert_eq!(line(&mut docs, &spec(2, "ada")), None);
+        let doc = line(&mut docs, &submitted(12, 2)).unwrap();
+        let of = |doc: &serde_json::Value, names: [&str; 4]| names.map(|n| doc[n].to_string());
+        assert_eq!(
+            of(&doc, ["position", "event", "user", "command"]),
+            [
+                "\"7.1.3\"",
+                "\"submitted\"",
+                "\"ada\"",
+                "\"echo \\\"x\\\"\\n\""
+            ]
+        );
+        let a = AttemptId {
+            j: JobKey::job(12),
+            at: 2,
+        };
+        let e = Ended {
+            a,
+            start: 10,
+            t: 20,
+            sig: 9,
+            reason: TermReason::MemLimit,
+            u: Usage {
+                cpu_ms: 7,
+                ..Usage::default()
+            },
+            ..Ended::default()
+        };
+        let (e, requeue, hold) = (Box::new(e), true, false);
+        let doc = line(&mut docs, &Event::Ended { e, requeue, hold }).unwrap();
+        assert_eq!(
+            of(&doc, ["attempt", "exit_code", "signal", "cpu_ms"]),
+            ["2", "null", "9", "7"]
+        );
+        assert_eq!(
+            (&doc["requeued"], &doc["queue"]),
+            (&true.into(), &"night".into())
+        );
+        // A moved job has the queue of its new options; one that was removed has none.
+        line(&mut docs, &spec(3, "eve"));
+        let changed = Event::Changed {
+            j: JobKey::job(12),
+            s: 3,
+            by: "root".into(),
+            what: "-q".into(),
+            t: Stamp(9),
+        };
+        assert_eq!(line(&mut docs, &changed).unwrap()["user"], "eve");
+        let cleaned = Event::Cleaned {
+            ids: vec![12],
+            t: Stamp(30),
+        };
+        assert_eq!(line(&mut docs, &cleaned).unwrap()["job_ids"][0], 12);
+        docs.forget(&cleaned);
+        let why = Event::Why {
+            j: JobKey::job(12),
+            why: PendReason::NoLeader,
+            t: Stamp(40),
+        };
+        assert!(line(&mut docs, &why).unwrap()["user"].is_null());
+    }
+
+    #[test]
+    fn positions_are_read_back_and_ordered() {
+        let place = Place::parse("12.3.400").unwrap();
+        assert_eq!(Place::parse(&place.to_string()), Ok(place));
+        assert!(Place::parse("12.3.399").unwrap() < place && Place::parse("0").unwrap() < place);
+        for wrong in ["", "1", "1.2", "1.2.3.4", "1.x.3", "-1.2.3", "1..3"] {
+            assert!(Place::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_name_can_be_selected() {
+        let t = Stamp(1);
+        let (name, by, comment) = ("q".to_owned(), "root".to_owned(), String::new());
+        let act = QueueAct::Inactivate;
+        let event = Event::Queue {
+            name,
+            act,
+            by,
+            comment,
+            t,
+        };
+        assert!(NAMES.contains(&name_of(&event).unwrap()));
+        let mut sorted = NAMES.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), NAMES.len());
+    }
+}
