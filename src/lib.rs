@@ -35,6 +35,7 @@ pub mod host;
 pub mod master;
 // floor 6
 pub(crate) mod admin;
+pub mod api;
 // floor 7
 pub mod commands;
 pub(crate) mod faults;

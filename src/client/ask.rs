@@ -46,6 +46,8 @@ const VANISHED_MS: u64 = 5000;
 const FULL_MS: (u64, u64) = (300, 500);
 /// Hints are repeated for this time, ms.
 const HINT_FOR_MS: u64 = 2000;
+/// How long a request that was withdrawn may still be answered, ms: a leader had begun with it.
+const WITHDRAWN_MS: u64 = 2_000;
 /// From this time on an interruption is caught, ms.
 const QUIET_MS: u64 = 20;
 
@@ -111,9 +113,26 @@ pub(crate) fn send(
     let mut wait = Wait::new(site, token, bytes).map_err(NoAnswer::NotSent)?;
     wait.publish().map_err(NoAnswer::NotSent)?;
     sys::failpoint::hit("ask.after_publish");
-    let answer = wait.until_answered(command, wait_s.saturating_mul(1000));
+    let answer = wait.until_answered(Some(command), wait_s.saturating_mul(1000));
     super::hang_notice::answered();
     answer
+}
+
+/// [`send`] within a program that is not ours: prints nothing, catches no signal, leaves the umask
+/// as it is, and withdraws a request that is not answered in time, since the program may try again.
+///
+/// # Errors
+/// Nothing was sent, or no answer came. The text says whether the request may still be carried out.
+pub(crate) fn send_silently(site: &Site, request: Outgoing, wait_s: u64) -> Result<Ack, Fail> {
+    let token = request.token;
+    let mut wait = Wait::new(site, token, request.into_bytes()?)?;
+    wait.lent = true;
+    wait.publish()?;
+    match wait.until_answered(None, wait_s.saturating_mul(1000)) {
+        Ok(ack) => Ok(ack),
+        Err(NoAnswer::NotSent(fail)) => Err(fail),
+        Err(NoAnswer::Silence(_) | NoAnswer::Interrupted(_)) => wait.withdraw(wait_s),
+    }
 }
 
 /// Sends a few verbs and waits for the answer.
@@ -146,6 +165,8 @@ struct Wait<'a> {
     published: u32,
     looks: u64,
     vanished_at: Option<u64>,
+    /// The process is another program's: see [`send_silently`].
+    lent: bool,
     beat: Beat,
     /// When epoch, beat and request are looked at next, ms since the wait began.
     full_at: u64,
@@ -195,6 +216,7 @@ impl<'a> Wait<'a> {
             published: 0,
             looks: 0,
             vanished_at: None,
+            lent: false,
             beat: Beat::default(),
             full_at: FULL_MS.0,
             epoch,
@@ -205,9 +227,14 @@ impl<'a> Wait<'a> {
     /// Puts the request into the drop box, making the user's own box on first use.
     fn publish(&mut self) -> Result<(), Fail> {
         // The service account reads through the group; nobody else may.
-        let umask = sys::caller::umask(0o007);
-        let sent = self.publish_into_box();
-        sys::caller::umask(umask);
+        let sent = if self.lent {
+            self.publish_into_box()
+        } else {
+            let umask = sys::caller::umask(0o007);
+            let sent = self.publish_into_box();
+            sys::caller::umask(umask);
+            sent
+        };
         self.published += 1;
         self.vanished_at = None;
         self.hints.send(self.token);
@@ -218,6 +245,7 @@ impl<'a> Wait<'a> {
         // A short request says where it ends, so it may be read while it is written.
         let in_place = self.bytes.len() <= SHORT_MAX && !is_local(&self.layout);
         let write = || match in_place {
+            _ if self.lent => sys::fs::publish_exact(&self.file, &self.bytes, 0o660),
             true => sys::fs::write_in_place(&self.file, &self.bytes, 0o660),
             false => sys::fs::publish_mode(&self.file, &self.bytes, 0o660),
         };
@@ -227,13 +255,46 @@ impl<'a> Wait<'a> {
             Err(e) if e.is_not_found() => e,
             other => return other.map_err(|e| self.not_sent(&e)),
         };
-        match sys::fs::mkdir(inbox, 0o770) {
-            Ok(_) => {
+        match self.make_box(inbox) {
+            Ok(()) => {
                 self.refuse_foreign(inbox)?;
                 write().map_err(|e| self.not_sent(&e))
             }
             Err(_) => Err(self.not_sent(&first)),
         }
+    }
+
+    /// Makes the user's own box. In another program's process by a umask of its own: set afterwards
+    /// by a user who is not of the share's group, the mode would lose what gives files to that
+    /// group.
+    fn make_box(&self, inbox: &Path) -> sys::Result<()> {
+        let make = || sys::fs::mkdir(inbox, 0o770).map(drop);
+        match self.lent {
+            // Where calls are filtered, the process's umask has to do.
+            true => sys::caller::with_private_umask(0o007, make).unwrap_or_else(|_| make()),
+            false => make(),
+        }
+    }
+
+    /// Takes the request back, unless a leader has begun with it: then its answer comes soon.
+    fn withdraw(&mut self, waited_s: u64) -> Result<Ack, Fail> {
+        let why = format!(
+            "no answer within {waited_s} s: {}",
+            self.who(waited_s * 1000)
+        );
+        let there = matches!(sys::fs::stat(&self.file), Ok(Some(_)));
+        let removed = sys::fs::remove(&self.file);
+        // Times count from the beginning of a wait.
+        (self.vanished_at, self.beat.since_ms) = (None, 0);
+        self.full_at = FULL_MS.0;
+        if let Ok(ack) = self.until_answered(None, WITHDRAWN_MS) {
+            return Ok(ack);
+        }
+        Err(Fail::system(match removed {
+            Ok(()) if there => format!("{why}; the request was withdrawn"),
+            Ok(()) => format!("{why}; a leader has taken the request and may carry it out"),
+            Err(e) => format!("{why}; the request stays and will be carried out: {e}"),
+        }))
     }
 
     /// Anybody may make names among the drop boxes: a request is put only into a box that is the
@@ -266,7 +327,8 @@ impl<'a> Wait<'a> {
         Fail::system(format!("{e}{full}: the request was not sent"))
     }
 
-    fn until_answered(&mut self, command: &str, limit_ms: u64) -> Result<Ack, NoAnswer> {
+    /// `command`: in whose name the user is spoken to; `None`: signals are not this code's either.
+    fn until_answered(&mut self, command: Option<&str>, limit_ms: u64) -> Result<Ack, NoAnswer> {
         let start = sys::clock::boot_ms();
         let local = is_local(&self.layout);
         let mut signals = None;
@@ -280,7 +342,7 @@ impl<'a> Wait<'a> {
             {
                 return Ok(ack);
             }
-            if now >= QUIET_MS && signals.is_none() {
+            if now >= QUIET_MS && signals.is_none() && command.is_some() {
                 signals = sys::signals::catch_term().ok();
             }
             if signals.as_ref().is_some_and(|s| s.try_recv().is_ok()) {
@@ -289,7 +351,7 @@ impl<'a> Wait<'a> {
             if now >= limit_ms {
                 return Err(NoAnswer::Silence(self.silence(now)));
             }
-            if now >= NOTE_MS && !noted {
+            if let Some(command) = command.filter(|_| now >= NOTE_MS && !noted) {
                 noted = true;
                 sys::caller::say(&format!(
                     "{command}: no answer for {} s: {}; waiting up to {} s",

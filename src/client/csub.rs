@@ -4,6 +4,7 @@
 //! Standard output holds the `Job <ID> is submitted ...` line and nothing else; of an interactive
 //! job it is the job's.
 
+pub(crate) mod called;
 mod clone;
 mod environ;
 mod esub;
@@ -102,11 +103,15 @@ impl Told {
     }
 
     fn here<'a>(&'a self, site: &'a Site, unit: &'a dyn Fn() -> Unit) -> Here<'a> {
+        self.here_on(&site.host, unit)
+    }
+
+    fn here_on<'a>(&'a self, host: &'a str, unit: &'a dyn Fn() -> Unit) -> Here<'a> {
         Here {
             now_ms: self.now_ms,
             cwd: &self.cwd,
             umask: self.umask,
-            host: &site.host,
+            host,
             default_queue: &self.queue,
             default_project: &self.project,
             unit,

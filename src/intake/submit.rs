@@ -748,6 +748,7 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "Jd" => to.description = from.description,
         "L" => to.shell = from.shell,
         "launch" => to.launch = from.launch,
+        "no-report" => to.no_report = from.no_report,
         _ => return Err(Refusal::usage(format!("-{letter} cannot be changed"))),
     }
     Ok(())

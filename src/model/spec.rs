@@ -114,6 +114,9 @@ pub struct Spec {
     pub stderr: String,
     #[serde(skip_serializing_if = "is_false")]
     pub stderr_over: bool,
+    /// `--no-report`: the output file holds the output alone.
+    #[serde(skip_serializing_if = "is_false")]
+    pub no_report: bool,
     /// `-rnc`: run by the first host as the user when slots were added, or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub notify: String,

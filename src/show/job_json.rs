@@ -225,6 +225,18 @@ fn usage(o: &mut Object<'_>, v: &JobView<'_>) {
     inner.end();
 }
 
+fn outputs(out: &mut String, spec: &Spec) {
+    let mut files = Object::begin(out);
+    files.some_text("stdout", &spec.stdout);
+    files.flag("stdout_overwrite", spec.stdout_over);
+    files.some_text("stderr", &spec.stderr);
+    files.flag("stderr_overwrite", spec.stderr_over);
+    if spec.no_report {
+        files.flag("no_report", true);
+    }
+    files.end();
+}
+
 /// The members that come from the specification, without braces.
 fn spec_members(out: &mut String, spec: &Spec) {
     let from = out.len();
@@ -238,12 +250,7 @@ fn spec_members(out: &mut String, spec: &Spec) {
     o.text("from_host", &spec.sub_host);
     o.text("cwd", &spec.cwd);
     o.some_text("stdin", &spec.stdin);
-    let mut files = Object::begin(o.key("outputs"));
-    files.some_text("stdout", &spec.stdout);
-    files.flag("stdout_overwrite", spec.stdout_over);
-    files.some_text("stderr", &spec.stderr);
-    files.flag("stderr_overwrite", spec.stderr_over);
-    files.end();
+    outputs(o.key("outputs"), spec);
     o.some_text("res_req", &spec.res_req);
     o.some_text("asked_hosts", &spec.hosts);
     o.some_text("dependency", &spec.depend);

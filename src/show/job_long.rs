@@ -108,6 +108,9 @@ fn submitted(v: &JobView<'_>) -> String {
     if spec.end_orphan {
         s.push_str(", Ends if its dependency can never be satisfied");
     }
+    if spec.no_report {
+        s.push_str(", No Job Report");
+    }
     for (title, file, over) in [
         ("Input File", &spec.stdin, false),
         ("Output File", &spec.stdout, spec.stdout_over),

@@ -14,6 +14,35 @@ pub fn umask(mask: u32) -> u32 {
     nix::sys::stat::umask(Mode::from_bits_truncate(mask)).bits()
 }
 
+/// The umask of this thread, which is not changed: in a program with threads others would make
+/// files by the wrong one meanwhile.
+pub fn umask_seen() -> u32 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|l| l.strip_prefix("Umask:"));
+    let mask = mask.and_then(|text| u32::from_str_radix(text.trim(), 8).ok());
+    mask.unwrap_or(0o022)
+}
+
+/// Runs `f` with a umask of its own, in a thread that shares neither umask nor working directory
+/// with the rest of the process.
+///
+/// # Errors
+/// The thread cannot be made, or the system refuses to part it from the others.
+pub fn with_private_umask<T: Send>(mask: u32, f: impl FnOnce() -> T + Send) -> Result<T> {
+    let what = Path::new("a umask of its own");
+    let body = || {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_FS).at("make", what)?;
+        umask(mask);
+        Ok(f())
+    };
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().name("umask".to_owned());
+        let thread = builder.spawn_scoped(scope, body);
+        let joined = thread.at("start a thread for", what)?.join();
+        joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// Tells the user something on standard error.
 pub fn say(text: &str) {
     match super::platform::simulated() {
@@ -99,6 +128,26 @@ mod tests {
     #[test]
     fn the_working_directory_is_absolute() {
         assert!(working_directory().unwrap().is_absolute());
+    }
+
+    #[test]
+    fn a_private_umask_is_not_the_process_s() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let d = tempfile::tempdir().unwrap();
+        let before = umask_seen();
+        let made = with_private_umask(0o137, || {
+            std::fs::write(d.path().join("x"), "").unwrap();
+            umask_seen()
+        });
+        assert_eq!(umask_seen(), before);
+        // A sandbox may refuse it, and says so.
+        let Ok(within) = made else {
+            println!("skipped: {made:?}");
+            return;
+        };
+        assert_eq!(within, 0o137);
+        let mode = std::fs::metadata(d.path().join("x")).unwrap().permissions();
+        assert_eq!(mode.mode() & 0o777, 0o640);
     }
 
     #[test]

@@ -212,6 +212,16 @@ pub fn publish_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     rename_aside(&aside, path)
 }
 
+/// `publish` with exactly these permission bits, whatever the umask of this process.
+pub fn publish_exact(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    let aside = write_aside(path, bytes, mode, false)?;
+    if let Err(e) = chmod(&aside, mode) {
+        drop(file::unlink(&aside));
+        return Err(e);
+    }
+    rename_aside(&aside, path)
+}
+
 /// Makes `path` with `bytes` unless it exists; `Ok(true)` when this call made it. `bytes` must be
 /// unlike any other claimant's (hold a nonce): a LINK whose reply was lost answers "exists" on the
 /// retry, so success is judged by the link count, then by the content found.

@@ -7,7 +7,7 @@ use super::spec::{
     Base, Become, DefaultOutput, Output, ReportFacts, ReportHeader, ResizeHook, TaskLimits,
     TaskSpec,
 };
-use super::{checkpoints, containers, hooks, launch, params, units};
+use super::{checkpoints, containers, hooks, launch, output, params, units};
 use crate::model::{JobKey, Limits, Share, Spec};
 use crate::record::order::{CheckpointOrder, StartOrder, TaskUnits};
 use crate::text::command::quote;
@@ -154,7 +154,6 @@ pub fn base(
             ours: false,
         },
     };
-    let wants_report = !stdout.ours && stdout.path != "/dev/null";
     let report = ReportFacts {
         cluster: place.cluster.clone(),
         user: account.name.clone(),
@@ -178,7 +177,7 @@ pub fn base(
             over: spec.stderr_over,
             ours: false,
         },
-        report: wants_report.then_some(report),
+        report: output::wants_report(spec).then_some(report),
         caller: None,
     })
 }
@@ -265,8 +264,7 @@ pub struct Files {
 /// Builds one task's part.
 pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSpec {
     let array = order.index_end > 0 || order.a.j.idx > 0;
-    let wants_report = !spec.stdout.is_empty() && spec.stdout != "/dev/null";
-    let header = wants_report.then(|| ReportHeader {
+    let header = output::wants_report(spec).then(|| ReportHeader {
         name: one_line(shown_name(order)),
         command: order.command.clone(),
         hosts: order.hosts.iter().map(Share::to_string).collect(),

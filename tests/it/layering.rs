@@ -27,6 +27,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("host", 5),
     ("client", 5),
     ("admin", 6),
+    ("api", 6),
     ("commands", 7),
     ("faults", 7),
     ("replay", 7),
@@ -117,7 +118,8 @@ fn modules_import_only_downwards() {
     for file in source::files("src", &["rs"]) {
         let mut parts = file.split('/').skip(1);
         let module = parts.next().expect("below src").trim_end_matches(".rs");
-        if module == "lib" || module == "bin" {
+        // `drmaa` is a package of its own.
+        if ["lib", "bin", "drmaa"].contains(&module) {
             continue;
         }
         let text = source::read(&file);
@@ -127,6 +129,30 @@ fn modules_import_only_downwards() {
             }
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// libdrmaa goes through one door and reads what all commands read; it knows nothing of daemons.
+#[test]
+fn the_library_for_other_programs_uses_the_door_that_is_meant_for_it() {
+    let open = ["api", "model", "record", "spool", "sys", "text"];
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for file in source::files("src/drmaa", &["rs"]) {
+        let blanked = source::blank(&source::read(&file));
+        for (at, mark) in blanked.match_indices("corral::") {
+            let module = word(&blanked[at + mark.len()..]);
+            seen += 1;
+            if !open.contains(&module.as_str()) {
+                wrong.push(format!("{file}: corral::{module}"));
+            }
+        }
+        if blanked.contains("crate::") {
+            wrong.push(format!(
+                "{file}: name modules by super::, which is judged elsewhere"
+            ));
+        }
+    }
+    assert!(seen > 20, "the sources were not understood: {seen}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -17,6 +17,7 @@ mod cron;
 mod data;
 mod dev_cluster;
 mod documents;
+mod drmaa;
 mod events;
 mod executor;
 mod executor_bed;

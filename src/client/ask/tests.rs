@@ -159,7 +159,7 @@ fn an_old_copy_of_who_leads_costs_time_and_no_answer() {
         let mut wait = Wait::of(&site, token, b"x".to_vec(), Some(known)).unwrap();
         wait.publish().unwrap();
         append(&layout.acks(3), token, 1);
-        let ack = wait.until_answered("t", 20_000).unwrap();
+        let ack = wait.until_answered(Some("t"), 20_000).unwrap();
         assert_eq!((ack.tok, wait.epoch.epoch), (token, 3));
     }
 }
@@ -293,7 +293,41 @@ fn a_leader_that_hints_is_told_of_the_request_and_found_with_few_looks() {
             let bytes = hint::encode(hint::tag_of_token(token), What::Acks { token });
             ear.send(&bytes, &[from]);
         });
-        assert_eq!(wait.until_answered("t", 20_000).unwrap().tok, token);
+        assert_eq!(wait.until_answered(Some("t"), 20_000).unwrap().tok, token);
     });
     assert!(wait.looks <= 3, "{} looks", wait.looks);
+}
+
+/// What another program sends is for the leader's group whatever that program's umask, and is taken
+/// back when nothing answers; an answer that comes late counts.
+#[test]
+fn a_silent_request_is_withdrawn_and_leaves_the_process_as_it_is() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (_d, site) = share();
+    let layout = site.layout();
+    set_epoch(&layout, 3);
+    append(&layout.acks(3), Token(1), 0);
+    let outgoing = || {
+        let mut request = Outgoing::new(&site, RequestHead::default()).unwrap();
+        request.push(&verbs()[0]).unwrap();
+        request
+    };
+    let fail = send_silently(&site, outgoing(), 0).unwrap_err();
+    assert!(fail.text.contains("withdrawn"), "{}", fail.text);
+    let inbox = layout.inbox_of(sys::users::effective_uid());
+    assert_eq!(std::fs::read_dir(&inbox).unwrap().count(), 0);
+    assert!(!sys::signals::caught());
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            let token = request(&layout);
+            let file = inbox.join(Layout::request_name(token));
+            let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o660);
+            while file.exists() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            append(&layout.acks(3), token, 1);
+        });
+        assert!(send_silently(&site, outgoing(), 1).is_ok());
+    });
 }

@@ -170,7 +170,7 @@ fn checked(name: &str) -> Result<String> {
     )))
 }
 
-fn check_size(vars: &BTreeMap<String, String>) -> Result<()> {
+pub(super) fn check_size(vars: &BTreeMap<String, String>) -> Result<()> {
     let total: usize = vars.iter().map(|(n, v)| n.len() + v.len() + 6).sum();
     if total <= ENV_MAX {
         return Ok(());

@@ -291,6 +291,11 @@ const SUBMIT_OPTIONS: &[(&str, &str, &str)] = &[
         "N whole hosts: the same as -n N -x -R span[ptile=1]",
     ),
     (
+        "no-report",
+        "",
+        "The file of -o holds the output alone, without the job report at its head",
+    ),
+    (
         "launch",
         "KIND",
         "Start the command once for each slot: tasks, torch, tf, mxnet; or mpi",

@@ -242,9 +242,10 @@ fn limit_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resu
     Ok(())
 }
 
-/// -i -o -oo -e -eo -cwd -cwdc -L -rnc -E -Ep.
+/// -i -o -oo -e -eo --no-report -cwd -cwdc -L -rnc -E -Ep.
 fn file_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Result<()> {
     match id {
+        "no-report" => spec.no_report = true,
         "i" => spec.stdin = file(id, value)?,
         "o" | "oo" => {
             spec.stdout = file(id, value)?;

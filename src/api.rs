@@ -1,0 +1,219 @@
+//! api: jobs by function calls, for programs that are not commands of Corral (`src/drmaa`).
+//!
+//! Owns what such a program may ask for and how a refusal reads. Goes the same way as the commands:
+//! a request in the drop box, the leader's answer. Prints nothing, catches no signal, leaves umask
+//! and working directory alone, never ends the process. What jobs do now is in the published view,
+//! `spool::view`.
+
+use crate::client::ask::{self, Outgoing};
+use crate::client::csub::called::{self, Called, Prepared, Unfit};
+use crate::client::exit::{Exit, Fail};
+use crate::model::Stamp;
+use crate::record::ack::{Ack, Outcome};
+use crate::record::request::{RequestHead, Selector, SignalHow, Verb};
+use crate::spool::Site;
+
+/// A job, or an array of them, to be submitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobRequest {
+    /// Words of options as `csub` takes them.
+    pub options: Vec<String>,
+    /// The program and its arguments, which no shell reads.
+    pub command: Vec<String>,
+    /// Options of `csub` that the program states itself: the name without dashes, the value.
+    pub named: Vec<(&'static str, String)>,
+    /// Variables over those of this process.
+    pub env: Vec<(String, String)>,
+    /// Name of the job; empty = its command.
+    pub name: String,
+    /// Index list of an array (`1-9:2`), or empty.
+    pub array: String,
+    /// Hold it until it is released.
+    pub hold: bool,
+    /// Not to be started before, and to be ended at, ms since 1970.
+    pub begin_ms: Option<i64>,
+    pub deadline_ms: Option<i64>,
+    /// Longest time that it may run, without the times of suspension.
+    pub run_limit_s: Option<u64>,
+}
+
+/// A job that the leader has accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    pub id: u32,
+    pub queue: String,
+    /// When it was accepted, as in its row of the view (ms); 0 = not said.
+    pub accepted_ms: i64,
+    /// Options that were accepted and have no effect, as `csub` warns of them.
+    pub warning: Option<String>,
+}
+
+/// What kind of refusal or failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// What was asked for is wrong in itself.
+    Wrong,
+    /// The program and the options say something about the same.
+    Twice,
+    NotFound,
+    Permission,
+    /// A limit or a policy of the cluster.
+    Refused,
+    /// No leader, no share, no answer.
+    System,
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: FailureKind,
+    pub text: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<Fail> for Failure {
+    fn from(fail: Fail) -> Failure {
+        let kind = match fail.exit {
+            Exit::Ok | Exit::Usage => FailureKind::Wrong,
+            Exit::NotFound => FailureKind::NotFound,
+            Exit::Permission => FailureKind::Permission,
+            Exit::Refused => FailureKind::Refused,
+            Exit::System => FailureKind::System,
+        };
+        Failure {
+            kind,
+            text: fail.text,
+        }
+    }
+}
+
+impl From<Unfit> for Failure {
+    fn from(unfit: Unfit) -> Failure {
+        match unfit {
+            Unfit::Wrong(fail) => fail.into(),
+            Unfit::Twice(name) => Failure {
+                kind: FailureKind::Twice,
+                text: format!("-{name} is given among the options and by an attribute, too"),
+            },
+        }
+    }
+}
+
+/// Checks options of `csub` as far as that is possible without the cluster; `host`: this host.
+///
+/// # Errors
+/// The text of `csub`'s refusal.
+pub fn check_options(options: &[String], host: &str) -> Result<(), Failure> {
+    Ok(called::check(options, host)?)
+}
+
+/// Submits a job and waits for the leader's answer.
+///
+/// # Errors
+/// It is refused, or no answer came; the text says what became of the request.
+pub fn submit(site: &Site, job: &JobRequest) -> Result<Accepted, Failure> {
+    let what = Called {
+        options: &job.options,
+        command: &job.command,
+        named: &job.named,
+        env: &job.env,
+        name: &job.name,
+        array: &job.array,
+        hold: job.hold,
+        begin: job.begin_ms.map(Stamp),
+        deadline: job.deadline_ms.map(Stamp),
+        run_limit_s: job.run_limit_s,
+    };
+    let Prepared { job, head, warning } = called::prepare(site, &what)?;
+    let verb = Verb::Submit {
+        line: 0,
+        same: false,
+        job: Box::new(job),
+    };
+    let ack = send(site, head, &verb)?;
+    let Some(run) = ack.ids.first() else {
+        let refused = ack.results.first().map(failure_of);
+        return Err(refused.map_or_else(|| without_ids(&ack), of_submission));
+    };
+    Ok(Accepted {
+        id: run.id,
+        queue: run.queue.clone(),
+        accepted_ms: run.t,
+        warning,
+    })
+}
+
+/// Kills, stops, resumes jobs (`12`, `12[3-5]`) and gives how each of them fared.
+///
+/// # Errors
+/// The whole request is refused, or no answer came.
+pub fn signal(site: &Site, jobs: Vec<String>, how: SignalHow) -> Result<Vec<Outcome>, Failure> {
+    let sel = Selector {
+        ids: jobs,
+        ..Selector::default()
+    };
+    let ack = send(site, RequestHead::default(), &Verb::Signal { sel, how })?;
+    match ack.ok {
+        true => Ok(ack.results),
+        false => Err(without_ids(&ack)),
+    }
+}
+
+/// What the outcome of a job that was refused is as a failure.
+pub fn failure_of(outcome: &Outcome) -> Failure {
+    Failure::from(Fail::new(Exit::of(outcome.code), outcome.text.clone()))
+}
+
+/// The leader knows more than this side: whatever it finds wrong with a job is its refusal.
+fn of_submission(mut failure: Failure) -> Failure {
+    if failure.kind != FailureKind::Permission {
+        failure.kind = FailureKind::Refused;
+    }
+    failure
+}
+
+fn send(site: &Site, head: RequestHead, verb: &Verb) -> Result<Ack, Failure> {
+    let wait_s = ask::wait_s(None)?;
+    let mut request = Outgoing::new(site, head)?;
+    request.push(verb)?;
+    Ok(ask::send_silently(site, request, wait_s)?)
+}
+
+fn without_ids(ack: &Ack) -> Failure {
+    let (kind, text) = match ack.error.as_str() {
+        "" => (FailureKind::System, "the leader gave no answer to it"),
+        text => (FailureKind::Refused, text),
+    };
+    Failure {
+        kind,
+        text: text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::ack::Code;
+
+    #[test]
+    fn a_refusal_keeps_its_kind_and_its_text() {
+        let outcome = Outcome {
+            what: "7".into(),
+            code: Code::Permission,
+            text: "permission denied".into(),
+        };
+        let failure = failure_of(&outcome);
+        assert_eq!(failure.kind, FailureKind::Permission);
+        assert_eq!(failure.to_string(), "permission denied");
+        let text = check_options(&["-n".to_owned()], "h1").unwrap_err();
+        assert_eq!(text.kind, FailureKind::Wrong);
+        assert!(text.text.contains("-n needs a value"), "{text}");
+    }
+}

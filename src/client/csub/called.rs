@@ -1,0 +1,267 @@
+//! A job that another program describes by a function call (libdrmaa), not by a command line.
+//!
+//! Options are those of `csub`, read by the same parser; what the caller states in exact values
+//! goes into the submission as it is. Prints nothing, reads no standard input, leaves the umask
+//! alone.
+
+use super::options::{self, Chosen};
+use super::{NoEffect, Told, environ, esub, spec};
+use crate::client::cli::Table;
+use crate::client::env::Site;
+use crate::client::exit::{Fail, Result};
+use crate::client::limit_unit::limit_unit;
+use crate::model::{Stamp, Submission};
+use crate::record::request::RequestHead;
+use crate::sys;
+use crate::task::build::exact_command;
+use crate::text::size::Unit;
+
+/// Options that a function call does not take, and why.
+const NOT_CALLED: &[(&str, &str)] = &[
+    ("I", "no command waits for the job"),
+    ("Ip", "no command waits for the job"),
+    ("Is", "no command waits for the job"),
+    ("XF", "no command waits for the job"),
+    ("K", "the program itself waits for the job"),
+    ("pack", "one job is submitted"),
+    ("params", "the call says how many jobs there are"),
+    ("spec", "the call describes the job"),
+    ("clone", "the call describes the job"),
+    (
+        "wait",
+        "CB_ASK_TIMEOUT in the environment says how long an answer is awaited",
+    ),
+    ("verbose", "nothing is printed"),
+    ("help", "nothing is printed"),
+    ("version", "nothing is printed"),
+];
+
+/// See the top of this file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Called<'a> {
+    /// Words of options as `csub` takes them.
+    pub options: &'a [String],
+    /// The program and its arguments, which no shell reads.
+    pub command: &'a [String],
+    /// Options that the caller has by name: the name, the value.
+    pub named: &'a [(&'static str, String)],
+    /// Variables over those of this process.
+    pub env: &'a [(String, String)],
+    /// Name of the job; empty = its command.
+    pub name: &'a str,
+    /// Index list of an array, or empty.
+    pub array: &'a str,
+    pub hold: bool,
+    pub begin: Option<Stamp>,
+    pub deadline: Option<Stamp>,
+    pub run_limit_s: Option<u64>,
+}
+
+/// What a description gives, to be sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    pub job: Submission,
+    pub head: RequestHead,
+    /// What was accepted and has no effect.
+    pub warning: Option<String>,
+}
+
+/// Why a description is not submitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// This option is stated as an option and by the caller.
+    Twice(&'static str),
+    Wrong(Fail),
+}
+
+impl From<Fail> for Unfit {
+    fn from(fail: Fail) -> Unfit {
+        Unfit::Wrong(fail)
+    }
+}
+
+impl From<sys::Error> for Unfit {
+    fn from(e: sys::Error) -> Unfit {
+        Unfit::Wrong(e.into())
+    }
+}
+
+/// The options of a line, those refused that make no sense in a call.
+///
+/// # Errors
+/// As `csub` refuses them.
+fn chosen(words: &[String]) -> Result<Chosen> {
+    let table = Table::new(options::csub());
+    let split = table.split(words).map_err(|e| Fail::usage(e.to_string()))?;
+    if let Some(word) = split.rest.first() {
+        let shown = crate::text::width::escape(word);
+        return Err(Fail::usage(format!("'{shown}' is not an option")));
+    }
+    let chosen = Chosen::of(&table, &split);
+    for (name, why) in NOT_CALLED {
+        if chosen.has(name) {
+            return Err(Fail::usage(format!("-{name} is not taken here: {why}")));
+        }
+    }
+    chosen.check_built()?;
+    Ok(chosen)
+}
+
+/// Checks options as far as that is possible without the cluster.
+///
+/// # Errors
+/// As `csub` refuses them.
+pub(crate) fn check(words: &[String], host: &str) -> Result<()> {
+    let chosen = chosen(words)?;
+    let told = Told::in_another_program()?;
+    spec::submission(&chosen, &told.here_on(host, &|| Unit::M)).map(drop)
+}
+
+/// The submission that a description stands for.
+///
+/// # Errors
+/// What `csub` would refuse, and what is said twice.
+pub(crate) fn prepare(site: &Site, what: &Called<'_>) -> std::result::Result<Prepared, Unfit> {
+    let mut mine = chosen(what.options)?;
+    for (name, value) in what.named {
+        refuse_twice(&mine, name)?;
+        mine.add(name, value);
+    }
+    let stated = [
+        ("J", !what.name.is_empty()),
+        ("b", what.begin.is_some()),
+        ("t", what.deadline.is_some()),
+        ("W", what.run_limit_s.is_some()),
+    ];
+    for (name, _) in stated.iter().filter(|(_, is)| *is) {
+        refuse_twice(&mine, name)?;
+    }
+    let command = exact_command(what.command);
+    spec::check_command(&command)?;
+    let (chosen, data) = esub::run(site, mine, &command)?;
+    let warning = NoEffect::of(&chosen).warning();
+    let told = Told::in_another_program()?;
+    let unit = || limit_unit(site);
+    let mut job = spec::submission(&chosen, &told.here(site, &unit))?;
+    if !job.array.is_empty() {
+        return Err(Fail::usage("-J: an index list is not taken here").into());
+    }
+    job.array = what.array.to_owned();
+    if !what.name.is_empty() {
+        job.name = what.name.to_owned();
+    }
+    job.hold |= what.hold;
+    job.spec.begin = what.begin.or(job.spec.begin);
+    job.spec.deadline = what.deadline.or(job.spec.deadline);
+    job.spec.limits.run_s = what.run_limit_s.or(job.spec.limits.run_s);
+    job.command = command;
+    let mut head = super::head(&chosen, String::new(), &told.cwd)?;
+    head.env.extend(what.env.iter().cloned());
+    environ::check_size(&head.env)?;
+    let head = esub::with_data(head, data);
+    Ok(Prepared { job, head, warning })
+}
+
+fn refuse_twice(chosen: &Chosen, name: &'static str) -> std::result::Result<(), Unfit> {
+    let same = |(given, _): (&str, &str)| options::place(given) == options::place(name);
+    match chosen.iter().any(same) {
+        true => Err(Unfit::Twice(name)),
+        false => Ok(()),
+    }
+}
+
+impl Told {
+    /// As [`Told::now`], without a change of the umask, which all threads of a process share.
+    fn in_another_program() -> Result<Told> {
+        let var = |name: &str| std::env::var(name).unwrap_or_default();
+        Ok(Told {
+            cwd: sys::caller::working_directory()?,
+            umask: sys::caller::umask_seen(),
+            now_ms: sys::clock::wall_ms(),
+            queue: var("LSB_DEFAULTQUEUE"),
+            project: var("LSB_DEFAULTPROJECT"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    fn site() -> Site {
+        Site::from_conf("/e/cb.conf".as_ref(), "CB_SHARE=/none", Some("h1".into())).unwrap()
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_description_becomes_a_submission_that_no_shell_reads() {
+        let (options, command) = (words("-q night -n 2"), words("prog $HOME a;b"));
+        let named = [("o", "out.%J".to_owned()), ("no-report", String::new())];
+        let env = [("A".to_owned(), "1,'2\"".to_owned())];
+        let what = Called {
+            options: &options,
+            command: &command,
+            named: &named,
+            env: &env,
+            name: "sweep",
+            array: "1-9:2",
+            hold: true,
+            begin: Some(Stamp(77)),
+            run_limit_s: Some(61),
+            ..Called::default()
+        };
+        let Prepared { job, head, warning } = prepare(&site(), &what).unwrap();
+        assert_eq!(job.command, "prog '$HOME' 'a;b'");
+        assert_eq!((job.name.as_str(), job.array.as_str()), ("sweep", "1-9:2"));
+        assert!(job.hold && job.spec.no_report);
+        assert_eq!((job.spec.queue.as_str(), job.spec.min), ("night", 2));
+        assert_eq!(job.spec.limits.run_s, Some(61));
+        assert_eq!(job.spec.begin, Some(Stamp(77)));
+        assert_eq!(head.env.get("A").map(String::as_str), Some("1,'2\""));
+        assert_eq!(warning, None);
+    }
+
+    #[test]
+    fn what_makes_no_sense_in_a_call_is_refused_by_name() {
+        for (line, want) in [
+            ("-K", "-K is not taken here"),
+            ("-h", "-help is not taken here"),
+            ("-pack f", "-pack is not taken here"),
+            ("word", "'word' is not an option"),
+            ("-gpu x", "-gpu is not implemented"),
+            ("-n x", "-n: 'x' is not a number"),
+            ("--nonsense", "unknown option"),
+        ] {
+            let text = check(&words(line), "h1").expect_err(line).text;
+            assert!(text.contains(want), "{line}: {text}");
+        }
+        assert!(check(&words("-n 2 -R span[hosts=1]"), "h1").is_ok());
+    }
+
+    #[test]
+    fn what_is_said_twice_is_refused() {
+        let (options, command) = (words("-oo x -W 5"), words("prog"));
+        let named = [("o", "y".to_owned())];
+        let mut what = Called {
+            options: &options,
+            command: &command,
+            named: &named,
+            ..Called::default()
+        };
+        assert_eq!(prepare(&site(), &what).unwrap_err(), Unfit::Twice("o"));
+        (what.named, what.run_limit_s) = (&[], Some(5));
+        assert_eq!(prepare(&site(), &what).unwrap_err(), Unfit::Twice("W"));
+        let options = words("-J a[1-3]");
+        let what = Called {
+            options: &options,
+            command: &command,
+            ..Called::default()
+        };
+        let Err(Unfit::Wrong(fail)) = prepare(&site(), &what) else {
+            panic!("an index list is not a name");
+        };
+        assert!(fail.text.contains("index list"), "{}", fail.text);
+    }
+}

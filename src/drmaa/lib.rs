@@ -1,0 +1,25 @@
+//! libdrmaa: the C binding of DRMAA 1.0 (GFD.133) over Corral's own client code.
+//!
+//! Owns what the standard adds to the commands: sessions, job templates, waiting, error codes. What
+//! a job is and what becomes of a request is `corral::api`'s. Never lets a panic reach the caller,
+//! never writes beyond a buffer, prints nothing, catches no signal.
+//!
+//! The exported functions are in the modules `calls_*`; the others know nothing of C.
+
+mod border;
+mod calls_jobs;
+mod calls_lists;
+mod calls_session;
+mod calls_status;
+mod calls_templates;
+mod categories;
+mod codes;
+mod control;
+mod dates;
+mod ends;
+mod own_jobs;
+mod paths;
+mod request;
+mod session;
+mod template;
+mod waiting;

@@ -1,0 +1,337 @@
+//! The jobs of a session: which there are, what the view said of them last, which were handed on.
+//!
+//! Pure: rows and the time come in. A job leaves when its end was handed on; from then on its id is
+//! refused, as the standard wants it.
+
+use super::codes::{Code, Problem, Result};
+use super::ends::End;
+use corral::model::{JobKey, JobStat};
+use corral::spool::view::Job;
+use corral::text::IndexSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+/// Most jobs of one session, those included that were handed on.
+const JOBS_MAX: usize = 2_000_000;
+/// A job that the view does not show for so long is taken for forgotten, ms.
+const MISSING_MS: u64 = 120_000;
+
+/// A job whose end was not handed on yet.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenJob {
+    /// Submitted in this session; otherwise it is only waited for.
+    of_session: bool,
+    /// When the leader accepted it, as in its row (ms); 0 = not said.
+    accepted: i64,
+    /// When the view showed it last, ms since boot; at first when it was submitted.
+    seen_ms: u64,
+    pub(crate) stat: JobStat,
+    pub(crate) end: Option<Arc<End>>,
+}
+
+/// See the top of this file.
+#[derive(Debug, Default)]
+pub(crate) struct OwnJobs {
+    open: BTreeMap<JobKey, OpenJob>,
+    handed_on: HashSet<JobKey>,
+}
+
+/// What rows say of a job.
+enum Seen {
+    Nothing,
+    Now(JobStat),
+    Ended(End),
+}
+
+impl OwnJobs {
+    /// Room for more jobs.
+    ///
+    /// # Errors
+    /// The session has too many.
+    pub(crate) fn check_room(&self, more: u64) -> Result<()> {
+        let have = (self.open.len() + self.handed_on.len()) as u64;
+        if have + more <= JOBS_MAX as u64 {
+            return Ok(());
+        }
+        Err(Problem::new(
+            Code::TryLater,
+            format!("the session has {have} jobs, at most {JOBS_MAX} are possible: begin another"),
+        ))
+    }
+
+    /// Adds what was submitted.
+    pub(crate) fn add(
+        &mut self,
+        keys: impl Iterator<Item = JobKey>,
+        accepted: i64,
+        stat: JobStat,
+        now: u64,
+    ) {
+        let job = OpenJob {
+            of_session: true,
+            accepted,
+            seen_ms: now,
+            stat,
+            end: None,
+        };
+        self.open.extend(keys.map(|key| (key, job.clone())));
+    }
+
+    /// Adds a job of the same user that was submitted elsewhere, so that it can be waited for.
+    pub(crate) fn adopt(&mut self, key: JobKey, stat: JobStat, now: u64) {
+        self.open.entry(key).or_insert(OpenJob {
+            of_session: false,
+            accepted: 0,
+            seen_ms: now,
+            stat,
+            end: None,
+        });
+    }
+
+    pub(crate) fn get(&self, key: JobKey) -> Option<&OpenJob> {
+        self.open.get(&key)
+    }
+
+    /// Its end was handed on: it is none any more.
+    pub(crate) fn was_handed_on(&self, key: JobKey) -> bool {
+        self.handed_on.contains(&key)
+    }
+
+    /// The jobs of the session whose ends were not handed on.
+    pub(crate) fn of_session(&self) -> impl Iterator<Item = (JobKey, &OpenJob)> {
+        let all = self.open.iter().filter(|(_, job)| job.of_session);
+        all.map(|(key, job)| (*key, job))
+    }
+
+    /// The jobs of which no end is known.
+    pub(crate) fn unended(&self) -> Vec<JobKey> {
+        let all = self.open.iter().filter(|(_, job)| job.end.is_none());
+        all.map(|(key, _)| *key).collect()
+    }
+
+    /// Hands on the end of a job, if it is known.
+    ///
+    /// # Errors
+    /// It is none of these jobs: another thread may have been faster.
+    pub(crate) fn take(&mut self, key: JobKey) -> Result<Option<Arc<End>>> {
+        let Some(job) = self.open.get(&key) else {
+            return Err(no_such(key));
+        };
+        let Some(end) = job.end.clone() else {
+            return Ok(None);
+        };
+        self.hand_on(key);
+        Ok(Some(end))
+    }
+
+    /// Hands on the end of any job of the session.
+    ///
+    /// # Errors
+    /// The session has no job.
+    pub(crate) fn take_any(&mut self) -> Result<Option<(JobKey, Arc<End>)>> {
+        let mut all = self.of_session().peekable();
+        if all.peek().is_none() {
+            let text = "the session has no job that could be waited for";
+            return Err(Problem::new(Code::InvalidJob, text));
+        }
+        let found = all.find_map(|(key, job)| Some((key, job.end.clone()?)));
+        drop(all);
+        if let Some((key, _)) = &found {
+            self.hand_on(*key);
+        }
+        Ok(found)
+    }
+
+    /// Forgets a job, whatever is known of it.
+    pub(crate) fn hand_on(&mut self, key: JobKey) {
+        if self.open.remove(&key).is_some() {
+            self.handed_on.insert(key);
+        }
+    }
+
+    /// True when nothing is to be waited for: it has ended, or another thread has taken its end.
+    pub(crate) fn is_over(&self, key: JobKey) -> bool {
+        self.open.get(&key).is_none_or(|job| job.end.is_some())
+    }
+
+    /// Takes in what the view says of the jobs `asked`.
+    pub(crate) fn merge(&mut self, asked: &[JobKey], rows: &[Job], now: u64) {
+        let rows = Rows::of(rows);
+        for key in asked {
+            let Some(job) = self.open.get_mut(key).filter(|job| job.end.is_none()) else {
+                continue;
+            };
+            let submitted = rows.whole(*key).map(|whole| whole.row.submit);
+            if job.accepted != 0 && submitted.is_some_and(|t| t != job.accepted) {
+                let text = format!(
+                    "job ID {key} now belongs to another job: the share was restored from a copy"
+                );
+                job.end = Some(Arc::new(End::Lost(text)));
+                continue;
+            }
+            match rows.see(*key) {
+                Seen::Ended(end) => job.end = Some(Arc::new(end)),
+                Seen::Now(stat) => (job.stat, job.seen_ms) = (stat, now),
+                Seen::Nothing if now.saturating_sub(job.seen_ms) >= MISSING_MS => {
+                    let text = format!("job {key} is no longer known, its end is unknown");
+                    job.end = Some(Arc::new(End::Lost(text)));
+                }
+                Seen::Nothing => {}
+            }
+        }
+    }
+}
+
+/// The refusal of a job that is not there.
+pub(crate) fn no_such(key: JobKey) -> Problem {
+    let text = format!("there is no job {key} of yours, or its end was handed on already");
+    Problem::new(Code::InvalidJob, text)
+}
+
+/// State of a job as rows say it; its end, when it has ended. `None`: there is none.
+pub(crate) fn look_up(rows: &[Job], key: JobKey) -> Option<(JobStat, u32)> {
+    let rows = Rows::of(rows);
+    let uid = rows.whole(key)?.spec.uid;
+    match rows.see(key) {
+        Seen::Nothing => None,
+        Seen::Now(stat) => Some((stat, uid)),
+        Seen::Ended(end) if end.is_success() => Some((JobStat::Done, uid)),
+        Seen::Ended(_) => Some((JobStat::Exit, uid)),
+    }
+}
+
+/// Rows of the view by their keys.
+struct Rows<'a> {
+    by_key: HashMap<JobKey, &'a Job>,
+    /// Of arrays: the indices that have no rows of their own.
+    waiting: HashMap<u32, IndexSet>,
+}
+
+impl<'a> Rows<'a> {
+    fn of(rows: &'a [Job]) -> Rows<'a> {
+        let arrays = rows.iter().filter_map(|job| {
+            let waiting = &job.row.arr.as_ref()?.waiting;
+            let set = IndexSet::parse(waiting, 1, u32::MAX).ok()?;
+            Some((job.row.j.id, set))
+        });
+        Rows {
+            by_key: rows.iter().map(|job| (job.row.j, job)).collect(),
+            waiting: arrays.collect(),
+        }
+    }
+
+    /// The row of the job itself, of an element that of its array.
+    fn whole(&self, key: JobKey) -> Option<&'a Job> {
+        self.by_key.get(&JobKey::job(key.id)).copied()
+    }
+
+    fn see(&self, key: JobKey) -> Seen {
+        let Some(whole) = self.whole(key) else {
+            return Seen::Nothing;
+        };
+        let waits = || {
+            self.waiting
+                .get(&key.id)
+                .is_some_and(|set| set.contains(key.idx))
+        };
+        let job = match self.by_key.get(&key) {
+            Some(own) => own,
+            // What never started is in the state of its array.
+            None if waits() => whole,
+            None => return Seen::Nothing,
+        };
+        match job.row.stat.is_finished() {
+            true => Seen::Ended(End::of(&job.row, whole)),
+            false => Seen::Now(job.row.stat),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corral::record::view::{ArrayRow, JobRow};
+
+    fn job(j: JobKey, stat: JobStat) -> Job {
+        Job {
+            row: JobRow {
+                j,
+                stat,
+                submit: 500,
+                attempt: u32::from(stat.is_started() || stat == JobStat::Done),
+                ..JobRow::default()
+            },
+            spec: Default::default(),
+            why: None,
+        }
+    }
+
+    fn array(id: u32, stat: JobStat, waiting: &str) -> Job {
+        let mut job = job(JobKey::job(id), stat);
+        job.row.arr = Some(Box::new(ArrayRow {
+            waiting: waiting.into(),
+            ..ArrayRow::default()
+        }));
+        job
+    }
+
+    #[test]
+    fn an_end_is_handed_on_once() {
+        let mut jobs = OwnJobs::default();
+        let key = JobKey::job(7);
+        assert_eq!(jobs.take_any().unwrap_err().code, Code::InvalidJob);
+        jobs.add([key].into_iter(), 500, JobStat::Pend, 0);
+        assert_eq!(jobs.take(key).unwrap(), None);
+        jobs.merge(&[key], &[job(key, JobStat::Run)], 5);
+        assert_eq!(jobs.get(key).unwrap().stat, JobStat::Run);
+        jobs.merge(&[key], &[job(key, JobStat::Done)], 6);
+        assert!(jobs.unended().is_empty() && jobs.is_over(key));
+        let (taken, end) = jobs.take_any().unwrap().unwrap();
+        assert!(taken == key && end.is_success());
+        assert_eq!(jobs.take(key).unwrap_err().code, Code::InvalidJob);
+        assert!(jobs.was_handed_on(key));
+    }
+
+    #[test]
+    fn elements_without_rows_are_in_the_state_of_their_array() {
+        let mut jobs = OwnJobs::default();
+        let keys: Vec<JobKey> = (1..=3).map(|idx| JobKey::element(9, idx)).collect();
+        jobs.add(keys.iter().copied(), 500, JobStat::Pend, 0);
+        let rows = [array(9, JobStat::Psusp, "2-3"), job(keys[0], JobStat::Done)];
+        jobs.merge(&keys, &rows, 1);
+        assert!(jobs.is_over(keys[0]) && !jobs.is_over(keys[1]));
+        assert_eq!(jobs.get(keys[2]).unwrap().stat, JobStat::Psusp);
+        // Killed while they waited.
+        jobs.merge(&keys, &[array(9, JobStat::Exit, "2-3")], 2);
+        assert!(jobs.is_over(keys[1]) && !jobs.take(keys[1]).unwrap().unwrap().is_success());
+    }
+
+    #[test]
+    fn a_job_that_is_gone_or_another_one_is_lost() {
+        let mut jobs = OwnJobs::default();
+        let keys = [JobKey::job(1), JobKey::job(2)];
+        jobs.add(keys.iter().copied(), 400, JobStat::Pend, 0);
+        jobs.merge(&keys, &[job(keys[1], JobStat::Run)], MISSING_MS - 1);
+        assert!(!jobs.is_over(keys[0]), "the view may be late");
+        let end = jobs.take(keys[1]).unwrap().unwrap();
+        assert!(matches!(&*end, End::Lost(why) if why.contains("another job")));
+        jobs.merge(&keys, &[], MISSING_MS);
+        let end = jobs.take(keys[0]).unwrap().unwrap();
+        assert!(matches!(&*end, End::Lost(why) if why.contains("no longer known")));
+    }
+
+    #[test]
+    fn a_job_of_elsewhere_is_not_any_job_of_the_session() {
+        let mut jobs = OwnJobs::default();
+        let key = JobKey::job(4);
+        jobs.adopt(key, JobStat::Run, 0);
+        jobs.merge(&[key], &[job(key, JobStat::Done)], 1);
+        assert!(jobs.take_any().is_err() && jobs.of_session().next().is_none());
+        assert!(jobs.take(key).unwrap().is_some());
+        assert_eq!(
+            look_up(&[job(key, JobStat::Run)], key),
+            Some((JobStat::Run, 0))
+        );
+        assert_eq!(look_up(&[], key), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! Waiting for jobs: `drmaa_wait` and `drmaa_synchronize`. Looks at the view again and again, at
+//! first often; several threads may wait at once, for the same jobs, too.
+
+use super::codes::{Code, Problem, Result};
+use super::ends::End;
+use super::session::Session;
+use corral::model::JobKey;
+use corral::sys::clock;
+use std::ffi::c_long;
+use std::sync::Arc;
+
+/// First and longest pause between two looks, ms.
+const PAUSE_MS: (u64, u64) = (5, 1000);
+/// A view that cannot be read for so long is a failure, ms.
+const UNREAD_MS: u64 = 120_000;
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Any job of the session.
+    Any,
+    One(JobKey),
+}
+
+/// How long: `None` = for ever; seconds.
+pub(crate) type Patience = Option<u64>;
+
+/// The time that a caller gives: -1 is for ever.
+///
+/// # Errors
+/// It is another negative number.
+pub(crate) fn patience(timeout: c_long) -> Result<Patience> {
+    match timeout {
+        -1 => Ok(None),
+        seconds => match u64::try_from(seconds) {
+            Ok(seconds) => Ok(Some(seconds)),
+            Err(_) => Err(Problem::argument(format!(
+                "timeout {timeout}: give seconds, or DRMAA_TIMEOUT_WAIT_FOREVER"
+            ))),
+        },
+    }
+}
+
+/// Waits for the end of a job and takes it: no other call gets it again.
+///
+/// # Errors
+/// There is no such job, or the time is over.
+pub(crate) fn wait(
+    session: &Session,
+    which: Which,
+    patience: Patience,
+) -> Result<(JobKey, Arc<End>)> {
+    if let Which::One(key) = which {
+        session.know(key)?;
+    }
+    until(session, patience, || {
+        let mut jobs = session.jobs();
+        match which {
+            Which::Any => jobs.take_any(),
+            Which::One(key) => Ok(jobs.take(key)?.map(|end| (key, end))),
+        }
+    })
+}
+
+/// Waits until all these jobs have ended; `None`: all of the session. `dispose`: their ends are not
+/// kept for a later wait.
+///
+/// # Errors
+/// One of them is no job, or the time is over.
+pub(crate) fn synchronize(
+    session: &Session,
+    keys: Option<Vec<JobKey>>,
+    patience: Patience,
+    dispose: bool,
+) -> Result<()> {
+    let keys = match keys {
+        None => session.jobs().of_session().map(|(key, _)| key).collect(),
+        Some(keys) => {
+            for key in &keys {
+                session.know(*key)?;
+            }
+            keys
+        }
+    };
+    // Those that have ended are not looked at again.
+    let mut left = keys.clone();
+    until(session, patience, || {
+        let jobs = session.jobs();
+        left.retain(|key| !jobs.is_over(*key));
+        Ok(left.is_empty().then_some(()))
+    })?;
+    if dispose {
+        let mut jobs = session.jobs();
+        keys.iter().for_each(|key| jobs.hand_on(*key));
+    }
+    Ok(())
+}
+
+/// Looks again and again until `found` finds something.
+fn until<T>(
+    session: &Session,
+    patience: Patience,
+    mut found: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let start = clock::boot_ms();
+    let limit = patience.map(|s| s.saturating_mul(1000));
+    let mut pause = PAUSE_MS.0;
+    let mut unread_since = None;
+    loop {
+        session.check_active()?;
+        // What is known already costs no look.
+        if let Some(value) = found()? {
+            return Ok(value);
+        }
+        let now = clock::boot_ms() - start;
+        match session.look(0) {
+            Ok(()) => unread_since = None,
+            Err(problem) => {
+                let since = *unread_since.get_or_insert(now);
+                if now - since >= UNREAD_MS || limit.is_some_and(|limit| now >= limit) {
+                    return Err(problem);
+                }
+            }
+        }
+        if let Some(value) = found()? {
+            return Ok(value);
+        }
+        if limit.is_some_and(|limit| now >= limit) {
+            return Err(Problem::plain(Code::ExitTimeout));
+        }
+        let left = limit.map_or(u64::MAX, |limit| limit - now);
+        clock::sleep_ms(pause.min(left));
+        pause = (pause + pause / 4 + 1).min(PAUSE_MS.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_in_seconds_or_for_ever() {
+        assert_eq!(patience(-1), Ok(None));
+        assert_eq!(patience(0), Ok(Some(0)));
+        assert_eq!(patience(c_long::MAX), Ok(Some(c_long::MAX as u64)));
+        assert_eq!(patience(-2).unwrap_err().code, Code::InvalidArgument);
+    }
+}
