@@ -49,10 +49,15 @@ fn record(n: u32) -> AttemptRecord<'static> {
         mark: mixed,
         uid: 20_000 + user,
         user: format!("user{user:03}").into(),
-        group: if n % 3 == 0 { "research" } else { "" }.into(),
+        group: if n.is_multiple_of(3) { "research" } else { "" }.into(),
         project: format!("project{}", mixed % 40).into(),
         queue: format!("queue{}", mixed % 8).into(),
-        name: if n % 2 == 0 { "simulation" } else { "" }.into(),
+        name: if n.is_multiple_of(2) {
+            "simulation"
+        } else {
+            ""
+        }
+        .into(),
         command: format!("./run.sh --case {n} --name \"step {}\"", mixed % 100).into(),
         submit: end - run - wait,
         dispatch: end - run - 200,

@@ -135,6 +135,23 @@ pub(crate) fn send_silently(site: &Site, request: Outgoing, wait_s: u64) -> Resu
     }
 }
 
+/// Sends a few verbs and waits for the answer, in a thread of a program that has the screen and
+/// the signals: nothing is printed meanwhile, and an interruption is not noticed.
+///
+/// # Errors
+/// As [`send`].
+pub(crate) fn ask_silently(site: &Site, verbs: &[Verb], wait_s: u64) -> Result<Ack, NoAnswer> {
+    let mut request = Outgoing::new(site, RequestHead::default()).map_err(NoAnswer::NotSent)?;
+    for verb in verbs {
+        request.push(verb).map_err(NoAnswer::NotSent)?;
+    }
+    let token = request.token;
+    let bytes = request.into_bytes().map_err(NoAnswer::NotSent)?;
+    let mut wait = Wait::new(site, token, bytes).map_err(NoAnswer::NotSent)?;
+    wait.publish().map_err(NoAnswer::NotSent)?;
+    wait.until_answered(None, wait_s.saturating_mul(1000))
+}
+
 /// Sends a few verbs and waits for the answer.
 ///
 /// # Errors

@@ -19,7 +19,7 @@ use crate::show::job_select::Users;
 use crate::sys;
 use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
-use cost::{Known, Rates};
+use cost::{DiscountMemo, Rates};
 use records::Records;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -293,7 +293,7 @@ struct Sums {
     missing: Vec<JobSel>,
     all: Totals,
     groups: ByName,
-    known: Known,
+    known: DiscountMemo,
 }
 
 impl Sums {
@@ -303,7 +303,7 @@ impl Sums {
             missing: wanted.ids.clone(),
             all: Totals::default(),
             groups: ByName::new(),
-            known: Known::default(),
+            known: DiscountMemo::default(),
         }
     }
 

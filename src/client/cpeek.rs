@@ -1,4 +1,4 @@
-//! `cpeek` (also `cview`): what a job has written so far.
+//! `cpeek`: what a job has written so far.
 //!
 //! Finds the job in the published view and reads its files as the calling user.
 
@@ -252,6 +252,39 @@ impl Files {
     }
 }
 
+/// The end of a file of a job: its path and the last bytes, or why they cannot be shown.
+pub(crate) struct OutputEnd {
+    pub path: PathBuf,
+    pub bytes: Result<Vec<u8>>,
+}
+
+/// The last bytes, `most` at most, of what a job has written so far to each of its files.
+pub(crate) fn ends(job: &Job, layout: &Layout, most: usize) -> Vec<OutputEnd> {
+    let files = Files::of(job, layout);
+    let aside = files.aside.filter(|a| sys::fs::exists(a));
+    let out = match &aside {
+        Some(aside) => end_from(aside, 0, most),
+        None => output_start(&files.out, job.row.j).and_then(|at| end_from(&files.out, at, most)),
+    };
+    let end = |path: PathBuf, bytes: sys::Result<Vec<u8>>| OutputEnd {
+        path,
+        bytes: bytes.map_err(|e| unreadable(job, &e)),
+    };
+    let mut ends = vec![end(files.out, out)];
+    if let Some(err) = files.err {
+        let bytes = end_from(&err, 0, most);
+        ends.push(end(err, bytes));
+    }
+    ends
+}
+
+/// The last bytes of a file, but none before `start`.
+fn end_from(path: &Path, start: u64, most: usize) -> sys::Result<Vec<u8>> {
+    let len = sys::fs::read_from(path, 0, 0)?.file_len;
+    let from = len.saturating_sub(most as u64).max(start.min(len));
+    Ok(sys::fs::read_from(path, from, most)?.bytes)
+}
+
 /// Where the output of a job begins in its file: after its report, if that is in the first
 /// [`CHUNK`] or the last [`REPORT_WITHIN`] bytes; else at the start.
 fn output_start(path: &Path, j: JobKey) -> sys::Result<u64> {
@@ -353,6 +386,44 @@ mod tests {
             files("", "").out,
             layout.default_output(JobKey::element(12, 3))
         );
+    }
+
+    #[test]
+    fn the_end_of_the_output_has_no_report_and_no_more_bytes_than_asked_for() {
+        let d = tempfile::tempdir().unwrap();
+        let at = |text: &str| d.path().join(text);
+        std::fs::write(at("o"), "123456789").unwrap();
+        assert_eq!(end_from(&at("o"), 0, 4).unwrap(), b"6789");
+        assert_eq!(end_from(&at("o"), 7, 4).unwrap(), b"89");
+        assert_eq!(end_from(&at("o"), 70, 4).unwrap(), b"");
+        let job = Job {
+            row: JobRow {
+                j: JobKey::job(12),
+                stat: JobStat::Run,
+                attempt: 1,
+                ..JobRow::default()
+            },
+            spec: std::sync::Arc::new(Spec {
+                cwd: d.path().to_str().unwrap().into(),
+                stdout: "o".into(),
+                stderr: "e".into(),
+                ..Spec::default()
+            }),
+            why: None,
+        };
+        let layout = Layout::new("/s");
+        let got = ends(&job, &layout, 3);
+        assert_eq!(got[0].bytes.as_deref(), Ok(&b"789"[..]));
+        assert!(got[1].bytes.is_err(), "there is no e");
+        let aside = spool_name(
+            "o",
+            AttemptId {
+                j: job.row.j,
+                at: 1,
+            },
+        );
+        std::fs::write(at(&aside), "new").unwrap();
+        assert_eq!(ends(&job, &layout, 9)[0].bytes.as_deref(), Ok(&b"new"[..]));
     }
 
     #[test]

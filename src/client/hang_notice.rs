@@ -11,7 +11,7 @@ use crate::sys::{caller, clock, proc, signals, thread};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How often the command's threads are looked at, ms.
 const LOOK_MS: u64 = 250;
@@ -28,6 +28,8 @@ const FOR_EVER: u64 = u64::MAX;
 
 /// How long the command waits for its answer, ms.
 static WAIT_MS: AtomicU64 = AtomicU64::new(FOR_EVER);
+/// The command shows by itself that the share does not answer.
+static ENDED: AtomicBool = AtomicBool::new(false);
 /// Found by a thread of its own: the file that names the share may lie in what hangs.
 static SHARE: OnceLock<PathBuf> = OnceLock::new();
 
@@ -47,6 +49,11 @@ pub(crate) fn wait_at_most(seconds: u64) {
 /// The answer is there, or it is not awaited any more.
 pub(crate) fn answered() {
     WAIT_MS.store(FOR_EVER, Ordering::Relaxed);
+}
+
+/// From now on nothing is printed and the command is not ended: it has the screen.
+pub(crate) fn end() {
+    ENDED.store(true, Ordering::Relaxed);
 }
 
 /// Since when each thread has been held in its present call.
@@ -79,6 +86,9 @@ fn body(command: &str) {
     let (mut held, mut said, mut asked) = (Held::default(), false, false);
     loop {
         clock::sleep_ms(LOOK_MS);
+        if ENDED.load(Ordering::Relaxed) {
+            return;
+        }
         let Some((ms, thread)) = held.look(held_thread::held_threads(), clock::boot_ms()) else {
             continue;
         };

@@ -158,6 +158,12 @@ pub(crate) fn show(command: &str, ack: &Ack, phrase: Phrase) -> i32 {
     shown.exit.code()
 }
 
+/// An answer as two texts: what was done, and what was not.
+pub(crate) fn texts(command: &str, ack: &Ack, phrase: Phrase) -> (String, String) {
+    let shown = Shown::of(command, ack, phrase);
+    (shown.out, shown.err)
+}
+
 /// An answer as text.
 struct Shown {
     out: String,

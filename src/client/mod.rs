@@ -25,6 +25,7 @@ pub(crate) mod crun;
 pub(crate) mod csub;
 pub(crate) mod ctasks;
 pub(crate) mod cusers;
+pub(crate) mod cview;
 pub(crate) mod cwait;
 mod definition_file;
 pub(crate) mod env;
@@ -101,11 +102,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
         "start a pending job now, as an administrator",
         crun::run,
     ),
-    entry(
-        &["cpeek", "cview"],
-        "show the output of a job so far",
-        cpeek::run,
-    ),
+    entry(&["cpeek"], "show the output of a job so far", cpeek::run),
     entry(
         &["claunch", "blaunch"],
         "run a command on hosts of the running job",
@@ -159,5 +156,10 @@ pub(crate) const COMMANDS: &[Entry] = &[
     ),
     entry(&["cusers"], "list users with their slots", cusers::run),
     entry(&["cparams"], "show the cluster's parameters", cparams::run),
+    entry(
+        &["cview"],
+        "watch queues, hosts and jobs on a full screen, and act on them",
+        cview::run,
+    ),
     entry(&["cid"], "show the cluster's name and its leader", cid::run),
 ];

@@ -177,6 +177,20 @@ impl Source {
         within.has(spec.uid, &spec.user, &spec.queue)
     }
 
+    /// Of these users, whose jobs the asker may see; `None`: the asker's own only.
+    pub(crate) fn seen_of(&self, users: Users, params: &Params) -> Option<Users> {
+        if users == Users::one(self.me.uid) || self.sees_all(params) {
+            return Some(users);
+        }
+        let visible = self.visible(params);
+        (!visible.is_empty()).then(|| Users::Within {
+            asked: Box::new(users),
+            uid: self.me.uid,
+            names: visible.users,
+            queues: visible.queues,
+        })
+    }
+
     /// Whose jobs the asker sees as an administrator of groups and queues.
     fn visible(&self, params: &Params) -> Visible {
         let queues = self.queues().unwrap_or_default();
@@ -398,22 +412,12 @@ pub(crate) fn users_asked(
         None if ids.is_empty() => return Ok(own),
         None => Users::All,
     };
-    if users == own || source.sees_all(params) {
-        return Ok(users);
+    let by_name = m.last("u").is_some() && !users.has(source.me.uid, &source.me.name, "");
+    match source.seen_of(users, params) {
+        Some(seen) => Ok(seen),
+        None if by_name => Err(Fail::permission(OWN_ONLY)),
+        None => Ok(own),
     }
-    let visible = source.visible(params);
-    if !visible.is_empty() {
-        return Ok(Users::Within {
-            asked: Box::new(users),
-            uid: source.me.uid,
-            names: visible.users,
-            queues: visible.queues,
-        });
-    }
-    if m.last("u").is_some() && !users.has(source.me.uid, &source.me.name, "") {
-        return Err(Fail::permission(OWN_ONLY));
-    }
-    Ok(own)
 }
 
 /// Keeps the hosts that satisfy `-R`, when it was given.

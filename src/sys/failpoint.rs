@@ -151,6 +151,8 @@ mod armed {
         Stop(Option<u64>),
         Delay(u64),
         Error(i32),
+        /// The thread panics.
+        Panic,
         /// Stays in the kernel until the test opens this pipe for writing.
         Hang(String),
     }
@@ -246,6 +248,7 @@ mod armed {
         let ms = |v: &str| v.strip_suffix("ms").unwrap_or(v).parse().ok();
         Some(match (word, value) {
             ("kill", None) => Act::Kill,
+            ("panic", None) => Act::Panic,
             ("stop", None) => Act::Stop(None),
             ("stop", Some(v)) => Act::Stop(Some(ms(v)?)),
             ("delay", Some(v)) => Act::Delay(ms(v)?),
@@ -319,6 +322,7 @@ mod armed {
                 stop_with(libc::SIGSTOP);
             }
             Act::Delay(ms) => std::thread::sleep(Duration::from_millis(*ms)),
+            Act::Panic => panic!("failpoint {}", rule.text),
             Act::Error(errno) => return Err(io::Error::from_raw_os_error(*errno)),
             Act::Hang(pipe) => drop(std::fs::File::open(pipe)),
         }

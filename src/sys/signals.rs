@@ -184,6 +184,21 @@ pub fn stop_self() {
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
+/// Stops this process and those that the shell started with it, as the terminal's key does, until
+/// they are continued. Where no shell could continue them nothing happens.
+pub fn stop_group() {
+    // SAFETY: sigaction is plain data, filled in by the first call before the second reads it.
+    unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
+        let mut default: libc::sigaction = std::mem::zeroed();
+        default.sa_sigaction = libc::SIG_DFL;
+        libc::sigemptyset(&mut default.sa_mask);
+        libc::sigaction(libc::SIGTSTP, &raw const default, &raw mut before);
+        libc::kill(0, libc::SIGTSTP);
+        libc::sigaction(libc::SIGTSTP, &raw const before, std::ptr::null_mut());
+    }
+}
+
 fn forward(read: OwnedFd, tx: &crossbeam::channel::Sender<i32>) {
     let mut byte = [0u8; 1];
     loop {

@@ -14,6 +14,7 @@ mod commands;
 mod containers;
 mod cpu_binding;
 mod cron;
+mod cview;
 mod data;
 mod dev_cluster;
 mod documents;

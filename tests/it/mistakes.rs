@@ -5,10 +5,11 @@ use crate::cluster::Cluster;
 use std::collections::BTreeSet;
 use std::process::Output;
 
-/// Users' commands that take no job: of each of the others a job that does not exist is asked.
+/// Users' commands that take no job, or none without more: of each of the others a job that does
+/// not exist is asked.
 const NO_JOBS: &[&str] = &[
     "csub", "claunch", "ctasks", "cqueues", "chosts", "cload", "cinfo", "climits", "cusers",
-    "cparams", "cid", "cadmin", "ccron", "aip",
+    "cparams", "cid", "cadmin", "ccron", "aip", "cview",
 ];
 
 /// What stands before the job.
@@ -61,6 +62,7 @@ const OPERANDS: &[(&str, &str)] = &[
     ("cswitch normla 1", "normal"),
     ("cadmin qclose normla", "normal"),
     ("cadmin hclose hh1", "h1"),
+    ("cview -once -screen host hh1", "h1"),
 ];
 
 struct Bed {
@@ -144,6 +146,9 @@ fn one_mistake_has_one_exit_code_in_every_command() {
         let words: Vec<&str> = line.split(' ').collect();
         bed.check(&words, 1, &[&format!("did you mean \"{meant}\"?")]);
     }
+    let job = |id| ["cview", "-once", "-screen", "job", id];
+    bed.check(&job("99"), 1, &["Job <99> is not found"]);
+    bed.check(&job("1x"), 2, &["1x"]);
     bed.check(&["cadmin", "qclos"], 2, &["did you mean \"qclose\"?"]);
     bed.check(&["cjobs", "-nohaeder"], 2, &["did you mean -noheader?"]);
     bed.check(

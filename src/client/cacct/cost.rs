@@ -34,7 +34,7 @@ pub(super) struct Rates<'p> {
 
 /// What was found out already; each thread has its own.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct DiscountMemo {
     /// Bits of the discounts of a user.
     users: FxHashMap<String, u128>,
     /// By the bits of discounts: from when until when which percentage is taken off.
@@ -90,7 +90,11 @@ impl<'p> Rates<'p> {
         &self.charge.currency
     }
 
-    pub(super) fn bill<'r>(&self, known: &mut Known, record: &'r AttemptRecord<'_>) -> Bill<'r> {
+    pub(super) fn bill<'r>(
+        &self,
+        known: &mut DiscountMemo,
+        record: &'r AttemptRecord<'_>,
+    ) -> Bill<'r> {
         let weight = self.weight(known, record);
         let parts = host_parts(record);
         let costs = parts.iter().map(|part| {
@@ -104,7 +108,7 @@ impl<'p> Rates<'p> {
 
     /// Run time in ms times the thousandths of a percent that are to be paid for it. The time of
     /// suspensions, of which only the length is known, is taken from all parts alike.
-    fn weight(&self, known: &mut Known, record: &AttemptRecord<'_>) -> u128 {
+    fn weight(&self, known: &mut DiscountMemo, record: &AttemptRecord<'_>) -> u128 {
         let run_ms = u128::from(record.run_ms());
         let whole = u128::from(WHOLE_DISCOUNT);
         let mask = self.discounts_of(known, record);
@@ -128,7 +132,7 @@ impl<'p> Rates<'p> {
     }
 
     /// Bits of the discounts that the attempt has at some time.
-    fn discounts_of(&self, known: &mut Known, record: &AttemptRecord<'_>) -> u128 {
+    fn discounts_of(&self, known: &mut DiscountMemo, record: &AttemptRecord<'_>) -> u128 {
         let discounts = (0..).zip(&self.charge.discounts);
         let bits = |has: &dyn Fn(&crate::model::Discount) -> bool| {
             let mine = discounts.clone().filter(|(_, d)| has(d));
@@ -152,7 +156,7 @@ impl<'p> Rates<'p> {
     }
 
     /// The largest of these discounts at a time, and until when that holds.
-    fn percent_at(&self, known: &mut Known, mask: u128, at: i64) -> (i64, u32) {
+    fn percent_at(&self, known: &mut DiscountMemo, mask: u128, at: i64) -> (i64, u32) {
         let times = known.times.entry(mask).or_default();
         if let Some((_, (until, percent))) = times.range(..=at).next_back()
             && *until > at
@@ -272,7 +276,7 @@ mod tests {
     fn costs(records: &[AttemptRecord<'_>]) -> Vec<u128> {
         let params = params();
         let rates = Rates::of(&params, &|_| Vec::new()).unwrap().unwrap();
-        let mut known = Known::default();
+        let mut known = DiscountMemo::default();
         let bills = records.iter().map(|r| rates.bill(&mut known, r).total());
         bills.collect()
     }

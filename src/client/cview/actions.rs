@@ -1,0 +1,314 @@
+//! What can be done to jobs, hosts and queues from cview: the question before it, the request, and
+//! how the answer reads in one line.
+//!
+//! Owns no rights: the leader decides who may do what, as for ckill and cadmin. Sends nothing.
+
+use crate::client::job_requests::{self, job_phrase};
+use crate::record::ack::{Ack, Outcome};
+use crate::record::request::{HostAct, QueueAct, Selector, SignalHow, Verb};
+use crate::text::width::{escape, truncate};
+
+/// Longest comment of an administrator, bytes; the leader refuses longer ones.
+pub(crate) const COMMENT_MAX: usize = 511;
+/// Most names in a question.
+const NAMED_MAX: usize = 5;
+
+/// An act.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Act {
+    Kill,
+    Stop,
+    Resume,
+    Top,
+    Bottom,
+    Requeue,
+    OpenHosts,
+    CloseHosts,
+    OpenQueues,
+    CloseQueues,
+}
+
+/// An act on some jobs, hosts or queues.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Action {
+    pub act: Act,
+    /// Ids of jobs and elements, or names.
+    pub names: Vec<String>,
+    /// How many jobs, hosts or queues that are: an array counts its elements.
+    pub count: u64,
+    /// Of an administrator who closes something.
+    pub comment: String,
+}
+
+impl Act {
+    /// The command that does the same.
+    fn command(self) -> &'static str {
+        match self {
+            Act::Kill => "ckill",
+            Act::Stop => "cstop",
+            Act::Resume => "cresume",
+            Act::Top => "ctop",
+            Act::Bottom => "cbot",
+            Act::Requeue => "crequeue",
+            Act::OpenHosts => "cadmin hopen",
+            Act::CloseHosts => "cadmin hclose",
+            Act::OpenQueues => "cadmin qopen",
+            Act::CloseQueues => "cadmin qclose",
+        }
+    }
+
+    /// The act in words, for so many things: what stands before and after them.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Act::Kill => ("Kill", ""),
+            Act::Stop => ("Stop", ""),
+            Act::Resume => ("Resume", ""),
+            Act::Top => ("Move", " to the top"),
+            Act::Bottom => ("Move", " to the bottom"),
+            Act::Requeue => ("Requeue", ""),
+            Act::OpenHosts | Act::OpenQueues => ("Open", ""),
+            Act::CloseHosts | Act::CloseQueues => ("Close", ""),
+        }
+    }
+
+    fn thing(self) -> &'static str {
+        match self {
+            Act::OpenHosts | Act::CloseHosts => "host",
+            Act::OpenQueues | Act::CloseQueues => "queue",
+            _ => "job",
+        }
+    }
+
+    /// Closing takes a comment.
+    pub(crate) fn takes_comment(self) -> bool {
+        matches!(self, Act::CloseHosts | Act::CloseQueues)
+    }
+
+    /// Only jobs as a whole have a place in the order.
+    pub(crate) fn is_move(self) -> bool {
+        matches!(self, Act::Top | Act::Bottom)
+    }
+}
+
+impl Action {
+    /// `Kill 3 jobs`, `Close 1 host`.
+    pub(crate) fn title(&self) -> String {
+        let (before, after) = self.act.words();
+        let s = if self.count == 1 { "" } else { "s" };
+        format!("{before} {} {}{s}{after}", self.count, self.act.thing())
+    }
+
+    /// `Kill 3 jobs: 12, 13[2], 14?`, in at most so many columns.
+    pub(crate) fn question(&self, columns: usize) -> String {
+        const KEYS: &str = "? (y/n)";
+        let mut text = format!("{}: ", self.title());
+        let named: Vec<_> = self
+            .names
+            .iter()
+            .take(NAMED_MAX)
+            .map(|n| escape(n))
+            .collect();
+        text.push_str(&named.join(", "));
+        if self.names.len() > named.len() {
+            text.push_str(", ...");
+        }
+        if !self.comment.is_empty() {
+            text.push_str(&format!(" \"{}\"", escape(&self.comment)));
+        }
+        let room = columns.saturating_sub(KEYS.len());
+        format!("{}{KEYS}", truncate(&text, room))
+    }
+
+    /// The request.
+    pub(crate) fn verbs(&self) -> Vec<Verb> {
+        let signal = |how| {
+            vec![Verb::Signal {
+                sel: self.selector(),
+                how,
+            }]
+        };
+        match self.act {
+            Act::Kill => signal(SignalHow::Kill),
+            Act::Stop => signal(SignalHow::Stop),
+            Act::Resume => signal(SignalHow::Resume),
+            Act::Requeue => vec![Verb::Requeue {
+                sel: self.selector(),
+                hold: false,
+                states: ["run", "done", "exit"].map(str::to_owned).into(),
+            }],
+            // The last one moved is the first of its order: those marked keep theirs.
+            Act::Top => self
+                .names
+                .iter()
+                .rev()
+                .map(|id| move_to(id, false))
+                .collect(),
+            Act::Bottom => self.names.iter().map(|id| move_to(id, true)).collect(),
+            Act::OpenHosts => vec![self.hosts(HostAct::Open)],
+            Act::CloseHosts => vec![self.hosts(HostAct::Close)],
+            Act::OpenQueues => vec![self.queues(QueueAct::Open)],
+            Act::CloseQueues => vec![self.queues(QueueAct::Close)],
+        }
+    }
+
+    fn selector(&self) -> Selector {
+        Selector {
+            ids: self.names.clone(),
+            ..Selector::default()
+        }
+    }
+
+    fn hosts(&self, act: HostAct) -> Verb {
+        Verb::Host {
+            names: self.names.clone(),
+            act,
+            comment: self.comment.clone(),
+        }
+    }
+
+    fn queues(&self, act: QueueAct) -> Verb {
+        Verb::Queue {
+            names: self.names.clone(),
+            act,
+            comment: self.comment.clone(),
+        }
+    }
+
+    /// The answer in one line, and whether all of it was done: the first refusal, else what was
+    /// done to the first, and how many more there are of either.
+    pub(crate) fn answer(&self, ack: &Ack) -> (String, bool) {
+        let phrase = match self.act.thing() {
+            "host" => |o: &Outcome| format!("Host <{}> {}", o.what, o.text),
+            "queue" => |o: &Outcome| format!("Queue <{}> {}", o.what, o.text),
+            _ => job_phrase,
+        };
+        let (done, refused) = job_requests::texts(self.act.command(), ack, phrase);
+        let is_done = refused.is_empty();
+        let shown = if is_done { &done } else { &refused };
+        let mut lines = shown.lines();
+        let mut line = match lines.next() {
+            Some(first) => escape(first).into_owned(),
+            None => format!("{}: done", self.title()),
+        };
+        let more = lines.count();
+        if more > 0 {
+            line.push_str(&format!(" (and {more} more)"));
+        }
+        let well = done.lines().count();
+        if !is_done && well > 0 {
+            line.push_str(&format!("; {well} done"));
+        }
+        (line, is_done)
+    }
+}
+
+fn move_to(id: &str, bottom: bool) -> Verb {
+    Verb::Move {
+        id: id.to_owned(),
+        pos: 1,
+        bottom,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Token;
+    use crate::record::ack::Code;
+
+    fn action(act: Act, names: &[&str]) -> Action {
+        Action {
+            act,
+            names: names.iter().map(|n| (*n).to_owned()).collect(),
+            count: names.len() as u64,
+            comment: String::new(),
+        }
+    }
+
+    #[test]
+    fn the_question_says_what_and_how_many() {
+        let kill = action(Act::Kill, &["12"]);
+        assert_eq!(kill.question(80), "Kill 1 job: 12? (y/n)");
+        let many = Action {
+            count: 9,
+            ..action(Act::Bottom, &["1", "2", "3", "4", "5", "6"])
+        };
+        assert_eq!(
+            many.question(80),
+            "Move 9 jobs to the bottom: 1, 2, 3, 4, 5, ...? (y/n)"
+        );
+        assert_eq!(many.question(30), "Move 9 jobs to the bott? (y/n)");
+        let close = Action {
+            comment: "disk\u{1b}".into(),
+            ..action(Act::CloseHosts, &["h1", "h2"])
+        };
+        assert_eq!(
+            close.question(80),
+            "Close 2 hosts: h1, h2 \"disk\\x1b\"? (y/n)"
+        );
+    }
+
+    #[test]
+    fn requests_are_those_of_the_commands() {
+        let Verb::Signal { sel, how } = &action(Act::Kill, &["12", "13[2]"]).verbs()[0] else {
+            panic!("no signal");
+        };
+        assert_eq!(
+            (sel.ids.join(" "), *how),
+            ("12 13[2]".into(), SignalHow::Kill)
+        );
+        assert!(!sel.all, "only what is named");
+        let top: Vec<String> = action(Act::Top, &["1", "2"])
+            .verbs()
+            .iter()
+            .map(|verb| match verb {
+                Verb::Move { id, pos, bottom } => format!("{id} {pos} {bottom}"),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(top, ["2 1 false", "1 1 false"]);
+        let bottom = action(Act::Bottom, &["1", "2"]).verbs();
+        assert!(matches!(&bottom[1], Verb::Move { id, bottom: true, .. } if id == "2"));
+        let close = action(Act::CloseQueues, &["night"]).verbs();
+        assert!(matches!(
+            &close[0],
+            Verb::Queue {
+                act: QueueAct::Close,
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn the_answer_is_one_line_with_the_refusal_first() {
+        let outcome = |what: &str, code, text: &str| Outcome {
+            what: what.into(),
+            code,
+            text: text.into(),
+        };
+        let mut ack = Ack::empty(Token(1));
+        let kill = action(Act::Kill, &["1", "2"]);
+        ack.results = vec![
+            outcome("1", Code::Ok, "is being terminated"),
+            outcome("2", Code::Ok, "is being terminated"),
+        ];
+        assert_eq!(
+            kill.answer(&ack),
+            ("Job <1> is being terminated (and 1 more)".to_owned(), true)
+        );
+        ack.results
+            .push(outcome("3", Code::Permission, "permission denied"));
+        assert_eq!(
+            kill.answer(&ack),
+            ("Job <3>: Permission denied; 2 done".to_owned(), false)
+        );
+        let close = action(Act::CloseHosts, &["h1"]);
+        ack.results = vec![outcome("h1", Code::Permission, "permission denied")];
+        let (said, done) = close.answer(&ack);
+        assert!(
+            said.ends_with("only a cluster admin or root may do this"),
+            "{said}"
+        );
+        assert!(!done);
+    }
+}

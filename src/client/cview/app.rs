@@ -1,0 +1,342 @@
+//! The state of cview: what is shown, where the cursor is, what is marked and asked.
+//!
+//! Owns how the state takes new facts, answers and sizes. Pure: time is an argument, and nothing
+//! here reads, draws or sends.
+
+use super::actions::Action;
+use super::columns::JobLine;
+use super::filter::Filter;
+use super::keys::Screen;
+use super::lines::{Arrangement, host_lines, job_lines, queue_lines};
+use super::pages;
+use super::world::{Head, Jobs, JobsWish, Page, Subject, Wish, World};
+use crate::record::ack::Ack;
+use crate::record::view::{HostRow, QueueRow};
+use crate::text::width;
+use std::collections::{BTreeSet, HashSet, VecDeque};
+
+/// Lines of the screen that are not rows of a list: head, screens, titles, status, keys.
+pub(crate) const FRAME_ROWS: u16 = 5;
+/// Lines of the overview above the queues.
+pub(crate) const OVERVIEW_ROWS: u16 = 2;
+/// A reading of the view that takes longer counts as a share that does not answer, ms.
+pub(crate) const SLOW_MS: u64 = 3_000;
+
+/// A list on the screen; `L` says which row a line shows.
+#[derive(Debug)]
+pub(crate) struct ListState<L> {
+    pub how: Arrangement,
+    pub lines: Vec<L>,
+    pub cursor: usize,
+    /// The line at the top of the screen.
+    pub top: usize,
+    /// Ids or names.
+    pub marks: BTreeSet<String>,
+}
+
+impl<L> Default for ListState<L> {
+    fn default() -> Self {
+        ListState {
+            how: Arrangement::default(),
+            lines: Vec::new(),
+            cursor: 0,
+            top: 0,
+            marks: BTreeSet::new(),
+        }
+    }
+}
+
+/// Where the cursor goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Motion {
+    Lines(isize),
+    Pages(isize),
+    First,
+    Last,
+}
+
+impl Motion {
+    /// From line `at` of `len`, with so many rows on the screen.
+    pub(crate) fn from(self, at: usize, len: usize, rows: usize) -> usize {
+        let last = len.saturating_sub(1);
+        let by = |n: isize| at.saturating_add_signed(n).min(last);
+        match self {
+            Motion::Lines(n) => by(n),
+            Motion::Pages(n) => by(n.saturating_mul(rows.max(1).cast_signed())),
+            Motion::First => 0,
+            Motion::Last => last,
+        }
+    }
+}
+
+impl<L: Copy> ListState<L> {
+    pub(crate) fn selected(&self) -> Option<L> {
+        self.lines.get(self.cursor).copied()
+    }
+
+    /// Keeps the cursor in the list and on the screen.
+    fn settle(&mut self, rows: usize) {
+        self.cursor = self.cursor.min(self.lines.len().saturating_sub(1));
+        let lowest = self.lines.len().saturating_sub(rows);
+        let first = (self.cursor + 1).saturating_sub(rows);
+        self.top = self.top.clamp(first, self.cursor.max(first)).min(lowest);
+    }
+
+    /// New lines; the cursor stays on the row that `is_same` knows again.
+    fn renew(&mut self, lines: Vec<L>, is_same: impl Fn(&L) -> bool) {
+        let on_screen = self.cursor.saturating_sub(self.top);
+        if let Some(at) = lines.iter().position(is_same) {
+            self.cursor = at;
+            self.top = at.saturating_sub(on_screen);
+        }
+        self.lines = lines;
+    }
+}
+
+/// The page of one job or host.
+#[derive(Default, Debug)]
+pub(crate) struct PageState {
+    pub subject: Option<Subject>,
+    /// Its lines as the screen is wide.
+    pub lines: Vec<String>,
+    pub top: usize,
+    /// Columns of a table that are to the left of the screen.
+    pub left: usize,
+    /// New lines at the end are followed.
+    pub at_end: bool,
+}
+
+/// What the bottom line asks for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Prompt {
+    #[default]
+    None,
+    Help,
+    /// The filter being typed, and the one before it.
+    Filter {
+        text: String,
+        before: Filter,
+    },
+    /// The column to sort by.
+    Sort {
+        column: usize,
+    },
+    /// The comment of a action.
+    Comment {
+        action: Action,
+        text: String,
+    },
+    /// Yes or no.
+    Confirm(Action),
+}
+
+/// What is known of the cluster.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// Nothing was read yet: `None`.
+    pub head: Option<Head>,
+    pub queues: Vec<QueueRow>,
+    pub hosts: Vec<HostRow>,
+    pub jobs: Jobs,
+    pub page: Option<Page>,
+    /// Why the last reading failed.
+    pub failure: Option<String>,
+}
+
+/// A line for the user.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Status {
+    pub text: String,
+    pub bad: bool,
+}
+
+/// The state.
+#[derive(Default)]
+pub(crate) struct App {
+    pub screen: Option<Screen>,
+    pub queues: ListState<u32>,
+    pub hosts: ListState<u32>,
+    pub jobs: ListState<JobLine>,
+    pub jobs_wish: JobsWish,
+    /// Arrays whose elements are shown.
+    pub unfolded: HashSet<u32>,
+    pub page: PageState,
+    pub prompt: Prompt,
+    pub status: Status,
+    pub known: Known,
+    /// Columns and rows of the screen.
+    pub size: (u16, u16),
+    /// Actions whose answer is awaited.
+    pub asking: VecDeque<Action>,
+    /// Wall clock of the last fact, ms: what times are counted to while lists are sorted.
+    pub now: i64,
+}
+
+impl App {
+    pub(crate) fn new(screen: Screen, size: (u16, u16)) -> App {
+        App {
+            screen: Some(screen),
+            size,
+            ..App::default()
+        }
+    }
+
+    pub(crate) fn screen(&self) -> Screen {
+        self.screen.unwrap_or(Screen::Queues)
+    }
+
+    /// Rows of the list or page on the screen.
+    pub(crate) fn rows(&self) -> usize {
+        let frame = match self.screen() {
+            Screen::Queues => FRAME_ROWS + OVERVIEW_ROWS,
+            _ => FRAME_ROWS,
+        };
+        usize::from(self.size.1.saturating_sub(frame))
+    }
+
+    /// The facts that the screen needs.
+    pub(crate) fn wish(&self) -> Wish {
+        let screen = self.screen();
+        Wish {
+            hosts: matches!(screen, Screen::Queues | Screen::Hosts),
+            jobs: (screen == Screen::Jobs).then_some(self.jobs_wish),
+            page: match screen {
+                Screen::Job | Screen::Host => self.page.subject.clone(),
+                _ => None,
+            },
+        }
+    }
+
+    /// Takes what was read.
+    pub(crate) fn take(&mut self, world: World, now: i64) {
+        self.now = now;
+        self.known.failure = None;
+        self.known.head = Some(world.head);
+        if let Some(queues) = world.queues {
+            let selected = self.queues.selected();
+            let name = selected.and_then(|at| name_at(&self.known.queues, at, |q| &q.name));
+            self.known.queues = queues;
+            self.arrange_queues(name.as_deref());
+        }
+        if let Some(hosts) = world.hosts {
+            let selected = self.hosts.selected();
+            let name = selected.and_then(|at| name_at(&self.known.hosts, at, |h| &h.name));
+            self.known.hosts = hosts;
+            self.arrange_hosts(name.as_deref());
+        }
+        if let Some(jobs) = world.jobs {
+            let key = self.jobs.selected().map(|line| line.key(&self.known.jobs));
+            self.known.jobs = jobs;
+            self.arrange_jobs(key);
+        }
+        if world.page.is_some() {
+            self.known.page = world.page;
+        }
+        self.wrap_page();
+        self.settle();
+    }
+
+    /// The last reading failed.
+    pub(crate) fn fail(&mut self, why: String) {
+        self.known.failure = Some(why);
+    }
+
+    /// Takes an answer of the leader, or why there is none.
+    pub(crate) fn answered(&mut self, answer: Result<Ack, String>) {
+        let Some(action) = self.asking.pop_front() else {
+            return;
+        };
+        let (text, done) = match answer {
+            Ok(ack) => action.answer(&ack),
+            Err(why) => {
+                let line = why.lines().next().unwrap_or_default();
+                (
+                    format!("{}: {}", action.title(), width::escape(line)),
+                    false,
+                )
+            }
+        };
+        self.status = Status { text, bad: !done };
+    }
+
+    /// The lists again, after a change of filter, order or folding.
+    pub(crate) fn arrange(&mut self) {
+        match self.screen() {
+            Screen::Queues => {
+                let selected = self.queues.selected();
+                let name = selected.and_then(|at| name_at(&self.known.queues, at, |q| &q.name));
+                self.arrange_queues(name.as_deref());
+            }
+            Screen::Hosts => {
+                let selected = self.hosts.selected();
+                let name = selected.and_then(|at| name_at(&self.known.hosts, at, |h| &h.name));
+                self.arrange_hosts(name.as_deref());
+            }
+            _ => {
+                let key = self.jobs.selected().map(|line| line.key(&self.known.jobs));
+                self.arrange_jobs(key);
+            }
+        }
+        self.settle();
+    }
+
+    fn arrange_queues(&mut self, selected: Option<&str>) {
+        let queues = &self.known.queues;
+        let lines = queue_lines(queues, &self.queues.how);
+        let same = |at: &u32| selected == Some(queues[*at as usize].name.as_str());
+        self.queues.renew(lines, same);
+    }
+
+    fn arrange_hosts(&mut self, selected: Option<&str>) {
+        let hosts = &self.known.hosts;
+        let lines = host_lines(hosts, &self.hosts.how);
+        let same = |at: &u32| selected == Some(hosts[*at as usize].name.as_str());
+        self.hosts.renew(lines, same);
+    }
+
+    fn arrange_jobs(&mut self, selected: Option<crate::model::JobKey>) {
+        let jobs = &self.known.jobs;
+        let lines = job_lines(jobs, &self.jobs.how, &self.unfolded, self.now);
+        let same = |line: &JobLine| selected == Some(line.key(jobs));
+        self.jobs.renew(lines, same);
+    }
+
+    /// Another size of the screen.
+    pub(crate) fn resize(&mut self, size: (u16, u16)) {
+        self.size = size;
+        self.wrap_page();
+        self.settle();
+    }
+
+    /// Keeps cursors and the page within what there is.
+    pub(crate) fn settle(&mut self) {
+        let rows = self.rows();
+        match self.screen() {
+            Screen::Queues => self.queues.settle(rows),
+            Screen::Hosts => self.hosts.settle(rows),
+            Screen::Jobs => self.jobs.settle(rows),
+            Screen::Job | Screen::Host => {
+                let last = self.page.lines.len().saturating_sub(rows);
+                let top = if self.page.at_end {
+                    last
+                } else {
+                    self.page.top
+                };
+                self.page.top = top.min(last);
+            }
+        }
+    }
+
+    /// Folds the lines of the page where the screen ends.
+    pub(crate) fn wrap_page(&mut self) {
+        let columns = usize::from(self.size.0);
+        let page = self.known.page.as_ref();
+        let page = page.filter(|page| Some(&page.subject) == self.page.subject.as_ref());
+        self.page.lines = page.map_or_else(Vec::new, |page| pages::lines_within(page, columns));
+    }
+}
+
+/// The name of a row.
+fn name_at<R>(rows: &[R], at: u32, name: impl Fn(&R) -> &str) -> Option<String> {
+    rows.get(at as usize).map(|row| name(row).to_owned())
+}

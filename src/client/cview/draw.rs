@@ -1,0 +1,495 @@
+//! Draws the state into a buffer of cells.
+//!
+//! Owns where everything stands and how it looks. Every text passes [`put`], which shows control
+//! characters instead of obeying them. Pure: the buffer is written to a terminal elsewhere.
+
+use super::app::{App, FRAME_ROWS, ListState, OVERVIEW_ROWS, Prompt};
+use super::columns::{self, Column, JobCells, layout};
+use super::keys::{HELP, Screen, hints_within};
+use super::overview;
+use super::pages::after;
+use super::press;
+use super::world::Subject;
+use crate::show::Dates;
+use crate::show::cell::{self, Cut};
+use crate::text::width::{escape, pad_right, truncate, width};
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+use ratatui_core::style::{Color, Modifier, Style};
+
+/// The smallest screen that is drawn, columns and rows.
+const SMALLEST: (u16, u16) = (40, 8);
+/// Columns before a row: the cursor and the mark.
+const BEFORE: u16 = 2;
+
+/// How it may look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub color: bool,
+    /// The line of the cursor is shown.
+    pub cursor: bool,
+}
+
+/// When it is drawn.
+pub(crate) struct Moment<'a> {
+    pub now: i64,
+    pub dates: &'a Dates,
+    /// For how many seconds the share has not answered.
+    pub hangs_s: Option<u64>,
+}
+
+/// Draws everything. Gives the number of rows of lists that were put into words: those that show.
+pub(crate) fn draw(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
+    let area = buf.area;
+    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+        let (columns, rows) = SMALLEST;
+        put(
+            buf,
+            0,
+            0,
+            &format!("too small: {columns}x{rows} at least"),
+            Style::new(),
+        );
+        return 0;
+    }
+    head(app, moment, buf);
+    screens(app, buf);
+    let rows = match app.prompt {
+        Prompt::Help => {
+            help(buf);
+            0
+        }
+        _ => body(app, look, moment, buf),
+    };
+    status(app, look, moment, buf);
+    bottom(app, buf);
+    rows
+}
+
+/// Puts text at a place, up to the right edge; gives the column after it.
+fn put(buf: &mut Buffer, x: u16, y: u16, text: &str, style: Style) -> u16 {
+    let room = usize::from(buf.area.width.saturating_sub(x));
+    put_within(buf, x, y, text, room, style)
+}
+
+fn put_within(buf: &mut Buffer, x: u16, y: u16, text: &str, room: usize, style: Style) -> u16 {
+    if x >= buf.area.width || y >= buf.area.height {
+        return x;
+    }
+    buf.set_stringn(x, y, escape(text), room, style).0
+}
+
+fn bold() -> Style {
+    Style::new().add_modifier(Modifier::BOLD)
+}
+
+fn reversed() -> Style {
+    Style::new().add_modifier(Modifier::REVERSED)
+}
+
+fn painted(look: Look, color: Color) -> Style {
+    match look.color {
+        true => Style::new().fg(color),
+        false => Style::new(),
+    }
+}
+
+/// The style of a state word of a job, host or queue.
+fn style_of(look: Look, word: &str) -> Style {
+    match word {
+        "RUN" | "ok" | "Open:Active" => painted(look, Color::Green),
+        "EXIT" | "unavail" | "unreach" => painted(look, Color::Red),
+        "UNKWN" => painted(look, Color::Red).add_modifier(Modifier::BOLD),
+        "DONE" => painted(look, Color::Cyan),
+        "PSUSP" | "USUSP" | "SSUSP" => painted(look, Color::Magenta),
+        word if word.starts_with("Closed") => painted(look, Color::Red),
+        _ => painted(look, Color::Yellow),
+    }
+}
+
+/// The first line: the cluster, its leader, the time.
+fn head(app: &App, moment: &Moment<'_>, buf: &mut Buffer) {
+    let mut clock = String::new();
+    moment.dates.compact(&mut clock, moment.now);
+    let clock = clock.rsplit('-').next().unwrap_or_default();
+    let left = match &app.known.head {
+        None => "cview".to_owned(),
+        Some(head) if head.master.is_empty() => format!("{}  no leader", head.cluster),
+        Some(head) => {
+            let slots = overview::slots(&app.known.queues);
+            format!(
+                "{}  leader {}, epoch {}  {slots}",
+                head.cluster, head.master, head.epoch
+            )
+        }
+    };
+    let columns = usize::from(buf.area.width);
+    let room = columns.saturating_sub(clock.len() + 1);
+    put_within(buf, 0, 0, &left, room, bold());
+    put(
+        buf,
+        (columns - clock.len().min(columns)) as u16,
+        0,
+        clock,
+        bold(),
+    );
+}
+
+/// The second line: the screens, and how the list is arranged.
+fn screens(app: &App, buf: &mut Buffer) {
+    let now = app.screen();
+    let page = match &app.page.subject {
+        Some(Subject::Job(key)) => format!("4 Job {key}"),
+        Some(Subject::Host(name)) => format!("4 Host {name}"),
+        None => "4 Details".to_owned(),
+    };
+    let names = [
+        (Screen::Queues, "1 Queues".to_owned()),
+        (Screen::Hosts, "2 Hosts".to_owned()),
+        (Screen::Jobs, "3 Jobs".to_owned()),
+        (Screen::Job, page),
+    ];
+    let mut x = 0;
+    for (screen, name) in names {
+        let is_now = screen == now || (screen == Screen::Job && now == Screen::Host);
+        let (text, style) = match is_now {
+            true => (format!("[{}]", truncate(&name, 24)), reversed()),
+            false => (format!(" {} ", truncate(&name, 24)), Style::new()),
+        };
+        x = put(buf, x, 1, &text, style);
+    }
+    let columns = usize::from(buf.area.width);
+    let room = columns.saturating_sub(usize::from(x) + 1);
+    let text = arrangement(app, room);
+    let at = columns.saturating_sub(width(&text));
+    put(buf, at as u16, 1, &text, Style::new());
+}
+
+/// Filter, order and place in the list, in so many columns; the place stays whole.
+fn arrangement(app: &App, room: usize) -> String {
+    fn of<L>(app: &App, list: &ListState<L>) -> (String, String) {
+        let mut how = String::new();
+        if !list.how.filter.is_empty() {
+            how.push_str(&format!("/{} ", escape(&list.how.filter.text)));
+        }
+        if let Some(column) = list.how.column {
+            let title = press::columns(app.screen())[column].title;
+            how.push_str(&format!("sort {title} "));
+        }
+        if list.how.reverse {
+            how.push_str("reversed ");
+        }
+        if !list.marks.is_empty() {
+            how.push_str(&format!("{} marked ", list.marks.len()));
+        }
+        let at = if list.lines.is_empty() {
+            0
+        } else {
+            list.cursor + 1
+        };
+        (how, format!("{at}/{}", list.lines.len()))
+    }
+    let (how, place) = match app.screen() {
+        Screen::Queues => of(app, &app.queues),
+        Screen::Hosts => of(app, &app.hosts),
+        Screen::Jobs => {
+            let (how, place) = of(app, &app.jobs);
+            let whose = if app.jobs_wish.all { "all" } else { "own" };
+            let which = if app.jobs_wish.finished {
+                "+finished"
+            } else {
+                ""
+            };
+            (how, format!("{whose}{which} {place}"))
+        }
+        Screen::Job | Screen::Host => {
+            let last = (app.page.top + app.rows()).min(app.page.lines.len());
+            (
+                String::new(),
+                format!("line {last}/{}", app.page.lines.len()),
+            )
+        }
+    };
+    let left = room.saturating_sub(width(&place) + 1);
+    match truncate(&how, left).trim_end() {
+        "" => place,
+        how => format!("{how} {place}"),
+    }
+}
+
+fn body(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
+    match app.screen() {
+        Screen::Queues => {
+            overview_lines(app, buf);
+            let put = |at: u32, column, out: &mut String| {
+                let queue = &app.known.queues[at as usize];
+                columns::put_queue(queue, column, out);
+            };
+            let name = |at: u32| app.known.queues[at as usize].name.clone();
+            let words = Words {
+                cell: &put,
+                name: &name,
+                from_the_start: &|_| false,
+            };
+            let kind = Kind {
+                columns: columns::QUEUES,
+                first_row: 2 + OVERVIEW_ROWS,
+                state: 2,
+            };
+            list(app, &app.queues, &kind, &words, look, buf)
+        }
+        Screen::Hosts => {
+            let put = |at: u32, column, out: &mut String| {
+                columns::put_host(&app.known.hosts[at as usize], column, out);
+            };
+            let name = |at: u32| app.known.hosts[at as usize].name.clone();
+            let words = Words {
+                cell: &put,
+                name: &name,
+                from_the_start: &|_| false,
+            };
+            let kind = Kind {
+                columns: columns::HOSTS,
+                first_row: 2,
+                state: 1,
+            };
+            list(app, &app.hosts, &kind, &words, look, buf)
+        }
+        Screen::Jobs => {
+            let jobs = &app.known.jobs;
+            let cells = JobCells {
+                jobs,
+                dates: moment.dates,
+                now: moment.now,
+                unfolded: &|id| app.unfolded.contains(&id),
+            };
+            let put = |line, column, out: &mut String| cells.put(line, column, out);
+            let name = |line: columns::JobLine| line.key(jobs).to_string();
+            let words = Words {
+                cell: &put,
+                name: &name,
+                from_the_start: &|line| line.is_array(jobs),
+            };
+            let kind = Kind {
+                columns: columns::JOBS,
+                first_row: 2,
+                state: 2,
+            };
+            list(app, &app.jobs, &kind, &words, look, buf)
+        }
+        Screen::Job | Screen::Host => {
+            page(app, buf);
+            0
+        }
+    }
+}
+
+/// What lists differ in.
+struct Kind {
+    columns: &'static [Column],
+    /// The line of the titles.
+    first_row: u16,
+    /// The column of the state.
+    state: usize,
+}
+
+/// How the rows of a list are put into words.
+struct Words<'w, L> {
+    cell: &'w dyn Fn(L, usize, &mut String),
+    /// The id or name, as marks have it.
+    name: &'w dyn Fn(L) -> String,
+    /// What does not fit is cut at the end, whatever the column says.
+    from_the_start: &'w dyn Fn(L) -> bool,
+}
+
+/// Titles and the rows that show; gives their number.
+fn list<L: Copy>(
+    app: &App,
+    list: &ListState<L>,
+    kind: &Kind,
+    words: &Words<'_, L>,
+    look: Look,
+    buf: &mut Buffer,
+) -> usize {
+    let cells = layout(kind.columns, buf.area.width, BEFORE);
+    let chosen = match app.prompt {
+        Prompt::Sort { column } => Some(column),
+        _ => None,
+    };
+    for (n, x, wide) in &cells {
+        let column = &kind.columns[*n];
+        let title = truncate(column.title, usize::from(*wide));
+        let at = match column.right {
+            true => x + wide - title.len() as u16,
+            false => *x,
+        };
+        let style = match chosen == Some(*n) {
+            true => reversed(),
+            false => bold().add_modifier(Modifier::UNDERLINED),
+        };
+        put(buf, at, kind.first_row, &title, style);
+    }
+    if list.lines.is_empty() {
+        let text = nothing(app, list.how.filter.is_empty());
+        put(buf, BEFORE, kind.first_row + 1, &text, Style::new());
+        return 0;
+    }
+    let shown = list
+        .lines
+        .iter()
+        .enumerate()
+        .skip(list.top)
+        .take(app.rows());
+    let mut rows = 0;
+    let mut text = String::new();
+    for ((n, line), y) in shown.zip(kind.first_row + 1..) {
+        rows += 1;
+        let is_cursor = look.cursor && n == list.cursor;
+        if is_cursor {
+            put(buf, 0, y, ">", bold());
+        }
+        if !list.marks.is_empty() && list.marks.contains(&(words.name)(*line)) {
+            put(buf, 1, y, "*", bold());
+        }
+        for (column, x, wide) in &cells {
+            text.clear();
+            (words.cell)(*line, *column, &mut text);
+            let wide = usize::from(*wide);
+            let of = &kind.columns[*column];
+            let how = match of.cut == Cut::Tail && (words.from_the_start)(*line) {
+                true => Cut::Head,
+                false => cut(of, &text),
+            };
+            let used = cell::tame(&mut text, 0, Some(wide), how);
+            let x = match of.right {
+                true => usize::from(*x) + wide.saturating_sub(used),
+                false => usize::from(*x),
+            };
+            let style = match *column == kind.state {
+                true => style_of(look, &text),
+                false => Style::new(),
+            };
+            put_within(buf, x as u16, y, &text, wide, style);
+        }
+        if is_cursor {
+            let row = Rect::new(BEFORE, y, buf.area.width - BEFORE, 1);
+            buf.set_style(row, reversed());
+        }
+    }
+    rows
+}
+
+/// Numbers that do not fit show their end after a `*`, rather than another number.
+fn cut(column: &Column, text: &str) -> Cut {
+    match column.right && text.starts_with(|c: char| c.is_ascii_digit()) {
+        true => Cut::Tail,
+        false => column.cut,
+    }
+}
+
+/// Why a list is empty.
+fn nothing(app: &App, no_filter: bool) -> String {
+    let text = match (&app.known.head, app.screen()) {
+        (None, _) => "reading the view ...",
+        (_, _) if !no_filter => "nothing fits the filter; Esc takes it away",
+        (_, Screen::Jobs) if !app.jobs_wish.all => {
+            "no jobs of yours; a: of all users, f: finished ones too"
+        }
+        (_, Screen::Jobs) if !app.jobs_wish.finished => "no jobs; f: finished ones too",
+        (_, Screen::Jobs) => "no jobs",
+        _ => "nothing is published",
+    };
+    text.to_owned()
+}
+
+fn overview_lines(app: &App, buf: &mut Buffer) {
+    let columns = usize::from(buf.area.width);
+    let [first, second] = overview::lines(&app.known.hosts, &app.known.queues, columns);
+    put(buf, 0, 2, &first, Style::new());
+    put(buf, 0, 3, &second, Style::new());
+}
+
+/// The page of a job or host.
+fn page(app: &App, buf: &mut Buffer) {
+    let title = match &app.page.subject {
+        Some(Subject::Job(key)) => format!("Job {key}"),
+        Some(Subject::Host(name)) => format!("Host {name}"),
+        None => "nothing is selected".to_owned(),
+    };
+    let title = pad_right(&escape(&title), usize::from(buf.area.width));
+    put(buf, 0, 2, &title, bold().add_modifier(Modifier::UNDERLINED));
+    if app.page.lines.is_empty() && app.page.subject.is_some() {
+        put(buf, 0, 3, "reading ...", Style::new());
+    }
+    let shown = app.page.lines.iter().skip(app.page.top).take(app.rows());
+    for (line, y) in shown.zip(3..) {
+        put(buf, 0, y, after(line, app.page.left), Style::new());
+    }
+}
+
+fn help(buf: &mut Buffer) {
+    let rows = buf.area.height.saturating_sub(FRAME_ROWS - 1);
+    for ((keys, what), y) in HELP.iter().zip(2..2 + rows) {
+        put(buf, 1, y, keys, bold());
+        put(buf, 16, y, what, Style::new());
+    }
+}
+
+/// The last line but one: what the user should know.
+fn status(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) {
+    let (text, bad) = overview::status(app, moment.hangs_s);
+    let style = match bad {
+        true => painted(look, Color::Red).add_modifier(Modifier::BOLD),
+        false => Style::new(),
+    };
+    put(buf, 0, buf.area.height - 2, &text, style);
+}
+
+/// The last line: keys, or a question.
+fn bottom(app: &App, buf: &mut Buffer) {
+    let columns = usize::from(buf.area.width);
+    let typed = |before: &str, text: &str| {
+        // What is typed last stays in sight.
+        let room = columns.saturating_sub(before.len() + 1);
+        let text = escape(text);
+        let shown = crate::text::width::truncate_left(&text, room);
+        format!("{before}{shown}_")
+    };
+    let (text, style) = match &app.prompt {
+        Prompt::None => (hints_within(app.screen(), columns), Style::new()),
+        Prompt::Help => ("any key: back".to_owned(), bold()),
+        Prompt::Filter { text, .. } => (typed("Filter: ", text), bold()),
+        Prompt::Comment { action, text } => {
+            let before = format!("{}; comment, may be empty: ", action.title());
+            (typed(&before, text), bold())
+        }
+        Prompt::Sort { column } => {
+            let title = press::columns(app.screen())[*column].title;
+            let text = format!("Sort by {title}?  Left Right: another  Enter: yes  0: as listed");
+            (text, bold())
+        }
+        Prompt::Confirm(action) => (action.question(columns), bold()),
+    };
+    put(buf, 0, buf.area.height - 1, &text, style);
+}
+
+/// The buffer as lines of text.
+pub(crate) fn lines_of(buf: &Buffer) -> Vec<String> {
+    let mut lines = Vec::new();
+    for y in 0..buf.area.height {
+        let mut line = String::new();
+        let mut skip = 0;
+        for x in 0..buf.area.width {
+            let symbol = buf[(x, y)].symbol();
+            if skip > 0 {
+                // Hidden below a wide character.
+                skip -= 1;
+                continue;
+            }
+            line.push_str(symbol);
+            skip = width(symbol).saturating_sub(1);
+        }
+        lines.push(line.trim_end().to_owned());
+    }
+    lines
+}

@@ -1,0 +1,169 @@
+//! Sentences about the cluster as a whole: sums of hosts and queues, and the status line.
+//!
+//! Pure; owns the wording.
+
+use super::app::App;
+use crate::record::view::{HostRow, QueueRow};
+use crate::show::host::short_status;
+use crate::text::duration;
+
+/// Columns of the bar of slots in use.
+const BAR: usize = 30;
+
+/// `slots: 5 run 8 pend 1 susp`, summed over queues.
+pub(crate) fn slots(queues: &[QueueRow]) -> String {
+    let sum = |of: fn(&QueueRow) -> u64| queues.iter().map(of).sum::<u64>();
+    let (run, pend) = (sum(|q| q.counts.run), sum(|q| q.counts.pend));
+    let susp = sum(|q| q.counts.ssusp + q.counts.ususp);
+    format!("slots: {run} run {pend} pend {susp} susp")
+}
+
+/// Two lines above the queues.
+pub(crate) fn lines(hosts: &[HostRow], queues: &[QueueRow], columns: usize) -> [String; 2] {
+    let (mut ok, mut closed, mut gone) = (0, 0, 0);
+    for host in hosts {
+        match short_status(&host.status) {
+            "ok" => ok += 1,
+            "closed" => closed += 1,
+            _ => gone += 1,
+        }
+    }
+    let pending: u64 = queues.iter().map(|q| q.counts.pend_jobs).sum();
+    let first = format!(
+        "Hosts: {} ({ok} ok, {closed} closed, {gone} unavailable)  Jobs pending: {pending}",
+        hosts.len()
+    );
+    // What is away cannot be used.
+    let there = |host: &&HostRow| !matches!(host.status.as_str(), "unavail" | "unreach");
+    let slots: u64 = hosts.iter().filter(there).map(|h| u64::from(h.slots)).sum();
+    let used: u64 = hosts.iter().filter(there).map(|h| u64::from(h.njobs)).sum();
+    let percent = (used * 100).checked_div(slots).unwrap_or(0);
+    let text = format!("Slots: {used} of {slots} in use ({percent} %) ");
+    let room = columns.saturating_sub(text.len() + 2).min(BAR);
+    let full = usize::try_from(percent).unwrap_or(100).min(100) * room / 100;
+    let second = format!("{text}[{}{}]", "#".repeat(full), ".".repeat(room - full));
+    [first, second]
+}
+
+/// The most important thing to say, and whether it is a trouble. `hangs_s`: for how long the share
+/// has not answered.
+pub(crate) fn status(app: &App, hangs_s: Option<u64>) -> (String, bool) {
+    let known = &app.known;
+    if let Some(seconds) = hangs_s {
+        return (format!("no answer of the share since {seconds} s"), true);
+    }
+    if !app.status.text.is_empty() {
+        return (app.status.text.clone(), app.status.bad);
+    }
+    if let Some(action) = app.asking.front() {
+        let others = match app.asking.len() {
+            1 => String::new(),
+            n => format!(" (and {} more)", n - 1),
+        };
+        let text = format!(
+            "{}: waiting for the leader's answer{others}",
+            action.title()
+        );
+        return (text, false);
+    }
+    if let Some(why) = &known.failure {
+        let line = why.lines().next().unwrap_or_default();
+        return (line.to_owned(), true);
+    }
+    let Some(head) = &known.head else {
+        return (String::new(), false);
+    };
+    if let Some(ms) = head.silent_ms {
+        let time = duration::short(ms);
+        return (
+            format!("the leader has been silent for {time}: this may be out of date"),
+            true,
+        );
+    }
+    let more = |n: usize| match n {
+        0 | 1 => String::new(),
+        n => format!(" (and {} more)", n - 1),
+    };
+    if let Some(warning) = head.warnings.first() {
+        return (
+            format!("damage: {warning}{}", more(head.warnings.len())),
+            true,
+        );
+    }
+    match head.alarms.first() {
+        Some(alarm) => (format!("alarm: {alarm}{}", more(head.alarms.len())), true),
+        None => (String::new(), false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::cview::actions::{Act, Action};
+    use crate::client::cview::app::Status;
+    use crate::client::cview::keys::Screen;
+    use crate::client::cview::world::Head;
+
+    #[test]
+    fn the_bar_shows_the_share_of_slots_that_can_be_used() {
+        let host = |status: &str, slots, njobs| HostRow {
+            status: status.into(),
+            slots,
+            njobs,
+            ..HostRow::default()
+        };
+        let hosts = [
+            host("ok", 6, 1),
+            host("closed_Adm", 4, 4),
+            host("unavail", 90, 0),
+        ];
+        let [first, second] = lines(&hosts, &[], 80);
+        assert_eq!(
+            first,
+            "Hosts: 3 (1 ok, 1 closed, 1 unavailable)  Jobs pending: 0"
+        );
+        let bar = format!("[{}{}]", "#".repeat(15), ".".repeat(15));
+        assert_eq!(second, format!("Slots: 5 of 10 in use (50 %) {bar}"));
+        assert!(lines(&[], &[], 20)[1].ends_with("[]"));
+    }
+
+    #[test]
+    fn the_most_important_thing_is_said() {
+        let mut app = App::new(Screen::Jobs, (80, 24));
+        assert_eq!(status(&app, None), (String::new(), false));
+        app.known.head = Some(Head {
+            alarms: vec!["a".into(), "b".into()],
+            ..Head::default()
+        });
+        assert_eq!(status(&app, None).0, "alarm: a (and 1 more)");
+        if let Some(head) = &mut app.known.head {
+            head.silent_ms = Some(61_000);
+        }
+        assert!(
+            status(&app, None)
+                .0
+                .starts_with("the leader has been silent for 1m 1s")
+        );
+        app.fail("cannot read\nhint: x".into());
+        assert_eq!(status(&app, None), ("cannot read".into(), true));
+        app.asking.push_back(Action {
+            act: Act::Kill,
+            names: vec!["1".into()],
+            count: 1,
+            comment: String::new(),
+        });
+        assert_eq!(
+            status(&app, None).0,
+            "Kill 1 job: waiting for the leader's answer"
+        );
+        app.status = Status {
+            text: "said".into(),
+            bad: false,
+        };
+        assert_eq!(status(&app, None).0, "said");
+        assert_eq!(
+            status(&app, Some(7)),
+            ("no answer of the share since 7 s".into(), true)
+        );
+    }
+}

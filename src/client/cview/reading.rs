@@ -1,0 +1,423 @@
+//! Reads what the screens need out of the published view, and the output of a job.
+//!
+//! Asks the leader for nothing and takes no lock. What has not changed since the last look is not
+//! read again: each look opens a few small files, which on a network file system is what makes
+//! their state fresh.
+
+use super::world::{Head, JobItem, Jobs, JobsWish, Page, Subject, Wish, World};
+use crate::client::cpeek;
+use crate::client::exit::Exit;
+use crate::client::read::{OWN_ONLY, Source, quiet_limit_ms, unknown};
+use crate::model::JobKey;
+use crate::record::view::{self, Params, QueueRow};
+use crate::show::job::{Ctx, JobView};
+use crate::show::job_select::{Users, sort_key};
+use crate::show::{host, job_long, queue};
+use crate::spool::view::{Job, Piece, ViewError, Want};
+use crate::sys::fs::{self, Mark};
+use crate::text::width::escape;
+use std::collections::{BTreeMap, HashSet};
+
+/// Last bytes of a job's output that are shown, and lines of these.
+const OUTPUT_MAX: usize = 32 << 10;
+const OUTPUT_LINES: usize = 200;
+/// Columns of a tab stop.
+const TAB: usize = 8;
+
+/// What a look brought.
+pub(crate) enum News {
+    World(Box<World>),
+    /// Nothing changed.
+    Unchanged,
+    Failed(String),
+}
+
+/// The files of the view as they were at the last look.
+#[derive(Default, PartialEq, Eq)]
+struct Seen {
+    jobs: JobFiles,
+    /// Documents beside them that are needed.
+    documents: Vec<Option<Mark>>,
+}
+
+/// What a list of jobs is made of.
+#[derive(Default, PartialEq, Eq)]
+struct JobFiles {
+    /// Epoch and number of the manifest.
+    manifest: (u64, u64),
+    delta: Option<Mark>,
+    /// Who may see whose.
+    params: Option<Mark>,
+}
+
+/// Looks at the view again and again.
+#[derive(Default)]
+pub(crate) struct Looking {
+    seen: Seen,
+    wish: Wish,
+    /// The page of the job that is shown, without its output, and the output.
+    job: Option<(Job, Vec<String>, Vec<String>)>,
+}
+
+impl Looking {
+    /// One look for what is wished for.
+    pub(crate) fn look(&mut self, source: &Source, wish: &Wish, ctx: Ctx) -> News {
+        let seen = match files_of(source, wish) {
+            Ok(seen) => seen,
+            Err(why) => return News::Failed(why),
+        };
+        if seen == self.seen && *wish == self.wish {
+            return self.look_at_output(source);
+        }
+        let mut needed = wish.clone();
+        if *wish == self.wish && seen.jobs == self.seen.jobs {
+            // Only the counts of hosts or queues are others.
+            needed.jobs = None;
+        }
+        match self.read(source, &needed, ctx) {
+            Ok(world) => {
+                self.seen = seen;
+                self.wish = wish.clone();
+                News::World(Box::new(world))
+            }
+            Err(why) => {
+                self.seen = Seen::default();
+                News::Failed(why)
+            }
+        }
+    }
+
+    /// The view did not change; the job may have written.
+    fn look_at_output(&mut self, source: &Source) -> News {
+        let Some((job, page, output)) = &mut self.job else {
+            return News::Unchanged;
+        };
+        let now = output_of(source, job);
+        if now == *output {
+            return News::Unchanged;
+        }
+        let lines = page.iter().chain(&now).cloned().collect();
+        *output = now;
+        let page = Page {
+            subject: self.wish.page.clone().unwrap_or(Subject::Job(job.row.j)),
+            lines,
+            is_table: false,
+            problem: None,
+        };
+        match head(source) {
+            Ok((head, _)) => News::World(Box::new(World {
+                head,
+                page: Some(page),
+                ..World::default()
+            })),
+            Err(why) => News::Failed(why),
+        }
+    }
+
+    /// Reads everything wished for.
+    fn read(&mut self, source: &Source, wish: &Wish, ctx: Ctx) -> Result<World, String> {
+        let failed = |e: ViewError| source.failed(e).text;
+        let (mut head, params) = head(source)?;
+        let counted = source.view.counted_queues().map_err(failed)?;
+        head.warnings.extend(counted.warnings);
+        let queues = arranged(counted.rows, &ctx);
+        let mut world = World::default();
+        if wish.hosts {
+            let counted = source.view.counted_hosts().map_err(failed)?;
+            head.warnings.extend(counted.warnings);
+            let mut hosts = counted.rows;
+            hosts.sort_by_cached_key(|host| crate::client::read::natural(&host.name));
+            world.hosts = Some(hosts);
+        }
+        if let Some(wish) = wish.jobs {
+            let jobs = jobs(source, &params, wish, &ctx, &queues)?;
+            world.jobs = Some(jobs.0);
+            head.warnings.extend(jobs.1);
+        }
+        self.job = None;
+        world.page = match &wish.page {
+            None => None,
+            Some(Subject::Host(name)) => Some(host_page(source, name, &ctx)?),
+            Some(Subject::Job(key)) => Some(self.job_page(source, &params, *key, &ctx)?),
+        };
+        world.queues = Some(queues);
+        world.head = head;
+        Ok(world)
+    }
+
+    fn job_page(
+        &mut self,
+        source: &Source,
+        params: &Params,
+        key: JobKey,
+        ctx: &Ctx,
+    ) -> Result<Page, String> {
+        let subject = Subject::Job(key);
+        let said = |problem, text: String| Page {
+            subject: Subject::Job(key),
+            lines: vec![text],
+            is_table: false,
+            problem: Some(problem),
+        };
+        let want = Want {
+            ids: vec![(key.id, key.id)],
+            finished: true,
+            ..Want::default()
+        };
+        let (found, _) = source
+            .view
+            .collect(&want)
+            .map_err(|e| source.failed(e).text)?;
+        let array = found.iter().position(|job| job.row.arr.is_some());
+        let at = found.iter().position(|job| job.row.j == key).or(array);
+        let Some(job) = at.map(|at| &found[at]) else {
+            let text = format!("Job <{key}> is not found");
+            return Ok(said(Exit::NotFound, text));
+        };
+        if !source.sees(params, &job.spec) {
+            return Ok(said(Exit::Permission, OWN_ONLY.to_owned()));
+        }
+        let text = |own: &str, of: fn(&Job) -> &str| match (own, array) {
+            ("", Some(array)) => of(&found[array]).to_owned(),
+            (own, _) => own.to_owned(),
+        };
+        let command = text(&job.row.command, |job| &job.row.command);
+        let name = text(&job.row.name, |job| &job.row.name);
+        let v = JobView {
+            key,
+            row: &job.row,
+            spec: &job.spec,
+            name: if name.is_empty() { &command } else { &name },
+            command: &command,
+            why: job.why.as_ref(),
+            ctx,
+        };
+        let mut page = String::new();
+        job_long::put(&mut page, &v, true);
+        let page: Vec<String> = page.trim_matches('\n').lines().map(str::to_owned).collect();
+        let output = output_of(source, job);
+        let lines = page.iter().chain(&output).cloned().collect();
+        self.job = Some((job.clone(), page, output));
+        Ok(Page {
+            subject,
+            lines,
+            is_table: false,
+            problem: None,
+        })
+    }
+}
+
+/// Marks of the files that change when what is wished for does.
+fn files_of(source: &Source, wish: &Wish) -> Result<Seen, String> {
+    let manifest = source.view.manifest();
+    let manifest = manifest.map_err(|e| source.failed(e).text)?;
+    let mark = |name: &str| {
+        let path = source.layout.view_file(name);
+        // Opening it makes a network file system ask its server.
+        drop(fs::read_from(&path, 0, 0));
+        fs::mark(&path).ok()
+    };
+    let is_host = matches!(wish.page, Some(Subject::Host(_)));
+    let is_job = matches!(wish.page, Some(Subject::Job(_)));
+    let documents = [
+        (view::QUEUES, true),
+        (view::HOSTS, wish.hosts || is_host),
+        (view::ESTIMATES, is_job),
+    ];
+    let needed = documents.into_iter().filter(|(_, needed)| *needed);
+    Ok(Seen {
+        jobs: JobFiles {
+            manifest: (manifest.epoch, manifest.generation),
+            delta: match manifest.delta.as_str() {
+                "" => None,
+                delta => mark(delta),
+            },
+            params: mark(view::PARAMS),
+        },
+        documents: needed.map(|(name, _)| mark(name)).collect(),
+    })
+}
+
+fn head(source: &Source) -> Result<(Head, Params), String> {
+    let params = source.params().map_err(|fail| fail.text)?;
+    let quiet = source.quiet_ms();
+    let head = Head {
+        cluster: params.cluster.clone(),
+        master: params.master.clone(),
+        epoch: params.epoch,
+        silent_ms: quiet.filter(|ms| *ms > quiet_limit_ms(&params)),
+        alarms: params.alarms.clone(),
+        warnings: Vec::new(),
+    };
+    Ok((head, params))
+}
+
+/// Queues as cqueues lists them.
+fn arranged(mut queues: Vec<QueueRow>, ctx: &Ctx) -> Vec<QueueRow> {
+    for q in &mut queues {
+        q.window_closed = queue::window_closed(q, ctx.now.0, ctx.dates.zone());
+    }
+    queues.sort_by(|a, b| (-a.priority, &a.name).cmp(&(-b.priority, &b.name)));
+    queues
+}
+
+/// The jobs that the asker may see of those wished for, and damage on the way.
+fn jobs(
+    source: &Source,
+    params: &Params,
+    wish: JobsWish,
+    ctx: &Ctx,
+    queues: &[QueueRow],
+) -> Result<(Jobs, Vec<String>), String> {
+    let own = Users::one(source.me.uid);
+    let users = match wish.all {
+        true => source.seen_of(Users::All, params).unwrap_or(own),
+        false => own,
+    };
+    let want = Want {
+        uids: match &users {
+            Users::These(uids, names) if names.is_empty() => uids.iter().copied().collect(),
+            _ => Vec::new(),
+        },
+        finished: wish.finished,
+        ..Want::default()
+    };
+    let priority: BTreeMap<String, i64> = queues
+        .iter()
+        .map(|q| (q.name.clone(), q.priority))
+        .collect();
+    let mut items = Vec::new();
+    let reading = stream(source, &want, ctx, &priority, &users, &mut items)?;
+    // Of an array that has ended only its elements come.
+    let arrays: HashSet<u32> = items
+        .iter()
+        .filter(|item| item.array.is_some())
+        .map(|item| item.key.id)
+        .collect();
+    let missing: HashSet<u32> = items
+        .iter()
+        .filter(|item| item.key.idx > 0 && !arrays.contains(&item.key.id))
+        .map(|item| item.key.id)
+        .collect();
+    if !missing.is_empty() {
+        let want = Want {
+            ids: missing.iter().map(|id| (*id, *id)).collect(),
+            finished: true,
+            ..Want::default()
+        };
+        let mut more = Vec::new();
+        stream(source, &want, ctx, &priority, &users, &mut more)?;
+        items.extend(more.into_iter().filter(|item| item.array.is_some()));
+    }
+    Ok((Jobs::of(items), reading))
+}
+
+/// Reads jobs into their compact form.
+fn stream(
+    source: &Source,
+    want: &Want<'_>,
+    ctx: &Ctx,
+    priority: &BTreeMap<String, i64>,
+    users: &Users,
+    items: &mut Vec<JobItem>,
+) -> Result<Vec<String>, String> {
+    let mut sink = |piece: Piece<'_>| match piece {
+        Piece::Restart => items.clear(),
+        Piece::Job { row, spec, why } => {
+            if !users.has(spec.uid, &spec.user, &spec.queue) {
+                return;
+            }
+            let v = JobView {
+                key: row.j,
+                row: &row,
+                spec,
+                name: &row.name,
+                command: &row.command,
+                why,
+                ctx,
+            };
+            let order = sort_key(&v, priority);
+            items.push(JobItem::of(&row, spec, order));
+        }
+    };
+    let reading = source.view.stream(want, &mut sink);
+    Ok(reading.map_err(|e| source.failed(e).text)?.warnings)
+}
+
+fn host_page(source: &Source, name: &str, ctx: &Ctx) -> Result<Page, String> {
+    let counted = source.view.counted_hosts();
+    let hosts = counted.map_err(|e| source.failed(e).text)?.rows;
+    let mut text = String::new();
+    let found = hosts.iter().find(|host| host.name == name);
+    match found {
+        Some(found) => host::put_long(&mut text, found, &ctx.dates),
+        None => {
+            let known = hosts.iter().map(|host| host.name.as_str());
+            text = unknown("host", name, known).text;
+        }
+    }
+    Ok(Page {
+        subject: Subject::Host(name.to_owned()),
+        lines: text.lines().map(str::to_owned).collect(),
+        is_table: true,
+        problem: found.is_none().then_some(Exit::NotFound),
+    })
+}
+
+/// The end of what a job has written, with titles.
+fn output_of(source: &Source, job: &Job) -> Vec<String> {
+    let row = &job.row;
+    if row.arr.is_some() || row.stat.is_waiting() || (row.attempt == 0 && row.start == 0) {
+        return Vec::new();
+    }
+    let mut lines = Vec::new();
+    for end in cpeek::ends(job, &source.layout, OUTPUT_MAX) {
+        lines.push(String::new());
+        lines.push(format!(
+            " OUTPUT in {}",
+            escape(&end.path.to_string_lossy())
+        ));
+        match end.bytes {
+            Ok(bytes) if bytes.is_empty() => lines.push("(nothing yet)".to_owned()),
+            Ok(bytes) => lines.extend(last_lines(&bytes, bytes.len() >= OUTPUT_MAX)),
+            Err(fail) => lines.extend(fail.text.lines().map(|line| escape(line).into_owned())),
+        }
+    }
+    lines
+}
+
+/// The last lines as a terminal would show them, without obeying what is not text. `cut`: the first
+/// one has lost its beginning.
+fn last_lines(bytes: &[u8], cut: bool) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    let lines: Vec<&str> = text.split('\n').collect();
+    let skip = usize::from(cut && lines.len() > 1).max(lines.len().saturating_sub(OUTPUT_LINES));
+    lines[skip..].iter().map(|line| shown(line)).collect()
+}
+
+/// A line of output: what was written over by the next progress is left out, tabs are blanks.
+fn shown(line: &str) -> String {
+    let line = line.trim_end_matches('\r');
+    let line = line.rsplit('\r').next().unwrap_or_default();
+    let mut out = String::with_capacity(line.len());
+    let mut column = 0;
+    for part in line.split_inclusive('\t') {
+        let (text, tab) = match part.strip_suffix('\t') {
+            Some(text) => (text, true),
+            None => (part, false),
+        };
+        let safe = escape(text);
+        column += crate::text::width::width(&safe);
+        out.push_str(&safe);
+        if tab {
+            let blanks = TAB - column % TAB;
+            column += blanks;
+            out.extend(std::iter::repeat_n(' ', blanks));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! The terminal while cview has it: taken as a whole, and given back as it was on every way out.
+//!
+//! Owns the terminal's mode, its alternate screen and the meaning of its bytes as keys. Draws
+//! nothing.
+
+use super::keys::Key;
+use crate::client::exit::{Fail, Result};
+use crate::sys;
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
+use crossterm::{cursor, execute, terminal};
+use ratatui_core::terminal::Terminal;
+use ratatui_crossterm::CrosstermBackend;
+use std::io::{self, BufWriter, IsTerminal as _, Stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Exit code after a panic, as Rust's own.
+const PANICKED: i32 = 101;
+
+/// The terminal is taken now.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Where frames are drawn.
+pub(crate) type Canvas = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
+
+/// The terminal, taken; given back when it is dropped.
+pub(crate) struct TakenScreen {
+    pub canvas: Canvas,
+}
+
+impl TakenScreen {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// It refuses.
+    pub(crate) fn take() -> Result<TakenScreen> {
+        restore_at_panic();
+        enter().map_err(|e| refused(&e))?;
+        match blank() {
+            Ok(canvas) => Ok(TakenScreen { canvas }),
+            Err(e) => {
+                restore();
+                Err(refused(&e))
+            }
+        }
+    }
+
+    /// Gives the terminal back, stops this process until it is continued, and takes it again.
+    ///
+    /// # Errors
+    /// The terminal refuses.
+    pub(crate) fn suspend(&mut self) -> Result<()> {
+        restore();
+        sys::signals::stop_group();
+        self.take_again()
+    }
+
+    /// Another process may have used the terminal meanwhile: everything is set and drawn again.
+    ///
+    /// # Errors
+    /// The terminal refuses.
+    pub(crate) fn take_again(&mut self) -> Result<()> {
+        restore();
+        enter().map_err(|e| refused(&e))?;
+        self.canvas = blank().map_err(|e| refused(&e))?;
+        Ok(())
+    }
+}
+
+impl Drop for TakenScreen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// A cleared screen, on which the next frame is drawn whole. `Terminal::clear` would ask the
+/// terminal where its cursor is, which not every terminal answers.
+fn blank() -> io::Result<Canvas> {
+    execute!(io::stdout(), terminal::Clear(terminal::ClearType::All))?;
+    Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(
+        1 << 16,
+        io::stdout(),
+    )))
+}
+
+fn refused(e: &io::Error) -> Fail {
+    Fail::system(format!("cannot use the terminal: {}", sys::reason(e)))
+}
+
+fn enter() -> io::Result<()> {
+    terminal::enable_raw_mode()?;
+    TAKEN.store(true, Ordering::SeqCst);
+    execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)
+}
+
+/// Gives the terminal back if it is taken.
+fn restore() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        // A terminal that is gone needs nothing.
+        drop(execute!(io::stdout(), cursor::Show, LeaveAlternateScreen));
+        drop(terminal::disable_raw_mode());
+    }
+}
+
+/// A panic of any thread gives the terminal back before it is reported, and ends the program: what
+/// is left of it could only wait.
+fn restore_at_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        restore();
+        report(info);
+        sys::proc::exit_now(PANICKED);
+    }));
+}
+
+/// Why this is not a terminal on which cview can work, if it is not.
+///
+/// # Errors
+/// Says what to use instead.
+pub(crate) fn check(term: Option<&str>) -> Result<()> {
+    const INSTEAD: &str = "\nhint: 'cview -once' prints one screen as text; 'cjobs', 'chosts' and \
+                           'cqueues' print lists";
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        let text = "standard input and output must be a terminal";
+        return Err(Fail::usage(format!("{text}{INSTEAD}")));
+    }
+    match term {
+        None | Some("" | "dumb") => {
+            let shown = crate::text::width::escape(term.unwrap_or_default());
+            Err(Fail::usage(format!(
+                "this terminal (TERM={shown}) cannot show a full screen{INSTEAD}"
+            )))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Columns and rows of the terminal.
+pub(crate) fn size() -> (u16, u16) {
+    terminal::size().unwrap_or((80, 24))
+}
+
+/// What the terminal says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Input {
+    Key(Key),
+    /// Another size; which one is asked for when drawing.
+    Resize,
+}
+
+/// Waits for a key or another size; `None`: the terminal is gone.
+pub(crate) fn next_input() -> Option<Input> {
+    loop {
+        match crossterm::event::read().ok()? {
+            Event::Key(event) => {
+                if let Some(key) = key_of(event) {
+                    return Some(Input::Key(key));
+                }
+            }
+            Event::Resize(..) => return Some(Input::Resize),
+            _ => {}
+        }
+    }
+}
+
+fn key_of(event: KeyEvent) -> Option<Key> {
+    if event.kind == KeyEventKind::Release {
+        return None;
+    }
+    let ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
+    Some(match event.code {
+        KeyCode::Char(c) if ctrl => Key::Ctrl(c.to_ascii_lowercase()),
+        KeyCode::Char(c) => Key::Char(c),
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Esc,
+        KeyCode::Tab => Key::Tab,
+        KeyCode::BackTab => Key::BackTab,
+        KeyCode::Backspace => Key::Backspace,
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::Left => Key::Left,
+        KeyCode::Right => Key::Right,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Home => Key::Home,
+        KeyCode::End => Key::End,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_known_and_releases_are_none() {
+        let event = |code, modifiers| KeyEvent::new(code, modifiers);
+        let none = KeyModifiers::NONE;
+        assert_eq!(
+            key_of(event(KeyCode::Char('K'), KeyModifiers::SHIFT)),
+            Some(Key::Char('K'))
+        );
+        assert_eq!(
+            key_of(event(KeyCode::Char('c'), KeyModifiers::CONTROL)),
+            Some(Key::Ctrl('c'))
+        );
+        assert_eq!(key_of(event(KeyCode::PageUp, none)), Some(Key::PageUp));
+        assert_eq!(key_of(event(KeyCode::F(1), none)), None);
+        let mut release = event(KeyCode::Enter, none);
+        release.kind = KeyEventKind::Release;
+        assert_eq!(key_of(release), None);
+    }
+
+    #[test]
+    fn what_is_not_a_full_terminal_is_refused() {
+        // Standard input of a test is not a terminal.
+        let fail = check(Some("xterm")).unwrap_err();
+        assert!(
+            fail.text.contains("cview -once") && fail.text.contains("cjobs"),
+            "{}",
+            fail.text
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! A session of cview: threads that read the view, ask the leader, take keys and signals, and the
+//! loop that puts what they bring into the state and draws it.
+//!
+//! The loop itself never touches the share, so a share that hangs costs the news and not the keys.
+
+use super::actions::Action;
+use super::app::{App, SLOW_MS};
+use super::draw::{Look, Moment, draw};
+use super::press::{Effect, press};
+use super::reading::{Looking, News};
+use super::screen::{self, Input, TakenScreen};
+use super::world::Wish;
+use crate::client::ask::{self, NoAnswer};
+use crate::client::env::Site;
+use crate::client::exit::{Fail, Result};
+use crate::client::read::{self, Source};
+use crate::record::ack::Ack;
+use crate::sys::{clock, signals, thread};
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Messages that may wait for the loop.
+const WAITING_MAX: usize = 256;
+/// Stack of a thread.
+const STACK: usize = 1 << 20;
+/// A reading that took long is followed by a pause of so many times its length: on a slow machine
+/// most of the time belongs to other programs.
+const PAUSES: u64 = 4;
+/// Signals that are taken: those that end the session, and those of job control.
+const SIGNALS: &[&str] = &["TERM", "INT", "HUP", "TSTP", "CONT"];
+
+/// What the threads bring.
+enum Message {
+    Input(Input),
+    News(News),
+    Answer(std::result::Result<Ack, String>),
+    Signal(i32),
+    /// The terminal is gone.
+    Closed,
+}
+
+/// Ways to and from the threads.
+struct Threads {
+    messages: Receiver<Message>,
+    wishes: Sender<Wish>,
+    actions: Sender<Action>,
+    /// Since when the reader has been reading, by the monotonic clock; 0: it waits.
+    reading_since: Arc<AtomicU64>,
+}
+
+/// Runs cview on the terminal until the user leaves; the exit code.
+///
+/// # Errors
+/// The terminal or the system refuses.
+pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -> Result<i32> {
+    let dates = source.ctx().dates;
+    let look = Look {
+        color,
+        cursor: true,
+    };
+    crate::client::hang_notice::end();
+    let numbers = SIGNALS.iter().filter_map(|name| signals::number(name));
+    let caught = signals::catch(&numbers.collect::<Vec<_>>())?;
+    let mut taken = TakenScreen::take()?;
+    let threads = Threads::start(source, interval_ms, caught)?;
+    let mut wish = Wish::default();
+    loop {
+        if app.wish() != wish {
+            wish = app.wish();
+            drop(threads.wishes.send(wish.clone()));
+        }
+        let now = clock::wall_ms();
+        let moment = Moment {
+            now,
+            dates: &dates,
+            hangs_s: threads.hangs_s(),
+        };
+        let drawn = taken.canvas.draw(|frame| {
+            let area = frame.area();
+            if (area.width, area.height) != app.size {
+                app.resize((area.width, area.height));
+            }
+            draw(&app, look, &moment, frame.buffer_mut());
+        });
+        if drawn.is_err() {
+            // The terminal is gone.
+            return Ok(code_of("HUP"));
+        }
+        // The clock on the screen goes on.
+        let until_next_s = 1000 - now.rem_euclid(1000).unsigned_abs();
+        let mut message = match thread::recv_timeout(&threads.messages, until_next_s) {
+            Ok(message) => Some(message),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return Err(Fail::system("all threads ended")),
+        };
+        // What came together is drawn once.
+        while let Some(one) = message {
+            if let Some(code) = take(&mut app, &mut taken, &threads, one)? {
+                return Ok(code);
+            }
+            message = threads.messages.try_recv().ok();
+        }
+    }
+}
+
+/// Takes a message; the exit code when it ends the session.
+fn take(
+    app: &mut App,
+    taken: &mut TakenScreen,
+    threads: &Threads,
+    message: Message,
+) -> Result<Option<i32>> {
+    match message {
+        Message::Input(Input::Key(key)) => match press(app, key) {
+            Effect::None => {}
+            Effect::Quit => return Ok(Some(0)),
+            Effect::Interrupt => return Ok(Some(code_of("INT"))),
+            Effect::Suspend => taken.suspend()?,
+            Effect::Redraw => taken.take_again()?,
+            Effect::Ask(action) => drop(threads.actions.send(action)),
+        },
+        // The size is asked for when drawing.
+        Message::Input(Input::Resize) | Message::News(News::Unchanged) => {}
+        Message::News(News::World(world)) => app.take(*world, clock::wall_ms()),
+        Message::News(News::Failed(why)) => app.fail(why),
+        Message::Answer(answer) => {
+            app.answered(answer);
+            // What was done shows at once.
+            drop(threads.wishes.send(app.wish()));
+        }
+        Message::Signal(number) => match signals::name(number).as_str() {
+            "TSTP" => taken.suspend()?,
+            "CONT" => taken.take_again()?,
+            name => return Ok(Some(code_of(name))),
+        },
+        Message::Closed => return Ok(Some(code_of("HUP"))),
+    }
+    Ok(None)
+}
+
+/// The exit code after a signal: 128 and its number.
+fn code_of(signal: &str) -> i32 {
+    128 + signals::number(signal).unwrap_or(0)
+}
+
+impl Threads {
+    fn start(source: Source, interval_ms: u64, caught: Receiver<i32>) -> Result<Threads> {
+        let (tx, messages) = bounded(WAITING_MAX);
+        let (wishes, wished) = unbounded();
+        let (actions, asked) = unbounded();
+        let reading_since = Arc::new(AtomicU64::new(0));
+        let site = source.site.clone();
+        let (to, since) = (tx.clone(), reading_since.clone());
+        spawn("view", move || {
+            read_on(&source, interval_ms, &wished, &to, &since)
+        })?;
+        let to = tx.clone();
+        spawn("ask", move || ask_on(&site, &asked, &to))?;
+        let to = tx.clone();
+        spawn("signals-on", move || {
+            while let Ok(number) = caught.recv() {
+                if to.send(Message::Signal(number)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        spawn("keys", move || {
+            while let Some(input) = screen::next_input() {
+                if tx.send(Message::Input(input)).is_err() {
+                    return;
+                }
+            }
+            drop(tx.send(Message::Closed));
+        })?;
+        Ok(Threads {
+            messages,
+            wishes,
+            actions,
+            reading_since,
+        })
+    }
+
+    /// For how many seconds the share has not answered.
+    fn hangs_s(&self) -> Option<u64> {
+        let since = self.reading_since.load(Ordering::Relaxed);
+        let ms = clock::boot_ms().saturating_sub(since);
+        (since > 0 && ms >= SLOW_MS).then_some(ms / 1000)
+    }
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+    match thread::spawn(name, STACK, body) {
+        Ok(_) => Ok(()),
+        Err(e) => Err(Fail::system(format!(
+            "cannot start a thread: {}",
+            crate::sys::reason(&e)
+        ))),
+    }
+}
+
+/// Reads the view at every interval and when another wish comes.
+fn read_on(
+    source: &Source,
+    interval_ms: u64,
+    wished: &Receiver<Wish>,
+    to: &Sender<Message>,
+    since: &AtomicU64,
+) {
+    let mut looking = Looking::default();
+    let Ok(mut wish) = wished.recv() else {
+        return;
+    };
+    loop {
+        let began = clock::boot_ms().max(1);
+        since.store(began, Ordering::Relaxed);
+        let ctx = match wish.page {
+            Some(_) => source.ctx_with_estimates(),
+            None => source.ctx(),
+        };
+        let news = looking.look(source, &wish, ctx);
+        since.store(0, Ordering::Relaxed);
+        if to.send(Message::News(news)).is_err() {
+            return;
+        }
+        let took = clock::boot_ms().saturating_sub(began);
+        match thread::recv_timeout(wished, interval_ms.max(took.saturating_mul(PAUSES))) {
+            Ok(other) => wish = other,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        // Only the last wish counts.
+        while let Ok(other) = wished.try_recv() {
+            wish = other;
+        }
+    }
+}
+
+/// Asks the leader for one action after the other.
+fn ask_on(site: &Site, asked: &Receiver<Action>, to: &Sender<Message>) {
+    while let Ok(action) = asked.recv() {
+        let answer = ask::wait_s(None)
+            .map_err(|fail| fail.text)
+            .and_then(|wait_s| {
+                let answer = ask::ask_silently(site, &action.verbs(), wait_s);
+                answer.map_err(|e| match e {
+                    NoAnswer::NotSent(fail) => fail.text,
+                    NoAnswer::Silence(text) | NoAnswer::Interrupted(text) => text,
+                })
+            });
+        if to.send(Message::Answer(answer)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether colours may be used.
+pub(crate) fn colors() -> bool {
+    read::colors()
+}

@@ -1,0 +1,136 @@
+//! What an act is about: the marked rows, else the one at the cursor, or the job or host of the
+//! page.
+//!
+//! Marked rows that are no longer there are left out. Changes nothing.
+
+use super::actions::{Act, Action};
+use super::app::App;
+use super::keys::Screen;
+use super::world::{JobItem, Subject};
+use crate::model::{JobKey, JobStat};
+use std::collections::BTreeSet;
+
+pub(crate) fn selected_job(app: &App) -> Option<JobKey> {
+    app.jobs.selected().map(|line| line.key(&app.known.jobs))
+}
+
+pub(crate) fn selected_host(app: &App) -> Option<String> {
+    let at = app.hosts.selected()? as usize;
+    app.known.hosts.get(at).map(|host| host.name.clone())
+}
+
+pub(crate) fn selected_queue(app: &App) -> Option<String> {
+    let at = app.queues.selected()? as usize;
+    app.known.queues.get(at).map(|queue| queue.name.clone())
+}
+
+/// The id or name at the cursor.
+pub(crate) fn selected_name(app: &App) -> Option<String> {
+    match app.screen() {
+        Screen::Queues => selected_queue(app),
+        Screen::Hosts => selected_host(app),
+        Screen::Jobs => selected_job(app).map(|key| key.to_string()),
+        Screen::Job | Screen::Host => None,
+    }
+}
+
+/// The act on what is meant on the screen.
+///
+/// # Errors
+/// Why it cannot be done to that.
+pub(crate) fn action(app: &App, act: Act) -> Result<Action, String> {
+    match (app.screen(), &app.page.subject) {
+        (Screen::Job, Some(Subject::Job(key))) => of_jobs(app, act, &[*key]),
+        (Screen::Host, Some(Subject::Host(name))) => named(act, vec![name.clone()]),
+        (Screen::Hosts, _) => {
+            let known = |name: &str| app.known.hosts.iter().any(|host| host.name == name);
+            named(act, marked(&app.hosts.marks, known, selected_host(app)))
+        }
+        (Screen::Queues, _) => {
+            let known = |name: &str| app.known.queues.iter().any(|queue| queue.name == name);
+            named(act, marked(&app.queues.marks, known, selected_queue(app)))
+        }
+        _ => {
+            let marks = app.jobs.marks.iter().filter_map(|text| text.parse().ok());
+            let mut keys: Vec<JobKey> = marks.filter(|key| item_of(app, *key).is_some()).collect();
+            if keys.is_empty() {
+                keys.extend(selected_job(app));
+            }
+            of_jobs(app, act, &keys)
+        }
+    }
+}
+
+fn marked(
+    marks: &BTreeSet<String>,
+    known: impl Fn(&str) -> bool,
+    selected: Option<String>,
+) -> Vec<String> {
+    let names: Vec<String> = marks.iter().filter(|name| known(name)).cloned().collect();
+    match names.is_empty() {
+        true => selected.into_iter().collect(),
+        false => names,
+    }
+}
+
+fn named(act: Act, names: Vec<String>) -> Result<Action, String> {
+    if names.is_empty() {
+        return Err("nothing is selected".to_owned());
+    }
+    Ok(Action {
+        act,
+        count: names.len() as u64,
+        names,
+        comment: String::new(),
+    })
+}
+
+/// The row that a job is known by: of an element that has not started that of its array.
+fn item_of(app: &App, key: JobKey) -> Option<&JobItem> {
+    let jobs = &app.known.jobs;
+    jobs.find(key).or_else(|| {
+        let array = jobs.find(JobKey::job(key.id))?;
+        let waiting = &array.array.as_ref()?.waiting;
+        waiting.contains(key.idx).then_some(array)
+    })
+}
+
+fn of_jobs(app: &App, act: Act, keys: &[JobKey]) -> Result<Action, String> {
+    // In the order of the list, in which a move keeps them.
+    let mut keys = keys.to_vec();
+    keys.sort_by_key(|key| (item_of(app, *key).map(|item| item.order), *key));
+    keys.dedup();
+    let whole: BTreeSet<u32> = keys.iter().filter(|k| k.idx == 0).map(|k| k.id).collect();
+    // An array includes its elements.
+    keys.retain(|key| key.idx == 0 || !whole.contains(&key.id));
+    if keys.is_empty() {
+        return Err("no job is selected".to_owned());
+    }
+    if act.is_move()
+        && let Some(element) = keys.iter().find(|key| key.idx > 0)
+    {
+        return Err(format!(
+            "{element} is an element: only a whole job or array has a place in the order"
+        ));
+    }
+    Ok(Action {
+        act,
+        names: keys.iter().map(JobKey::to_string).collect(),
+        count: keys.iter().map(|key| jobs_of(app, act, *key)).sum(),
+        comment: String::new(),
+    })
+}
+
+/// How many jobs a key stands for: an array for those of its elements that can be meant.
+fn jobs_of(app: &App, act: Act, key: JobKey) -> u64 {
+    let item = app.known.jobs.find(key);
+    let Some(array) = item.and_then(|item| item.array.as_ref()) else {
+        return 1;
+    };
+    let n = match act {
+        Act::Requeue => array.total() - array.count(JobStat::Pend) - array.count(JobStat::Psusp),
+        act if act.is_move() => 1,
+        _ => array.unfinished(),
+    };
+    n.max(1)
+}

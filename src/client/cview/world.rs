@@ -1,0 +1,330 @@
+//! What the screens of cview are made of: the facts that were read of the published view.
+//!
+//! Owns the compact form in which all jobs are held, so that a hundred thousand of them cost little
+//! until they are shown. Reads nothing and formats nothing.
+
+use crate::client::exit::Exit;
+use crate::model::{JobKey, JobStat, Spec};
+use crate::record::view::{ArrayRow, HostRow, JobRow, QueueRow};
+use crate::show::job_select::SortKey;
+use crate::text::IndexSet;
+use crate::text::indexset::MAX_INDEX;
+use crate::text::width::truncate;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Columns of a job's name or command that are kept.
+const NAME_MAX: usize = 200;
+
+/// What one reading brought. `None`: it was not asked for.
+#[derive(Default)]
+pub(crate) struct World {
+    pub head: Head,
+    pub queues: Option<Vec<QueueRow>>,
+    pub hosts: Option<Vec<HostRow>>,
+    pub jobs: Option<Jobs>,
+    pub page: Option<Page>,
+}
+
+/// The cluster as a whole.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Head {
+    pub cluster: String,
+    pub master: String,
+    pub epoch: u64,
+    /// How long the leader has been silent, where that is too long, ms.
+    pub silent_ms: Option<u64>,
+    pub alarms: Vec<String>,
+    /// Damage that was met while reading.
+    pub warnings: Vec<String>,
+}
+
+/// What the page of details is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Subject {
+    Job(JobKey),
+    Host(String),
+}
+
+/// Everything about one job or host, line by line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Page {
+    pub subject: Subject,
+    pub lines: Vec<String>,
+    /// Its lines have columns: they are not folded.
+    pub is_table: bool,
+    /// The lines say why there is nothing to show; how a command ends that only prints.
+    pub problem: Option<Exit>,
+}
+
+/// Which facts the screens need: the wish of the one who looks.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Wish {
+    pub hosts: bool,
+    pub jobs: Option<JobsWish>,
+    pub page: Option<Subject>,
+}
+
+/// Which jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct JobsWish {
+    /// Of all users, not only the caller's.
+    pub all: bool,
+    /// Also finished ones.
+    pub finished: bool,
+}
+
+/// A job, array or element.
+#[derive(Debug)]
+pub(crate) struct JobItem {
+    pub key: JobKey,
+    pub stat: JobStat,
+    pub spec: Arc<Spec>,
+    /// Without the index; the command where it has no name.
+    pub name: Arc<str>,
+    /// `h1`, `2*h1:4*h2`.
+    pub hosts: Box<str>,
+    pub slots: u32,
+    pub times: Times,
+    pub cpu_ms: u64,
+    pub mem_kb: u64,
+    /// Where it stands in the lists of cjobs.
+    pub order: SortKey,
+    pub array: Option<Box<ArrayFacts>>,
+}
+
+/// Moments in ms, 0: not yet.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Times {
+    pub submit: i64,
+    pub start: i64,
+    pub end: i64,
+    pub suspended_ms: u64,
+}
+
+/// What an array's row says of its elements.
+#[derive(Debug)]
+pub(crate) struct ArrayFacts {
+    /// All indices.
+    pub all: Box<str>,
+    /// Elements without a row of their own.
+    pub waiting: IndexSet,
+    /// Elements by the position of their state in [`JobStat::ALL`], waiting ones included.
+    pub counts: [u64; JobStat::ALL.len()],
+}
+
+impl ArrayFacts {
+    fn of(row: &ArrayRow, stat: JobStat) -> ArrayFacts {
+        // Damage of the text costs the elements, not the array.
+        let waiting = IndexSet::parse(&row.waiting, 1, MAX_INDEX).unwrap_or_default();
+        let mut counts = [0; JobStat::ALL.len()];
+        for (count, known) in counts.iter_mut().zip(JobStat::ALL) {
+            let own = row.counts.get(known.word()).copied().unwrap_or(0);
+            *count = u64::from(own) + if known == stat { waiting.len() } else { 0 };
+        }
+        ArrayFacts {
+            all: row.all.as_str().into(),
+            waiting,
+            counts,
+        }
+    }
+
+    pub(crate) fn count(&self, stat: JobStat) -> u64 {
+        let at = JobStat::ALL.iter().position(|s| *s == stat);
+        at.map_or(0, |at| self.counts[at])
+    }
+
+    /// Elements that have not ended.
+    pub(crate) fn unfinished(&self) -> u64 {
+        let live = JobStat::ALL.iter().filter(|s| !s.is_finished());
+        live.map(|s| self.count(*s)).sum()
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+impl JobItem {
+    pub(crate) fn of(row: &JobRow<'_>, spec: &Arc<Spec>, order: SortKey) -> JobItem {
+        let name = match &*row.name {
+            "" => &*row.command,
+            name => name,
+        };
+        let mut hosts = String::new();
+        for (n, host) in row.hosts.iter().enumerate() {
+            if n > 0 {
+                hosts.push(':');
+            }
+            if host.1 != 1 {
+                hosts.push_str(&format!("{}*", host.1));
+            }
+            hosts.push_str(&host.0);
+        }
+        let used: u32 = row.hosts.iter().map(|host| host.1).sum();
+        JobItem {
+            key: row.j,
+            stat: row.stat,
+            spec: spec.clone(),
+            name: truncate(name, NAME_MAX).as_ref().into(),
+            hosts: hosts.into(),
+            slots: if used > 0 { used } else { spec.min },
+            times: Times {
+                submit: row.submit,
+                start: row.start,
+                end: row.end,
+                suspended_ms: row.suspended_ms,
+            },
+            cpu_ms: row.usage.cpu_ms,
+            mem_kb: row.usage.mem_kb,
+            order,
+            array: row
+                .arr
+                .as_ref()
+                .map(|arr| Box::new(ArrayFacts::of(arr, row.stat))),
+        }
+    }
+
+    /// Milliseconds it waits or waited, or runs or ran, without the time it was suspended.
+    pub(crate) fn time_ms(&self, now: i64) -> u64 {
+        let times = &self.times;
+        let until = match self.stat.is_finished() {
+            true => times.end,
+            false => now,
+        };
+        let (since, off) = match times.start {
+            0 => (times.submit, 0),
+            start if !self.stat.is_waiting() => (start, times.suspended_ms),
+            _ => (times.submit, 0),
+        };
+        let whole = u64::try_from(until.saturating_sub(since)).unwrap_or(0);
+        whole.saturating_sub(off)
+    }
+
+    /// The state to show for it: of an array that of its most active elements.
+    pub(crate) fn shown_stat(&self) -> JobStat {
+        use JobStat::{Done, Exit, Pend, Psusp, Run, Ssusp, Unkwn, Ususp};
+        let Some(array) = &self.array else {
+            return self.stat;
+        };
+        let order = [Run, Unkwn, Ssusp, Ususp, Pend, Psusp, Exit, Done];
+        let first = order.into_iter().find(|stat| array.count(*stat) > 0);
+        first.unwrap_or(self.stat)
+    }
+}
+
+/// All jobs that were read, in the order of cjobs.
+#[derive(Default, Debug)]
+pub(crate) struct Jobs {
+    pub items: Vec<JobItem>,
+    by_key: HashMap<JobKey, u32>,
+    /// Elements with rows of their own, by array, in the order of their indices.
+    elements: HashMap<u32, Vec<u32>>,
+}
+
+impl Jobs {
+    pub(crate) fn of(mut items: Vec<JobItem>) -> Jobs {
+        items.sort_by_key(|item| item.order);
+        let place = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let by_key: HashMap<JobKey, u32> = items
+            .iter()
+            .enumerate()
+            .map(|(n, item)| (item.key, place(n)))
+            .collect();
+        let mut elements: HashMap<u32, Vec<u32>> = HashMap::new();
+        for n in 0..items.len() {
+            let key = items[n].key;
+            if key.idx == 0 {
+                continue;
+            }
+            elements.entry(key.id).or_default().push(place(n));
+            let array = by_key.get(&JobKey::job(key.id));
+            if let Some(array) = array.filter(|_| items[n].name.is_empty()) {
+                items[n].name = items[*array as usize].name.clone();
+            }
+        }
+        for list in elements.values_mut() {
+            list.sort_by_key(|n| items[*n as usize].key);
+        }
+        Jobs {
+            items,
+            by_key,
+            elements,
+        }
+    }
+
+    /// Where a job, array or element with a row of its own is.
+    pub(crate) fn find(&self, key: JobKey) -> Option<&JobItem> {
+        self.by_key.get(&key).map(|n| &self.items[*n as usize])
+    }
+
+    /// Where the elements of an array with rows of their own are, by index.
+    pub(crate) fn elements_of(&self, id: u32) -> &[u32] {
+        self.elements.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// True for an element whose array is in the list: it is shown below that.
+    pub(crate) fn is_below_array(&self, item: &JobItem) -> bool {
+        item.key.idx > 0 && self.by_key.contains_key(&JobKey::job(item.key.id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Share;
+
+    fn item(key: JobKey, stat: JobStat, order: i64) -> JobItem {
+        let row = JobRow {
+            j: key,
+            stat,
+            submit: 1000,
+            start: if stat.is_waiting() { 0 } else { 5000 },
+            suspended_ms: 500,
+            hosts: vec![Share("h1".into(), 2), Share("h2".into(), 1)],
+            name: if key.idx == 0 { "n".into() } else { "".into() },
+            ..JobRow::default()
+        };
+        JobItem::of(&row, &Arc::default(), (0, order, 0, key))
+    }
+
+    #[test]
+    fn elements_have_the_name_of_their_array_and_are_found_by_index() {
+        let jobs = Jobs::of(vec![
+            item(JobKey::element(7, 9), JobStat::Run, 1),
+            item(JobKey::element(7, 2), JobStat::Run, 2),
+            item(JobKey::job(7), JobStat::Pend, 3),
+            item(JobKey::element(8, 1), JobStat::Run, 4),
+        ]);
+        let below: Vec<u32> = jobs.elements_of(7).to_vec();
+        let keys = below.iter().map(|n| jobs.items[*n as usize].key.idx);
+        assert_eq!(keys.collect::<Vec<_>>(), [2, 9]);
+        assert_eq!(&*jobs.find(JobKey::element(7, 9)).unwrap().name, "n");
+        assert!(jobs.is_below_array(&jobs.items[0]));
+        assert!(!jobs.is_below_array(jobs.find(JobKey::element(8, 1)).unwrap()));
+    }
+
+    #[test]
+    fn times_count_from_the_submission_or_the_start() {
+        let one = item(JobKey::job(1), JobStat::Run, 0);
+        assert_eq!(
+            (one.time_ms(9000), one.slots, &*one.hosts),
+            (3500, 3, "2*h1:h2")
+        );
+        assert_eq!(item(JobKey::job(1), JobStat::Pend, 0).time_ms(9000), 8000);
+        assert_eq!(item(JobKey::job(1), JobStat::Pend, 0).time_ms(0), 0);
+    }
+
+    #[test]
+    fn an_array_counts_its_elements() {
+        let row = ArrayRow {
+            all: "1-5".into(),
+            waiting: "3-5".into(),
+            counts: [("RUN".to_owned(), 1), ("DONE".to_owned(), 1)].into(),
+            ..ArrayRow::default()
+        };
+        let facts = ArrayFacts::of(&row, JobStat::Pend);
+        assert_eq!(facts.count(JobStat::Pend), 3);
+        assert_eq!((facts.unfinished(), facts.total()), (4, 5));
+    }
+}
