@@ -3,6 +3,7 @@
 //! Owns the options and the selection. Reads `acct/` and no journal, one record at a time; the view
 //! only says who may see what. Never writes.
 
+mod advice;
 mod cost;
 mod print;
 pub(crate) mod records;
@@ -18,6 +19,7 @@ use crate::show::job::Ctx;
 use crate::show::job_select::Users;
 use crate::sys;
 use crate::text::jobids::JobSel;
+use advice::Advice;
 use clap::{ArgMatches, Command};
 use cost::{DiscountMemo, Rates};
 use records::Records;
@@ -46,6 +48,10 @@ fn options() -> Command {
             "by",
             "WHAT",
             "Totals by user, group, project, queue or host",
+        ))
+        .arg(flag(
+            "advice",
+            "What similar jobs asked for and used, and what to ask for",
         ))
         .arg(opt(
             "C",
@@ -199,6 +205,10 @@ enum Form {
     Csv,
     Lines,
     Json,
+    /// `lines`: as JSON Lines.
+    Advice {
+        lines: bool,
+    },
 }
 
 fn form(m: &ArgMatches) -> Result<Form, Fail> {
@@ -209,6 +219,14 @@ fn form(m: &ArgMatches) -> Result<Form, Fail> {
         })
     });
     let mut forms: Vec<Form> = by.transpose()?.map(Form::By).into_iter().collect();
+    let lines = m.has("jsonl");
+    if m.has("advice") {
+        let others = ["b", "w", "l", "csv", "json"];
+        if !forms.is_empty() || others.iter().any(|id| m.has(id)) {
+            return Err(Fail::usage("beside --advice only --json can be given"));
+        }
+        return Ok(Form::Advice { lines });
+    }
     for (id, form) in [
         ("b", Form::Brief),
         ("w", Form::Wide),
@@ -293,6 +311,7 @@ struct Sums {
     missing: Vec<JobSel>,
     all: Totals,
     groups: ByName,
+    advice: Advice,
     known: DiscountMemo,
 }
 
@@ -303,6 +322,7 @@ impl Sums {
             missing: wanted.ids.clone(),
             all: Totals::default(),
             groups: ByName::new(),
+            advice: Advice::default(),
             known: DiscountMemo::default(),
         }
     }
@@ -315,6 +335,10 @@ impl Sums {
 
     fn add(&mut self, form: Form, record: &AttemptRecord<'_>, rates: Option<&Rates<'_>>) {
         self.note(record);
+        if matches!(form, Form::Advice { .. }) {
+            self.advice.add(record);
+            return;
+        }
         let bill = rates.map(|rates| rates.bill(&mut self.known, record));
         let bill = bill.unwrap_or_default();
         match form {
@@ -331,6 +355,7 @@ impl Sums {
         self.missing.retain(|s| part.missing.contains(s));
         self.all.merge(&part.all);
         totals::merge(&mut self.groups, &part.groups);
+        self.advice.merge(&part.advice);
     }
 }
 
@@ -355,7 +380,7 @@ fn show(
     let mut warnings = Warnings::default();
     let mut sums = Sums::new(&wanted);
     match form {
-        Form::Summary | Form::By(_) => records.sum(
+        Form::Summary | Form::By(_) | Form::Advice { .. } => records.sum(
             &|| Sums::new(&wanted),
             &|sums, record| {
                 if wanted.has(record) {
@@ -389,6 +414,8 @@ fn show(
                 print::spread(&mut out.text, &sums.groups);
             }
         }
+        Form::Advice { lines: true } => sums.advice.json(&mut out.text),
+        Form::Advice { lines: false } => sums.advice.print(&mut out.text),
         Form::Json => {
             let n = sums.records;
             out.text.push_str(&format!("\n  ],\n  \"JOBS\":{n}\n}}\n"));
@@ -440,7 +467,7 @@ impl Printer<'_> {
         let cost = cost.map(|cost| (cost, currency));
         let dates = &self.ctx.dates;
         match self.form {
-            Form::Summary | Form::By(_) => {}
+            Form::Summary | Form::By(_) | Form::Advice { .. } => {}
             Form::Brief => print::row(out, record, false, dates),
             Form::Wide => print::row(out, record, true, dates),
             Form::Long => print::long(out, record, cost, dates),

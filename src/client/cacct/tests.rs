@@ -331,3 +331,31 @@ fn costs_are_in_every_form_and_sums_are_those_of_the_records() {
     let column: Vec<_> = by.lines().filter_map(last).collect();
     assert_eq!(column, ["COST", "0.24", "0.062"], "{by}");
 }
+
+#[test]
+fn advice_is_given_for_what_was_selected() {
+    let bed = bed();
+    let sized = |id| AttemptRecord {
+        name: format!("sweep{id}").into(),
+        mem_b: Some(8 << 30),
+        maxmem_kb: 100 << 10,
+        ..record(id, 1, 1000)
+    };
+    let records: Vec<_> = (1..=6).map(sized).collect();
+    put(&bed, "2026-11/000001.0001.yaml", &records);
+    let said = |words: &[&str]| ask(&bed, &[&["-u", "all"], words].concat());
+    let text = said(&["--advice"]).unwrap().0;
+    let row = text.lines().nth(1).expect("a row");
+    assert!(
+        row.contains(" sweep# ") && row.contains("-M 130M"),
+        "{text}"
+    );
+    let lines = said(&["--advice", "--json"]).unwrap().0;
+    assert!(lines.contains("\"advised_mem_limit_mb\":130,"), "{lines}");
+    let few = said(&["--advice", "1", "2"]).unwrap().0;
+    assert!(few.starts_with("No 5 similar jobs"), "{few}");
+    let Err(fail) = said(&["--advice", "-b"]) else {
+        panic!("two forms");
+    };
+    assert!(fail.text.contains("beside --advice"), "{}", fail.text);
+}

@@ -31,7 +31,7 @@ impl Spread {
     }
 
     /// Adds the values of another one.
-    fn merge(&mut self, other: &Spread) {
+    pub(super) fn merge(&mut self, other: &Spread) {
         for (place, n) in &other.places {
             *self.places.entry(*place).or_default() += n;
         }
@@ -46,6 +46,15 @@ impl Spread {
 
     pub(super) fn sum(&self) -> u128 {
         self.sum
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The median, if there is any value.
+    pub(super) fn middle(&self) -> Option<u64> {
+        (self.count > 0).then(|| self.percentile(50))
     }
 
     pub(super) fn least(&self) -> u64 {
