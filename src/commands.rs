@@ -26,6 +26,9 @@ pub fn main(argv: &[OsString]) -> i32 {
     if let Some(found) = link.to_str().and_then(find_lsf) {
         return run_lsf(found, &argv[1..]);
     }
+    if let Some(found) = link.to_str().and_then(find_slurm) {
+        return run_slurm(found, &argv[1..]);
+    }
     match argv.get(1).and_then(|word| word.to_str()) {
         None | Some("-h" | "--help" | "help") => {
             print!("{}", overview());
@@ -40,15 +43,17 @@ pub fn main(argv: &[OsString]) -> i32 {
                 hang_notice::watch(found.names[0]);
                 (found.run)(&argv[2..])
             }
-            None => match find_lsf(word) {
-                Some(found) => run_lsf(found, &argv[2..]),
-                None => unknown(word),
+            None => match (find_lsf(word), find_slurm(word)) {
+                (Some(found), _) => run_lsf(found, &argv[2..]),
+                (None, Some(found)) => run_slurm(found, &argv[2..]),
+                (None, None) => unknown(word),
             },
         },
     }
 }
 
-/// Every name a command of Corral goes by. With [`lsf_names`]: the links to install.
+/// Every name a command of Corral goes by. With [`lsf_names`] and [`slurm_names`]: the links to
+/// install.
 pub fn names() -> impl Iterator<Item = &'static str> {
     admin::command_names()
 }
@@ -65,6 +70,21 @@ fn find_lsf(name: &str) -> Option<&'static Entry> {
 fn run_lsf(found: &'static Entry, args: &[OsString]) -> i32 {
     hang_notice::watch(found.names[0]);
     exit::called_by_lsf_name(found.names[0]);
+    (found.run)(args)
+}
+
+/// The names of Slurm's commands that are links to the same executable.
+pub fn slurm_names() -> impl Iterator<Item = &'static str> {
+    admin::slurm_names()
+}
+
+fn find_slurm(name: &str) -> Option<&'static Entry> {
+    admin::slurm_commands().find(|e| e.names.contains(&name))
+}
+
+fn run_slurm(found: &'static Entry, args: &[OsString]) -> i32 {
+    hang_notice::watch(found.names[0]);
+    exit::called_by_slurm_name();
     (found.run)(args)
 }
 
@@ -98,6 +118,11 @@ fn overview() -> String {
     for names in lsf.chunks(NAMES_A_LINE) {
         out.push_str(&format!("  {}\n", names.join(" ")));
     }
+    let slurm: Vec<&str> = slurm_names().collect();
+    out.push_str("\nNames of Slurm's, with Slurm's options (man 7 slurm-names):\n");
+    for names in slurm.chunks(NAMES_A_LINE) {
+        out.push_str(&format!("  {}\n", names.join(" ")));
+    }
     out.push_str("\n'COMMAND -h' lists the options of a command, 'man COMMAND' explains them.\n");
     out
 }
@@ -119,6 +144,13 @@ mod tests {
         lsf.dedup();
         assert_eq!(lsf.len(), super::lsf_names().count());
         assert!(lsf.iter().all(|n| !names.contains(n)));
+        let mut slurm: Vec<&str> = super::slurm_names().collect();
+        assert_eq!(
+            slurm,
+            ["sbatch", "squeue", "scancel", "sinfo", "sacct", "scontrol"]
+        );
+        slurm.retain(|n| names.contains(n) || lsf.contains(n) || !overview().contains(n));
+        assert_eq!(slurm, [""; 0]);
     }
 
     #[test]

@@ -20,3 +20,9 @@ pub(crate) fn lsf_names() -> impl Iterator<Item = &'static str> {
     let users = lsf::COMMANDS.iter().flat_map(|entry| entry.names);
     users.chain(BADMIN).chain(LSADMIN).copied()
 }
+
+/// Slurm's names: links to the executable as well.
+pub(crate) fn slurm_names() -> impl Iterator<Item = &'static str> {
+    let users = client::slurm::COMMANDS.iter();
+    users.flat_map(|entry| entry.names).copied()
+}

@@ -31,7 +31,7 @@ use crate::text::command::split_words;
 use crate::text::error::did_you_mean;
 use clap::{ArgMatches, Command};
 use command_names::{BADMIN, LSADMIN, NAMES};
-pub(crate) use command_names::{command_names, lsf_names};
+pub(crate) use command_names::{command_names, lsf_names, slurm_names};
 use config_file::load;
 use daemons::Act;
 use std::ffi::OsString;
@@ -86,6 +86,11 @@ const LSF_ADMIN: &[Entry] = &[
 /// The commands by LSF's names.
 pub(crate) fn lsf_commands() -> impl Iterator<Item = &'static Entry> {
     client::lsf_names::COMMANDS.iter().chain(LSF_ADMIN)
+}
+
+/// The commands by Slurm's names.
+pub(crate) fn slurm_commands() -> impl Iterator<Item = &'static Entry> {
+    client::slurm::COMMANDS.iter()
 }
 
 /// All subcommands, in the order of the help.

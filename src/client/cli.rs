@@ -30,6 +30,14 @@ pub(crate) fn opt(id: &'static str, value: &'static str, help: &'static str) -> 
         .help(help)
 }
 
+/// An option whose value may be missing, and else stands after `=`.
+pub(crate) fn maybe(id: &'static str, value: &'static str, help: &'static str) -> Arg {
+    opt(id, value, help)
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("")
+}
+
 /// A command and its arguments: everything from the first word that is not an option.
 pub(crate) fn trailing_command(value: &'static str, help: &'static str) -> Arg {
     Arg::new("command")
@@ -173,6 +181,8 @@ struct Option_ {
     short: Option<char>,
     longs: Vec<String>,
     takes: bool,
+    /// Its value may be missing: it only counts after `=`.
+    bare: bool,
 }
 
 /// An option as it was given: which one, and its value ("" for a flag).
@@ -207,6 +217,7 @@ impl Table {
                     .map(str::to_owned)
                     .collect(),
                 takes: a.get_action().takes_values(),
+                bare: a.get_num_args().is_some_and(|n| n.min_values() == 0),
             })
             .collect();
         let trailing = cmd
@@ -275,6 +286,7 @@ impl Table {
             (false, None) => String::new(),
             (false, Some(_)) => return Err(Wrong(format!("option -{name} takes no value"))),
             (true, Some(value)) => value.to_owned(),
+            (true, None) if self.options[option].bare => String::new(),
             (true, None) => next_value(name, args)?,
         };
         split.given.push(Given { option, value });
@@ -301,6 +313,7 @@ impl Table {
             }
             let glued = &word[at + letter.len_utf8()..];
             let value = match glued {
+                "" if self.options[option].bare => String::new(),
                 "" => next_value(&letter.to_string(), args)?,
                 _ => glued.to_owned(),
             };

@@ -42,7 +42,20 @@ fn modify(chosen: &Chosen, operands: &[String]) -> Result<i32> {
     }
     let sel = ids(operands)?;
     let site = Site::find()?;
-    let unit = || limit_unit(&site);
+    let changes = Box::new(changes_of(chosen, &site)?);
+    let verb = Verb::Modify { sel, changes };
+    match ask::ask(&site, "cmod", &[verb], wait_s) {
+        Ok(ack) => Ok(show("cmod", &ack, phrase)),
+        Err(e) => Ok(e.report("cmod")),
+    }
+}
+
+/// The changes that options ask for here and now.
+///
+/// # Errors
+/// Names the option that is wrong or cannot be changed.
+pub(crate) fn changes_of(chosen: &Chosen, site: &Site) -> Result<Changes> {
+    let unit = || limit_unit(site);
     let cwd = sys::caller::working_directory()?;
     let here = Here {
         now_ms: sys::clock::wall_ms(),
@@ -53,12 +66,7 @@ fn modify(chosen: &Chosen, operands: &[String]) -> Result<i32> {
         default_project: "",
         unit: &unit,
     };
-    let changes = Box::new(changes(chosen, &here)?);
-    let verb = Verb::Modify { sel, changes };
-    match ask::ask(&site, "cmod", &[verb], wait_s) {
-        Ok(ack) => Ok(show("cmod", &ack, phrase)),
-        Err(e) => Ok(e.report("cmod")),
-    }
+    changes(chosen, &here)
 }
 
 fn phrase(outcome: &Outcome) -> String {

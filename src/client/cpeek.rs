@@ -181,7 +181,8 @@ impl Files {
     fn of(job: &Job, layout: &Layout) -> Files {
         let key = job.row.j;
         let cwd = Path::new(&job.spec.cwd);
-        let path = |text: &str| cwd.join(subst(text, key.id, key.idx));
+        let index = job.spec.submitters_index(key.idx);
+        let path = |text: &str| cwd.join(subst(text, key.id, index));
         let out = match job.spec.stdout.as_str() {
             "" => layout.default_output(key),
             text => path(text),

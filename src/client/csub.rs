@@ -4,10 +4,12 @@
 //! Standard output holds the `Job <ID> is submitted ...` line and nothing else; of an interactive
 //! job it is the job's.
 
+pub(crate) mod batch;
 pub(crate) mod called;
 mod clone;
 mod environ;
 mod esub;
+pub(crate) mod foreign;
 pub(crate) mod no_effect;
 pub(crate) mod options;
 mod pack;
@@ -28,8 +30,10 @@ use super::limit_unit::limit_unit;
 use crate::model::{JobKey, Submission};
 use crate::record::ack::{Ack, IdRun};
 use crate::record::request::{RequestHead, SCRIPT_MAX, Verb};
+use crate::spool::view::ViewReader;
 use crate::sys;
 use crate::text::size::Unit;
+use foreign::Foreign;
 use no_effect::NoEffect;
 use options::Chosen;
 use pack::Pack;
@@ -133,8 +137,9 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
         Some(file) => from_description(table, split, file)?,
         None => (script::work(table, split)?, Chosen::default()),
     };
-    let lines = std::mem::take(&mut work.options);
-    let chosen = mine.over(described.over(lines));
+    let foreign = foreign_lines(&work, told, "csub")?;
+    let of_script = std::mem::take(&mut work.options).over(foreign.chosen.clone());
+    let chosen = mine.over(described.over(of_script));
     chosen.check_built()?;
     if let Some(text) = &work.warning {
         eprintln!("csub: {text}");
@@ -145,6 +150,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     NoEffect::of(&chosen).warn("csub");
     let unit = || limit_unit(&site);
     let mut job = spec::submission(&chosen, &told.here(&site, &unit))?;
+    foreign.complete(&mut job, &chosen);
     spec::check_command(&work.command)?;
     if chosen.has("K") && job.hold {
         return Err(Fail::usage("-K and -H cannot be given together"));
@@ -217,6 +223,33 @@ fn from_description(table: &Table, split: &Split, file: &str) -> Result<(Work, C
     Ok((work, options))
 }
 
+/// What lines for Slurm or PBS ask for. What they ask without effect is said.
+fn foreign_lines(work: &Work, told: &Told, command: &str) -> Result<Foreign> {
+    if work.foreign.is_empty() {
+        return Ok(Foreign::default());
+    }
+    let me = sys::users::me();
+    let mut context = foreign::Context {
+        now_ms: told.now_ms,
+        user: &me.name,
+        name: "",
+        cwd: &told.cwd.to_string_lossy(),
+        sbatch: false,
+        shift: &mut shift_of,
+    };
+    let found = foreign::of_lines(&work.foreign, &work.place, &mut context)?;
+    if let Some(text) = found.warning(&work.place) {
+        eprintln!("{}: {text}", exit::lsf_name().unwrap_or(command));
+    }
+    Ok(found)
+}
+
+/// By how much the indices of a job were raised.
+fn shift_of(id: u32) -> std::result::Result<u32, String> {
+    let site = Site::find().map_err(|e| e.0)?;
+    foreign::index_shift(&ViewReader::new(&site.layout()), id)
+}
+
 /// Options that mean nothing for a job that is submitted again and again, and why.
 const NOT_DESCRIBED: &[(&str, &str)] = &[
     ("I", "no command waits for the job"),
@@ -272,7 +305,10 @@ pub(super) fn described(
     let table = Table::new(options::csub());
     let mine = options_of(&table, what)?;
     let mut work = script::described(&table, &what.command, &what.script)?;
-    let chosen = mine.over(std::mem::take(&mut work.options));
+    let mut told = Told::now()?;
+    let foreign = foreign_lines(&work, &told, "ccron")?;
+    let of_script = std::mem::take(&mut work.options).over(foreign.chosen.clone());
+    let chosen = mine.over(of_script);
     chosen.check_built()?;
     for (name, why) in NOT_DESCRIBED {
         if chosen.has(name) {
@@ -284,7 +320,10 @@ pub(super) fn described(
     if let Some(text) = &work.warning {
         eprintln!("ccron: {text}");
     }
-    let mut told = Told::now()?;
+    if foreign.begin.is_some() {
+        let text = "a begin is not taken in a cron job: the schedule says when it starts";
+        return Err(Fail::usage(text));
+    }
     if !for_user.is_empty() {
         let facts = sys::users::by_name(for_user)
             .ok_or_else(|| Fail::not_found(format!("user: no user {for_user:?} here")))?;

@@ -182,8 +182,8 @@ fn begun(m: &ArgMatches, size: (u16, u16)) -> Result<App> {
         }
     };
     let mut app = App::new(screen, size);
-    app.jobs_wish.all = m.has("a");
-    app.jobs_wish.finished = m.has("f");
+    app.needed_jobs.all = m.has("a");
+    app.needed_jobs.finished = m.has("f");
     app.page.subject = subject;
     if let Some(text) = m.last("filter") {
         let filter = Filter::parse(text).map_err(|why| Fail::usage(format!("-filter: {why}")))?;
@@ -215,7 +215,7 @@ fn once(mut app: App, source: &Source, ctx: Ctx) -> Result<String> {
         cursor: false,
     };
     let (now, dates) = (ctx.now.0, ctx.dates.same());
-    match Looking::default().look(source, &app.wish(), ctx) {
+    match Looking::default().look(source, &app.needed(), ctx) {
         News::World(world) => app.take(*world, now),
         News::Failed(why) => return Err(Fail::system(why)),
         News::Unchanged => {}

@@ -10,6 +10,20 @@ use std::sync::OnceLock;
 static LSF_NAME: OnceLock<&'static str> = OnceLock::new();
 /// How LSF's commands end when something failed.
 const LSF_FAILED: i32 = 255;
+/// The command was called by a name of Slurm's.
+static BY_SLURM_NAME: OnceLock<()> = OnceLock::new();
+/// How Slurm's commands end when something failed.
+const SLURM_FAILED: i32 = 1;
+
+/// Remembers that the command was called by a name of Slurm's: from now on every failure ends with
+/// Slurm's one exit code and is called an error.
+pub(crate) fn called_by_slurm_name() {
+    BY_SLURM_NAME.get_or_init(|| ());
+}
+
+fn by_slurm_name() -> bool {
+    BY_SLURM_NAME.get().is_some()
+}
 
 /// Remembers that the command was called by a name of LSF's: from now on every failure ends with
 /// LSF's one exit code. The first call counts.
@@ -38,10 +52,12 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// The number: by a name of LSF's, 0 or 255.
+    /// The number: by a name of LSF's 0 or 255, by one of Slurm's 0 or 1.
     pub(crate) fn code(self) -> i32 {
         match (self, lsf_name()) {
-            (Exit::Ok, _) | (_, None) => self as i32,
+            (Exit::Ok, _) => self as i32,
+            (_, None) if by_slurm_name() => SLURM_FAILED,
+            (_, None) => self as i32,
             (_, Some(_)) => LSF_FAILED,
         }
     }
@@ -102,7 +118,8 @@ impl Fail {
 
     /// Prints `command: text` to standard error and returns the code.
     pub(crate) fn report(&self, command: &str) -> i32 {
-        eprintln!("{}: {}", lsf_name().unwrap_or(command), self.text);
+        let error = if by_slurm_name() { "error: " } else { "" };
+        eprintln!("{}: {error}{}", lsf_name().unwrap_or(command), self.text);
         self.exit.code()
     }
 }

@@ -42,6 +42,7 @@ pub(crate) mod read;
 pub(crate) mod reorder;
 pub(crate) mod requeue;
 pub(crate) mod signal;
+pub(crate) mod slurm;
 pub(crate) mod switch;
 mod visibility;
 

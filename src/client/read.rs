@@ -420,6 +420,22 @@ pub(crate) fn users_asked(
     }
 }
 
+impl Source {
+    /// Of the users that are meant, those whose jobs the asker may see.
+    pub(crate) fn allowed(&self, params: &Params, asked: Users) -> Users {
+        if self.sees_all(params) {
+            return asked;
+        }
+        let visible = self.visible(params);
+        Users::Within {
+            asked: Box::new(asked),
+            uid: self.me.uid,
+            names: visible.users,
+            queues: visible.queues,
+        }
+    }
+}
+
 /// Keeps the hosts that satisfy `-R`, when it was given.
 ///
 /// # Errors

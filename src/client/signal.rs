@@ -45,7 +45,7 @@ pub(crate) fn ckill(args: &[OsString]) -> i32 {
 }
 
 /// Which signal `-s` and `-r` ask for.
-fn how(signal: Option<&str>, remove: bool) -> Result<SignalHow> {
+pub(crate) fn how(signal: Option<&str>, remove: bool) -> Result<SignalHow> {
     let Some(text) = signal else {
         return Ok(if remove {
             SignalHow::Force

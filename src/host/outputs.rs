@@ -233,7 +233,8 @@ impl Files {
     }
 
     fn open_users(&mut self, task: &TaskSpec, base: &Base, stdin: bool) -> sys::Result<()> {
-        let (id, idx) = (task.a.j.id, task.a.j.idx);
+        let id = task.a.j.id;
+        let idx = task.a.j.idx.saturating_sub(base.index_shift);
         if stdin && !special(&base.stdin) {
             let path = subst(&base.stdin, id, idx);
             self.stdin = Some(userfile::open_input(Path::new(&path))?);

@@ -545,6 +545,9 @@ impl Shepherd<'_> {
                 .as_ref()
                 .map_or(Path::new(tmp_dirs::TMP), OwnDir::path);
             own.push(format!("TMPDIR={}", tmp.display()));
+            if self.prepared.base.sbatch {
+                own.push(format!("SLURM_TMPDIR={}", tmp.display()));
+            }
         }
         own
     }

@@ -17,6 +17,11 @@ pub(super) fn check(spec: &Spec, config: &Config) -> Result<(), Refusal> {
         copy.check()
             .map_err(|e| Refusal::usage(format!("-f: {e}")))?;
     }
+    if let Some(slurm) = &spec.slurm {
+        slurm
+            .check()
+            .map_err(|e| Refusal::usage(format!("sbatch: {e}")))?;
+    }
     if let Some(launch) = &spec.launch {
         let checked = launch.check();
         checked.map_err(|e| Refusal::usage(format!("--launch: {e}")))?;

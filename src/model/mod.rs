@@ -17,6 +17,7 @@ mod price;
 mod random;
 mod reason;
 mod session;
+mod slurm;
 mod spec;
 mod spec_eq;
 mod stat;
@@ -41,6 +42,7 @@ pub use price::{Charge, Discount, MICRO, Money, NameList, Price, WHOLE_DISCOUNT}
 pub use random::SplitMix64;
 pub use reason::{HostCounts, NearestHost, PendReason, SelectMiss, TermReason};
 pub use session::{Session, Terminal};
+pub use slurm::{SlurmArray, SlurmJob};
 pub use spec::{CloneOf, Limits, Spec, Submission};
 pub use stat::JobStat;
 pub use susp::SuspReason;

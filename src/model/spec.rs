@@ -2,7 +2,9 @@
 //! jobs with equal options (interned by the state); what differs per job is its id, name and
 //! command.
 
-use super::{Again, Checkpoint, Container, FileCopy, Hooks, Launch, RunWarning, Session, Stamp};
+use super::{
+    Again, Checkpoint, Container, FileCopy, Hooks, Launch, RunWarning, Session, SlurmJob, Stamp,
+};
 use serde::{Deserialize, Serialize};
 
 /// Limits of one job. `None` = unlimited. Times in seconds, sizes in bytes.
@@ -142,6 +144,9 @@ pub struct Spec {
     /// `-I`, `-Ip`, `-Is`: how the job is connected to its waiting csub; `None` = it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<Box<Session>>,
+    /// Submitted by `sbatch`; `None` = by another command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<Box<SlurmJob>>,
     /// Host where csub ran.
     pub sub_host: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -149,6 +154,22 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// The index of an element as its submitter counts: `sbatch` may count from 0.
+    pub fn submitters_index(&self, idx: u32) -> u32 {
+        idx.saturating_sub(self.index_shift())
+    }
+
+    /// By how much the indices of an array of `sbatch` were raised.
+    pub fn index_shift(&self) -> u32 {
+        self.slurm.as_ref().map_or(0, |slurm| slurm.shift())
+    }
+
+    /// Whether the output file gets a report of the job. Slurm writes none.
+    pub fn wants_report(&self) -> bool {
+        let unwanted = self.no_report || self.slurm.is_some();
+        !unwanted && !self.stdout.is_empty() && self.stdout != "/dev/null"
+    }
+
     /// Nothing is said: a pack line whose options equal those of the line before.
     fn is_blank(&self) -> bool {
         *self == Spec::default()
@@ -211,4 +232,23 @@ pub struct CloneOf {
     /// Options (csub's letters) whose values are those of the submission.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_stands_in_a_file_that_is_not_asked_to_be_without() {
+        let wants = |stdout: &str, no_report| {
+            Spec {
+                stdout: stdout.into(),
+                no_report,
+                ..Spec::default()
+            }
+            .wants_report()
+        };
+        assert!(wants("out", false));
+        assert!(!wants("out", true) && !wants("", false) && !wants("/dev/null", false));
+    }
 }

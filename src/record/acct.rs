@@ -78,6 +78,9 @@ pub struct AttemptRecord<'a> {
     pub mem_b: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_s: Option<u64>,
+    /// By how much the indices of an array of `sbatch` were raised.
+    #[serde(skip_serializing_if = "is_zero_u32")]
+    pub shift: u32,
 }
 
 fn is_false(b: &bool) -> bool {
@@ -89,6 +92,10 @@ fn is_empty(text: &str) -> bool {
 }
 
 fn is_zero(n: &i32) -> bool {
+    *n == 0
+}
+
+fn is_zero_u32(n: &u32) -> bool {
     *n == 0
 }
 

@@ -80,6 +80,7 @@ impl State {
             res_req: spec.res_req.clone().into(),
             mem_b: spec.limits.mem_b,
             run_s: spec.limits.run_s,
+            shift: spec.index_shift(),
             ..AttemptRecord::default()
         };
         record.set_usage(run.usage());

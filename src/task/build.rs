@@ -7,7 +7,7 @@ use super::spec::{
     Base, Become, DefaultOutput, Output, ReportFacts, ReportHeader, ResizeHook, TaskLimits,
     TaskSpec,
 };
-use super::{checkpoints, containers, hooks, launch, output, params, units};
+use super::{checkpoints, containers, hooks, launch, params, slurm, units};
 use crate::model::{JobKey, Limits, Share, Spec};
 use crate::record::order::{CheckpointOrder, StartOrder, TaskUnits};
 use crate::text::command::quote;
@@ -177,8 +177,10 @@ pub fn base(
             over: spec.stderr_over,
             ours: false,
         },
-        report: output::wants_report(spec).then_some(report),
+        report: spec.wants_report().then_some(report),
         caller: None,
+        sbatch: spec.slurm.is_some(),
+        index_shift: spec.index_shift(),
     })
 }
 
@@ -194,6 +196,7 @@ pub(super) fn base_env(
         TASK_NAMES.contains(&n)
             || BASE_NAMES.contains(&n)
             || of_task.iter().any(|prefix| n.starts_with(prefix))
+            || (spec.slurm.is_some() && slurm::NAMES.contains(&n))
     };
     let sound = |n: &str, v: &str| !n.is_empty() && !n.contains(['=', '\0']) && !v.contains('\0');
     let mut out: Vec<String> = env
@@ -241,6 +244,9 @@ pub(super) fn base_env(
         set(name, &account.name);
     }
     set("HOME", &account.home);
+    if spec.slurm.is_some() {
+        slurm::put_shared(&mut out);
+    }
     out
 }
 
@@ -264,7 +270,7 @@ pub struct Files {
 /// Builds one task's part.
 pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSpec {
     let array = order.index_end > 0 || order.a.j.idx > 0;
-    let header = output::wants_report(spec).then(|| ReportHeader {
+    let header = spec.wants_report().then(|| ReportHeader {
         name: one_line(shown_name(order)),
         command: order.command.clone(),
         hosts: order.hosts.iter().map(Share::to_string).collect(),
@@ -355,6 +361,7 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     host_env(&mut out, &order.hosts);
     launch::put(&mut out, spec, &order.hosts);
     units::put(&mut out, &order.units);
+    slurm::put(&mut out, order, spec, (shown_name(order), files));
     out.push(format!("CB_ATTEMPT={}", order.a.at));
     if order.a.at > 1 {
         out.push("LSB_RESTART=Y".to_owned());
@@ -362,11 +369,12 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     if let Some(saved) = saved(order) {
         checkpoints::put(&mut out, saved, order.a.j, &spec.cwd);
     }
+    let index = spec.submitters_index(idx);
     if !spec.stdout.is_empty() {
-        both(&mut out, "OUTPUTFILE", &subst(&spec.stdout, id, idx));
+        both(&mut out, "OUTPUTFILE", &subst(&spec.stdout, id, index));
     }
     if !spec.stderr.is_empty() {
-        both(&mut out, "ERRORFILE", &subst(&spec.stderr, id, idx));
+        both(&mut out, "ERRORFILE", &subst(&spec.stderr, id, index));
     }
     if !files.script.is_empty() {
         out.push(format!("LSB_JOBFILENAME={}", files.script));
@@ -492,7 +500,8 @@ fn argv(command: &str, spec: &Spec, script: &str) -> Vec<String> {
         shell
     };
     if !script.is_empty() {
-        return [shell, vec![script.to_owned()]].concat();
+        let args = spec.slurm.as_ref().map_or(&[][..], |slurm| &slurm.args);
+        return [&shell, &[script.to_owned()][..], args].concat();
     }
     if spec.shell.is_empty()
         && let Some(words) = plain_words(command)

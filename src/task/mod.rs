@@ -15,5 +15,6 @@ pub mod log;
 pub mod machine;
 pub mod output;
 pub mod params;
+mod slurm;
 pub mod spec;
 mod units;

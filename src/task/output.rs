@@ -12,7 +12,7 @@
 //! Pure: the shepherd opens and writes.
 
 use super::spec::{ReportFacts, ReportHeader};
-use crate::model::{AttemptId, JobKey, Spec, TermReason};
+use crate::model::{AttemptId, JobKey, TermReason};
 use crate::record::report::Ended;
 use memchr::memmem;
 use std::fmt::Write;
@@ -26,11 +26,6 @@ const NUMBER_WIDTH: usize = 12;
 
 /// What stands between a report and the output.
 const REPORT_END: &str = "\nThe output (if any) follows:\n\n";
-
-/// Whether the job report stands in the output file.
-pub fn wants_report(spec: &Spec) -> bool {
-    !spec.no_report && !spec.stdout.is_empty() && spec.stdout != "/dev/null"
-}
 
 /// What is known of an output file when the task starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -197,19 +192,6 @@ fn fit(text: &str, width: usize) -> String {
 mod tests {
     use super::*;
     use crate::record::report::Usage;
-
-    #[test]
-    fn a_report_stands_in_a_file_that_is_not_asked_to_be_without() {
-        let wants = |stdout: &str, no_report| {
-            wants_report(&Spec {
-                stdout: stdout.into(),
-                no_report,
-                ..Spec::default()
-            })
-        };
-        assert!(wants("out", false));
-        assert!(!wants("out", true) && !wants("", false) && !wants("/dev/null", false));
-    }
 
     fn target(over: bool, empty: bool, shared: bool) -> Target {
         Target {

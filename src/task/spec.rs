@@ -66,6 +66,12 @@ pub struct Base {
     /// The command that waits at a terminal for the job; `None` = there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<Box<Caller>>,
+    /// The job was submitted by `sbatch`: it has Slurm's variables.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sbatch: bool,
+    /// By how much the indices of an array of `sbatch` were raised.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub index_shift: u32,
 }
 
 impl Base {

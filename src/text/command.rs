@@ -130,9 +130,12 @@ pub struct ForeignDirective {
     pub text: String,
 }
 
+/// The marks of Slurm's directives, and of those of PBS and Torque.
+pub const SBATCH: &str = "#SBATCH";
+pub const PBS: &str = "#PBS";
 /// Marks of the directives of Slurm, PBS and Torque, Moab, Grid Engine, OAR, Flux and Cobalt.
 const FOREIGN: &[&str] = &[
-    "#SBATCH", "#PBS", "#MSUB", "#$", "#OAR", "#FLUX:", "#COBALT", "#PJM",
+    SBATCH, PBS, "#MSUB", "#$", "#OAR", "#FLUX:", "#COBALT", "#PJM",
 ];
 
 /// What a job script says about itself.

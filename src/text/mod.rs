@@ -44,6 +44,7 @@ pub mod jobids;
 pub mod names;
 pub mod resreq;
 pub mod size;
+pub mod slurm;
 pub mod subst;
 pub mod units;
 pub mod window;

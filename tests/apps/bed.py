@@ -234,7 +234,7 @@ class Bed:
                                text=True, check=False).stdout
         words = {word.strip(",") for line in names.splitlines() for word in line.split()}
         for name in sorted(words | {"cadmin", "csub", "blaunch", "claunch", "cb"}):
-            if name and name[0] in "cb" and name.isalpha():
+            if name and (name[0] in "cb" or name == "sbatch") and name.isalpha():
                 os.symlink(f"{self.dir}/programs/cb", f"{self.links}/{name}")
 
     def start(self, host, role):
@@ -300,6 +300,10 @@ class Bed:
         out = self.command(self.hosts[0], "csub", *argv, **more).stdout
         check(out.startswith("Job <"), f"csub said: {out}")
         return int(out[5:out.index(">")])
+
+    def sbatch(self, *argv):
+        """The same by Slurm's command."""
+        return int(self.command(self.hosts[0], "sbatch", "--parsable", *argv).stdout)
 
     def state(self, job):
         done = self.command(self.hosts[0], "cjobs", "-noheader", "-o", "stat", str(job))

@@ -12,10 +12,12 @@ const DIR: &str = "tests/golden/cli";
 
 /// The help of a command, called by its link's name.
 fn help(words: &[&str]) -> String {
+    // Some of Slurm's commands have another option -h.
+    let of_slurm = corral::commands::slurm_names().any(|name| name == words[0]);
     let out = Command::new(env!("CARGO_BIN_EXE_cb"))
         .arg0(words[0])
         .args(&words[1..])
-        .arg("-h")
+        .arg(if of_slurm { "--help" } else { "-h" })
         .env_clear()
         .env("COLUMNS", "100")
         .output()
@@ -44,6 +46,9 @@ fn all() -> BTreeMap<String, String> {
         text
     };
     add(&["cb"]);
+    for name in corral::commands::slurm_names() {
+        add(&[name]);
+    }
     for name in corral::commands::names() {
         let text = add(&[name]);
         if !["cadmin", "ccron"].contains(&name) {

@@ -62,6 +62,7 @@ mod service_account;
 mod settings;
 mod shipped_sensors;
 mod sim_traces;
+mod slurm_names;
 mod soak;
 mod source;
 mod spawner;

@@ -265,7 +265,10 @@ fn every_program_has_a_man_page() {
             wrong.push(format!("{file}: no man/{name}.1 or .8"));
         }
     }
-    for name in corral::commands::names().chain(corral::commands::lsf_names()) {
+    let names = corral::commands::names()
+        .chain(corral::commands::lsf_names())
+        .chain(corral::commands::slurm_names());
+    for name in names {
         if man_page(name).is_none() {
             wrong.push(format!("{name}: no man/{name}.1 or .8"));
         }

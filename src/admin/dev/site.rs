@@ -263,7 +263,9 @@ impl Site {
             fs::symlink(&sim, &self.bin().join("cbsim"))?;
         }
         let cb = programs.join("cb");
-        let names = crate::admin::command_names().chain(crate::admin::lsf_names());
+        let names = crate::admin::command_names()
+            .chain(crate::admin::lsf_names())
+            .chain(crate::admin::slurm_names());
         for name in std::iter::once("cb").chain(names) {
             fs::symlink(&cb, &self.bin().join(name))?;
         }

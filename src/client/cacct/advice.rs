@@ -1,7 +1,8 @@
 //! `cacct --advice`: what jobs asked for beside what similar jobs have used, and what to ask for.
 //!
-//! Owns which jobs are similar and the rules of the advice. Similar are the jobs of a user in a queue
-//! whose names differ in digits only; without a name the program stands for it. Reads no file.
+//! Owns which jobs are similar and the rules of the advice. Similar are the jobs of a user in a
+//! queue whose names differ in digits only; without a name the program stands for it. Reads no
+//! file.
 
 use super::totals::Spread;
 use crate::model::TermReason;

@@ -38,6 +38,12 @@ pub(super) fn submit(
         true => None,
         false => Some(script::work(table, split)?),
     };
+    if let Some(script) = work.as_ref().filter(|work| !work.foreign.is_empty()) {
+        return Err(Fail::usage(format!(
+            "--clone: lines of {} for another batch system are not read: give the options",
+            script.place
+        )));
+    }
     let lines = work.as_mut().map(|work| std::mem::take(&mut work.options));
     let chosen = mine.over(lines.unwrap_or_default());
     chosen.check_built()?;

@@ -6,7 +6,7 @@
 
 use super::options::Chosen;
 use crate::client::exit::lsf_name;
-use crate::text::command::ForeignDirective;
+use crate::text::command::{ForeignDirective, PBS, SBATCH};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -98,7 +98,7 @@ impl NoEffect {
 }
 
 /// The warning about lines of a script that only other batch systems read.
-pub(super) fn foreign(place: &str, lines: &[ForeignDirective]) -> Option<String> {
+pub(super) fn ignored_lines(place: &str, lines: &[ForeignDirective]) -> Option<String> {
     let first = lines.first()?;
     let verb = if lines.len() == 1 { "has" } else { "have" };
     let mut text = String::new();
@@ -116,10 +116,14 @@ pub(super) fn foreign(place: &str, lines: &[ForeignDirective]) -> Option<String>
     if lines.len() > SHOWN {
         let _ = write!(text, " and {} more", lines.len() - SHOWN);
     }
+    let hint = match first.prefix {
+        prefix @ (SBATCH | PBS) => format!(
+            "{prefix} lines count before the first command, where the script has no other options"
+        ),
+        prefix => format!("write the options as #BSUB or #CSUB lines instead of {prefix}"),
+    };
     Some(format!(
-        "warning: {place}: {text} {verb} no effect here\n\
-         hint: write the options as #BSUB or #CSUB lines instead of {}",
-        first.prefix
+        "warning: {place}: {text} {verb} no effect here\nhint: {hint}"
     ))
 }
 
@@ -161,13 +165,13 @@ mod tests {
         let text = "#!/bin/sh\n#SBATCH -n 4\n#PBS -l nodes=1\n#SBATCH -t 5\n#SBATCH -p q\nrun\n";
         let script = Script::parse(text).unwrap();
         assert_eq!(
-            foreign("s.sh", &script.foreign).unwrap(),
+            ignored_lines("s.sh", &script.foreign).unwrap(),
             "warning: s.sh: '#SBATCH -n 4' (line 2), '#PBS -l nodes=1' (line 3), \
              '#SBATCH -t 5' (line 4) and 1 more have no effect here\n\
-             hint: write the options as #BSUB or #CSUB lines instead of #SBATCH"
+             hint: #SBATCH lines count before the first command, where the script has no other options"
         );
         assert_eq!(
-            foreign("s.sh", &Script::parse("run").unwrap().foreign),
+            ignored_lines("s.sh", &Script::parse("run").unwrap().foreign),
             None
         );
     }

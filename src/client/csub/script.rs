@@ -1,11 +1,12 @@
 //! The job's script: from standard input or from the one file that is the whole command.
 
+use super::foreign;
 use super::options::Chosen;
 use crate::client::cli::{Split, Table, Wrong};
 use crate::client::exit::{self, Fail, Result};
 use crate::record::request::SCRIPT_MAX;
 use crate::sys;
-use crate::text::command::{Script, split_words};
+use crate::text::command::{ForeignDirective, SBATCH, Script, split_words};
 use std::path::Path;
 
 /// Longest text shown in place of a script as its command.
@@ -22,7 +23,10 @@ pub(super) struct Work {
     pub shell: String,
     /// Options that the script gives.
     pub options: Chosen,
-    /// What the script asks of other batch systems, as a warning.
+    /// Lines for Slurm or PBS that count, and the script's name.
+    pub foreign: Vec<ForeignDirective>,
+    pub place: String,
+    /// What the script asks of other batch systems without effect, as a warning.
     pub warning: Option<String>,
 }
 
@@ -151,12 +155,58 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Work> 
     if command.is_empty() {
         return Err(Fail::usage(format!("{place}: no command is specified")));
     }
+    let first = foreign::first_command(&text);
+    let (counts, others) = match found.directives.is_empty() {
+        true => foreign::lines_that_count(&found.foreign, first),
+        false => (Vec::new(), found.foreign),
+    };
     Ok(Work {
         command,
         shell: found.shebang.unwrap_or_default(),
+        place: place.to_owned(),
+        warning: super::no_effect::ignored_lines(place, &others),
+        foreign: counts,
         script: text,
         options,
-        warning: super::no_effect::foreign(place, &found.foreign),
+    })
+}
+
+/// A script of `sbatch`: from its file, or from standard input. Its `#SBATCH` lines are the ones
+/// that count.
+///
+/// # Errors
+/// It cannot be read, or it names no interpreter.
+pub(super) fn batch(file: Option<&str>) -> Result<Work> {
+    let place = file.unwrap_or("standard input");
+    let bytes = match file {
+        Some(name) => sys::fs::read_small(Path::new(name), SCRIPT_MAX as u64)
+            .map_err(|e| Fail::usage(format!("Unable to open file {name}: {e}")))?,
+        None => sys::caller::read_stdin(SCRIPT_MAX as u64)
+            .map_err(|e| Fail::usage(format!("the script on standard input: {e}")))?,
+    };
+    let text = text_of(bytes, place)?;
+    let found = Script::parse(&text).map_err(|e| {
+        let (line, column) = e.line_column(&text);
+        Fail::usage(format!("{place}:{line}:{column}: {}", e.message))
+    })?;
+    let Some(shell) = found.shebang.filter(|_| text.starts_with("#!")) else {
+        return Err(Fail::usage(
+            "This does not look like a batch script.  The first\n\
+             line must start with #! followed by the path to an interpreter.\n\
+             For instance: #!/bin/sh",
+        ));
+    };
+    let first = foreign::first_command(&text);
+    let counts = |l: &ForeignDirective| l.prefix == SBATCH && l.line < first;
+    let (counts, others): (Vec<_>, Vec<_>) = found.foreign.into_iter().partition(counts);
+    Ok(Work {
+        command: file.map_or_else(|| shown(&text), str::to_owned),
+        shell,
+        place: place.to_owned(),
+        warning: super::no_effect::ignored_lines(place, &others),
+        foreign: counts,
+        script: text,
+        options: Chosen::default(),
     })
 }
 

@@ -9,7 +9,7 @@ use super::filter::Filter;
 use super::keys::Screen;
 use super::lines::{Arrangement, host_lines, job_lines, queue_lines};
 use super::pages;
-use super::world::{Head, Jobs, JobsWish, Page, Subject, Wish, World};
+use super::world::{Head, Jobs, Needed, NeededJobs, Page, Subject, World};
 use crate::record::ack::Ack;
 use crate::record::view::{HostRow, QueueRow};
 use crate::text::width;
@@ -157,7 +157,7 @@ pub(crate) struct App {
     pub queues: ListState<u32>,
     pub hosts: ListState<u32>,
     pub jobs: ListState<JobLine>,
-    pub jobs_wish: JobsWish,
+    pub needed_jobs: NeededJobs,
     /// Arrays whose elements are shown.
     pub unfolded: HashSet<u32>,
     pub page: PageState,
@@ -195,11 +195,11 @@ impl App {
     }
 
     /// The facts that the screen needs.
-    pub(crate) fn wish(&self) -> Wish {
+    pub(crate) fn needed(&self) -> Needed {
         let screen = self.screen();
-        Wish {
+        Needed {
             hosts: matches!(screen, Screen::Queues | Screen::Hosts),
-            jobs: (screen == Screen::Jobs).then_some(self.jobs_wish),
+            jobs: (screen == Screen::Jobs).then_some(self.needed_jobs),
             page: match screen {
                 Screen::Job | Screen::Host => self.page.subject.clone(),
                 _ => None,

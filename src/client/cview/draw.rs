@@ -194,8 +194,8 @@ fn arrangement(app: &App, room: usize) -> String {
         Screen::Hosts => of(app, &app.hosts),
         Screen::Jobs => {
             let (how, place) = of(app, &app.jobs);
-            let whose = if app.jobs_wish.all { "all" } else { "own" };
-            let which = if app.jobs_wish.finished {
+            let whose = if app.needed_jobs.all { "all" } else { "own" };
+            let which = if app.needed_jobs.finished {
                 "+finished"
             } else {
                 ""
@@ -392,10 +392,10 @@ fn nothing(app: &App, no_filter: bool) -> String {
     let text = match (&app.known.head, app.screen()) {
         (None, _) => "reading the view ...",
         (_, _) if !no_filter => "nothing fits the filter; Esc takes it away",
-        (_, Screen::Jobs) if !app.jobs_wish.all => {
+        (_, Screen::Jobs) if !app.needed_jobs.all => {
             "no jobs of yours; a: of all users, f: finished ones too"
         }
-        (_, Screen::Jobs) if !app.jobs_wish.finished => "no jobs; f: finished ones too",
+        (_, Screen::Jobs) if !app.needed_jobs.finished => "no jobs; f: finished ones too",
         (_, Screen::Jobs) => "no jobs",
         _ => "nothing is published",
     };

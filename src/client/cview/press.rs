@@ -79,8 +79,8 @@ fn browse(app: &mut App, key: Key) -> Effect {
                 app.arrange();
             }
         }
-        Key::Char('a') if app.screen() == Screen::Jobs => app.jobs_wish.all ^= true,
-        Key::Char('f') if app.screen() == Screen::Jobs => app.jobs_wish.finished ^= true,
+        Key::Char('a') if app.screen() == Screen::Jobs => app.needed_jobs.all ^= true,
+        Key::Char('f') if app.screen() == Screen::Jobs => app.needed_jobs.finished ^= true,
         Key::Char(' ') => mark(app),
         Key::Char('U') => unmark(app),
         Key::Char(c) => {
@@ -239,7 +239,7 @@ fn open(app: &mut App) {
 
 fn show_jobs_of(app: &mut App, field: &str, name: &str) {
     app.jobs.how.filter = Filter::by(field, name);
-    app.jobs_wish.all = true;
+    app.needed_jobs.all = true;
     app.jobs.cursor = 0;
     show(app, Screen::Jobs);
     app.arrange();

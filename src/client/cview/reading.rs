@@ -4,7 +4,7 @@
 //! read again: each look opens a few small files, which on a network file system is what makes
 //! their state fresh.
 
-use super::world::{Head, JobItem, Jobs, JobsWish, Page, Subject, Wish, World};
+use super::world::{Head, JobItem, Jobs, Needed, NeededJobs, Page, Subject, World};
 use crate::client::cpeek;
 use crate::client::exit::Exit;
 use crate::client::read::{OWN_ONLY, Source, quiet_limit_ms, unknown};
@@ -54,30 +54,30 @@ struct JobFiles {
 #[derive(Default)]
 pub(crate) struct Looking {
     seen: Seen,
-    wish: Wish,
+    needed: Needed,
     /// The page of the job that is shown, without its output, and the output.
     job: Option<(Job, Vec<String>, Vec<String>)>,
 }
 
 impl Looking {
     /// One look for what is wished for.
-    pub(crate) fn look(&mut self, source: &Source, wish: &Wish, ctx: Ctx) -> News {
-        let seen = match files_of(source, wish) {
+    pub(crate) fn look(&mut self, source: &Source, needed: &Needed, ctx: Ctx) -> News {
+        let seen = match files_of(source, needed) {
             Ok(seen) => seen,
             Err(why) => return News::Failed(why),
         };
-        if seen == self.seen && *wish == self.wish {
+        if seen == self.seen && *needed == self.needed {
             return self.look_at_output(source);
         }
-        let mut needed = wish.clone();
-        if *wish == self.wish && seen.jobs == self.seen.jobs {
+        let mut needed = needed.clone();
+        if *needed == self.needed && seen.jobs == self.seen.jobs {
             // Only the counts of hosts or queues are others.
             needed.jobs = None;
         }
         match self.read(source, &needed, ctx) {
             Ok(world) => {
                 self.seen = seen;
-                self.wish = wish.clone();
+                self.needed = needed.clone();
                 News::World(Box::new(world))
             }
             Err(why) => {
@@ -99,7 +99,7 @@ impl Looking {
         let lines = page.iter().chain(&now).cloned().collect();
         *output = now;
         let page = Page {
-            subject: self.wish.page.clone().unwrap_or(Subject::Job(job.row.j)),
+            subject: self.needed.page.clone().unwrap_or(Subject::Job(job.row.j)),
             lines,
             is_table: false,
             problem: None,
@@ -115,27 +115,27 @@ impl Looking {
     }
 
     /// Reads everything wished for.
-    fn read(&mut self, source: &Source, wish: &Wish, ctx: Ctx) -> Result<World, String> {
+    fn read(&mut self, source: &Source, needed: &Needed, ctx: Ctx) -> Result<World, String> {
         let failed = |e: ViewError| source.failed(e).text;
         let (mut head, params) = head(source)?;
         let counted = source.view.counted_queues().map_err(failed)?;
         head.warnings.extend(counted.warnings);
         let queues = arranged(counted.rows, &ctx);
         let mut world = World::default();
-        if wish.hosts {
+        if needed.hosts {
             let counted = source.view.counted_hosts().map_err(failed)?;
             head.warnings.extend(counted.warnings);
             let mut hosts = counted.rows;
             hosts.sort_by_cached_key(|host| crate::client::read::natural(&host.name));
             world.hosts = Some(hosts);
         }
-        if let Some(wish) = wish.jobs {
-            let jobs = jobs(source, &params, wish, &ctx, &queues)?;
+        if let Some(needed) = needed.jobs {
+            let jobs = jobs(source, &params, needed, &ctx, &queues)?;
             world.jobs = Some(jobs.0);
             head.warnings.extend(jobs.1);
         }
         self.job = None;
-        world.page = match &wish.page {
+        world.page = match &needed.page {
             None => None,
             Some(Subject::Host(name)) => Some(host_page(source, name, &ctx)?),
             Some(Subject::Job(key)) => Some(self.job_page(source, &params, *key, &ctx)?),
@@ -208,7 +208,7 @@ impl Looking {
 }
 
 /// Marks of the files that change when what is wished for does.
-fn files_of(source: &Source, wish: &Wish) -> Result<Seen, String> {
+fn files_of(source: &Source, needed: &Needed) -> Result<Seen, String> {
     let manifest = source.view.manifest();
     let manifest = manifest.map_err(|e| source.failed(e).text)?;
     let mark = |name: &str| {
@@ -217,11 +217,11 @@ fn files_of(source: &Source, wish: &Wish) -> Result<Seen, String> {
         drop(fs::read_from(&path, 0, 0));
         fs::mark(&path).ok()
     };
-    let is_host = matches!(wish.page, Some(Subject::Host(_)));
-    let is_job = matches!(wish.page, Some(Subject::Job(_)));
+    let is_host = matches!(needed.page, Some(Subject::Host(_)));
+    let is_job = matches!(needed.page, Some(Subject::Job(_)));
     let documents = [
         (view::QUEUES, true),
-        (view::HOSTS, wish.hosts || is_host),
+        (view::HOSTS, needed.hosts || is_host),
         (view::ESTIMATES, is_job),
     ];
     let needed = documents.into_iter().filter(|(_, needed)| *needed);
@@ -265,12 +265,12 @@ fn arranged(mut queues: Vec<QueueRow>, ctx: &Ctx) -> Vec<QueueRow> {
 fn jobs(
     source: &Source,
     params: &Params,
-    wish: JobsWish,
+    needed: NeededJobs,
     ctx: &Ctx,
     queues: &[QueueRow],
 ) -> Result<(Jobs, Vec<String>), String> {
     let own = Users::one(source.me.uid);
-    let users = match wish.all {
+    let users = match needed.all {
         true => source.seen_of(Users::All, params).unwrap_or(own),
         false => own,
     };
@@ -279,7 +279,7 @@ fn jobs(
             Users::These(uids, names) if names.is_empty() => uids.iter().copied().collect(),
             _ => Vec::new(),
         },
-        finished: wish.finished,
+        finished: needed.finished,
         ..Want::default()
     };
     let priority: BTreeMap<String, i64> = queues

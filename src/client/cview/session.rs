@@ -9,7 +9,7 @@ use super::draw::{Look, Moment, draw};
 use super::press::{Effect, press};
 use super::reading::{Looking, News};
 use super::screen::{self, Input, TakenScreen};
-use super::world::Wish;
+use super::world::Needed;
 use crate::client::ask::{self, NoAnswer};
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
@@ -43,7 +43,7 @@ enum Message {
 /// Ways to and from the threads.
 struct Threads {
     messages: Receiver<Message>,
-    wishes: Sender<Wish>,
+    wishes: Sender<Needed>,
     actions: Sender<Action>,
     /// Since when the reader has been reading, by the monotonic clock; 0: it waits.
     reading_since: Arc<AtomicU64>,
@@ -64,11 +64,11 @@ pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -
     let caught = signals::catch(&numbers.collect::<Vec<_>>())?;
     let mut taken = TakenScreen::take()?;
     let threads = Threads::start(source, interval_ms, caught)?;
-    let mut wish = Wish::default();
+    let mut needed = Needed::default();
     loop {
-        if app.wish() != wish {
-            wish = app.wish();
-            drop(threads.wishes.send(wish.clone()));
+        if app.needed() != needed {
+            needed = app.needed();
+            drop(threads.wishes.send(needed.clone()));
         }
         let now = clock::wall_ms();
         let moment = Moment {
@@ -127,7 +127,7 @@ fn take(
         Message::Answer(answer) => {
             app.answered(answer);
             // What was done shows at once.
-            drop(threads.wishes.send(app.wish()));
+            drop(threads.wishes.send(app.needed()));
         }
         Message::Signal(number) => match signals::name(number).as_str() {
             "TSTP" => taken.suspend()?,
@@ -199,39 +199,39 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
     }
 }
 
-/// Reads the view at every interval and when another wish comes.
+/// Reads the view at every interval and when another needed comes.
 fn read_on(
     source: &Source,
     interval_ms: u64,
-    wished: &Receiver<Wish>,
+    wished: &Receiver<Needed>,
     to: &Sender<Message>,
     since: &AtomicU64,
 ) {
     let mut looking = Looking::default();
-    let Ok(mut wish) = wished.recv() else {
+    let Ok(mut needed) = wished.recv() else {
         return;
     };
     loop {
         let began = clock::boot_ms().max(1);
         since.store(began, Ordering::Relaxed);
-        let ctx = match wish.page {
+        let ctx = match needed.page {
             Some(_) => source.ctx_with_estimates(),
             None => source.ctx(),
         };
-        let news = looking.look(source, &wish, ctx);
+        let news = looking.look(source, &needed, ctx);
         since.store(0, Ordering::Relaxed);
         if to.send(Message::News(news)).is_err() {
             return;
         }
         let took = clock::boot_ms().saturating_sub(began);
         match thread::recv_timeout(wished, interval_ms.max(took.saturating_mul(PAUSES))) {
-            Ok(other) => wish = other,
+            Ok(other) => needed = other,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Only the last wish counts.
+        // Only the last needed counts.
         while let Ok(other) = wished.try_recv() {
-            wish = other;
+            needed = other;
         }
     }
 }

@@ -59,7 +59,7 @@ impl Bed {
 
     fn read(&mut self) {
         let source = self.view.source("cview", 10);
-        match self.looking.look(&source, &self.app.wish(), ctx(&source)) {
+        match self.looking.look(&source, &self.app.needed(), ctx(&source)) {
             News::World(world) => self.app.take(*world, NOW),
             News::Unchanged => {}
             News::Failed(why) => self.app.fail(why),
@@ -204,7 +204,7 @@ fn screens_are_changed_by_number_tab_and_enter_and_left_by_q_and_esc() {
     assert_eq!(bed.app.jobs.how.filter.text, "host:h1");
     bed.keys(&[Key::Char('1'), Key::Down, Key::Enter]);
     assert_eq!(bed.app.jobs.how.filter.text, "queue:normal");
-    assert!(bed.app.jobs_wish.all);
+    assert!(bed.app.needed_jobs.all);
     assert_eq!(
         bed.keys(&[Key::Esc]),
         Effect::None,
@@ -673,7 +673,7 @@ fn wrong_options_are_named() {
     assert!(wrong(&["-filter", "usr:1"]).contains("no field usr"));
     assert!(wrong(&["-screen", "host", "h1", "-filter", "x"]).contains("lists only"));
     let app = asked(&["-a", "-f", "-filter", "user:u1"]).unwrap();
-    assert!(app.jobs_wish.all && app.jobs_wish.finished && !app.jobs.how.filter.is_empty());
+    assert!(app.needed_jobs.all && app.needed_jobs.finished && !app.jobs.how.filter.is_empty());
     assert_eq!(interval(None), Ok(1000));
     assert_eq!(interval(Some("0.5")), Ok(500));
     for bad in ["0", "-1", "x", "nan", "inf", "0.01", "3601"] {

@@ -57,17 +57,17 @@ pub(crate) struct Page {
     pub problem: Option<Exit>,
 }
 
-/// Which facts the screens need: the wish of the one who looks.
+/// Which facts the screens need: what is on the screen.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Wish {
+pub(crate) struct Needed {
     pub hosts: bool,
-    pub jobs: Option<JobsWish>,
+    pub jobs: Option<NeededJobs>,
     pub page: Option<Subject>,
 }
 
 /// Which jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct JobsWish {
+pub(crate) struct NeededJobs {
     /// Of all users, not only the caller's.
     pub all: bool,
     /// Also finished ones.

@@ -16,9 +16,9 @@ fn ctx(source: &Source) -> Ctx {
     }
 }
 
-fn look(looking: &mut Looking, bed: &TestView, uid: u32, wish: &Wish) -> Option<World> {
+fn look(looking: &mut Looking, bed: &TestView, uid: u32, needed: &Needed) -> Option<World> {
     let source = bed.source("cview", uid);
-    match looking.look(&source, wish, ctx(&source)) {
+    match looking.look(&source, needed, ctx(&source)) {
         News::World(world) => Some(*world),
         News::Unchanged => None,
         News::Failed(why) => panic!("{why}"),
@@ -31,25 +31,28 @@ fn keys(world: &World) -> String {
     keys.collect::<Vec<_>>().join(" ")
 }
 
-fn jobs_wish(all: bool, finished: bool) -> Wish {
-    Wish {
-        jobs: Some(JobsWish { all, finished }),
-        ..Wish::default()
+fn needed_jobs(all: bool, finished: bool) -> Needed {
+    Needed {
+        jobs: Some(NeededJobs { all, finished }),
+        ..Needed::default()
     }
 }
 
 #[test]
-fn only_what_is_wished_for_is_read_and_in_the_order_of_the_commands() {
+fn only_what_is_needed_is_read_and_in_the_order_of_the_commands() {
     let bed = test_cluster::cluster();
-    let read = |wish: &Wish| look(&mut Looking::default(), &bed, 10, wish).unwrap();
-    let own = read(&jobs_wish(false, false));
+    let read = |needed: &Needed| look(&mut Looking::default(), &bed, 10, needed).unwrap();
+    let own = read(&needed_jobs(false, false));
     assert_eq!(keys(&own), "3 4[2] 6 1 4");
     assert!(own.hosts.is_none() && own.page.is_none());
-    assert_eq!(keys(&read(&jobs_wish(true, false))), "2 3 4[2] 6 1 4");
-    assert_eq!(keys(&read(&jobs_wish(false, true))), "3 4[2] 6 1 4 4[1] 5");
-    let hosts = read(&Wish {
+    assert_eq!(keys(&read(&needed_jobs(true, false))), "2 3 4[2] 6 1 4");
+    assert_eq!(
+        keys(&read(&needed_jobs(false, true))),
+        "3 4[2] 6 1 4 4[1] 5"
+    );
+    let hosts = read(&Needed {
         hosts: true,
-        ..Wish::default()
+        ..Needed::default()
     });
     assert!(hosts.jobs.is_none());
     assert_eq!(hosts.hosts.unwrap().len(), 3);
@@ -69,11 +72,11 @@ fn other_users_jobs_are_not_read_where_the_cluster_hides_them() {
         job(JobKey::job(2), 2, JobStat::Run),
     ];
     bed.publish(&[("j0", jobs)]);
-    let read = |wish: &Wish| look(&mut Looking::default(), &bed, 10, wish).unwrap();
-    assert_eq!(keys(&read(&jobs_wish(true, false))), "1");
-    let other = Wish {
+    let read = |needed: &Needed| look(&mut Looking::default(), &bed, 10, needed).unwrap();
+    assert_eq!(keys(&read(&needed_jobs(true, false))), "1");
+    let other = Needed {
         page: Some(Subject::Job(JobKey::job(2))),
-        ..Wish::default()
+        ..Needed::default()
     };
     assert_eq!(read(&other).page.unwrap().lines, [OWN_ONLY]);
 }
@@ -82,31 +85,31 @@ fn other_users_jobs_are_not_read_where_the_cluster_hides_them() {
 fn nothing_is_read_again_before_something_changed() {
     let bed = test_cluster::cluster();
     let mut looking = Looking::default();
-    let wish = jobs_wish(true, false);
-    assert!(look(&mut looking, &bed, 10, &wish).is_some());
-    assert!(look(&mut looking, &bed, 10, &wish).is_none());
-    // Another wish is another reading.
-    assert!(look(&mut looking, &bed, 10, &jobs_wish(false, false)).is_some());
-    assert!(look(&mut looking, &bed, 10, &wish).is_some());
+    let needed = needed_jobs(true, false);
+    assert!(look(&mut looking, &bed, 10, &needed).is_some());
+    assert!(look(&mut looking, &bed, 10, &needed).is_none());
+    // Another needed is another reading.
+    assert!(look(&mut looking, &bed, 10, &needed_jobs(false, false)).is_some());
+    assert!(look(&mut looking, &bed, 10, &needed).is_some());
     // A document of the view is replaced.
     let queue = QueueRow {
         name: "new".into(),
         ..QueueRow::default()
     };
     bed.put(view::QUEUES, &[queue]);
-    let world = look(&mut looking, &bed, 10, &wish).unwrap();
+    let world = look(&mut looking, &bed, 10, &needed).unwrap();
     assert_eq!(world.queues.unwrap()[0].name, "new");
     assert!(world.jobs.is_none(), "the jobs are as they were");
-    assert!(look(&mut looking, &bed, 10, &wish).is_none());
+    assert!(look(&mut looking, &bed, 10, &needed).is_none());
     // What the screen does not show is not looked at.
     bed.put(view::HOSTS, &[] as &[view::HostRow]);
-    assert!(look(&mut looking, &bed, 10, &wish).is_none());
+    assert!(look(&mut looking, &bed, 10, &needed).is_none());
     bed.publish(&[(
         "j1",
         vec![spec(1, 10), job(JobKey::job(8), 1, JobStat::Run)],
     )]);
     bed.put(view::PARAMS, &[Params::default()]);
-    assert_eq!(keys(&look(&mut looking, &bed, 10, &wish).unwrap()), "8");
+    assert_eq!(keys(&look(&mut looking, &bed, 10, &needed).unwrap()), "8");
 }
 
 #[test]
@@ -121,7 +124,13 @@ fn an_array_that_only_elements_are_left_of_is_read_too() {
     let jobs = vec![spec(1, 10), Row::Job(Box::new(array))];
     let elements = vec![spec(1, 10), job(JobKey::element(3, 1), 1, JobStat::Run)];
     bed.publish(&[("j0", jobs), ("a3.0", elements)]);
-    let world = look(&mut Looking::default(), &bed, 10, &jobs_wish(false, false)).unwrap();
+    let world = look(
+        &mut Looking::default(),
+        &bed,
+        10,
+        &needed_jobs(false, false),
+    )
+    .unwrap();
     let jobs = world.jobs.unwrap();
     assert_eq!(&*jobs.find(JobKey::element(3, 1)).unwrap().name, "job3");
     assert!(jobs.find(JobKey::job(3)).is_some());
@@ -134,16 +143,16 @@ fn a_page_has_what_the_long_list_has_and_follows_the_output() {
     let mut running = row(JobKey::job(7), 1, JobStat::Run);
     running.attempt = 1;
     bed.publish(&[("j0", vec![spec(1, 10), Row::Job(Box::new(running))])]);
-    let wish = Wish {
+    let needed = Needed {
         page: Some(Subject::Job(JobKey::job(7))),
-        ..Wish::default()
+        ..Needed::default()
     };
     let source = bed.source("cview", 10);
     let output = source.layout.default_output(JobKey::job(7));
     std::fs::create_dir_all(output.parent().unwrap()).unwrap();
     std::fs::write(&output, "one\n").unwrap();
     let mut looking = Looking::default();
-    let lines = look(&mut looking, &bed, 10, &wish)
+    let lines = look(&mut looking, &bed, 10, &needed)
         .unwrap()
         .page
         .unwrap()
@@ -153,14 +162,14 @@ fn a_page_has_what_the_long_list_has_and_follows_the_output() {
         "{lines:?}"
     );
     assert_eq!(lines.last().unwrap(), "one");
-    assert!(look(&mut looking, &bed, 10, &wish).is_none());
+    assert!(look(&mut looking, &bed, 10, &needed).is_none());
     std::fs::write(&output, "one\ntw\u{1b}o").unwrap();
-    let page = look(&mut looking, &bed, 10, &wish).unwrap().page.unwrap();
+    let page = look(&mut looking, &bed, 10, &needed).unwrap().page.unwrap();
     assert_eq!(page.lines.last().unwrap(), "tw\\x1bo");
     assert_eq!(page.lines[..lines.len()], lines[..]);
-    let missing = Wish {
+    let missing = Needed {
         page: Some(Subject::Job(JobKey::job(99))),
-        ..Wish::default()
+        ..Needed::default()
     };
     let page = look(&mut looking, &bed, 10, &missing)
         .unwrap()

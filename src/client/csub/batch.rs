@@ -1,0 +1,130 @@
+//! The submission of one batch job of `sbatch`: its options become csub's, its script is read.
+
+use super::foreign::slurm::translate;
+use super::foreign::{self, Context, Foreign, ForeignOption};
+use super::script::{self, Work};
+use super::{Told, answered, esub, head, shift_of, spec};
+use crate::client::ask;
+use crate::client::env::Site;
+use crate::client::exit::{Fail, Result};
+use crate::record::ack::IdRun;
+use crate::record::request::Verb;
+use crate::sys;
+use std::path::Path;
+
+/// What `sbatch` was called with.
+#[derive(Default)]
+pub(crate) struct BatchCall {
+    /// Options of the environment and of the command line, those that count more last.
+    pub weak: Vec<ForeignOption>,
+    pub strong: Vec<ForeignOption>,
+    /// A command line in place of a script.
+    pub wrap: Option<String>,
+    /// The script's file, `None`: it comes by standard input.
+    pub file: Option<String>,
+    pub args: Vec<String>,
+    pub quiet: bool,
+}
+
+/// A job that was submitted.
+pub(crate) struct Sent {
+    pub site: Site,
+    pub run: IdRun,
+    /// `--wait`: the command stays until it has ended.
+    pub wait: bool,
+}
+
+/// Why there is no job.
+pub(crate) enum NotSent {
+    Fail(Fail),
+    /// No answer came; the exit code, the reason was printed.
+    NoAnswer(i32),
+}
+
+impl From<Fail> for NotSent {
+    fn from(fail: Fail) -> NotSent {
+        NotSent::Fail(fail)
+    }
+}
+
+/// Submits the job.
+///
+/// # Errors
+/// It is refused, or no answer comes.
+pub(crate) fn submit(called: BatchCall) -> std::result::Result<Sent, NotSent> {
+    let told = Told::now()?;
+    let work = work(&called)?;
+    let mut foreign = options(&called, &work, &told)?;
+    foreign.facts.args = called.args;
+    foreign.facts.submit_dir = told.cwd.to_string_lossy().into_owned();
+    if !called.quiet {
+        let place = "";
+        let texts = [work.warning.clone(), foreign.warning(place)];
+        for text in texts.into_iter().flatten() {
+            eprintln!("sbatch: {text}");
+        }
+    }
+    let site = Site::find().map_err(Fail::from)?;
+    let wait_s = ask::wait_s(None)?;
+    let (chosen, data) = esub::run(&site, foreign.chosen.clone(), &work.command)?;
+    let unit = || crate::client::limit_unit(&site);
+    let mut job = spec::submission(&chosen, &told.here(&site, &unit))?;
+    foreign.complete(&mut job, &chosen);
+    spec::check_command(&work.command)?;
+    job.spec.shell = script::interpreter(&work, &job.spec.shell)?;
+    job.spec.slurm = Some(Box::new(foreign.facts));
+    job.command = work.command;
+    let head = esub::with_data(head(&chosen, work.script, &told.cwd)?, data);
+    let mut request = ask::Outgoing::new(&site, head)?;
+    request.push(&Verb::Submit {
+        line: 0,
+        same: false,
+        job: Box::new(job),
+    })?;
+    let ack = ask::send(&site, "sbatch", request, wait_s)
+        .map_err(|e| NotSent::NoAnswer(e.report("sbatch")))?;
+    let run = answered(&ack)?.clone();
+    let wait = chosen.has("K");
+    Ok(Sent { site, run, wait })
+}
+
+/// What runs.
+fn work(called: &BatchCall) -> Result<Work> {
+    let Some(command) = &called.wrap else {
+        return script::batch(called.file.as_deref());
+    };
+    if called.file.is_some() {
+        return Err(Fail::usage("Script arguments not permitted with --wrap"));
+    }
+    Ok(Work {
+        command: "wrap".to_owned(),
+        shell: "/bin/sh".to_owned(),
+        script: format!("#!/bin/sh\n# Made by sbatch --wrap.\n\n{command}\n"),
+        ..Work::default()
+    })
+}
+
+fn options(called: &BatchCall, work: &Work, told: &Told) -> Result<Foreign> {
+    let mut all = Vec::new();
+    for line in &work.foreign {
+        all.extend(foreign::slurm_line(line, &work.place)?);
+    }
+    all.extend(called.weak.iter().cloned());
+    all.extend(called.strong.iter().cloned());
+    let file = called.file.as_deref().map(Path::new);
+    let name = match (&called.wrap, file.and_then(Path::file_name)) {
+        (Some(_), _) => "wrap".to_owned(),
+        (None, Some(name)) => name.to_string_lossy().into_owned(),
+        (None, None) => "sbatch".to_owned(),
+    };
+    let me = sys::users::me();
+    let mut context = Context {
+        now_ms: told.now_ms,
+        user: &me.name,
+        name: &name,
+        cwd: &told.cwd.to_string_lossy(),
+        sbatch: true,
+        shift: &mut shift_of,
+    };
+    translate(&all, &mut context)
+}

@@ -1,0 +1,115 @@
+//! What other batch systems say about a job (`#SBATCH` and `#PBS` lines of a script, the command
+//! line of `sbatch`) as options of csub.
+//!
+//! A script speaks one language: its `#CSUB` and `#BSUB` lines if it has any, else its `#SBATCH`
+//! lines, else its `#PBS` lines. What changes a job and cannot be honoured is refused with its
+//! line; what changes nothing is named in one warning.
+
+pub(crate) mod pbs;
+pub(crate) mod shape;
+pub(crate) mod slurm;
+pub(crate) mod slurm_table;
+pub(crate) mod terms;
+#[cfg(test)]
+mod tests;
+
+use crate::client::exit::{Fail, Result};
+use crate::spool::view::{Piece, ViewReader, Want};
+use crate::text::command::{ForeignDirective, PBS, SBATCH, split_words};
+pub(crate) use terms::{Context, Foreign, ForeignOption};
+
+/// The lines of a script that count, of one language, and those that do not.
+pub(crate) fn lines_that_count(
+    lines: &[ForeignDirective],
+    first_command: usize,
+) -> (Vec<ForeignDirective>, Vec<ForeignDirective>) {
+    let early = |l: &ForeignDirective, prefix: &str| l.prefix == prefix && l.line < first_command;
+    let spoken = [SBATCH, PBS]
+        .into_iter()
+        .find(|prefix| lines.iter().any(|l| early(l, prefix)));
+    let counts = |l: &&ForeignDirective| spoken.is_some_and(|prefix| early(l, prefix));
+    (
+        lines.iter().filter(counts).cloned().collect(),
+        lines.iter().filter(|l| !counts(l)).cloned().collect(),
+    )
+}
+
+/// The number of the first line of a script that is neither blank nor a comment: Slurm and PBS read
+/// no options after it.
+pub(crate) fn first_command(text: &str) -> usize {
+    let blank = |line: &str| line.trim().is_empty() || line.starts_with('#');
+    let found = text.lines().position(|line| !blank(line));
+    found.map_or(usize::MAX, |n| n + 1)
+}
+
+/// The words after the mark of a line.
+fn words(line: &ForeignDirective, place: &str) -> Result<Vec<String>> {
+    let rest = line.text.strip_prefix(line.prefix).unwrap_or_default();
+    split_words(rest).map_err(|e| {
+        let text = e.caret(rest);
+        Fail::usage(format!(
+            "{place}:{}: {}\n{}",
+            line.line,
+            e.message,
+            text.trim_end_matches('\n')
+        ))
+    })
+}
+
+/// The options of lines of one language. `place`: the script's name.
+///
+/// # Errors
+/// Names the line and the option that is wrong or cannot be honoured.
+pub(crate) fn of_lines(
+    lines: &[ForeignDirective],
+    place: &str,
+    context: &mut Context<'_>,
+) -> Result<Foreign> {
+    let Some(first) = lines.first() else {
+        return Ok(Foreign::default());
+    };
+    if first.prefix == SBATCH {
+        let mut all = Vec::new();
+        for line in lines {
+            all.extend(slurm_line(line, place)?);
+        }
+        return slurm::translate(&all, context);
+    }
+    let mut all = Vec::new();
+    for line in lines {
+        all.extend(pbs::of_line(&words(line, place)?, &place_of(line, place))?);
+    }
+    pbs::translate(&all, context)
+}
+
+/// The options of one `#SBATCH` line.
+///
+/// # Errors
+/// Names what is not an option.
+pub(crate) fn slurm_line(line: &ForeignDirective, place: &str) -> Result<Vec<ForeignOption>> {
+    slurm::of_line(&words(line, place)?, &place_of(line, place))
+}
+
+fn place_of(line: &ForeignDirective, place: &str) -> String {
+    format!("{place}:{}: ", line.line)
+}
+
+/// By how much the indices of a job were raised, as the view says; 0 for a job that is unknown.
+///
+/// # Errors
+/// The view cannot be read.
+pub(crate) fn index_shift(view: &ViewReader, id: u32) -> std::result::Result<u32, String> {
+    let want = Want {
+        ids: vec![(id, id)],
+        finished: true,
+        ..Want::default()
+    };
+    let mut shift = 0;
+    let mut sink = |piece: Piece<'_>| {
+        if let Piece::Job { spec, .. } = piece {
+            shift = spec.index_shift();
+        }
+    };
+    view.stream(&want, &mut sink).map_err(|e| e.to_string())?;
+    Ok(shift)
+}

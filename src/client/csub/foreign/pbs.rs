@@ -1,0 +1,342 @@
+//! `#PBS` lines of a script as options of csub: those of PBS and those of Torque.
+
+use super::shape::Shape;
+use super::terms::{Context, Foreign, ForeignOption, env_text, job_name, mem_text, number};
+use crate::client::exit::{Fail, Result};
+use crate::text::slurm::{self, IndexList};
+
+type Text<T> = std::result::Result<T, String>;
+
+/// Options with a value, and without.
+const WITH_VALUE: &str = "AaCcdejJklmMNopPqrStuvW";
+const FLAGS: &str = "hVzIXfx";
+const MAIL: &str = "no mail is sent";
+
+/// The options of one line.
+///
+/// # Errors
+/// Names what is not an option.
+pub(super) fn of_line(words: &[String], at: &str) -> Result<Vec<ForeignOption>> {
+    let wrong = |text: &str, why: &str| {
+        let text = crate::text::width::escape(text);
+        Fail::usage(format!("{at}{text}: {why}"))
+    };
+    let mut all = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut chars = word.chars();
+        let letter = match (chars.next(), chars.next()) {
+            (Some('-'), Some(letter)) => letter,
+            _ => return Err(wrong(word, "it is not an option")),
+        };
+        let glued = chars.as_str();
+        let value = match (WITH_VALUE.contains(letter), glued) {
+            (true, "") => {
+                let next = words.next().cloned();
+                next.ok_or_else(|| wrong(word, "its value is missing"))?
+            }
+            (true, glued) => glued.to_owned(),
+            (false, "") if FLAGS.contains(letter) => String::new(),
+            _ => return Err(wrong(word, "it is not an option")),
+        };
+        all.push(ForeignOption {
+            option: letter.to_string(),
+            value,
+            at: at.to_owned(),
+        });
+    }
+    Ok(all)
+}
+
+/// What `-l` and the like ask for, gathered from all lines.
+#[derive(Default)]
+struct Wishes {
+    shape: Shape,
+    /// Hosts may not be shared by chunks; all chunks on one host.
+    scatter: bool,
+    pack: bool,
+    /// Bytes for each slot, of the whole job, for each chunk.
+    slot_mem: Option<u64>,
+    job_mem: Option<u64>,
+    chunk_mem: Option<u64>,
+    /// GPUs of each chunk or host.
+    gpus: Option<u32>,
+    name: String,
+    array: Option<IndexList>,
+    output: Option<String>,
+    error: Option<String>,
+    join: String,
+}
+
+/// All options of a script.
+///
+/// # Errors
+/// Names the option that is wrong or cannot be honoured, with its line.
+pub(super) fn translate(all: &[ForeignOption], context: &mut Context<'_>) -> Result<Foreign> {
+    let mut out = Foreign::default();
+    let mut wishes = Wishes::default();
+    for asked in all {
+        one(asked, &mut wishes, context, &mut out).map_err(|why| asked.refuse(&why))?;
+    }
+    room(&wishes, &mut out).map_err(Fail::usage)?;
+    files(&wishes, &mut out);
+    if !wishes.name.is_empty() || wishes.array.is_some() {
+        let text = job_name(&wishes.name, wishes.array.as_ref());
+        out.chosen.add("J", &text.map_err(Fail::usage)?);
+    }
+    if let Some(text) = env_text("PBS_O_WORKDIR", context.cwd) {
+        // Scripts change into it: without it they would be at home.
+        out.chosen.add("env", &text);
+    }
+    Ok(out)
+}
+
+fn one(
+    asked: &ForeignOption,
+    wishes: &mut Wishes,
+    context: &mut Context<'_>,
+    out: &mut Foreign,
+) -> Text<()> {
+    let value = asked.value.as_str();
+    match asked.option.as_str() {
+        "N" => wishes.name = value.to_owned(),
+        "q" if value.contains('@') => return Err("another server cannot be named".to_owned()),
+        "q" => out.chosen.add("q", value),
+        "A" => out.chosen.add("P", value),
+        "l" => resources(value, wishes, out)?,
+        "o" => wishes.output = Some(path(value)),
+        "e" => wishes.error = Some(path(value)),
+        "j" => wishes.join = value.to_owned(),
+        "J" | "t" => wishes.array = Some(array(value)?),
+        "W" => attributes(value, out)?,
+        "V" => {}
+        "v" => variables(value, out)?,
+        "h" => out.chosen.add("H", ""),
+        "r" => match value {
+            "y" => out.chosen.add("r", ""),
+            "n" => out.chosen.add("rn", ""),
+            _ => return Err("write y or n".to_owned()),
+        },
+        "a" => {
+            let zone = jiff::tz::TimeZone::system();
+            out.begin = Some(slurm::pbs_moment(value, context.now_ms, &zone)?);
+        }
+        "S" => out.chosen.add("L", value),
+        "d" => out.chosen.add("cwd", value),
+        "m" | "M" => out.note_no_effect(asked, MAIL),
+        "k" => out.note_no_effect(asked, "output goes to its place while the job runs"),
+        "p" => out.note_no_effect(asked, "queues and shares decide the order of jobs"),
+        "P" => out.note_no_effect(asked, "-A names the project"),
+        "z" | "f" | "X" => out.note_no_effect(asked, "it is an option of the command line"),
+        "C" => return Err("lines of another mark are not read".to_owned()),
+        "I" => return Err("csub -I makes a job interactive".to_owned()),
+        "c" => return Err("csub -k saves the state of jobs".to_owned()),
+        "u" => return Err("a job is its submitter's".to_owned()),
+        _ => return Err("it is not available".to_owned()),
+    }
+    Ok(())
+}
+
+/// A path, perhaps after a host's name.
+fn path(text: &str) -> String {
+    let path = match text.split_once(':') {
+        Some((host, path)) if !host.contains('/') => path,
+        _ => text,
+    };
+    path.replace('%', "%%")
+        .replace("$PBS_JOBID", "%J")
+        .replace("${PBS_JOBID}", "%J")
+        .replace("^array_index^", "%I")
+}
+
+fn array(text: &str) -> Text<IndexList> {
+    let list = IndexList::parse(text)?;
+    match list.shift {
+        0 => Ok(list),
+        _ => Err("csub counts from 1: there is no index 0".to_owned()),
+    }
+}
+
+/// `-W name=value[,name=value]`.
+fn attributes(text: &str, out: &mut Foreign) -> Text<()> {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    match name {
+        "depend" => out.chosen.add("w", &slurm::pbs_dependency(value)?),
+        "group_list" => out.chosen.add("G", value),
+        "umask" | "sandbox" | "block" | "stagein" | "stageout" => {
+            return Err(format!("{name} is not available"));
+        }
+        _ => {
+            let name = crate::text::width::escape(name);
+            return Err(format!("{name} is not available; depend is"));
+        }
+    }
+    Ok(())
+}
+
+fn variables(text: &str, out: &mut Foreign) -> Text<()> {
+    for word in text.split(',').filter(|word| !word.is_empty()) {
+        // A plain name goes along with all others anyway.
+        let Some((name, value)) = word.split_once('=') else {
+            continue;
+        };
+        let text = env_text(name.trim(), value.trim_matches(['"', '\'']));
+        out.chosen.add("env", &text.ok_or("both kinds of quotes")?);
+    }
+    Ok(())
+}
+
+/// `-l name=value[,name=value]`.
+fn resources(text: &str, wishes: &mut Wishes, out: &mut Foreign) -> Text<()> {
+    for part in text.split(',') {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        match name {
+            "walltime" => {
+                let seconds = slurm::walltime(value)?;
+                out.chosen.add("W", &format!("{seconds}s"));
+            }
+            "cput" => {
+                let seconds = slurm::walltime(value)?;
+                out.chosen.add("c", &format!("{seconds}s"));
+            }
+            "select" => select(value, wishes, out)?,
+            "nodes" => nodes(value, wishes)?,
+            "procs" => wishes.shape.tasks = Some(number(value)?),
+            "ncpus" => wishes.shape.cpus = Some(number(value)?),
+            "ngpus" | "gpus" => wishes.gpus = Some(number(value)?),
+            "mem" => wishes.job_mem = Some(slurm::pbs_size(value)?),
+            "pmem" => wishes.slot_mem = Some(slurm::pbs_size(value)?),
+            "vmem" => out.chosen.add("v", &mem_text(slurm::pbs_size(value)?)),
+            "file" => out.chosen.add("F", &mem_text(slurm::pbs_size(value)?)),
+            "place" => place(value, wishes, out)?,
+            _ => {
+                let name = crate::text::width::escape(name);
+                return Err(format!("{name} is not available"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `N:ncpus=C:mpiprocs=M:mem=S:ngpus=G`.
+fn select(text: &str, wishes: &mut Wishes, out: &mut Foreign) -> Text<()> {
+    if text.contains('+') {
+        return Err("select: chunks of several kinds are not available".to_owned());
+    }
+    let mut parts = text.split(':').peekable();
+    let chunks = parts.next_if(|part| !part.contains('='));
+    let chunks = chunks.map_or(Ok(1), number)?;
+    let mut cpus = 1;
+    for part in parts {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        match name {
+            "ncpus" => cpus = number(value)?,
+            // Tasks of a chunk: its slots are said by ncpus.
+            "mpiprocs" | "ompthreads" => drop(number(value)?),
+            "mem" => wishes.chunk_mem = Some(slurm::pbs_size(value)?),
+            "ngpus" => wishes.gpus = Some(number(value)?),
+            "host" | "vnode" if chunks == 1 => out.chosen.add("m", value),
+            _ => {
+                let name = crate::text::width::escape(name);
+                return Err(format!("select: {name} is not available"));
+            }
+        }
+    }
+    wishes.shape.tasks = Some(chunks);
+    wishes.shape.cpus = Some(cpus);
+    Ok(())
+}
+
+/// `N:ppn=P:gpus=G`.
+fn nodes(text: &str, wishes: &mut Wishes) -> Text<()> {
+    let mut parts = text.split(':');
+    wishes.shape.nodes = Some(number(parts.next().unwrap_or_default())?);
+    for part in parts {
+        match part.split_once('=') {
+            Some(("ppn", n)) => wishes.shape.per_node = Some(number(n)?),
+            Some(("gpus", n)) => wishes.gpus = Some(number(n)?),
+            _ => {
+                let part = crate::text::width::escape(part);
+                return Err(format!("nodes: {part} is not available"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn place(text: &str, wishes: &mut Wishes, out: &mut Foreign) -> Text<()> {
+    for word in text.split(':') {
+        match word {
+            "free" | "shared" => {}
+            "scatter" => wishes.scatter = true,
+            "pack" => wishes.pack = true,
+            "excl" | "exclhost" => out.chosen.add("x", ""),
+            _ => {
+                let word = crate::text::width::escape(word);
+                return Err(format!("place: {word} is not available"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Slots, memory and GPUs.
+fn room(wishes: &Wishes, out: &mut Foreign) -> Text<()> {
+    let mut shape = wishes.shape;
+    if wishes.scatter && shape.nodes.is_none() {
+        shape.nodes = shape.tasks;
+    }
+    if wishes.pack {
+        shape.nodes = Some(1);
+    }
+    let slots = shape.slots()?;
+    if !shape.is_empty() {
+        out.chosen.add("n", &slots.slots.to_string());
+        if let Some(span) = slots.span {
+            out.chosen.add("R", &span.to_string());
+        }
+    }
+    let cpus = u64::from(shape.cpus.unwrap_or(1));
+    let all = u64::from(slots.slots);
+    // By slots, since chunks may be on one host or on several.
+    let per_slot = match (wishes.slot_mem, wishes.chunk_mem, wishes.job_mem) {
+        (Some(bytes), ..) => Some(bytes),
+        (None, Some(bytes), _) => Some(bytes.div_ceil(cpus)),
+        (None, None, Some(bytes)) => Some(bytes.div_ceil(all)),
+        _ => None,
+    };
+    if let Some(bytes) = per_slot.filter(|bytes| *bytes > 0) {
+        let text = format!("rusage[mem={}/task]", mem_text(bytes));
+        out.chosen.add("R", &text);
+        if let Some(n) = slots.on_host {
+            let limit = bytes.saturating_mul(u64::from(n));
+            out.chosen.add("M", &mem_text(limit));
+        }
+    }
+    if let Some(n) = wishes.gpus {
+        if slots.hosts.is_none() {
+            return Err("GPUs of chunks need place=scatter or place=pack".to_owned());
+        }
+        let n = match wishes.pack {
+            true => n.saturating_mul(slots.tasks),
+            false => n,
+        };
+        out.chosen.add("R", &format!("rusage[gpu={n}/host]"));
+    }
+    Ok(())
+}
+
+/// `-o`, `-e` and `-j`.
+fn files(wishes: &Wishes, out: &mut Foreign) {
+    let (output, error) = match wishes.join.as_str() {
+        "oe" => (wishes.output.as_ref(), None),
+        "eo" => (wishes.error.as_ref(), None),
+        _ => (wishes.output.as_ref(), wishes.error.as_ref()),
+    };
+    if let Some(path) = output {
+        out.chosen.add("oo", path);
+    }
+    if let Some(path) = error {
+        out.chosen.add("eo", path);
+    }
+}

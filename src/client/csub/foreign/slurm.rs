@@ -1,0 +1,446 @@
+//! Options of `sbatch`, from its command line and from `#SBATCH` lines, as options of csub.
+
+use super::shape::{self, Shape, Slots};
+use super::slurm_table::{self, Fate, NOT_IN_A_SCRIPT, with_options};
+use super::terms::{Context, Foreign, ForeignOption, env_text, job_name, mem_text, number};
+use crate::client::cli::{Table, command};
+use crate::client::exit::{Fail, Result};
+use crate::config::WARN_SIGNALS;
+use crate::model::SlurmArray;
+use crate::text::names::HostSet;
+use crate::text::slurm::{self, IndexList, Marks};
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+type Text<T> = std::result::Result<T, String>;
+
+/// Seconds before the run limit at which `--signal` without a time warns.
+const SIGNAL_S: u32 = 60;
+
+/// The options of one `#SBATCH` line.
+///
+/// # Errors
+/// Names what is not an option, or not one of a script.
+pub(super) fn of_line(words: &[String], at: &str) -> Result<Vec<ForeignOption>> {
+    static TABLE: LazyLock<Table> =
+        LazyLock::new(|| Table::new(with_options(command("sbatch", ""))));
+    let wrong = |e: String| Fail::usage(format!("{at}{e}"));
+    let split = TABLE.split(words).map_err(|e| wrong(e.0))?;
+    if let Some(word) = split.rest.first() {
+        let word = crate::text::width::escape(word);
+        return Err(wrong(format!("'{word}' is not an option")));
+    }
+    let mut all = Vec::new();
+    for given in split.given {
+        let option = TABLE.id(&given).to_owned();
+        let asked = ForeignOption {
+            option,
+            value: given.value,
+            at: at.to_owned(),
+        };
+        if NOT_IN_A_SCRIPT.contains(&asked.option.as_str()) {
+            return Err(asked.refuse("it is an option of the command line"));
+        }
+        all.push(asked);
+    }
+    Ok(all)
+}
+
+/// Options of which each stands once: the last one counts.
+struct Given<'a> {
+    list: Vec<&'a ForeignOption>,
+}
+
+impl<'a> Given<'a> {
+    fn get(&self, option: &str) -> Option<&'a ForeignOption> {
+        let mut all = self.list.iter().rev();
+        all.find(|asked| asked.option == option).copied()
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.get(option).is_some()
+    }
+
+    /// What the value of an option says.
+    fn read<T>(&self, option: &str, read: impl FnOnce(&str) -> Text<T>) -> Result<Option<T>> {
+        let Some(asked) = self.get(option) else {
+            return Ok(None);
+        };
+        read(&asked.value)
+            .map(Some)
+            .map_err(|why| asked.refuse(&why))
+    }
+
+    fn text(&self, option: &str) -> Option<&'a str> {
+        self.get(option).map(|asked| asked.value.as_str())
+    }
+}
+
+/// All options, those that count more last.
+///
+/// # Errors
+/// Names the option that is wrong or cannot be honoured, with its place.
+pub(crate) fn translate(all: &[ForeignOption], context: &mut Context<'_>) -> Result<Foreign> {
+    let mut out = Foreign::default();
+    let mut given = Given { list: Vec::new() };
+    for asked in all {
+        match slurm_table::option(&asked.option).map(|o| o.fate) {
+            Some(Fate::Counts(_)) => given.list.push(asked),
+            Some(Fate::NoEffect(why)) => out.note_no_effect(asked, why),
+            Some(Fate::Refused(why)) => {
+                return Err(asked.refuse(&format!("it is not available here: {why}")));
+            }
+            // `help` and the like.
+            None => {}
+        }
+    }
+    simple(&given, &mut out);
+    let slots = shape(&given, context.sbatch, &mut out)?;
+    memory(&given, slots.as_ref(), &mut out)?;
+    resources(&given, slots.as_ref(), &mut out)?;
+    hosts(&given, &mut out)?;
+    let array = name(&given, context, &mut out)?;
+    files(&given, context, array, &mut out)?;
+    when(&given, context, &mut out)?;
+    environment(&given, context, &mut out)?;
+    Ok(out)
+}
+
+/// Options whose value is csub's.
+fn simple(given: &Given<'_>, out: &mut Foreign) {
+    for (option, id) in [
+        ("partition", "q"),
+        ("account", "P"),
+        ("comment", "Jd"),
+        ("chdir", "cwd"),
+        ("hold", "H"),
+        ("wait", "K"),
+    ] {
+        if let Some(value) = given
+            .text(option)
+            .filter(|v| !v.is_empty() || id.len() == 1)
+        {
+            out.chosen.add(id, value);
+        }
+    }
+    let of_rerun =
+        |asked: &&&ForeignOption| matches!(asked.option.as_str(), "requeue" | "no-requeue");
+    if let Some(last) = given.list.iter().rfind(of_rerun) {
+        let id = if last.option == "requeue" { "r" } else { "rn" };
+        out.chosen.add(id, "");
+    }
+}
+
+fn shape(given: &Given<'_>, sbatch: bool, out: &mut Foreign) -> Result<Option<Slots>> {
+    let mut shape = Shape {
+        tasks: given.read("ntasks", number)?,
+        cpus: given.read("cpus-per-task", number)?,
+        nodes: given.read("nodes", shape::hosts)?,
+        per_node: given.read("ntasks-per-node", number)?,
+    };
+    let named = given.read("nodelist", host_count)?;
+    // Of several hosts that are named all are meant.
+    if shape.nodes.is_none() && named.is_some_and(|n| n > 1) {
+        shape.nodes = named;
+    }
+    if let Some(asked) = given.get("exclusive") {
+        match asked.value.as_str() {
+            "" => out.chosen.add("x", ""),
+            _ => return Err(asked.refuse("only whole hosts can be asked for: --exclusive alone")),
+        }
+    }
+    let slots = shape.slots().map_err(Fail::usage)?;
+    if let (Some(named), Some(asked)) = (named, given.get("nodelist"))
+        && slots.hosts != Some(named)
+    {
+        return Err(asked.refuse("name as many hosts as --nodes has: they are all used"));
+    }
+    if shape.is_empty() && !sbatch {
+        return Ok(None);
+    }
+    out.chosen.add("n", &slots.slots.to_string());
+    if let Some(span) = slots.span {
+        out.chosen.add("R", &span.to_string());
+    }
+    out.facts.tasks = slots.tasks;
+    out.facts.cpus = shape.cpus.unwrap_or(0);
+    Ok(Some(slots))
+}
+
+fn host_count(text: &str) -> Text<u32> {
+    let set = host_set(text)?;
+    u32::try_from(set.items.len()).map_err(|_| "too many hosts".to_owned())
+}
+
+fn host_set(text: &str) -> Text<HostSet> {
+    let set = HostSet::parse(&slurm::host_words(text)).map_err(|e| e.message)?;
+    match set.items.iter().any(|i| i.exclude || i.preference > 0) {
+        true => Err("name hosts, n1,n2 or n[1-3]".to_owned()),
+        false => Ok(set),
+    }
+}
+
+fn hosts(given: &Given<'_>, out: &mut Foreign) -> Result<()> {
+    let wanted = given.read("nodelist", host_set)?;
+    let left_out = given.read("exclude", host_set)?;
+    if wanted.is_none() && left_out.is_none() {
+        return Ok(());
+    }
+    let mut text = wanted.map_or_else(|| "all".to_owned(), |set| set.to_string());
+    for item in left_out.iter().flat_map(|set| &set.items) {
+        let _ = write!(text, " ~{}", item.name);
+    }
+    out.chosen.add("m", &text);
+    Ok(())
+}
+
+/// Slots on each host, or on the one that has most; without any wish the job has one.
+fn on_host(slots: Option<&Slots>) -> Option<u32> {
+    slots.map_or(Some(1), |slots| slots.on_host)
+}
+
+fn memory(given: &Given<'_>, slots: Option<&Slots>, out: &mut Foreign) -> Result<()> {
+    let whole = |text: &str| match slurm::memory(text)? {
+        0 => Err("0 is the whole memory of a host: write how much".to_owned()),
+        n => Ok(n),
+    };
+    let per_host = given.read("mem", whole)?;
+    let per_slot = given.read("mem-per-cpu", whole)?;
+    match (per_host, per_slot) {
+        (None, None) => {}
+        (Some(_), Some(_)) => {
+            let text = "--mem and --mem-per-cpu cannot be given together";
+            return Err(Fail::usage(text));
+        }
+        (Some(bytes), None) => {
+            let text = mem_text(bytes);
+            out.chosen.add("R", &format!("rusage[mem={text}/host]"));
+            out.chosen.add("M", &text);
+        }
+        (None, Some(bytes)) => {
+            let text = format!("rusage[mem={}/task]", mem_text(bytes));
+            out.chosen.add("R", &text);
+            if let Some(n) = on_host(slots) {
+                let limit = bytes.saturating_mul(u64::from(n));
+                out.chosen.add("M", &mem_text(limit));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `gpu:2`, `gpu`, `NAME:N`; a kind of units (`gpu:a100:2`) has no counterpart.
+fn gres(text: &str) -> Text<Vec<(String, u32)>> {
+    let mut all = Vec::new();
+    for part in text.split(',').filter(|part| *part != "none") {
+        let part = part.strip_prefix("gres/").unwrap_or(part);
+        let fields: Vec<&str> = part.split([':', '=']).collect();
+        let (name, n) = match fields[..] {
+            [name] => (name, 1),
+            [name, n] => (name, number(n).map_err(|e| format!("{part}: {e}"))?),
+            _ => {
+                return Err(format!(
+                    "{part}: a kind cannot be named: ask for it with --constraint"
+                ));
+            }
+        };
+        crate::text::names::check_name(name).map_err(|e| format!("{part}: {}", e.message))?;
+        all.push((name.to_owned(), n));
+    }
+    Ok(all)
+}
+
+fn resources(given: &Given<'_>, slots: Option<&Slots>, out: &mut Foreign) -> Result<()> {
+    let reserve = |out: &mut Foreign, name: &str, n: u32| {
+        out.chosen.add("R", &format!("rusage[{name}={n}/host]"));
+    };
+    for (name, n) in given.read("gres", gres)?.into_iter().flatten() {
+        reserve(out, &name, n);
+    }
+    if let Some(n) = given.read("gpus-per-node", number)? {
+        reserve(out, "gpu", n);
+    }
+    let known = slots.map_or(Some(1), |slots| slots.hosts);
+    let each = |all: u32| match known {
+        Some(hosts) if all.is_multiple_of(hosts) => Ok(all / hosts),
+        _ => Err("say with --nodes how many hosts share them evenly".to_owned()),
+    };
+    if let Some(n) = given.read("gpus", |text| each(number(text)?))? {
+        reserve(out, "gpu", n);
+    }
+    let tasks = slots.map_or(1, |slots| slots.tasks);
+    let of_tasks = |text: &str| {
+        let all = number(text)?.checked_mul(tasks);
+        each(all.ok_or("too many")?)
+    };
+    if let Some(n) = given.read("gpus-per-task", of_tasks)? {
+        reserve(out, "gpu", n);
+    }
+    let condition = |text: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_.&|()".contains(c);
+        match !text.is_empty() && text.chars().all(plain) {
+            true => Ok(text.replace('&', " && ").replace('|', " || ")),
+            false => Err("write names joined by & and |".to_owned()),
+        }
+    };
+    if let Some(text) = given.read("constraint", condition)? {
+        out.chosen.add("R", &format!("select[{text}]"));
+    }
+    Ok(())
+}
+
+/// The name with the array. True: it is an array.
+fn name(given: &Given<'_>, context: &Context<'_>, out: &mut Foreign) -> Result<bool> {
+    let array = given.read("array", |text| {
+        let list = IndexList::parse(text)?;
+        match list.shift > 0 && !context.sbatch {
+            true => Err("csub counts from 1: sbatch takes the index 0".to_owned()),
+            false => Ok(list),
+        }
+    })?;
+    let name = given.text("job-name").unwrap_or(context.name);
+    if let Some(list) = &array {
+        let back = |index: Option<u32>| index.unwrap_or(0) - list.shift;
+        out.facts.array = Some(SlurmArray {
+            min: back(list.indices.first()),
+            max: back(list.indices.last()),
+            step: list.indices.ranges().next().map_or(1, |range| range.step),
+            count: u32::try_from(list.indices.len()).unwrap_or(u32::MAX),
+            shift: list.shift,
+        });
+    }
+    if !name.is_empty() || array.is_some() {
+        let text = job_name(name, array.as_ref());
+        let text = text.map_err(|why| match given.get("job-name") {
+            Some(asked) => asked.refuse(&why),
+            None => Fail::usage(why),
+        })?;
+        out.chosen.add("J", &text);
+    }
+    Ok(array.is_some())
+}
+
+fn files(given: &Given<'_>, context: &Context<'_>, array: bool, out: &mut Foreign) -> Result<()> {
+    let append = given.read("open-mode", |mode| match mode {
+        "a" | "append" => Ok(true),
+        "t" | "truncate" => Ok(false),
+        _ => Err("write append or truncate".to_owned()),
+    })?;
+    let append = append.unwrap_or(false);
+    let marks = Marks {
+        name: given.text("job-name").unwrap_or(context.name),
+        user: context.user,
+        array,
+    };
+    let pattern = |text: &str| slurm::file_pattern(text, marks);
+    let default = match (context.sbatch, array) {
+        (false, _) => None,
+        (true, false) => Some("slurm-%J.out".to_owned()),
+        (true, true) => Some("slurm-%J_%I.out".to_owned()),
+    };
+    let output = given.read("output", pattern)?.or(default);
+    let error = given.read("error", pattern)?;
+    if let Some(path) = error.filter(|error| output.as_ref() != Some(error)) {
+        out.chosen.add(if append { "e" } else { "eo" }, &path);
+    }
+    if let Some(path) = output {
+        out.chosen.add(if append { "o" } else { "oo" }, &path);
+    }
+    if let Some(path) = given.read("input", pattern)? {
+        out.chosen.add("i", &path);
+    }
+    Ok(())
+}
+
+fn when(given: &Given<'_>, context: &mut Context<'_>, out: &mut Foreign) -> Result<()> {
+    if let Some(seconds) = given.read("time", slurm::time_limit)?.flatten() {
+        out.chosen.add("W", &format!("{seconds}s"));
+    }
+    let zone = jiff::tz::TimeZone::system();
+    let now_ms = context.now_ms;
+    out.begin = given.read("begin", |text| slurm::begin(text, now_ms, &zone))?;
+    let shift = &mut *context.shift;
+    if let Some(text) = given.read("dependency", |text| slurm::dependency(text, shift))? {
+        out.chosen.add("w", &text);
+    }
+    let orphan = given.read("kill-on-invalid-dep", |text| match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("write yes or no".to_owned()),
+    })?;
+    if orphan == Some(true) {
+        out.chosen.add("ti", "");
+    }
+    if let Some(text) = given.read("signal", signal)? {
+        out.chosen.add("signal", &text);
+    }
+    Ok(())
+}
+
+/// `[B:]SIG[@SECONDS]` as `SIG@SECONDS`.
+fn signal(text: &str) -> Text<String> {
+    let (how, rest) = match text.split_once(':') {
+        None => ("", text),
+        Some((how, rest)) => (how, rest),
+    };
+    if !["", "B"].contains(&how) {
+        return Err(format!("{how}: is not available; B: is"));
+    }
+    let (signal, seconds) = match rest.split_once('@') {
+        None => (rest, SIGNAL_S),
+        Some((signal, seconds)) => (signal, number(seconds)?),
+    };
+    let bare = signal.strip_prefix("SIG").unwrap_or(signal);
+    let is = |(name, n): &&(&str, i32)| *name == bare || n.to_string() == bare;
+    match WARN_SIGNALS.iter().find(is) {
+        Some((name, _)) => Ok(format!("{name}@{seconds}")),
+        None => {
+            let names: Vec<&str> = WARN_SIGNALS.iter().map(|(name, _)| *name).collect();
+            Err(format!("give one of {}", names.join(" ")))
+        }
+    }
+}
+
+/// `ALL,A=1` as `-env` has it.
+fn export(text: &str) -> Text<String> {
+    let mut words = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let mut quote = None;
+        let end = rest.find(|c: char| {
+            match quote {
+                Some(open) if open == c => quote = None,
+                None if c == '"' || c == '\'' => quote = Some(c),
+                _ => {}
+            }
+            c == ',' && quote.is_none()
+        });
+        let (word, next) = rest.split_at(end.unwrap_or(rest.len()));
+        words.push(match word {
+            "ALL" => "all".to_owned(),
+            "NONE" | "NIL" => "none".to_owned(),
+            // csub reads a name in small letters otherwise.
+            "all" | "none" => return Err(format!("write {} in capitals", word)),
+            word => word.to_owned(),
+        });
+        rest = next.strip_prefix(',').unwrap_or(next);
+    }
+    if !words.iter().any(|word| word == "all") {
+        words.insert(0, "none".to_owned());
+    }
+    Ok(words.join(","))
+}
+
+fn environment(given: &Given<'_>, context: &Context<'_>, out: &mut Foreign) -> Result<()> {
+    if let Some(text) = given.read("export", export)? {
+        out.chosen.add("env", &text);
+    }
+    if !context.sbatch
+        && !given.has("export")
+        && let Some(text) = env_text("SLURM_SUBMIT_DIR", context.cwd)
+    {
+        // Scripts change into it: without it they would be at home.
+        out.chosen.add("env", &text);
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! The terms of translation: an option of another system, what it is read against, what it becomes.
+
+use crate::client::csub::options::Chosen;
+use crate::client::exit::Fail;
+use crate::model::{SlurmJob, Stamp, Submission};
+use std::fmt::Write as _;
+
+/// An option as it was given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ForeignOption {
+    /// Its long name, in PBS its letter.
+    pub option: String,
+    pub value: String,
+    /// `SCRIPT:3: `, or nothing: on the command line.
+    pub at: String,
+}
+
+impl ForeignOption {
+    /// A refusal of it.
+    pub(crate) fn refuse(&self, why: &str) -> Fail {
+        let dash = if self.option.len() == 1 { "-" } else { "--" };
+        Fail::usage(format!("{}{dash}{}: {why}", self.at, self.option))
+    }
+}
+
+/// What options are read against.
+pub(crate) struct Context<'a> {
+    pub now_ms: i64,
+    pub user: &'a str,
+    /// The job's name if none is given; empty: it has none.
+    pub name: &'a str,
+    pub cwd: &'a str,
+    /// The job is submitted by `sbatch`: what is not said is as in Slurm.
+    pub sbatch: bool,
+    /// By how much the indices of a job were raised.
+    pub shift: &'a mut dyn FnMut(u32) -> std::result::Result<u32, String>,
+}
+
+/// Options of another system as csub's.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Foreign {
+    pub chosen: Chosen,
+    /// When it may start, ms since the epoch: `-b` has no seconds.
+    pub begin: Option<i64>,
+    /// For the environment of a job of `sbatch`.
+    pub facts: SlurmJob,
+    /// Options that change nothing, and why.
+    pub no_effect: Vec<(String, String)>,
+}
+
+impl Foreign {
+    /// Sets what csub has no option for. `chosen`: all options of the job.
+    pub(crate) fn complete(&self, job: &mut Submission, chosen: &Chosen) {
+        if !chosen.has("b") {
+            job.spec.begin = self.begin.map(Stamp).or(job.spec.begin);
+        }
+    }
+
+    pub(crate) fn note_no_effect(&mut self, asked: &ForeignOption, why: &str) {
+        let dash = if asked.option.len() == 1 { "-" } else { "--" };
+        let name = format!("{dash}{}", asked.option);
+        if !self.no_effect.iter().any(|(old, _)| *old == name) {
+            self.no_effect.push((name, why.to_owned()));
+        }
+    }
+
+    /// The warning about options that change nothing, without the command's name.
+    pub(crate) fn warning(&self, place: &str) -> Option<String> {
+        let names: Vec<&str> = self
+            .no_effect
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let (last, first) = names.split_last()?;
+        let (list, verb) = match first {
+            [] => ((*last).to_owned(), "has"),
+            _ => (format!("{} and {last}", first.join(", ")), "have"),
+        };
+        let mut reasons: Vec<&str> = Vec::new();
+        for (_, why) in &self.no_effect {
+            if !reasons.contains(&why.as_str()) {
+                reasons.push(why);
+            }
+        }
+        let place = match place {
+            "" => String::new(),
+            place => format!("{place}: "),
+        };
+        let mut out = String::new();
+        let _ = write!(
+            out,
+            "warning: {place}{list} {verb} no effect here: {}",
+            reasons.join("; ")
+        );
+        Some(out)
+    }
+}
+
+/// A number of 1 or more.
+pub(super) fn number(text: &str) -> std::result::Result<u32, String> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match text.parse::<u32>() {
+        Ok(n) if digits && n > 0 => Ok(n),
+        _ => {
+            let shown = crate::text::width::escape(text);
+            Err(format!("'{shown}' is not a number of 1 or more"))
+        }
+    }
+}
+
+/// `NAME[INDICES]%LIMIT` of `-J`.
+pub(super) fn job_name(
+    name: &str,
+    array: Option<&crate::text::slurm::IndexList>,
+) -> std::result::Result<String, String> {
+    if name.contains('[') {
+        return Err("a job name cannot hold '['".to_owned());
+    }
+    Ok(match array {
+        None => name.to_owned(),
+        Some(list) => {
+            let limit = list.limit.map_or(String::new(), |n| format!("%{n}"));
+            format!("{name}[{}]{limit}", list.indices)
+        }
+    })
+}
+
+/// Memory as `-R` and `-M` take it.
+pub(super) fn mem_text(bytes: u64) -> String {
+    format!("{}M", bytes.div_ceil(1 << 20))
+}
+
+/// `VAR=VALUE` of `-env`, quoted.
+pub(super) fn env_text(name: &str, value: &str) -> Option<String> {
+    let quote = ['\'', '"'].into_iter().find(|q| !value.contains(*q))?;
+    Some(format!("{name}={quote}{value}{quote}"))
+}

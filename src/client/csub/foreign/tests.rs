@@ -1,0 +1,237 @@
+//! Lines of other batch systems as options of csub: no cluster needed.
+
+use super::*;
+use crate::model::{Stamp, Submission};
+use crate::text::command::Script;
+
+/// 2026-11-21 03:07:09 UTC.
+const NOW: i64 = 1_795_230_429_000;
+
+fn read_as(text: &str, sbatch: bool) -> Result<Foreign> {
+    let script = Script::parse(text).unwrap();
+    let (counts, _) = lines_that_count(&script.foreign, first_command(text));
+    let mut context = Context {
+        now_ms: NOW,
+        user: "ann",
+        name: if sbatch { "s.sh" } else { "" },
+        cwd: "/w",
+        sbatch,
+        shift: &mut |_| Ok(0),
+    };
+    of_lines(&counts, "s.sh", &mut context)
+}
+
+fn shown(found: &Foreign) -> String {
+    let words = found.chosen.iter().map(|(id, value)| match value {
+        "" => format!("-{id}"),
+        value => format!("-{id} {value}"),
+    });
+    let words: Vec<String> = words.collect();
+    words.join("; ")
+}
+
+/// Lines of one language as csub's options, without the variable of the directory.
+fn options(lines: &[&str]) -> String {
+    let found = read_as(&lines.join("\n"), false);
+    match found {
+        Err(fail) => fail.text,
+        Ok(found) => {
+            let text = shown(&found);
+            let dir = ["-env SLURM_SUBMIT_DIR='/w'", "-env PBS_O_WORKDIR='/w'"];
+            let mut text = dir.iter().fold(text, |t, dir| t.replace(dir, ""));
+            text.truncate(text.trim_end_matches(['\n', ' ', ';']).len());
+            text
+        }
+    }
+}
+
+#[test]
+fn sbatch_lines_are_options() {
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &["#SBATCH --job-name=a -o %x.%j.out -e err.%j -p q1,q2 -A proj"],
+            "-q q1,q2; -P proj; -J a; -eo err.%J; -oo a.%J.out",
+        ),
+        (&["#SBATCH -n 4 -c 2 -N 2"], "-n 8; -R span[ptile=4]"),
+        (&["#SBATCH --ntasks 4"], "-n 4"),
+        (&["#SBATCH --mem=4G"], "-R rusage[mem=4096M/host]; -M 4096M"),
+        (
+            &["#SBATCH -c 4", "#SBATCH --mem-per-cpu=500"],
+            "-n 4; -R span[hosts=1]; -R rusage[mem=500M/task]; -M 2000M",
+        ),
+        (&["#SBATCH -t 1-12:30"], "-W 131400s"),
+        (&["#SBATCH -t UNLIMITED"], ""),
+        (&["#SBATCH -J s -a 1-9:2%4"], "-J s[1-9:2]%4"),
+        (&["#SBATCH -d afterok:12:13"], "-w done(12) && done(13)"),
+        (&["#SBATCH -H --exclusive --requeue"], "-H; -r; -x"),
+        (
+            &["#SBATCH --gres=gpu:2 -C fast&big"],
+            "-R rusage[gpu=2/host]; -R select[fast && big]",
+        ),
+        (
+            &["#SBATCH -N 2 -G 4"],
+            "-n 2; -R span[ptile=1]; -R rusage[gpu=2/host]",
+        ),
+        (
+            &["#SBATCH -w n[1-2] -x n3"],
+            "-n 2; -R span[ptile=1]; -m n[1-2] ~n3",
+        ),
+        (&["#SBATCH -x n3,n4"], "-m all ~n3 ~n4"),
+        (&["#SBATCH --open-mode=append -o f"], "-o f"),
+        (&["#SBATCH -o f -e f"], "-oo f"),
+        (&["#SBATCH --export=ALL,A=1"], "-env all,A=1"),
+        (&["#SBATCH --export=\"A,B='x,y'\""], "-env none,A,B='x,y'"),
+        (&["#SBATCH --export=NONE"], "-env none,none"),
+        (&["#SBATCH --signal=B:USR1@120"], "-signal USR1@120"),
+        (&["#SBATCH --signal=10"], "-signal USR1@60"),
+        (&["#SBATCH -D d --comment 'a b'"], "-Jd a b; -cwd d"),
+        (&["#SBATCH -n 2", "#SBATCH -n 3 # why"], "-n 3"),
+        (&["#SBATCH -n 2", "true", "#SBATCH -t 5"], "-n 2"),
+        (&["#SBATCH -n 2", "#PBS -q q"], "-n 2"),
+    ];
+    for (lines, want) in cases {
+        assert_eq!(options(lines), *want, "{lines:?}");
+    }
+}
+
+#[test]
+fn what_sbatch_lines_cannot_have_is_refused_by_its_line() {
+    for (line, want) in [
+        ("--licenses=a:1", "--licenses: it is not available here"),
+        ("-L a:1", "--licenses: it is not available here"),
+        ("--nonsense", "unknown option '--nonsense'"),
+        ("-n 1 word", "'word' is not an option"),
+        ("-t 1:2:3:4", "--time: '1:2:3:4' is not a time"),
+        ("--mem=0", "--mem: 0 is the whole memory"),
+        ("-d singleton", "--dependency: 'singleton' is not available"),
+        ("-a 0-3", "--array: csub counts from 1"),
+        ("-o %N", "--output: %N in a file name"),
+        (
+            "--gres=gpu:a100:2",
+            "--gres: gpu:a100:2: a kind cannot be named",
+        ),
+        ("-N 1-4", "--nodes: a range of hosts"),
+        ("-n 0", "--ntasks: '0' is not a number"),
+        ("--exclusive=user", "--exclusive: only whole hosts"),
+        ("-w n1,n2 -N 3", "--nodelist: name as many hosts"),
+        ("-n 4 -G 2", "--gpus: say with --nodes"),
+        ("--signal=R:USR1", "--signal: R:"),
+        ("--signal=NOPE", "--signal: give one of"),
+        ("--wrap=x", "--wrap: it is an option of the command line"),
+        ("-J a[1]", "--job-name: a job name cannot hold '['"),
+        ("--kill-on-invalid-dep=maybe", "write yes or no"),
+        ("-C a*2", "--constraint: write names"),
+    ] {
+        let text = options(&["#!/bin/sh", &format!("#SBATCH {line}")]);
+        assert!(
+            text.starts_with("s.sh:2: ") && text.contains(want),
+            "{line}: {text}"
+        );
+    }
+    assert!(options(&["#SBATCH --mem=1G --mem-per-cpu=1G"]).contains("cannot be given together"));
+    assert!(options(&["#SBATCH -n 4 -N 3"]).contains("cannot be divided"));
+    assert!(options(&["#SBATCH -J 'a"]).contains("s.sh:1: the quote"));
+}
+
+#[test]
+fn what_changes_nothing_is_named_once() {
+    let found = read_as(
+        "#SBATCH --mail-type=END --mail-user me\n#SBATCH -q low\n",
+        false,
+    );
+    let found = found.unwrap();
+    assert_eq!(
+        found.warning("s.sh").unwrap(),
+        "warning: s.sh: --mail-type, --mail-user and --qos have no effect here: no mail is sent; \
+         there are no QOS"
+    );
+    assert_eq!(Foreign::default().warning("s.sh"), None);
+}
+
+#[test]
+fn jobs_of_sbatch_have_slurms_defaults() {
+    let found = read_as("#!/bin/sh\n#SBATCH -a 0-6:3%2\n", true).unwrap();
+    assert_eq!(shown(&found), "-n 1; -J s.sh[1-7:3]%2; -oo slurm-%J_%I.out");
+    let array = found.facts.array.unwrap();
+    assert_eq!((array.min, array.max, array.step), (0, 6, 3));
+    assert_eq!((array.count, array.shift), (3, 1));
+    let found = read_as("#!/bin/sh\n#SBATCH -n 2 -c 3 -b now+30\n", true).unwrap();
+    assert_eq!(
+        shown(&found),
+        "-n 6; -R span[block=3]; -J s.sh; -oo slurm-%J.out"
+    );
+    assert_eq!((found.facts.tasks, found.facts.cpus), (2, 3));
+    assert_eq!(found.begin, Some(NOW + 30_000));
+    let mut job = Submission::default();
+    found.complete(&mut job, &found.chosen);
+    assert_eq!(job.spec.begin, Some(Stamp(NOW + 30_000)));
+}
+
+#[test]
+fn pbs_lines_are_options() {
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &["#PBS -N a -q q -A proj", "#PBS -l walltime=01:30:00"],
+            "-q q; -P proj; -W 5400s; -J a",
+        ),
+        (
+            &["#PBS -l select=2:ncpus=4:mem=8gb,place=scatter"],
+            "-n 8; -R span[ptile=4]; -R rusage[mem=2048M/task]; -M 8192M",
+        ),
+        (
+            &["#PBS -l select=1:ncpus=2:ngpus=1"],
+            "-n 2; -R span[hosts=1]; -R rusage[gpu=1/host]",
+        ),
+        (&["#PBS -l select=2:ncpus=4"], "-n 8; -R span[block=4]"),
+        (&["#PBS -l nodes=2:ppn=8"], "-n 16; -R span[ptile=8]"),
+        (
+            &["#PBS -l nodes=1:ppn=4,mem=4gb"],
+            "-n 4; -R span[hosts=1]; -R rusage[mem=1024M/task]; -M 4096M",
+        ),
+        (&["#PBS -j oe -o h:/d/out -e x"], "-oo /d/out"),
+        (&["#PBS -o out.$PBS_JOBID -e err"], "-oo out.%J; -eo err"),
+        (&["#PBS -J 1-5:2"], "-J [1-5:2]"),
+        (&["#PBS -t 1-5%2 -N n"], "-J n[1-5]%2"),
+        (&["#PBS -W depend=afterok:12.srv"], "-w done(12)"),
+        (&["#PBS -V -v A=1,B -h -rn"], "-env A='1'; -H; -rn"),
+    ];
+    for (lines, want) in cases {
+        assert_eq!(options(lines), *want, "{lines:?}");
+    }
+    for (line, want) in [
+        (
+            "-l select=1:ncpus=2+1:ncpus=4",
+            "-l: select: chunks of several kinds",
+        ),
+        ("-l software=x", "-l: software is not available"),
+        ("-I", "-I: csub -I makes a job interactive"),
+        ("-Q", "-Q: it is not an option"),
+        ("-W umask=22", "-W: umask is not available"),
+        ("-J 0-5", "-J: csub counts from 1"),
+        ("-h word", "word: it is not an option"),
+        ("-N", "-N: its value is missing"),
+    ] {
+        let text = options(&["#!/bin/sh", &format!("#PBS {line}")]);
+        assert!(
+            text.starts_with("s.sh:2: ") && text.contains(want),
+            "{line}: {text}"
+        );
+    }
+    let found = read_as("#PBS -m abe -M me -k oe\n", false).unwrap();
+    assert_eq!(
+        found.warning("s.sh").unwrap(),
+        "warning: s.sh: -m, -M and -k have no effect here: no mail is sent; output goes to its \
+         place while the job runs"
+    );
+    assert_eq!(shown(&found), "-env PBS_O_WORKDIR='/w'");
+}
+
+#[test]
+fn a_script_speaks_one_language_before_its_first_command() {
+    let text = "#!/bin/sh\n\n# note\n#PBS -q a\ntrue\n#SBATCH -p b\n";
+    let script = Script::parse(text).unwrap();
+    let (counts, others) = lines_that_count(&script.foreign, first_command(text));
+    assert_eq!((counts.len(), counts[0].prefix), (1, PBS));
+    assert_eq!((others.len(), others[0].line), (1, 6));
+    assert_eq!(first_command("#!/bin/sh\n"), usize::MAX);
+}

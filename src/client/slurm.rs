@@ -1,0 +1,40 @@
+//! Slurm's names of the commands: links to the same executable, so that programs and scripts
+//! written for Slurm submit, look and cancel as they do there.
+//!
+//! Owns the table of these names. Their options are Slurm's, not Corral's; docs/slurm.md says what
+//! each is here.
+
+mod command_line;
+pub(crate) mod fields;
+pub(crate) mod format;
+pub(crate) mod jobs;
+pub(crate) mod sacct;
+mod sacct_fields;
+pub(crate) mod sbatch;
+pub(crate) mod scancel;
+pub(crate) mod scontrol;
+mod scontrol_show;
+pub(crate) mod sinfo;
+mod sinfo_nodes;
+pub(crate) mod squeue;
+pub(crate) mod states;
+
+use super::{Entry, entry};
+
+/// Each name with what it does.
+pub(crate) const COMMANDS: &[Entry] = &[
+    entry(&["sbatch"], "submit a batch script", sbatch::run),
+    entry(&["squeue"], "list jobs that have not ended", squeue::run),
+    entry(
+        &["scancel"],
+        "cancel jobs or send them a signal",
+        scancel::run,
+    ),
+    entry(&["sinfo"], "list queues and hosts", sinfo::run),
+    entry(&["sacct"], "list jobs with what they have used", sacct::run),
+    entry(
+        &["scontrol"],
+        "show and change jobs, nodes and partitions",
+        scontrol::run,
+    ),
+];

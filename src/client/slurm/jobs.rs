@@ -1,0 +1,276 @@
+//! Jobs as Slurm's commands list them: jobs, elements that were started, and the elements of an
+//! array that were not, as one.
+//!
+//! Owns ids as Slurm writes them (`12_3`, `12_[0-9%4]`). Reads the view only.
+
+use super::states::{State, reason};
+use crate::client::exit::{Fail, Result};
+use crate::client::read::{Source, natural};
+use crate::model::{JobKey, PendReason, Spec, Stamp};
+use crate::record::view::JobRow;
+use crate::spool::view::{Job, Want};
+use crate::text::hostlist;
+use crate::text::indexset::{IndexSet, MAX_INDEX};
+use crate::text::slurm::JobWord;
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Longest list of indices that is shown.
+const INDICES_MAX: usize = 64;
+
+/// What of a job an item is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    Job,
+    /// An element, by its index here.
+    Element(u32),
+    /// Elements that were not started.
+    Waiting(IndexSet),
+}
+
+/// One line of a list.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub row: Arc<JobRow<'static>>,
+    pub spec: Arc<Spec>,
+    pub why: Option<PendReason>,
+    pub name: Arc<str>,
+    pub command: Arc<str>,
+    pub part: Part,
+}
+
+impl Item {
+    pub(crate) fn id(&self) -> u32 {
+        self.row.j.id
+    }
+
+    /// The job or element; of several the job.
+    pub(crate) fn key(&self) -> JobKey {
+        match self.part {
+            Part::Element(idx) => JobKey::element(self.id(), idx),
+            _ => JobKey::job(self.id()),
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        State::of(self.row.stat, self.row.reason)
+    }
+
+    pub(crate) fn reason(&self) -> &'static str {
+        match self.state().why_ended() {
+            "" => reason(self.row.stat, self.why.as_ref()),
+            why => why,
+        }
+    }
+
+    /// `12`, `12_3`, `12_[0-9%4]`.
+    pub(crate) fn text(&self) -> String {
+        match self.index() {
+            None => self.id().to_string(),
+            Some(index) => format!("{}_{index}", self.id()),
+        }
+    }
+
+    /// The index as its submitter counts: `3`, `[0-9%4]`.
+    pub(crate) fn index(&self) -> Option<String> {
+        match &self.part {
+            Part::Job => None,
+            Part::Element(idx) => Some(self.spec.submitters_index(*idx).to_string()),
+            Part::Waiting(set) => {
+                let limit = self.row.arr.as_ref().map_or(0, |array| array.limit);
+                let limit = match limit {
+                    0 => String::new(),
+                    n => format!("%{n}"),
+                };
+                Some(format!("[{}{limit}]", indices(set, &self.spec)))
+            }
+        }
+    }
+
+    /// Seconds it has run.
+    pub(crate) fn run_s(&self, now: i64) -> u64 {
+        let row = &self.row;
+        if row.start == 0 || row.stat.is_waiting() {
+            return 0;
+        }
+        let end = if row.stat.is_finished() { row.end } else { now };
+        let whole = Stamp(end).since_ms(Stamp(row.start));
+        whole.saturating_sub(row.suspended_ms) / 1000
+    }
+
+    /// Slots that it has, or asks for.
+    pub(crate) fn slots(&self) -> u32 {
+        match self.row.hosts.iter().map(|h| h.1).sum() {
+            0 => self.spec.min.max(1),
+            n => n,
+        }
+    }
+
+    /// Hosts that it has, or at least asks for.
+    pub(crate) fn nodes(&self) -> usize {
+        match self.row.hosts.len() {
+            0 => asked_nodes(&self.spec),
+            n => n,
+        }
+    }
+
+    pub(crate) fn node_list(&self) -> String {
+        let hosts = self.row.hosts.iter().map(|host| host.0.clone());
+        fold(&hosts.collect::<Vec<_>>())
+    }
+
+    /// Whether an id of a command line names it.
+    pub(crate) fn is_named(&self, word: &JobWord) -> bool {
+        if word.id != self.id() {
+            return false;
+        }
+        let Some(list) = &word.elements else {
+            return true;
+        };
+        let shift = self.spec.index_shift();
+        let has = |idx: u32| {
+            let raised = (idx + list.shift).checked_sub(shift);
+            raised.is_some_and(|index| list.indices.contains(index))
+        };
+        match &self.part {
+            Part::Job => false,
+            Part::Element(idx) => has(*idx),
+            Part::Waiting(set) => set.iter().any(has),
+        }
+    }
+
+    /// One item for each element that was not started.
+    pub(crate) fn each(self, out: &mut Vec<Item>) {
+        let Part::Waiting(set) = &self.part else {
+            return out.push(self);
+        };
+        out.extend(set.iter().map(|idx| Item {
+            part: Part::Element(idx),
+            ..self.clone()
+        }));
+    }
+}
+
+/// Hosts in their order, in brackets where their names differ by numbers.
+pub(crate) fn fold(hosts: &[String]) -> String {
+    if hosts.is_empty() {
+        return String::new();
+    }
+    let mut sorted = hosts.to_vec();
+    sorted.sort_by_key(|name| natural(name));
+    hostlist::fold(&sorted)
+}
+
+/// What `span[]` says of the number of hosts.
+fn asked_nodes(spec: &Spec) -> usize {
+    let rest = spec.res_req.split_once("span[ptile=").map(|(_, rest)| rest);
+    let each = rest.and_then(|rest| rest.split(']').next()?.parse::<u32>().ok());
+    let each = each.filter(|n| *n > 0);
+    each.map_or(1, |each| spec.min.max(1).div_ceil(each) as usize)
+}
+
+fn indices(set: &IndexSet, spec: &Spec) -> String {
+    let mut out = String::new();
+    for range in set.ranges() {
+        let comma = if out.is_empty() { "" } else { "," };
+        let (first, last) = (
+            spec.submitters_index(range.first),
+            spec.submitters_index(range.last),
+        );
+        // Writing to a string cannot fail.
+        let _ = match (first == last, range.step) {
+            (true, _) => write!(out, "{comma}{first}"),
+            (false, 1) => write!(out, "{comma}{first}-{last}"),
+            (false, step) => write!(out, "{comma}{first}-{last}:{step}"),
+        };
+        if out.len() > INDICES_MAX {
+            out.push_str("...");
+            break;
+        }
+    }
+    out
+}
+
+/// The text of an array that its elements' rows leave out.
+type Texts = HashMap<u32, (Arc<str>, Arc<str>)>;
+
+/// All items that are wanted, in the order of the view. Warnings are said.
+///
+/// # Errors
+/// The view cannot be read.
+pub(crate) fn items(source: &Source, want: &Want<'_>) -> Result<Vec<Item>> {
+    let (jobs, reading) = source.view.collect(want).map_err(|e| source.failed(e))?;
+    source.warn(&reading.warnings);
+    let mut texts = Texts::new();
+    note(&jobs, &mut texts);
+    let lacks = |job: &&Job| job.row.j.idx > 0 && job.row.command.is_empty();
+    let lost: HashSet<u32> = jobs
+        .iter()
+        .filter(lacks)
+        .map(|job| job.row.j.id)
+        .filter(|id| !texts.contains_key(id))
+        .collect();
+    if !lost.is_empty() {
+        let want = Want {
+            ids: lost.iter().map(|id| (*id, *id)).collect(),
+            finished: true,
+            ..Want::default()
+        };
+        let (arrays, _) = source.view.collect(&want).map_err(|e| source.failed(e))?;
+        note(&arrays, &mut texts);
+    }
+    jobs.into_iter()
+        .filter_map(|job| item(job, &texts).transpose())
+        .collect()
+}
+
+fn note(jobs: &[Job], texts: &mut Texts) {
+    for job in jobs.iter().filter(|job| job.row.arr.is_some()) {
+        texts.insert(job.row.j.id, own_texts(&job.row));
+    }
+}
+
+fn own_texts(row: &JobRow<'_>) -> (Arc<str>, Arc<str>) {
+    let name = if row.name.is_empty() {
+        &row.command
+    } else {
+        &row.name
+    };
+    (Arc::from(&**name), Arc::from(&*row.command))
+}
+
+fn item(job: Job, texts: &Texts) -> Result<Option<Item>> {
+    let Job { row, spec, why } = job;
+    let (mut name, mut command) = own_texts(&row);
+    let part = match (&row.arr, row.j.idx) {
+        (Some(array), _) if array.waiting.is_empty() => return Ok(None),
+        (Some(array), _) => {
+            let set = IndexSet::parse(&array.waiting, 1, MAX_INDEX);
+            let wrong = |e: crate::text::ParseError| {
+                Fail::system(format!("array {}: {}", row.j.id, e.message))
+            };
+            Part::Waiting(set.map_err(wrong)?)
+        }
+        (None, 0) => Part::Job,
+        (None, idx) => {
+            if let Some((array_name, array_command)) = texts.get(&row.j.id) {
+                if name.is_empty() {
+                    name = array_name.clone();
+                }
+                if command.is_empty() {
+                    command = array_command.clone();
+                }
+            }
+            Part::Element(idx)
+        }
+    };
+    Ok(Some(Item {
+        row: Arc::new(row),
+        spec,
+        why,
+        name,
+        command,
+        part,
+    }))
+}

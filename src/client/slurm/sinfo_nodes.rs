@@ -1,0 +1,302 @@
+//! Hosts as Slurm's nodes: their states, and the fields of sinfo over groups of them.
+
+use super::jobs::fold;
+use crate::record::view::{HostRow, QueueRow};
+use std::collections::BTreeMap;
+
+/// The state of a node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum NodeState {
+    Down,
+    Drained,
+    Draining,
+    Mixed,
+    Allocated,
+    Idle,
+}
+
+impl NodeState {
+    pub(crate) fn of(host: &HostRow) -> NodeState {
+        let busy = host.njobs.saturating_sub(host.rsv) > 0;
+        match host.status.as_str() {
+            "unavail" | "unreach" => NodeState::Down,
+            // By an administrator, by a window.
+            "closed_Adm" | "closed_Wind" if busy => NodeState::Draining,
+            "closed_Adm" | "closed_Wind" => NodeState::Drained,
+            "closed_Excl" => NodeState::Allocated,
+            _ if host.njobs == 0 => NodeState::Idle,
+            _ if host.njobs >= host.slots => NodeState::Allocated,
+            _ => NodeState::Mixed,
+        }
+    }
+
+    /// The word, and the short one.
+    pub(crate) fn words(self) -> (&'static str, &'static str) {
+        match self {
+            // The star: it does not answer.
+            NodeState::Down => ("down*", "down*"),
+            NodeState::Drained => ("drained", "drain"),
+            NodeState::Draining => ("draining", "drng"),
+            NodeState::Mixed => ("mixed", "mix"),
+            NodeState::Allocated => ("allocated", "alloc"),
+            NodeState::Idle => ("idle", "idle"),
+        }
+    }
+
+    /// The states that a word of `-t` means; `None`: it is no word of Slurm's.
+    pub(crate) fn parse(word: &str) -> Option<Vec<NodeState>> {
+        use NodeState::{Allocated, Down, Drained, Draining, Idle, Mixed};
+        Some(match word.to_ascii_lowercase().as_str() {
+            "all" => vec![Down, Drained, Draining, Mixed, Allocated, Idle],
+            "down" | "no_respond" | "fail" => vec![Down],
+            "drain" => vec![Drained, Draining],
+            "drained" => vec![Drained],
+            "draining" | "drng" => vec![Draining],
+            "mix" | "mixed" => vec![Mixed],
+            "alloc" | "allocated" => vec![Allocated],
+            "idle" => vec![Idle],
+            "unk" | "unknown" | "maint" | "resv" | "reserved" | "comp" | "completing" | "failg"
+            | "failing" | "future" | "futr" | "planned" | "plnd" | "power_down" | "power_up"
+            | "powering_down" | "powered_down" | "perfctrs" | "npc" | "reboot" | "cloud"
+            | "blocked" => vec![],
+            _ => return None,
+        })
+    }
+}
+
+/// A host with its state.
+pub(crate) struct Node<'a> {
+    pub host: &'a HostRow,
+    pub state: NodeState,
+}
+
+/// Nodes on one line; of a queue without hosts none.
+pub(crate) struct Group<'a> {
+    pub queue: &'a QueueRow,
+    pub nodes: Vec<&'a Node<'a>>,
+}
+
+type Get = fn(&Group<'_>) -> String;
+
+/// A field: letter, heading, value, and whether nodes that differ in it are on lines of their own.
+pub(crate) struct NodeField {
+    pub letter: char,
+    pub header: &'static str,
+    pub get: Get,
+    pub parts: bool,
+}
+
+impl NodeField {
+    /// It says something of the queue, not of its nodes.
+    pub(crate) fn of_queue(&self) -> bool {
+        "PRalLghrsSp".contains(self.letter)
+    }
+}
+
+const fn one(letter: char, header: &'static str, get: Get) -> NodeField {
+    NodeField {
+        letter,
+        header,
+        get,
+        parts: true,
+    }
+}
+
+const fn all(letter: char, header: &'static str, get: Get) -> NodeField {
+    NodeField {
+        parts: false,
+        ..one(letter, header, get)
+    }
+}
+
+fn avail(queue: &QueueRow) -> &'static str {
+    match (queue.open, queue.active) {
+        (true, true) => "up",
+        (true, false) => "down",
+        (false, true) => "drain",
+        (false, false) => "inact",
+    }
+}
+
+/// A limit of the queue as Slurm writes times.
+fn limit(queue: &QueueRow, title: &str, none: &str) -> String {
+    let mut settings = queue.settings.iter();
+    let found = settings.find(|(name, _)| name == title);
+    let minutes = found.and_then(|(_, text)| text.strip_suffix(" min")?.parse::<f64>().ok());
+    match minutes {
+        None => none.to_owned(),
+        Some(minutes) => crate::text::slurm::clock((minutes * 60.0).round() as u64),
+    }
+}
+
+/// The least of the nodes, with `+` where they differ.
+fn least(group: &Group<'_>, value: impl Fn(&HostRow) -> u64) -> String {
+    let all = || group.nodes.iter().map(|node| value(node.host));
+    match (all().min(), all().max()) {
+        (Some(least), Some(most)) if least < most => format!("{least}+"),
+        (least, _) => least.unwrap_or(0).to_string(),
+    }
+}
+
+fn load(group: &Group<'_>) -> String {
+    let mut all: Vec<f64> = group.nodes.iter().map(|n| n.host.load.r1m).collect();
+    all.sort_by(f64::total_cmp);
+    match all.as_slice() {
+        [] => "N/A".to_owned(),
+        [one] => format!("{one:.2}"),
+        [least, .., most] => format!("{least:.2}-{most:.2}"),
+    }
+}
+
+fn state(group: &Group<'_>, short: bool) -> String {
+    let words = group.nodes.first().map(|node| node.state.words());
+    let (long, code) = words.unwrap_or(("n/a", "n/a"));
+    if short { code } else { long }.to_owned()
+}
+
+/// Allocated, idle, other, all: of nodes, or of their slots.
+fn counts(group: &Group<'_>, slots: bool) -> [u64; 4] {
+    let mut out = [0; 4];
+    for node in &group.nodes {
+        let size = if slots { u64::from(node.host.slots) } else { 1 };
+        let used = match (slots, node.state) {
+            (true, NodeState::Allocated) => size,
+            (true, _) => u64::from(node.host.njobs).min(size),
+            (false, NodeState::Allocated | NodeState::Mixed | NodeState::Draining) => 1,
+            (false, _) => 0,
+        };
+        let out_of_use = matches!(
+            node.state,
+            NodeState::Down | NodeState::Drained | NodeState::Draining
+        );
+        out[0] += used;
+        out[if out_of_use { 2 } else { 1 }] += size - used;
+        out[3] += size;
+    }
+    out
+}
+
+fn slashed(numbers: &[u64]) -> String {
+    let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    words.join("/")
+}
+
+/// Units of the host that jobs get by number: `gpu:2`.
+fn gres(host: &HostRow) -> String {
+    let values = [&host.resources, &host.load.values];
+    let found = values
+        .iter()
+        .find_map(|map: &&BTreeMap<_, _>| map.get("gpu"));
+    let n = found.and_then(|text| match text.strip_prefix('[') {
+        Some(names) => Some(names.trim_end_matches(']').split(',').count()),
+        None => text.parse::<f64>().ok().map(|n| n as usize),
+    });
+    match n {
+        None | Some(0) => "(null)".to_owned(),
+        Some(n) => format!("gpu:{n}"),
+    }
+}
+
+fn first<'g>(group: &Group<'g>) -> Option<&'g HostRow> {
+    group.nodes.first().map(|node| node.host)
+}
+
+fn or_null(text: String) -> String {
+    match text.is_empty() {
+        true => "(null)".to_owned(),
+        false => text,
+    }
+}
+
+fn why(group: &Group<'_>) -> String {
+    let host = first(group);
+    let comment = host.map_or(String::new(), |host| host.comment.clone());
+    match (comment.is_empty(), group.nodes.first().map(|n| n.state)) {
+        (true, Some(NodeState::Down)) => "Not responding".to_owned(),
+        (true, _) => "none".to_owned(),
+        (false, _) => comment,
+    }
+}
+
+/// Every field.
+pub(crate) static FIELDS: &[NodeField] = &[
+    one('P', "PARTITION", |g| {
+        let star = if g.queue.default { "*" } else { "" };
+        format!("{}{star}", g.queue.name)
+    }),
+    one('R', "PARTITION", |g| g.queue.name.clone()),
+    one('a', "AVAIL", |g| avail(g.queue).to_owned()),
+    one('l', "TIMELIMIT", |g| {
+        limit(g.queue, "MAXIMUM RUNLIMIT", "infinite")
+    }),
+    one('L', "DEFAULTTIME", |g| {
+        limit(g.queue, "DEFAULT RUNLIMIT", "n/a")
+    }),
+    one('g', "GROUPS", |g| g.queue.users.clone()),
+    one('h', "OVERSUBSCRIBE", |_| "NO".to_owned()),
+    one('r', "ROOT", |_| "no".to_owned()),
+    one('s', "JOB_SIZE", |_| "1-infinite".to_owned()),
+    one('S', "ALLOCNODES", |_| "all".to_owned()),
+    one('p', "PRIO_TIER", |g| g.queue.priority.to_string()),
+    one('t', "STATE", |g| state(g, true)),
+    one('T', "STATE", |g| state(g, false)),
+    one('f', "AVAIL_FEATURES", |g| {
+        or_null(first(g).map_or(String::new(), |host| host.tags.join(",")))
+    }),
+    one('b', "ACTIVE_FEATURES", |g| {
+        or_null(first(g).map_or(String::new(), |host| host.tags.join(",")))
+    }),
+    one('G', "GRES", |g| {
+        first(g).map_or_else(|| "(null)".to_owned(), gres)
+    }),
+    one('E', "REASON", why),
+    one('u', "USER", |g| {
+        let by = first(g).map_or(String::new(), |host| host.closed_by.clone());
+        if by.is_empty() {
+            "Unknown".to_owned()
+        } else {
+            by
+        }
+    }),
+    one('H', "TIMESTAMP", |g| {
+        let at = first(g).map_or(0, |host| host.closed_at);
+        super::format::moment(at, &jiff::tz::TimeZone::system(), "Unknown")
+    }),
+    one('i', "RESERVATION", |_| String::new()),
+    one('w', "WEIGHT", |_| "1".to_owned()),
+    all('D', "NODES", |g| g.nodes.len().to_string()),
+    all('N', "NODELIST", |g| {
+        fold(
+            &g.nodes
+                .iter()
+                .map(|n| n.host.name.clone())
+                .collect::<Vec<_>>(),
+        )
+    }),
+    one('n', "HOSTNAMES", |g| {
+        first(g).map_or(String::new(), |host| host.name.clone())
+    }),
+    one('o', "NODE_ADDR", |g| {
+        first(g).map_or(String::new(), |host| host.name.clone())
+    }),
+    all('A', "NODES(A/I)", |g| slashed(&counts(g, false)[..2])),
+    all('F', "NODES(A/I/O/T)", |g| slashed(&counts(g, false))),
+    all('C', "CPUS(A/I/O/T)", |g| slashed(&counts(g, true))),
+    all('c', "CPUS", |g| least(g, |host| u64::from(host.slots))),
+    all('m', "MEMORY", |g| least(g, |host| host.load.maxmem)),
+    all('e', "FREE_MEM", |g| {
+        least(g, |host| host.load.mem.max(0.0) as u64)
+    }),
+    all('d', "TMP_DISK", |g| least(g, |host| host.load.maxtmp)),
+    all('O', "CPU_LOAD", load),
+    all('X', "SOCKETS", |_| "1".to_owned()),
+    all('Y', "CORES", |g| least(g, |host| u64::from(host.slots))),
+    all('Z', "THREADS", |_| "1".to_owned()),
+    all('z', "S:C:T", |g| {
+        format!("1:{}:1", least(g, |host| u64::from(host.slots)))
+    }),
+];
+
+pub(crate) fn by_letter(letter: char) -> Option<usize> {
+    FIELDS.iter().position(|f| f.letter == letter)
+}

@@ -1,0 +1,79 @@
+//! Dependencies of `sbatch -d` and of PBS's `-W depend=` as conditions of `csub -w`.
+
+use super::{JobWord, shown};
+
+/// Most ids of one dependency.
+const IDS_MAX: usize = 1000;
+
+/// Which condition stands for a kind of dependency.
+fn condition(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "after" => "started",
+        "afterany" => "ended",
+        "afterok" | "aftercorr" => "done",
+        "afternotok" => "exit",
+        _ => return None,
+    })
+}
+
+/// The condition for `afterok:12:13,afterany:14`; `?` in place of commas: one is enough. `shift`
+/// says by how much the indices of a job were raised.
+///
+/// # Errors
+/// Names the kind that has no counterpart, or the id that is wrong.
+pub fn dependency(
+    text: &str,
+    shift: &mut dyn FnMut(u32) -> Result<u32, String>,
+) -> Result<String, String> {
+    let (parts, between): (Vec<&str>, _) = match (text.contains('?'), text.contains(',')) {
+        (true, true) => return Err("',' and '?' cannot be mixed".to_owned()),
+        (true, false) => (text.split('?').collect(), " || "),
+        _ => (text.split(',').collect(), " && "),
+    };
+    let mut all = Vec::new();
+    for part in parts {
+        let (kind, ids) = part.split_once(':').unwrap_or((part, ""));
+        let Some(test) = condition(kind) else {
+            return Err(format!(
+                "'{}' is not available: after, afterany, afterok, afternotok and aftercorr are",
+                shown(kind)
+            ));
+        };
+        if ids.is_empty() {
+            return Err(format!("{kind}: a job id is missing"));
+        }
+        for id in ids.split(':') {
+            if id.contains('+') {
+                return Err(format!("{kind}: '+MINUTES' after an id is not available"));
+            }
+            let word = JobWord::parse(id)?;
+            let target = match (kind, &word.elements) {
+                ("aftercorr", None) => format!("{}[*]", word.id),
+                (_, None) => word.id.to_string(),
+                _ => word.here(shift(word.id)?)?,
+            };
+            all.push(format!("{test}({target})"));
+        }
+        if all.len() > IDS_MAX {
+            return Err(format!("more than {IDS_MAX} job ids"));
+        }
+    }
+    Ok(all.join(between))
+}
+
+/// The condition for PBS's `depend=afterok:12:13,afterany:14`. The part of an id after the first
+/// dot names its server.
+///
+/// # Errors
+/// As [`dependency`]; `before...` and `on` have no counterpart.
+pub fn pbs_dependency(text: &str) -> Result<String, String> {
+    let mut slurm = Vec::new();
+    for part in text.split(',') {
+        let (kind, ids) = part.split_once(':').unwrap_or((part, ""));
+        if ids.contains('[') {
+            return Err(format!("'{}': elements cannot be named", shown(ids)));
+        }
+        slurm.push(format!("{kind}:{ids}"));
+    }
+    dependency(&slurm.join(","), &mut |_| Ok(0))
+}
