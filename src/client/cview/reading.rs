@@ -60,24 +60,24 @@ pub(crate) struct Looking {
 }
 
 impl Looking {
-    /// One look for what is wished for.
-    pub(crate) fn look(&mut self, source: &Source, needed: &Needed, ctx: Ctx) -> News {
-        let seen = match files_of(source, needed) {
+    /// One look for what is needed.
+    pub(crate) fn look(&mut self, source: &Source, asked: &Needed, ctx: Ctx) -> News {
+        let seen = match files_of(source, asked) {
             Ok(seen) => seen,
             Err(why) => return News::Failed(why),
         };
-        if seen == self.seen && *needed == self.needed {
+        if seen == self.seen && *asked == self.needed {
             return self.look_at_output(source);
         }
-        let mut needed = needed.clone();
-        if *needed == self.needed && seen.jobs == self.seen.jobs {
+        let mut needed = asked.clone();
+        if *asked == self.needed && seen.jobs == self.seen.jobs {
             // Only the counts of hosts or queues are others.
             needed.jobs = None;
         }
         match self.read(source, &needed, ctx) {
             Ok(world) => {
                 self.seen = seen;
-                self.needed = needed.clone();
+                self.needed = asked.clone();
                 News::World(Box::new(world))
             }
             Err(why) => {
@@ -114,7 +114,7 @@ impl Looking {
         }
     }
 
-    /// Reads everything wished for.
+    /// Reads everything needed.
     fn read(&mut self, source: &Source, needed: &Needed, ctx: Ctx) -> Result<World, String> {
         let failed = |e: ViewError| source.failed(e).text;
         let (mut head, params) = head(source)?;
@@ -207,7 +207,7 @@ impl Looking {
     }
 }
 
-/// Marks of the files that change when what is wished for does.
+/// Marks of the files that change when what is needed does.
 fn files_of(source: &Source, needed: &Needed) -> Result<Seen, String> {
     let manifest = source.view.manifest();
     let manifest = manifest.map_err(|e| source.failed(e).text)?;
@@ -261,7 +261,7 @@ fn arranged(mut queues: Vec<QueueRow>, ctx: &Ctx) -> Vec<QueueRow> {
     queues
 }
 
-/// The jobs that the asker may see of those wished for, and damage on the way.
+/// The jobs that the asker may see of those needed, and damage on the way.
 fn jobs(
     source: &Source,
     params: &Params,

@@ -43,7 +43,7 @@ enum Message {
 /// Ways to and from the threads.
 struct Threads {
     messages: Receiver<Message>,
-    wishes: Sender<Needed>,
+    needs: Sender<Needed>,
     actions: Sender<Action>,
     /// Since when the reader has been reading, by the monotonic clock; 0: it waits.
     reading_since: Arc<AtomicU64>,
@@ -68,7 +68,7 @@ pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -
     loop {
         if app.needed() != needed {
             needed = app.needed();
-            drop(threads.wishes.send(needed.clone()));
+            drop(threads.needs.send(needed.clone()));
         }
         let now = clock::wall_ms();
         let moment = Moment {
@@ -127,7 +127,7 @@ fn take(
         Message::Answer(answer) => {
             app.answered(answer);
             // What was done shows at once.
-            drop(threads.wishes.send(app.needed()));
+            drop(threads.needs.send(app.needed()));
         }
         Message::Signal(number) => match signals::name(number).as_str() {
             "TSTP" => taken.suspend()?,
@@ -147,13 +147,13 @@ fn code_of(signal: &str) -> i32 {
 impl Threads {
     fn start(source: Source, interval_ms: u64, caught: Receiver<i32>) -> Result<Threads> {
         let (tx, messages) = bounded(WAITING_MAX);
-        let (wishes, wished) = unbounded();
+        let (needs, needs_read) = unbounded();
         let (actions, asked) = unbounded();
         let reading_since = Arc::new(AtomicU64::new(0));
         let site = source.site.clone();
         let (to, since) = (tx.clone(), reading_since.clone());
         spawn("view", move || {
-            read_on(&source, interval_ms, &wished, &to, &since)
+            read_on(&source, interval_ms, &needs_read, &to, &since)
         })?;
         let to = tx.clone();
         spawn("ask", move || ask_on(&site, &asked, &to))?;
@@ -175,7 +175,7 @@ impl Threads {
         })?;
         Ok(Threads {
             messages,
-            wishes,
+            needs,
             actions,
             reading_since,
         })
@@ -203,12 +203,12 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
 fn read_on(
     source: &Source,
     interval_ms: u64,
-    wished: &Receiver<Needed>,
+    needs_read: &Receiver<Needed>,
     to: &Sender<Message>,
     since: &AtomicU64,
 ) {
     let mut looking = Looking::default();
-    let Ok(mut needed) = wished.recv() else {
+    let Ok(mut needed) = needs_read.recv() else {
         return;
     };
     loop {
@@ -224,13 +224,13 @@ fn read_on(
             return;
         }
         let took = clock::boot_ms().saturating_sub(began);
-        match thread::recv_timeout(wished, interval_ms.max(took.saturating_mul(PAUSES))) {
+        match thread::recv_timeout(needs_read, interval_ms.max(took.saturating_mul(PAUSES))) {
             Ok(other) => needed = other,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         // Only the last needed counts.
-        while let Ok(other) = wished.try_recv() {
+        while let Ok(other) = needs_read.try_recv() {
             needed = other;
         }
     }
