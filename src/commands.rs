@@ -3,6 +3,8 @@
 //! Owns how the executable `cb` finds the command that is meant, and its help.
 //! The tables of commands are in `client` and `admin`.
 
+mod complete;
+
 use crate::admin;
 use crate::client::exit::{self, Exit};
 use crate::client::{Entry, hang_notice};
@@ -38,6 +40,8 @@ pub fn main(argv: &[OsString]) -> i32 {
             println!("cb {}", env!("CARGO_PKG_VERSION"));
             Exit::Ok.code()
         }
+        // Not in the overview: shells ask it.
+        Some("__complete") => complete::run(&argv[2..]),
         Some(word) => match find(word).or_else(|| find(&format!("c{word}"))) {
             Some(found) => {
                 hang_notice::watch(found.names[0]);

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Subcommands of badmin that cadmin has by the same name or an alias.
-const BADMIN: &[&str] = &[
+pub(super) const BADMIN: &[&str] = &[
     "ckconfig",
     "reconfig",
     "mbdrestart",
@@ -30,7 +30,7 @@ const BADMIN: &[&str] = &[
     "hrestart",
 ];
 /// The same of lsadmin.
-const LSADMIN: &[&str] = &[
+pub(super) const LSADMIN: &[&str] = &[
     "ckconfig",
     "reconfig",
     "limstartup",

@@ -21,7 +21,7 @@ pub(crate) use context::{Ctx, open};
 pub(crate) use finding::{Finding, Report, Seen};
 
 use crate::sys;
-use clap::Parser;
+use clap::{Command, CommandFactory as _, Parser};
 use finding::UNKNOWN;
 use progress::Progress;
 use std::collections::HashSet;
@@ -46,6 +46,11 @@ struct Args {
     /// Print only what is broken or unknown.
     #[arg(short, long)]
     quiet: bool,
+}
+
+/// Its options.
+pub(super) fn options() -> Command {
+    Args::command()
 }
 
 /// Runs `cadmin check` with its arguments; returns the exit code.

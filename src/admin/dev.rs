@@ -13,7 +13,7 @@ pub(super) mod up;
 
 use crate::client::Fail;
 use crate::text::duration::{self, Bare};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Command, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 pub(super) use site::development;
 use site::{Settings, Site};
@@ -109,6 +109,11 @@ fn parse_lease(text: &str) -> Result<u64, String> {
     } else {
         Err("from 3s to 10m".to_string())
     }
+}
+
+/// Its options.
+pub(super) fn options() -> Command {
+    Dev::command()
 }
 
 /// Runs `cadmin dev` with its arguments; returns the exit code.

@@ -17,7 +17,7 @@ use crate::spool::beats::Beats;
 use crate::spool::view::ViewReader;
 use crate::sys;
 use crate::text::count::count;
-use clap::Parser;
+use clap::{Command, CommandFactory as _, Parser};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use redact::Redactor;
@@ -67,6 +67,11 @@ struct Args {
     /// Keep the names of users, groups and hosts.
     #[arg(long)]
     names: bool,
+}
+
+/// Its options.
+pub(super) fn options() -> Command {
+    Args::command()
 }
 
 /// Runs `cadmin diag` with its arguments; returns the exit code.

@@ -24,7 +24,7 @@ use crate::spool::view::ViewReader;
 use crate::sys;
 use crate::text::count::count;
 use crate::text::width;
-use clap::Parser;
+use clap::{Command, CommandFactory as _, Parser};
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -44,6 +44,11 @@ struct Args {
     /// Print damage only.
     #[arg(short, long)]
     quiet: bool,
+}
+
+/// Its options.
+pub(super) fn options() -> Command {
+    Args::command()
 }
 
 /// Runs `cadmin fsck` with its arguments; returns the exit code.

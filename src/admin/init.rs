@@ -11,7 +11,7 @@ use crate::record::leader::{BeatDoc, CLUSTER_MAX, ClusterDoc, EpochDoc, encode_f
 use crate::spool::Layout;
 use crate::sys::{clock, fs, users};
 use crate::text::width::escape;
-use clap::Parser;
+use clap::{Command, CommandFactory as _, Parser};
 use std::path::{Path, PathBuf};
 
 /// Most names read to distinguish an unfinished share from a foreign directory.
@@ -30,6 +30,11 @@ struct Args {
     /// Use this file as the first cb.yaml.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+}
+
+/// Its options.
+pub(super) fn options() -> Command {
+    Args::command()
 }
 
 /// Runs `cadmin init` with its arguments; returns the exit code.

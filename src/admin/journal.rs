@@ -12,7 +12,7 @@ use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::show::event::{Sentences, concerns, time_of};
 use crate::spool::view::Want;
 use crate::sys;
-use clap::Parser;
+use clap::{Command, CommandFactory as _, Parser};
 use jiff::tz::TimeZone;
 use std::io::Write as _;
 
@@ -34,6 +34,11 @@ struct Args {
     json: bool,
     /// Only events of these jobs: 123 or 123[4].
     jobs: Vec<JobKey>,
+}
+
+/// Its options.
+pub(super) fn options() -> Command {
+    Args::command()
 }
 
 /// Runs `cadmin journal` with its arguments; returns the exit code.

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::record::view::Params;
 use crate::sys::{detach, fs};
 use crate::text::size;
-use clap::Parser;
+use clap::{Command, CommandFactory as _, Parser};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -142,6 +142,11 @@ pub(super) fn write(config: &Path, share: &Path, dir: &Path, programs: &Path) ->
 struct Args {
     /// Where to write; by default beside cb.conf.
     dir: Option<PathBuf>,
+}
+
+/// Its options.
+pub(super) fn options() -> Command {
+    Args::command()
 }
 
 /// Runs `cadmin lsf-conf` with its arguments; returns the exit code.

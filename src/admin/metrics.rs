@@ -12,15 +12,18 @@ use crate::client::read::{self, Source};
 use crate::show::metrics::{Facts, JobSums, text};
 use crate::spool::view::{Piece, Want};
 use crate::sys::{clock, fs};
-use clap::Arg;
+use clap::{Arg, Command};
 use std::path::Path;
+
+/// Its options.
+pub(super) fn options(s: &Sub) -> Command {
+    let file = Arg::new("file").long("file").value_name("FILE");
+    cmd(s).arg(file.help("Replace FILE, whose name should end in .prom, instead of printing"))
+}
 
 /// Runs `cadmin metrics`; returns the exit code.
 pub(super) fn run(s: &'static Sub, words: &[String]) -> i32 {
-    let file = Arg::new("file").long("file").value_name("FILE");
-    let cmd =
-        cmd(s).arg(file.help("Replace FILE, whose name should end in .prom, instead of printing"));
-    match matches(cmd, words) {
+    match matches(options(s), words) {
         Ok(m) => finish("cadmin metrics", give(m.last("file"))),
         Err(code) => code,
     }

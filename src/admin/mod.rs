@@ -16,6 +16,7 @@ pub(crate) mod journal;
 mod journal_damage;
 mod lsf_conf;
 mod metrics;
+mod options;
 mod ress_check;
 mod showconf;
 
@@ -34,6 +35,7 @@ use command_names::{BADMIN, LSADMIN, NAMES};
 pub(crate) use command_names::{command_names, lsf_names, slurm_names};
 use config_file::load;
 use daemons::Act;
+pub(crate) use options::subcommands;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -383,14 +385,18 @@ fn cmd(s: &Sub) -> Command {
     command("cadmin", s.about).override_usage(format!("cadmin {} {}", s.name, s.args))
 }
 
-fn ckconfig(s: &Sub, words: &[String]) -> i32 {
-    let cmd = cmd(s)
+fn ckconfig_options(s: &Sub) -> Command {
+    cmd(s)
         .arg(flag("v", "Show what the file defines"))
         .arg(operands(
             "file",
             "FILE",
             "A cb.yaml; by default that of the cluster",
-        ));
+        ))
+}
+
+fn ckconfig(s: &Sub, words: &[String]) -> i32 {
+    let cmd = ckconfig_options(s);
     match matches(cmd, words) {
         Ok(m) => finish("cadmin ckconfig", check(&m)),
         Err(code) => code,
@@ -421,22 +427,30 @@ fn check(m: &ArgMatches) -> Result<i32> {
     Ok(Exit::Ok.code())
 }
 
-fn ress_check(s: &Sub, words: &[String]) -> i32 {
-    let cmd = cmd(s).arg(operands(
+fn ress_check_options(s: &Sub) -> Command {
+    cmd(s).arg(operands(
         "file",
         "FILE",
         "Output of a sensor; - reads standard input",
-    ));
+    ))
+}
+
+fn ress_check(s: &Sub, words: &[String]) -> i32 {
+    let cmd = ress_check_options(s);
     match matches(cmd, words) {
         Ok(m) => finish("cadmin ress-check", ress_check::check(&m)),
         Err(code) => code,
     }
 }
 
-fn reconfig(s: &Sub, words: &[String]) -> i32 {
-    let cmd = with_wait(cmd(s))
+fn reconfig_options(s: &Sub) -> Command {
+    with_wait(cmd(s))
         .arg(flag("v", "Show what was done"))
-        .arg(flag("f", "Accepted and ignored: cadmin never asks"));
+        .arg(flag("f", "Accepted and ignored: cadmin never asks"))
+}
+
+fn reconfig(s: &Sub, words: &[String]) -> i32 {
+    let cmd = reconfig_options(s);
     match matches(cmd, words) {
         Ok(m) => finish("cadmin reconfig", ask_reconfig(&m)),
         Err(code) => code,
@@ -481,6 +495,16 @@ fn comment(m: &ArgMatches) -> Result<String> {
     Ok(text.to_owned())
 }
 
+fn queue_options(s: &Sub) -> Command {
+    with_wait(cmd(s))
+        .arg(opt("C", "COMMENT", "A comment, shown by cqueues -l"))
+        .arg(operands(
+            "names",
+            "QUEUE",
+            "Queues, or all; none: the default queues",
+        ))
+}
+
 fn queues(s: &Sub, words: &[String]) -> i32 {
     let act = match s.name {
         "qopen" => QueueAct::Open,
@@ -495,15 +519,19 @@ fn queues(s: &Sub, words: &[String]) -> i32 {
             comment,
         })
     };
-    let operand = ("QUEUE", "Queues, or all; none: the default queues");
-    named(
-        s,
-        words,
-        "A comment, shown by cqueues -l",
-        operand,
-        verb,
-        |o| format!("Queue <{}> {}", o.what, o.text),
-    )
+    named(s, words, queue_options, verb, |o| {
+        format!("Queue <{}> {}", o.what, o.text)
+    })
+}
+
+fn host_options(s: &Sub) -> Command {
+    with_wait(cmd(s))
+        .arg(opt("C", "COMMENT", "A comment, shown by chosts -l"))
+        .arg(operands(
+            "names",
+            "HOST",
+            "Hosts, host groups, or all; none: this host",
+        ))
 }
 
 fn hosts(s: &Sub, words: &[String]) -> i32 {
@@ -521,15 +549,9 @@ fn hosts(s: &Sub, words: &[String]) -> i32 {
             comment,
         })
     };
-    let operand = ("HOST", "Hosts, host groups, or all; none: this host");
-    named(
-        s,
-        words,
-        "A comment, shown by chosts -l",
-        operand,
-        verb,
-        |o| format!("Host <{}> {}", o.what, o.text),
-    )
+    named(s, words, host_options, verb, |o| {
+        format!("Host <{}> {}", o.what, o.text)
+    })
 }
 
 /// Runs a subcommand that takes names and a comment: `verb` makes the request of both, `phrase` a
@@ -537,14 +559,11 @@ fn hosts(s: &Sub, words: &[String]) -> i32 {
 fn named(
     s: &Sub,
     words: &[String],
-    comment_help: &'static str,
-    operand: (&'static str, &'static str),
+    options: fn(&Sub) -> Command,
     verb: impl FnOnce(Vec<String>, String) -> Result<Verb>,
     phrase: fn(&Outcome) -> String,
 ) -> i32 {
-    let cmd = with_wait(cmd(s))
-        .arg(opt("C", "COMMENT", comment_help))
-        .arg(operands("names", operand.0, operand.1));
+    let cmd = options(s);
     let ask = |m: &ArgMatches| {
         let verb = verb(m.all("names"), comment(m)?)?;
         act(&format!("cadmin {}", s.name), m, &[verb], phrase)
@@ -555,13 +574,17 @@ fn named(
     }
 }
 
-fn hlost(s: &Sub, words: &[String]) -> i32 {
-    let cmd = with_wait(cmd(s))
+fn hlost_options(s: &Sub) -> Command {
+    with_wait(cmd(s))
         .arg(flag(
             "confirm",
             "Confirm that nothing runs on the host any more",
         ))
-        .arg(operands("host", "HOST", "The host"));
+        .arg(operands("host", "HOST", "The host"))
+}
+
+fn hlost(s: &Sub, words: &[String]) -> i32 {
+    let cmd = hlost_options(s);
     let ask = |m: &ArgMatches| match m.all("host").as_slice() {
         [host] if m.has("confirm") => {
             let host = host.clone();
@@ -583,11 +606,15 @@ fn hlost(s: &Sub, words: &[String]) -> i32 {
     }
 }
 
-fn restored(s: &Sub, words: &[String]) -> i32 {
-    let cmd = with_wait(cmd(s)).arg(flag(
+fn restored_options(s: &Sub) -> Command {
+    with_wait(cmd(s)).arg(flag(
         "confirm",
         "Confirm that everything after the backup is lost",
-    ));
+    ))
+}
+
+fn restored(s: &Sub, words: &[String]) -> i32 {
+    let cmd = restored_options(s);
     let ask = |m: &ArgMatches| {
         if !m.has("confirm") {
             return Err(Fail::usage(
@@ -604,10 +631,14 @@ fn restored(s: &Sub, words: &[String]) -> i32 {
     }
 }
 
-fn control_daemons(s: &Sub, words: &[String]) -> i32 {
-    let cmd = cmd(s)
+fn daemon_options(s: &Sub) -> Command {
+    cmd(s)
         .arg(flag("f", "Accepted and ignored: cadmin never asks"))
-        .arg(operands("names", "HOST", "Hosts, or all; none: this host"));
+        .arg(operands("names", "HOST", "Hosts, or all; none: this host"))
+}
+
+fn control_daemons(s: &Sub, words: &[String]) -> i32 {
+    let cmd = daemon_options(s);
     let m = match matches(cmd, words) {
         Ok(m) => m,
         Err(code) => return code,

@@ -6,16 +6,21 @@ use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::finish;
 use crate::spool::view::ViewReader;
+use clap::Command;
 
-/// Runs `cadmin showconf`; returns the exit code.
-pub(super) fn run(s: &'static Sub, words: &[String]) -> i32 {
+/// Its options.
+pub(super) fn options(s: &Sub) -> Command {
     // LSF asks for a daemon's settings: here all daemons read the same.
-    let cmd = cmd(s).arg(operands(
+    cmd(s).arg(operands(
         "which",
         "WORD",
         "Accepted and ignored: mbd, sbd, lim",
-    ));
-    match matches(cmd, words) {
+    ))
+}
+
+/// Runs `cadmin showconf`; returns the exit code.
+pub(super) fn run(s: &'static Sub, words: &[String]) -> i32 {
+    match matches(options(s), words) {
         Ok(_) => finish("cadmin showconf", print_conf()),
         Err(code) => code,
     }

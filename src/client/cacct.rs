@@ -35,7 +35,8 @@ const OUT_BYTES: usize = 64 << 10;
 /// An end may be so much earlier than the submission, by the clocks of two hosts (ms).
 const CLOCKS_MS: i64 = 86_400_000;
 
-fn options() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     let about = "Show what ended jobs have used: totals, or one record for each attempt";
     let cmd = command("cacct", about)
         .arg(flag("d", "Jobs that ended with DONE"))

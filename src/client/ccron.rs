@@ -183,6 +183,11 @@ fn import_options() -> Command {
     .arg(operands("files", "FILE", "A crontab of one user"))
 }
 
+/// The subcommands with their options.
+pub(super) fn subcommands() -> impl Iterator<Item = (&'static str, Command)> {
+    SUBS.iter().map(|sub| (sub.name, (sub.options)()))
+}
+
 /// Runs `ccron`; returns the exit code.
 pub(crate) fn run(args: &[OsString]) -> i32 {
     let word = args.first().and_then(|word| word.to_str());
@@ -228,7 +233,11 @@ fn overview() -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {:<8} {}", sub.name, about.unwrap_or_default());
     }
-    out.push_str("\n'ccron SUBCOMMAND -h' lists the options of a subcommand.\n");
+    out.push_str(
+        "\n'ccron SUBCOMMAND -h' lists the options of a subcommand.\n\nExamples:\n  \
+         ccron create nightly.yaml  # define what the file says\n  \
+         ccron show nightly         # its runs and history\n",
+    );
     out
 }
 
@@ -242,7 +251,8 @@ pub(crate) fn aip(args: &[OsString]) -> i32 {
                 "Usage: aip cronjob create|edit|info|list|show|enable|disable|start|kill|remove|\
                  next|import ...\n       aip job submit FILE [OPTIONS]\n\nThe same as ccron, where \
                  info is show, and as csub --spec FILE. Other words of aip have commands of their \
-                 own: cb -h."
+                 own: cb -h.\n\nExamples:\n  aip cronjob list             # your cron jobs\n  \
+                 aip job submit job.yaml      # the job that the file describes"
             );
             Exit::Ok.code()
         }

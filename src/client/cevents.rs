@@ -27,7 +27,8 @@ const LAST_MAX: usize = 1_000_000;
 /// Lines are written when so many bytes have come together.
 const OUT_BYTES: usize = 64 << 10;
 
-fn options() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     command("cevents", "Print events as JSON lines, oldest first")
         .arg(flag("f", "Go on with what happens, until interrupted"))
         .arg(opt(

@@ -8,7 +8,8 @@ use crate::record::request::{SignalHow, Verb};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-fn line() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     with_selectors(command("cchkpnt", "Save the state of running jobs"))
         .arg(flag(
             "f",
@@ -24,7 +25,7 @@ fn line() -> Command {
 
 /// Runs the command; returns the exit code.
 pub(crate) fn run(args: &[OsString]) -> i32 {
-    match parse(line(), args) {
+    match parse(options(), args) {
         Ok(m) => finish("cchkpnt", save(&m)),
         Err(code) => code,
     }

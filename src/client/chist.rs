@@ -24,7 +24,8 @@ const NOT_BUILT: &[&str] = &["app", "g", "f", "N", "o", "cname", "G", "sla"];
 /// Most problems of the journal that are listed one by one.
 const PROBLEMS_MAX: usize = 5;
 
-fn options() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     let cmd = command(
         "chist",
         "Show the events of jobs and the time they spent in each state",

@@ -19,7 +19,8 @@ const LIST: Listing<HostRow> = Listing {
 
 const NOT_BUILT: &[&str] = &["S", "E", "x", "X", "e", "a", "gpu"];
 
-fn options() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     let cmd = command("chosts", "List hosts with their state and slots in use")
         .arg(flag("w", "Wide: full names and states"))
         .arg(flag(

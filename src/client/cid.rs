@@ -11,7 +11,8 @@ use crate::show::{health, params};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-fn options() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     let cmd = command(
         "cid",
         "Show the name of the cluster and the host of its leader",

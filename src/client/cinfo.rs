@@ -21,7 +21,8 @@ const HOSTS: Listing<HostRow> = Listing {
     put_json: info::put_host_json,
 };
 
-fn options() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     let cmd = command(
         "cinfo",
         "List resources, host types and host models of the cluster",

@@ -56,7 +56,8 @@ const NOT_BUILT: &[&str] = &[
     "ss", "rusage", "cname", "sum", "hms", "prio", "plan", "gpu", "aff",
 ];
 
-fn options() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     let cmd = command(
         "cjobs",
         "List jobs: your unfinished ones, or those the options select",

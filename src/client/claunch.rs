@@ -34,7 +34,8 @@ const HOSTS_MAX: u64 = 4 << 20;
 /// Most hosts of one call.
 const CALL_MAX: usize = 1_000;
 
-fn cli() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     command("claunch", "Run a command on hosts of the running job")
         .arg(flag("n", "The command has no input"))
         .arg(opt(
@@ -55,7 +56,7 @@ fn cli() -> Command {
 
 /// Runs `claunch`; returns the exit code.
 pub(crate) fn run(args: &[OsString]) -> i32 {
-    let table = Table::new(cli());
+    let table = Table::new(options());
     let split = match texts(args).and_then(|words| table.split(&words)) {
         Ok(split) => split,
         Err(e) => return Fail::usage(format!("{e}\nhint: claunch -h")).report("claunch"),
@@ -221,7 +222,7 @@ mod tests {
     }
 
     fn read(list: &[&str]) -> Result<(Vec<String>, String, bool)> {
-        let table = Table::new(cli());
+        let table = Table::new(options());
         let split = table.split(&words(list)).map_err(|e| Fail::usage(e.0))?;
         asked(&table, &split)
     }

@@ -5,6 +5,7 @@
 //! each describes itself as a `clap::Command` whose one-letter ids are letters and whose longer ids
 //! are words (see [`flag`] and [`opt`]). Never guesses: what is unknown is an error.
 
+use super::examples;
 use super::exit::{Exit, lsf_name};
 use crate::text::error::nearest;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -65,12 +66,17 @@ pub(crate) fn operands(id: &'static str, value: &'static str, help: &'static str
         .help(help)
 }
 
-/// What all commands have in common: name, purpose and version. The name is the one it was called
-/// by when that is one of LSF's.
+/// What all commands have in common: name, purpose, version and examples. The name is the one it
+/// was called by when that is one of LSF's.
 pub(crate) fn command(name: &'static str, about: &'static str) -> Command {
-    Command::new(lsf_name().unwrap_or(name))
+    let called = lsf_name().unwrap_or(name);
+    let cmd = Command::new(called)
         .about(about)
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(env!("CARGO_PKG_VERSION"));
+    match examples::text(name, called) {
+        Some(text) => cmd.after_help(text),
+        None => cmd,
+    }
 }
 
 /// Shorthands for what a command reads out of its matches.
@@ -191,6 +197,18 @@ pub(crate) struct Given {
     option: usize,
     pub value: String,
 }
+
+/// What a word of a line is, by the words before it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum WordPlace {
+    /// The value of the option with this id.
+    Value(String),
+    /// An operand after so many others, or an option where one may still come.
+    Operand { before: usize, options: bool },
+}
+
+/// Stands for the word that is still to come; no shell can pass it.
+const NEXT: &str = "\0";
 
 /// A command line taken apart.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -333,6 +351,39 @@ impl Table {
         Wrong(format!("unknown option '{shown}'{hint}"))
     }
 
+    /// What the word after these words of a line is; `None` when they are wrong.
+    pub(crate) fn place_after(&self, before: &[String]) -> Option<WordPlace> {
+        let mut line = before.to_vec();
+        line.push(NEXT.to_owned());
+        let split = self.split(&line).ok()?;
+        match split.given.last() {
+            Some(given) if given.value == NEXT => Some(WordPlace::Value(self.id(given).to_owned())),
+            _ => {
+                let operands = split.rest.len().saturating_sub(1);
+                let ended = before.iter().any(|word| word == "--");
+                let in_command = self.trailing && operands > 0;
+                Some(WordPlace::Operand {
+                    before: operands,
+                    options: !ended && !in_command,
+                })
+            }
+        }
+    }
+
+    /// The option whose value is stuck to it in this word, and where the value begins.
+    pub(crate) fn stuck_value(&self, word: &str) -> Option<(&str, usize)> {
+        let split = self.split(&[word.to_owned()]).ok()?;
+        let given = split.given.last()?;
+        let takes = self.options[given.option].takes;
+        let at = word.len().checked_sub(given.value.len())?;
+        (takes && word.ends_with(&given.value)).then(|| (self.id(given), at))
+    }
+
+    /// The command with its options and operands.
+    pub(crate) fn command(&self) -> &Command {
+        &self.cmd
+    }
+
     /// Lets clap check a line that was taken apart, printing help, version or what is wrong.
     ///
     /// # Errors
@@ -470,6 +521,27 @@ mod tests {
         assert_eq!(wrong(&["a", "b"]), "unexpected argument 'b' found");
         let missing = "the following required arguments were not provided: <one>";
         assert_eq!(wrong(&[]), missing);
+    }
+
+    #[test]
+    fn the_place_of_the_next_word_follows_from_those_before_it() {
+        let table = Table::new(cmd());
+        let place = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            table.place_after(&words)
+        };
+        let operand = |before, options| Some(WordPlace::Operand { before, options });
+        assert_eq!(place("-aJ"), Some(WordPlace::Value("J".into())));
+        assert_eq!(place("-oo"), Some(WordPlace::Value("oo".into())));
+        assert_eq!(place("-n4 7"), operand(1, true));
+        assert_eq!(place(""), operand(0, true));
+        assert_eq!(place("7 --"), operand(1, false));
+        assert_eq!(place("-nonsense -J"), Some(WordPlace::Value("J".into())));
+        assert_eq!(place("-zzz"), None);
+        assert_eq!(table.stuck_value("-Jx"), Some(("J", 2)));
+        assert_eq!(table.stuck_value("--Jd="), Some(("Jd", 5)));
+        assert_eq!(table.stuck_value("-aa"), None);
+        assert_eq!(table.stuck_value("-J"), None);
     }
 
     #[test]

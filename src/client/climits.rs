@@ -29,7 +29,8 @@ const KINDS: [(&str, &str); 5] = [
     ("app", "app"),
 ];
 
-fn options() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     let cmd = command("climits", "List limits and their usage")
         .arg(opt("n", "NAME", "The limit of this name"))
         .arg(opt(

@@ -20,7 +20,8 @@ const LIST: Listing<HostRow> = Listing {
 
 const NOT_BUILT: &[&str] = &["gpu", "gpuload", "a"];
 
-fn options() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     let cmd = command("cload", "List the load of hosts")
         .arg(flag("l", "Long: io as well, full names, units"))
         .arg(flag("w", "Wide: full names"))

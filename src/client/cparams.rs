@@ -8,7 +8,8 @@ use crate::show::params;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-fn options() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     let cmd = command("cparams", "Show the parameters of the cluster")
         .arg(flag("l", "Every parameter as section.name = value"))
         .arg(flag(

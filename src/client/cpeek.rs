@@ -27,7 +27,8 @@ const REPORT_WITHIN: u64 = 16 << 20;
 /// Interval between two reads of growing files, ms.
 const FOLLOW_MS: u64 = 500;
 
-fn cli() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     command("cpeek", "Show the output of a job so far")
         .arg(flag("f", "Follow the output until the job ends"))
         .arg(opt("J", "NAME", "The latest job of this name"))
@@ -42,7 +43,7 @@ fn cli() -> Command {
 
 /// Runs `cpeek`; returns the exit code.
 pub(crate) fn run(args: &[OsString]) -> i32 {
-    match parse(cli(), args) {
+    match parse(options(), args) {
         Ok(m) => finish("cpeek", peek(&m)),
         Err(code) => code,
     }

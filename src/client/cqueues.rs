@@ -18,7 +18,8 @@ const LIST: Listing<QueueRow> = Listing {
     put_json: queue::put_json,
 };
 
-fn options() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     let cmd = command(
         "cqueues",
         "List queues with their state, limits and slots in use",

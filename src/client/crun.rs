@@ -5,12 +5,12 @@ use super::exit::{Fail, Result};
 use super::job_requests::{act, finish, job_phrase, with_wait};
 use crate::record::request::Verb;
 use crate::text::jobids::JobSel;
-use clap::ArgMatches;
+use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-/// Runs `crun`; returns the exit code.
-pub(crate) fn run(args: &[OsString]) -> i32 {
-    let cmd = with_wait(command(
+/// Its options.
+pub(super) fn options() -> Command {
+    with_wait(command(
         "crun",
         "Start a pending job now, whatever holds it back (administrators)",
     ))
@@ -20,8 +20,12 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
         "Hosts in order, each optionally with #SLOTS; the first runs the command",
     ))
     .arg(flag("f", "Also on hosts that an administrator closed"))
-    .arg(operands("jobs", "JOB", "Job IDs, elements as 12[3]"));
-    match parse(cmd, args) {
+    .arg(operands("jobs", "JOB", "Job IDs, elements as 12[3]"))
+}
+
+/// Runs `crun`; returns the exit code.
+pub(crate) fn run(args: &[OsString]) -> i32 {
+    match parse(options(), args) {
         Ok(m) => finish("crun", force(&m)),
         Err(code) => code,
     }

@@ -7,6 +7,7 @@
 pub(crate) mod batch;
 pub(crate) mod called;
 mod clone;
+mod dry_run;
 mod environ;
 mod esub;
 pub(crate) mod foreign;
@@ -52,7 +53,7 @@ const DISPLAY_NAMES: [&str; 2] = ["DISPLAY", "XAUTHORITY"];
 /// Runs `csub`; returns the exit code.
 pub(crate) fn run(args: &[OsString]) -> i32 {
     let table = Table::new(options::csub());
-    let split = match texts(args).and_then(|words| table.split(&words)) {
+    let split = match texts(args).and_then(|words| table.split(&json_lines(&table, words))) {
         Ok(split) => split,
         Err(e) => return not_submitted(&Fail::usage(format!("{e}\nhint: csub -h"))),
     };
@@ -68,6 +69,30 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
         Ok(code) => code,
         Err(fail) => not_submitted(&fail),
     }
+}
+
+/// With --dry-run, `--json` among the options means JSON Lines as in other commands, not the file
+/// that LSF's -json takes.
+fn json_lines(table: &Table, words: Vec<String>) -> Vec<String> {
+    let renamed: Vec<String> = words
+        .iter()
+        .map(|word| match word.as_str() {
+            "--json" => "--jsonl".to_owned(),
+            other => other.to_owned(),
+        })
+        .collect();
+    let Ok(split) = table.split(&renamed) else {
+        return words;
+    };
+    if !split.given.iter().any(|g| table.id(g) == "dry-run") {
+        return words;
+    }
+    // What follows the command is the command's.
+    let options = words.len() - split.rest.len();
+    let mut out = renamed;
+    out.truncate(options);
+    out.extend_from_slice(&words[options..]);
+    out
 }
 
 /// `csub: why. Job not submitted.`, then the further lines of the reason.
@@ -163,6 +188,12 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
         for line in spec::echo(&job.spec) {
             eprintln!("csub: {line}");
         }
+    }
+    if dry_run::is_asked(&chosen)? {
+        job.spec.session = terminal.map(dry_run::session);
+        let head = head(&chosen, work.script, &told.cwd)?;
+        let how = (told.now_ms, chosen.has("jsonl"));
+        return dry_run::run(&site, &job, &head, how);
     }
     let waiting = Waiting::for_job(&site, &chosen, terminal)?;
     job.spec.session = waiting.as_ref().map(|waiting| Box::new(waiting.session()));
@@ -268,6 +299,8 @@ const NOT_DESCRIBED: &[(&str, &str)] = &[
     ("start-timeout", "use startdeadline"),
     ("wait", "it is an option of ccron"),
     ("verbose", "it is not taken here"),
+    ("dry-run", "ccron create checks a definition"),
+    ("jsonl", "it belongs to -dry-run"),
 ];
 
 /// The options that a description gives.
@@ -426,7 +459,7 @@ fn submit_pack(
         return Err(Fail::usage("-pack and a command cannot be given together"));
     }
     for refused in [
-        "K", "I", "Ip", "Is", "XF", "is", "J", "key", "params", "spec", "clone",
+        "K", "I", "Ip", "Is", "XF", "is", "J", "key", "params", "spec", "clone", "dry-run", "jsonl",
     ] {
         if mine.has(refused) {
             let text = format!("-pack and -{refused} cannot be given together");

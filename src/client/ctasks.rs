@@ -24,7 +24,8 @@ const MARKERS: &[&str] = &["SLURM_", "PBS_", "SGE_", "PE_HOSTFILE", "LOADL"];
 /// Exit code where a task cannot be started.
 const NOT_STARTED: i32 = 126;
 
-fn options() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     let kinds: Vec<&str> = LAUNCH_KINDS.iter().map(|(word, _)| *word).collect();
     let help = format!("Variables for the tasks: {} [tasks]", kinds.join(", "));
     command("ctasks", "Start the tasks of a job, from inside it")

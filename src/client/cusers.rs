@@ -18,7 +18,8 @@ const LIST: Listing<UserRow> = Listing {
     put_json: user::put_json,
 };
 
-fn options() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     let cmd = command(
         "cusers",
         "List slot limits and slots in use of users: yours, or those named",

@@ -45,7 +45,8 @@ const SIZE: (u16, u16) = (80, 24);
 /// Largest frame that may be asked for, columns and rows.
 const SIZE_MAX: u16 = 1000;
 
-fn options() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     command(
         "cview",
         "Watch queues, hosts and jobs on a full screen, and act on them",

@@ -29,7 +29,8 @@ const MISSING_MS: u64 = 120_000;
 /// Exit code of `csub -K` when the job was terminated while pending.
 const KILLED_PENDING: i32 = 126;
 
-fn cli() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     command(
         "cwait",
         "Wait until jobs have ended, or a condition on them holds",
@@ -59,7 +60,7 @@ fn cli() -> Command {
 
 /// Runs `cwait`; returns the exit code.
 pub(crate) fn run(args: &[OsString]) -> i32 {
-    match parse(cli(), args) {
+    match parse(options(), args) {
         Ok(m) => finish("cwait", wait(&m)),
         Err(code) => code,
     }

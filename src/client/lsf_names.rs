@@ -63,11 +63,23 @@ fn lshosts(args: &[OsString]) -> i32 {
 /// What a command of this file prints, and how it ends.
 type Text = fn(&Source, &[String]) -> Result<(String, Exit), Fail>;
 
-/// Runs one of the commands of this file: `text` makes what it prints.
-fn list(name: &'static str, cmd: Command, args: &[OsString], text: Text) -> i32 {
-    let cmd = cmd
+/// The options of a command that only LSF has.
+pub(super) fn options(name: &str) -> Option<Command> {
+    let (name, about) = match name {
+        "lsclusters" => ("lsclusters", "Show the cluster, its leader and its hosts"),
+        "bmgroup" => ("bmgroup", "List the host groups of cb.yaml"),
+        "bugroup" => ("bugroup", "List the user groups of cb.yaml"),
+        _ => return None,
+    };
+    let cmd = command(name, about)
         .arg(flag("w", "Wide: the same, since no value is ever cut"))
         .arg(operands("names", "NAME", "Only these; default: all"));
+    Some(cmd)
+}
+
+/// Runs one of the commands of this file: `text` makes what it prints.
+fn list(name: &'static str, args: &[OsString], text: Text) -> i32 {
+    let cmd = options(name).unwrap_or_else(|| command(name, ""));
     let m = match cli::parse(cmd, args) {
         Ok(m) => m,
         Err(code) => return code,
@@ -81,8 +93,7 @@ fn list(name: &'static str, cmd: Command, args: &[OsString], text: Text) -> i32 
 }
 
 fn lsclusters(args: &[OsString]) -> i32 {
-    let cmd = command("lsclusters", "Show the cluster, its leader and its hosts");
-    list("lsclusters", cmd, args, clusters)
+    list("lsclusters", args, clusters)
 }
 
 fn clusters(source: &Source, names: &[String]) -> Result<(String, Exit), Fail> {
@@ -128,16 +139,14 @@ fn cluster_table(params: &Params, status: &str, leader: &str, hosts: usize) -> S
 }
 
 fn bmgroup(args: &[OsString]) -> i32 {
-    let cmd = command("bmgroup", "List the host groups of cb.yaml");
-    list("bmgroup", cmd, args, |source, names| {
+    list("bmgroup", args, |source, names| {
         let groups = source.params()?.host_groups;
         Ok(group_table("HOSTS", &groups, names))
     })
 }
 
 fn bugroup(args: &[OsString]) -> i32 {
-    let cmd = command("bugroup", "List the user groups of cb.yaml");
-    list("bugroup", cmd, args, |source, names| {
+    list("bugroup", args, |source, names| {
         let groups = source.params()?.user_groups.into_iter();
         let groups: Vec<_> = groups.map(|(name, users, _)| (name, users)).collect();
         Ok(group_table("USERS", &groups, names))

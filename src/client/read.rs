@@ -614,6 +614,13 @@ pub(crate) fn split_json(args: &[OsString]) -> Vec<OsString> {
 
 /// The options `-json` and `--json` of all reading commands.
 pub(crate) fn json_options(cmd: Command) -> Command {
+    let dashes = "Options of more than one letter take one dash or two, with one exception: \
+                  -json is LSF's JSON, --json is JSON Lines.";
+    let examples = cmd.get_after_help().map(ToString::to_string);
+    let end = match examples {
+        Some(text) => format!("{dashes}\n\n{text}"),
+        None => dashes.to_owned(),
+    };
     cmd.arg(super::cli::flag(
         "json",
         "With one dash, -json: one JSON object in the format of LSF",
@@ -622,10 +629,7 @@ pub(crate) fn json_options(cmd: Command) -> Command {
         "jsonl",
         "Also --json: JSON Lines, one object with typed values per line",
     ))
-    .after_help(
-        "Options of more than one letter take one dash or two, with one exception: -json is \
-         LSF's JSON, --json is JSON Lines.",
-    )
+    .after_help(end)
 }
 
 /// Ends a command: prints what failed.

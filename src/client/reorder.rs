@@ -5,36 +5,39 @@ use super::exit::{Fail, Result};
 use super::job_requests::{act, finish, with_wait};
 use crate::record::request::Verb;
 use crate::text::jobids::JobSel;
-use clap::ArgMatches;
+use clap::{ArgMatches, Command};
 use std::ffi::OsString;
+
+/// The options of `ctop`.
+pub(super) fn ctop_options() -> Command {
+    line("ctop", "Move a pending job towards the top of its order")
+}
+
+/// The options of `cbot`.
+pub(super) fn cbot_options() -> Command {
+    line("cbot", "Move a pending job towards the bottom of its order")
+}
+
+fn line(name: &'static str, about: &'static str) -> Command {
+    with_wait(command(name, about)).arg(operands(
+        "job",
+        "JOB [POSITION]",
+        "A job ID, and its new position counted from there [1]",
+    ))
+}
 
 /// Runs `ctop`; returns the exit code.
 pub(crate) fn ctop(args: &[OsString]) -> i32 {
-    run(
-        "ctop",
-        "Move a pending job towards the top of its order",
-        false,
-        args,
-    )
+    run("ctop", ctop_options(), false, args)
 }
 
 /// Runs `cbot`; returns the exit code.
 pub(crate) fn cbot(args: &[OsString]) -> i32 {
-    run(
-        "cbot",
-        "Move a pending job towards the bottom of its order",
-        true,
-        args,
-    )
+    run("cbot", cbot_options(), true, args)
 }
 
-fn run(name: &'static str, about: &'static str, bottom: bool, args: &[OsString]) -> i32 {
-    let cmd = with_wait(command(name, about)).arg(operands(
-        "job",
-        "JOB [POSITION]",
-        "A job ID, and its new position counted from there [1]",
-    ));
-    match parse(cmd, args) {
+fn run(name: &'static str, options: Command, bottom: bool, args: &[OsString]) -> i32 {
+    match parse(options, args) {
         Ok(m) => finish(name, shift(name, bottom, &m)),
         Err(code) => code,
     }

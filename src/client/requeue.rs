@@ -6,7 +6,8 @@ use crate::record::request::Verb;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-fn cli() -> Command {
+/// Its options.
+pub(super) fn options() -> Command {
     with_selectors(command(
         "crequeue",
         "Requeue jobs: put them back to pending",
@@ -20,7 +21,7 @@ fn cli() -> Command {
 
 /// Runs `crequeue`; returns the exit code.
 pub(crate) fn run(args: &[OsString]) -> i32 {
-    match parse(cli(), args) {
+    match parse(options(), args) {
         Ok(m) => finish("crequeue", requeue(&m)),
         Err(code) => code,
     }
@@ -57,7 +58,7 @@ mod tests {
             (vec!["-r", "-H"], vec!["run"]),
         ] {
             let words: Vec<OsString> = words.iter().map(Into::into).collect();
-            assert_eq!(states(&parse(cli(), &words).unwrap()), want);
+            assert_eq!(states(&parse(options(), &words).unwrap()), want);
         }
     }
 }

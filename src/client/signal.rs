@@ -8,7 +8,8 @@ use crate::sys::signals;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-fn kill_command() -> Command {
+/// The options of `ckill`.
+pub(super) fn ckill_options() -> Command {
     with_selectors(command("ckill", "Kill jobs, or send them a signal"))
         .arg(flag("l", "List the signals"))
         .arg(flag(
@@ -24,7 +25,7 @@ fn kill_command() -> Command {
 
 /// Runs `ckill`; returns the exit code.
 pub(crate) fn ckill(args: &[OsString]) -> i32 {
-    let m = match parse(kill_command(), args) {
+    let m = match parse(ckill_options(), args) {
         Ok(m) => m,
         Err(code) => return code,
     };
@@ -77,28 +78,29 @@ fn signal(command: &str, m: &ArgMatches, how: SignalHow) -> Result<i32> {
     act(command, m, &[Verb::Signal { sel, how }], job_phrase)
 }
 
+/// The options of `cstop`.
+pub(super) fn cstop_options() -> Command {
+    with_selectors(command("cstop", "Stop jobs: pending ones are held"))
+}
+
+/// The options of `cresume`.
+pub(super) fn cresume_options() -> Command {
+    let about = "Resume stopped jobs, release held ones";
+    with_selectors(command("cresume", about))
+}
+
 /// Runs `cstop`; returns the exit code.
 pub(crate) fn cstop(args: &[OsString]) -> i32 {
-    simple(
-        "cstop",
-        "Stop jobs: pending ones are held",
-        SignalHow::Stop,
-        args,
-    )
+    simple("cstop", cstop_options(), SignalHow::Stop, args)
 }
 
 /// Runs `cresume`; returns the exit code.
 pub(crate) fn cresume(args: &[OsString]) -> i32 {
-    simple(
-        "cresume",
-        "Resume stopped jobs, release held ones",
-        SignalHow::Resume,
-        args,
-    )
+    simple("cresume", cresume_options(), SignalHow::Resume, args)
 }
 
-fn simple(name: &'static str, about: &'static str, how: SignalHow, args: &[OsString]) -> i32 {
-    match parse(with_selectors(command(name, about)), args) {
+fn simple(name: &'static str, options: Command, how: SignalHow, args: &[OsString]) -> i32 {
+    match parse(options, args) {
         Ok(m) => finish(name, signal(name, &m, how)),
         Err(code) => code,
     }

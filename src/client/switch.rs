@@ -6,19 +6,23 @@ use super::job_requests::{act, filters, finish, ids, job_phrase, with_selectors}
 use crate::record::request::{Selector, Verb};
 use crate::text::jobids::JobSel;
 use crate::text::names;
-use clap::ArgMatches;
+use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-/// Runs `cswitch`; returns the exit code.
-pub(crate) fn run(args: &[OsString]) -> i32 {
+/// Its options.
+pub(super) fn options() -> Command {
     let cmd = command("cswitch", "Switch pending jobs to another queue")
         .override_usage("cswitch [OPTIONS] QUEUE JOB...");
-    let cmd = with_selectors(cmd).mut_arg("jobs", |arg| {
+    with_selectors(cmd).mut_arg("jobs", |arg| {
         arg.value_name("QUEUE JOB").help(
             "The new queue, then job IDs, or 0 for all that match; none: the latest that matches",
         )
-    });
-    match parse(cmd, args) {
+    })
+}
+
+/// Runs `cswitch`; returns the exit code.
+pub(crate) fn run(args: &[OsString]) -> i32 {
+    match parse(options(), args) {
         Ok(m) => finish("cswitch", switch(&m)),
         Err(code) => code,
     }

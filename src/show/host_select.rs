@@ -5,7 +5,8 @@
 
 use crate::record::view::{HostRow, Params};
 use crate::text::resreq::{
-    BUILTINS, Builtin, Def, Direction, HostFacts, Kind, ResReq, Resources, Simple, Steps, builtin,
+    BUILTINS, Builtin, Def, Direction, HostFacts, Kind, ResReq, Resources, Select, Simple, Steps,
+    builtin,
 };
 use crate::text::{ParseError, units};
 
@@ -109,6 +110,11 @@ impl HostFacts for Facts<'_> {
         let sensed = || self.0.load.values.get(name).is_some_and(|v| v == "yes");
         name == "server" || self.0.tags.iter().any(|tag| tag == name) || sensed()
     }
+}
+
+/// Whether a published host has what an expression asks for.
+pub(crate) fn fits(host: &HostRow, select: &Select) -> bool {
+    select.accepts(&Facts(host))
 }
 
 /// Keeps the hosts that satisfy `text`, which may consist of a `select` only.

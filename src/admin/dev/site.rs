@@ -201,7 +201,19 @@ impl Site {
             eprintln!("warning: lsf.conf is not written: {}", e.text);
         }
         self.link_commands()?;
+        self.link_completions()?;
         self.link_man_pages()
+    }
+
+    /// A link to the completion files of a checkout.
+    fn link_completions(&self) -> Result<(), Fail> {
+        let programs = detach::own_directory()?;
+        let above = programs.ancestors().take(MAN_ABOVE);
+        let mut found = above.map(|dir| dir.join("etc/completions"));
+        if let Some(dir) = found.find(|dir| fs::exists(&dir.join("bash/corral"))) {
+            fs::symlink(&dir, &self.completions())?;
+        }
+        Ok(())
     }
 
     /// Links for the manual pages of a checkout or an installation, where `man` finds them.
@@ -305,7 +317,17 @@ impl Site {
             let man = quote(&self.man());
             let _ = writeln!(lines, "export MANPATH={man}:\"${{MANPATH-}}\"");
         }
+        let completion = self.completions().join("bash/corral");
+        if fs::exists(&completion) {
+            let file = quote(&completion);
+            let _ = writeln!(lines, "[ -z \"${{BASH_VERSION-}}\" ] || . {file}");
+        }
         lines
+    }
+
+    /// Completion files of shells.
+    fn completions(&self) -> PathBuf {
+        self.dir.join("completions")
     }
 
     /// Manual pages, by section.

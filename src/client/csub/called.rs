@@ -32,6 +32,8 @@ const NOT_CALLED: &[(&str, &str)] = &[
         "CB_ASK_TIMEOUT in the environment says how long an answer is awaited",
     ),
     ("verbose", "nothing is printed"),
+    ("dry-run", "nothing is printed"),
+    ("jsonl", "nothing is printed"),
     ("help", "nothing is printed"),
     ("version", "nothing is printed"),
 ];

@@ -47,6 +47,11 @@ pub(super) fn submit(
     let lines = work.as_mut().map(|work| std::mem::take(&mut work.options));
     let chosen = mine.over(lines.unwrap_or_default());
     chosen.check_built()?;
+    // Also when a line of the script asks for it.
+    if let Some(id) = ["dry-run", "jsonl"].iter().find(|id| chosen.has(id)) {
+        let text = format!("--clone and -{id} cannot be given together");
+        return Err(Fail::usage(text));
+    }
     NoEffect::of(&chosen).warn("csub");
     let chosen = &*spec::whole_hosts(&chosen)?;
     let given = changes(chosen, &mut of.set);

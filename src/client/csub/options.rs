@@ -331,6 +331,16 @@ const SUBMIT_OPTIONS: &[(&str, &str, &str)] = &[
         "Submit one job for each line of FILE (- for standard input)",
     ),
     (
+        "dry-run",
+        "",
+        "Submit nothing: show the job as understood, what refuses it and the hosts that fit now",
+    ),
+    (
+        "jsonl",
+        "",
+        "With -dry-run, also --json: one JSON object with typed values",
+    ),
+    (
         "verbose",
         "",
         "Report on standard error how the options were interpreted",

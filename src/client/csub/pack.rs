@@ -20,7 +20,7 @@ const PACK_MAX: u64 = 64 << 20;
 /// Options that belong to the whole pack, not to a line of it.
 const NOT_IN_A_LINE: &[&str] = &[
     "K", "I", "Ip", "Is", "XF", "pack", "params", "clone", "spec", "env", "is", "wait", "verbose",
-    "help", "version",
+    "dry-run", "jsonl", "help", "version",
 ];
 
 /// A pack on its way.

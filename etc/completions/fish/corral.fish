@@ -1,0 +1,26 @@
+# Completion of Corral's commands in fish: commands, options, queues, hosts, users, jobs.
+# Put it into ~/.config/fish/conf.d or /etc/fish/conf.d.
+# What a word may become is said by `cb __complete`; only names of files are left to fish.
+
+function __corral_complete
+    set -l word (commandline -ct)
+    set -l lines (command cb __complete fish (commandline -opc) "$word" 2>/dev/null </dev/null)
+    switch "$lines[1]"
+        case files
+            __fish_complete_path "$word"
+        case dirs
+            __fish_complete_directories "$word" ""
+    end
+    set -e lines[1]
+    count $lines >/dev/null; and printf '%s\n' $lines
+end
+
+set -l names \
+    cb csub ckill cstop cresume cchkpnt crequeue cmod cswitch ctop cbot crun cpeek claunch \
+    blaunch cwait ctasks ccron aip cjobs cevents chist cacct cqueues chosts cload cinfo climits \
+    cusers cparams cview cid cadmin csadmin bsub bjobs bkill bstop bresume brequeue bmod bswitch \
+    btop bbot bpeek bhist bacct bqueues bhosts blimits busers bparams bwait brun bchkpnt bmgroup \
+    bugroup lsid lsclusters lsload lshosts lsinfo badmin lsadmin
+for name in $names
+    complete -c $name -f -k -a '(__corral_complete)'
+end

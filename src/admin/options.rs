@@ -1,0 +1,82 @@
+//! The options of the subcommands, for who must know them without running one: completion.
+//!
+//! Owns which subcommand reads which options; each describes its own. Runs nothing.
+
+use super::{ALIASES, SUBS, Sub};
+use super::{badmin, check, dev, diag, fsck, init, journal, lsf_conf, metrics, showconf};
+use clap::Command;
+
+/// A subcommand as it is completed.
+pub(crate) struct Subcommand {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub options: Command,
+    /// Long options take two dashes, never one.
+    pub two_dashes: bool,
+}
+
+/// The subcommands of cadmin in the order of its help, or those that `badmin` and `lsadmin` have.
+pub(crate) fn subcommands(command: &str) -> Vec<Subcommand> {
+    let names: Vec<&'static str> = match command {
+        "badmin" => badmin::BADMIN
+            .iter()
+            .chain(&["showconf"])
+            .copied()
+            .collect(),
+        "lsadmin" => badmin::LSADMIN
+            .iter()
+            .chain(&["showconf"])
+            .copied()
+            .collect(),
+        _ => SUBS.iter().map(|s| s.name).collect(),
+    };
+    names.into_iter().filter_map(subcommand).collect()
+}
+
+fn subcommand(name: &'static str) -> Option<Subcommand> {
+    let alias = ALIASES.iter().find(|(other, _)| *other == name);
+    let own_name = alias.map_or(name, |(_, own)| own);
+    let s = SUBS.iter().find(|s| s.name == own_name)?;
+    let (options, two_dashes) = match own(s) {
+        Some(options) => (options, false),
+        None => (derived(own_name), true),
+    };
+    Some(Subcommand {
+        name,
+        about: s.about,
+        options,
+        two_dashes,
+    })
+}
+
+/// Of those that read their options as users' commands do.
+fn own(s: &Sub) -> Option<Command> {
+    Some(match s.name {
+        "ckconfig" => super::ckconfig_options(s),
+        "ress-check" => super::ress_check_options(s),
+        "reconfig" => super::reconfig_options(s),
+        "hlost" => super::hlost_options(s),
+        "restored" => super::restored_options(s),
+        "showconf" => showconf::options(s),
+        "metrics" => metrics::options(s),
+        "qopen" | "qclose" | "qact" | "qinact" => super::queue_options(s),
+        "hopen" | "hclose" => super::host_options(s),
+        "hstartup" | "hshutdown" | "hrestart" | "lsstartup" | "lsshutdown" | "lsrestart"
+        | "schedrestart" => super::daemon_options(s),
+        _ => return None,
+    })
+}
+
+/// Of those that clap reads alone.
+fn derived(name: &str) -> Command {
+    match name {
+        "init" => init::options(),
+        "dev" => dev::options(),
+        "check" => check::options(),
+        "diag" => diag::options(),
+        "fsck" => fsck::options(),
+        "journal" => journal::options(),
+        "lsf-conf" => lsf_conf::options(),
+        _ => Command::new("cadmin"),
+    }
+}

@@ -1,0 +1,609 @@
+//! `csub --dry-run`: the request as it was understood, and what is known of its chances. Nothing is
+//! sent.
+//!
+//! Owns what is printed. The checks are the leader's own (`intake`), made with cb.yaml as it lies
+//! on the share and the published view; hosts are counted, and nothing is scheduled here. What
+//! only the leader can check is named as not checked.
+
+use super::options::Chosen;
+use super::spec;
+use crate::client::env::Site;
+use crate::client::exit::{Exit, Fail, Result};
+use crate::client::read::{self, Source, os_groups};
+use crate::config::{self, Config, require};
+use crate::intake::{self, NameRoom, Requester};
+use crate::model::{Session, Spec, Stamp, Submission, Terminal};
+use crate::record::request::RequestHead;
+use crate::record::view::{HostRow, Params, QueueRow};
+use crate::show::cell::Object;
+use crate::show::host_select;
+use crate::state::State;
+use crate::sys;
+use crate::text::resreq::{Select, Span};
+use crate::text::width::escape;
+use std::fmt::Write as _;
+
+/// Most hosts that are named in the text; JSON has all.
+const HOSTS_SHOWN: usize = 10;
+/// What the leader alone can check.
+const LEADER_ALONE: &str = "the leader alone checks the jobs that -w names, numbers of pending \
+                            jobs, limits in use, shares, amounts of rusage[] and the order of jobs";
+/// Nothing that could be called an estimate is known of a job that does not exist.
+const NO_ESTIMATE: &str = "not known: the leader estimates it for jobs that wait (cjobs -l), and \
+                           cbsim when predicts it";
+
+/// What is known of the cluster, read once.
+pub(super) struct Cluster {
+    params: Params,
+    queues: Vec<QueueRow>,
+    hosts: Vec<HostRow>,
+    config: Config,
+}
+
+/// A host that fits, with its free slots.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Place {
+    host: String,
+    free: u32,
+}
+
+/// The hosts of a queue against a request.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+struct Fit {
+    /// Hosts of the queue; of these chosen by -m; of these of the type of the submitting host, if
+    /// that matters, and with what `select[]` asks.
+    of_queue: usize,
+    chosen: usize,
+    selected: usize,
+    /// Of these in order and open, with free slots: most free ones first.
+    now: Vec<Place>,
+    /// The requirement has sections or alternatives: `select[]` was not judged.
+    not_judged: bool,
+    /// Enough slots are free, on one host where all must be on one.
+    enough: bool,
+}
+
+/// What the checks say.
+struct Verdict {
+    /// As the leader would store it; as it was asked where it is refused.
+    spec: Spec,
+    default_queue: bool,
+    refused: Option<Fail>,
+    fit: Option<Fit>,
+    /// Why jobs of the queue do not start at present.
+    held_up: Option<&'static str>,
+}
+
+/// Whether nothing is to be submitted.
+pub(super) fn is_asked(chosen: &Chosen) -> Result<bool> {
+    let dry = chosen.has("dry-run");
+    match chosen.has("jsonl") && !dry {
+        true => Err(Fail::usage("-jsonl (--json) is an option of -dry-run")),
+        false => Ok(dry),
+    }
+}
+
+/// The session of an interactive job that is only looked at: no connection is awaited.
+pub(super) fn session(terminal: Terminal) -> Box<Session> {
+    Box::new(Session {
+        terminal,
+        ..Session::default()
+    })
+}
+
+/// Prints what would be submitted; the exit code is that of csub where it would be refused.
+pub(super) fn run(
+    site: &Site,
+    job: &Submission,
+    head: &RequestHead,
+    (now_ms, json): (i64, bool),
+) -> Result<i32> {
+    let source = Source::of("csub", site.clone());
+    let cluster = Cluster::read(&source)?;
+    let who = Requester {
+        uid: source.me.uid,
+        user: source.me.name.clone(),
+        groups: os_groups(&source.me.name),
+    };
+    let verdict = cluster.judge(job, &who, Stamp(now_ms));
+    let out = match json {
+        true => json_text(job, head, &verdict),
+        false => text(job, head, &verdict),
+    };
+    read::put(&out)?;
+    if cluster.config.digest() != cluster.params.config_digest {
+        eprintln!(
+            "csub: warning: cb.yaml on the share is not what the leader uses: it was changed \
+             since, or is refused"
+        );
+    }
+    match verdict.refused {
+        Some(fail) => Err(fail),
+        None => Ok(Exit::Ok.code()),
+    }
+}
+
+impl Cluster {
+    fn read(source: &Source) -> Result<Cluster> {
+        let path = source.layout.config();
+        let bytes = sys::fs::read_small(&path, config::MAX_BYTES as u64)?;
+        let os = config::OsNames {
+            user: &|name| sys::users::by_name(name).is_some(),
+            group: &|name| sys::users::group_by_name(name).is_some(),
+        };
+        let loaded = config::load(&bytes, &path.display().to_string(), &os);
+        let loaded = loaded.map_err(|_| {
+            Fail::system(format!(
+                "-dry-run: {} has problems, so nothing can be checked by it\n\
+                 hint: cadmin ckconfig",
+                path.display()
+            ))
+        })?;
+        Ok(Cluster {
+            params: source.params()?,
+            queues: source.counted_queues()?,
+            hosts: source.counted_hosts()?,
+            config: loaded.config,
+        })
+    }
+
+    fn queue(&self, name: &str) -> Option<&QueueRow> {
+        self.queues.iter().find(|q| q.name == name)
+    }
+
+    /// Whether the leader has closed the queue.
+    fn is_closed(&self, name: &str) -> bool {
+        self.queue(name).is_some_and(|q| !q.open)
+    }
+
+    /// The checks of the leader without its state.
+    fn judge(&self, job: &Submission, who: &Requester, now: Stamp) -> Verdict {
+        let mut asked = job.clone();
+        // Its jobs are the leader's to check.
+        let depend = std::mem::take(&mut asked.spec.depend);
+        let default_queue = asked.spec.queue.trim().is_empty();
+        let refused = |spec: &Spec, fail: Fail| Verdict {
+            spec: Spec {
+                depend: depend.clone(),
+                ..spec.clone()
+            },
+            default_queue,
+            refused: Some(fail),
+            fit: None,
+            held_up: None,
+        };
+        match self.open_queues(&asked.spec.queue) {
+            Ok(open) => asked.spec.queue = open,
+            Err(fail) => return refused(&job.spec, fail),
+        }
+        let room = &mut NameRoom::default();
+        let admitted = intake::admit(asked, who, &self.config, &State::new(), now, room);
+        let mut spec = match admitted {
+            Ok(admitted) => admitted.spec,
+            Err(e) => return refused(&job.spec, Fail::new(Exit::of(e.code), e.text)),
+        };
+        let fit = match self.fit(&spec) {
+            Ok(fit) => fit,
+            Err(why) => return refused(&spec, Fail::usage(why)),
+        };
+        spec.depend = depend;
+        let held_up = self.queue(&spec.queue).and_then(|q| match q {
+            q if !q.active => Some("the queue is inactive"),
+            q if q.window_closed => Some("the queue's window is closed"),
+            _ => None,
+        });
+        Verdict {
+            default_queue,
+            refused: None,
+            fit: Some(fit),
+            held_up,
+            spec,
+        }
+    }
+
+    /// The candidates of -q, or the default queues, without those that are closed.
+    fn open_queues(&self, asked: &str) -> Result<String> {
+        let candidates: Vec<&str> = match asked.trim() {
+            "" => {
+                let names = self.config.general.default_queue.iter();
+                names.map(String::as_str).collect()
+            }
+            names => names.split_whitespace().collect(),
+        };
+        let open = candidates.iter().filter(|name| !self.is_closed(name));
+        let open: Vec<&str> = open.copied().collect();
+        match (open.is_empty(), candidates.first()) {
+            (true, Some(name)) => Err(Fail::refused(format!("queue {name} is closed"))),
+            _ => Ok(open.join(" ")),
+        }
+    }
+
+    /// Counts the hosts of the queue that fit.
+    fn fit(&self, spec: &Spec) -> std::result::Result<Fit, String> {
+        let queue = self.queue(&spec.queue);
+        let prefs = require::asked_hosts(&spec.hosts, &self.config)?;
+        let of_queue = self.config.queue(&spec.queue);
+        let defaults = of_queue.and_then(|q| q.res_req.as_deref());
+        let request = require::Request::new(spec, defaults, &self.config)?;
+        let simple = request.req.simple();
+        let select = simple.and_then(|s| s.select.as_ref());
+        let any_type = select.is_some_and(Select::mentions_text_or_tag);
+        let local = self.hosts.iter().find(|h| h.name == spec.sub_host);
+        let of_type =
+            |h: &HostRow| any_type || local.is_none_or(|local| local.host_type == h.host_type);
+        let mut fit = Fit {
+            not_judged: simple.is_none() && !request.req.is_empty(),
+            ..Fit::default()
+        };
+        for h in &self.hosts {
+            if !queue.is_some_and(|q| q.hosts.contains(&h.name)) {
+                continue;
+            }
+            fit.of_queue += 1;
+            let named = prefs.as_ref();
+            if named.is_some_and(|prefs| prefs.preference(&h.name).is_none()) {
+                continue;
+            }
+            fit.chosen += 1;
+            if !of_type(h) || select.is_some_and(|select| !host_select::fits(h, select)) {
+                continue;
+            }
+            fit.selected += 1;
+            let free = h.slots.saturating_sub(h.njobs);
+            if h.status == "ok" && free > 0 && (!spec.exclusive || h.njobs == 0) {
+                let host = h.name.clone();
+                fit.now.push(Place { host, free });
+            }
+        }
+        fit.now.sort_by_key(|place| std::cmp::Reverse(place.free));
+        let one_host = matches!(
+            simple.and_then(|s| s.span.as_ref()),
+            Some(Span::Hosts { max: 1, .. })
+        );
+        let free = fit.now.iter().map(|place| place.free);
+        let free = match one_host {
+            true => free.max().unwrap_or_default(),
+            false => free.fold(0, u32::saturating_add),
+        };
+        fit.enough = free >= spec.min.max(1);
+        Ok(fit)
+    }
+}
+
+/// The request, a line for each thing that was asked for: title, value.
+fn lines(job: &Submission, head: &RequestHead, verdict: &Verdict) -> Vec<(&'static str, String)> {
+    let spec = &verdict.spec;
+    let mut out = vec![("command", job.command.clone())];
+    let mut some = |title: &'static str, value: &str| {
+        if !value.is_empty() {
+            out.push((title, value.to_owned()));
+        }
+    };
+    some("name", &job.name);
+    some("array", &array(job));
+    let by_default = if verdict.default_queue {
+        " (default)"
+    } else {
+        ""
+    };
+    some("queue", &format!("{}{by_default}", spec.queue));
+    some("project", &spec.project);
+    some("user group", &spec.user_group);
+    some("slots", &slots(spec));
+    some("exclusive", if spec.exclusive { "yes" } else { "" });
+    some("hosts", &spec.hosts);
+    some("held", if job.hold { "yes, until cresume" } else { "" });
+    some("input", &spec.stdin);
+    some("output", &spec.stdout);
+    some("error output", &spec.stderr);
+    for file in &spec.files {
+        some(
+            "file",
+            &format!("{} {} {}", file.local, file.operator(), file.remote),
+        );
+    }
+    let spooled = |what: &str| match what.len() {
+        0 => String::new(),
+        n => format!("{n} bytes"),
+    };
+    some("script", &spooled(&head.script));
+    some("copied input", &spooled(&head.stdin));
+    some("environment", &format!("{} variables", head.env.len()));
+    out
+}
+
+fn array(job: &Submission) -> String {
+    match (job.array.as_str(), job.array_limit) {
+        ("", _) => String::new(),
+        (set, 0) => set.to_owned(),
+        (set, limit) => format!("{set}, {limit} at a time"),
+    }
+}
+
+fn slots(spec: &Spec) -> String {
+    match (spec.min, spec.max) {
+        (0, 0) => String::new(),
+        (min, max) if max <= min => min.to_string(),
+        (min, max) => format!("{min} to {max}"),
+    }
+}
+
+fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
+    let mut out = String::from("Nothing was submitted. The job as it was understood:\n");
+    for (title, value) in lines(job, head, verdict) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "  {title:<18} {}", escape(&value));
+    }
+    for line in spec::echo(&verdict.spec) {
+        let _ = writeln!(out, "  {}", escape(&line));
+    }
+    let Some(fit) = &verdict.fit else {
+        return out;
+    };
+    let queue = escape(&verdict.spec.queue);
+    let _ = writeln!(out, "Queue {queue} takes it.");
+    let _ = writeln!(
+        out,
+        "Hosts of the queue: {}; of these chosen by -m: {}; with what select[] asks: {}{}",
+        fit.of_queue,
+        fit.chosen,
+        fit.selected,
+        if fit.not_judged {
+            " (sections and alternatives are not judged here)"
+        } else {
+            ""
+        }
+    );
+    let shown = fit.now.iter().take(HOSTS_SHOWN);
+    let shown: Vec<String> = shown.map(|p| format!("{} ({})", p.host, p.free)).collect();
+    let more = match fit.now.len().saturating_sub(HOSTS_SHOWN) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let shown = match shown.is_empty() {
+        true => "none".to_owned(),
+        false => shown.join(" ") + &more,
+    };
+    let _ = writeln!(out, "Hosts that fit now (free slots): {}", escape(&shown));
+    let enough = if fit.enough { "yes" } else { "no" };
+    let _ = writeln!(out, "Enough slots are free now: {enough}");
+    if let Some(why) = verdict.held_up {
+        let _ = writeln!(out, "Jobs do not start at present: {why}");
+    }
+    let _ = writeln!(out, "Estimated start: {NO_ESTIMATE}");
+    let _ = writeln!(out, "Not checked: {LEADER_ALONE}");
+    out
+}
+
+fn json_text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
+    let spec = &verdict.spec;
+    let mut out = String::new();
+    let mut o = Object::begin(&mut out);
+    o.flag("accepted", verdict.refused.is_none());
+    let why = verdict.refused.as_ref().map_or("", |fail| &fail.text);
+    o.some_text("refused", why);
+    o.text("command", &job.command);
+    o.some_text("name", &job.name);
+    o.some_text("array", &job.array);
+    o.opt(
+        "array_limit",
+        (job.array_limit > 0).then_some(job.array_limit),
+    );
+    o.some_text("queue", &spec.queue);
+    o.flag("default_queue", verdict.default_queue);
+    o.some_text("project", &spec.project);
+    o.some_text("user_group", &spec.user_group);
+    o.int("slots_min", spec.min);
+    o.int("slots_max", spec.max);
+    o.flag("exclusive", spec.exclusive);
+    o.some_text("hosts", &spec.hosts);
+    o.some_text("requirement", &spec.res_req);
+    o.some_text("dependency", &spec.depend);
+    o.opt("begin_ms", spec.begin.map(|t| t.0));
+    o.opt("deadline_ms", spec.deadline.map(|t| t.0));
+    o.flag("held", job.hold);
+    put_limits(&mut o, spec);
+    o.text("cwd", &spec.cwd);
+    o.some_text("input", &spec.stdin);
+    o.some_text("output", &spec.stdout);
+    o.some_text("error_output", &spec.stderr);
+    o.int("script_bytes", head.script.len());
+    o.int("environment_variables", head.env.len());
+    if let Some(fit) = &verdict.fit {
+        o.int("hosts_of_queue", fit.of_queue);
+        o.int("hosts_chosen", fit.chosen);
+        o.opt("hosts_selected", (!fit.not_judged).then_some(fit.selected));
+        put_places(o.key("fit_now"), &fit.now);
+        o.flag("enough_free_slots", fit.enough);
+    }
+    o.some_text("held_up", verdict.held_up.unwrap_or_default());
+    o.null("estimated_start_ms");
+    o.text("not_checked", LEADER_ALONE);
+    o.end();
+    out.push('\n');
+    out
+}
+
+/// The limits in force in the queue: seconds and bytes.
+fn put_limits(o: &mut Object<'_>, spec: &Spec) {
+    let limits = &spec.limits;
+    for (name, value) in [
+        ("run_limit_s", limits.run_s),
+        ("cpu_limit_s", limits.cpu_s),
+        ("mem_limit_bytes", limits.mem_b),
+        ("swap_limit_bytes", limits.swap_b),
+        ("process_limit", limits.procs),
+        ("file_limit_bytes", limits.file_b),
+        ("data_limit_bytes", limits.data_b),
+        ("stack_limit_bytes", limits.stack_b),
+        ("core_limit_bytes", limits.core_b),
+    ] {
+        o.opt(name, value);
+    }
+}
+
+fn put_places(out: &mut String, places: &[Place]) {
+    out.push('[');
+    for (n, place) in places.iter().enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        let mut o = Object::begin(out);
+        o.text("host", &place.host);
+        o.int("free_slots", place.free);
+        o.end();
+    }
+    out.push(']');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster() -> Cluster {
+        let text = config::minimal("c1", "root").replace(
+            "priority: 40",
+            "priority: 40\n  run_limit: 60\n  job_slots: 8",
+        );
+        let os = config::OsNames {
+            user: &|_| true,
+            group: &|_| true,
+        };
+        let loaded = config::load(text.as_bytes(), "cb.yaml", &os).unwrap();
+        let host = |name: &str, status: &str, kind: &str, used| HostRow {
+            name: name.into(),
+            status: status.into(),
+            slots: 4,
+            njobs: used,
+            host_type: kind.into(),
+            ..HostRow::default()
+        };
+        let queue = |name: &str, open| QueueRow {
+            name: name.into(),
+            open,
+            active: true,
+            hosts: ["h1", "h2", "h3", "h4"].map(str::to_owned).into(),
+            ..QueueRow::default()
+        };
+        Cluster {
+            params: Params::default(),
+            queues: vec![queue("normal", true), queue("low", false)],
+            hosts: vec![
+                host("h1", "ok", "A", 1),
+                host("h2", "ok", "A", 0),
+                host("h3", "unavail", "A", 0),
+                host("h4", "ok", "B", 0),
+                host("h5", "ok", "A", 0),
+            ],
+            config: loaded.config,
+        }
+    }
+
+    fn job(change: impl FnOnce(&mut Spec)) -> Submission {
+        let mut job = Submission {
+            command: "true".into(),
+            ..Submission::default()
+        };
+        job.spec.cwd = "/".into();
+        job.spec.sub_host = "h1".into();
+        change(&mut job.spec);
+        job
+    }
+
+    fn judged(job: &Submission) -> Verdict {
+        let who = Requester {
+            uid: 7,
+            user: "u7".into(),
+            groups: Vec::new(),
+        };
+        cluster().judge(job, &who, Stamp(1_000_000))
+    }
+
+    fn refusal(change: impl FnOnce(&mut Spec)) -> (Exit, String) {
+        let fail = judged(&job(change)).refused.expect("it is refused");
+        (fail.exit, fail.text)
+    }
+
+    #[test]
+    fn hosts_are_counted_by_queue_options_and_state() {
+        let verdict = judged(&job(|_| {}));
+        assert_eq!(verdict.refused, None);
+        let fit = verdict.fit.unwrap();
+        // h5 is not of the queue, h4 of another type, h3 does not answer.
+        assert_eq!((fit.of_queue, fit.chosen, fit.selected), (4, 4, 3));
+        let hosts: Vec<(&str, u32)> = fit.now.iter().map(|p| (p.host.as_str(), p.free)).collect();
+        assert_eq!(hosts, [("h2", 4), ("h1", 3)]);
+        assert!(fit.enough);
+        let fit = |change: fn(&mut Spec)| judged(&job(change)).fit.unwrap();
+        assert_eq!(fit(|s| s.exclusive = false).now.len(), 2);
+        assert_eq!(fit(|s| s.hosts = "h1".into()).chosen, 1);
+        assert_eq!(fit(|s| s.res_req = "select[type==any]".into()).selected, 4);
+        let spread = |s: &mut Spec| (s.min, s.max) = (7, 7);
+        assert!(fit(spread).enough);
+        assert!(
+            !fit(|s| {
+                (s.min, s.max) = (7, 7);
+                s.res_req = "span[hosts=1]".into();
+            })
+            .enough
+        );
+        assert!(fit(|s| s.res_req = "{select[mem>1]} || {select[mem>2]}".into()).not_judged);
+    }
+
+    #[test]
+    fn what_the_leader_would_refuse_is_refused() {
+        let (exit, text) = refusal(|s| s.queue = "nrmal".into());
+        assert_eq!(exit, Exit::NotFound);
+        assert!(text.contains("did you mean \"normal\""), "{text}");
+        let (exit, text) = refusal(|s| s.queue = "low".into());
+        assert_eq!(
+            (exit, text.as_str()),
+            (Exit::Refused, "queue low is closed")
+        );
+        let (exit, text) = refusal(|s| s.limits.run_s = Some(7200));
+        assert_eq!(exit, Exit::Refused);
+        assert!(text.contains("exceeds"), "{text}");
+        let (exit, _) = refusal(|s| s.max = 9);
+        assert_eq!(exit, Exit::Refused);
+        // With another candidate a closed queue is no obstacle.
+        let verdict = judged(&job(|s| s.queue = "low normal".into()));
+        assert_eq!(verdict.spec.queue, "normal");
+        assert!(!verdict.default_queue);
+    }
+
+    #[test]
+    fn the_text_says_what_is_not_known() {
+        let job = job(|s| s.depend = "done(7)".into());
+        let verdict = judged(&job);
+        assert_eq!(verdict.spec.depend, "done(7)");
+        let out = text(&job, &RequestHead::default(), &verdict);
+        for part in [
+            "queue              normal (default)\n",
+            "  run limit 1h\n",
+            "  dependency done(7)\n",
+            "Hosts that fit now (free slots): h2 (4) h1 (3)\n",
+            "Estimated start: not known",
+            "Not checked: the leader alone checks",
+        ] {
+            assert!(out.contains(part), "{part}{out}");
+        }
+        let json = json_text(&job, &RequestHead::default(), &verdict);
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["run_limit_s"], 3600);
+        assert_eq!(json["fit_now"][0]["free_slots"], 4);
+        assert_eq!(json["refused"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn json_is_meant_for_the_dry_run_only_before_the_command() {
+        use crate::client::cli::Table;
+        let table = Table::new(super::super::options::csub());
+        let read = |line: &str| {
+            let words = line.split(' ').map(str::to_owned).collect();
+            super::super::json_lines(&table, words).join(" ")
+        };
+        let line = "-dry-run --json -n 2 x --json";
+        assert_eq!(read(line), "-dry-run --jsonl -n 2 x --json");
+        assert_eq!(read("--json f -n 2 x"), "--json f -n 2 x");
+    }
+}

@@ -1,0 +1,138 @@
+//! `cb __complete SHELL WORDS...`: what the last of these words may become, for the completion
+//! files of the shells in etc/completions.
+//!
+//! Owns what is printed: a first line `words`, `files` or `dirs`, the latter two where the shell
+//! itself completes names of files; then a candidate on each line, after a tab what it is. Prints
+//! no error and changes nothing: where names cannot be found out in time, there are none.
+
+mod kinds;
+mod line;
+mod live;
+#[cfg(test)]
+mod tests;
+
+use crate::sys::{proc, thread};
+use crate::text::width::{escape, pad_right, width};
+use kinds::{Candidate, Live, Shellwork};
+use line::Answer;
+use std::ffi::OsString;
+use std::io::Write as _;
+
+/// How long names of the cluster are awaited, ms: a share may hang.
+const LIVE_MS: u64 = 200;
+/// Stack of the thread that reads them.
+const STACK: usize = 2 << 20;
+/// Most words of a line, and bytes of each, that are looked at.
+const WORDS_MAX: usize = 4096;
+const WORD_MAX: usize = 64 << 10;
+/// Characters that bash reads as something else outside quotes.
+const BASH_SPECIAL: &str = " \t'\"\\$`!&;|<>()[]{}*?~#";
+
+/// For whom the answer is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shell {
+    /// Inserts what is printed.
+    Bash,
+    /// Shows what is printed and inserts what the lines have in common.
+    BashList,
+    /// Zsh and fish: both know candidates with descriptions.
+    Other,
+}
+
+/// Runs the hidden command; returns the exit code.
+pub(super) fn run(args: &[OsString]) -> i32 {
+    let words: Option<Vec<String>> = args
+        .iter()
+        .map(|arg| arg.to_str().map(str::to_owned))
+        .collect();
+    let words = words.unwrap_or_default();
+    if words.len() > WORDS_MAX || words.iter().any(|word| word.len() > WORD_MAX) {
+        return 0;
+    }
+    let Some((shell, words)) = words.split_first() else {
+        return 0;
+    };
+    let out = answer(shell, words, &|live, word| in_time(live, word));
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(out.as_bytes());
+    let _ = stdout.flush();
+    // A thread may be held in the share: it is not awaited.
+    proc::exit_now(0)
+}
+
+/// The names of a kind that begin as `word` does, none if they take too long.
+fn in_time(live: Live, word: &str) -> Vec<Candidate> {
+    let (tx, rx) = crossbeam::channel::bounded(1);
+    let word = word.to_owned();
+    let read = move || drop(tx.send(live::names(live, &word)));
+    if thread::spawn("names", STACK, read).is_err() {
+        return Vec::new();
+    }
+    thread::recv_timeout(&rx, LIVE_MS).unwrap_or_default()
+}
+
+/// What is printed for a line of a shell.
+fn answer(shell: &str, words: &[String], names: line::Names<'_>) -> String {
+    let (shell, words, joined) = match shell {
+        "bash" | "bash-list" => {
+            let (words, joined) = line::joined(words);
+            let list = shell == "bash-list";
+            let shell = if list { Shell::BashList } else { Shell::Bash };
+            (shell, words, joined)
+        }
+        _ => (Shell::Other, words.to_vec(), 0),
+    };
+    let Some((last, before)) = words.split_last() else {
+        return String::new();
+    };
+    let (last, quote) = match last.chars().next() {
+        Some(quote @ ('"' | '\'')) => (last[1..].to_owned(), Some(quote)),
+        _ => (line::unquoted(last), None),
+    };
+    let before: Vec<String> = before.iter().map(|word| line::unquoted(word)).collect();
+    let mut answer = line::answer(&before, &last, names);
+    answer.words.retain(|c| c.word.starts_with(&last));
+    for c in &mut answer.words {
+        c.word.drain(..joined.min(c.word.len()));
+        if shell != Shell::Other && quote.is_none() {
+            c.word = escaped(&c.word);
+        }
+    }
+    printed(shell, &answer)
+}
+
+/// A word as it is typed in bash without quotes.
+fn escaped(word: &str) -> String {
+    let mut out = String::with_capacity(word.len());
+    for c in word.chars() {
+        if BASH_SPECIAL.contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn printed(shell: Shell, answer: &Answer) -> String {
+    let mut out = String::from(match answer.shellwork {
+        Shellwork::Nothing => "words\n",
+        Shellwork::Files => "files\n",
+        Shellwork::Dirs => "dirs\n",
+    });
+    let widest = answer.words.iter().map(|c| width(&c.word)).max();
+    let widest = widest.unwrap_or_default();
+    // A single candidate is inserted whole, also from a list.
+    let shown = shell == Shell::BashList && answer.words.len() > 1;
+    for c in &answer.words {
+        let (word, about) = (escape(&c.word), escape(&c.about));
+        match (shell, about.is_empty()) {
+            (Shell::Other, false) => out.push_str(&format!("{word}\t{about}")),
+            (Shell::BashList, false) if shown => {
+                out.push_str(&format!("{}  ({about})", pad_right(&word, widest)));
+            }
+            _ => out.push_str(&word),
+        }
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,164 @@
+//! What the values of options and the operands of commands are, by the words that stand for them in
+//! the help of each command.
+//!
+//! Owns the table of these words and the lists of words that never change. Reads no file.
+
+use crate::model::LAUNCH_KINDS;
+use crate::show::field::Field;
+use crate::show::{cron, event_json, host, info, job, limit, load, queue, user};
+use crate::sys::signals;
+
+/// A word that may be meant, and what it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Candidate {
+    pub word: String,
+    pub about: String,
+}
+
+impl Candidate {
+    pub(super) fn new(word: impl Into<String>, about: impl Into<String>) -> Candidate {
+        Candidate {
+            word: word.into(),
+            about: about.into(),
+        }
+    }
+}
+
+/// Names that the cluster knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Live {
+    Queues,
+    /// With host groups.
+    Hosts,
+    HostGroups,
+    /// With user groups.
+    Users,
+    Groups,
+    Projects,
+    /// The caller's own, in these states.
+    Jobs(States),
+    JobNames,
+    Limits,
+    Resources,
+    CronJobs,
+}
+
+/// The states of the jobs that a command can do something with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum States {
+    Any,
+    Unfinished,
+    Waiting,
+    Suspended,
+}
+
+/// What the shell completes itself.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) enum Shellwork {
+    #[default]
+    Nothing,
+    Files,
+    Dirs,
+}
+
+/// What a word is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Nothing,
+    Shell(Shellwork),
+    /// One name.
+    One(Live),
+    /// Names with commas or blanks between them.
+    List(Live),
+    Fixed(Vec<Candidate>),
+    FixedList(Vec<Candidate>),
+}
+
+/// What the value of an option, or an operand after `before` others, is: by its id and by the word
+/// that stands for it in the help of `command`.
+pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> Kind {
+    match (shown, command) {
+        ("QUEUE", _) if id == "names" => Kind::One(Live::Queues),
+        ("QUEUE" | "QUEUES", _) => Kind::List(Live::Queues),
+        ("HOST", _) if id.len() > 1 => Kind::One(Live::Hosts),
+        ("HOST" | "HOSTS", _) => Kind::List(Live::Hosts),
+        ("USER", _) => Kind::List(Live::Users),
+        ("GROUP", _) => Kind::One(Live::Groups),
+        ("PROJECT", _) => Kind::One(Live::Projects),
+        ("JOB" | "JOBID" | "JOBS" | "JOB... | CONDITION", _) => {
+            Kind::One(Live::Jobs(states(command)))
+        }
+        ("JOB [POSITION]", _) if before == 0 => Kind::One(Live::Jobs(states(command))),
+        ("QUEUE JOB", _) if before == 0 => Kind::One(Live::Queues),
+        ("QUEUE JOB", _) => Kind::One(Live::Jobs(states(command))),
+        ("[HOST] COMMAND", _) if before == 0 => Kind::One(Live::Hosts),
+        ("FORMAT", _) => Kind::FixedList(fields(command)),
+        ("EVENTS", _) => Kind::FixedList(fixed(event_json::NAMES.iter().copied())),
+        ("SIGNAL", _) => Kind::Fixed(fixed(signals::names().map(|(name, _)| name))),
+        ("KIND", _) => Kind::Fixed(fixed(LAUNCH_KINDS.iter().map(|(word, _)| *word))),
+        ("WHAT", "cacct") => Kind::Fixed(fixed(["user", "group", "project", "queue", "host"])),
+        ("NAME", "cview") if id == "screen" => {
+            Kind::Fixed(fixed(["queues", "hosts", "jobs", "job", "host"]))
+        }
+        ("NAME", "climits") => Kind::One(Live::Limits),
+        ("NAME", "cinfo") => Kind::One(Live::Resources),
+        ("NAME", "lshosts") => Kind::One(Live::Hosts),
+        ("NAME", "bmgroup") => Kind::One(Live::HostGroups),
+        ("NAME", "bugroup") => Kind::One(Live::Groups),
+        ("NAME" | "SCHEDULE|NAME", "ccron") => Kind::One(Live::CronJobs),
+        ("NAME", _) if id == "J" => Kind::One(Live::JobNames),
+        ("WORD", _) => Kind::Fixed(fixed(["mbd", "sbd", "lim"])),
+        ("FILE" | "FILE OP FILE" | "SHELL" | "COMMAND" | "[HOST] COMMAND", _) => {
+            Kind::Shell(Shellwork::Files)
+        }
+        ("DIR" | "D" | "IMAGE", _) => Kind::Shell(Shellwork::Dirs),
+        _ => choice(shown),
+    }
+}
+
+/// `auto|off`: one of these words.
+fn choice(shown: &str) -> Kind {
+    let is_word = |word: &str| word.bytes().all(|b| b.is_ascii_lowercase()) && !word.is_empty();
+    match shown.contains('|') && shown.split('|').all(is_word) {
+        true => {
+            let words = shown.split('|').map(|word| Candidate::new(word, ""));
+            Kind::Fixed(words.collect())
+        }
+        false => Kind::Nothing,
+    }
+}
+
+fn fixed<'w>(words: impl IntoIterator<Item = &'w str>) -> Vec<Candidate> {
+    let words = words.into_iter().map(|word| Candidate::new(word, ""));
+    words.collect()
+}
+
+/// The states of the jobs that a command can do something with.
+fn states(command: &str) -> States {
+    match command {
+        "ckill" | "cmod" | "cchkpnt" | "cstop" => States::Unfinished,
+        "cresume" => States::Suspended,
+        "ctop" | "cbot" | "crun" | "cswitch" => States::Waiting,
+        _ => States::Any,
+    }
+}
+
+/// The fields of `-o`.
+fn fields(command: &str) -> Vec<Candidate> {
+    fn named<G>(fields: &[Field<G>]) -> Vec<Candidate> {
+        let fields = fields.iter();
+        let named = fields.map(|f| Candidate::new(f.name, f.header));
+        named.collect()
+    }
+    match command {
+        "cjobs" => named(job::FIELDS),
+        "cqueues" => named(queue::FIELDS),
+        "chosts" => named(host::FIELDS),
+        "cload" => named(load::FIELDS),
+        "cinfo" | "lshosts" => named(info::HOST_FIELDS),
+        "climits" => named(limit::FIELDS),
+        "cusers" => named(user::FIELDS),
+        "ccron" => named(cron::FIELDS),
+        _ => Vec::new(),
+    }
+}

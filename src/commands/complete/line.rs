@@ -1,0 +1,340 @@
+//! A command line so far to what its last word may become.
+//!
+//! Owns which command, subcommand, option or operand is meant: all from the definitions by which
+//! the commands themselves read their options. Names of the cluster reach it as an argument.
+
+use super::kinds::{self, Candidate, Kind, Live, Shellwork};
+use crate::admin;
+use crate::client::cli::{Table, WordPlace};
+use crate::client::options;
+use clap::{Arg, Command};
+use std::path::Path;
+
+/// Gives the names of a kind that begin like the text, best first.
+pub(super) type Names<'n> = &'n dyn Fn(Live, &str) -> Vec<Candidate>;
+
+/// What the word may become.
+#[derive(Default, PartialEq, Eq, Debug)]
+pub(super) struct Answer {
+    pub shellwork: Shellwork,
+    pub words: Vec<Candidate>,
+}
+
+impl Answer {
+    fn of(words: Vec<Candidate>) -> Answer {
+        Answer {
+            shellwork: Shellwork::Nothing,
+            words,
+        }
+    }
+
+    fn shell(shellwork: Shellwork) -> Answer {
+        Answer {
+            shellwork,
+            words: Vec::new(),
+        }
+    }
+}
+
+/// A command whose options are known.
+struct Meant {
+    /// Corral's own name of it.
+    command: String,
+    options: Command,
+    /// Long options take two dashes, never one.
+    two_dashes: bool,
+}
+
+/// What the word `last` may become after `before`, the first of which is the command's name.
+pub(super) fn answer(before: &[String], last: &str, names: Names<'_>) -> Answer {
+    let Some((called, before)) = before.split_first() else {
+        return Answer::default();
+    };
+    let called = Path::new(called).file_name().and_then(|name| name.to_str());
+    let called = called.unwrap_or_default();
+    if called != "cb" || super::super::find(called).is_some() {
+        return of_command(called, before, last, names);
+    }
+    match before.split_first() {
+        None => Answer::of(commands(last)),
+        Some((command, before)) => of_command(command, before, last, names),
+    }
+}
+
+/// The commands of cb; those with LSF's names once their first letter stands.
+fn commands(last: &str) -> Vec<Candidate> {
+    let own = admin::all_commands().flat_map(|e| e.names.iter().map(|n| (*n, e.about)));
+    let own = own.map(|(name, about)| Candidate::new(name, about));
+    let lsf = admin::lsf_commands().filter(|_| !last.is_empty());
+    let lsf = lsf.flat_map(|e| e.names.iter().map(|n| (*n, e.about)));
+    own.chain(lsf.map(|(name, about)| Candidate::new(name, about)))
+        .collect()
+}
+
+/// Corral's own name of a command, as cb finds it.
+fn own_name(called: &str) -> Option<&'static str> {
+    use super::super::{find, find_lsf};
+    if let Some(entry) = find(called).or_else(|| find(&format!("c{called}"))) {
+        return Some(entry.names[0]);
+    }
+    let entry = find_lsf(called)?;
+    let only_there = [
+        "bmgroup",
+        "bugroup",
+        "lsclusters",
+        "lshosts",
+        "badmin",
+        "lsadmin",
+    ];
+    let name = entry.names[0];
+    Some(if only_there.contains(&name) {
+        name
+    } else {
+        entry.about
+    })
+}
+
+fn of_command(called: &str, before: &[String], last: &str, names: Names<'_>) -> Answer {
+    let Some(command) = own_name(called) else {
+        return Answer::default();
+    };
+    match command {
+        "aip" => of_aip(before, last, names),
+        "ccron" => of_ccron(before, last, names),
+        "cadmin" | "badmin" | "lsadmin" => of_cadmin(command, before, last, names),
+        _ => match options::of(command) {
+            None => Answer::default(),
+            Some(options) => {
+                let meant = Meant {
+                    command: command.to_owned(),
+                    options,
+                    two_dashes: false,
+                };
+                of_options(meant, before, last, names)
+            }
+        },
+    }
+}
+
+fn of_aip(before: &[String], last: &str, names: Names<'_>) -> Answer {
+    let words: Vec<&str> = before.iter().map(String::as_str).collect();
+    match words[..] {
+        [] => Answer::of(vec![
+            Candidate::new("cronjob", "jobs that the calendar submits, as ccron"),
+            Candidate::new("job", "submit the job that a file describes"),
+        ]),
+        ["job"] => Answer::of(vec![Candidate::new("submit", "as csub -spec FILE")]),
+        ["job", "submit"] => Answer::shell(Shellwork::Files),
+        ["job", "submit", _, ..] => of_command("csub", &before[3..], last, names),
+        ["cronjob" | "cron", "info", ..] => {
+            let mut line = before[1..].to_vec();
+            line[0] = "show".to_owned();
+            of_ccron(&line, last, names)
+        }
+        ["cronjob" | "cron", ..] => of_ccron(&before[1..], last, names),
+        _ => Answer::default(),
+    }
+}
+
+fn of_ccron(before: &[String], last: &str, names: Names<'_>) -> Answer {
+    let Some((word, before)) = before.split_first() else {
+        let about = |options: Command| {
+            let about = options.get_about().map(ToString::to_string);
+            about.unwrap_or_default()
+        };
+        let subs = options::of_ccron();
+        return Answer::of(
+            subs.map(|(name, options)| Candidate::new(name, about(options)))
+                .collect(),
+        );
+    };
+    let sub = options::of_ccron().find(|(name, _)| name == word);
+    let Some((_, options)) = sub else {
+        return Answer::default();
+    };
+    let meant = Meant {
+        command: "ccron".to_owned(),
+        options,
+        two_dashes: false,
+    };
+    of_options(meant, before, last, names)
+}
+
+fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> Answer {
+    let subs = admin::subcommands(command);
+    let Some((word, mut before)) = before.split_first() else {
+        let subs = subs.iter().map(|s| Candidate::new(s.name, s.about));
+        return Answer::of(subs.collect());
+    };
+    let Some(sub) = subs.into_iter().find(|s| s.name == word) else {
+        return Answer::default();
+    };
+    let mut options = sub.options;
+    if options.has_subcommands() {
+        let Some((part, rest)) = before.split_first() else {
+            let parts = options.get_subcommands();
+            let about = |part: &Command| part.get_about().map(ToString::to_string);
+            let parts =
+                parts.map(|part| Candidate::new(part.get_name(), about(part).unwrap_or_default()));
+            return Answer::of(parts.collect());
+        };
+        let Some(found) = options.find_subcommand(part) else {
+            return Answer::default();
+        };
+        options = found.clone();
+        before = rest;
+    }
+    let meant = Meant {
+        command: "cadmin".to_owned(),
+        options,
+        two_dashes: sub.two_dashes,
+    };
+    of_options(meant, before, last, names)
+}
+
+/// Options, their values and operands.
+fn of_options(meant: Meant, before: &[String], last: &str, names: Names<'_>) -> Answer {
+    let Meant {
+        command,
+        options,
+        two_dashes,
+    } = meant;
+    let table = Table::new(options);
+    let options = table.command();
+    match table.place_after(before) {
+        None => Answer::default(),
+        Some(WordPlace::Value(id)) => match options.get_arguments().find(|arg| arg.get_id() == &id)
+        {
+            Some(arg) => values(kinds::kind(&command, &id, shown(arg), 0), last, names),
+            None => Answer::default(),
+        },
+        Some(WordPlace::Operand { options: true, .. }) if last.starts_with('-') => {
+            let mut words: Vec<Candidate> = options
+                .get_arguments()
+                .flat_map(|arg| spellings(arg, options, last, two_dashes))
+                .collect();
+            if let Some((id, at)) = table.stuck_value(last)
+                && let Some(arg) = options.get_arguments().find(|arg| arg.get_id() == id)
+            {
+                let kind = kinds::kind(&command, id, shown(arg), 0);
+                let stuck = values(kind, &last[at..], names).words;
+                let whole = |c: Candidate| Candidate::new(last[..at].to_owned() + &c.word, c.about);
+                words.extend(stuck.into_iter().map(whole));
+            }
+            Answer::of(words)
+        }
+        Some(WordPlace::Operand { before: count, .. }) => {
+            let all: Vec<&Arg> = options.get_positionals().collect();
+            let Some(arg) = all.get(count).or(all.last()) else {
+                return Answer::default();
+            };
+            let id = arg.get_id().as_str();
+            let kind = kinds::kind(&command, id, shown(arg), count);
+            let mut answer = values(kind, last, names);
+            // A job or host is named once.
+            answer.words.retain(|c| !before.contains(&c.word));
+            answer
+        }
+    }
+}
+
+/// The word that stands for a value in the help.
+fn shown(arg: &Arg) -> &str {
+    let names = arg.get_value_names().unwrap_or_default();
+    names.first().map_or("", |name| name.as_str())
+}
+
+/// How an option is typed: words with a single dash, as long as a second one does not stand.
+fn spellings(arg: &Arg, options: &Command, last: &str, two_dashes: bool) -> Vec<Candidate> {
+    if arg.is_positional() || arg.is_hide_set() {
+        return Vec::new();
+    }
+    let two = last.starts_with("--");
+    let about = |arg: &Arg| {
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        help.lines().next().unwrap_or_default().to_owned()
+    };
+    let mut out = Vec::new();
+    if let Some(short) = arg.get_short() {
+        out.push(Candidate::new(format!("-{short}"), about(arg)));
+        if ["help", "version"].contains(&arg.get_id().as_str()) && !two {
+            return out;
+        }
+    }
+    let Some(long) = arg.get_long() else {
+        return out;
+    };
+    let dashes = if two || two_dashes { "--" } else { "-" };
+    // --json means JSON Lines, -json the format of LSF.
+    let lines = options.get_arguments().find(|a| a.get_id() == "jsonl");
+    let about = match lines {
+        Some(lines) if long == "json" && two => about(lines),
+        _ => about(arg),
+    };
+    out.push(Candidate::new(format!("{dashes}{long}"), about));
+    out
+}
+
+fn values(kind: Kind, last: &str, names: Names<'_>) -> Answer {
+    match kind {
+        Kind::Nothing => Answer::default(),
+        Kind::Shell(shellwork) => Answer::shell(shellwork),
+        Kind::One(live) => Answer::of(names(live, last)),
+        Kind::List(live) => in_list(last, |word| names(live, word)),
+        Kind::Fixed(words) => Answer::of(words),
+        Kind::FixedList(words) => in_list(last, |_| words),
+    }
+}
+
+/// The last name of a list: what stands before it stays, and is not proposed again.
+fn in_list(last: &str, names: impl FnOnce(&str) -> Vec<Candidate>) -> Answer {
+    let at = last.rfind([' ', ',']).map_or(0, |at| at + 1);
+    let (kept, word) = last.split_at(at);
+    let taken: Vec<&str> = kept.split([' ', ',']).collect();
+    let words = names(word).into_iter();
+    let words = words.filter(|c| !taken.contains(&c.word.as_str()));
+    let whole = words.map(|c| Candidate::new(format!("{kept}{}", c.word), c.about));
+    Answer::of(whole.collect())
+}
+
+/// The words of bash, which separates at `=` and `:` as well: put together again, and how many
+/// bytes of the last one bash does not replace.
+pub(super) fn joined(words: &[String]) -> (Vec<String>, usize) {
+    let is_mark = |word: &str| !word.is_empty() && word.bytes().all(|b| b":=".contains(&b));
+    let mut out: Vec<String> = Vec::new();
+    let (mut kept, mut glue) = (0, false);
+    for (n, word) in words.iter().enumerate() {
+        let mark = is_mark(word) && n > 0;
+        match out.last_mut() {
+            Some(before) if n > 1 && (mark || (glue && !word.is_empty())) => {
+                kept = if mark {
+                    before.len() + word.len()
+                } else {
+                    before.len()
+                };
+                before.push_str(word);
+            }
+            _ => {
+                kept = 0;
+                out.push(word.clone());
+            }
+        }
+        glue = mark;
+    }
+    (out, kept)
+}
+
+/// A word as the shell passes it: without quotes and backslashes.
+pub(super) fn unquoted(word: &str) -> String {
+    let mut out = String::with_capacity(word.len());
+    let (mut quote, mut chars) = (None, word.chars());
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), c) if c == open => quote = None,
+            (None | Some('"'), '\\') => out.extend(chars.next()),
+            (_, c) => out.push(c),
+        }
+    }
+    out
+}

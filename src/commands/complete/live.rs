@@ -1,0 +1,175 @@
+//! The names that the cluster knows, from the published view.
+//!
+//! Asks the leader for nothing, writes nothing and has no errors: what cannot be read has no names.
+
+use super::kinds::{Candidate, Live, States};
+use crate::client::read::Source;
+use crate::model::JobStat;
+use crate::spool::view::{Job, Want};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most names of one kind.
+const NAMES_MAX: usize = 2000;
+/// Most jobs, the newest ones.
+const JOBS_MAX: usize = 50;
+
+/// The names of a kind that begin like `word`.
+pub(super) fn names(live: Live, word: &str) -> Vec<Candidate> {
+    match Source::open("cb") {
+        Ok(source) => of_source(&source, live, word),
+        Err(_) => Vec::new(),
+    }
+}
+
+pub(super) fn of_source(source: &Source, live: Live, word: &str) -> Vec<Candidate> {
+    let mut found = match live {
+        Live::Queues => queues(source),
+        Live::Hosts => {
+            let mut all = hosts(source);
+            all.extend(host_groups(source));
+            all
+        }
+        Live::HostGroups => host_groups(source),
+        Live::Users => users(source),
+        Live::Groups => groups(source),
+        Live::Projects => projects(source),
+        Live::Jobs(states) => return jobs(source, states, word),
+        Live::JobNames => job_names(source),
+        Live::Limits => limits(source),
+        Live::Resources => resources(source),
+        Live::CronJobs => cron_jobs(source),
+    };
+    found.retain(|c| c.word.starts_with(word));
+    found.truncate(NAMES_MAX);
+    found
+}
+
+fn queues(source: &Source) -> Vec<Candidate> {
+    let queues = source.queues().unwrap_or_default().into_iter();
+    let about = |open: bool, description: String| match open {
+        true => description,
+        false => format!("closed; {description}"),
+    };
+    queues
+        .map(|q| Candidate::new(q.name, about(q.open, q.description)))
+        .collect()
+}
+
+fn hosts(source: &Source) -> Vec<Candidate> {
+    let hosts = source.hosts().unwrap_or_default().into_iter();
+    let about = |status: &str, slots: u32| format!("{status}, {slots} slots");
+    hosts
+        .map(|h| {
+            let about = about(&h.status, h.slots);
+            Candidate::new(h.name, about)
+        })
+        .collect()
+}
+
+fn host_groups(source: &Source) -> Vec<Candidate> {
+    let groups = source.params().unwrap_or_default().host_groups.into_iter();
+    groups
+        .map(|(name, _)| Candidate::new(name, "host group"))
+        .collect()
+}
+
+/// Who has jobs or limits, the groups, and the caller.
+fn users(source: &Source) -> Vec<Candidate> {
+    let rows = source.view.users().unwrap_or_default().into_iter();
+    let mut all: BTreeMap<String, &str> = rows
+        .filter(|u| !u.group)
+        .map(|u| (u.name, "user"))
+        .collect();
+    all.insert(source.me.name.clone(), "you");
+    all.insert("all".to_owned(), "every user");
+    let mut all: Vec<Candidate> = all
+        .into_iter()
+        .map(|(name, about)| Candidate::new(name, about))
+        .collect();
+    all.extend(groups(source));
+    all
+}
+
+fn groups(source: &Source) -> Vec<Candidate> {
+    let groups = source.params().unwrap_or_default().user_groups.into_iter();
+    groups
+        .map(|(name, ..)| Candidate::new(name, "user group"))
+        .collect()
+}
+
+/// Of the caller's own jobs.
+fn projects(source: &Source) -> Vec<Candidate> {
+    let mut all: BTreeSet<String> = BTreeSet::new();
+    for job in own_jobs(source, true) {
+        if !job.spec.project.is_empty() && all.len() < NAMES_MAX {
+            all.insert(job.spec.project.to_string());
+        }
+    }
+    all.into_iter().map(|p| Candidate::new(p, "")).collect()
+}
+
+fn job_names(source: &Source) -> Vec<Candidate> {
+    let mut all: BTreeSet<String> = BTreeSet::new();
+    for job in own_jobs(source, true) {
+        if !job.row.name.is_empty() && all.len() < NAMES_MAX {
+            all.insert(job.row.name.to_string());
+        }
+    }
+    all.into_iter().map(|n| Candidate::new(n, "")).collect()
+}
+
+fn own_jobs(source: &Source, finished: bool) -> Vec<Job> {
+    let want = Want {
+        uids: vec![source.me.uid],
+        finished,
+        ..Want::default()
+    };
+    let read = source.view.collect(&want);
+    read.map(|(jobs, _)| jobs).unwrap_or_default()
+}
+
+/// The newest ones whose ids begin like `word`; elements of arrays once a bracket stands.
+fn jobs(source: &Source, states: States, word: &str) -> Vec<Candidate> {
+    let elements = word.contains('[');
+    let mut all = own_jobs(source, states == States::Any);
+    all.retain(|job| {
+        (job.row.j.idx != 0) == elements
+            && fits(states, job.row.stat)
+            && job.row.j.to_string().starts_with(word)
+    });
+    all.sort_by_key(|job| (std::cmp::Reverse(job.row.j.id), job.row.j.idx));
+    all.truncate(JOBS_MAX);
+    let about = |job: &Job| format!("{} {}", job.row.stat.word(), job.row.name);
+    all.iter()
+        .map(|job| Candidate::new(job.row.j.to_string(), about(job).trim_end()))
+        .collect()
+}
+
+fn fits(states: States, stat: JobStat) -> bool {
+    match states {
+        States::Any => true,
+        States::Unfinished => !stat.is_finished(),
+        States::Waiting => stat.is_waiting(),
+        States::Suspended => matches!(stat, JobStat::Psusp | JobStat::Ususp | JobStat::Ssusp),
+    }
+}
+
+fn limits(source: &Source) -> Vec<Candidate> {
+    let rows = source.view.limits().unwrap_or_default().into_iter();
+    let names: BTreeSet<String> = rows.map(|row| row.name).collect();
+    names.into_iter().map(|n| Candidate::new(n, "")).collect()
+}
+
+fn resources(source: &Source) -> Vec<Candidate> {
+    let all = source.params().unwrap_or_default().resources.into_iter();
+    all.map(|(name, _, _, about)| Candidate::new(name, about))
+        .collect()
+}
+
+/// The caller's own.
+fn cron_jobs(source: &Source) -> Vec<Candidate> {
+    let all = source.view.crons().unwrap_or_default().into_iter();
+    let own = all.filter(|cron| cron.uid == source.me.uid);
+    own.map(|cron| Candidate::new(cron.def.name, cron.def.schedule))
+        .collect()
+}

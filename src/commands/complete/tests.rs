@@ -1,0 +1,295 @@
+//! What is proposed for lines of shells, from names that a test makes up and from a published view;
+//! and that the options of completion are those that commands read.
+
+use super::kinds::States;
+use super::*;
+use crate::client::read::test_view::{TestView, job, row, spec};
+use crate::client::{self, options};
+use crate::model::{JobKey, JobStat};
+use crate::record::view::{self, HostRow, Params, QueueRow, Row};
+use std::cell::RefCell;
+
+/// Two queues, two hosts and a job of everything that is asked for.
+fn names(live: Live, word: &str) -> Vec<Candidate> {
+    let all: &[(&str, &str)] = match live {
+        Live::Queues => &[("normal", "For everything"), ("night", "Long jobs")],
+        Live::Hosts => &[("h1", "ok, 4 slots"), ("h2", "ok, 4 slots")],
+        Live::Jobs(_) => &[("12", "RUN sim"), ("103", "PEND sim"), ("12[3]", "RUN")],
+        _ => &[("one", "")],
+    };
+    let all = all.iter().filter(|(name, _)| name.starts_with(word));
+    all.map(|(name, about)| Candidate::new(*name, *about))
+        .collect()
+}
+
+/// The words of a line; `_` stands for an empty one.
+fn words(line: &str) -> Vec<String> {
+    let words = line.split(' ').map(|word| word.replace('_', ""));
+    words.collect()
+}
+
+fn ask(shell: &str, line: &str) -> Vec<String> {
+    let out = answer(shell, &words(line), &names);
+    out.lines().map(str::to_owned).collect()
+}
+
+/// The candidates for a line, without what they are.
+fn proposed(line: &str) -> Vec<String> {
+    let lines = ask("zsh", line).into_iter().skip(1);
+    let word = |line: String| line.split('\t').next().unwrap_or_default().to_owned();
+    lines.map(word).collect()
+}
+
+/// What kind of name was asked for.
+fn asked(line: &str) -> Option<Live> {
+    let seen = RefCell::new(None);
+    answer("zsh", &words(line), &|live, _| {
+        *seen.borrow_mut() = Some(live);
+        Vec::new()
+    });
+    seen.into_inner()
+}
+
+#[test]
+fn commands_and_subcommands_are_proposed() {
+    let all = proposed("cb _");
+    assert!(all.contains(&"csub".to_owned()) && all.contains(&"cadmin".to_owned()));
+    assert!(!all.iter().any(|word| word == "bsub"));
+    assert_eq!(proposed("cb bsu"), ["bsub"]);
+    assert_eq!(proposed("/usr/bin/cb cki"), ["ckill"]);
+    assert_eq!(proposed("cadmin qo"), ["qopen"]);
+    assert_eq!(proposed("cadmin dev u"), ["up"]);
+    assert_eq!(proposed("ccron sh"), ["show"]);
+    assert_eq!(proposed("aip cronjob sh"), ["show"]);
+    assert_eq!(proposed("badmin mb"), ["mbdrestart"]);
+    assert_eq!(proposed("cb sub -no-r"), ["-no-report"]);
+    assert_eq!(ask("fish", "cb cqu"), ["words", "cqueues\tlist queues"]);
+    assert_eq!(proposed("nonsense _"), [""; 0]);
+}
+
+#[test]
+fn options_are_proposed_as_they_are_typed() {
+    assert_eq!(proposed("cjobs -noh"), ["-noheader"]);
+    assert_eq!(proposed("cjobs --noh"), ["--noheader"]);
+    assert_eq!(proposed("cjobs -js"), ["-json", "-jsonl"]);
+    let json = ask("zsh", "cjobs --json");
+    assert!(
+        json[1].starts_with("--json\tAlso --json: JSON Lines"),
+        "{json:?}"
+    );
+    assert_eq!(proposed("cadmin dev up --ho"), ["--hosts"]);
+    assert_eq!(proposed("cadmin dev up -ho"), [""; 0]);
+    assert_eq!(proposed("csub -o"), ["-o", "-oo"]);
+    // LSF's options that are refused are not proposed.
+    assert!(!proposed("cjobs -").contains(&"-sla".to_owned()));
+    // Behind the command of a job stand its own options.
+    assert_eq!(ask("zsh", "csub sleep -"), ["files"]);
+    assert_eq!(proposed("csub -zzz -"), [""; 0]);
+}
+
+#[test]
+fn values_follow_from_their_options() {
+    assert_eq!(proposed("csub -q n"), ["normal", "night"]);
+    assert_eq!(proposed("bsub -q ni"), ["night"]);
+    assert_eq!(proposed("csub -qni"), ["-qnight"]);
+    assert_eq!(proposed("csub --q"), [""; 0]);
+    assert_eq!(proposed("cjobs -aq ni"), ["night"]);
+    assert_eq!(proposed("cjobs -m h"), ["h1", "h2"]);
+    assert_eq!(proposed("cjobs -m h1,h"), ["h1,h2"]);
+    assert_eq!(proposed("ckill -s US"), ["USR1", "USR2"]);
+    assert_eq!(
+        proposed("cevents -e started,su"),
+        ["started,submitted", "started,suspended"]
+    );
+    assert_eq!(proposed("cacct -by q"), ["queue"]);
+    assert_eq!(proposed("cadmin dev up --cgroup a"), ["auto"]);
+    assert_eq!(ask("zsh", "csub -i _"), ["files"]);
+    assert_eq!(ask("zsh", "csub -cwd _"), ["dirs"]);
+    assert_eq!(ask("zsh", "cadmin init _"), ["dirs"]);
+    assert_eq!(ask("zsh", "csub -n _"), ["words"]);
+    for (line, live) in [
+        ("csub -G _", Live::Groups),
+        ("cjobs -u _", Live::Users),
+        ("csub -P _", Live::Projects),
+        ("cjobs -J _", Live::JobNames),
+        ("ccron show _", Live::CronJobs),
+        ("climits -n _", Live::Limits),
+        ("cqueues _", Live::Queues),
+        ("chosts _", Live::Hosts),
+        ("cadmin qclose _", Live::Queues),
+        ("badmin hopen _", Live::Hosts),
+        ("bmgroup _", Live::HostGroups),
+        ("ckill _", Live::Jobs(States::Unfinished)),
+        ("cresume _", Live::Jobs(States::Suspended)),
+        ("ctop _", Live::Jobs(States::Waiting)),
+        ("bpeek _", Live::Jobs(States::Any)),
+        ("cswitch _", Live::Queues),
+        ("cswitch night _", Live::Jobs(States::Waiting)),
+    ] {
+        assert_eq!(asked(line), Some(live), "{line}");
+    }
+    assert_eq!(asked("ctop 7 _"), None);
+}
+
+#[test]
+fn a_list_of_fields_goes_on_within_its_quotes() {
+    let line = |last: &str| {
+        let words = ["cjobs", "-o", last].map(str::to_owned);
+        answer("bash", &words, &names)
+    };
+    assert_eq!(line("jobi"), "words\njobid\njobindex\n");
+    assert_eq!(line("\"jobid stat que"), "words\njobid stat queue\n");
+    assert_eq!(line("'stat jobid jobi"), "words\nstat jobid jobindex\n");
+}
+
+#[test]
+fn a_job_is_proposed_once_and_as_its_shell_writes_it() {
+    assert_eq!(
+        ask("fish", "ckill 12 1")[1..],
+        ["103\tPEND sim", "12[3]\tRUN"]
+    );
+    assert_eq!(ask("bash", "ckill 12[")[1..], ["12\\[3\\]"]);
+    let list = ask("bash-list", "ckill 1");
+    assert_eq!(
+        list[1..],
+        [
+            "12       (RUN sim)",
+            "103      (PEND sim)",
+            "12\\[3\\]  (RUN)"
+        ]
+    );
+    assert_eq!(ask("bash-list", "ckill 10")[1..], ["103"]);
+}
+
+#[test]
+fn words_that_bash_took_apart_are_put_together() {
+    assert_eq!(ask("bash", "csub --oo=x --wait = 5 -q ni")[1..], ["night"]);
+    assert_eq!(ask("bash", "cjobs --q = ni"), ["words"]);
+    assert_eq!(ask("bash", "csub -J a:b -q ni")[1..], ["night"]);
+    assert_eq!(ask("bash", "cevents --after = x -q ni")[1..], ["night"]);
+    let join = |line: &str| line::joined(&words(line));
+    assert_eq!(join("c --by = us"), (words("c --by=us"), 5));
+    assert_eq!(join("c --by ="), (words("c --by="), 5));
+    assert_eq!(join("c --by = _"), (words("c --by= _"), 0));
+    assert_eq!(join("c a : b x"), (words("c a:b x"), 0));
+    assert_eq!(ask("bash", "cacct --by = us")[1..], ["user"]);
+}
+
+#[test]
+fn what_is_too_long_or_no_text_has_no_answer() {
+    assert_eq!(answer("bash", &[], &names), "");
+    assert_eq!(line::unquoted(r#"a\ b"c\"d"'e\f'"#), r#"a bc"de\f"#);
+}
+
+fn bed() -> TestView {
+    let bed = TestView::new();
+    bed.put(
+        view::PARAMS,
+        &[Params {
+            host_groups: vec![("rack1".into(), vec!["h1".into()])],
+            user_groups: vec![("dev".into(), vec!["u10".into()], String::new())],
+            ..Params::default()
+        }],
+    );
+    bed.put(
+        view::QUEUES,
+        &[QueueRow {
+            name: "night".into(),
+            description: "Long jobs".into(),
+            ..QueueRow::default()
+        }],
+    );
+    bed.put(
+        view::HOSTS,
+        &[HostRow {
+            name: "h1".into(),
+            status: "ok".into(),
+            slots: 4,
+            ..HostRow::default()
+        }],
+    );
+    let mut rows = vec![spec(1, 10), spec(2, 20)];
+    for id in 1..=60 {
+        rows.push(job(JobKey::job(id), 1, JobStat::Run));
+    }
+    let mut held = row(JobKey::job(61), 1, JobStat::Psusp);
+    held.name = "held".into();
+    rows.push(Row::Job(Box::new(held)));
+    rows.push(job(JobKey::job(62), 1, JobStat::Done));
+    rows.push(job(JobKey::element(61, 2), 1, JobStat::Pend));
+    rows.push(job(JobKey::job(70), 2, JobStat::Run));
+    bed.publish(&[("j0", rows)]);
+    bed
+}
+
+#[test]
+fn names_come_from_the_published_view() {
+    let bed = bed();
+    let source = bed.source("cb", 10);
+    let names = |live, word: &str| live::of_source(&source, live, word);
+    let one = |word: &str, about: &str| vec![Candidate::new(word, about)];
+    assert_eq!(names(Live::Queues, ""), one("night", "closed; Long jobs"));
+    assert_eq!(names(Live::Hosts, "h"), one("h1", "ok, 4 slots"));
+    assert_eq!(names(Live::Hosts, "r"), one("rack1", "host group"));
+    assert_eq!(names(Live::Users, "u"), one("u10", "you"));
+    assert_eq!(names(Live::Groups, ""), one("dev", "user group"));
+    assert_eq!(names(Live::Limits, ""), []);
+    let jobs = names(Live::Jobs(States::Unfinished), "");
+    assert_eq!(jobs.len(), 50);
+    assert_eq!(jobs[0], Candidate::new("61", "PSUSP held"));
+    assert!(!jobs.iter().any(|c| c.word == "70"), "of another user");
+    assert_eq!(names(Live::Jobs(States::Any), "62").len(), 1);
+    assert_eq!(names(Live::Jobs(States::Unfinished), "62"), []);
+    assert_eq!(names(Live::Jobs(States::Suspended), "").len(), 1);
+    assert_eq!(names(Live::Jobs(States::Any), "61["), one("61[2]", "PEND"));
+    assert_eq!(names(Live::JobNames, "he"), one("held", ""));
+}
+
+/// The help that a table of options gives, as the command itself prints it.
+fn help(mut options: clap::Command) -> String {
+    options = options.term_width(100);
+    options.render_help().to_string()
+}
+
+fn golden(name: &str) -> String {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/cli");
+    std::fs::read_to_string(format!("{dir}/{name}.txt")).unwrap()
+}
+
+#[test]
+fn the_options_of_completion_are_those_that_each_command_reads() {
+    let mut seen = 0;
+    for name in client::COMMANDS.iter().flat_map(|e| e.names) {
+        if !["ccron", "aip"].contains(name) {
+            let options = options::of(name).unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(help(options).trim(), golden(name).trim(), "{name}");
+            seen += 1;
+        }
+    }
+    for (name, options) in options::of_ccron() {
+        assert_eq!(
+            help(options).trim(),
+            golden(&format!("ccron-{name}")).trim()
+        );
+        seen += 1;
+    }
+    for sub in crate::admin::subcommands("cadmin") {
+        let name = format!("cadmin-{}", sub.name);
+        assert_eq!(help(sub.options).trim(), golden(&name).trim(), "{name}");
+        seen += 1;
+    }
+    assert!(seen > 60, "{seen}");
+}
+
+#[test]
+fn the_files_of_the_shells_name_every_command() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/etc/completions");
+    for file in ["bash/corral", "zsh/_corral", "fish/corral.fish"] {
+        let text = std::fs::read_to_string(format!("{dir}/{file}")).unwrap();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let all = std::iter::once("cb").chain(crate::commands::names());
+        for name in all.chain(crate::commands::lsf_names()) {
+            assert!(words.contains(&name), "{file} lacks {name}");
+        }
+    }
+}
