@@ -200,17 +200,10 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     let by_default = job.spec.stdout.is_empty();
     let mut head = esub::with_data(head(&chosen, work.script, &told.cwd)?, data);
     head.params = params.table;
-    let mut request = Outgoing::new(&site, head)?;
-    let job = Box::new(job);
     let shown_key = job.key.clone();
-    request.push(&Verb::Submit {
-        line: 0,
-        same: false,
-        job,
-    })?;
-    let ack = match ask::send(&site, "csub", request, wait_s) {
+    let ack = match send_job(&site, head, job, wait_s)? {
         Ok(ack) => ack,
-        Err(e) => return Ok(no_answer(&e)),
+        Err(code) => return Ok(code),
     };
     let run = answered(&ack)?;
     let line = job_line(run, told, chosen.has("q"));
@@ -221,6 +214,22 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
         return Ok(waiting.attend(&site, run, by_default.then_some(output)));
     }
     Ok(submitted(&site, run, &line, &shown_key, chosen.has("K")))
+}
+
+/// Sends one submission; the exit code where no answer came.
+fn send_job(
+    site: &Site,
+    head: RequestHead,
+    job: Submission,
+    wait_s: u64,
+) -> Result<std::result::Result<Ack, i32>> {
+    let mut request = Outgoing::new(site, head)?;
+    request.push(&Verb::Submit {
+        line: 0,
+        same: false,
+        job: Box::new(job),
+    })?;
+    Ok(ask::send(site, "csub", request, wait_s).map_err(|e| no_answer(&e)))
 }
 
 /// Shows a job that was made and, with `-K`, waits for its end. `key`: that of `--key`.

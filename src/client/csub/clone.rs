@@ -5,20 +5,18 @@
 use super::options::{Chosen, place};
 use super::script::{self, Work};
 use super::spec::{self, wrong};
-use super::{NoEffect, Params, Told, answered, head, job_line, no_answer, submitted};
-use crate::client::ask::{self, Outgoing};
+use super::{NoEffect, Params, Told, answered, head, job_line, send_job, submitted};
 use crate::client::cli::{Split, Table};
 use crate::client::csub::no_effect::has_no_effect;
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::client::limit_unit::limit_unit;
 use crate::model::CloneOf;
-use crate::record::request::Verb;
 use crate::sys;
 use crate::text::jobids::JobSel;
 
 /// Options that cannot be given together with it.
-const EXCLUDED: [&str; 6] = ["pack", "spec", "I", "Ip", "Is", "XF"];
+const EXCLUDED: [&str; 8] = ["pack", "spec", "I", "Ip", "Is", "XF", "dry-run", "jsonl"];
 /// Options that are about the submission, not about the job.
 const OF_SUBMISSION: [&str; 7] = ["clone", "wait", "verbose", "K", "H", "key", "env"];
 
@@ -29,10 +27,6 @@ pub(super) fn submit(
     told: &Told,
     wait_s: u64,
 ) -> Result<i32> {
-    if let Some(id) = EXCLUDED.iter().find(|id| mine.has(id)) {
-        let text = format!("--clone and -{id} cannot be given together");
-        return Err(Fail::usage(text));
-    }
     let mut of = job_of(mine.get("clone").unwrap_or_default())?;
     let mut work = match split.rest.is_empty() {
         true => None,
@@ -48,7 +42,7 @@ pub(super) fn submit(
     let chosen = mine.over(lines.unwrap_or_default());
     chosen.check_built()?;
     // Also when a line of the script asks for it.
-    if let Some(id) = ["dry-run", "jsonl"].iter().find(|id| chosen.has(id)) {
+    if let Some(id) = EXCLUDED.iter().find(|id| chosen.has(id)) {
         let text = format!("--clone and -{id} cannot be given together");
         return Err(Fail::usage(text));
     }
@@ -89,16 +83,9 @@ pub(super) fn submit(
         head.env.clear();
     }
     let key = job.key.clone();
-    let mut request = Outgoing::new(&site, head)?;
-    let job = Box::new(job);
-    request.push(&Verb::Submit {
-        line: 0,
-        same: false,
-        job,
-    })?;
-    let ack = match ask::send(&site, "csub", request, wait_s) {
+    let ack = match send_job(&site, head, job, wait_s)? {
         Ok(ack) => ack,
-        Err(e) => return Ok(no_answer(&e)),
+        Err(code) => return Ok(code),
     };
     let run = answered(&ack)?;
     let line = job_line(run, told, true);
