@@ -42,6 +42,18 @@ pub fn main(argv: &[OsString]) -> i32 {
         }
         // Not in the overview: shells ask it.
         Some("__complete") => complete::run(&argv[2..]),
+        Some("--names") => {
+            names().for_each(|name| println!("{name}"));
+            Exit::Ok.code()
+        }
+        Some("--lsf-names") => {
+            lsf_names().for_each(|name| println!("{name}"));
+            Exit::Ok.code()
+        }
+        Some("--slurm-names") => {
+            slurm_names().for_each(|name| println!("{name}"));
+            Exit::Ok.code()
+        }
         Some(word) => match find(word).or_else(|| find(&format!("c{word}"))) {
             Some(found) => {
                 hang_notice::watch(found.names[0]);
@@ -127,7 +139,11 @@ fn overview() -> String {
     for names in slurm.chunks(NAMES_A_LINE) {
         out.push_str(&format!("  {}\n", names.join(" ")));
     }
-    out.push_str("\n'COMMAND -h' lists the options of a command, 'man COMMAND' explains them.\n");
+    out.push_str(
+        "\n'COMMAND -h' lists the options of a command, 'man COMMAND' explains them.\n\
+         'cb --names', 'cb --lsf-names' and 'cb --slurm-names' print the names to link to cb, \
+         one a line.\n",
+    );
     out
 }
 

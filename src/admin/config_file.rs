@@ -1,28 +1,307 @@
-//! A cb.yaml that is read for an administrator: every problem, with line and caret.
+//! The cluster's cb.yaml as administrators' commands see it: every problem with line and caret, and
+//! a changed text put in its place.
+//!
+//! Owns the replacement: one command at a time, by a lock on the file itself; what was there is
+//! kept beside it under the time of the change; a file that was edited meanwhile is left alone.
 
 use crate::client::exit::{Fail, Result};
 use crate::config;
-use crate::sys;
+use crate::config::edit::Edited;
+use crate::sys::fs::{self, Kind};
+use crate::sys::lock::Lock;
+use crate::sys::{self, clock};
 use crate::text::count::count;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Earlier versions that are kept beside the file; older ones are removed.
+const KEPT_MAX: usize = 50;
+/// Most names of conf/ that are looked at.
+const NAMES_MAX: usize = 10_000;
+/// Changes within one second that get names of their own.
+const SAME_SECOND_MAX: u32 = 100;
+/// How an earlier version is named after its time, UTC.
+const STAMP: &str = "%Y%m%dT%H%M%SZ";
+/// Who may read the file.
+const MODE: u32 = 0o644;
 
 /// Reads a configuration; all its problems are the failure.
 ///
 /// # Errors
 /// It cannot be read, or has problems.
 pub(super) fn load(path: &Path) -> Result<config::Loaded> {
-    let bytes = sys::fs::read_small(path, config::MAX_BYTES as u64)?;
+    let bytes = fs::read_small(path, config::MAX_BYTES as u64)?;
+    let refused =
+        |problems: String| Fail::usage(format!("{} is refused:\n\n{problems}", path.display()));
+    check(&bytes, path).map_err(refused)
+}
+
+/// The configuration, or its problems as text.
+fn check(bytes: &[u8], path: &Path) -> std::result::Result<config::Loaded, String> {
     let os = config::OsNames {
         user: &|name| sys::users::by_name(name).is_some(),
         group: &|name| sys::users::group_by_name(name).is_some(),
     };
-    config::load(&bytes, &path.display().to_string(), &os).map_err(|problems| {
+    config::load(bytes, &path.display().to_string(), &os).map_err(|problems| {
         let mut text = String::new();
         for problem in &problems {
             let _ = writeln!(text, "{problem}\n");
         }
         text.push_str(&count(problems.len(), "problem"));
-        Fail::usage(format!("{} is refused:\n\n{text}", path.display()))
+        text
     })
+}
+
+/// The text of a file without problems.
+///
+/// # Errors
+/// As [`load`].
+pub(super) fn text(path: &Path) -> Result<(String, config::Loaded)> {
+    let loaded = load(path)?;
+    let bytes = fs::read_small(path, config::MAX_BYTES as u64)?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((text, loaded)),
+        Err(_) => Err(Fail::usage(format!("{} is not UTF-8", path.display()))),
+    }
+}
+
+/// What a change of the file came to.
+#[derive(Debug)]
+pub(super) struct Changed {
+    /// What was done, a sentence each; none: the file is as it was.
+    pub done: Vec<String>,
+    /// Where the version before is kept.
+    pub kept: Option<PathBuf>,
+    pub warnings: Vec<config::Problem>,
+}
+
+/// Changes the file by `edit`, if the result has no problems.
+///
+/// # Errors
+/// Another command is at work on it, it was edited meanwhile, the result would be refused, or it
+/// cannot be written. Then the file is as it was.
+pub(super) fn change(
+    path: &Path,
+    edit: impl FnOnce(&str, &config::Config) -> Result<Edited>,
+) -> Result<Changed> {
+    let at = path.display();
+    let stat = match fs::stat(path)? {
+        Some(stat) if stat.kind == Kind::File => stat,
+        Some(_) => {
+            return Err(Fail::refused(format!(
+                "{at} is not a regular file itself\nhint: edit what it refers to, then 'cadmin \
+                 reconfig'"
+            )));
+        }
+        None => return Err(Fail::system(format!("{at}: there is no such file"))),
+    };
+    // The lock of the file that is replaced: who waits for it finds another file at its name.
+    let Some(lock) = Lock::try_take(path)? else {
+        return Err(Fail::refused(format!(
+            "another administrator is changing {at} now; nothing was changed\nhint: repeat the \
+             command"
+        )));
+    };
+    let (before, loaded) = text(path)?;
+    let edited = edit(&before, &loaded.config)?;
+    if edited.done.is_empty() {
+        return Ok(Changed {
+            done: edited.done,
+            kept: None,
+            warnings: Vec::new(),
+        });
+    }
+    let loaded = check(edited.text.as_bytes(), path).map_err(|problems| {
+        Fail::usage(format!(
+            "{at} is not changed, since it would be refused:\n\n{problems}"
+        ))
+    })?;
+    let kept = keep(path, before.as_bytes())?;
+    let now = fs::read_small(path, config::MAX_BYTES as u64)?;
+    if now != before.as_bytes() || !lock.still_in_place()? {
+        fs::remove(&kept)?;
+        return Err(Fail::refused(format!(
+            "{at} was edited meanwhile; this command has changed nothing\nhint: repeat the \
+             command"
+        )));
+    }
+    fs::durable_write_mode(path, edited.text.as_bytes(), MODE)?;
+    hand_over(path, &stat);
+    hand_over(&kept, &stat);
+    forget_old(path);
+    Ok(Changed {
+        done: edited.done,
+        kept: Some(kept),
+        warnings: loaded.warnings,
+    })
+}
+
+/// The file stays the account's that it was, also when root changed it.
+fn hand_over(path: &Path, before: &fs::Stat) {
+    let set = fs::chmod(path, before.mode & 0o777).and_then(|()| match sys::users::me().uid {
+        0 => fs::chown(path, before.uid, before.gid),
+        _ => Ok(()),
+    });
+    if let Err(e) = set {
+        eprintln!("warning: {e}");
+    }
+}
+
+/// Writes an earlier version beside the file.
+fn keep(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
+    let stamp = jiff::Timestamp::from_millisecond(clock::wall_ms())
+        .map(|now| now.strftime(STAMP).to_string())
+        .map_err(|e| Fail::system(format!("this machine's clock: {e}")))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    for n in 1..=SAME_SECOND_MAX {
+        let more = if n == 1 {
+            String::new()
+        } else {
+            format!(".{n}")
+        };
+        let kept = path.with_file_name(format!("{name}.{stamp}{more}"));
+        if !fs::exists(&kept) && fs::link_exclusive(&kept, bytes)? {
+            return Ok(kept);
+        }
+    }
+    Err(Fail::system(format!(
+        "{}: {SAME_SECOND_MAX} changes within one second",
+        path.display()
+    )))
+}
+
+/// Removes the oldest of the earlier versions; only names that [`keep`] gives.
+fn forget_old(path: &Path) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let prefix = format!("{name}.");
+    let all = fs::list_dir(fs::parent(path), NAMES_MAX).unwrap_or_default();
+    let names = all.iter().filter_map(|entry| entry.text());
+    let mut kept: Vec<&str> = names
+        .filter(|n| n.strip_prefix(&prefix).is_some_and(is_stamp))
+        .collect();
+    kept.sort_unstable();
+    let old = kept.len().saturating_sub(KEPT_MAX);
+    for name in &kept[..old] {
+        if let Err(e) = fs::remove(&path.with_file_name(name)) {
+            eprintln!("warning: {e}");
+        }
+    }
+}
+
+fn is_stamp(text: &str) -> bool {
+    let (stamp, more) = text.split_once('.').unwrap_or((text, "2"));
+    let number = !more.is_empty() && more.bytes().all(|b| b.is_ascii_digit());
+    number && jiff::civil::DateTime::strptime(STAMP, stamp).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::edit::{NewHost, add_host};
+
+    const TEXT: &str = "cluster:\n  name: c\n  administrators: [root]\nhosts: []\n\
+                        queues:\n- name: q\n";
+
+    fn file() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cb.yaml");
+        std::fs::write(&path, TEXT).unwrap();
+        (dir, path)
+    }
+
+    fn add(text: &str, name: &str, words: &[&str]) -> Result<Edited> {
+        let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        let host = NewHost::parse(name, &words).map_err(Fail::usage)?;
+        add_host(text, &host).map_err(|e| Fail::usage(e.to_string()))
+    }
+
+    fn versions(path: &Path) -> usize {
+        let all = std::fs::read_dir(path.parent().unwrap()).unwrap();
+        all.count() - 1
+    }
+
+    #[test]
+    fn a_change_keeps_the_version_before_and_nothing_else() {
+        let (_dir, path) = file();
+        let changed = change(&path, |text, _| add(text, "h1", &["slots=2"])).unwrap();
+        assert_eq!(changed.done, ["Host <h1> is added"]);
+        let kept = changed.kept.unwrap();
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), TEXT);
+        let want = TEXT.replace("[]", "[{name: h1, slots: 2}]");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), want);
+        let again = change(&path, |text, _| add(text, "h1", &[])).unwrap();
+        assert!(again.done.is_empty() && again.kept.is_none());
+        assert_eq!(versions(&path), 1);
+    }
+
+    #[test]
+    fn a_result_with_problems_is_not_written() {
+        let (_dir, path) = file();
+        let fail = change(&path, |text, _| add(text, "h1", &["slots=many"])).unwrap_err();
+        assert!(fail.text.contains("is not changed"), "{}", fail.text);
+        assert!(fail.text.contains("slots"), "{}", fail.text);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), TEXT);
+        assert_eq!(versions(&path), 0);
+    }
+
+    #[test]
+    fn an_edit_made_meanwhile_is_not_lost() {
+        let (_dir, path) = file();
+        let other = TEXT.replace("name: c", "name: d");
+        let fail = change(&path, |text, _| {
+            std::fs::write(&path, &other).unwrap();
+            add(text, "h1", &[])
+        });
+        let fail = fail.unwrap_err();
+        assert!(fail.text.contains("was edited meanwhile"), "{}", fail.text);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), other);
+        assert_eq!(versions(&path), 0);
+        // The same by an editor that renames a new file into place.
+        let fail = change(&path, |text, _| {
+            std::fs::write(path.with_extension("new"), text).unwrap();
+            std::fs::rename(path.with_extension("new"), &path).unwrap();
+            add(text, "h1", &[])
+        });
+        assert!(fail.is_err());
+    }
+
+    #[test]
+    fn of_two_commands_at_once_one_is_refused() {
+        let (_dir, path) = file();
+        let changed = change(&path, |text, _| {
+            let second = change(&path, |text, _| add(text, "h2", &[])).unwrap_err();
+            assert!(
+                second.text.contains("another administrator"),
+                "{}",
+                second.text
+            );
+            add(text, "h1", &[])
+        });
+        assert_eq!(changed.unwrap().done.len(), 1);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("h1") && !text.contains("h2"), "{text}");
+        assert_eq!(
+            change(&path, |text, _| add(text, "h2", &[]))
+                .unwrap()
+                .done
+                .len(),
+            1
+        );
+    }
+
+    #[test]
+    fn the_oldest_versions_go_and_other_files_stay() {
+        let (_dir, path) = file();
+        for n in 0..KEPT_MAX + 5 {
+            let name = format!("cb.yaml.20260101T0000{:02}Z", n % 60);
+            std::fs::write(path.with_file_name(name), "x").unwrap();
+        }
+        for own in ["cb.yaml.bak", "cb.yaml.20260101", "other.20260101T000000Z"] {
+            std::fs::write(path.with_file_name(own), "x").unwrap();
+        }
+        forget_old(&path);
+        assert_eq!(versions(&path), KEPT_MAX + 3);
+        assert!(!path.with_file_name("cb.yaml.20260101T000004Z").exists());
+        assert!(path.with_file_name("cb.yaml.20260101T000005Z").exists());
+    }
 }

@@ -11,6 +11,7 @@ mod daemons;
 pub(crate) mod dev;
 pub(crate) mod diag;
 pub(crate) mod fsck;
+mod host;
 pub(crate) mod init;
 pub(crate) mod journal;
 mod journal_damage;
@@ -157,6 +158,12 @@ static SUBS: &[Sub] = &[
         "[-C COMMENT] [HOST...|all]",
         "close hosts; running jobs continue",
         hosts,
+    ),
+    sub(
+        "host",
+        "add|remove NAME ...",
+        "let a host join or leave: edits cb.yaml",
+        |_, w| host::run(w),
     ),
     sub(
         "hlost",

@@ -15,7 +15,7 @@ use crate::text::yaml::{self, Document, Pos, Value};
 pub const MAX_BYTES: usize = 4 << 20;
 
 /// Keys whose values may be bracket groups without quotes.
-const LOOSE_KEYS: &[&str] = &["slots", "jobs", "resources", "fairshare"];
+pub(super) const LOOSE_KEYS: &[&str] = &["slots", "jobs", "resources", "fairshare"];
 
 /// A good configuration, and what its administrator should know about it.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,10 +2,11 @@
 //! with file, line, column and a hint. Pure: the caller reads the file and answers which names the
 //! operating system knows. Nothing here changes a running cluster.
 //!
-//! `load` is the way in; `types` and `policy` hold what comes out, `query` the questions it
-//! answers, `keys` the table of keys and which of them this version honours.
+//! `load` is the way in, `edit` changes the text; `types` and `policy` hold what comes out, `query`
+//! the questions it answers, `keys` the table of keys and which of them this version honours.
 
 mod brackets;
+pub mod edit;
 mod graph;
 mod keys;
 mod load;

@@ -14,7 +14,7 @@ use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::load::{LOAD_LEN, LOAD_MAX, LoadDoc, decode, encode_over};
 use crate::record::point::Points;
 use crate::sys::load::{Facts, Load, Sampler, facts};
-use crate::sys::{clock, detach, fs, proc, signals, thread};
+use crate::sys::{clock, detach, fs, proc, service, signals, thread};
 use crossbeam::channel::Receiver;
 
 /// Pause between two samples, ms.
@@ -164,18 +164,23 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
         match s.beat() {
             Ok(()) if failing => {
                 failing = false;
+                service::ready("reports the load");
                 tracing::info!("the share can be written again");
             }
+            Ok(()) if s.beat == 1 => service::ready("reports the load"),
             Ok(()) => {}
             Err(e) if !failing => {
                 failing = true;
+                service::status(&e);
                 tracing::error!("{e}");
             }
             Err(_) => {}
         }
+        service::alive();
         next = (next + EVERY_MS).max(clock::boot_ms());
         if s.rest(term, next) {
             s.sensors.stop();
+            service::stopping();
             tracing::info!("cbls ends");
             return Ok(());
         }

@@ -8,7 +8,7 @@ use super::election::Leadership;
 use super::end::End;
 use crate::spool::Layout;
 use crate::sys::statfs::{self, DiskFree};
-use crate::sys::{self, clock, fs, thread};
+use crate::sys::{self, clock, fs, service, thread};
 use crossbeam::channel::Receiver;
 
 /// Parts of the reserve.
@@ -132,6 +132,7 @@ impl DiskReserve {
             return Ok(());
         }
         loop {
+            service::alive();
             if thread::recv_timeout(stop, RETRY_MS).is_ok() {
                 return Err(End::Stopped);
             }

@@ -16,6 +16,7 @@ use crate::sys;
 use crate::sys::clock;
 use crate::sys::fs::Mark;
 use crate::sys::lock::Lock;
+use crate::sys::service;
 use crate::sys::statfs::FsKind;
 use crate::sys::thread;
 use crate::sys::trust::Owners;
@@ -265,8 +266,11 @@ pub fn campaign(
     };
     let (mut lease, mut intent) = Lease::new(rules.clone());
     let began = clock::boot_ms();
+    let mut served = false;
     loop {
+        service::alive();
         if let Intent::Lead(own) = intent {
+            service::ready(&format!("leads epoch {}", own.epoch));
             tracing::info!("leading epoch {}: {}", own.epoch, lease.reason());
             let reason = lease.reason();
             let check = settings.protocol.check;
@@ -294,7 +298,15 @@ pub fn campaign(
         }
         let seen = candidate.carry_out(&intent);
         intent = lease.step(clock::boot_ms(), seen);
+        serves(&mut served);
         candidate.log_slow_share(&rules, lease.too_slow());
+    }
+}
+
+/// Says once that this candidate takes part.
+fn serves(served: &mut bool) {
+    if !std::mem::replace(served, true) {
+        service::ready("stands by to lead");
     }
 }
 

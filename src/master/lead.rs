@@ -27,7 +27,7 @@ use crate::record::order::Order;
 use crate::record::request::Verb;
 use crate::spool::Layout;
 use crate::sys::thread::Which as Spoke;
-use crate::sys::{clock, failpoint, thread};
+use crate::sys::{clock, failpoint, service, thread};
 use crate::turn::{self, Core, Input, Ready, RequestIn};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -101,6 +101,7 @@ impl Leader {
         }
         let mut all = true;
         loop {
+            service::alive();
             let began = clock::boot_ms();
             let busy = match self.step(began, all) {
                 Ok(busy) => busy,

@@ -44,7 +44,7 @@ use crate::state_loader::Loader;
 use crate::sys::statfs::{FsKind, fs_kind};
 use crate::sys::trust::Owners;
 use crate::sys::watch::Watcher;
-use crate::sys::{clock, failpoint, signals, thread};
+use crate::sys::{clock, failpoint, service, signals, thread};
 use crate::turn::Core;
 use crossbeam::channel::Receiver;
 use end::End;
@@ -177,6 +177,7 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
         crate::sys::proc::exit_now(EXIT_LOST)
     });
     let Some(leadership) = won.map_err(|e| e.to_string())? else {
+        service::stopping();
         return Ok(EXIT_OK);
     };
     // A candidate may have stood for weeks: cb.yaml was changed and read again by others since.
@@ -190,7 +191,10 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
         Err(NoLead::Ended(end)) => end,
     };
     match end {
-        End::Stopped => Ok(EXIT_OK),
+        End::Stopped => {
+            service::stopping();
+            Ok(EXIT_OK)
+        }
         End::Lost(why) => {
             tracing::error!("stepping down: {why}");
             Ok(EXIT_LOST)

@@ -40,6 +40,7 @@ pub mod platform;
 pub mod proc;
 pub mod ranks;
 pub mod sensor;
+pub mod service;
 pub mod signals;
 pub mod statfs;
 pub mod stream;

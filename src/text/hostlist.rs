@@ -39,7 +39,7 @@ pub fn expand(text: &str) -> Result<Vec<String>, ParseError> {
 }
 
 /// Words of `text` with their byte offsets, separated by blanks and commas outside brackets.
-pub(super) fn split(text: &str) -> Vec<(usize, &str)> {
+pub fn split(text: &str) -> Vec<(usize, &str)> {
     let mut words = Vec::new();
     let mut start = None;
     let mut inside = false;

@@ -125,9 +125,11 @@ def watch_idle(r, prefix):
     leader = c.leader()
     standby = next(h for h in c.others(bare) if h is not leader)
     s = span.seconds
-    rate(r, f"{prefix}_leader", span.of(leader), s, 10)
-    rate(r, f"{prefix}_standby", span.of(standby), s, 2)
-    rate(r, f"{prefix}_host", span.of(bare), s, 1)
+    # Both are hosts, too.
+    host = span.of(bare)
+    rate(r, f"{prefix}_leader", span.of(leader) - host, s, 10)
+    rate(r, f"{prefix}_standby", span.of(standby) - host, s, 2)
+    rate(r, f"{prefix}_host", host, s, 1)
     r.line(f"{prefix}_server", span.total / s, "ops/s")
     show_by_machine(r, span, s)
     span = idle_span(c, bare, mount_apart(bare))

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 
 const LOOK_MS: u64 = 50;
@@ -91,7 +91,7 @@ pub(crate) fn start(site: &Site, bin: &Path, daemon: &Daemon) -> Result<Child, F
     env.push((MARK.into(), site.dir.clone().into()));
     env.push((MARK_NAME.into(), daemon.name.clone().into()));
     let background = Background {
-        program: bin.join(daemon.role),
+        program: program(bin, daemon.role),
         env,
         dir: site.dir.clone(),
         log: site.log(daemon),
@@ -111,6 +111,17 @@ pub(crate) fn start(site: &Site, bin: &Path, daemon: &Daemon) -> Result<Child, F
         text.as_bytes(),
     )?;
     Ok(child)
+}
+
+/// A daemon beside the commands, as it is built, or in the folder sbin beside theirs, as installed.
+fn program(bin: &Path, role: &str) -> PathBuf {
+    let installed = fs::parent(bin).join("sbin").join(role);
+    let beside = bin.join(role);
+    if !fs::exists(&beside) && fs::exists(&installed) {
+        installed
+    } else {
+        beside
+    }
 }
 
 /// A bar on a terminal, nothing elsewhere.

@@ -42,7 +42,7 @@ use crate::config::CgroupMode;
 use crate::spool::polling::Polling;
 use crate::sys::ipc::Bell;
 use crate::sys::watch::Watcher;
-use crate::sys::{child, clock, fs, signals, thread, users};
+use crate::sys::{child, clock, fs, service, signals, thread, users};
 use crate::task::build;
 use crate::task::spec::Become;
 use crossbeam::channel::{Receiver, bounded, never, select};
@@ -113,7 +113,9 @@ pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<()
     fence::watch(&exec.place.local)?;
     tracing::info!("cbexe of host {} started", exec.place.site.host);
     let poll = config.map_or(POLL_MS, |c| c.cluster.poll_interval_ms);
-    take_turns(&mut exec, term, poll)
+    let end = take_turns(&mut exec, term, poll);
+    service::stopping();
+    end
 }
 
 /// Remembers what earlier processes did and takes their tasks up again.
@@ -260,6 +262,13 @@ fn idle_ms(events: bool, poll_ms: u64) -> u64 {
     }
 }
 
+/// Says that the first turn is done, if there was none at `last`.
+fn serves(last: u64) {
+    if last == 0 {
+        service::ready("follows orders");
+    }
+}
+
 fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(), String> {
     // A simulation has no pipes: its turns come by time alone.
     let bell = match exec.spawners.is_simulated() {
@@ -289,6 +298,7 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
         let look = hinted || heard_hint || polling.is_due(now);
         exec.orders.set_hinted(heard_hint);
         let did = exec.turn(look);
+        serves(last);
         last = clock::boot_ms();
         if heard_hint && !did.orders {
             exec.hints.in_vain();

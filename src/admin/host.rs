@@ -1,0 +1,357 @@
+//! `cadmin host add` and `cadmin host remove`: a host joins or leaves the cluster in one command.
+//!
+//! Owns the order of the steps: check, drain, change cb.yaml, put it in force. Each step may be
+//! repeated, so that a command that was interrupted is given again. Starts and stops no daemon:
+//! those belong to the service manager of the host.
+
+use super::config_file::{self, Changed};
+use crate::client::ask;
+use crate::client::env::Site;
+use crate::client::exit::{Exit, Fail, Result};
+use crate::client::job_requests::capital;
+use crate::config::Config;
+use crate::config::edit::{self, NewHost, Refusal};
+use crate::record::ack::{Ack, Code};
+use crate::record::request::{HostAct, Verb};
+use crate::record::view::HostRow;
+use crate::spool::view::ViewReader;
+use crate::sys::clock;
+use crate::text::count::count;
+use crate::text::duration::{self, Bare};
+use clap::{Args, Parser, Subcommand};
+use std::path::Path;
+
+/// The comment by which a host that leaves is closed; one that comes back is opened by it.
+const LEAVING: &str = "leaves the cluster (cadmin host remove)";
+/// Pause between two looks at the jobs of a host, ms.
+const LOOK_MS: u64 = 1_000;
+/// How long the leader may take to publish what it has answered, and the pause between two looks.
+const PUBLISHED_MS: u64 = 30_000;
+const SHORT_MS: u64 = 100;
+/// Jobs that are named while they are waited for.
+const JOBS_NAMED: usize = 10;
+
+/// Hosts that join and leave without a restart.
+#[derive(Parser, Debug)]
+#[command(name = "cadmin host", disable_version_flag = true)]
+struct Host {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Lists a host in cb.yaml and puts that in force.
+    Add(Add),
+    /// Closes a host, waits for its jobs, takes it out of cb.yaml and puts that in force.
+    Remove(Remove),
+}
+
+#[derive(Args, Debug)]
+struct Add {
+    /// The host's name.
+    name: String,
+    /// slots=N, user_slots=N, type=T, model=M, unit=U, tags=A,B, groups=G,H.
+    #[arg(value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+struct Remove {
+    /// The host's name.
+    name: String,
+    /// Give up when its jobs have not ended by then; the host stays closed [no limit].
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "force")]
+    wait: Option<u64>,
+    /// Do not wait for its jobs.
+    #[arg(long)]
+    force: bool,
+}
+
+fn parse_time(text: &str) -> std::result::Result<u64, String> {
+    duration::parse_ms_from(text, Bare::Seconds, 0).map_err(|e| e.message)
+}
+
+/// Runs `cadmin host` with its arguments; returns the exit code.
+pub(super) fn run(words: &[String]) -> i32 {
+    let host = match Host::try_parse_from(crate::client::with_name("cadmin host", words)) {
+        Ok(host) => host,
+        Err(e) => return crate::client::usage(&e),
+    };
+    let (name, result) = match &host.what {
+        What::Add(args) => ("cadmin host add", add(args)),
+        What::Remove(args) => ("cadmin host remove", remove(args)),
+    };
+    match result {
+        Ok(exit) => exit.code(),
+        Err(fail) => fail.report(name),
+    }
+}
+
+fn add(args: &Add) -> Result<Exit> {
+    let host = NewHost::parse(&args.name, &args.settings).map_err(Fail::usage)?;
+    let site = Site::find()?;
+    let path = site.layout().config();
+    let changed = config_file::change(&path, |text, _| {
+        edit::add_host(text, &host).map_err(|e| refused(&path, &e))
+    })?;
+    show(
+        &changed,
+        &path,
+        &format!("Host <{}> is listed already", args.name),
+    );
+    in_force(&site)?;
+    open_again(&site, &args.name)?;
+    println!("Its daemons join when they are started: systemctl enable --now cbls cbexe");
+    Ok(Exit::Ok)
+}
+
+fn remove(args: &Remove) -> Result<Exit> {
+    let name = args.name.as_str();
+    edit::check_host(name).map_err(Fail::usage)?;
+    let site = Site::find()?;
+    let path = site.layout().config();
+    let (text, loaded) = config_file::text(&path)?;
+    if !edit::lists_host(&text, name).map_err(|e| refused(&path, &e))? {
+        println!("Host <{name}> is not listed in {}.", path.display());
+        in_force(&site)?;
+        return Ok(Exit::Ok);
+    }
+    removable(&path, &text, name, &loaded.config)?;
+    drain(&site, args)?;
+    let changed = config_file::change(&path, |text, config| {
+        // It may have been named somewhere while its jobs were waited for.
+        removable(&path, text, name, config)?;
+        edit::remove_host(text, name).map_err(|e| refused(&path, &e))
+    })?;
+    show(
+        &changed,
+        &path,
+        &format!("Host <{name}> is not listed any more"),
+    );
+    in_force(&site)?;
+    if loaded.config.hosts.open {
+        println!("Any host may join this cluster: it comes back while its daemons run.");
+    }
+    println!("Stop its daemons: systemctl disable --now cbls cbexe");
+    Ok(Exit::Ok)
+}
+
+fn refused(path: &Path, e: &Refusal) -> Fail {
+    Fail::refused(format!("{}, {e}", path.display()))
+}
+
+/// Refuses a host that the cluster cannot do without.
+fn removable(path: &Path, text: &str, name: &str, config: &Config) -> Result<()> {
+    let mut places = edit::other_mentions(text, name).map_err(|e| refused(path, &e))?;
+    if places.is_empty() && config.may_lead(name) {
+        places.push("it may lead, as one of the first two hosts; set masters of cluster".into());
+    }
+    // What the edit itself refuses is said before the host is closed.
+    edit::remove_host(text, name).map_err(|e| refused(path, &e))?;
+    if places.is_empty() {
+        return Ok(());
+    }
+    Err(Fail::refused(format!(
+        "host {name} is named elsewhere in {}; nothing was changed\n  {}\nhint: change that first",
+        path.display(),
+        places.join("\n  ")
+    )))
+}
+
+/// What became of the file, in sentences.
+fn show(changed: &Changed, path: &Path, same: &str) {
+    for warning in &changed.warnings {
+        eprintln!("warning: {warning}");
+    }
+    for sentence in &changed.done {
+        println!("{sentence}.");
+    }
+    match &changed.kept {
+        Some(kept) => println!(
+            "{} is changed; it was as in {}.",
+            path.display(),
+            kept.display()
+        ),
+        None => println!("{same}."),
+    }
+}
+
+/// Asks the leader; every answer that is not a success is the failure.
+fn asked(site: &Site, verb: Verb) -> Result<Ack> {
+    let wait_s = ask::wait_s(None)?;
+    let ack = match ask::ask(site, "cadmin host", &[verb], wait_s) {
+        Ok(ack) => ack,
+        Err(ask::NoAnswer::NotSent(fail)) => return Err(fail),
+        Err(ask::NoAnswer::Silence(text) | ask::NoAnswer::Interrupted(text)) => {
+            return Err(Fail::system(text));
+        }
+    };
+    if !ack.error.is_empty() {
+        return Err(Fail::refused(ack.error));
+    }
+    Ok(ack)
+}
+
+/// The failure of an answer.
+fn failure(ack: &Ack) -> Option<Fail> {
+    let bad = ack.results.iter().filter(|o| o.code != Code::Ok);
+    let texts: Vec<String> = bad
+        .clone()
+        .map(|o| format!("{}: {}", o.what, o.text))
+        .collect();
+    let exit = bad.map(|o| Exit::of(o.code)).max()?;
+    Some(Fail::new(exit, texts.join("\n")))
+}
+
+/// Puts cb.yaml in force.
+fn in_force(site: &Site) -> Result<()> {
+    let later = |fail: Fail| {
+        let hint = "cb.yaml is as it should be and not yet in force: 'cadmin reconfig'";
+        Fail::new(fail.exit, format!("{}\nhint: {hint}", fail.text))
+    };
+    let ack = asked(site, Verb::Reconfig).map_err(later)?;
+    if let Some(fail) = failure(&ack) {
+        return Err(later(fail));
+    }
+    for outcome in &ack.results {
+        println!("{}.", capital(&outcome.text));
+    }
+    Ok(())
+}
+
+/// The published row of a host.
+fn row(site: &Site, name: &str) -> Result<Option<HostRow>> {
+    let rows = ViewReader::new(&site.layout()).hosts();
+    let rows = rows.map_err(|e| Fail::system(e.to_string()))?;
+    Ok(rows.into_iter().find(|row| row.name == name))
+}
+
+/// The row of a host once the leader has published one that is `fresh`.
+fn published(site: &Site, name: &str, fresh: impl Fn(&HostRow) -> bool) -> Result<HostRow> {
+    let end = clock::boot_ms() + PUBLISHED_MS;
+    loop {
+        if let Some(row) = row(site, name)?.filter(&fresh) {
+            return Ok(row);
+        }
+        if clock::boot_ms() >= end {
+            return Err(Fail::system(format!(
+                "the leader has not published the new state of host {name} within {} s\n\
+                 hint: 'cinfo -health' says whether one leads; then repeat the command",
+                PUBLISHED_MS / 1000
+            )));
+        }
+        clock::sleep_ms(SHORT_MS);
+    }
+}
+
+/// Opens a host that `host remove` has closed once.
+fn open_again(site: &Site, name: &str) -> Result<()> {
+    let row = published(site, name, |_| true)?;
+    if row.closed_at != 0 && row.comment == LEAVING {
+        let verb = host_verb(name, HostAct::Open, "");
+        let ack = asked(site, verb)?;
+        if let Some(fail) = failure(&ack) {
+            return Err(fail);
+        }
+        println!("Host <{name}> is opened again.");
+    }
+    Ok(())
+}
+
+fn host_verb(name: &str, act: HostAct, comment: &str) -> Verb {
+    Verb::Host {
+        names: vec![name.to_owned()],
+        act,
+        comment: comment.to_owned(),
+    }
+}
+
+/// Closes the host and waits for its jobs.
+fn drain(site: &Site, args: &Remove) -> Result<()> {
+    let name = args.name.as_str();
+    let ack = asked(site, host_verb(name, HostAct::Close, LEAVING))?;
+    match failure(&ack) {
+        // Listed, but not yet in force: no job can be there.
+        Some(fail) if fail.exit == Exit::NotFound => return Ok(()),
+        Some(fail) => return Err(fail),
+        None => println!("Host <{name}> is closed."),
+    }
+    if args.force {
+        return Ok(());
+    }
+    let start = clock::boot_ms();
+    let mut said = String::new();
+    loop {
+        // What shows the host closed shows all jobs that were sent to it before.
+        let row = published(site, name, |row| row.comment == LEAVING)?;
+        let Some(text) = waits_for(&row) else {
+            return Ok(());
+        };
+        if args.wait.is_some_and(|ms| clock::boot_ms() - start >= ms) {
+            return Err(Fail::refused(format!(
+                "host {name} still has {text}; it stays closed and listed\nhint: repeat the \
+                 command, or 'cadmin hopen {name}' to keep the host"
+            )));
+        }
+        if text != said {
+            println!("Waiting for {text}.");
+            said = text;
+        }
+        clock::sleep_ms(LOOK_MS);
+    }
+}
+
+/// The jobs of a host; `None`: there are none.
+fn waits_for(row: &HostRow) -> Option<String> {
+    let jobs = &row.jobs;
+    let named = jobs.iter().take(JOBS_NAMED);
+    let named: Vec<String> = named.map(|(key, _)| key.to_string()).collect();
+    let more = if jobs.len() > JOBS_NAMED { " ..." } else { "" };
+    let text = format!("{}: {}{more}", count(jobs.len(), "job"), named.join(" "));
+    (!jobs.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+
+    fn parsed(line: &str) -> std::result::Result<Host, clap::Error> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Host::try_parse_from(crate::client::with_name("cadmin host", &words))
+    }
+
+    #[test]
+    fn lines_are_read() {
+        assert!(parsed("add h1 slots=2 groups=a,b").is_ok());
+        let Ok(Host {
+            what: What::Remove(args),
+        }) = parsed("remove h1 --wait 2m")
+        else {
+            panic!("not read");
+        };
+        assert_eq!((args.wait, args.force), (Some(120_000), false));
+        for wrong in [
+            "",
+            "add",
+            "remove",
+            "remove h1 --wait soon",
+            "remove h1 --wait 1 --force",
+        ] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn jobs_that_are_waited_for_are_named() {
+        let mut row = HostRow {
+            name: "h1".into(),
+            ..HostRow::default()
+        };
+        assert_eq!(waits_for(&row), None);
+        row.jobs = (1..=12).map(|id| (JobKey::job(id), 1)).collect();
+        let text = waits_for(&row).unwrap();
+        assert_eq!(text, "12 jobs: 1 2 3 4 5 6 7 8 9 10 ...");
+    }
+}
