@@ -18,7 +18,7 @@ use crate::spool::view::ViewReader;
 use crate::sys::clock;
 use crate::text::count::count;
 use crate::text::duration::{self, Bare};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Command, CommandFactory as _, Parser, Subcommand};
 use std::path::Path;
 
 /// The comment by which a host that leaves is closed; one that comes back is opened by it.
@@ -37,6 +37,11 @@ const JOBS_NAMED: usize = 10;
 struct Host {
     #[command(subcommand)]
     what: What,
+}
+
+/// Its options.
+pub(super) fn options() -> Command {
+    Host::command()
 }
 
 #[derive(Subcommand, Debug)]

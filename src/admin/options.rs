@@ -3,7 +3,7 @@
 //! Owns which subcommand reads which options; each describes its own. Runs nothing.
 
 use super::{ALIASES, SUBS, Sub};
-use super::{badmin, check, dev, diag, fsck, init, journal, lsf_conf, metrics, showconf};
+use super::{badmin, check, dev, diag, fsck, host, init, journal, lsf_conf, metrics, showconf};
 use clap::Command;
 
 /// A subcommand as it is completed.
@@ -75,6 +75,7 @@ fn derived(name: &str) -> Command {
         "check" => check::options(),
         "diag" => diag::options(),
         "fsck" => fsck::options(),
+        "host" => host::options(),
         "journal" => journal::options(),
         "lsf-conf" => lsf_conf::options(),
         _ => Command::new("cadmin"),

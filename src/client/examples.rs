@@ -229,6 +229,14 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "cdeps",
+        &[
+            ("123", "what job 123 waits for"),
+            ("-r 10 -l 123", "over 10 levels, with the conditions"),
+            ("-c 123", "what waits for it"),
+        ],
+    ),
+    (
         "cid",
         &[("", "name and leader"), ("-l", "id and version as well")],
     ),

@@ -10,8 +10,8 @@ use super::leadership;
 use super::read::{self, Source};
 use super::{Entry, entry};
 use super::{
-    cacct, checkpoint, chist, chosts, cid, cinfo, cjobs, climits, cload, cmod, cparams, cpeek,
-    cqueues, crun, csub, cusers, cwait, reorder, requeue, signal, switch,
+    cacct, cdeps, checkpoint, chist, chosts, cid, cinfo, cjobs, climits, cload, cmod, cparams,
+    cpeek, cqueues, crun, csub, cusers, cwait, reorder, requeue, signal, switch,
 };
 use crate::record::view::Params;
 use crate::text::width::escape;
@@ -39,6 +39,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["blimits"], "climits", climits::run),
     entry(&["busers"], "cusers", cusers::run),
     entry(&["bparams"], "cparams", cparams::run),
+    entry(&["bjdepinfo"], "cdeps", cdeps::run),
     entry(&["bwait"], "cwait", cwait::run),
     entry(&["brun"], "crun", crun::run),
     entry(&["bchkpnt"], "cchkpnt", checkpoint::run),

@@ -6,6 +6,7 @@
 pub(crate) mod ask;
 pub(crate) mod cacct;
 pub(crate) mod ccron;
+pub(crate) mod cdeps;
 pub(crate) mod cevents;
 pub(crate) mod checkpoint;
 pub(crate) mod chist;
@@ -133,6 +134,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
     ),
     // Views.
     entry(&["cjobs"], "list jobs", cjobs::run),
+    entry(
+        &["cdeps"],
+        "show the jobs that a job depends on, or that depend on it",
+        cdeps::run,
+    ),
     entry(
         &["cevents"],
         "print events as JSON lines, as they happen",

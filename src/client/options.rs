@@ -3,9 +3,9 @@
 //! Owns which command reads which options; each describes its own. Runs nothing.
 
 use super::{
-    cacct, ccron, cevents, checkpoint, chist, chosts, cid, cinfo, cjobs, claunch, climits, cload,
-    cparams, cpeek, cqueues, crun, csub, ctasks, cusers, cview, cwait, lsf_names, reorder, requeue,
-    signal, switch,
+    cacct, ccron, cdeps, cevents, checkpoint, chist, chosts, cid, cinfo, cjobs, claunch, climits,
+    cload, cparams, cpeek, cqueues, crun, csub, ctasks, cusers, cview, cwait, lsf_names, reorder,
+    requeue, signal, switch,
 };
 use clap::Command;
 
@@ -29,6 +29,7 @@ pub(crate) fn of(name: &str) -> Option<Command> {
         "cwait" => cwait::options,
         "ctasks" => ctasks::options,
         "cjobs" => cjobs::options,
+        "cdeps" => cdeps::options,
         "cevents" => cevents::options,
         "chist" => chist::options,
         "cacct" => cacct::options,

@@ -142,7 +142,17 @@ fn a_job_waits_for_a_share_of_an_array() {
     ]);
     let enough = format!("numdone({array}, 75%)");
     let never = format!("numdone({array}, 76%)");
-    let enough = cluster.csub(&["-w", &enough, "-o", "/dev/null", "true"]);
+    let enough = cluster.csub(&["-J", "next", "-w", &enough, "-o", "/dev/null", "true"]);
+    let parents = cluster.ok("cdeps", &[&enough.to_string()]);
+    assert!(
+        parents.contains(&format!("\n{enough:<14} {array:<14} ")),
+        "{parents}"
+    );
+    let children = cluster.ok("cdeps", &["-c", &array.to_string()]);
+    assert!(
+        children.contains("CHILD_STATUS") && children.contains(" next "),
+        "{children}"
+    );
     let never = cluster.csub(&["-w", &never, "-ti", "-o", "/dev/null", "true"]);
     cluster.wait(Duration::from_secs(30), |states| {
         let is = |id: u32, want: &str| states.get(&(id, 0)).is_some_and(|state| state == want);
