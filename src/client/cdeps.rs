@@ -10,7 +10,7 @@ use crate::model::JobStat;
 use crate::record::view::Params;
 use crate::show::cell::Object;
 use crate::spool::view::{Job, Want};
-use crate::text::depend::{Expr, JobRef};
+use crate::text::depend::Expr;
 use crate::text::jobids::JobSel;
 use crate::text::width::escape;
 use clap::{ArgMatches, Command};
@@ -20,6 +20,8 @@ use std::fmt::Write as _;
 
 /// Highest level of `-r`.
 const LEVELS_MAX: u32 = 1_000;
+/// More jobs than these are not looked for by their ids: all are read.
+const IDS_MAX: usize = 100;
 /// Most jobs that are shown.
 const ROWS_MAX: usize = 100_000;
 
@@ -161,11 +163,15 @@ fn read_jobs(source: &Source, params: &Params, ids: &[u32], children: bool) -> R
     let (mut asked, mut next) = (BTreeSet::new(), ids.to_vec());
     while !next.is_empty() && jobs.len() < ROWS_MAX {
         asked.extend(next.iter().copied());
+        let few = next.len() <= IDS_MAX;
         let want = Want {
-            ids: next.iter().map(|id| (*id, *id)).collect(),
+            // Each row is compared with all of them.
+            ids: next.iter().filter(|_| few).map(|id| (*id, *id)).collect(),
             ..Want::all()
         };
-        put(&mut jobs, collect(&want)?.0);
+        let mut found = collect(&want)?.0;
+        found.retain(|job| asked.contains(&job.row.j.id));
+        put(&mut jobs, found);
         if children {
             break;
         }
@@ -190,20 +196,9 @@ fn note(jobs: &mut Jobs, job: &Job) {
     }
 }
 
-/// The jobs that a condition names, each once, in its order.
+/// The jobs that a condition names.
 fn parents(depend: &str) -> Vec<u32> {
-    let Ok(expr) = Expr::parse_stored(depend) else {
-        return Vec::new();
-    };
-    let mut ids = Vec::new();
-    for cond in expr.conditions() {
-        if let JobRef::Id(id) = cond.target.job
-            && !ids.contains(&id)
-        {
-            ids.push(id);
-        }
-    }
-    ids
+    Expr::parse_stored(depend).map_or_else(|_| Vec::new(), |expr| expr.ids())
 }
 
 /// Level by level; no job is gone through twice.

@@ -9,7 +9,8 @@ use super::exit::{Exit, Fail};
 use super::read::{self, Source};
 use crate::journal::{Entry, History};
 use crate::record::event::Event;
-use crate::show::event_json::{Documents, NAMES, Owner, Place, job_of, trouble};
+use crate::show::event::job_of;
+use crate::show::event_json::{Documents, NAMES, Owner, Place, name_of, trouble};
 use crate::show::job_select::Users;
 use crate::sys;
 use crate::text::error::did_you_mean;
@@ -117,15 +118,6 @@ impl Wanted {
         };
         let in_queue = self.queues.is_empty() || self.queues.contains(&owner.queue);
         in_queue && self.users.has(owner.uid, &owner.user, &owner.queue)
-    }
-
-    /// The member `event` of a document is among those asked for.
-    fn has_name(&self, line: &str) -> bool {
-        self.names.is_empty()
-            || self.names.iter().any(|name| {
-                let member = format!(",\"event\":\"{name}\"");
-                line.contains(&member)
-            })
     }
 }
 
@@ -294,8 +286,12 @@ impl Events {
         if self.after.is_some_and(|after| place <= after) {
             return None;
         }
-        let line = self.documents.of(place, event)?;
-        self.wanted.has_name(&line).then_some(line)
+        let names = &self.wanted.names;
+        let name = name_of(event)?;
+        if !names.is_empty() && !names.iter().any(|wanted| wanted == name) {
+            return None;
+        }
+        self.documents.of(place, event)
     }
 }
 

@@ -256,6 +256,11 @@ fn from_description(table: &Table, split: &Split, file: &str) -> Result<(Work, C
     let what = job_description::read(&definition_file::tree(&bytes, place)?, place)?;
     let at = |fail: Fail| Fail::new(fail.exit, format!("{place}: {}", fail.text));
     let options = options_of(table, &what).map_err(at)?;
+    let mut refused = script::ALONE.iter().chain(&["wait"]);
+    if let Some(id) = refused.find(|id| options.has(id)) {
+        let text = format!("{place}: options: -{id} belongs on the command line");
+        return Err(Fail::usage(text));
+    }
     let work = match split.rest.is_empty() {
         true => script::described(table, &what.command, &what.script).map_err(at)?,
         false => script::work(table, split)?,

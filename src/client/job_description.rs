@@ -23,7 +23,7 @@ pub(super) struct Description {
 }
 
 /// Keys whose value is that of an option.
-const TEXTS: [(&str, &str); 22] = [
+const TEXTS: [(&str, &str); 21] = [
     ("jobname", "J"),
     ("queue", "q"),
     ("project", "P"),
@@ -45,7 +45,6 @@ const TEXTS: [(&str, &str); 22] = [
     ("memlimit", "M"),
     ("launch", "launch"),
     ("params", "params"),
-    ("application", "app"),
 ];
 /// Keys that are yes or no.
 const FLAGS: [(&str, &str); 5] = [
@@ -72,7 +71,8 @@ const SPECIAL: [&str; 13] = [
     "tasks",
 ];
 /// Keys of other systems' descriptions that mean something which does not exist here.
-const NOT_BUILT: [(&str, &str); 5] = [
+const NOT_BUILT: [(&str, &str); 6] = [
+    ("application", "there are no application profiles"),
     ("jobtype", "what a job is follows from its other keys"),
     ("jobgroup", "there are no job groups"),
     ("debug", "there is no such mode"),

@@ -369,9 +369,9 @@ pub(crate) fn time_of(event: &Event) -> Option<Stamp> {
     }
 }
 
-/// Whether an event concerns a job; an element's events include its array's.
-pub(crate) fn concerns(event: &Event, wanted: JobKey) -> bool {
-    let of = match event {
+/// The job that an event is about.
+pub(crate) fn job_of(event: &Event) -> Option<JobKey> {
+    Some(match event {
         Event::Submitted(s) => JobKey::job(s.id),
         Event::Dispatched { a, .. }
         | Event::Gathered { a, .. }
@@ -395,10 +395,18 @@ pub(crate) fn concerns(event: &Event, wanted: JobKey) -> bool {
         | Event::Renamed { j, .. }
         | Event::Moved { j, .. }
         | Event::Why { j, .. } => *j,
-        Event::Cleaned { ids, .. } => return ids.contains(&wanted.id),
-        _ => return false,
-    };
-    of.id == wanted.id && (wanted.idx == 0 || of.idx == 0 || of.idx == wanted.idx)
+        _ => return None,
+    })
+}
+
+/// Whether an event concerns a job; an element's events include its array's.
+pub(crate) fn concerns(event: &Event, wanted: JobKey) -> bool {
+    if let Event::Cleaned { ids, .. } = event {
+        return ids.contains(&wanted.id);
+    }
+    job_of(event).is_some_and(|of| {
+        of.id == wanted.id && (wanted.idx == 0 || of.idx == 0 || of.idx == wanted.idx)
+    })
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! What only daemons need of the journal is no event here. Never reads a journal.
 
 use super::cell::Object;
-use super::event::time_of;
-use crate::model::{AttemptId, JobKey, Share, Spec, Stamp};
+use super::event::{job_of, time_of};
+use crate::model::{AttemptId, Share, Spec, Stamp};
 use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::report::Ended;
 use crate::record::request::{HostAct, QueueAct};
@@ -259,7 +259,8 @@ pub(crate) const NAMES: &[&str] = &[
     "cron_skipped",
 ];
 
-fn name_of(event: &Event) -> Option<&'static str> {
+/// The name of an event; `None`: no event for programs.
+pub(crate) fn name_of(event: &Event) -> Option<&'static str> {
     Some(match event {
         Event::Submitted(_) => "submitted",
         Event::Dispatched { .. } => "dispatched",
@@ -328,25 +329,6 @@ fn attempt_of(event: &Event) -> Option<AttemptId> {
         | Event::Checkpointed { a, .. } => Some(*a),
         Event::Ended { e, .. } => Some(e.a),
         _ => None,
-    }
-}
-
-/// The job that an event is about.
-pub(crate) fn job_of(event: &Event) -> Option<JobKey> {
-    match event {
-        Event::Submitted(s) => Some(JobKey::job(s.id)),
-        Event::Signalled { j, .. }
-        | Event::Halted { j, .. }
-        | Event::Unhalted { j, .. }
-        | Event::Warned { j, .. }
-        | Event::Cancelled { j, .. }
-        | Event::Held { j, .. }
-        | Event::Requeued { j, .. }
-        | Event::Changed { j, .. }
-        | Event::Renamed { j, .. }
-        | Event::Moved { j, .. }
-        | Event::Why { j, .. } => Some(*j),
-        other => attempt_of(other).map(|a| a.j),
     }
 }
 
@@ -444,7 +426,7 @@ fn commented(o: &mut Object<'_>, kind: &str, name: &str, (by, comment): (&str, &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{PendReason, TermReason};
+    use crate::model::{JobKey, PendReason, TermReason};
     use crate::record::report::Usage;
 
     fn spec(id: u32, user: &str) -> Event {

@@ -497,16 +497,6 @@ pub enum DepVerdict {
 
 /// Ids of the jobs that a canonical dependency expression refers to.
 fn depend_refs(text: &str) -> Vec<u32> {
-    use crate::text::depend::{Expr, JobRef};
-    let Ok(expr) = Expr::parse_stored(text) else {
-        return Vec::new();
-    };
-    let ids = expr
-        .conditions()
-        .into_iter()
-        .filter_map(|cond| match &cond.target.job {
-            JobRef::Id(id) => Some(*id),
-            JobRef::Name(_) => None,
-        });
-    ids.collect()
+    use crate::text::depend::Expr;
+    Expr::parse_stored(text).map_or_else(|_| Vec::new(), |expr| expr.ids())
 }

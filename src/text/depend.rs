@@ -267,6 +267,20 @@ impl Expr {
         })
     }
 
+    /// The jobs that are named by their ids, each once, in the order of the text.
+    pub fn ids(&self) -> Vec<u32> {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut ids = Vec::new();
+        for cond in self.conditions() {
+            if let JobRef::Id(id) = cond.target.job
+                && seen.insert(id)
+            {
+                ids.push(id);
+            }
+        }
+        ids
+    }
+
     /// Judges the expression. `Never` through `!` is only said of conditions that stay true.
     pub fn eval(&self, facts: &impl Facts) -> Answer {
         match self {

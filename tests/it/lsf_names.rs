@@ -2,61 +2,12 @@
 //! read out of the answers. Each client is played by the lines it runs, not by the client itself;
 //! `tests/clients/dask` runs a real one.
 
-use crate::cluster::Cluster;
-use std::process::Command;
+use crate::shell_bed::Shell;
 use std::time::{Duration, Instant};
 
-/// How one shell line ended.
-struct Said {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-/// A shell in a cluster's environment, as `cadmin dev env` sets it.
-struct Shell {
-    cluster: Cluster,
-    env: String,
-}
-
 impl Shell {
-    fn new() -> Shell {
-        let cluster = Cluster::up("--hosts 2 --slots 4 --masters 1 --lease 3");
-        let dir = cluster.dir().to_str().unwrap().to_owned();
-        let env = cluster.ok("cadmin", &["dev", "env", "--dir", &dir]);
-        Shell { cluster, env }
-    }
-
-    fn run(&self, line: &str) -> Said {
-        let out = Command::new("bash")
-            .args(["-c", &format!("{}\n{line}", self.env)])
-            .current_dir(self.cluster.work())
-            .output()
-            .unwrap();
-        Said {
-            code: out.status.code().unwrap(),
-            out: String::from_utf8(out.stdout).unwrap(),
-            err: String::from_utf8(out.stderr).unwrap(),
-        }
-    }
-
-    /// Standard output of a line that must end with 0.
-    fn ok(&self, line: &str) -> String {
-        let said = self.run(line);
-        assert_eq!(said.code, 0, "{line}\n{}{}", said.out, said.err);
-        said.out
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.cluster.work().join(name), text).unwrap();
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.cluster.work().join(name)).unwrap()
-    }
-
     /// Submits; the line must be alone on standard output. Gives the id.
-    fn submit(&self, line: &str) -> String {
+    fn bsub(&self, line: &str) -> String {
         let out = self.ok(line);
         assert_eq!(out.lines().count(), 1, "{out}");
         let rest = out.strip_prefix("Job <").expect("the line of bsub");
@@ -66,7 +17,7 @@ impl Shell {
     }
 
     /// Waits until `bjobs` gives this state.
-    fn until(&self, id: &str, state: &str) {
+    fn until_bjobs(&self, id: &str, state: &str) {
         let end = Instant::now() + Duration::from_secs(60);
         loop {
             let out = self.ok(&format!("bjobs -a -noheader -o stat {id}"));
@@ -108,12 +59,12 @@ fn dask_and_parsl_submit_scripts_and_poll_by_id() {
     shell.write("w.sh", script);
     let conf = shell.ok("cat $LSF_ENVDIR/lsf.conf");
     assert!(conf.contains("\nLSF_UNIT_FOR_LIMITS=MB\n"), "{conf}");
-    let stdin = shell.submit("bsub< w.sh 2> /dev/null");
+    let stdin = shell.bsub("bsub< w.sh 2> /dev/null");
     // The file is gone before the job runs.
-    let file = shell.submit("bsub -H w.sh 2>/dev/null; rm w.sh");
+    let file = shell.bsub("bsub -H w.sh 2>/dev/null; rm w.sh");
     shell.ok(&format!("bresume {file}"));
     for id in [&stdin, &file] {
-        shell.until(id, "DONE");
+        shell.until_bjobs(id, "DONE");
         let out = shell.read(&format!("d-{id}.out"));
         assert!(out.contains(&format!("\nworker {id}\n")), "{out}");
     }
@@ -125,8 +76,8 @@ fn dask_and_parsl_submit_scripts_and_poll_by_id() {
         "\n#BSUB -W 10\n#BSUB -J parsl.h.block-0.17\n#BSUB -o p.out\n#BSUB -e p.err\n#BSUB -n 2\n\
          #BSUB -R \"span[ptile=1]\"\n\nsleep 100\n",
     );
-    let block = shell.submit("bsub p.sh");
-    shell.until(&block, "RUN");
+    let block = shell.bsub("bsub p.sh");
+    shell.until_bjobs(&block, "RUN");
     let poll = shell.run(&format!(
         "bjobs -noheader -o 'jobid stat' {stdin} {block} 999"
     ));
@@ -143,7 +94,7 @@ fn dask_and_parsl_submit_scripts_and_poll_by_id() {
         shell.ok(&format!("bkill {block}")),
         format!("Job <{block}> is being terminated\n")
     );
-    shell.until(&block, "EXIT");
+    shell.until_bjobs(&block, "EXIT");
     // Whole hosts need a queue that gives them.
     let whole = shell.run("bsub -nnodes 2 true");
     assert_eq!((whole.code, whole.out.as_str()), (255, ""), "{}", whole.err);
@@ -175,11 +126,11 @@ fn snakemake_and_toil_find_settings_and_states() {
     assert!(lsb.contains("\nDEFAULT_QUEUE=normal\n"), "{lsb}");
     assert_eq!(value(&params, "DEFAULT_QUEUE"), "normal");
     // A name with : = ( ), a float, two -R, one file for both streams.
-    let id = shell.submit(
+    let id = shell.bsub(
         "bsub -J 'Snakemake_rule_part:n=1___(0f3a-UUID)' -o s.log -e s.log -env all -P p -q normal \
          -W 5 -n 1 -R rusage[mem=100.0] -R span[hosts=1] -cwd $PWD \"echo a; echo b >&2\" 2>&1",
     );
-    shell.until(&id, "DONE");
+    shell.until_bjobs(&id, "DONE");
     let log = shell.read("s.log");
     assert!(log.contains("\na\n") && log.contains("\nb\n"), "{log}");
     let poll = shell.ok("bjobs -noheader -o 'jobid stat' -aJ '*0f3a-UUID*'");
@@ -191,11 +142,11 @@ fn snakemake_and_toil_find_settings_and_states() {
             .contains("Project <p>")
     );
     // toil: a relative directory, a command in one word, JSON.
-    let id = shell.submit(
+    let id = shell.bsub(
         "bsub -cwd . -J toil_job_1 -R 'select[mem>100MB] rusage[mem=100MB]' -M 100MB -n 1 \
          -o $PWD/t_%J.out.log -e $PWD/t_%J.err.log 'echo x; exit 3'",
     );
-    shell.until(&id, "EXIT");
+    shell.until_bjobs(&id, "EXIT");
     let line =
         format!("bjobs -json -o 'jobid user exit_code stat exit_reason pend_reason' {id} 999");
     let json: serde_json::Value = serde_json::from_str(&shell.ok(&line)).unwrap();
@@ -229,8 +180,8 @@ fn nextflow_and_open_ondemand_read_tables() {
          #BSUB -W 00:10\n#BSUB -M 100MB\n#BSUB -R \"select[mem>=10MB] rusage[mem=10MB]\"\n\
          #BSUB -J \"nf-x_(1)[1-2]\"\nsleep 100\n",
     );
-    let array = shell.submit("cat n.run | bsub");
-    shell.until(&format!("'{array}[1]'"), "RUN");
+    let array = shell.bsub("cat n.run | bsub");
+    shell.until_bjobs(&format!("'{array}[1]'"), "RUN");
     let table = shell.ok("bjobs -w 2>&1");
     let mut lines = table.lines();
     let head: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
@@ -243,15 +194,15 @@ fn nextflow_and_open_ondemand_read_tables() {
     let kill = shell.run(&format!("bkill -d {array}"));
     assert_eq!(kill.code, 0, "{}", kill.err);
     assert!(kill.err.contains("EXIT, not as DONE"), "{}", kill.err);
-    shell.until(&format!("'{array}[2]'"), "EXIT");
+    shell.until_bjobs(&format!("'{array}[2]'"), "EXIT");
     // Open OnDemand: many options, values out of bsub's own environment, fifteen columns.
     shell.write("o.sh", "#!/bin/bash\necho \"A=$A B=$B\"\n");
-    let id = shell.submit(
+    let id = shell.bsub(
         "A=1 B=2 bsub -P proj -cwd $PWD -J 'my job' -q normal -sp 5 -r -W 10 -L /bin/bash -n 1 \
          -env all,A,B -o o.out -e o.err -B -N -u a,b -U res -alloc_flags x -core_isolation 2 \
          -g /g -a mpi < o.sh",
     );
-    shell.until(&id, "DONE");
+    shell.until_bjobs(&id, "DONE");
     assert!(shell.read("o.out").contains("A=1 B=2"));
     let table = shell.ok(&format!("bjobs -a -w -W {id}"));
     let head: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
@@ -268,13 +219,13 @@ fn nextflow_and_open_ondemand_read_tables() {
         "{table}"
     );
     assert_eq!((row[9], row[8].len()), ("proj", "11/25-04:22:59".len()));
-    let held = shell.submit("bsub -H -J held sleep 100");
+    let held = shell.bsub("bsub -H -J held sleep 100");
     shell.ok(&format!("bresume {held}"));
-    shell.until(&held, "RUN");
+    shell.until_bjobs(&held, "RUN");
     shell.ok(&format!("bstop {held}"));
-    shell.until(&held, "USUSP");
+    shell.until_bjobs(&held, "USUSP");
     shell.ok(&format!("bkill {held}"));
-    shell.until(&held, "EXIT");
+    shell.until_bjobs(&held, "EXIT");
 }
 
 #[test]

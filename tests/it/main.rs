@@ -65,6 +65,7 @@ mod sensors;
 mod service_account;
 mod service_manager;
 mod settings;
+mod shell_bed;
 mod shipped_sensors;
 mod sim_traces;
 mod slurm_names;

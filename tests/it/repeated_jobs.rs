@@ -97,6 +97,15 @@ fn what_cannot_be_repeated_or_described_is_refused() {
         "{Command: x, MinNumSlots: 2, Options: -n 3}\n",
     );
     refused(&["--spec", &spec], "-n is given twice");
+    let spec = put(
+        &cluster,
+        "pack.yaml",
+        "{Command: x, Options: -pack lines}\n",
+    );
+    refused(
+        &["--spec", &spec],
+        "options: -pack belongs on the command line",
+    );
     refused(&["--clone", "77"], "job 77 is not known");
     refused(&["--clone", "x"], "'x' is not a job ID");
     refused(&["--clone", "1", "-I", "true"], "cannot be given together");

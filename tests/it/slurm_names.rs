@@ -1,62 +1,12 @@
 //! Programs that were written for Slurm: their command lines against a real cluster, and what they
 //! read out of the answers. `tests/clients/slurm` runs real ones.
 
-use crate::cluster::Cluster;
-use std::process::Command;
+use crate::shell_bed::Shell;
 use std::time::{Duration, Instant};
 
-/// How one shell line ended.
-struct Said {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-/// A shell in a cluster's environment, as `cadmin dev env` sets it.
-struct Shell {
-    cluster: Cluster,
-    env: String,
-}
-
 impl Shell {
-    fn new() -> Shell {
-        let cluster = Cluster::up("--hosts 2 --slots 4 --masters 1 --lease 3");
-        let dir = cluster.dir().to_str().unwrap().to_owned();
-        let env = cluster.ok("cadmin", &["dev", "env", "--dir", &dir]);
-        Shell { cluster, env }
-    }
-
-    fn run(&self, line: &str) -> Said {
-        let out = Command::new("bash")
-            .args(["-c", &format!("{}\n{line}", self.env)])
-            .current_dir(self.cluster.work())
-            .output()
-            .unwrap();
-        Said {
-            code: out.status.code().unwrap(),
-            out: String::from_utf8(out.stdout).unwrap(),
-            err: String::from_utf8(out.stderr).unwrap(),
-        }
-    }
-
-    /// Standard output of a line that must end with 0.
-    fn ok(&self, line: &str) -> String {
-        let said = self.run(line);
-        assert_eq!(said.code, 0, "{line}\n{}{}", said.out, said.err);
-        said.out
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.cluster.work().join(name), text).unwrap();
-    }
-
-    fn read(&self, name: &str) -> String {
-        let path = self.cluster.work().join(name);
-        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-    }
-
     /// Submits as programs do: the id is what follows the known words.
-    fn submit(&self, line: &str) -> String {
+    fn sbatch(&self, line: &str) -> String {
         let out = self.ok(line);
         let id = out.strip_prefix("Submitted batch job ").expect(&out);
         let id = id.strip_suffix('\n').expect("one line").to_owned();
@@ -80,7 +30,7 @@ impl Shell {
     }
 
     /// Waits until squeue gives this state.
-    fn until(&self, id: &str, state: &str) {
+    fn until_squeue(&self, id: &str, state: &str) {
         let end = Instant::now() + Duration::from_secs(60);
         loop {
             let out = self.ok(&format!("squeue -h -t all -j {id} -o %T"));
@@ -177,18 +127,18 @@ fn arrays_count_from_zero_and_dependencies_wait() {
          $SLURM_ARRAY_TASK_COUNT $SLURM_ARRAY_TASK_MIN $SLURM_ARRAY_TASK_MAX\"\n\
          [ $SLURM_ARRAY_TASK_ID != 1 ]\n",
     );
-    let first = shell.submit("sbatch -H --wrap 'echo first' -o first.out");
+    let first = shell.sbatch("sbatch -H --wrap 'echo first' -o first.out");
     let line = format!("sbatch -d afterok:{first} a.sh");
-    let array = shell.submit(&line);
+    let array = shell.sbatch(&line);
     let waits = shell.ok(&format!("squeue -h -j {array} -o '%i %t %r %K'"));
     assert_eq!(waits, format!("{array}_[0-2%2] PD Dependency 0-2%2\n"));
     let each = shell.ok(&format!("squeue -r -h -j {array}_0,{array}_2 -o %i"));
     assert_eq!(each, format!("{array}_0\n{array}_2\n"));
-    let after = shell.submit(&format!(
+    let after = shell.sbatch(&format!(
         "sbatch -d afterany:{array}_1 --wrap true -o /dev/null"
     ));
     let never = format!("sbatch -d afterok:{array}_1 --kill-on-invalid-dep=yes --wrap true");
-    let never = shell.submit(&never);
+    let never = shell.sbatch(&never);
     shell.ok(&format!("cresume {first}"));
     assert_eq!(shell.ended(&after), "COMPLETED|0:0");
     assert_eq!(
@@ -220,10 +170,10 @@ fn arrays_count_from_zero_and_dependencies_wait() {
 fn jobs_are_listed_cancelled_and_signalled() {
     let shell = Shell::new();
     let sleep = "--wrap 'trap \"echo usr; exit 0\" USR1; while :; do sleep 0.1; done' -o l.%j";
-    let one = shell.submit(&format!("sbatch -J one {sleep}"));
-    let two = shell.submit(&format!("sbatch -J two -t 90 {sleep}"));
-    shell.until(&one, "RUNNING");
-    shell.until(&two, "RUNNING");
+    let one = shell.sbatch(&format!("sbatch -J one {sleep}"));
+    let two = shell.sbatch(&format!("sbatch -J two -t 90 {sleep}"));
+    shell.until_squeue(&one, "RUNNING");
+    shell.until_squeue(&two, "RUNNING");
     let table = shell.ok("squeue -S i");
     let rows: Vec<Vec<&str>> = table
         .lines()
@@ -272,14 +222,14 @@ fn jobs_are_listed_cancelled_and_signalled() {
     );
     assert_eq!(shell.run("squeue -j 99999").code, 1);
     // An element of a held array that counts from 0.
-    let array = shell.submit("sbatch -H -a 0-3 -J arr --wrap true -o /dev/null");
+    let array = shell.sbatch("sbatch -H -a 0-3 -J arr --wrap true -o /dev/null");
     shell.ok(&format!("scancel {array}_0 {array}_[2-3]"));
     let left = shell.ok(&format!("squeue -h -j {array} -o '%i %r'"));
     assert_eq!(left, format!("{array}_[1] JobHeldUser\n"));
     shell.ok("scancel -n arr -t PENDING");
     assert_eq!(shell.ok("squeue -h"), "");
     // Held, released, changed, run again.
-    let held = shell.submit("sbatch -N 1 -J h --wrap 'scontrol show hostnames; sleep 0.1' -o h.%j");
+    let held = shell.sbatch("sbatch -N 1 -J h --wrap 'scontrol show hostnames; sleep 0.1' -o h.%j");
     assert_eq!(shell.ended(&held), "COMPLETED|0:0");
     let host = shell.read(&format!("h.{held}"));
     assert!(["h1\n", "h2\n"].contains(&host.as_str()), "{host}");

@@ -12,6 +12,10 @@ use std::path::Path;
 /// Longest text shown in place of a script as its command.
 const SHOWN_MAX: usize = 4000;
 
+/// Options that say what is submitted instead of a job's own command: nothing that describes a job
+/// may have them.
+pub(super) const ALONE: [&str; 3] = ["pack", "spec", "clone"];
+
 /// What a job runs.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Work {
@@ -140,9 +144,9 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Work> 
             )));
         }
         let mine = Chosen::of(table, &split);
-        if mine.has("pack") {
+        if let Some(id) = ALONE.iter().find(|id| mine.has(id)) {
             return Err(Fail::usage(format!(
-                "{place}:{}: -pack is not allowed in a script",
+                "{place}:{}: -{id} is not allowed in a script",
                 directive.line
             )));
         }
@@ -288,7 +292,10 @@ mod tests {
         assert!(text("#!/bin/sh\n#CSUB -J 'x\nrun").contains(":2:"));
         assert!(text("\n\n#CSUB --nonsense\nrun").contains(":3: unknown option"));
         assert!(text("#CSUB -n 1 word\nrun").contains("'word' is not an option"));
-        assert!(text("#CSUB -pack f\nrun").contains("is not allowed"));
+        for option in ["-pack f", "--spec f", "--clone 7"] {
+            let said = text(&format!("#CSUB {option}\nrun"));
+            assert!(said.contains("is not allowed in a script"), "{said}");
+        }
         assert!(text("# only a comment\n").contains("no command"));
     }
 

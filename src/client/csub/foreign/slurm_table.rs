@@ -340,7 +340,7 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         "test-only",
         ' ',
         No,
-        Refused("there is no dry run; cjobs -p says why a job waits"),
+        Refused("csub --dry-run shows what would be submitted, and which hosts fit now"),
     ),
     row("sockets-per-node", ' ', Value("N"), SHAPE),
     row("cores-per-socket", ' ', Value("N"), SHAPE),
