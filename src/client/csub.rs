@@ -166,6 +166,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     let of_script = std::mem::take(&mut work.options).over(foreign.chosen.clone());
     let chosen = mine.over(described.over(of_script));
     chosen.check_built()?;
+    let wait_s = ask::wait_s(chosen.get("wait"))?;
     if let Some(text) = &work.warning {
         eprintln!("csub: {text}");
     }
