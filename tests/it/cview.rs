@@ -194,6 +194,7 @@ fn a_suspended_cview_gives_the_terminal_to_the_shell_and_comes_back() {
     s.keys("\x1a");
     s.until(LEFT);
     s.until("Stopped");
+    s.until("$ ");
     s.keys("stty -g >after; echo no$((6 * 7))ted\r");
     s.until("no42ted");
     // The shell sets its own modes while it reads a line, before and after.
@@ -203,6 +204,8 @@ fn a_suspended_cview_gives_the_terminal_to_the_shell_and_comes_back() {
     s.until("seenjob");
     s.keys("q");
     s.until(LEFT);
+    // What is typed before the prompt is thrown away with the keys of cview.
+    s.until("$ ");
     s.keys("exit 7\r");
     assert_eq!(s.code(), 7, "{}", s.rest);
 }
