@@ -7,7 +7,7 @@ mod complete;
 
 use crate::admin;
 use crate::client::exit::{self, Exit};
-use crate::client::{Entry, hang_notice};
+use crate::client::{Entry, hang_notice, past_view};
 use crate::text::error::did_you_mean;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -19,6 +19,7 @@ const NAMES_A_LINE: usize = 10;
 /// leading c. Gives the exit code.
 pub fn main(argv: &[OsString]) -> i32 {
     crate::sys::signals::default_sigpipe();
+    past_view::set_maker(crate::master::past::view_at);
     let called = argv.first().map(OsString::as_os_str).unwrap_or_default();
     let link = Path::new(called).file_name().unwrap_or(OsStr::new("cb"));
     if let Some(found) = link.to_str().and_then(find) {

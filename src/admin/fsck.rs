@@ -291,15 +291,20 @@ impl Job<'_> {
     }
 
     fn snapshots(&mut self) {
-        for name in self.names(&self.layout.snapshots()) {
-            let path = self.layout.snapshots().join(&name);
-            self.log(&path, What::Snapshot, None, |json| {
-                serde_json::from_slice::<serde::de::IgnoredAny>(json).map(drop)
-            });
-        }
         let mut wrong = Vec::new();
-        if let Err(e) = snapshot::list(self.layout, &self.cluster, &mut wrong) {
-            self.note(e.to_string());
+        let history = Some(self.layout.history()).filter(|dir| sys::fs::exists(dir));
+        for dir in [self.layout.snapshots()].into_iter().chain(history) {
+            for name in self.names(&dir) {
+                if Layout::is_past_config(&name) {
+                    continue;
+                }
+                self.log(&dir.join(&name), What::Snapshot, None, |json| {
+                    serde_json::from_slice::<serde::de::IgnoredAny>(json).map(drop)
+                });
+            }
+            if let Err(e) = snapshot::list_in(&dir, &self.cluster, &mut wrong) {
+                self.note(e.to_string());
+            }
         }
         for text in wrong {
             self.report.damaged += 1;

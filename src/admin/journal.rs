@@ -1,8 +1,10 @@
-//! `cadmin journal [-f] [JOBID...]`: prints the events of the journal as sentences.
+//! `cadmin journal [-f] [JOBID...]`: prints the events of the journal as sentences; `cadmin journal
+//! export` is in [`super::journal_export`].
 //!
 //! Reads the kept segments under their seals; takes no lock and needs no leader. Damage is printed
 //! where it lies, and reading continues after it. Exit code 1 when nothing matched.
 
+use super::journal_export::Export;
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail};
 use crate::client::read::{OWN_ONLY, Source};
@@ -12,7 +14,7 @@ use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::show::event::{Sentences, concerns, time_of};
 use crate::spool::view::Want;
 use crate::sys;
-use clap::{Command, CommandFactory as _, Parser};
+use clap::{Command, CommandFactory as _, Parser, Subcommand};
 use jiff::tz::TimeZone;
 use std::io::Write as _;
 
@@ -22,6 +24,7 @@ const FOLLOW_MS: u64 = 500;
 /// Prints the events of the journal.
 #[derive(Parser, Debug)]
 #[command(name = "cadmin journal", disable_version_flag = true)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Args {
     /// Follow the journal until interrupted.
     #[arg(short, long)]
@@ -34,6 +37,13 @@ struct Args {
     json: bool,
     /// Only events of these jobs: 123 or 123[4].
     jobs: Vec<JobKey>,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    Export(Export),
 }
 
 /// Its options.
@@ -47,6 +57,12 @@ pub(crate) fn run(words: &[String]) -> i32 {
         Ok(args) => args,
         Err(e) => return crate::client::usage(&e),
     };
+    if let Some(What::Export(export)) = &args.what {
+        return crate::client::read::end(
+            "cadmin journal export",
+            super::journal_export::run(export),
+        );
+    }
     match print(&args) {
         Ok(0) if !args.jobs.is_empty() => Exit::NotFound.code(),
         Ok(_) => Exit::Ok.code(),

@@ -15,6 +15,7 @@ mod host;
 pub(crate) mod init;
 pub(crate) mod journal;
 mod journal_damage;
+mod journal_export;
 mod lsf_conf;
 mod metrics;
 mod options;

@@ -44,6 +44,7 @@ pub(super) fn options() -> Command {
             "REQ",
             "Hosts that satisfy this select[...] expression",
         ))
+        .arg(super::past_view::option())
         .arg(operands(
             "names",
             "HOST",
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
         Ok(m) => m,
         Err(code) => return code,
     };
-    let answer = Source::open("chosts").and_then(|source| {
+    let answer = Source::open_at("chosts", &m).and_then(|source| {
         let (out, exit) = show(&m, &source)?;
         read::put(&out)?;
         Ok(exit)
@@ -70,6 +71,10 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 
 fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "chosts")?;
+    if m.last("at").is_some() && m.last("R").is_some() {
+        let text = "-R goes with the present only: the load of past moments is not kept";
+        return Err(Fail::usage(text));
+    }
     let params = source.params()?;
     let hosts = source.counted_hosts()?;
     let operands = m.all("names");

@@ -101,6 +101,7 @@ pub(super) fn options() -> Command {
         "Jobs of this user or user group; all = every user",
     ))
     .arg(opt("P", "PROJECT", "Jobs of this project"))
+    .arg(super::past_view::option())
     .arg(operands(
         "ids",
         "JOBID",
@@ -120,7 +121,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 }
 
 fn show(m: &ArgMatches) -> Result<Exit, Fail> {
-    let source = Source::open("cjobs")?;
+    let source = Source::open_at("cjobs", m)?;
     let mut asked = understood(m, &source)?;
     asked.table.color = read::colors();
     let whole = m.has("w") || m.has("W") || m.last("o").is_some();

@@ -45,7 +45,8 @@ pub(super) fn options() -> Command {
             "Limits that concern this host or host group",
         ))
         .arg(opt("P", "PROJECT", "Limits that concern this project"))
-        .arg(opt("app", "APP", "Limits that concern this application"));
+        .arg(opt("app", "APP", "Limits that concern this application"))
+        .arg(super::past_view::option());
     table::options(cmd)
 }
 
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
         Ok(m) => m,
         Err(code) => return code,
     };
-    let answer = Source::open("climits").and_then(|source| {
+    let answer = Source::open_at("climits", &m).and_then(|source| {
         let (out, exit) = show(&m, &source)?;
         read::put(&out)?;
         Ok(exit)

@@ -43,6 +43,7 @@ pub(super) fn options() -> Command {
         "r",
         "Share trees: shares, priority and use of each group and user",
     ))
+    .arg(super::past_view::option())
     .arg(flag("e", "not implemented").hide(true))
     .arg(operands("names", "QUEUE", "Queues; default: all"));
     table::options(cmd)
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
         Ok(m) => m,
         Err(code) => return code,
     };
-    let answer = Source::open("cqueues").and_then(|source| {
+    let answer = Source::open_at("cqueues", &m).and_then(|source| {
         let (out, exit) = show(&m, &source)?;
         read::put(&out)?;
         Ok(exit)

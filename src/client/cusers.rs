@@ -25,6 +25,7 @@ pub(super) fn options() -> Command {
         "List slot limits and slots in use of users: yours, or those named",
     )
     .arg(flag("w", "Wide: limits and number of pending jobs as well"))
+    .arg(super::past_view::option())
     .arg(operands(
         "names",
         "USER",
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
         Ok(m) => m,
         Err(code) => return code,
     };
-    let answer = Source::open("cusers").and_then(|source| {
+    let answer = Source::open_at("cusers", &m).and_then(|source| {
         let (out, exit) = show(&m, &source)?;
         read::put(&out)?;
         Ok(exit)

@@ -41,6 +41,7 @@ pub(crate) mod leadership;
 mod limit_unit;
 pub(crate) mod lsf_names;
 pub(crate) mod options;
+pub(crate) mod past_view;
 pub(crate) mod read;
 pub(crate) mod reorder;
 pub(crate) mod requeue;

@@ -6,6 +6,7 @@ use super::cli::Values as _;
 use super::env::Site;
 use super::exit::{Exit, Fail};
 use super::job_requests::not_a_job_id;
+use super::past_view::PastView;
 use super::visibility::{Sets, Visible};
 use crate::model::{Spec, Stamp};
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
@@ -44,6 +45,8 @@ pub(crate) struct Source {
     pub layout: Layout,
     pub view: ViewReader,
     pub me: UserFacts,
+    /// Where the view is that of a past moment.
+    pub past: Option<PastView>,
 }
 
 impl Source {
@@ -55,6 +58,20 @@ impl Source {
         Ok(Source::of(name, Site::find()?))
     }
 
+    /// The cluster as it was at the moment that `--at` names, or as it is now.
+    ///
+    /// # Errors
+    /// As [`Source::open`]; the moment is not one, or nothing is kept of it.
+    pub(crate) fn open_at(name: &'static str, m: &ArgMatches) -> Result<Source, Fail> {
+        let mut source = Source::open(name)?;
+        if let Some(word) = m.last("at") {
+            let past = PastView::make(name, &source.layout, &word)?;
+            source.view = ViewReader::new(&Layout::new(past.dir()));
+            source.past = Some(past);
+        }
+        Ok(source)
+    }
+
     /// The view of a cluster that was found already.
     pub(crate) fn of(name: &'static str, site: Site) -> Source {
         let layout = site.layout();
@@ -64,6 +81,7 @@ impl Source {
             layout,
             site,
             me: sys::users::me(),
+            past: None,
         }
     }
 
@@ -202,7 +220,8 @@ impl Source {
 
     /// The clock and the zone in which moments are shown.
     pub(crate) fn ctx(&self) -> Ctx {
-        let now = sys::clock::wall_ms();
+        let past = self.past.as_ref().map(PastView::moment);
+        let now = past.map_or_else(sys::clock::wall_ms, |moment| moment.0);
         Ctx {
             now: Stamp(now),
             dates: Dates::new(TimeZone::system()).now(now),
@@ -242,7 +261,7 @@ impl Source {
 
     /// On a terminal: alarms of the cluster, and a silent leader.
     pub(crate) fn banner(&self, params: &Params) {
-        if !std::io::stderr().is_terminal() {
+        if self.past.is_some() || !std::io::stderr().is_terminal() {
             return;
         }
         for alarm in params.alarms.iter().take(WARNINGS_MAX) {

@@ -80,6 +80,8 @@ pub(super) const GENERAL: &[Key] = &[
     now("default_project", "default_project"),
     now("clean_period", "clean_period"),
     now("journal_keep", ""),
+    now("history_keep", ""),
+    now("history_size", ""),
     now("job_terminate_interval", "job_terminate_interval"),
     now("sched_interval", "mbd_sleep_time"),
     now("iso_timeout", ""),

@@ -43,6 +43,8 @@ impl Default for General {
             default_project: "default".into(),
             clean_period_ms: 4000 * SECOND,
             journal_keep_ms: 30 * DAY,
+            history_keep_ms: 7 * DAY,
+            history_bytes: 4 << 30,
             job_terminate_interval_ms: 10 * SECOND,
             sched_interval_ms: SECOND,
             iso_timeout_ms: ISO_TIMEOUT_MS,
@@ -193,6 +195,7 @@ pub(super) fn general(
     };
     time("clean_period", SECOND, YEAR, &mut out.clean_period_ms);
     time("journal_keep", 0, 10 * YEAR, &mut out.journal_keep_ms);
+    time("history_keep", 0, 10 * YEAR, &mut out.history_keep_ms);
     time(
         "job_terminate_interval",
         0,
@@ -219,11 +222,18 @@ pub(super) fn general(
     out.max_pend_jobs = f.limit(ctx, "max_pend_jobs", 1);
     let orphans = [("hold", Orphans::Hold), ("kill", Orphans::Kill)];
     out.orphans = f.choice(ctx, "orphans", &orphans).unwrap_or(out.orphans);
+    out.history_bytes = history_size(ctx, f).unwrap_or(out.history_bytes);
     out.container_runtime = container_runtime(ctx, f);
     out.user_view_alljobs = f.flag(ctx, "user_view_alljobs", false);
     read_policy::general(ctx, f, &mut out, hosts, models);
     out.hooks = read_hooks::general(ctx, f);
     out
+}
+
+/// Most bytes of history; a bare number counts megabytes.
+fn history_size(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<u64> {
+    let words = f.scalar(ctx, "history_size")?;
+    super::read::size_word(ctx, &words, 0, &words.text, Unit::M)
 }
 
 /// What runs containers.

@@ -97,6 +97,11 @@ pub struct General {
     pub clean_period_ms: u64,
     /// Journal segments that a snapshot covers stay readable for `chist` this long.
     pub journal_keep_ms: u64,
+    /// Of any moment so long ago the state can be made again (`cjobs --at`); 0 = of none that a
+    /// snapshot of recovery covers.
+    pub history_keep_ms: u64,
+    /// Most bytes that are kept for it.
+    pub history_bytes: u64,
     /// Wait between two signals of a kill (INT, TERM, KILL).
     pub job_terminate_interval_ms: u64,
     /// Longest time between two scheduling passes while jobs pend.

@@ -1,9 +1,11 @@
 //! Removes what no recovery needs any more: old snapshots, covered segments, answered requests.
 //!
 //! What the oldest kept snapshot does not cover stays, so that a damaged newest snapshot costs
-//! nothing. Only the leader calls it, after a snapshot was finished.
+//! nothing. Snapshots that recovery needs no more go to `history/` for as long as [`HistoryKeep`]
+//! says. Only the leader calls it, after a snapshot was finished.
 
 use super::chain::epochs_on_disk;
+use super::past::{self, HistoryKeep};
 use super::{Error, Position, snapshot};
 use crate::spool::Layout;
 use crate::sys;
@@ -19,6 +21,8 @@ pub struct Keep {
     pub bytes: u64,
     /// ...and so old (ms since their last record, by the file server's clock).
     pub age_ms: u64,
+    /// Older snapshots, with all segments after the oldest of them.
+    pub history: HistoryKeep,
 }
 
 impl Default for Keep {
@@ -28,6 +32,7 @@ impl Default for Keep {
             segments: 64,
             bytes: 1 << 30,
             age_ms: u64::MAX,
+            history: HistoryKeep::default(),
         }
     }
 }
@@ -62,36 +67,49 @@ pub fn compact(layout: &Layout, cluster: &str, keep: Keep, now: i64) -> Result<C
     for number in snapshot::numbers(layout)? {
         let complete = found.iter().any(|f| f.number == number);
         if number < oldest.number || (!complete && number < found[0].number) {
-            match sys::fs::remove(&snapshot::path_of(layout, number)) {
+            let gone = match complete && keep.history.age_ms > 0 {
+                true => past::put_aside(layout, number),
+                false => sys::fs::remove(&snapshot::path_of(layout, number)),
+            };
+            match gone {
                 Ok(()) => done.snapshots += 1,
                 Err(e) => first = first.or(Some(e)),
             }
         }
     }
-    remove_segments(layout, oldest.covers, keep, now, &mut done)?;
+    let covered = covered_segments(layout, oldest.covers)?;
+    let base = past::trim(
+        layout,
+        cluster,
+        keep.history,
+        now,
+        (oldest.covers, &covered),
+    )?;
+    remove_segments(layout, (base, covered), keep, now, &mut done)?;
     first.map_or(Ok(done), |e| Err(e.into()))
 }
 
 /// A segment on disk.
-struct Segment {
-    epoch: u64,
-    n: u64,
-    bytes: u64,
+pub(super) struct Segment {
+    pub epoch: u64,
+    pub n: u64,
+    pub bytes: u64,
     mtime_ms: i64,
 }
 
+/// `base`: what lies before it is needed by nothing.
 fn remove_segments(
     layout: &Layout,
-    covers: Position,
+    (base, mut covered): (Position, Vec<Segment>),
     keep: Keep,
     now: i64,
     done: &mut Compacted,
 ) -> Result<(), Error> {
-    let mut covered = covered_segments(layout, covers)?;
+    covered.retain(|s| (s.epoch, s.n) < (base.epoch, base.segment));
     // Newest first: the history that is kept has no gap.
     covered.reverse();
     let (mut files, mut bytes) = (0, 0);
-    let mut lowest_kept = covers.epoch;
+    let mut lowest_kept = base.epoch;
     let mut full = false;
     for s in covered {
         let age = u64::try_from(now.saturating_sub(s.mtime_ms)).unwrap_or(0);
@@ -107,7 +125,7 @@ fn remove_segments(
         }
     }
     for epoch in epochs_on_disk(layout)? {
-        if epoch >= covers.epoch {
+        if epoch >= base.epoch {
             break;
         }
         if epoch < lowest_kept {
@@ -119,7 +137,7 @@ fn remove_segments(
 }
 
 /// Segments wholly before `covers`, oldest first.
-fn covered_segments(layout: &Layout, covers: Position) -> Result<Vec<Segment>, Error> {
+pub(super) fn covered_segments(layout: &Layout, covers: Position) -> Result<Vec<Segment>, Error> {
     let mut out = Vec::new();
     for epoch in epochs_on_disk(layout)? {
         if epoch > covers.epoch {

@@ -12,6 +12,7 @@ mod decode;
 mod error;
 mod history;
 mod lines;
+mod past;
 mod recover;
 pub mod snapshot;
 mod writer;
@@ -22,6 +23,7 @@ pub use decode::decode_event;
 pub use error::Error;
 pub use history::{Entry, History};
 pub use lines::{LineError, Lines, Skipped, Step};
+pub use past::{HistoryKeep, Past, RestorePast, needed_since, recover_past};
 pub use recover::{Options, Recovered, Restore, recover, secure};
 pub use writer::{SEGMENT_BYTES, Writer};
 
@@ -49,5 +51,7 @@ impl fmt::Display for Position {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_past;
 #[cfg(test)]
 mod tests_room;

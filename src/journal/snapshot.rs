@@ -151,7 +151,11 @@ impl Drop for Writer {
 
 /// The path of snapshot `number`.
 pub fn path_of(layout: &Layout, number: u64) -> PathBuf {
-    layout.snapshots().join(format!("{number:06}.yaml"))
+    layout.snapshots().join(name_of(number))
+}
+
+pub(super) fn name_of(number: u64) -> String {
+    format!("{number:06}.yaml")
 }
 
 /// Numbers of all snapshot files, ascending, complete or not.
@@ -159,7 +163,11 @@ pub fn path_of(layout: &Layout, number: u64) -> PathBuf {
 /// # Errors
 /// The directory of snapshots cannot be listed.
 pub fn numbers(layout: &Layout) -> Result<Vec<u64>, Error> {
-    let entries = sys::fs::list_dir(&layout.snapshots(), super::chain::LIST_MAX)?;
+    numbers_in(&layout.snapshots())
+}
+
+fn numbers_in(dir: &Path) -> Result<Vec<u64>, Error> {
+    let entries = sys::fs::list_dir(dir, super::chain::LIST_MAX)?;
     let number = |e: &sys::fs::Entry| e.text().and_then(Layout::parse_snapshot_name);
     let mut numbers: Vec<u64> = entries.iter().filter_map(number).collect();
     numbers.sort_unstable();
@@ -171,9 +179,17 @@ pub fn numbers(layout: &Layout) -> Result<Vec<u64>, Error> {
 /// # Errors
 /// The directory cannot be listed; a snapshot of a newer format (an older program must not lead).
 pub fn list(layout: &Layout, cluster: &str, notes: &mut Vec<String>) -> Result<Vec<Found>, Error> {
+    list_in(&layout.snapshots(), cluster, notes)
+}
+
+/// The same of snapshots in another directory.
+///
+/// # Errors
+/// As [`list`].
+pub fn list_in(dir: &Path, cluster: &str, notes: &mut Vec<String>) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
-    for number in numbers(layout)?.into_iter().rev() {
-        let path = path_of(layout, number);
+    for number in numbers_in(dir)?.into_iter().rev() {
+        let path = dir.join(name_of(number));
         match look(&path, cluster, number) {
             Ok(f) => found.push(f),
             // As with damage: the one before and the journal stand. What fails everywhere is seen

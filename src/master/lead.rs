@@ -18,7 +18,7 @@ use super::published::PublishedView;
 use super::store::Store;
 use super::wakeups::Wakeups;
 use crate::config::Config;
-use crate::journal::{self, Position};
+use crate::journal::{self, HistoryKeep, Keep, Position};
 use crate::lease::Check;
 use crate::model::{AttemptId, Stamp};
 use crate::record::ack::Ack;
@@ -414,18 +414,31 @@ impl Leader {
             self.publish_summary(false, now);
         }
         self.have_remembered(now)?;
-        let keep_ms = self.core.config.general.journal_keep_ms;
+        let keep = self.keep();
         // A snapshot takes room before its compaction gives some back.
         if !self.reserve.is_full() {
             if self.store.account(at, now) {
                 self.view.summary.changed();
             }
-            self.store.tend(&self.core.state, at, now, keep_ms);
+            self.store.tend(&self.core.state, at, now, keep);
         }
         if self.leadership.is_lost() {
             return Err(End::Lost("the lease was not renewed in time".to_owned()));
         }
         self.leave_old_epochs()
+    }
+
+    /// What stays of the journal and of older snapshots.
+    fn keep(&self) -> Keep {
+        let general = &self.core.config.general;
+        Keep {
+            age_ms: general.journal_keep_ms,
+            history: HistoryKeep {
+                age_ms: general.history_keep_ms,
+                bytes: general.history_bytes,
+            },
+            ..Keep::default()
+        }
     }
 
     /// Looks after the reserve; what waited for room goes on when there is some.

@@ -21,6 +21,7 @@ mod life;
 mod newcomers;
 mod outbox;
 mod outgoing;
+pub(crate) mod past;
 mod publish;
 mod published;
 mod receipts;

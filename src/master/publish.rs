@@ -319,8 +319,10 @@ impl Publisher {
     }
 
     /// Publishes everything that changed now, whatever it costs.
-    #[cfg(test)]
-    fn finish(&mut self, state: &State) -> sys::Result<()> {
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub(super) fn finish(&mut self, state: &State) -> sys::Result<()> {
         self.flush()?;
         while self.round.is_some() || !self.dirty.is_empty() || !self.complete {
             self.slice(state, clock::boot_ms(), u64::MAX)?;

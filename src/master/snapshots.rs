@@ -97,14 +97,14 @@ impl Snapshots {
     }
 
     /// Begins a snapshot when one is due, collects a finished one. True when one was finished.
-    /// `keep_ms`: how long covered segments stay for history. `may_begin`: all ends of jobs that it
+    /// `keep`: what stays of what it covers. `may_begin`: all ends of jobs that it
     /// would cover are durable in accounting.
     pub(super) fn step(
         &mut self,
         state: &State,
         at: Position,
         now_ms: u64,
-        (keep_ms, may_begin): (u64, bool),
+        (keep, may_begin): (Keep, bool),
     ) -> bool {
         self.hung
             .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
@@ -114,7 +114,7 @@ impl Snapshots {
                     self.give_up(child, now_ms);
                 }
                 Ok(None) => self.child = Some(child),
-                Ok(Some(0)) => return self.finished(keep_ms),
+                Ok(Some(0)) => return self.finished(keep),
                 Ok(Some(code)) => self.fail(reason(code), now_ms),
                 Err(e) => self.fail(e.to_string(), now_ms),
             }
@@ -163,12 +163,8 @@ impl Snapshots {
         }
     }
 
-    fn finished(&mut self, keep_ms: u64) -> bool {
+    fn finished(&mut self, keep: Keep) -> bool {
         (self.failed, self.pause) = (None, 0);
-        let keep = Keep {
-            age_ms: keep_ms,
-            ..Keep::default()
-        };
         match compact(&self.layout, &self.cluster, keep, clock::wall_ms()) {
             Ok(done) => tracing::info!("snapshot written; removed {done:?}"),
             Err(e) => tracing::warn!("after a snapshot: {e}"),
@@ -232,7 +228,7 @@ mod tests {
         let state = State::new();
         let end = clock::boot_ms() + 30_000;
         while clock::boot_ms() < end {
-            if snapshots.step(&state, AT, now, (0, true)) {
+            if snapshots.step(&state, AT, now, (Keep::default(), true)) {
                 return true;
             }
             if snapshots.child.is_none() && snapshots.hung.is_empty() {
@@ -248,7 +244,7 @@ mod tests {
         let (_dir, mut snapshots) = bed();
         snapshots.grew(1 << 30);
         assert!(snapshots.is_wanted(1_000));
-        assert!(!snapshots.step(&State::new(), AT, 1_000, (0, false)));
+        assert!(!snapshots.step(&State::new(), AT, 1_000, (Keep::default(), false)));
         assert!(snapshots.child.is_none() && snapshots.is_wanted(2_000));
         assert!(settle(&mut snapshots, 3_000));
     }
@@ -263,13 +259,13 @@ mod tests {
         snapshots.child = Some(fork_snapshot(hangs).unwrap());
         snapshots.begun_at = 1;
         let state = State::new();
-        assert!(!snapshots.step(&state, AT, LIMIT_MS, (0, true)));
+        assert!(!snapshots.step(&state, AT, LIMIT_MS, (Keep::default(), true)));
         assert!(snapshots.child.is_some() && snapshots.alarm().is_none());
         let late = LIMIT_MS + 2;
         assert!(!settle(&mut snapshots, late));
         let alarm = snapshots.alarm().unwrap();
         assert!(alarm.contains("had not ended in 15 min"), "{alarm}");
-        assert!(!snapshots.step(&state, AT, late + PAUSE_MS.0 - 1, (0, true)));
+        assert!(!snapshots.step(&state, AT, late + PAUSE_MS.0 - 1, (Keep::default(), true)));
         assert!(snapshots.child.is_none(), "too soon");
         assert!(settle(&mut snapshots, late + PAUSE_MS.0));
         assert_eq!(snapshots.alarm(), None);
@@ -309,7 +305,7 @@ mod tests {
             .map(|_| fork_snapshot(stopped).unwrap())
             .collect();
         snapshots.bytes = 1 << 30;
-        assert!(!snapshots.step(&State::new(), AT, 1_000_000, (0, true)));
+        assert!(!snapshots.step(&State::new(), AT, 1_000_000, (Keep::default(), true)));
         assert!(snapshots.child.is_none());
         snapshots.hung.iter().for_each(Forked::kill);
         assert!(settle(&mut snapshots, 1_000_000) || settle(&mut snapshots, 1_000_001));

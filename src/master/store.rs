@@ -5,7 +5,7 @@ use super::accounting::Accounts;
 use super::blobs::Blobs;
 use super::janitor::Janitor;
 use super::snapshots::Snapshots;
-use crate::journal::{Position, Writer};
+use crate::journal::{Keep, Position, Writer};
 use crate::record::event::Event;
 use crate::spool::Layout;
 use crate::state::State;
@@ -36,10 +36,10 @@ impl Store {
     }
 
     /// Has snapshots written; after each, what no job refers to is removed. `at`: up to where the
-    /// journal led to this state. `keep_ms`: how long journals are kept.
-    pub(super) fn tend(&mut self, state: &State, at: Position, now: u64, keep_ms: u64) {
+    /// journal led to this state. `keep`: what stays of the journal and of older snapshots.
+    pub(super) fn tend(&mut self, state: &State, at: Position, now: u64, keep: Keep) {
         let may_begin = self.accounts.is_clean();
-        if self.snapshots.step(state, at, now, (keep_ms, may_begin)) {
+        if self.snapshots.step(state, at, now, (keep, may_begin)) {
             let live = state.blobs().into_iter().map(str::to_owned).collect();
             // What was stored long ago may go now: the next job with it stores it again.
             self.blobs.forget();

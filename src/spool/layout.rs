@@ -172,6 +172,22 @@ impl Layout {
         self.root.join("snapshot")
     }
 
+    /// Older snapshots and copies of cb.yaml, from which a past state can be made again; made by
+    /// the first leader that has one.
+    pub fn history(&self) -> PathBuf {
+        self.root.join("history")
+    }
+
+    /// The copy of the configuration with this digest.
+    pub fn past_config(&self, digest: &str) -> PathBuf {
+        self.history().join(format!("cb.{digest}.yaml"))
+    }
+
+    /// Whether a name in `history/` is that of such a copy.
+    pub fn is_past_config(name: &str) -> bool {
+        name.starts_with("cb.") && name.ends_with(".yaml")
+    }
+
     pub fn hosts(&self) -> PathBuf {
         self.root.join("hosts")
     }

@@ -389,6 +389,11 @@ pub fn remove_tree(path: &Path) -> Result<()> {
     }
 }
 
+/// The directory for temporary files: `$TMPDIR`, else `/tmp`.
+pub fn temporary() -> PathBuf {
+    std::env::temp_dir()
+}
+
 /// Makes `path` and its missing parents with `mode` (before the umask); existing ones stay as
 /// they are.
 pub fn mkdir_p(path: &Path, mode: u32) -> Result<()> {

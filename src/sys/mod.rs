@@ -115,6 +115,11 @@ impl Error {
         self.source.raw_os_error() == Some(libc::EBUSY)
     }
 
+    /// True when this account may not do it.
+    pub fn is_denied(&self) -> bool {
+        self.source.kind() == io::ErrorKind::PermissionDenied
+    }
+
     /// True when the disk, the quota or the file system's write permission is used up: states in
     /// which a retry can help once there is room again. A short write counts: nothing else makes
     /// one of a file system that works.

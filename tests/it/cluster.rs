@@ -373,3 +373,12 @@ pub fn lines(path: &Path) -> Vec<String> {
         .map(String::from)
         .collect()
 }
+
+/// Waits until something is so.
+pub fn wait_until(what: &str, limit_s: u64, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(limit_s);
+    while !so() {
+        assert!(Instant::now() < end, "not so after {limit_s} s: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

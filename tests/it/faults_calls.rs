@@ -1,19 +1,11 @@
 //! System calls of daemons that fail, by strace's injection, and executors, spawners and shepherds
 //! that die at a named place. Skipped with the reason where strace cannot attach.
 
-use crate::cluster::{Cluster, exists, job_id, kill_9, lines, text};
+use crate::cluster::{Cluster, exists, job_id, kill_9, lines, text, wait_until};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-fn wait_until(what: &str, limit_s: u64, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(limit_s);
-    while !so() {
-        assert!(Instant::now() < end, "not so after {limit_s} s: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 /// A running strace; dropped, it lets go of its process.
 struct Trace {

@@ -1,12 +1,12 @@
 //! A share without room: full, over quota, read-only. Nothing promised is lost, nothing runs twice,
 //! nobody restarts in a loop, and all goes on by itself when there is room (docs/journal.md).
 
-use crate::cluster::{Cluster, job_id, kill_9, lines, text};
+use crate::cluster::{Cluster, job_id, kill_9, lines, text, wait_until};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn run(words: &[&str]) -> Result<(), String> {
     let out = Command::new(words[0]).args(&words[1..]).output();
@@ -97,14 +97,6 @@ fn fill(dir: &Path) -> PathBuf {
         while file.write_all(&vec![b'x'; size]).is_ok() {}
     }
     path
-}
-
-fn wait_until(what: &str, limit_s: u64, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(limit_s);
-    while !so() {
-        assert!(Instant::now() < end, "not so after {limit_s} s: {what}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
 }
 
 fn beat_says_full(share: &Path) -> bool {

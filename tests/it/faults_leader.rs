@@ -1,11 +1,11 @@
 //! Leaders and commands that die or stand still at a named place: nothing promised is lost, nothing
 //! runs twice, and a leader that was overtaken says nothing any more. Failpoints: docs/faults.md.
 
-use crate::cluster::{Cluster, exists, job_id, kill_9, lines, signal, text};
+use crate::cluster::{Cluster, exists, job_id, kill_9, lines, signal, text, wait_until};
 use crate::source;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const TWO: &str = "--hosts 2 --slots 4 --masters 2 --lease 3 --cgroup off";
 
@@ -25,14 +25,6 @@ fn answer(cluster: &Cluster, csub: Child) -> u32 {
     let out = csub.wait_with_output().unwrap();
     job_id(&String::from_utf8_lossy(&out.stdout))
         .unwrap_or_else(|| panic!("{}\n{}", text(&out), cluster.logs()))
-}
-
-fn wait_until(what: &str, limit_s: u64, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(limit_s);
-    while !so() {
-        assert!(Instant::now() < end, "not so after {limit_s} s: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn is_stopped(pid: i32) -> bool {

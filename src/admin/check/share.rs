@@ -97,8 +97,10 @@ fn owners(ctx: &Ctx, out: &mut Vec<Finding>) {
             guarded(ctx, &dir, Kind::Dir, out);
         }
     }
-    if sys::fs::exists(&layout.acct()) {
-        guarded(ctx, &layout.acct(), Kind::Dir, out);
+    for made_later in [layout.acct(), layout.history()] {
+        if sys::fs::exists(&made_later) {
+            guarded(ctx, &made_later, Kind::Dir, out);
+        }
     }
     for file in [
         layout.cluster(),

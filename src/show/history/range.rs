@@ -2,6 +2,7 @@
 //!
 //! Owns their grammar. The clock and the zone are arguments.
 
+use crate::text::duration::Bare;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan as _};
@@ -53,6 +54,33 @@ impl Range {
     pub(crate) fn has(&self, ms: i64) -> bool {
         (self.from..self.to).contains(&ms)
     }
+}
+
+/// How to write one moment.
+pub(crate) const MOMENT_HINT: &str = "write [[year/]month/]day[/hour:minute], hour:minute, \
+    2026-11-26T14:30:05, 90m or 2h30m for so long ago";
+
+/// One moment, ms: as in a range, as ISO 8601 has it, or a time with a unit for so long ago.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub(crate) fn moment(text: &str, now: i64, zone: &TimeZone) -> Result<i64, String> {
+    let text = text.trim();
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(at.as_millisecond());
+    }
+    if text.contains('-') && !text.starts_with('.') {
+        let at = text.parse::<DateTime>().ok();
+        let at = at.and_then(|at| at.to_zoned(zone.clone()).ok());
+        let at = at.ok_or_else(|| format!("'{}' is not a moment", shown(text)))?;
+        return Ok(at.timestamp().as_millisecond());
+    }
+    if text.ends_with(|c: char| c.is_ascii_alphabetic()) {
+        let ago = crate::text::duration::parse_ms(text, Bare::Seconds);
+        let ago = ago.map_err(|e| format!("'{}': {}", shown(text), e.message))?;
+        return Ok(now.saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX)));
+    }
+    Moment::parse(text, now, zone).map(|moment| moment.from)
 }
 
 fn shown(text: &str) -> String {
@@ -207,6 +235,27 @@ mod tests {
         ] {
             let got = parse(text);
             assert!(got.is_err() || text.is_empty(), "{text}: {got:?}");
+        }
+    }
+
+    #[test]
+    fn one_moment() {
+        let at = |text: &str| moment(text, NOW, &TimeZone::UTC);
+        let iso = "2026-11-21T03:00:05Z".parse::<Timestamp>().unwrap();
+        for (text, want) in [
+            ("2026-11-21T03:00:05Z", iso.as_millisecond()),
+            ("2026-11-21T04:00:05+01:00", iso.as_millisecond()),
+            ("2026-11-21T03:00:05", iso.as_millisecond()),
+            ("2026-11-21 03:00:05", iso.as_millisecond()),
+            ("90m", NOW - 5_400_000),
+            ("2h30m", NOW - 9_000_000),
+            (".", NOW),
+        ] {
+            assert_eq!(at(text), Ok(want), "{text}");
+        }
+        assert_eq!(at("3:04"), parse("3:04").map(|range| range.0));
+        for text in ["", "x", "2026-13-01", "90q", "1/2/3/4", "25:00"] {
+            assert!(at(text).is_err() || text.is_empty(), "{text}");
         }
     }
 

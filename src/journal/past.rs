@@ -1,0 +1,246 @@
+//! The journal's past: snapshots that recovery needs no more, and the state of a moment made of
+//! them and of the events after them.
+//!
+//! `history/NNNNNN.yaml` are snapshots that [`super::compact`] put aside. Owns how long they stay.
+//! Leaders never read them: what is wrong with one costs a picture of the past, never a job.
+
+use super::chain::{Chain, Flow, Item};
+use super::compact::Segment;
+use super::decode::decode_event;
+use super::snapshot::{self, Found};
+use super::{Error, Position};
+use crate::record::event::Event;
+use crate::record::frame::{Damage, Damaged};
+use crate::spool::Layout;
+use crate::sys;
+use std::path::PathBuf;
+
+/// Most snapshots put aside.
+const HISTORY_MAX: usize = 256;
+/// Most copies of cb.yaml; the one in force is written again by each leader.
+const CONFIGS_MAX: usize = 64;
+
+/// How much of the past can be made again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HistoryKeep {
+    /// Snapshots stay so long (ms since they were begun), and one that is older; 0 = none does.
+    pub age_ms: u64,
+    /// Most bytes of them and of the segments after the oldest of them.
+    pub bytes: u64,
+}
+
+/// Puts a complete snapshot aside.
+///
+/// # Errors
+/// It cannot be moved.
+pub(super) fn put_aside(layout: &Layout, number: u64) -> sys::Result<()> {
+    let dir = layout.history();
+    sys::fs::mkdir_p(&dir, 0o755)?;
+    let to = dir.join(snapshot::name_of(number));
+    sys::fs::rename(&snapshot::path_of(layout, number), &to)
+}
+
+/// Removes what is too old or too much of what was put aside. `covered`: the position that the
+/// oldest snapshot of recovery covers, and the segments before it. Gives the position after which
+/// all segments are needed.
+///
+/// # Errors
+/// The directory cannot be listed, or a file cannot be removed.
+pub(super) fn trim(
+    layout: &Layout,
+    cluster: &str,
+    keep: HistoryKeep,
+    now: i64,
+    (covers, covered): (Position, &[Segment]),
+) -> Result<Position, Error> {
+    let (mut base, mut bytes, mut kept) = (covers, 0, 0);
+    let mut enough = keep.age_ms == 0;
+    for found in list(layout, cluster)? {
+        let place = |at: Position| (at.epoch, at.segment);
+        let after = covered.iter().filter(|s| {
+            let at = (s.epoch, s.n);
+            place(found.covers) <= at && at < place(base)
+        });
+        bytes += found.bytes + after.map(|s| s.bytes).sum::<u64>();
+        enough |= bytes > keep.bytes || kept == HISTORY_MAX;
+        if enough {
+            sys::fs::remove(&found.path)?;
+            continue;
+        }
+        kept += 1;
+        base = found.covers;
+        // The first one that is older is where the time to be kept begins.
+        enough = u64::try_from(now.saturating_sub(found.t)).unwrap_or(0) >= keep.age_ms;
+    }
+    trim_configs(layout)?;
+    Ok(base)
+}
+
+fn trim_configs(layout: &Layout) -> Result<(), Error> {
+    let entries = match sys::fs::list_dir(&layout.history(), super::chain::LIST_MAX) {
+        Err(e) if e.is_not_found() => return Ok(()),
+        other => other?,
+    };
+    let names = entries.iter().filter_map(|e| e.text());
+    let mut copies = Vec::new();
+    for name in names.filter(|name| Layout::is_past_config(name)) {
+        let path = layout.history().join(name);
+        let written = sys::fs::stat(&path)?.map_or(0, |s| s.mtime_ms);
+        copies.push((std::cmp::Reverse(written), path));
+    }
+    copies.sort();
+    for (_, path) in copies.iter().skip(CONFIGS_MAX) {
+        sys::fs::remove(path)?;
+    }
+    Ok(())
+}
+
+/// The complete snapshots put aside, newest first.
+fn list(layout: &Layout, cluster: &str) -> Result<Vec<Found>, Error> {
+    match snapshot::list_in(&layout.history(), cluster, &mut Vec::new()) {
+        Err(Error::Io(e)) if e.is_not_found() => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+/// Takes what [`recover_past`] reads.
+pub trait RestorePast {
+    /// Forget everything: what was given so far came from a damaged snapshot.
+    fn reset(&mut self);
+
+    /// One record of a snapshot.
+    ///
+    /// # Errors
+    /// The record is not understood.
+    fn record(&mut self, json: &[u8]) -> Result<(), String>;
+
+    /// One event, and whether there may be another one that belongs to the moment.
+    fn event(&mut self, event: Event) -> Flow;
+}
+
+/// What [`recover_past`] came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Past {
+    /// The state is restored. With what was skipped, for the reader.
+    Restored { notes: Vec<String> },
+    /// Nothing is kept of that time. The time of the oldest snapshot (ms), if there is one.
+    TooEarly { oldest: Option<i64> },
+}
+
+/// Restores the state as it was at `moment` (wall clock of leaders, ms): the newest readable
+/// snapshot that was begun before, then the events after it until `to` says stop. Takes no lock.
+///
+/// # Errors
+/// Damage, missing files, failing reads. Names file and offset.
+pub fn recover_past(
+    layout: &Layout,
+    cluster: &str,
+    moment: i64,
+    to: &mut dyn RestorePast,
+) -> Result<Past, Error> {
+    let mut notes = Vec::new();
+    let mut found = match snapshot::list(layout, cluster, &mut notes) {
+        // Only the service account reads these; what was put aside is for all.
+        Err(Error::Io(e)) if e.is_denied() => Vec::new(),
+        other => other?,
+    };
+    found.extend(list(layout, cluster)?);
+    found.sort_by_key(|f| std::cmp::Reverse(f.number));
+    let upto = Chain::newest(layout)? + 1;
+    let oldest = found.last().map(|f| f.t);
+    for snapshot in found.iter().filter(|f| f.t <= moment) {
+        let chain = Chain::read(layout, cluster, snapshot.covers.epoch, upto)?;
+        if !chain.covers(snapshot.covers) {
+            continue;
+        }
+        to.reset();
+        match snapshot::read(snapshot, &mut |json| to.record(json)) {
+            Ok(()) => {
+                replay(layout, &chain, Some(snapshot.covers), to, &mut notes)?;
+                return Ok(Past::Restored { notes });
+            }
+            Err(Error::Io(e)) => return Err(e.into()),
+            Err(e) => notes.push(format!("snapshot not used: {e}")),
+        }
+    }
+    to.reset();
+    if sys::fs::stat(&layout.journal(1, 1))?.is_none() {
+        return Ok(Past::TooEarly { oldest });
+    }
+    let chain = Chain::read(layout, cluster, 1, upto)?;
+    replay(layout, &chain, None, to, &mut notes)?;
+    Ok(Past::Restored { notes })
+}
+
+/// The files from which the state of every moment since a time (ms; `None`: all that is kept) can
+/// be made again: snapshots and segments, oldest first.
+///
+/// # Errors
+/// Failing listings.
+pub fn needed_since(
+    layout: &Layout,
+    cluster: &str,
+    since: Option<i64>,
+) -> Result<Vec<PathBuf>, Error> {
+    let mut found = snapshot::list(layout, cluster, &mut Vec::new())?;
+    found.extend(list(layout, cluster)?);
+    found.sort_by_key(|f| f.number);
+    let base = since.and_then(|since| found.iter().rposition(|f| f.t <= since));
+    let from = base.map(|n| found[n].covers).unwrap_or_default();
+    let mut files: Vec<PathBuf> = found
+        .into_iter()
+        .skip(base.unwrap_or(0))
+        .map(|f| f.path)
+        .collect();
+    let upto = Position {
+        epoch: u64::MAX,
+        ..Position::default()
+    };
+    let segments = super::compact::covered_segments(layout, upto)?;
+    let needed = segments
+        .iter()
+        .filter(|s| (s.epoch, s.n) >= (from.epoch, from.segment));
+    files.extend(needed.map(|s| layout.journal(s.epoch, s.n)));
+    Ok(files)
+}
+
+/// Gives the events after a position until `to` says stop.
+fn replay(
+    layout: &Layout,
+    chain: &Chain,
+    from: Option<Position>,
+    to: &mut dyn RestorePast,
+    notes: &mut Vec<String>,
+) -> Result<(), Error> {
+    for epoch in chain.first..chain.upto {
+        let from = from.filter(|p| p.epoch == epoch);
+        let reached = chain.walk(epoch, from, false, &mut |item| match item {
+            Item::Record { at, offset, line } => {
+                let path = || layout.journal(epoch, at.segment);
+                let event = decode_event(&line).map_err(|damage| damaged(path(), offset, damage));
+                Ok(to.event(event?))
+            }
+            Item::Damage { path, damaged, .. } => Err(Error::Damaged {
+                path: path.to_path_buf(),
+                damaged: damaged.clone(),
+            }),
+            Item::Missing { path, why } => {
+                let (path, why) = (path.to_path_buf(), why.to_owned());
+                Err(Error::Missing { path, why })
+            }
+            Item::Torn { path, from, .. } => {
+                notes.push(format!("{}:{from}: half a record", path.display()));
+                Ok(Flow::On)
+            }
+        })?;
+        if reached.stopped {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn damaged(path: PathBuf, offset: u64, damage: Damage) -> Error {
+    let damaged = Damaged { offset, damage };
+    Error::Damaged { path, damaged }
+}

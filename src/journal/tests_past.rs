@@ -1,0 +1,169 @@
+//! States of past moments: what compaction puts aside, and what is read of it.
+
+use super::tests::{Bed, range};
+use super::*;
+use crate::model::Stamp;
+use crate::record::event::Event;
+use crate::spool::Layout;
+use std::fs;
+
+/// Events of up to a moment; each event's number is its time.
+struct Until {
+    numbers: Vec<u32>,
+    moment: i64,
+}
+
+impl RestorePast for Until {
+    fn reset(&mut self) {
+        self.numbers.clear();
+    }
+
+    fn record(&mut self, json: &[u8]) -> Result<(), String> {
+        match serde_json::from_slice(json).map_err(|e| e.to_string())? {
+            Event::Cleaned { ids, .. } => self.numbers.push(ids[0]),
+            other => return Err(format!("{other:?}")),
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event) -> Flow {
+        let Event::Cleaned { ids, t } = event else {
+            return Flow::On;
+        };
+        if t.0 > self.moment {
+            return Flow::Stop;
+        }
+        self.numbers.push(ids[0]);
+        Flow::On
+    }
+}
+
+fn at(bed: &Bed, moment: i64) -> (Past, Vec<u32>) {
+    let mut until = Until {
+        numbers: Vec::new(),
+        moment,
+    };
+    let past = recover_past(&bed.layout(), "c", moment, &mut until).unwrap();
+    (past, until.numbers)
+}
+
+/// Epochs of ten events each, a snapshot at the end of each of them, compacted with `history` at
+/// the time of the newest event.
+fn lived(epochs: u32, history: HistoryKeep) -> Bed {
+    let bed = Bed::new();
+    for epoch in 1..=epochs {
+        let (mut w, ..) = bed.lead(u64::from(epoch));
+        for n in (epoch - 1) * 10..epoch * 10 {
+            let t = Stamp(i64::from(n));
+            w.append(&Event::Cleaned { ids: vec![n], t }).unwrap();
+        }
+        w.commit().unwrap();
+        let now = i64::from(epoch * 10 - 1);
+        let mut snap = snapshot::Writer::create(&bed.layout(), "c", w.position(), now).unwrap();
+        for n in 0..epoch * 10 {
+            snap.push(&super::tests::event(n)).unwrap();
+        }
+        snap.finish().unwrap();
+        let keep = Keep {
+            segments: 0,
+            history,
+            ..Keep::default()
+        };
+        compact(&bed.layout(), "c", keep, now).unwrap();
+    }
+    bed
+}
+
+fn put_aside(layout: &Layout) -> usize {
+    fs::read_dir(layout.history()).map_or(0, Iterator::count)
+}
+
+const ALL: HistoryKeep = HistoryKeep {
+    age_ms: 1_000_000,
+    bytes: u64::MAX,
+};
+
+#[test]
+fn any_moment_is_read_of_what_was_put_aside() {
+    let bed = lived(6, ALL);
+    assert_eq!(put_aside(&bed.layout()), 4, "two are for recovery");
+    for moment in [0, 9, 10, 25, 39, 58, 59, 1000] {
+        let whole = Past::Restored { notes: Vec::new() };
+        assert_eq!(
+            at(&bed, moment),
+            (whole, range(0..(moment + 1).min(60) as u32))
+        );
+    }
+    // A leader sees none of it.
+    assert_eq!(bed.numbers(7).unwrap(), range(0..60));
+    // A damaged one costs time only.
+    fs::write(bed.layout().history().join("000002.yaml"), b"x").unwrap();
+    assert_eq!(at(&bed, 25).1, range(0..26));
+}
+
+#[test]
+fn what_is_too_old_or_too_much_goes_and_the_answer_says_since_when_there_is_something() {
+    let young = HistoryKeep { age_ms: 25, ..ALL };
+    let bed = lived(6, young);
+    // Written at 9, 19, 29, 39 (aside) and 49, 59; 25 before 59 is 34, of which 29 is the base.
+    assert_eq!(put_aside(&bed.layout()), 2);
+    assert_eq!(at(&bed, 34).1, range(0..35));
+    let early = Past::TooEarly { oldest: Some(29) };
+    assert_eq!(at(&bed, 28).0, early);
+    assert!(!bed.layout().epoch_dir(2).exists(), "nothing needs it");
+    assert!(bed.layout().epoch_dir(3).exists());
+    let little = HistoryKeep { bytes: 1, ..ALL };
+    let bed = lived(4, little);
+    assert_eq!(put_aside(&bed.layout()), 0);
+    assert_eq!(at(&bed, 5).0, Past::TooEarly { oldest: Some(29) });
+    let none = lived(4, HistoryKeep::default());
+    assert!(!none.layout().history().exists());
+}
+
+#[test]
+fn copies_of_the_configuration_are_limited_and_the_newest_stay() {
+    let bed = lived(3, ALL);
+    let dir = bed.layout().history();
+    for n in 0..70 {
+        let path = bed.layout().past_config(&format!("{n:02}"));
+        fs::write(&path, b"x").unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(n);
+        fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
+    }
+    let keep = Keep {
+        history: ALL,
+        ..Keep::default()
+    };
+    compact(&bed.layout(), "c", keep, 29).unwrap();
+    assert!(!dir.join("cb.05.yaml").exists() && dir.join("cb.06.yaml").exists());
+    assert!(dir.join("000001.yaml").exists());
+}
+
+#[test]
+fn an_archive_since_a_moment_needs_the_snapshot_before_it_and_what_follows() {
+    let bed = lived(6, ALL);
+    let names = |since| {
+        let files = needed_since(&bed.layout(), "c", since).unwrap();
+        let name = |path: &std::path::PathBuf| {
+            let path = path.strip_prefix(bed.layout().root()).unwrap();
+            path.display().to_string()
+        };
+        files.iter().map(name).collect::<Vec<_>>()
+    };
+    let all = names(None);
+    assert_eq!(all.len(), 6 + 6, "{all:?}");
+    let some = names(Some(45));
+    let first = [
+        "history/000004.yaml",
+        "snapshot/000005.yaml",
+        "snapshot/000006.yaml",
+    ];
+    assert_eq!(some[..3], first);
+    assert_eq!(some.len(), 3 + 3, "{some:?}");
+    assert_eq!(names(Some(1)), all);
+}

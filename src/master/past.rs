@@ -1,0 +1,270 @@
+//! The view of a past moment: what the leader published then, made again of the journal in a
+//! directory of the caller's. For `cjobs --at` and its like; reads the share only.
+//!
+//! What the journal does not hold is not there: load, alarms, and the moments of share trees that
+//! only a leader's memory has.
+
+use super::publish::Publisher;
+use super::{conf, core_of};
+use crate::journal::{Flow, Past, RestorePast, recover_past};
+use crate::model::Stamp;
+use crate::record::event::Event;
+use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
+use crate::record::load::{self, LOAD_MAX, LoadDoc};
+use crate::record::view;
+use crate::show::event::time_of;
+use crate::spool::Layout;
+use crate::state::{SnapRecord, State};
+use crate::sys::fs;
+use crate::turn::{self, Core};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Most events held back until a leader's time shows on which side of the moment they are.
+const HELD_MAX: usize = 100_000;
+
+/// Publishes the view of `moment` below `dir`. Returns what a reader should know.
+///
+/// # Errors
+/// A sentence: nothing is kept of that time, the journal is damaged, `dir` cannot be written.
+pub(crate) fn view_at(layout: &Layout, moment: Stamp, dir: &Path) -> Result<Vec<String>, String> {
+    let bytes = fs::read_small(&layout.cluster(), CLUSTER_MAX).map_err(|e| e.to_string())?;
+    let cluster =
+        ClusterDoc::decode(&bytes).map_err(|e| format!("{}: {e}", layout.cluster().display()))?;
+    let mut restorer = Restorer::new(moment);
+    let restored = recover_past(layout, &cluster.cluster, moment.0, &mut restorer);
+    let mut notes = match restored.map_err(|e| e.to_string())? {
+        Past::Restored { notes } => notes,
+        Past::TooEarly { oldest } => return Err(too_early(layout, oldest)),
+    };
+    if !restorer.began {
+        return Err("the cluster had no leader before that time".to_owned());
+    }
+    let core = core_at(layout, &cluster, restorer.state, &mut notes)?;
+    publish(&core, &cluster, moment, dir).map_err(|e| e.to_string())?;
+    Ok(notes)
+}
+
+fn too_early(layout: &Layout, oldest: Option<i64>) -> String {
+    let since = oldest.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    let since = since.map_or_else(String::new, |t| {
+        let t = t.to_zoned(jiff::tz::TimeZone::system());
+        format!(
+            "; the oldest state kept is of {}",
+            t.strftime("%Y-%m-%d %H:%M:%S")
+        )
+    });
+    format!(
+        "{}: nothing is kept of that time{since}\nhint: history_keep and history_size of cb.yaml \
+         say how much is kept",
+        layout.root().display()
+    )
+}
+
+/// The core as a leader had it.
+fn core_at(
+    layout: &Layout,
+    cluster: &ClusterDoc,
+    state: State,
+    notes: &mut Vec<String>,
+) -> Result<Core, String> {
+    let digest = state.config_digest();
+    let copy = conf::parse_file(&layout.past_config(digest));
+    let read = match copy {
+        Ok(read) => read,
+        Err(_) => {
+            let present =
+                conf::parse_file(&layout.config()).map_err(|problems| problems.join("\n"))?;
+            if present.digest != digest {
+                let text = "no copy of the cb.yaml of that time is kept: queues, hosts and limits \
+                            are those of the present one";
+                notes.push(text.to_owned());
+            }
+            present
+        }
+    };
+    let samples = samples(layout, &state);
+    let mut core = core_of(state, (&read.config, Vec::new()), cluster.service_uid);
+    core.hosts.rebuild(&read.config, &core.state, &samples);
+    turn::refresh(&mut core);
+    Ok(core)
+}
+
+/// What is known of each host for good: cores, memory, type. Its load of that time is not.
+fn samples(layout: &Layout, state: &State) -> BTreeMap<String, (LoadDoc, u64)> {
+    let mut samples = BTreeMap::new();
+    for (host, _) in state.known_hosts() {
+        let bytes = fs::read_optional(&layout.load(host), LOAD_MAX as u64);
+        let doc = bytes.ok().flatten().and_then(|b| load::decode(&b).ok());
+        let now = doc.unwrap_or_default();
+        let doc = LoadDoc {
+            host: host.clone(),
+            executor: true,
+            ncpus: now.ncpus,
+            maxmem: now.maxmem,
+            maxswp: now.maxswp,
+            maxtmp: now.maxtmp,
+            ndisks: now.ndisks,
+            host_type: now.host_type,
+            model: now.model,
+            ..LoadDoc::default()
+        };
+        samples.insert(host.clone(), (doc, 0));
+    }
+    samples
+}
+
+fn publish(core: &Core, cluster: &ClusterDoc, moment: Stamp, dir: &Path) -> crate::sys::Result<()> {
+    let layout = Layout::new(dir);
+    fs::mkdir_p(&layout.view(), 0o700)?;
+    let mut publisher = Publisher::new(&layout, &cluster.cluster, core.state.epoch())?;
+    publisher.finish(&core.state)?;
+    // Who led is in the journal; no command that looks at the past shows it.
+    let params = turn::params(core, &cluster.cluster, "-", moment);
+    publisher.document(view::PARAMS, &[params])?;
+    publisher.document(view::HOSTS, &turn::host_rows(core))?;
+    publisher.document(view::QUEUES, &turn::queue_rows(core))?;
+    publisher.document(view::USERS, &turn::user_rows(core))?;
+    publisher.document(view::LIMITS, &turn::limit_rows(core))?;
+    publisher.document(view::SHARES, &turn::share_rows(core, moment))?;
+    publisher.document(view::ESTIMATES, &turn::estimate_rows(core))?;
+    let crons: Vec<_> = core.state.crons().collect();
+    publisher.document(view::CRONS, &crons)
+}
+
+/// Applies events up to a moment.
+///
+/// The journal's order counts; leaders give most events their time, hosts that of starts and ends.
+/// A host's clock may be wrong, so what it dates after the moment is held back until the next
+/// event of a leader shows whether the moment is over.
+struct Restorer {
+    state: State,
+    moment: Stamp,
+    held: Vec<Event>,
+    /// Something of the cluster's life is there.
+    began: bool,
+}
+
+impl Restorer {
+    fn new(moment: Stamp) -> Restorer {
+        Restorer {
+            state: State::new(),
+            moment,
+            held: Vec::new(),
+            began: false,
+        }
+    }
+
+    fn apply(&mut self, event: &Event) {
+        self.began = true;
+        self.state.apply(event);
+    }
+}
+
+impl RestorePast for Restorer {
+    fn reset(&mut self) {
+        *self = Restorer::new(self.moment);
+    }
+
+    fn record(&mut self, json: &[u8]) -> Result<(), String> {
+        self.began = true;
+        self.state.restore(SnapRecord::decode(json)?);
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event) -> Flow {
+        let time = time_of(&event);
+        let late = time.is_some_and(|t| t > self.moment);
+        if time.is_some() && !is_of_host(&event) {
+            if late {
+                return Flow::Stop;
+            }
+            for held in std::mem::take(&mut self.held) {
+                self.apply(&held);
+            }
+            self.apply(&event);
+        } else if late || !self.held.is_empty() {
+            self.held.push(event);
+            // Nothing that a leader dated among so many: the moment is long over.
+            if self.held.len() >= HELD_MAX {
+                return Flow::Stop;
+            }
+        } else {
+            self.apply(&event);
+        }
+        Flow::On
+    }
+}
+
+/// Its time is the host's.
+fn is_of_host(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Started { .. }
+            | Event::Ended { .. }
+            | Event::PartBound { .. }
+            | Event::PartUsed { .. }
+            | Event::Unbound { .. }
+            | Event::Suspended { .. }
+            | Event::Checkpointed { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{AttemptId, JobKey};
+
+    fn started(id: u32, t: i64) -> Event {
+        Event::Started {
+            a: AttemptId {
+                j: JobKey::job(id),
+                at: 1,
+            },
+            pid: 1,
+            t: Stamp(t),
+            bind: None,
+        }
+    }
+
+    fn config(digest: &str, t: i64) -> Event {
+        Event::Config {
+            digest: digest.to_owned(),
+            t: Stamp(t),
+        }
+    }
+
+    fn read(moment: i64, events: &[Event]) -> (usize, String, usize) {
+        let mut restorer = Restorer::new(Stamp(moment));
+        let mut given = events.iter().cloned();
+        let taken = given.position(|event| restorer.event(event) == Flow::Stop);
+        let digest = restorer.state.config_digest().to_owned();
+        (taken.unwrap_or(events.len()), digest, restorer.held.len())
+    }
+
+    #[test]
+    fn a_leaders_event_after_the_moment_ends_it() {
+        let events = [config("a", 5), config("b", 10), config("c", 11)];
+        assert_eq!(read(10, &events), (2, "b".to_owned(), 0));
+    }
+
+    #[test]
+    fn a_host_with_a_clock_ahead_does_not_end_the_moment() {
+        let events = [
+            config("a", 5),
+            started(1, 900),
+            config("b", 9),
+            config("c", 11),
+        ];
+        assert_eq!(read(10, &events), (3, "b".to_owned(), 0));
+    }
+
+    #[test]
+    fn what_hosts_report_after_the_moment_is_left_out() {
+        let events = [config("a", 5), started(1, 11), started(2, 9)];
+        // In the journal's order: what follows it may depend on it.
+        assert_eq!(read(10, &events), (3, "a".to_owned(), 2));
+        let events = [config("a", 5), started(1, 11), config("b", 12)];
+        assert_eq!(read(10, &events), (2, "a".to_owned(), 1));
+    }
+}
