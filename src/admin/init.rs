@@ -8,7 +8,7 @@ use crate::client::Fail;
 use crate::config;
 use crate::record::FORMAT;
 use crate::record::leader::{BeatDoc, CLUSTER_MAX, ClusterDoc, EpochDoc, encode_fixed};
-use crate::spool::Layout;
+use crate::spool::{Layout, Site};
 use crate::sys::{clock, fs, users};
 use crate::text::width::escape;
 use clap::{Command, CommandFactory as _, Parser};
@@ -30,6 +30,9 @@ struct Args {
     /// Use this file as the first cb.yaml.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Write cb.conf, too, so that this host's commands and daemons find the cluster.
+    #[arg(long)]
+    conf: bool,
 }
 
 /// Its options.
@@ -54,6 +57,10 @@ fn init(args: &Args) -> Result<(), Fail> {
         None => config::minimal(&args.name, &users::me().name),
     };
     let layout = Layout::new(&args.dir);
+    let conf = args.conf.then(Site::conf_path);
+    if let Some(conf) = &conf {
+        refuse_other(conf)?;
+    }
     let doc = make(&layout, &args.name, &config)?;
     println!(
         "Cluster {} ({}) made in {}.",
@@ -61,11 +68,30 @@ fn init(args: &Args) -> Result<(), Fail> {
         doc.cluster,
         args.dir.display()
     );
+    if let Some(conf) = &conf {
+        fs::mkdir_p(fs::parent(conf), 0o755)?;
+        let share = fs::canonical(&args.dir)?;
+        let text = format!("CB_SHARE={}\n", share.display());
+        fs::durable_write(conf, text.as_bytes())?;
+        println!("{} names it.", conf.display());
+    }
     println!(
         "Edit {}, then start the daemons.",
         layout.config().display()
     );
     Ok(())
+}
+
+/// A `cb.conf` that is there may belong to another cluster.
+fn refuse_other(conf: &Path) -> Result<(), Fail> {
+    match fs::exists(conf) {
+        false => Ok(()),
+        true => Err(Fail::refused(format!(
+            "{}: is there already; nothing was changed\n\
+             hint: without --conf the cluster is made and that file is left alone",
+            conf.display()
+        ))),
+    }
 }
 
 /// The text of a configuration file without problems.
@@ -216,5 +242,15 @@ mod tests {
         std::fs::create_dir(layout.epoch_dir(1)).unwrap();
         let refused = make(&layout, "c1", "").unwrap_err();
         assert!(refused.text.contains("damaged cluster"), "{}", refused.text);
+    }
+
+    #[test]
+    fn a_cb_conf_that_is_there_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let conf = dir.path().join("cb.conf");
+        refuse_other(&conf).unwrap();
+        std::fs::write(&conf, "CB_SHARE=/elsewhere\n").unwrap();
+        let refused = refuse_other(&conf).unwrap_err();
+        assert!(refused.text.contains("is there already"), "{}", refused.text);
     }
 }

@@ -45,16 +45,21 @@ pub struct Site {
 }
 
 impl Site {
+    /// The file that says where the cluster is, whether it exists or not.
+    pub fn conf_path() -> PathBuf {
+        let dir = match std::env::var_os("CB_ENVDIR") {
+            Some(dir) if !dir.is_empty() => PathBuf::from(dir),
+            _ => PathBuf::from(DEFAULT_DIR),
+        };
+        dir.join("cb.conf")
+    }
+
     /// Finds the cluster.
     ///
     /// # Errors
     /// Names the file that is missing or wrong, and how to set it.
     pub fn find() -> Result<Site, SiteError> {
-        let dir = match std::env::var_os("CB_ENVDIR") {
-            Some(dir) if !dir.is_empty() => PathBuf::from(dir),
-            _ => PathBuf::from(DEFAULT_DIR),
-        };
-        let conf = dir.join("cb.conf");
+        let conf = Site::conf_path();
         let bytes = sys::fs::read_small(&conf, CONF_MAX).map_err(|e| {
             SiteError(format!(
                 "{e}\nhint: CB_ENVDIR must name the directory of the cluster's cb.conf{}",
