@@ -68,7 +68,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     read::end("chosts", answer)
 }
 
-fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
+pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "chosts")?;
     let params = source.params()?;
     let hosts = source.counted_hosts()?;

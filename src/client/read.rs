@@ -44,6 +44,8 @@ pub(crate) struct Source {
     pub layout: Layout,
     pub view: ViewReader,
     pub me: UserFacts,
+    /// Nothing is said on standard error: it is not the asker's.
+    pub silent: bool,
 }
 
 impl Source {
@@ -64,6 +66,7 @@ impl Source {
             layout,
             site,
             me: sys::users::me(),
+            silent: false,
         }
     }
 
@@ -231,6 +234,9 @@ impl Source {
 
     /// Reports damage that cost rows: an incomplete table must not look complete.
     pub(crate) fn warn(&self, warnings: &[String]) {
+        if self.silent {
+            return;
+        }
         for text in warnings.iter().take(WARNINGS_MAX) {
             eprintln!("{}: warning: {text}", self.name);
         }
@@ -242,7 +248,7 @@ impl Source {
 
     /// On a terminal: alarms of the cluster, and a silent leader.
     pub(crate) fn banner(&self, params: &Params) {
-        if !std::io::stderr().is_terminal() {
+        if self.silent || !std::io::stderr().is_terminal() {
             return;
         }
         for alarm in params.alarms.iter().take(WARNINGS_MAX) {

@@ -89,6 +89,7 @@ impl TestView {
             view: ViewReader::new(&layout),
             layout,
             site,
+            silent: false,
             me: UserFacts {
                 uid,
                 gid: uid,
