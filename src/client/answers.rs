@@ -10,6 +10,9 @@ use super::read::{Source, split_json};
 use super::{cacct, ccron, chist, chosts, cjobs, climits, cload, cqueues, cusers};
 use std::ffi::OsString;
 
+/// Largest answer from accounting, bytes.
+const TEXT_MAX: usize = 64 << 20;
+
 /// A reading command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reading {
@@ -59,6 +62,12 @@ pub(crate) fn answer(source: &Source, what: Reading, words: &[&str]) -> Result<S
         Reading::Accounting => {
             let mut text = String::new();
             let mut put = |part: &str| {
+                if text.len() + part.len() > TEXT_MAX {
+                    return Err(Fail::refused(format!(
+                        "the answer has more than {TEXT_MAX} bytes\n\
+                         hint: ask for a shorter time, or use cacct"
+                    )));
+                }
                 text.push_str(part);
                 Ok(())
             };
@@ -79,11 +88,11 @@ mod tests {
         let source = bed.source("portal", 0);
         for (what, words, holds) in [
             (Reading::Jobs, &["--json", "-u", "all"][..], "\"jobid\":"),
-            (Reading::Queues, &["--json"], "\"queue\":"),
-            (Reading::Hosts, &["--json"], "\"host\":"),
-            (Reading::Load, &["--json"], "\"host\":"),
-            (Reading::Limits, &["--json"], "\"name\":"),
-            (Reading::Users, &["--json", "all"], "\"user\":"),
+            (Reading::Queues, &["--json"], "\"normal\""),
+            (Reading::Hosts, &["--json"], "\"h1\""),
+            (Reading::Load, &["--json"], "\"h1\""),
+            (Reading::Limits, &["--json"], "\"resource\":"),
+            (Reading::Users, &["--json", "all"], "\"name\":"),
         ] {
             let text = answer(&source, what, words).unwrap();
             assert!(

@@ -1,1 +1,7 @@
-fn main() {}
+//! `cbweb`: the portal.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    corral_web::command::main()
+}
