@@ -37,7 +37,8 @@ fn login() -> Result<i32> {
              hint: start one with cbweb, or with cadmin dev up --web in a development cluster",
         ));
     };
-    let gone = address.host == site.host && !is_running(address.pid);
+    let here = sys::host::node_name();
+    let gone = address.host == here && !is_running(address.pid);
     if gone {
         return Err(Fail::not_found(format!(
             "the portal at {} does not run any more (process {})\nhint: start it again with cbweb",
@@ -46,7 +47,7 @@ fn login() -> Result<i32> {
     }
     let secret = portal::make_login(&site, sys::clock::wall_ms())?;
     println!("{}/login#{secret}", address.url);
-    eprint!("{}", how(&address, &site.host));
+    eprint!("{}", how(&address, &here));
     Ok(Exit::Ok.code())
 }
 

@@ -234,6 +234,15 @@ pub(crate) fn withdraw_address(site: &Site, mine: &PortalAddress) {
     }
 }
 
+/// Removes the address of a portal of the caller's that does not run any more.
+///
+/// # Errors
+/// It cannot be removed.
+pub(crate) fn forget_address(layout: &Layout) -> Result<()> {
+    let dir = layout.portal_of(sys::users::effective_uid());
+    Ok(fs::remove(&dir.join(ADDRESS))?)
+}
+
 /// Where the caller's own portal listens, as it said when it was started.
 pub(crate) fn address(layout: &Layout) -> Option<PortalAddress> {
     document(&layout.portal_of(sys::users::effective_uid()).join(ADDRESS))

@@ -107,7 +107,9 @@ fn refuse_root(options: &Options, site: &Site) -> Result<(), Refusal> {
             code: USAGE,
         })
     };
-    match (is_root, options.as_root) {
+    // `cadmin dev` starts it for who has started that.
+    let as_root = options.as_root || (is_root && std::env::var_os("CB_DEV").is_some());
+    match (is_root, as_root) {
         (true, false) => refuse(
             "not as root: the portal serves the user who starts it, and nobody should have \
              root's rights in a browser\nhint: start it as the user; a portal for all users is not \
@@ -122,7 +124,7 @@ fn refuse_root(options: &Options, site: &Site) -> Result<(), Refusal> {
 }
 
 async fn live(options: &Options, site: Site) -> Result<(), Refusal> {
-    let (listener, address) = listen(options, &site).await?;
+    let (listener, address) = listen(options).await?;
     let (end, ending) = watch::channel(false);
     let settings = Settings {
         names: options
@@ -158,11 +160,11 @@ fn port_of(url: &str) -> &str {
     url.rsplit_once(':').map_or("socket", |(_, port)| port)
 }
 
-async fn listen(options: &Options, site: &Site) -> Result<(Listener, PortalAddress), Refusal> {
+async fn listen(options: &Options) -> Result<(Listener, PortalAddress), Refusal> {
     let mut address = PortalAddress {
         url: String::new(),
         socket: String::new(),
-        host: site.host.clone(),
+        host: sys::host::node_name(),
         pid: sys::proc::own_pid(),
         since: sys::clock::wall_ms(),
     };

@@ -282,9 +282,9 @@ fn finished(mut response: Response, look: Look, path: &str) -> Response {
     let error = response.extensions_mut().remove::<WebError>();
     let error = error.or_else(|| {
         let is_error = status.is_client_error() || status.is_server_error();
-        let is_own = response.headers().contains_key(header::CONTENT_TYPE)
-            && path.starts_with("/api/")
-            && text(response.headers(), header::CONTENT_TYPE).contains("json");
+        // A page that says itself what is wrong, such as a form, stays as it is.
+        let kind = text(response.headers(), header::CONTENT_TYPE);
+        let is_own = kind.starts_with("text/html") || kind.contains("json");
         (is_error && !is_own).then(|| WebError::new(status, ""))
     });
     if let Some(error) = error {
