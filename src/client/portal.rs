@@ -37,10 +37,11 @@ fn own_directory(layout: &Layout) -> Result<PathBuf> {
     let (own, dir) = (layout.inbox_of(uid), layout.portal_of(uid));
     let make = || -> sys::Result<()> {
         fs::mkdir(&own, 0o770)?;
-        fs::mkdir(&dir, 0o700).map(drop)
+        // The service account's group may list it: a portal for all users finds whose link it is.
+        fs::mkdir(&dir, 0o750).map(drop)
     };
     sys::caller::with_private_umask(0o007, make).unwrap_or_else(|_| make())?;
-    for (path, mode) in [(&own, 0o007), (&dir, 0o077)] {
+    for (path, mode) in [(&own, 0o007), (&dir, 0o027)] {
         must_be_own(path, uid, mode)?;
     }
     Ok(dir)

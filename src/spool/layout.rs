@@ -98,7 +98,7 @@ impl Layout {
         path.into()
     }
 
-    /// Where a user leaves what lets the portal know them (`record::portal`), mode 0700.
+    /// Where a user leaves what lets the portal know them (`record::portal`), mode 0750.
     pub fn portal_of(&self, uid: u32) -> PathBuf {
         self.inbox_of(uid).join(".portal")
     }
