@@ -1,8 +1,8 @@
-//! What a user sees of the cluster, for programs that are not commands: rows as values, and what the
-//! commands print as text.
+//! What a user sees of the cluster, for programs that are not commands: rows as values, and what
+//! the commands print as text.
 //!
-//! Owns nothing of its own: rows come from the published view, rules of who sees what and texts from
-//! the commands. Takes no lock, asks the leader nothing, prints nothing.
+//! Owns nothing of its own: rows come from the published view, rules of who sees what and texts
+//! from the commands. Takes no lock, asks the leader nothing, prints nothing.
 
 pub use crate::client::answers::Reading;
 

@@ -1,5 +1,5 @@
-//! How a refusal reads: what failed, why, what to do. As a page or as a problem document (RFC 9457),
-//! by the path that was asked for.
+//! How a refusal reads: what failed, why, what to do. As a page or as a problem document
+//! (RFC 9457), by the path that was asked for.
 //!
 //! Handlers give a [`WebError`]; the guard, which knows path and language, writes it out.
 

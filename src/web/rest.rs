@@ -270,10 +270,10 @@ fn job_of(headers: &HeaderMap, body: &Bytes) -> Result<JobForm, WebError> {
         let key = key
             .to_str()
             .map_err(|_| WebError::wrong("Idempotency-Key: not plain text"))?;
-        if !form.key.is_empty() && form.key != key {
+        let other = form.stated.insert("key".to_owned(), json!(key));
+        if other.is_some_and(|other| other != json!(key)) {
             return Err(WebError::wrong("Idempotency-Key and key differ"));
         }
-        form.key = key.to_owned();
     }
     Ok(form)
 }
@@ -392,39 +392,4 @@ pub async fn metrics(State(app): State<App>, caller: Option<Extension<Caller>>) 
 
 pub async fn openapi() -> Response {
     object(&routes::openapi())
-}
-
-/// The schema of a job's description.
-pub fn job_schema() -> Value {
-    let texts = [
-        ("command", "a command line that a shell reads"),
-        ("script", "or the text of a script"),
-        ("name", "its name"),
-        ("array", "indices of an array, such as 1-10"),
-        ("queue", "csub -q"),
-        ("slots", "csub -n"),
-        ("memory", "csub -M"),
-        ("requirement", "csub -R"),
-        ("hosts", "csub -m"),
-        ("project", "csub -P"),
-        ("cwd", "its directory; the home directory without it"),
-        ("output", "csub -o"),
-        ("error", "csub -e"),
-        ("run_limit", "csub -W"),
-        ("dependency", "csub -w"),
-        ("key", "csub --key"),
-    ];
-    let mut properties: serde_json::Map<String, Value> = texts
-        .iter()
-        .map(|(name, about)| {
-            let schema = json!({"type": "string", "description": about});
-            ((*name).to_owned(), schema)
-        })
-        .collect();
-    properties.insert("hold".into(), json!({"type": "boolean"}));
-    let words = json!({"type": "array", "items": {"type": "string"}});
-    properties.insert("options".into(), words);
-    let env = json!({"type": "object", "additionalProperties": {"type": "string"}});
-    properties.insert("env".into(), env);
-    json!({"type": "object", "additionalProperties": false, "properties": properties})
 }

@@ -2,7 +2,7 @@
 //! and the OpenAPI document are made: neither can have a route that the other lacks.
 
 use crate::guard::guard;
-use crate::{App, live, pages, rest};
+use crate::{App, live, pages, rest, submission};
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
@@ -224,7 +224,7 @@ pub fn openapi() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Job": rest::job_schema(), "Problem": problem_schema()},
+            "schemas": {"Job": submission::schema(), "Problem": problem_schema()},
         },
     })
 }

@@ -92,7 +92,7 @@ pub(super) fn session(terminal: Terminal) -> Box<Session> {
 }
 
 /// What is known, and whether it would be refused.
-pub(super) struct Answer {
+pub(super) struct Chances {
     pub text: String,
     refused: Option<Fail>,
     /// cb.yaml on the share is not what the leader uses.
@@ -108,7 +108,7 @@ pub(super) fn answer(
     job: &Submission,
     head: &RequestHead,
     (now_ms, json): (i64, bool),
-) -> Result<Answer> {
+) -> Result<Chances> {
     let source = Source::of("csub", site.clone());
     let cluster = Cluster::read(&source)?;
     let who = Requester {
@@ -117,7 +117,7 @@ pub(super) fn answer(
         groups: os_groups(&source.me.name),
     };
     let verdict = cluster.judge(job, &who, Stamp(now_ms));
-    Ok(Answer {
+    Ok(Chances {
         text: match json {
             true => json_text(job, head, &verdict),
             false => text(job, head, &verdict),

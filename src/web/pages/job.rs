@@ -31,11 +31,10 @@ struct File {
     failure: Option<String>,
 }
 
-#[derive(Template)]
-#[template(path = "job.html")]
-struct JobPage {
-    f: Frame,
+/// What stands at the head of the page.
+struct Facts {
     id: String,
+    /// The ID within a path.
     link: String,
     name: String,
     command: String,
@@ -44,13 +43,40 @@ struct JobPage {
     project: String,
     stat: &'static str,
     class: &'static str,
-    is_array: bool,
-    is_live: bool,
     /// Why it waits or does not run.
     why: String,
     /// Name, link, slots.
     hosts: Vec<(String, String, u32)>,
     moments: Vec<(&'static str, String)>,
+}
+
+impl Facts {
+    fn of(reader: &Reader, job: &Job, id: &str) -> Facts {
+        let (name, command) = names(reader, job);
+        Facts {
+            link: in_path(id),
+            id: id.to_owned(),
+            name,
+            command,
+            user: job.spec.user.clone(),
+            queue: job.spec.queue.clone(),
+            project: job.spec.project.clone(),
+            stat: job.row.stat.word(),
+            class: class(job.row.stat),
+            why: why(job),
+            hosts: hosts(job),
+            moments: moments(job),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "job.html")]
+struct JobPage {
+    f: Frame,
+    job: Facts,
+    is_array: bool,
+    is_live: bool,
     tasks: Vec<TaskUse>,
     files: Vec<File>,
     find: String,
@@ -73,41 +99,27 @@ pub(super) async fn show(
         let reader = app.actor.reader(&caller.who)?;
         let job = reader.job(key_of(&id)?)?;
         let now = app.cluster.now();
-        let row = &job.row;
-        let is_array = row.arr.is_some() && !id.contains('[');
-        let long = match is_array {
-            true => reader.answer(Reading::Jobs, &["-A", "-w", &id]),
-            false => reader.answer(Reading::Jobs, &["-l", &id]),
+        let is_array = job.row.arr.is_some() && !id.contains('[');
+        let words: &[&str] = match is_array {
+            true => &["-A", "-w", &id],
+            false => &["-l", &id],
         };
         let find = asked.get("find").to_owned();
         let most = if find.is_empty() { SHOWN } else { SEARCHED };
         let files = app.actor.output(&caller.who, &job, most)?;
-        let link = in_path(&id);
-        let (name, command) = names(&reader, &job);
+        let history = reader.answer(Reading::History, &["-l", &id]);
+        let here = format!("/jobs/{}", in_path(&id));
         page(&JobPage {
-            f: Frame::new(look, &caller, &now, "/jobs", format!("/jobs/{link}")),
-            name,
-            command,
-            user: job.spec.user.clone(),
-            queue: job.spec.queue.clone(),
-            project: job.spec.project.clone(),
-            stat: row.stat.word(),
-            class: class(row.stat),
+            f: Frame::new(look, &caller, &now, "/jobs", here),
             is_array,
-            is_live: !row.stat.is_finished() && !files.is_empty(),
-            why: why(&job),
-            hosts: hosts(&job),
-            moments: moments(&job),
-            tasks: row.usage.tasks.clone(),
+            is_live: !job.row.stat.is_finished() && !files.is_empty(),
+            tasks: job.row.usage.tasks.clone(),
             files: files.iter().map(|file| shown(file, &find)).collect(),
             find,
-            long: long?,
-            history: reader
-                .answer(Reading::History, &["-l", &id])
-                .unwrap_or_default(),
+            long: reader.answer(Reading::Jobs, words)?,
+            history: history.unwrap_or_else(|failure| failure.text),
             acts: acts(look.words),
-            link,
-            id,
+            job: Facts::of(&reader, &job, &id),
         })
     })
     .await

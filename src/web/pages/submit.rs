@@ -5,7 +5,7 @@ use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, Look};
 use crate::rest::Asked;
-use crate::submission::JobForm;
+use crate::submission::{JobForm, OPTIONS};
 use crate::words::Words;
 use crate::{App, blocking};
 use askama::Template;
@@ -116,29 +116,21 @@ pub(super) async fn show(
 /// The job that the form describes.
 fn job_of(form: &Fields) -> JobForm {
     let text = |name: &str| form.get(name).to_owned();
+    let stated = OPTIONS.iter().filter(|(name, ..)| form.has(name));
     JobForm {
         command: text("command"),
         script: text("script"),
         name: text("name"),
         array: text("array"),
-        queue: text("queue"),
-        slots: text("slots"),
-        memory: text("memory"),
-        requirement: text("requirement"),
-        hosts: text("hosts"),
-        project: text("project"),
-        cwd: text("cwd"),
-        output: text("output"),
-        error: text("error"),
-        run_limit: text("run_limit"),
-        dependency: text("dependency"),
         hold: form.has("hold"),
         options: form
             .get("options")
             .split_whitespace()
             .map(str::to_owned)
             .collect(),
-        key: text("key"),
+        stated: stated
+            .map(|(name, ..)| ((*name).to_owned(), text(name).into()))
+            .collect(),
         ..JobForm::default()
     }
 }
