@@ -5,6 +5,10 @@
 //! and working directory alone, never ends the process. What jobs do now is in the published view,
 //! `spool::view`.
 
+pub mod jobs;
+pub mod portal;
+pub mod read;
+
 use crate::client::ask::{self, Outgoing};
 use crate::client::csub::called::{self, Called, Prepared, Unfit};
 use crate::client::exit::{Exit, Fail};
@@ -20,6 +24,10 @@ pub struct JobRequest {
     pub options: Vec<String>,
     /// The program and its arguments, which no shell reads.
     pub command: Vec<String>,
+    /// Instead of it: a command line that a shell reads.
+    pub line: String,
+    /// Instead of both: the text of a script, whose lines of options count.
+    pub script: String,
     /// Options of `csub` that the program states itself: the name without dashes, the value.
     pub named: Vec<(&'static str, String)>,
     /// Variables over those of this process.
@@ -119,19 +127,7 @@ pub fn check_options(options: &[String], host: &str) -> Result<(), Failure> {
 /// # Errors
 /// It is refused, or no answer came; the text says what became of the request.
 pub fn submit(site: &Site, job: &JobRequest) -> Result<Accepted, Failure> {
-    let what = Called {
-        options: &job.options,
-        command: &job.command,
-        named: &job.named,
-        env: &job.env,
-        name: &job.name,
-        array: &job.array,
-        hold: job.hold,
-        begin: job.begin_ms.map(Stamp),
-        deadline: job.deadline_ms.map(Stamp),
-        run_limit_s: job.run_limit_s,
-    };
-    let Prepared { job, head, warning } = called::prepare(site, &what)?;
+    let Prepared { job, head, warning } = called::prepare(site, &called_of(job))?;
     let verb = Verb::Submit {
         line: 0,
         same: false,
@@ -148,6 +144,55 @@ pub fn submit(site: &Site, job: &JobRequest) -> Result<Accepted, Failure> {
         accepted_ms: run.t,
         warning,
     })
+}
+
+/// What is known of the chances of a job, as JSON like `csub --dry-run --json`; nothing is
+/// submitted.
+///
+/// # Errors
+/// The text of `csub`'s refusal, or cb.yaml or the view cannot be read.
+pub fn dry_run(site: &Site, job: &JobRequest) -> Result<String, Failure> {
+    let prepared = called::prepare(site, &called_of(job))?;
+    Ok(called::dry(site, &prepared)?)
+}
+
+fn called_of(job: &JobRequest) -> Called<'_> {
+    Called {
+        options: &job.options,
+        command: &job.command,
+        line: &job.line,
+        script: &job.script,
+        named: &job.named,
+        env: &job.env,
+        name: &job.name,
+        array: &job.array,
+        hold: job.hold,
+        begin: job.begin_ms.map(Stamp),
+        deadline: job.deadline_ms.map(Stamp),
+        run_limit_s: job.run_limit_s,
+    }
+}
+
+/// Puts jobs back to pending and gives how each of them fared.
+///
+/// # Errors
+/// The whole request is refused, or no answer came.
+pub fn requeue(site: &Site, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure> {
+    let sel = Selector {
+        ids: jobs,
+        ..Selector::default()
+    };
+    let states = ["run", "done", "exit"].map(str::to_owned).into();
+    let verb = Verb::Requeue {
+        sel,
+        hold: false,
+        states,
+    };
+    let ack = send(site, RequestHead::default(), &verb)?;
+    match ack.ok {
+        true => Ok(ack.results),
+        false => Err(without_ids(&ack)),
+    }
 }
 
 /// Kills, stops, resumes jobs (`12`, `12[3-5]`) and gives how each of them fared.

@@ -10,6 +10,7 @@ pub(super) mod processes;
 mod ready;
 pub(super) mod site;
 pub(super) mod up;
+mod web;
 
 use crate::client::Fail;
 use crate::text::duration::{self, Bare};
@@ -73,6 +74,9 @@ struct Up {
     /// Starts missing daemons and returns at once, as a supervisor would.
     #[arg(long)]
     no_wait: bool,
+    /// Starts the portal, cbweb, too, and prints a link that logs you in.
+    #[arg(long, conflicts_with = "no_wait")]
+    web: bool,
     /// Seconds to wait for the cluster to be ready.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
@@ -134,7 +138,11 @@ pub(crate) fn run(words: &[String]) -> i32 {
 fn start(args: &Up) -> Result<(), Fail> {
     let site = Site::make(&args.dir.dir, |old| wanted(args, old))?;
     let wait_ms = (!args.no_wait).then(|| args.timeout.saturating_mul(1000));
-    up::up(&site, wait_ms)
+    up::up(&site, wait_ms)?;
+    if args.web {
+        web::up(&site)?;
+    }
+    Ok(())
 }
 
 /// The settings for a new cluster, or those of an existing one if the options agree with them.

@@ -5,12 +5,10 @@
 
 use super::{Sub, cmd, matches};
 use crate::client::cli::Values;
-use crate::client::exit::{Exit, Fail, Result};
+use crate::client::exit::{Exit, Result};
 use crate::client::job_requests::finish;
-use crate::client::leadership;
+use crate::client::metrics::figures;
 use crate::client::read::{self, Source};
-use crate::show::metrics::{Facts, JobSums, text};
-use crate::spool::view::{Piece, Want};
 use crate::sys::{clock, fs};
 use clap::{Arg, Command};
 use std::path::Path;
@@ -37,33 +35,6 @@ fn give(file: Option<&str>) -> Result<i32> {
         Some(path) => fs::publish(Path::new(path), out.as_bytes())?,
     }
     Ok(Exit::Ok.code())
-}
-
-fn figures(source: &Source, now_ms: i64) -> Result<String> {
-    let params = source.params()?;
-    let leader = leadership::leader(source, &params)?;
-    let standby = leadership::standby(&source.layout, &leader.host);
-    let (hosts, queues) = (source.counted_hosts()?, source.counted_queues()?);
-    let mut jobs = JobSums::new(now_ms);
-    let read = source
-        .view
-        .stream(&Want::default(), &mut |piece| match piece {
-            Piece::Restart => jobs = JobSums::new(now_ms),
-            Piece::Job { row, spec, .. } => jobs.add(&row, spec),
-        });
-    let read = read.map_err(|e| source.failed(e))?;
-    source.warn(&read.warnings);
-    let facts = Facts {
-        silent_ms: leadership::silence(source, &params),
-        users: source.sees_all(&params),
-        params: &params,
-        leader: &leader,
-        standby: &standby,
-        hosts: &hosts,
-        queues: &queues,
-        jobs: &jobs,
-    };
-    text(&facts).map_err(|e| Fail::system(format!("the figures cannot be written as text: {e}")))
 }
 
 #[cfg(test)]

@@ -276,7 +276,7 @@ impl Out<'_> {
 
 /// What is said beside the records.
 #[derive(Default)]
-struct Said {
+pub(super) struct Said {
     warnings: Vec<String>,
     /// Jobs that were asked for and have no record.
     missing: Vec<JobSel>,
@@ -361,7 +361,7 @@ impl Sums {
 }
 
 /// Prints what is asked for through `put`. Names that select nothing must exist.
-fn show(
+pub(super) fn show(
     m: &ArgMatches,
     source: &Source,
     ctx: &Ctx,

@@ -145,7 +145,7 @@ fn list_options() -> Command {
     table::options(cmd)
 }
 
-fn show_options() -> Command {
+pub(super) fn show_options() -> Command {
     let cmd = command("ccron show", "Show cron jobs with their runs and history")
         .arg(opt("u", "USER", "Whose they are [yours]"))
         .arg(operands("names", "NAME", "Names; none: all"));
@@ -437,7 +437,7 @@ fn show_pages(m: &ArgMatches) -> Result<i32> {
     Ok(exit.code())
 }
 
-fn pages(m: &ArgMatches, source: &Source) -> Result<(String, Exit)> {
+pub(super) fn pages(m: &ArgMatches, source: &Source) -> Result<(String, Exit)> {
     let all = rows(source, m.last("u"))?;
     let (found, exit) = read::named("cron job", &all, |cron| &cron.def.name, &m.all("names"));
     if m.has("json") {

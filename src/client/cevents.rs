@@ -12,6 +12,7 @@ use crate::record::event::Event;
 use crate::show::event::job_of;
 use crate::show::event_json::{Documents, NAMES, Owner, Place, name_of, trouble};
 use crate::show::job_select::Users;
+use crate::spool::Layout;
 use crate::sys;
 use crate::text::error::did_you_mean;
 use crate::text::jobids::JobSel;
@@ -235,6 +236,90 @@ fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
         // What comes now is new.
         (events.after, history) = (None, history.after((0, 0, 0)));
         sys::clock::sleep_ms(pause_ms);
+    }
+}
+
+/// Events as they happen, for a program that looks now and then.
+pub(crate) struct Following {
+    layout: Layout,
+    history: History,
+    events: Events,
+}
+
+impl Following {
+    /// Begins after the position `after` (`0`: with all that are kept), else with what comes next.
+    ///
+    /// # Errors
+    /// The position or a job is none, what comes after it is not kept any more, or the journal
+    /// cannot be read.
+    pub(crate) fn new(source: Source, after: Option<&str>, ids: &[String]) -> Result<Self, Fail> {
+        let mut words: Vec<OsString> = ["-f", "-u", "all"].map(OsString::from).into();
+        words.extend(ids.iter().map(OsString::from));
+        let m = cli::parse(options(), &words).map_err(|_| Fail::usage("not a job ID"))?;
+        let mut wanted = wanted(&m, &source)?;
+        let params = source.view.params().unwrap_or_default();
+        let own = Users::one(source.me.uid);
+        wanted.users = source.seen_of(Users::All, &params).unwrap_or(own);
+        (wanted.of_jobs, wanted.unowned) = (!ids.is_empty(), source.sees_all(&params));
+        let place = after.map(Place::parse).transpose();
+        let place = place.map_err(|e| Fail::usage(format!("the position: {e}")))?;
+        let cluster = source.cluster()?.cluster;
+        let from = place.map_or((u64::MAX, 0, 0), |p| (p.epoch, p.segment, p.record));
+        let mut following = Following {
+            history: History::new(&source.layout, &cluster).after(from),
+            events: Events {
+                documents: Documents::new(sys::signals::name),
+                unseen: Vec::new(),
+                any: false,
+                wanted,
+                after: Some(place.unwrap_or(Place {
+                    epoch: u64::MAX,
+                    ..Place::default()
+                })),
+            },
+            layout: source.layout,
+        };
+        if after.is_none() {
+            // What there is was not asked for; it says whose jobs there are.
+            following.look(&mut |_| {})?;
+            following.go_on();
+        }
+        Ok(following)
+    }
+
+    /// From now on everything read is new.
+    fn go_on(&mut self) {
+        self.events.after = None;
+        let other = History::new(&self.layout, "");
+        self.history = std::mem::replace(&mut self.history, other).after((0, 0, 0));
+    }
+
+    /// Hands out what has come since the last look, a JSON object each.
+    ///
+    /// # Errors
+    /// The journal cannot be read, or what came after the position is not kept any more.
+    pub(crate) fn look(&mut self, line: &mut dyn FnMut(String)) -> Result<(), Fail> {
+        let events = &mut self.events;
+        let read = self.history.read(&mut |entry| {
+            if let Some(text) = events.line(entry) {
+                line(text);
+            }
+        });
+        read.map_err(|e| Fail::system(e.to_string()))?;
+        let place = self.events.after.filter(|place| place.epoch != u64::MAX);
+        if place.is_some_and(|place| place != Place::default()) && !self.history.is_whole() {
+            return Err(Fail::not_found(
+                "what came after that position is not kept any more: begin again without one",
+            ));
+        }
+        if self
+            .events
+            .after
+            .is_some_and(|place| place.epoch != u64::MAX)
+        {
+            self.go_on();
+        }
+        Ok(())
     }
 }
 

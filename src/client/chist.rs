@@ -94,8 +94,8 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 }
 
 /// Standard output, standard error, and how the command ends.
-struct Answer {
-    out: String,
+pub(super) struct Answer {
+    pub out: String,
     err: Vec<String>,
     exit: Exit,
 }
@@ -115,7 +115,7 @@ struct Wanted {
     touched: Option<Range>,
 }
 
-fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Answer, Fail> {
+pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Answer, Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "chist")?;
     let wanted = wanted(m, source, ctx)?;
     let detail = ["l", "b", "t", "T", "jsonl", "json"]

@@ -138,6 +138,28 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
     Ok(outcome.exit)
 }
 
+/// What it prints, and how it ends. Ids that are not found are told by the end alone.
+///
+/// # Errors
+/// As the command.
+pub(super) fn text(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
+    let asked = understood(m, source)?;
+    let text = std::sync::Mutex::new(String::new());
+    let put = |part: &str| {
+        let mut text = text
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        text.push_str(part);
+        Ok(())
+    };
+    let outcome = list::run_at(source, &asked, source.ctx_with_estimates(), &put)?;
+    let text = text.into_inner();
+    Ok((
+        text.unwrap_or_else(std::sync::PoisonError::into_inner),
+        outcome.exit,
+    ))
+}
+
 /// Whether a format of `-o` may name the estimated start, which is a file more to read.
 fn wants_estimates(format: &str) -> bool {
     let format = format.to_ascii_lowercase();

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     read::end("climits", answer)
 }
 
-fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
+pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     let params = source.params()?;
     let limits = source.counted(ViewReader::counted_limits)?;
     source.banner(&params);

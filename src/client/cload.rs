@@ -66,7 +66,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     read::end("cload", answer)
 }
 
-fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
+pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "cload")?;
     if m.has("N") && m.has("E") {
         return Err(Fail::usage("-N and -E exclude each other"));

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     read::end("cqueues", answer)
 }
 
-fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
+pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     read::refuse_unbuilt(m, &["e"], "cqueues")?;
     let params = source.params()?;
     if let Some(user) = m.last("u") {

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     read::end("cusers", answer)
 }
 
-fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
+pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     let params = source.params()?;
     let mut users = source.counted(ViewReader::counted_users)?;
     users.sort_by(|a, b| (a.group, &a.name).cmp(&(b.group, &b.name)));

@@ -6,11 +6,11 @@
 
 mod actions;
 mod app;
-mod columns;
+pub(crate) mod columns;
 mod draw;
-mod filter;
+pub(crate) mod filter;
 mod keys;
-mod lines;
+pub(crate) mod lines;
 mod overview;
 mod pages;
 mod press;
@@ -18,7 +18,7 @@ mod reading;
 mod screen;
 mod session;
 mod targets;
-mod world;
+pub(crate) mod world;
 
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Fail, Result};

@@ -157,6 +157,18 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "clogin",
+        &[("", "the link to open in a browser within a minute")],
+    ),
+    (
+        "ctoken",
+        &[
+            ("create --scope submit --expires 30d", "for a program"),
+            ("list", "what there is"),
+            ("revoke 3f9a1c02b7d4", "that one is void at once"),
+        ],
+    ),
+    (
         "cevents",
         &[
             ("-f", "goes on as things happen"),

@@ -3,6 +3,7 @@
 //! Commands read the published view and leave requests in the drop box; none of them talks to a
 //! daemon or imports one's code. Owns the table of users' commands and the exit codes.
 
+pub(crate) mod answers;
 pub(crate) mod ask;
 pub(crate) mod cacct;
 pub(crate) mod ccron;
@@ -18,6 +19,7 @@ pub(crate) mod claunch;
 pub(crate) mod cli;
 pub(crate) mod climits;
 pub(crate) mod cload;
+pub(crate) mod clogin;
 pub(crate) mod cmod;
 pub(crate) mod cparams;
 pub(crate) mod cpeek;
@@ -25,6 +27,7 @@ pub(crate) mod cqueues;
 pub(crate) mod crun;
 pub(crate) mod csub;
 pub(crate) mod ctasks;
+pub(crate) mod ctoken;
 pub(crate) mod cusers;
 pub(crate) mod cview;
 pub(crate) mod cwait;
@@ -40,8 +43,10 @@ mod known_names;
 pub(crate) mod leadership;
 mod limit_unit;
 pub(crate) mod lsf_names;
+pub(crate) mod metrics;
 pub(crate) mod options;
 pub(crate) mod past_view;
+pub(crate) mod portal;
 pub(crate) mod read;
 pub(crate) mod reorder;
 pub(crate) mod requeue;
@@ -170,6 +175,17 @@ pub(crate) const COMMANDS: &[Entry] = &[
         &["cview"],
         "watch queues, hosts and jobs on a full screen, and act on them",
         cview::run,
+    ),
+    // The portal.
+    entry(
+        &["clogin"],
+        "print a link that logs you in to the portal",
+        clogin::run,
+    ),
+    entry(
+        &["ctoken"],
+        "make, list and revoke tokens for programs that use the portal",
+        ctoken::run,
     ),
     entry(&["cid"], "show the cluster's name and its leader", cid::run),
 ];

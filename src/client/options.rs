@@ -4,8 +4,8 @@
 
 use super::{
     cacct, ccron, cdeps, cevents, checkpoint, chist, chosts, cid, cinfo, cjobs, claunch, climits,
-    cload, cparams, cpeek, cqueues, crun, csub, ctasks, cusers, cview, cwait, lsf_names, reorder,
-    requeue, signal, switch,
+    cload, clogin, cparams, cpeek, cqueues, crun, csub, ctasks, ctoken, cusers, cview, cwait,
+    lsf_names, reorder, requeue, signal, switch,
 };
 use clap::Command;
 
@@ -41,6 +41,8 @@ pub(crate) fn of(name: &str) -> Option<Command> {
         "cusers" => cusers::options,
         "cparams" => cparams::options,
         "cview" => cview::options,
+        "clogin" => clogin::options,
+        "ctoken" => ctoken::options,
         "cid" => cid::options,
         other => return lsf_names::options(other),
     };

@@ -47,6 +47,8 @@ pub(crate) struct Source {
     pub me: UserFacts,
     /// Where the view is that of a past moment.
     pub past: Option<PastView>,
+    /// Nothing is said on standard error: it is not the asker's.
+    pub silent: bool,
 }
 
 impl Source {
@@ -82,6 +84,7 @@ impl Source {
             site,
             me: sys::users::me(),
             past: None,
+            silent: false,
         }
     }
 
@@ -250,6 +253,9 @@ impl Source {
 
     /// Reports damage that cost rows: an incomplete table must not look complete.
     pub(crate) fn warn(&self, warnings: &[String]) {
+        if self.silent {
+            return;
+        }
         for text in warnings.iter().take(WARNINGS_MAX) {
             eprintln!("{}: warning: {text}", self.name);
         }
@@ -261,7 +267,8 @@ impl Source {
 
     /// On a terminal: alarms of the cluster, and a silent leader.
     pub(crate) fn banner(&self, params: &Params) {
-        if self.past.is_some() || !std::io::stderr().is_terminal() {
+        let silent = self.silent || self.past.is_some();
+        if silent || !std::io::stderr().is_terminal() {
             return;
         }
         for alarm in params.alarms.iter().take(WARNINGS_MAX) {

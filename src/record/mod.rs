@@ -17,6 +17,7 @@ pub mod leader;
 pub mod load;
 pub mod order;
 pub mod point;
+pub mod portal;
 pub mod report;
 pub mod request;
 pub mod suspect;

@@ -98,6 +98,11 @@ impl Layout {
         path.into()
     }
 
+    /// Where a user leaves what lets the portal know them (`record::portal`), mode 0750.
+    pub fn portal_of(&self, uid: u32) -> PathBuf {
+        self.inbox_of(uid).join(".portal")
+    }
+
     /// Where a user's `claunch` leaves what hosts are to start (`record::launch`).
     pub fn launches_of(&self, uid: u32) -> PathBuf {
         self.inbox().join(Layout::launches_below_inbox(uid))

@@ -118,8 +118,8 @@ fn modules_import_only_downwards() {
     for file in source::files("src", &["rs"]) {
         let mut parts = file.split('/').skip(1);
         let module = parts.next().expect("below src").trim_end_matches(".rs");
-        // `drmaa` is a package of its own.
-        if ["lib", "bin", "drmaa"].contains(&module) {
+        // `drmaa` and `web` are packages of their own.
+        if ["lib", "bin", "drmaa", "web"].contains(&module) {
             continue;
         }
         let text = source::read(&file);
@@ -153,6 +153,42 @@ fn the_library_for_other_programs_uses_the_door_that_is_meant_for_it() {
         }
     }
     assert!(seen > 20, "the sources were not understood: {seen}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The portal goes through the same door, and only one of its files acts with a user's rights.
+#[test]
+fn the_portal_uses_the_door_that_is_meant_for_it() {
+    let open = ["api", "model", "record", "spool", "sys", "text"];
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for file in source::files("src/web", &["rs"]) {
+        if file.starts_with("src/web/tests/") {
+            continue;
+        }
+        let blanked = source::blank(&source::read(&file));
+        for (at, mark) in blanked.match_indices("corral::") {
+            let rest = &blanked[at + mark.len()..];
+            let modules = match rest.strip_prefix('{') {
+                Some(list) => split_top(list.split('}').next().unwrap_or_default()),
+                None => vec![rest],
+            };
+            for module in modules.iter().map(|part| word(part.trim_start())) {
+                seen += 1;
+                if !open.contains(&module.as_str()) {
+                    wrong.push(format!("{file}: corral::{module}"));
+                }
+            }
+        }
+        let acts = ["api::submit", "api::signal", "api::requeue", "Reader::new("];
+        let may_act = ["src/web/identity.rs", "src/web/cluster.rs"].contains(&file.as_str());
+        for call in acts
+            .iter()
+            .filter(|call| !may_act && blanked.contains(*call))
+        {
+            wrong.push(format!("{file}: {call}: only identity.rs acts as a user"));
+        }
+    }
+    assert!(seen > 50, "the sources were not understood: {seen}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -55,6 +55,7 @@ mod policies;
 mod policies_order;
 mod policies_room;
 mod policies_watch;
+mod portal;
 mod real_work;
 mod repeated_jobs;
 mod roles;

@@ -27,6 +27,8 @@ pub(super) fn down(dir: &Path, purge: bool) -> Result<(), Fail> {
     let site = Site::open(dir)?;
     let lock = site.lock()?;
     let ended = end_all(&site)?;
+    // The portal was killed, too.
+    let _ = crate::client::portal::forget_address(&site.layout());
     remove_groups(&site);
     println!(
         "Cluster in {} is down: {} ended.",

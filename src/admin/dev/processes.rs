@@ -13,7 +13,7 @@ pub(crate) const MARK: &str = "CB_DEV";
 pub(crate) const MARK_NAME: &str = "CB_DEV_NAME";
 
 /// The programs that `cadmin dev ps` lists.
-const ROLES: [&str; 4] = ["cbsched", "cbls", "cbexe", "cbtask"];
+const ROLES: [&str; 5] = ["cbsched", "cbls", "cbexe", "cbweb", "cbtask"];
 
 /// One process with the cluster's mark.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -114,7 +114,7 @@ pub(crate) fn start(site: &Site, bin: &Path, daemon: &Daemon) -> Result<Child, F
 }
 
 /// A daemon beside the commands, as it is built, or in the folder sbin beside theirs, as installed.
-fn program(bin: &Path, role: &str) -> PathBuf {
+pub(super) fn program(bin: &Path, role: &str) -> PathBuf {
     let installed = fs::parent(bin).join("sbin").join(role);
     let beside = bin.join(role);
     if !fs::exists(&beside) && fs::exists(&installed) {

@@ -5,7 +5,8 @@
 //! alone.
 
 use super::options::{self, Chosen};
-use super::{NoEffect, Told, environ, esub, spec};
+use super::script::{self, Work};
+use super::{NoEffect, Told, dry_run, environ, esub, spec};
 use crate::client::cli::Table;
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
@@ -45,6 +46,10 @@ pub(crate) struct Called<'a> {
     pub options: &'a [String],
     /// The program and its arguments, which no shell reads.
     pub command: &'a [String],
+    /// Instead of it: a command line that a shell reads.
+    pub line: &'a str,
+    /// Instead of both: the text of a script, whose lines of options count.
+    pub script: &'a str,
     /// Options that the caller has by name: the name, the value.
     pub named: &'a [(&'static str, String)],
     /// Variables over those of this process.
@@ -100,13 +105,40 @@ fn chosen(words: &[String]) -> Result<Chosen> {
         return Err(Fail::usage(format!("'{shown}' is not an option")));
     }
     let chosen = Chosen::of(&table, &split);
+    refuse_not_called(&chosen)?;
+    chosen.check_built()?;
+    Ok(chosen)
+}
+
+fn refuse_not_called(chosen: &Chosen) -> Result<()> {
     for (name, why) in NOT_CALLED {
         if chosen.has(name) {
             return Err(Fail::usage(format!("-{name} is not taken here: {why}")));
         }
     }
-    chosen.check_built()?;
-    Ok(chosen)
+    Ok(())
+}
+
+/// What is to run.
+fn work_of(what: &Called<'_>) -> Result<Work> {
+    if what.script.is_empty() {
+        let command = match what.line {
+            "" => exact_command(what.command),
+            line => line.to_owned(),
+        };
+        return Ok(Work {
+            command,
+            ..Work::default()
+        });
+    }
+    let work = script::given(&Table::new(options::csub()), what.script)?;
+    match work.foreign.is_empty() {
+        true => Ok(work),
+        false => Err(Fail::usage(
+            "the script has lines for another batch system, which are not read here: give the \
+             options, or submit it with csub",
+        )),
+    }
 }
 
 /// Checks options as far as that is possible without the cluster.
@@ -138,9 +170,12 @@ pub(crate) fn prepare(site: &Site, what: &Called<'_>) -> std::result::Result<Pre
     for (name, _) in stated.iter().filter(|(_, is)| *is) {
         refuse_twice(&mine, name)?;
     }
-    let command = exact_command(what.command);
-    spec::check_command(&command)?;
-    let (chosen, data) = esub::run(site, mine, &command)?;
+    let work = work_of(what)?;
+    let mine = mine.over(work.options.clone());
+    mine.check_built()?;
+    refuse_not_called(&mine)?;
+    spec::check_command(&work.command)?;
+    let (chosen, data) = esub::run(site, mine, &work.command)?;
     let warning = NoEffect::of(&chosen).warning();
     let told = Told::in_another_program()?;
     let unit = || limit_unit(site);
@@ -156,12 +191,22 @@ pub(crate) fn prepare(site: &Site, what: &Called<'_>) -> std::result::Result<Pre
     job.spec.begin = what.begin.or(job.spec.begin);
     job.spec.deadline = what.deadline.or(job.spec.deadline);
     job.spec.limits.run_s = what.run_limit_s.or(job.spec.limits.run_s);
-    job.command = command;
-    let mut head = super::head(&chosen, String::new(), &told.cwd)?;
+    job.spec.shell = script::interpreter(&work, &job.spec.shell)?;
+    job.command = work.command;
+    let mut head = super::head(&chosen, work.script, &told.cwd)?;
     head.env.extend(what.env.iter().cloned());
     environ::check_size(&head.env)?;
     let head = esub::with_data(head, data);
     Ok(Prepared { job, head, warning })
+}
+
+/// What is known of the chances of a submission, as `csub --dry-run --json` says it.
+///
+/// # Errors
+/// cb.yaml or the view cannot be read.
+pub(crate) fn dry(site: &Site, prepared: &Prepared) -> Result<String> {
+    let how = (sys::clock::wall_ms(), true);
+    dry_run::answer(site, &prepared.job, &prepared.head, how).map(|answer| answer.text)
 }
 
 fn refuse_twice(chosen: &Chosen, name: &'static str) -> std::result::Result<(), Unfit> {
@@ -223,6 +268,38 @@ mod tests {
         assert_eq!(job.spec.begin, Some(Stamp(77)));
         assert_eq!(head.env.get("A").map(String::as_str), Some("1,'2\""));
         assert_eq!(warning, None);
+    }
+
+    #[test]
+    fn a_line_is_read_by_a_shell_and_a_script_brings_its_options() {
+        let of = |line: &str, script: &str| {
+            let what = Called {
+                line,
+                script,
+                ..Called::default()
+            };
+            prepare(&site(), &what)
+        };
+        assert_eq!(
+            of("echo $HOME | wc", "").unwrap().job.command,
+            "echo $HOME | wc"
+        );
+        let script = "#!/bin/bash\n#CSUB -n 3\necho a\n";
+        let Prepared { job, head, .. } = of("", script).unwrap();
+        assert_eq!((job.spec.min, job.command.as_str()), (3, "echo a"));
+        assert_eq!(
+            (job.spec.shell.as_str(), head.script.as_str()),
+            ("/bin/bash", script)
+        );
+        for bad in [
+            "#CSUB -K\ntrue\n",
+            "#SBATCH -n 2\ntrue\n",
+            "a\0b",
+            "# nothing\n",
+        ] {
+            assert!(of("", bad).is_err(), "{bad:?}");
+        }
+        assert!(of("", "").is_err(), "there is nothing to run");
     }
 
     #[test]

@@ -91,13 +91,24 @@ pub(super) fn session(terminal: Terminal) -> Box<Session> {
     })
 }
 
-/// Prints what would be submitted; the exit code is that of csub where it would be refused.
-pub(super) fn run(
+/// What is known, and whether it would be refused.
+pub(super) struct Chances {
+    pub text: String,
+    refused: Option<Fail>,
+    /// cb.yaml on the share is not what the leader uses.
+    is_other: bool,
+}
+
+/// Finds out what would be submitted.
+///
+/// # Errors
+/// cb.yaml or the view cannot be read.
+pub(super) fn answer(
     site: &Site,
     job: &Submission,
     head: &RequestHead,
     (now_ms, json): (i64, bool),
-) -> Result<i32> {
+) -> Result<Chances> {
     let source = Source::of("csub", site.clone());
     let cluster = Cluster::read(&source)?;
     let who = Requester {
@@ -106,18 +117,32 @@ pub(super) fn run(
         groups: os_groups(&source.me.name),
     };
     let verdict = cluster.judge(job, &who, Stamp(now_ms));
-    let out = match json {
-        true => json_text(job, head, &verdict),
-        false => text(job, head, &verdict),
-    };
-    read::put(&out)?;
-    if cluster.config.digest() != cluster.params.config_digest {
+    Ok(Chances {
+        text: match json {
+            true => json_text(job, head, &verdict),
+            false => text(job, head, &verdict),
+        },
+        is_other: cluster.config.digest() != cluster.params.config_digest,
+        refused: verdict.refused,
+    })
+}
+
+/// Prints what would be submitted; the exit code is that of csub where it would be refused.
+pub(super) fn run(
+    site: &Site,
+    job: &Submission,
+    head: &RequestHead,
+    how: (i64, bool),
+) -> Result<i32> {
+    let answer = answer(site, job, head, how)?;
+    read::put(&answer.text)?;
+    if answer.is_other {
         eprintln!(
             "csub: warning: cb.yaml on the share is not what the leader uses: it was changed \
              since, or is refused"
         );
     }
-    match verdict.refused {
+    match answer.refused {
         Some(fail) => Err(fail),
         None => Ok(Exit::Ok.code()),
     }

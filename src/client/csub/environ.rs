@@ -19,6 +19,8 @@ const FOREIGN: &[&str] = &[
     "PMI_",
     "PMIX_",
     "OMPI_COMM_WORLD_",
+    // The mark of a process of `cadmin dev`, such as the portal: a job has one of its own.
+    "CB_DEV",
 ];
 /// Of these, the settings of a user or a site.
 const FOREIGN_SETTINGS: &[&str] = &[

@@ -63,6 +63,22 @@ pub(super) fn described(table: &Table, command: &str, file: &str) -> Result<Work
     }
 }
 
+/// A script that a program gives as text.
+///
+/// # Errors
+/// When it cannot be understood.
+pub(super) fn given(table: &Table, text: &str) -> Result<Work> {
+    if text.len() > SCRIPT_MAX {
+        return Err(Fail::usage(format!(
+            "the script is longer than {SCRIPT_MAX} bytes"
+        )));
+    }
+    if text.contains('\0') {
+        return Err(Fail::usage("the script contains a NUL byte"));
+    }
+    read_script(table, text.to_owned(), None)
+}
+
 fn from_stdin(table: &Table) -> Result<Work> {
     if sys::caller::stdin_is_terminal() {
         eprint!("{}> ", exit::lsf_name().unwrap_or("csub"));

@@ -90,6 +90,7 @@ impl TestView {
             layout,
             site,
             past: None,
+            silent: false,
             me: UserFacts {
                 uid,
                 gid: uid,

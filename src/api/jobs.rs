@@ -1,0 +1,490 @@
+//! All jobs that are known, held for quick lists: read once for all who ask, filtered by what each
+//! of them may see.
+//!
+//! Owns which jobs a list has, in which order, and where a page of it begins. A row is put into
+//! words only when it is on the page, so a hundred thousand jobs cost what fits on one.
+
+use super::Failure;
+use super::read::Reader;
+use crate::client::cview::columns::compare_jobs;
+use crate::client::cview::filter::Filter;
+use crate::client::cview::world::{JobItem, Jobs};
+use crate::model::{JobKey, JobStat};
+use crate::record::view;
+use crate::show::job::JobView;
+use crate::show::job_select::{Users, sort_key};
+use crate::spool::view::{Piece, Want};
+use crate::sys::fs::{self, Mark};
+use std::collections::BTreeMap;
+
+/// Most rows of one page.
+pub const PAGE_MAX: usize = 500;
+
+/// Columns that a list can be sorted by: the name, the column of `cview` with the same order.
+const COLUMNS: &[(&str, usize)] = &[
+    ("id", 0),
+    ("user", 1),
+    ("stat", 2),
+    ("queue", 3),
+    ("slots", 4),
+    ("host", 5),
+    ("time", 6),
+    ("cpu", 7),
+    ("mem", 8),
+    ("submit", 9),
+    ("name", 10),
+];
+
+/// The names of the columns that a list can be sorted by.
+pub fn columns() -> impl Iterator<Item = &'static str> {
+    COLUMNS.iter().map(|(name, _)| *name)
+}
+
+/// The files of the view at one moment: what is the same has not changed.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct ViewMark {
+    manifest: (u64, u64),
+    delta: Option<Mark>,
+    others: [Option<Mark>; 4],
+}
+
+impl ViewMark {
+    /// The mark of now.
+    ///
+    /// # Errors
+    /// There is no view, or it cannot be read.
+    pub fn now(reader: &Reader) -> Result<ViewMark, Failure> {
+        let source = reader.source();
+        let manifest = source.view.manifest().map_err(|e| source.failed(e))?;
+        let mark = |name: &str| {
+            let path = source.layout.view_file(name);
+            // Opening it makes a network file system ask its server.
+            drop(fs::read_from(&path, 0, 0));
+            fs::mark(&path).ok()
+        };
+        Ok(ViewMark {
+            manifest: (manifest.epoch, manifest.generation),
+            delta: match manifest.delta.as_str() {
+                "" => None,
+                delta => mark(delta),
+            },
+            others: [view::QUEUES, view::HOSTS, view::PARAMS, view::LIMITS].map(mark),
+        })
+    }
+
+    /// Whether the jobs are the same as at that moment.
+    pub fn has_jobs_of(&self, other: &ViewMark) -> bool {
+        (self.manifest, &self.delta) == (other.manifest, &other.delta)
+    }
+}
+
+/// Whose jobs somebody may see.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SeenJobs {
+    uid: u32,
+    users: Users,
+}
+
+impl SeenJobs {
+    /// Those that this reader's user sees now.
+    ///
+    /// # Errors
+    /// As [`ViewMark::now`].
+    pub fn of(reader: &Reader) -> Result<SeenJobs, Failure> {
+        let source = reader.source();
+        let (uid, params) = (source.me.uid, source.params()?);
+        let users = source.seen_of(Users::All, &params);
+        Ok(SeenJobs {
+            uid,
+            users: users.unwrap_or_else(|| Users::one(uid)),
+        })
+    }
+
+    fn has(&self, item: &JobItem) -> bool {
+        let spec = &item.spec;
+        self.users.has(spec.uid, &spec.user, &spec.queue)
+    }
+}
+
+/// Which jobs of a list, and which part of it.
+#[derive(Clone, Default, Debug)]
+pub struct JobQuery {
+    /// Words as `cview` takes them after `/`: `user:u1 state:run weather`.
+    pub filter: String,
+    /// Only the asker's own.
+    pub own: bool,
+    /// Also finished ones.
+    pub finished: bool,
+    /// One of [`columns`], empty: the order of `cjobs`.
+    pub sort: String,
+    pub reverse: bool,
+    /// The elements of this array instead of whole jobs.
+    pub array: Option<u32>,
+    /// Rows before the page, and rows of it.
+    pub from: usize,
+    pub count: usize,
+}
+
+/// A job, an array or an element of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedJob {
+    pub id: String,
+    pub user: String,
+    pub stat: JobStat,
+    pub queue: String,
+    pub name: String,
+    pub hosts: String,
+    pub slots: u32,
+    /// Moments in ms since 1970, 0: not yet.
+    pub submit: i64,
+    pub start: i64,
+    pub end: i64,
+    /// Time it waits or runs, ms.
+    pub time_ms: u64,
+    pub cpu_ms: u64,
+    pub mem_kb: u64,
+    /// Of an array: its elements by state, those that there are.
+    pub elements: Vec<(JobStat, u64)>,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, Default)]
+pub struct JobPage {
+    pub rows: Vec<ListedJob>,
+    /// Rows of the whole list.
+    pub total: usize,
+    pub from: usize,
+    /// Jobs and elements of the whole list by state.
+    pub counts: Vec<(JobStat, u64)>,
+}
+
+/// All jobs of the view at one moment.
+#[derive(Default)]
+pub struct JobIndex {
+    jobs: Jobs,
+    /// Damage that was met while reading.
+    pub warnings: Vec<String>,
+}
+
+impl JobIndex {
+    /// Reads every job known, of all users, finished ones too.
+    ///
+    /// # Errors
+    /// As [`ViewMark::now`].
+    pub fn read(reader: &Reader) -> Result<JobIndex, Failure> {
+        let source = reader.source();
+        let ctx = source.ctx();
+        let queues = source.queues().unwrap_or_default();
+        let priority: BTreeMap<String, i64> =
+            queues.into_iter().map(|q| (q.name, q.priority)).collect();
+        let mut items = Vec::new();
+        let reading = source.view.stream(&Want::all(), &mut |piece| match piece {
+            Piece::Restart => items.clear(),
+            Piece::Job { row, spec, why } => {
+                let v = JobView {
+                    key: row.j,
+                    row: &row,
+                    spec,
+                    name: &row.name,
+                    command: &row.command,
+                    why,
+                    ctx: &ctx,
+                };
+                let order = sort_key(&v, &priority);
+                items.push(JobItem::of(&row, spec, order));
+            }
+        });
+        let reading = reading.map_err(|e| source.failed(e))?;
+        Ok(JobIndex {
+            jobs: Jobs::of(items),
+            warnings: reading.warnings,
+        })
+    }
+
+    /// Rows held, elements included.
+    pub fn len(&self) -> usize {
+        self.jobs.items.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.jobs.items.is_empty()
+    }
+
+    /// A page of a list.
+    ///
+    /// # Errors
+    /// The filter or the column is wrong.
+    pub fn page(&self, query: &JobQuery, seen: &SeenJobs, now: i64) -> Result<JobPage, Failure> {
+        let filter = Filter::parse(&query.filter).map_err(wrong)?;
+        let column = match query.sort.as_str() {
+            "" => None,
+            name => Some(column(name)?),
+        };
+        let mut text = String::new();
+        let mut fits = |item: &JobItem| {
+            (!query.own || item.spec.uid == seen.uid)
+                && seen.has(item)
+                && (filter.is_empty() || filter.fits_job(item, &mut text))
+        };
+        let mut places: Vec<u32> = match query.array {
+            Some(id) => self.jobs.elements_of(id).to_vec(),
+            None => self.tops(query.finished),
+        };
+        places.retain(|at| fits(&self.jobs.items[*at as usize]));
+        let item = |at: &u32| &self.jobs.items[*at as usize];
+        if let Some(column) = column {
+            // Stable: equal rows keep their order.
+            places.sort_by(|a, b| compare_jobs(column, item(a), item(b), now));
+        }
+        if query.reverse {
+            places.reverse();
+        }
+        let count = query.count.clamp(1, PAGE_MAX);
+        let from = match places.len() {
+            0 => 0,
+            total => query.from.min((total - 1) / count * count),
+        };
+        let rows = places.iter().skip(from).take(count);
+        Ok(JobPage {
+            rows: rows.map(|at| listed(item(at), now)).collect(),
+            total: places.len(),
+            from,
+            counts: counts(places.iter().map(item)),
+        })
+    }
+
+    /// Places of whole jobs and arrays, and of elements whose array is not known any more.
+    fn tops(&self, finished: bool) -> Vec<u32> {
+        let live = |item: &JobItem| match &item.array {
+            Some(array) => array.unfinished() > 0,
+            None => !item.stat.is_finished(),
+        };
+        let all = (0..).zip(&self.jobs.items);
+        let shown = all.filter(|(_, item)| finished || live(item));
+        let tops = shown.filter(|(_, item)| !self.jobs.is_below_array(item));
+        tops.map(|(at, _)| at).collect()
+    }
+
+    /// Jobs and elements by queue and by user, unfinished ones that the asker sees: pending and
+    /// started ones, and the longest and the middle wait of the pending jobs, ms.
+    pub fn sums(&self, seen: &SeenJobs, now: i64) -> JobSums {
+        let mut sums = JobSums::default();
+        let mut waits = Vec::new();
+        let live = self.jobs.items.iter().filter(|item| seen.has(item));
+        for item in live {
+            if self.jobs.is_below_array(item) && item.stat.is_waiting() {
+                continue;
+            }
+            let (pending, started) = match (&item.array, item.stat) {
+                (Some(array), _) => (array.waiting.len(), 0),
+                (None, stat) if stat.is_finished() => continue,
+                (None, stat) => (u64::from(stat.is_waiting()), u64::from(!stat.is_waiting())),
+            };
+            for (map, name) in [
+                (&mut sums.by_user, &item.spec.user),
+                (&mut sums.by_queue, &item.spec.queue),
+            ] {
+                let sum = map.entry(name.clone()).or_default();
+                sum.pending += pending;
+                sum.started += started;
+                sum.slots += started * u64::from(item.slots);
+            }
+            if item.stat == JobStat::Pend && pending > 0 {
+                waits.push(item.time_ms(now));
+            }
+        }
+        waits.sort_unstable();
+        sums.longest_wait_ms = waits.last().copied().unwrap_or(0);
+        sums.middle_wait_ms = waits.get(waits.len() / 2).copied().unwrap_or(0);
+        sums
+    }
+}
+
+/// Jobs of a queue or user.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct JobSum {
+    pub pending: u64,
+    pub started: u64,
+    /// Slots of the started ones.
+    pub slots: u64,
+}
+
+/// What [`JobIndex::sums`] gives.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct JobSums {
+    pub by_queue: BTreeMap<String, JobSum>,
+    pub by_user: BTreeMap<String, JobSum>,
+    pub longest_wait_ms: u64,
+    pub middle_wait_ms: u64,
+}
+
+fn wrong(text: String) -> Failure {
+    Failure {
+        kind: super::FailureKind::Wrong,
+        text,
+    }
+}
+
+fn column(name: &str) -> Result<usize, Failure> {
+    let found = COLUMNS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, column)| *column).ok_or_else(|| {
+        let names: Vec<&str> = columns().collect();
+        let name = crate::text::width::escape(name);
+        wrong(format!("no column {name}; there are: {}", names.join(" ")))
+    })
+}
+
+fn listed(item: &JobItem, now: i64) -> ListedJob {
+    let elements = item.array.as_deref().map_or_else(Vec::new, |array| {
+        let each = JobStat::ALL.iter().map(|stat| (*stat, array.count(*stat)));
+        each.filter(|(_, n)| *n > 0).collect()
+    });
+    let mut name = item.name.to_string();
+    if item.key.idx > 0 {
+        name.push_str(&format!("[{}]", item.key.idx));
+    }
+    ListedJob {
+        id: item.key.to_string(),
+        user: item.spec.user.clone(),
+        stat: item.shown_stat(),
+        queue: item.spec.queue.clone(),
+        name,
+        hosts: item.hosts.to_string(),
+        slots: item.slots,
+        submit: item.times.submit,
+        start: item.times.start,
+        end: item.times.end,
+        time_ms: item.time_ms(now),
+        cpu_ms: item.cpu_ms,
+        mem_kb: item.mem_kb,
+        elements,
+    }
+}
+
+/// Jobs by state; an array counts its elements.
+fn counts<'i>(items: impl Iterator<Item = &'i JobItem>) -> Vec<(JobStat, u64)> {
+    let mut sums = [0u64; JobStat::ALL.len()];
+    for item in items {
+        for (sum, stat) in sums.iter_mut().zip(JobStat::ALL) {
+            *sum += match &item.array {
+                Some(array) => array.count(stat),
+                None => u64::from(item.stat == stat),
+            };
+        }
+    }
+    let each = JobStat::ALL.into_iter().zip(sums);
+    each.filter(|(_, n)| *n > 0).collect()
+}
+
+/// The one job or element that a text names, in the form in which keys are printed.
+pub fn job_key(text: &str) -> Option<JobKey> {
+    let key: Option<JobKey> = text.parse().ok().filter(|key: &JobKey| key.id > 0);
+    key.filter(|key| key.to_string() == text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::read::test_view::{NOW, TestView, job, spec};
+
+    fn bed() -> TestView {
+        let bed = TestView::new();
+        bed.put::<view::QueueRow>(view::QUEUES, &[]);
+        let jobs = vec![
+            spec(1, 7),
+            spec(2, 8),
+            job(JobKey::job(1), 1, JobStat::Run),
+            job(JobKey::job(2), 1, JobStat::Pend),
+            job(JobKey::job(3), 2, JobStat::Pend),
+            job(JobKey::job(4), 2, JobStat::Done),
+        ];
+        bed.publish(&[("s1", jobs)]);
+        bed
+    }
+
+    fn reader(bed: &TestView, uid: u32) -> Reader {
+        Reader {
+            source: bed.source("portal", uid),
+        }
+    }
+
+    fn ids(bed: &TestView, uid: u32, query: &JobQuery) -> String {
+        let reader = reader(bed, uid);
+        let index = JobIndex::read(&reader).unwrap();
+        let seen = SeenJobs::of(&reader).unwrap();
+        let page = index.page(query, &seen, NOW).unwrap();
+        let ids: Vec<&str> = page.rows.iter().map(|row| row.id.as_str()).collect();
+        ids.join(" ")
+    }
+
+    fn query(filter: &str) -> JobQuery {
+        JobQuery {
+            filter: filter.to_owned(),
+            count: 10,
+            ..JobQuery::default()
+        }
+    }
+
+    #[test]
+    fn lists_are_filtered_sorted_and_cut() {
+        let bed = bed();
+        assert_eq!(ids(&bed, 7, &query("")), "1 2 3");
+        assert_eq!(ids(&bed, 7, &query("user:u8")), "3");
+        let with = |change: fn(&mut JobQuery)| {
+            let mut query = query("");
+            change(&mut query);
+            ids(&bed, 7, &query)
+        };
+        assert_eq!(with(|q| q.own = true), "1 2");
+        assert_eq!(with(|q| q.finished = true), "1 2 3 4");
+        assert_eq!(with(|q| (q.from, q.count) = (2, 2)), "3");
+        assert_eq!(with(|q| (q.from, q.count) = (99, 2)), "3", "the last page");
+        assert_eq!(with(|q| (q.sort, q.reverse) = ("id".into(), true)), "3 2 1");
+        let index = JobIndex::read(&reader(&bed, 7)).unwrap();
+        let seen = SeenJobs::of(&reader(&bed, 7)).unwrap();
+        for bad in [
+            query("nonsense:x"),
+            JobQuery {
+                sort: "x".into(),
+                ..query("")
+            },
+        ] {
+            assert!(index.page(&bad, &seen, NOW).is_err());
+        }
+        let sums = index.sums(&seen, NOW);
+        assert_eq!(
+            sums.by_user["u7"],
+            JobSum {
+                pending: 1,
+                started: 1,
+                slots: 1
+            }
+        );
+        assert!(sums.longest_wait_ms >= sums.middle_wait_ms);
+    }
+
+    #[test]
+    fn who_sees_own_jobs_only_gets_no_others() {
+        let bed = bed();
+        let closed = view::Params {
+            view_all_jobs: false,
+            ..view::Params::default()
+        };
+        bed.put(view::PARAMS, &[closed]);
+        assert_eq!(ids(&bed, 8, &query("")), "3");
+        assert_eq!(ids(&bed, 8, &query("user:u7")), "");
+        let key = JobKey::job(1);
+        let refused = reader(&bed, 8).job(key).unwrap_err();
+        assert_eq!(refused.kind, super::super::FailureKind::Permission);
+        assert!(reader(&bed, 7).job(key).is_ok());
+    }
+
+    #[test]
+    fn one_form_of_keys() {
+        assert_eq!(job_key("12"), Some(JobKey::job(12)));
+        assert_eq!(job_key("12[3]"), Some(JobKey::element(12, 3)));
+        for bad in ["0", "012", "12[0]", "12[1-3]", "x", "../1"] {
+            assert_eq!(job_key(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What a user sees of the cluster, for programs that are not commands: rows as values, and what
+//! the commands print as text.
+//!
+//! Owns nothing of its own: rows come from the published view, rules of who sees what and texts
+//! from the commands. Takes no lock, asks the leader nothing, prints nothing.
+
+pub use crate::client::answers::Reading;
+
+use super::Failure;
+use crate::client::answers;
+use crate::client::cevents::Following;
+use crate::client::cpeek;
+use crate::client::exit::Fail;
+use crate::client::metrics;
+use crate::client::read::{OWN_ONLY, Source, quiet_limit_ms};
+use crate::model::JobKey;
+use crate::record::view::{HostRow, LimitRow, Params, QueueRow, ShareRow, UserRow};
+use crate::spool::Site;
+use crate::spool::view::{Job, Want};
+use crate::sys;
+use crate::sys::users::UserFacts;
+use std::path::PathBuf;
+
+/// Last bytes of each file of a job that are given at once.
+pub const OUTPUT_MAX: usize = 256 << 10;
+
+/// The cluster as a whole.
+#[derive(Clone, Default, Debug)]
+pub struct ClusterHead {
+    pub cluster: String,
+    pub master: String,
+    pub epoch: u64,
+    pub version: String,
+    /// How long the leader has been silent, where that is too long, ms.
+    pub silent_ms: Option<u64>,
+    pub alarms: Vec<String>,
+    pub config_problems: Vec<String>,
+    pub default_queues: Vec<String>,
+}
+
+/// The end of a file of a job.
+#[derive(Clone, Debug)]
+pub struct JobOutput {
+    pub path: PathBuf,
+    /// The last bytes, or why they cannot be shown.
+    pub bytes: Result<Vec<u8>, String>,
+}
+
+/// The published view as one user sees it.
+pub struct Reader {
+    pub(super) source: Source,
+}
+
+impl Reader {
+    /// The view of a cluster for this user.
+    pub fn new(site: &Site, me: UserFacts) -> Reader {
+        let mut source = Source::of("portal", site.clone());
+        (source.me, source.silent) = (me, true);
+        Reader { source }
+    }
+
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    pub fn user(&self) -> &UserFacts {
+        &self.source.me
+    }
+
+    fn params(&self) -> Result<Params, Failure> {
+        Ok(self.source.params()?)
+    }
+
+    /// Who leads, alarms, and whether the leader is silent.
+    ///
+    /// # Errors
+    /// There is no view, or it cannot be read.
+    pub fn head(&self) -> Result<ClusterHead, Failure> {
+        let params = self.params()?;
+        let quiet = self.source.quiet_ms();
+        Ok(ClusterHead {
+            silent_ms: quiet.filter(|ms| *ms > quiet_limit_ms(&params)),
+            cluster: params.cluster,
+            master: params.master,
+            epoch: params.epoch,
+            version: params.version,
+            alarms: params.alarms,
+            config_problems: params.config_problems,
+            default_queues: params.default_queues,
+        })
+    }
+
+    /// True when the user may see the jobs of all others.
+    ///
+    /// # Errors
+    /// As [`Reader::head`].
+    pub fn sees_all(&self) -> Result<bool, Failure> {
+        Ok(self.source.sees_all(&self.params()?))
+    }
+
+    /// Queues by priority, with their counts as of now.
+    ///
+    /// # Errors
+    /// As [`Reader::head`].
+    pub fn queues(&self) -> Result<Vec<QueueRow>, Failure> {
+        let mut queues = self.source.counted_queues()?;
+        let ctx = self.source.ctx();
+        for queue in &mut queues {
+            let zone = ctx.dates.zone();
+            queue.window_closed = crate::show::queue::window_closed(queue, ctx.now.0, zone);
+        }
+        Ok(queues)
+    }
+
+    /// The status of a queue as `cqueues` writes it: `Open:Active`.
+    pub fn queue_status(queue: &QueueRow) -> &'static str {
+        crate::show::queue::status(queue)
+    }
+
+    /// Hosts by name, with their counts as of now.
+    ///
+    /// # Errors
+    /// As [`Reader::head`].
+    pub fn hosts(&self) -> Result<Vec<HostRow>, Failure> {
+        Ok(self.source.counted_hosts()?)
+    }
+
+    /// The share trees of all queues that have one.
+    ///
+    /// # Errors
+    /// As [`Reader::head`].
+    pub fn shares(&self) -> Result<Vec<ShareRow>, Failure> {
+        let shares = self.source.view.shares();
+        Ok(shares.map_err(|e| self.source.failed(e))?)
+    }
+
+    /// The limits of cb.yaml and what is used of them.
+    ///
+    /// # Errors
+    /// As [`Reader::head`].
+    pub fn limits(&self) -> Result<Vec<LimitRow>, Failure> {
+        let limits = self.source.view.counted_limits();
+        Ok(limits.map_err(|e| self.source.failed(e))?.rows)
+    }
+
+    /// Users and groups, where the asker sees all jobs; else the asker alone.
+    ///
+    /// # Errors
+    /// As [`Reader::head`].
+    pub fn users(&self) -> Result<Vec<UserRow>, Failure> {
+        let mut users = self
+            .source
+            .counted(crate::spool::view::ViewReader::counted_users)?;
+        if !self.sees_all()? {
+            users.retain(|user| user.name == self.source.me.name);
+        }
+        Ok(users)
+    }
+
+    /// What a reading command prints with these words on its command line.
+    ///
+    /// # Errors
+    /// What the command would refuse.
+    pub fn answer(&self, what: Reading, words: &[&str]) -> Result<String, Failure> {
+        Ok(answers::answer(&self.source, what, words)?)
+    }
+
+    /// The row of a job or element; an element that has not started is in its array's row.
+    ///
+    /// # Errors
+    /// There is none, or the user may not see it.
+    pub fn job(&self, key: JobKey) -> Result<Job, Failure> {
+        let want = Want {
+            ids: vec![(key.id, key.id)],
+            finished: true,
+            ..Want::default()
+        };
+        let found = self.source.view.collect(&want);
+        let (jobs, _) = found.map_err(|e| self.source.failed(e))?;
+        let array = jobs.iter().find(|job| job.row.arr.is_some());
+        let own = jobs.iter().find(|job| job.row.j == key);
+        let Some(job) = own.or(array) else {
+            return Err(Fail::not_found(format!("Job <{key}> is not found")).into());
+        };
+        match self.source.sees(&self.params()?, &job.spec) {
+            true => Ok(job.clone()),
+            false => Err(Fail::permission(OWN_ONLY).into()),
+        }
+    }
+
+    /// The ends of what a job has written, read as this process: only for the user whose it is.
+    pub fn output(&self, job: &Job, most: usize) -> Vec<JobOutput> {
+        let row = &job.row;
+        let not_begun = row.stat.is_waiting() || (row.attempt == 0 && row.start == 0);
+        if row.arr.is_some() || not_begun {
+            return Vec::new();
+        }
+        let ends = cpeek::ends(job, &self.source.layout, most.min(OUTPUT_MAX));
+        let end = |end: cpeek::OutputEnd| JobOutput {
+            path: end.path,
+            bytes: end.bytes.map_err(|fail| fail.text),
+        };
+        ends.into_iter().map(end).collect()
+    }
+
+    /// The figures of `cadmin metrics`.
+    ///
+    /// # Errors
+    /// As [`Reader::head`].
+    pub fn metrics(&self) -> Result<String, Failure> {
+        Ok(metrics::figures(&self.source, sys::clock::wall_ms())?)
+    }
+
+    /// Events from a position on, of some jobs or of all that the user sees.
+    ///
+    /// # Errors
+    /// The position is none or too old, or the journal cannot be read.
+    pub fn events(&self, after: Option<&str>, jobs: &[String]) -> Result<Events, Failure> {
+        let reader = Reader::new(&self.source.site, self.source.me.clone());
+        let following = Following::new(reader.source, after, jobs)?;
+        Ok(Events { following })
+    }
+}
+
+/// Events as they happen, as the documents of `cevents`.
+pub struct Events {
+    following: Following,
+}
+
+impl Events {
+    /// Those that have come since the last look, a JSON object each.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn look(&mut self) -> Result<Vec<String>, Failure> {
+        let mut lines = Vec::new();
+        self.following.look(&mut |line| lines.push(line))?;
+        Ok(lines)
+    }
+}

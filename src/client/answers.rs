@@ -1,0 +1,107 @@
+//! What reading commands would print, for a program that is not one of them: the same options, the
+//! same rules of who sees what, the text given back instead of printed.
+//!
+//! Owns which commands can be asked so. What they say on standard error beside an answer is not
+//! given; a refusal is.
+
+use super::cli::parse;
+use super::exit::{Exit, Fail, Result};
+use super::read::{Source, split_json};
+use super::{cacct, ccron, chist, chosts, cjobs, climits, cload, cqueues, cusers};
+use std::ffi::OsString;
+
+/// Largest answer from accounting, bytes.
+const TEXT_MAX: usize = 64 << 20;
+
+/// A reading command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reading {
+    Jobs,
+    History,
+    Queues,
+    Hosts,
+    Load,
+    Limits,
+    Users,
+    Crons,
+    Accounting,
+}
+
+/// What it prints with these words on its command line. Nothing found is an empty text.
+///
+/// # Errors
+/// What the command would refuse.
+pub(crate) fn answer(source: &Source, what: Reading, words: &[&str]) -> Result<String> {
+    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+    let words = split_json(&words);
+    let options = match what {
+        Reading::Jobs => cjobs::options(),
+        Reading::History => chist::options(),
+        Reading::Queues => cqueues::options(),
+        Reading::Hosts => chosts::options(),
+        Reading::Load => cload::options(),
+        Reading::Limits => climits::options(),
+        Reading::Users => cusers::options(),
+        Reading::Crons => ccron::show_options(),
+        Reading::Accounting => cacct::options(),
+    };
+    let m = parse(options, &words).map_err(|_| Fail::usage("these options are not understood"))?;
+    let found = |(text, exit): (String, Exit)| match exit {
+        Exit::NotFound if text.is_empty() => Err(Fail::not_found("there is no such thing")),
+        _ => Ok(text),
+    };
+    match what {
+        Reading::Jobs => found(cjobs::text(&m, source)?),
+        Reading::History => Ok(chist::show(&m, source, &source.ctx())?.out),
+        Reading::Queues => found(cqueues::show(&m, source)?),
+        Reading::Hosts => found(chosts::show(&m, source)?),
+        Reading::Load => found(cload::show(&m, source)?),
+        Reading::Limits => found(climits::show(&m, source)?),
+        Reading::Users => found(cusers::show(&m, source)?),
+        Reading::Crons => found(ccron::pages(&m, source)?),
+        Reading::Accounting => {
+            let mut text = String::new();
+            let mut put = |part: &str| {
+                if text.len() + part.len() > TEXT_MAX {
+                    return Err(Fail::refused(format!(
+                        "the answer has more than {TEXT_MAX} bytes\n\
+                         hint: ask for a shorter time, or use cacct"
+                    )));
+                }
+                text.push_str(part);
+                Ok(())
+            };
+            cacct::show(&m, source, &source.ctx(), &mut put)?;
+            Ok(text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::read::test_cluster;
+
+    #[test]
+    fn commands_answer_as_they_print() {
+        let bed = test_cluster::cluster();
+        let source = bed.source("portal", 0);
+        for (what, words, holds) in [
+            (Reading::Jobs, &["--json", "-u", "all"][..], "\"jobid\":"),
+            (Reading::Queues, &["--json"], "\"normal\""),
+            (Reading::Hosts, &["--json"], "\"h1\""),
+            (Reading::Load, &["--json"], "\"h1\""),
+            (Reading::Limits, &["--json"], "\"resource\":"),
+            (Reading::Users, &["--json", "all"], "\"name\":"),
+        ] {
+            let text = answer(&source, what, words).unwrap();
+            assert!(
+                text.starts_with('{') && text.contains(holds),
+                "{what:?} {text}"
+            );
+        }
+        let none = answer(&source, Reading::Jobs, &["--json", "999999"]).unwrap_err();
+        assert_eq!(none.exit, Exit::NotFound);
+        assert!(answer(&source, Reading::Jobs, &["-sla", "x"]).is_err());
+    }
+}

@@ -1,0 +1,99 @@
+//! `clogin` (`cb login`): the link that logs its caller in to the portal.
+//!
+//! Leaves the proof in the caller's drop box and prints the link. Speaks with no server: that the
+//! portal can read the file, whose owner is the caller, is what logs the caller in.
+
+use super::cli::{command, parse};
+use super::env::Site;
+use super::exit::{Exit, Fail, Result};
+use super::job_requests::finish;
+use super::portal;
+use crate::record::portal::{LOGIN_MS, PortalAddress};
+use crate::sys;
+use clap::Command;
+use std::ffi::OsString;
+
+/// Its options.
+pub(super) fn options() -> Command {
+    command(
+        "clogin",
+        "Print a link that logs you in to the portal, once and within a minute",
+    )
+}
+
+/// Runs `clogin`; returns the exit code.
+pub(crate) fn run(args: &[OsString]) -> i32 {
+    match parse(options(), args) {
+        Ok(_) => finish("clogin", login()),
+        Err(code) => code,
+    }
+}
+
+fn login() -> Result<i32> {
+    let site = Site::find()?;
+    let Some(address) = portal::address(&site.layout()) else {
+        return Err(Fail::not_found(
+            "no portal of yours runs on this cluster\n\
+             hint: start one with cbweb, or with cadmin dev up --web in a development cluster",
+        ));
+    };
+    let here = sys::host::node_name();
+    let gone = address.host == here && !is_running(address.pid);
+    if gone {
+        return Err(Fail::not_found(format!(
+            "the portal at {} does not run any more (process {})\nhint: start it again with cbweb",
+            address.url, address.pid
+        )));
+    }
+    let secret = portal::make_login(&site, sys::clock::wall_ms())?;
+    println!("{}/login#{secret}", address.url);
+    eprint!("{}", how(&address, &here));
+    Ok(Exit::Ok.code())
+}
+
+fn is_running(pid: u32) -> bool {
+    i32::try_from(pid).is_ok_and(|pid| sys::proc::start_ticks(pid).is_some())
+}
+
+/// What to do with the link.
+fn how(address: &PortalAddress, host: &str) -> String {
+    let mut out = format!(
+        "The link is good for {} seconds and one login.\n",
+        LOGIN_MS / 1000
+    );
+    let port = address.url.rsplit_once(':').map_or("", |(_, port)| port);
+    let there = &address.host;
+    if !address.socket.is_empty() {
+        out.push_str(&format!(
+            "The portal listens on a socket. From where your browser runs: \
+             ssh -L {port}:{} {there}\n",
+            address.socket
+        ));
+    } else if there != host {
+        out.push_str(&format!(
+            "The portal runs on {there}. From where your browser runs: \
+             ssh -L {port}:127.0.0.1:{port} {there}\n"
+        ));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_elsewhere_is_told_the_way() {
+        let mut address = PortalAddress {
+            url: "http://127.0.0.1:8080".into(),
+            socket: String::new(),
+            host: "h1".into(),
+            pid: 1,
+            since: 0,
+        };
+        assert!(!how(&address, "h1").contains("ssh"));
+        assert!(how(&address, "h2").contains("ssh -L 8080:127.0.0.1:8080 h1"));
+        address.socket = "/run/p".into();
+        assert!(how(&address, "h1").contains("ssh -L 8080:/run/p h1"));
+    }
+}

@@ -1,0 +1,190 @@
+//! `ctoken` (`cb token`): tokens with which programs use the portal's REST interface as their
+//! owner.
+//!
+//! Owns the command line. The secret is printed once and kept nowhere.
+
+use super::cli::{Values, command, flag, operands, opt, parse};
+use super::env::Site;
+use super::exit::{Exit, Fail, Result};
+use super::job_requests::finish;
+use super::portal;
+use crate::record::portal::{PortalToken, Scope};
+use crate::show::Dates;
+use crate::sys;
+use crate::text::duration::{self, Bare};
+use crate::text::width::escape;
+use clap::{ArgMatches, Command};
+use jiff::tz::TimeZone;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+/// How long a token is good when nothing is said.
+const FOR: &str = "30d";
+
+/// Its options.
+pub(super) fn options() -> Command {
+    command(
+        "ctoken",
+        "Make, list and revoke tokens for programs that use the portal as you",
+    )
+    .arg(opt(
+        "scope",
+        "SCOPE",
+        "With create: read, submit or admin; each includes the one before [read]",
+    ))
+    .arg(opt(
+        "expires",
+        "TIME",
+        "With create: how long it is good, such as 12h or 30d [30d]; at most 366d",
+    ))
+    .arg(opt("note", "TEXT", "With create: what it is for"))
+    .arg(flag(
+        "jsonl",
+        "With list, also --json: one JSON object a line",
+    ))
+    .arg(operands(
+        "what",
+        "WORD",
+        "create, list, or revoke and the ID of a token",
+    ))
+}
+
+/// Runs `ctoken`; returns the exit code.
+pub(crate) fn run(args: &[OsString]) -> i32 {
+    match parse(options(), &super::read::split_json(args)) {
+        Ok(m) => finish("ctoken", act(&m)),
+        Err(code) => code,
+    }
+}
+
+fn act(m: &ArgMatches) -> Result<i32> {
+    let words = m.all("what");
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let of_create = ["scope", "expires", "note"];
+    let given = of_create.iter().find(|id| m.last(id).is_some());
+    if let Some(option) = given.filter(|_| words.first() != Some(&"create")) {
+        return Err(Fail::usage(format!("-{option} goes with create only")));
+    }
+    if m.has("jsonl") && words.first() != Some(&"list") {
+        return Err(Fail::usage("--json goes with list only"));
+    }
+    let site = || Site::find().map_err(Fail::from);
+    match words.as_slice() {
+        ["create"] => create(m, &site()?),
+        ["list"] => {
+            let tokens = portal::tokens(&site()?.layout())?;
+            print!(
+                "{}",
+                listed(&tokens, m.has("jsonl"), sys::clock::wall_ms())?
+            );
+            Ok(Exit::Ok.code())
+        }
+        ["revoke", id] => match portal::revoke_token(&site()?.layout(), id)? {
+            true => {
+                println!("Token {} is revoked.", escape(id));
+                Ok(Exit::Ok.code())
+            }
+            false => Err(Fail::not_found(format!(
+                "{}: no such token\nhint: ctoken list shows them",
+                escape(id)
+            ))),
+        },
+        _ => Err(Fail::usage("say create, list, or revoke ID")),
+    }
+}
+
+fn create(m: &ArgMatches, site: &Site) -> Result<i32> {
+    let (scope, for_ms) = asked(m)?;
+    let note = m.last("note").unwrap_or_default();
+    let times = (sys::clock::wall_ms(), for_ms);
+    let (token, secret) = portal::make_token(site, scope, times, note)?;
+    println!("{secret}");
+    eprintln!(
+        "Token {} ({}) is good until {}. It is not shown again.",
+        token.id,
+        scope.word(),
+        duration::date_long(token.ends, &TimeZone::system())
+    );
+    Ok(Exit::Ok.code())
+}
+
+/// Scope, and how long it is good, ms.
+fn asked(m: &ArgMatches) -> Result<(Scope, i64)> {
+    let word = m.last("scope").unwrap_or("read");
+    let scope = Scope::parse(word).ok_or_else(|| {
+        let word = escape(word);
+        Fail::usage(format!("--scope: {word} is none of read, submit, admin"))
+    })?;
+    let text = m.last("expires").unwrap_or(FOR);
+    let for_ms = duration::parse_ms(text, Bare::Seconds)
+        .map_err(|e| Fail::usage(format!("--expires: {}\n{}", e.message, e.caret(text))))?;
+    Ok((scope, i64::try_from(for_ms).unwrap_or(i64::MAX)))
+}
+
+fn listed(tokens: &[PortalToken], json: bool, now: i64) -> Result<String> {
+    let mut out = String::new();
+    if json {
+        for token in tokens {
+            let line = serde_json::to_string(token).map_err(|e| Fail::system(e.to_string()))?;
+            out.push_str(&line);
+            out.push('\n');
+        }
+        return Ok(out);
+    }
+    if tokens.is_empty() {
+        return Ok("You have no tokens.\n".to_owned());
+    }
+    out.push_str("ID            SCOPE   UNTIL         NOTE\n");
+    let dates = Dates::new(TimeZone::system()).now(now);
+    for token in tokens {
+        let mut until = String::new();
+        match token.ends > now {
+            true => dates.short(&mut until, token.ends),
+            false => until.push_str("expired"),
+        }
+        let (id, note) = (escape(&token.id), escape(&token.note));
+        writeln!(out, "{id:<13} {:<7} {until:<13} {note}", token.scope.word())
+            .expect("a string takes every write");
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::read::test_view::NOW;
+
+    fn ask(words: &[&str]) -> Result<(Scope, i64)> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        asked(&parse(options(), &words).unwrap())
+    }
+
+    #[test]
+    fn scope_and_time_are_read() {
+        assert_eq!(ask(&["create"]).unwrap(), (Scope::Read, 30 * 86_400_000));
+        let asked = ask(&["create", "--scope", "admin", "--expires", "90"]).unwrap();
+        assert_eq!(asked, (Scope::Admin, 90_000));
+        for bad in [["--scope", "all"], ["--expires", "x"]] {
+            assert!(ask(&bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_list_shows_no_secret_and_no_control_characters() {
+        let token = |ends| PortalToken {
+            id: "0123456789ab".into(),
+            scope: Scope::Read,
+            created: NOW,
+            ends,
+            note: "a\u{1b}b".into(),
+        };
+        let text = listed(&[token(NOW + 1000), token(NOW)], false, NOW).unwrap();
+        assert!(
+            text.contains("expired") && !text.contains('\u{1b}'),
+            "{text}"
+        );
+        let lines = listed(&[token(NOW)], true, NOW).unwrap();
+        assert!(lines.starts_with("{\"id\":\"0123456789ab\",\"scope\":\"read\""));
+        assert_eq!(listed(&[], false, NOW).unwrap(), "You have no tokens.\n");
+    }
+}

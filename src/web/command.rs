@@ -1,0 +1,228 @@
+//! `cbweb`: its options, what it refuses at the start, and its life from then to the signal.
+
+use crate::cluster::{self, Cluster};
+use crate::identity::SameUser;
+use crate::server::{Listener, serve};
+use crate::{Settings, Shared, routes};
+use clap::Parser;
+use corral::api::portal::{PortalAddress, publish_address, withdraw_address};
+use corral::spool::Site;
+use corral::sys;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// Threads that attend to connections, and most that read files or wait for the leader.
+const THREADS: usize = 2;
+const BLOCKING_THREADS: usize = 64;
+/// Exit codes: as the commands'.
+const USAGE: u8 = 2;
+const SYSTEM: u8 = 5;
+
+/// The cluster in a browser, and a REST interface, for the user who starts it.
+#[derive(Parser, Debug)]
+#[command(name = "cbweb", version)]
+struct Options {
+    /// Port on 127.0.0.1; 0: one that is free.
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    port: u16,
+    /// Listen on this Unix socket instead, which only you can open.
+    #[arg(long, value_name = "PATH", conflicts_with = "port")]
+    socket: Option<PathBuf>,
+    /// A name by which browsers may call the portal, besides localhost; may be given again.
+    #[arg(long = "name", value_name = "NAME")]
+    names: Vec<String>,
+    /// Ask for no token at /metrics.
+    #[arg(long)]
+    metrics_open: bool,
+    /// Serve root, on a development cluster that root has started.
+    #[arg(long)]
+    as_root: bool,
+}
+
+/// Why it does not run.
+struct Refusal {
+    text: String,
+    code: u8,
+}
+
+impl Refusal {
+    fn system(text: impl ToString) -> Refusal {
+        Refusal {
+            text: text.to_string(),
+            code: SYSTEM,
+        }
+    }
+}
+
+/// Runs the portal until it is told to end.
+pub fn main() -> ExitCode {
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(e) => {
+            let failed = e.use_stderr();
+            let _ = e.print();
+            return ExitCode::from(if failed { USAGE } else { 0 });
+        }
+    };
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(refusal) => {
+            eprintln!("cbweb: {}", refusal.text);
+            ExitCode::from(refusal.code)
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), Refusal> {
+    let site = Site::find().map_err(Refusal::system)?;
+    refuse_root(options, &site)?;
+    sys::logging::start("info");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .map_err(Refusal::system)?;
+    let ended = runtime.block_on(live(options, site));
+    // A thread that waits for the leader keeps nobody from ending.
+    runtime.shutdown_background();
+    ended
+}
+
+/// A portal of root's would give every login root's rights.
+fn refuse_root(options: &Options, site: &Site) -> Result<(), Refusal> {
+    let is_root = sys::users::effective_uid() == 0;
+    let share = sys::fs::stat(&site.layout().cluster()).ok().flatten();
+    let of_root = share.is_some_and(|stat| stat.uid == 0);
+    let marker = sys::fs::parent(&site.share).join("etc").join("dev.json");
+    let is_dev = of_root && site.share.ends_with("share") && sys::fs::exists(&marker);
+    let refuse = |text: &str| {
+        Err(Refusal {
+            text: text.to_owned(),
+            code: USAGE,
+        })
+    };
+    // `cadmin dev` starts it for who has started that.
+    let as_root = options.as_root || (is_root && std::env::var_os("CB_DEV").is_some());
+    match (is_root, as_root) {
+        (true, false) => refuse(
+            "not as root: the portal serves the user who starts it, and nobody should have \
+             root's rights in a browser\nhint: start it as the user; a portal for all users is not \
+             part of this version; --as-root is for root's own development cluster",
+        ),
+        (true, true) if !is_dev => {
+            refuse("--as-root: this is not a development cluster of root's (cadmin dev up)")
+        }
+        (false, true) => refuse("--as-root: you are not root"),
+        _ => Ok(()),
+    }
+}
+
+async fn live(options: &Options, site: Site) -> Result<(), Refusal> {
+    let (listener, address) = listen(options).await?;
+    let (end, ending) = watch::channel(false);
+    let settings = Settings {
+        names: options
+            .names
+            .iter()
+            .map(|name| name.to_ascii_lowercase())
+            .collect(),
+        metrics_open: options.metrics_open,
+        // Browsers send the cookies of one port to all: each portal has a name of its own.
+        cookie: format!("corral_{}", port_of(&address.url)),
+    };
+    let actor = Arc::new(SameUser::new(site.clone()));
+    let app = Shared::new(settings, Cluster::new(&site), actor, ending.clone());
+    let first = app.clone();
+    let _ = tokio::task::spawn_blocking(move || first.cluster.look(true)).await;
+    let watching = tokio::spawn(cluster::watch(app.clone()));
+    tokio::spawn(until_told(end));
+    publish_address(&site, &address).map_err(Refusal::system)?;
+    println!("{}", address.url);
+    eprintln!("cbweb: log in with the link that clogin prints");
+    sys::service::ready("serving");
+    serve(listener, routes::router(app), ending).await;
+    sys::service::stopping();
+    withdraw_address(&site, &address);
+    if let Some(path) = &options.socket {
+        let _ = sys::fs::remove(path);
+    }
+    let _ = watching.await;
+    Ok(())
+}
+
+fn port_of(url: &str) -> &str {
+    url.rsplit_once(':').map_or("socket", |(_, port)| port)
+}
+
+async fn listen(options: &Options) -> Result<(Listener, PortalAddress), Refusal> {
+    let mut address = PortalAddress {
+        url: String::new(),
+        socket: String::new(),
+        host: sys::host::node_name(),
+        pid: sys::proc::own_pid(),
+        since: sys::clock::wall_ms(),
+    };
+    let Some(path) = &options.socket else {
+        let place = SocketAddr::from((Ipv4Addr::LOCALHOST, options.port));
+        let tcp = TcpListener::bind(place).await;
+        let tcp = tcp.map_err(|e| {
+            Refusal::system(format!("cannot listen on {place}: {}", sys::reason(&e)))
+        })?;
+        let place = tcp.local_addr().map_err(Refusal::system)?;
+        address.url = format!("http://{place}");
+        return Ok((Listener::Tcp(tcp), address));
+    };
+    let unix = bind(path)?;
+    let path = sys::fs::canonical(path).map_err(Refusal::system)?;
+    address.socket = path.to_string_lossy().into_owned();
+    address.url = "http://localhost:8080".to_owned();
+    Ok((Listener::Unix(unix), address))
+}
+
+/// A socket that only this user can open. One that is left of a portal that was killed gives way.
+fn bind(path: &Path) -> Result<UnixListener, Refusal> {
+    let shown = path.display();
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        return Err(Refusal::system(format!(
+            "{shown}: another program listens there"
+        )));
+    }
+    let owner = sys::fs::owner(path).map_err(Refusal::system)?;
+    if let Some(found) = owner {
+        let is_left =
+            found.kind == sys::fs::Kind::Other && found.uid == sys::users::effective_uid();
+        if !is_left {
+            return Err(Refusal::system(format!(
+                "{shown} exists and is no socket of yours"
+            )));
+        }
+        sys::fs::remove(path).map_err(Refusal::system)?;
+    }
+    let make = || UnixListener::bind(path);
+    // The socket has its mode from the start.
+    let umask = sys::caller::umask(0o177);
+    let made = make();
+    sys::caller::umask(umask);
+    made.map_err(|e| Refusal::system(format!("cannot listen on {shown}: {}", sys::reason(&e))))
+}
+
+/// Waits for a signal to end, and passes it on.
+async fn until_told(end: watch::Sender<bool>) {
+    let of = |kind| signal(kind).ok();
+    let (mut term, mut int) = (of(SignalKind::terminate()), of(SignalKind::interrupt()));
+    let next = async |from: &mut Option<tokio::signal::unix::Signal>| match from {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    };
+    tokio::select! {
+        () = next(&mut term) => {}
+        () = next(&mut int) => {}
+    }
+    let _ = end.send(true);
+}

@@ -1,0 +1,158 @@
+//! How a refusal reads: what failed, why, what to do. As a page or as a problem document
+//! (RFC 9457), by the path that was asked for.
+//!
+//! Handlers give a [`WebError`]; the guard, which knows path and language, writes it out.
+
+use crate::words::Words;
+use askama::Template;
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use corral::api::{Failure, FailureKind};
+
+/// A refusal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WebError {
+    pub status: StatusCode,
+    /// Why, in one sentence; empty: the title says it.
+    pub why: String,
+    /// What to do, one a line; may be empty.
+    pub hint: String,
+}
+
+impl WebError {
+    pub fn new(status: StatusCode, why: impl Into<String>) -> WebError {
+        WebError {
+            status,
+            why: why.into(),
+            hint: String::new(),
+        }
+    }
+
+    pub fn wrong(why: impl Into<String>) -> WebError {
+        WebError::new(StatusCode::BAD_REQUEST, why)
+    }
+
+    pub fn not_found(why: impl Into<String>) -> WebError {
+        WebError::new(StatusCode::NOT_FOUND, why)
+    }
+
+    /// A defect of the portal.
+    pub fn internal() -> WebError {
+        WebError::new(StatusCode::INTERNAL_SERVER_ERROR, "")
+    }
+
+    /// The key of its title in the catalogue of words.
+    fn title(&self) -> &'static str {
+        match self.status.as_u16() {
+            400 | 422 => "error.wrong",
+            401 => "error.login",
+            403 => "error.forbidden",
+            404 => "error.missing",
+            405 => "error.method",
+            408 => "error.slow",
+            409 => "error.refused",
+            413 => "error.large",
+            415 => "error.type",
+            429 => "error.often",
+            503 => "error.cluster",
+            _ => "error.internal",
+        }
+    }
+
+    /// As a problem document or as a page.
+    pub fn render(&self, words: Words, as_json: bool, theme: &str) -> Response {
+        let mut response = match as_json {
+            true => self.problem(words),
+            false => self.page(words, theme),
+        };
+        *response.status_mut() = self.status;
+        response
+    }
+
+    fn problem(&self, words: Words) -> Response {
+        let mut problem = serde_json::json!({
+            "type": "about:blank",
+            "title": words.t(self.title()),
+            "status": self.status.as_u16(),
+        });
+        for (name, text) in [("detail", &self.why), ("hint", &self.hint)] {
+            if !text.is_empty() {
+                problem[name] = text.as_str().into();
+            }
+        }
+        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+        (kind, problem.to_string()).into_response()
+    }
+
+    fn page(&self, words: Words, theme: &str) -> Response {
+        let page = ErrorPage {
+            w: words,
+            theme,
+            title: words.t(self.title()),
+            error: self,
+        };
+        match page.render() {
+            Ok(text) => Html(text).into_response(),
+            Err(_) => self.why.clone().into_response(),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct ErrorPage<'a> {
+    w: Words,
+    theme: &'a str,
+    title: &'static str,
+    error: &'a WebError,
+}
+
+impl From<Failure> for WebError {
+    fn from(failure: Failure) -> WebError {
+        let status = match failure.kind {
+            FailureKind::Wrong | FailureKind::Twice => StatusCode::BAD_REQUEST,
+            FailureKind::NotFound => StatusCode::NOT_FOUND,
+            FailureKind::Permission => StatusCode::FORBIDDEN,
+            FailureKind::Refused => StatusCode::CONFLICT,
+            FailureKind::System => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let (why, hint) = match failure.text.split_once("\nhint: ") {
+            Some((why, hint)) => (why.to_owned(), hint.to_owned()),
+            None => (failure.text, String::new()),
+        };
+        WebError { status, why, hint }
+    }
+}
+
+impl From<askama::Error> for WebError {
+    fn from(_: askama::Error) -> WebError {
+        WebError::internal()
+    }
+}
+
+impl IntoResponse for WebError {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_keeps_its_kind_and_its_hint() {
+        let failure = Failure {
+            kind: FailureKind::NotFound,
+            text: "Job <7> is not found\nhint: look".into(),
+        };
+        let error = WebError::from(failure);
+        assert_eq!(error.status, StatusCode::NOT_FOUND);
+        assert_eq!(
+            (error.why.as_str(), error.hint.as_str()),
+            ("Job <7> is not found", "look")
+        );
+    }
+}

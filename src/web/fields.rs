@@ -1,0 +1,68 @@
+//! Names and values of a form or a query, in their order; a name may come more than once.
+
+/// Most fields of one form.
+const FIELDS_MAX: usize = 2_000;
+
+/// See the top of this file.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Fields(pub Vec<(String, String)>);
+
+impl Fields {
+    /// Reads `a=1&b=2`; `None`: it is none, or has too many fields.
+    pub fn parse(bytes: &[u8]) -> Option<Fields> {
+        let fields: Vec<(String, String)> = serde_urlencoded::from_bytes(bytes).ok()?;
+        (fields.len() <= FIELDS_MAX).then_some(Fields(fields))
+    }
+
+    /// The first value of a name without blanks around it, empty when it is not there.
+    pub fn get(&self, name: &str) -> &str {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map_or("", |(_, value)| value.trim())
+    }
+
+    /// Every value of a name.
+    pub fn all(&self, name: &str) -> Vec<String> {
+        let found = self.0.iter().filter(|(known, _)| known == name);
+        found.map(|(_, value)| value.clone()).collect()
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        !self.get(name).is_empty()
+    }
+
+    /// The number of a field, or what it is without one.
+    pub fn number(&self, name: &str, otherwise: usize) -> usize {
+        self.get(name).parse().unwrap_or(otherwise)
+    }
+
+    /// The same fields as a query with one of them changed; empty ones are left out.
+    pub fn with(&self, name: &str, value: &str) -> String {
+        let kept = self
+            .0
+            .iter()
+            .filter(|(known, v)| known != name && !v.is_empty());
+        let mut all: Vec<(&str, &str)> = kept.map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        if !value.is_empty() {
+            all.push((name, value));
+        }
+        serde_urlencoded::to_string(all).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_and_written() {
+        let fields = Fields::parse(b"id=1&id=2%5B3%5D&q=+a+b+&e=").unwrap();
+        assert_eq!(fields.all("id"), ["1", "2[3]"]);
+        assert_eq!((fields.get("q"), fields.get("none")), ("a b", ""));
+        assert_eq!(fields.with("q", ""), "id=1&id=2%5B3%5D");
+        assert_eq!(fields.with("n", "5&6"), "id=1&id=2%5B3%5D&q=+a+b+&n=5%266");
+        assert_eq!(
+            Fields::parse("a=1&".repeat(FIELDS_MAX + 1).as_bytes()),
+            None
+        );
+    }
+}

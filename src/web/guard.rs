@@ -1,0 +1,357 @@
+//! What every request passes, in this order: the Host it names, who asks, for changes where they
+//! come from and the session's CSRF token, limits on its body and on time; and what every answer
+//! gets: headers of safety, an error page, a line in the log.
+//!
+//! Owns cookies. No handler sees a request that has not passed.
+
+use crate::error::WebError;
+use crate::fields::Fields;
+use crate::identity::Identity;
+use crate::sessions::is_same;
+use crate::words::{Language, Words};
+use crate::{App, blocking, routes};
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use corral::api::portal::Scope;
+use corral::sys;
+use std::time::Duration;
+
+/// Largest body of a request: a script of 1 MiB, of which each byte may be written as three.
+pub const BODY_MAX: usize = 4 << 20;
+/// Longest time for the body of a request to come, and for an answer to be made. The leader's
+/// answer is awaited for a minute.
+const BODY_TIME: Duration = Duration::from_secs(15);
+const ANSWER_TIME: Duration = Duration::from_secs(75);
+/// Names by which this machine calls itself.
+const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// Cookies of what a person prefers.
+pub const LANGUAGE: &str = "corral_lang";
+pub const THEME: &str = "corral_theme";
+
+/// No script, style or picture of another place, no script within a page, in no frame.
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+    img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; \
+    frame-ancestors 'none'";
+
+/// Who asks, as handlers get it.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub who: Identity,
+    pub scope: Scope,
+    /// Of the session; empty for a token.
+    pub csrf: String,
+    /// What the session's cookie holds; empty for a token.
+    pub secret: String,
+}
+
+/// How answers to this request look.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Look {
+    pub words: Words,
+    /// `light`, `dark`, or empty: as the system is set.
+    pub theme: &'static str,
+}
+
+impl Look {
+    fn of(headers: &HeaderMap) -> Look {
+        let accepted = text(headers, header::ACCEPT_LANGUAGE);
+        let chosen = cookie(headers, LANGUAGE).and_then(Language::parse);
+        Look {
+            words: Words(chosen.unwrap_or_else(|| Language::accepted(accepted))),
+            theme: match cookie(headers, THEME) {
+                Some("dark") => "dark",
+                Some("light") => "light",
+                _ => "",
+            },
+        }
+    }
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> &str {
+    let value = headers.get(name).and_then(|value| value.to_str().ok());
+    value.unwrap_or_default()
+}
+
+/// The value of a cookie.
+pub fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let all = headers.get_all(header::COOKIE).iter();
+    let pairs = all
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|v| v.split(';'));
+    let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
+    pairs
+        .find(|(known, _)| *known == name)
+        .map(|(_, value)| value)
+}
+
+/// A header that sets a cookie; `age_s` of 0 removes it. A script reads none of them.
+pub fn set_cookie(name: &str, value: &str, age_s: Option<i64>) -> (HeaderName, String) {
+    let age = age_s.map_or(String::new(), |s| format!("; Max-Age={s}"));
+    let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{age}");
+    (header::SET_COOKIE, text)
+}
+
+/// Lets a request pass, or answers it.
+pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+    let begun = sys::clock::boot_ms();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let look = Look::of(request.headers());
+    let mut user = String::new();
+    let answer = tokio::time::timeout(ANSWER_TIME, pass(&app, look, request, next, &mut user));
+    let response = match answer.await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => error.into_response(),
+        Err(_) => WebError::new(StatusCode::SERVICE_UNAVAILABLE, "").into_response(),
+    };
+    let response = finished(response, look, &path);
+    let status = response.status().as_u16();
+    let took = sys::clock::boot_ms().saturating_sub(begun);
+    // The path alone: a query may hold what people search for.
+    let path = corral::text::width::escape(&path);
+    tracing::info!("{method} {path} {status} {took} ms user={user}");
+    response
+}
+
+/// Whether errors of this path are documents for programs.
+fn is_for_programs(path: &str) -> bool {
+    path.starts_with("/api/") || path == "/metrics"
+}
+
+async fn pass(
+    app: &App,
+    look: Look,
+    request: Request,
+    next: Next,
+    user: &mut String,
+) -> Result<Response, WebError> {
+    check_host(app, request.headers())?;
+    let (mut parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    let caller = caller(app, &parts.headers).await?;
+    if let Some(caller) = &caller {
+        user.clone_from(&caller.who.name);
+    }
+    let is_change = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
+    let open = routes::is_open(&path) || (path == "/metrics" && app.settings.metrics_open);
+    if caller.is_none() && !open {
+        return match is_change || is_for_programs(&path) {
+            true => Err(WebError::new(StatusCode::UNAUTHORIZED, "")),
+            false => Ok(Redirect::to("/login").into_response()),
+        };
+    }
+    let mut bytes = Bytes::new();
+    if is_change {
+        check_origin(&parts.headers)?;
+        bytes = whole(body).await?;
+        let fields = match text(&parts.headers, header::CONTENT_TYPE) {
+            kind if kind.starts_with("application/x-www-form-urlencoded") => {
+                Fields::parse(&bytes).ok_or_else(|| WebError::wrong(""))?
+            }
+            _ => Fields::default(),
+        };
+        if let Some(caller) = &caller {
+            check_change(caller, &parts.headers, &fields)?;
+        }
+        parts.extensions.insert(fields);
+    }
+    if let Some(caller) = caller {
+        parts.extensions.insert(caller);
+    }
+    parts.extensions.insert(look);
+    Ok(next
+        .run(Request::from_parts(parts, Body::from(bytes)))
+        .await)
+}
+
+/// Another name in Host is a page of another place that was made to point here.
+fn check_host(app: &App, headers: &HeaderMap) -> Result<(), WebError> {
+    let host = text(headers, header::HOST).to_ascii_lowercase();
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host.as_str(),
+    };
+    let known = OWN_NAMES.contains(&name) || app.settings.names.iter().any(|own| own == name);
+    match known && headers.get_all(header::HOST).iter().count() == 1 {
+        true => Ok(()),
+        false => Err(WebError {
+            hint: "cbweb --name NAME allows another name".to_owned(),
+            ..WebError::new(
+                StatusCode::MISDIRECTED_REQUEST,
+                "the portal is not known by this name",
+            )
+        }),
+    }
+}
+
+/// A change must come from a page of the portal, where the browser says from where it comes.
+fn check_origin(headers: &HeaderMap) -> Result<(), WebError> {
+    let foreign = || WebError::new(StatusCode::FORBIDDEN, "the request comes from another site");
+    let site = headers.get("sec-fetch-site").and_then(|v| v.to_str().ok());
+    if site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
+        return Err(foreign());
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else {
+        return Ok(());
+    };
+    let origin = origin.to_str().unwrap_or_default();
+    let place = origin.split_once("://").map_or("", |(_, place)| place);
+    match place.eq_ignore_ascii_case(text(headers, header::HOST)) && !place.is_empty() {
+        true => Ok(()),
+        false => Err(foreign()),
+    }
+}
+
+/// A token must have the scope, a session its CSRF token.
+fn check_change(caller: &Caller, headers: &HeaderMap, form: &Fields) -> Result<(), WebError> {
+    if caller.scope < Scope::Submit {
+        return Err(WebError {
+            hint: "ctoken create --scope submit".to_owned(),
+            ..WebError::new(StatusCode::FORBIDDEN, "this token is for reading only")
+        });
+    }
+    if caller.secret.is_empty() {
+        return Ok(());
+    }
+    let header = headers.get("x-csrf-token").and_then(|v| v.to_str().ok());
+    let given = header.unwrap_or_else(|| form.get("csrf"));
+    match is_same(given, &caller.csrf) {
+        true => Ok(()),
+        false => Err(WebError {
+            hint: "load the page again".to_owned(),
+            ..WebError::new(StatusCode::FORBIDDEN, "the form is not one of this session")
+        }),
+    }
+}
+
+/// The whole body, within its limits.
+async fn whole(body: Body) -> Result<Bytes, WebError> {
+    match tokio::time::timeout(BODY_TIME, to_bytes(body, BODY_MAX)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => Err(WebError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("at most {BODY_MAX} bytes, all of which must come"),
+        )),
+        Err(_) => Err(WebError::new(
+            StatusCode::REQUEST_TIMEOUT,
+            format!("its body did not come within {} s", BODY_TIME.as_secs()),
+        )),
+    }
+}
+
+/// Who asks, by a token or by the cookie of a session. A wrong token is refused, not passed over.
+async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, WebError> {
+    let now = sys::clock::wall_ms();
+    if let Some(value) = headers.get(header::AUTHORIZATION) {
+        let value = value.to_str().unwrap_or_default();
+        let (kind, secret) = value.split_once(' ').unwrap_or_default();
+        let (actor, secret) = (app.actor.clone(), secret.trim().to_owned());
+        let found = match kind.eq_ignore_ascii_case("bearer") {
+            true => blocking(move || Ok(actor.token(&secret, now))).await?,
+            false => None,
+        };
+        let Some((who, token)) = found else {
+            let why = "the token is unknown, revoked or expired";
+            return Err(WebError::new(StatusCode::UNAUTHORIZED, why));
+        };
+        return Ok(Some(Caller {
+            who,
+            scope: token.scope,
+            csrf: String::new(),
+            secret: String::new(),
+        }));
+    }
+    let Some(secret) = cookie(headers, &app.settings.cookie) else {
+        return Ok(None);
+    };
+    let session = app.sessions().find(secret, now);
+    Ok(session.map(|session| Caller {
+        who: session.who,
+        scope: Scope::Admin,
+        csrf: session.csrf,
+        secret: secret.to_owned(),
+    }))
+}
+
+/// The answer with its error written out and the headers of every answer.
+fn finished(mut response: Response, look: Look, path: &str) -> Response {
+    let status = response.status();
+    let error = response.extensions_mut().remove::<WebError>();
+    let error = error.or_else(|| {
+        let is_error = status.is_client_error() || status.is_server_error();
+        // A page that says itself what is wrong, such as a form, stays as it is.
+        let kind = text(response.headers(), header::CONTENT_TYPE);
+        let is_own = kind.starts_with("text/html") || kind.contains("json");
+        (is_error && !is_own).then(|| WebError::new(status, ""))
+    });
+    if let Some(error) = error {
+        response = error.render(look.words, is_for_programs(path), look.theme);
+    }
+    let headers = response.headers_mut();
+    if status == StatusCode::UNAUTHORIZED && is_for_programs(path) {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    let fixed = [
+        ("content-security-policy", CONTENT_POLICY),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+        (
+            "permissions-policy",
+            "camera=(), microphone=(), geolocation=()",
+        ),
+    ];
+    for (name, value) in fixed {
+        headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+    }
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_are_found_by_their_whole_name() {
+        let mut headers = HeaderMap::new();
+        let value = HeaderValue::from_static("a=1; xcorral=2; corral=3");
+        headers.insert(header::COOKIE, value);
+        assert_eq!(cookie(&headers, "corral"), Some("3"));
+        assert_eq!(cookie(&headers, "none"), None);
+    }
+
+    #[test]
+    fn changes_of_other_sites_are_refused() {
+        let with = |pairs: &[(&'static str, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.insert(*name, HeaderValue::from_static(value));
+            }
+            check_origin(&headers).is_ok()
+        };
+        assert!(with(&[]), "a program");
+        assert!(with(&[
+            ("origin", "http://localhost:1"),
+            ("host", "localhost:1")
+        ]));
+        for bad in [
+            &[("origin", "http://localhost:2"), ("host", "localhost:1")][..],
+            &[("origin", "null"), ("host", "localhost:1")],
+            &[("sec-fetch-site", "cross-site")],
+            &[("sec-fetch-site", "same-site")],
+        ] {
+            assert!(!with(bad), "{bad:?}");
+        }
+    }
+}

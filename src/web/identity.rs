@@ -1,0 +1,161 @@
+//! Who asks, and doing things as them.
+//!
+//! Everything that needs a user's rights goes through [`AsUser`]. Today one implementation acts as
+//! the user who started the portal and serves nobody else; a service puts a broker behind the same
+//! trait. Nothing else in this package submits, acts, or opens a file of a user.
+
+use corral::api::portal::{PortalToken, take_login, token_of};
+use corral::api::read::{JobOutput, Reader};
+use corral::api::{self, Accepted, Failure, FailureKind, JobRequest};
+use corral::record::ack::Outcome;
+use corral::record::request::SignalHow;
+use corral::spool::Site;
+use corral::spool::view::Job;
+use corral::sys;
+use corral::sys::users::UserFacts;
+
+/// Who asks: a user of the operating system.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    pub uid: u32,
+    pub name: String,
+}
+
+/// What can be done to jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JobAct {
+    Kill,
+    Stop,
+    Resume,
+    Requeue,
+}
+
+impl JobAct {
+    pub const ALL: [JobAct; 4] = [JobAct::Kill, JobAct::Stop, JobAct::Resume, JobAct::Requeue];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            JobAct::Kill => "kill",
+            JobAct::Stop => "stop",
+            JobAct::Resume => "resume",
+            JobAct::Requeue => "requeue",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<JobAct> {
+        JobAct::ALL.into_iter().find(|act| act.word() == word)
+    }
+}
+
+/// Acting with a user's rights. Calls may block and wait for the leader.
+pub trait AsUser: Send + Sync {
+    /// What the user sees of the cluster.
+    ///
+    /// # Errors
+    /// The user is not served here.
+    fn reader(&self, who: &Identity) -> Result<Reader, Failure>;
+
+    /// # Errors
+    /// The refusal, or no answer came.
+    fn submit(&self, who: &Identity, job: &JobRequest) -> Result<Accepted, Failure>;
+
+    /// What is known of a job's chances, as JSON of `csub --dry-run --json`.
+    ///
+    /// # Errors
+    /// What csub would refuse, or the cluster cannot be read.
+    fn dry_run(&self, who: &Identity, job: &JobRequest) -> Result<String, Failure>;
+
+    /// How each of the jobs fared.
+    ///
+    /// # Errors
+    /// The whole request is refused, or no answer came.
+    fn act(&self, who: &Identity, act: JobAct, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure>;
+
+    /// The ends of a job's files, read with the user's rights.
+    ///
+    /// # Errors
+    /// The user is not served here.
+    fn output(&self, who: &Identity, job: &Job, most: usize) -> Result<Vec<JobOutput>, Failure>;
+
+    /// Uses up a login link: whose it is, while it is good.
+    ///
+    /// # Errors
+    /// The drop box cannot be read.
+    fn log_in(&self, secret: &str, now: i64) -> Result<Option<Identity>, Failure>;
+
+    /// Whose token for programs this is, while it is good.
+    fn token(&self, secret: &str, now: i64) -> Option<(Identity, PortalToken)>;
+}
+
+/// Acts as the user of this process and serves nobody else.
+pub struct SameUser {
+    site: Site,
+    me: UserFacts,
+}
+
+impl SameUser {
+    /// For the user of this process.
+    pub fn new(site: Site) -> SameUser {
+        let me = sys::users::me();
+        SameUser { site, me }
+    }
+
+    fn check(&self, who: &Identity) -> Result<(), Failure> {
+        match who.uid == self.me.uid {
+            true => Ok(()),
+            false => Err(Failure {
+                kind: FailureKind::Permission,
+                text: format!("this portal serves the user {} only", self.me.name),
+            }),
+        }
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            uid: self.me.uid,
+            name: self.me.name.clone(),
+        }
+    }
+}
+
+impl AsUser for SameUser {
+    fn reader(&self, who: &Identity) -> Result<Reader, Failure> {
+        self.check(who)?;
+        Ok(Reader::new(&self.site, self.me.clone()))
+    }
+
+    fn submit(&self, who: &Identity, job: &JobRequest) -> Result<Accepted, Failure> {
+        self.check(who)?;
+        api::submit(&self.site, job)
+    }
+
+    fn dry_run(&self, who: &Identity, job: &JobRequest) -> Result<String, Failure> {
+        self.check(who)?;
+        api::dry_run(&self.site, job)
+    }
+
+    fn act(&self, who: &Identity, act: JobAct, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure> {
+        self.check(who)?;
+        let how = match act {
+            JobAct::Kill => SignalHow::Kill,
+            JobAct::Stop => SignalHow::Stop,
+            JobAct::Resume => SignalHow::Resume,
+            JobAct::Requeue => return api::requeue(&self.site, jobs),
+        };
+        api::signal(&self.site, jobs, how)
+    }
+
+    fn output(&self, who: &Identity, job: &Job, most: usize) -> Result<Vec<JobOutput>, Failure> {
+        Ok(self.reader(who)?.output(job, most))
+    }
+
+    fn log_in(&self, secret: &str, now: i64) -> Result<Option<Identity>, Failure> {
+        let good = take_login(&self.site.layout(), self.me.uid, secret, now)?;
+        Ok(good.then(|| self.identity()))
+    }
+
+    fn token(&self, secret: &str, now: i64) -> Option<(Identity, PortalToken)> {
+        let token = token_of(&self.site.layout(), self.me.uid, secret, now)?;
+        Some((self.identity(), token))
+    }
+}

@@ -1,0 +1,246 @@
+//! Event streams: that the view has changed, what a job writes, and the events of the cluster.
+//!
+//! Owns how many there are and when they end: with their session or token, with the portal, when
+//! the reader is gone. A stream that nobody reads holds no more than a few lines.
+
+use crate::error::WebError;
+use crate::fields::Fields;
+use crate::guard::Caller;
+use crate::rest::{Asked, key_of};
+use crate::{App, blocking};
+use axum::Extension;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use corral::api::read::Events;
+use corral::sys;
+use futures_core::Stream;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+/// Events that wait for a slow reader.
+const WAITING: usize = 64;
+/// Pause between two looks at files, and least time between two words that the view has changed.
+const LOOK: Duration = Duration::from_millis(1_000);
+/// How often a silent connection gets a comment, so that both sides notice when it is gone.
+const ALIVE: Duration = Duration::from_secs(20);
+/// Last bytes of a log that are sent first, and held to find what is new.
+const LOG_BYTES: usize = 64 << 10;
+/// So many last bytes say where the new ones begin.
+const JOINT: usize = 256;
+
+/// Events on their way to one reader.
+struct Lines {
+    from: mpsc::Receiver<Event>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Stream for Lines {
+    type Item = Result<Event, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.from.poll_recv(cx).map(|event| event.map(Ok))
+    }
+}
+
+/// The way into a stream, and its answer.
+fn open(app: &App) -> Result<(mpsc::Sender<Event>, Response), WebError> {
+    let permit = app.streams.clone().try_acquire_owned();
+    let permit = permit.map_err(|_| {
+        let why = format!(
+            "{} event streams are open, the most there may be",
+            crate::STREAMS_MAX
+        );
+        WebError::new(StatusCode::TOO_MANY_REQUESTS, why)
+    })?;
+    let (to, from) = mpsc::channel(WAITING);
+    let lines = Lines {
+        from,
+        _permit: permit,
+    };
+    let answer = Sse::new(lines).keep_alive(KeepAlive::new().interval(ALIVE));
+    Ok((to, answer.into_response()))
+}
+
+/// Waits for the next look; false: the stream is to end.
+async fn goes_on(app: &App, caller: &Caller, to: &mpsc::Sender<Event>) -> bool {
+    let mut ending = app.ending.clone();
+    tokio::select! {
+        () = tokio::time::sleep(LOOK) => {}
+        () = to.closed() => return false,
+        _ = ending.wait_for(|ending| *ending) => return false,
+    }
+    // A logout ends what the session has open.
+    let now = sys::clock::wall_ms();
+    caller.secret.is_empty() || app.sessions().is_there(&caller.secret, now)
+}
+
+/// Says each time that the view has changed.
+pub async fn view(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, WebError> {
+    let (to, answer) = open(&app)?;
+    tokio::spawn(async move {
+        let mut changes = app.cluster.changes();
+        while goes_on(&app, &caller, &to).await {
+            let changed = changes.has_changed().unwrap_or(false);
+            if changed {
+                let n = *changes.borrow_and_update();
+                let event = Event::default().event("changed").data(n.to_string());
+                if to.send(event).await.is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    Ok(answer)
+}
+
+/// What a job writes to its standard output: `begin` with its end, then `more`.
+pub async fn log(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Response, WebError> {
+    let key = key_of(&id)?;
+    let (seer, who) = (app.clone(), caller.who.clone());
+    blocking(move || Ok(seer.actor.reader(&who)?.job(key).map(drop)?)).await?;
+    let (to, answer) = open(&app)?;
+    tokio::spawn(async move {
+        let mut known: Option<Vec<u8>> = None;
+        loop {
+            let (seer, who) = (app.clone(), caller.who.clone());
+            let read = blocking(move || {
+                let job = seer.actor.reader(&who)?.job(key)?;
+                let ended = job.row.stat.is_finished();
+                let mut files = seer.actor.output(&who, &job, LOG_BYTES)?;
+                let first = (!files.is_empty()).then(|| files.swap_remove(0));
+                Ok((first.and_then(|file| file.bytes.ok()), ended))
+            });
+            let Ok((bytes, ended)) = read.await else {
+                return;
+            };
+            let bytes = bytes.unwrap_or_default();
+            let event = match &known {
+                Some(old) if *old == bytes => None,
+                Some(old) => match added(old, &bytes) {
+                    Some(new) => Some(("more", new)),
+                    None => Some(("begin", &bytes[..])),
+                },
+                None => Some(("begin", &bytes[..])),
+            };
+            if let Some((name, text)) = event {
+                let text = String::from_utf8_lossy(text).replace('\r', "\n");
+                let event = Event::default().event(name).data(text);
+                if to.send(event).await.is_err() {
+                    return;
+                }
+            }
+            known = Some(bytes);
+            if ended {
+                let _ = to.send(Event::default().event("end").data("")).await;
+                return;
+            }
+            if !goes_on(&app, &caller, &to).await {
+                return;
+            }
+        }
+    });
+    Ok(answer)
+}
+
+/// What `new` has after `old`, both the last bytes of a growing file; `None`: it is another file.
+fn added<'n>(old: &[u8], new: &'n [u8]) -> Option<&'n [u8]> {
+    if let Some(rest) = new.strip_prefix(old) {
+        return Some(rest);
+    }
+    let joint = &old[old.len().saturating_sub(JOINT)..];
+    if joint.len() < JOINT {
+        return None;
+    }
+    let at = new
+        .windows(joint.len())
+        .rposition(|window| window == joint)?;
+    Some(&new[at + joint.len()..])
+}
+
+/// The documents of `cevents`, each with its position as the ID.
+pub async fn events(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    Query(asked): Asked,
+) -> Result<Response, WebError> {
+    let asked = Fields(asked);
+    let last = headers.get("last-event-id").and_then(|v| v.to_str().ok());
+    let after = last.unwrap_or_else(|| asked.get("after")).to_owned();
+    let (seer, who) = (app.clone(), caller.who.clone());
+    let following = blocking(move || {
+        let after = (!after.is_empty()).then_some(after.as_str());
+        Ok(seer.actor.reader(&who)?.events(after, &[])?)
+    });
+    let following = Arc::new(Mutex::new(following.await?));
+    let (to, answer) = open(&app)?;
+    tokio::spawn(async move {
+        loop {
+            let Ok(lines) = look(following.clone()).await else {
+                return;
+            };
+            for line in lines {
+                if to.send(event_of(&line)).await.is_err() {
+                    return;
+                }
+            }
+            if !goes_on(&app, &caller, &to).await {
+                return;
+            }
+        }
+    });
+    Ok(answer)
+}
+
+async fn look(following: Arc<Mutex<Events>>) -> Result<Vec<String>, WebError> {
+    blocking(move || {
+        let mut following = following.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(following.look()?)
+    })
+    .await
+}
+
+fn event_of(line: &str) -> Event {
+    let document: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+    let mut event = Event::default().data(line.trim_end());
+    for (member, is_id) in [("position", true), ("event", false)] {
+        let text = document[member]
+            .as_str()
+            .filter(|text| !text.contains(['\n', '\r', '\0']));
+        event = match (text, is_id) {
+            (Some(text), true) => event.id(text),
+            (Some(text), false) => event.event(text),
+            (None, _) => event,
+        };
+    }
+    event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_new_of_a_log_is_found() {
+        assert_eq!(added(b"ab", b"abcd"), Some(&b"cd"[..]));
+        assert_eq!(added(b"", b"x"), Some(&b"x"[..]));
+        assert_eq!(added(b"ab", b"xy"), None, "another file");
+        let old: Vec<u8> = (0..1000u32).flat_map(u32::to_le_bytes).collect();
+        let mut new = old[400..].to_vec();
+        new.extend_from_slice(b"more");
+        assert_eq!(added(&old, &new), Some(&b"more"[..]));
+    }
+}

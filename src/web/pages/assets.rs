@@ -1,0 +1,27 @@
+//! Files of the pages: style sheet, script, icon, all in the program. Their names are fixed, so
+//! that no path of a request is ever one of a file.
+
+use crate::error::WebError;
+use axum::extract::Path;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use rust_embed::RustEmbed;
+
+/// How long browsers keep them, seconds.
+const KEEP: &str = "max-age=600";
+
+#[derive(RustEmbed)]
+#[folder = "assets"]
+struct Assets;
+
+pub(super) async fn give(Path(name): Path<String>) -> Result<Response, WebError> {
+    let kind = match name.rsplit_once('.').map(|(_, kind)| kind) {
+        Some("css") => "text/css; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => return Err(WebError::not_found("")),
+    };
+    let file = Assets::get(&name).ok_or_else(|| WebError::not_found(""))?;
+    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, KEEP)];
+    Ok((headers, file.data.into_owned()).into_response())
+}

@@ -1,0 +1,149 @@
+//! Hosts as a table and as a map of their use, and one host.
+
+use super::jobs::in_path;
+use super::overview::kind;
+use super::text::percent;
+use super::{Frame, page};
+use crate::error::WebError;
+use crate::fields::Fields;
+use crate::guard::{Caller, Look};
+use crate::rest::Asked;
+use crate::{App, blocking};
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use corral::api::read::Reading;
+use corral::record::view::HostRow;
+
+/// Steps of use in the map.
+const STEPS: u64 = 5;
+/// Rows of one page.
+const ROWS_MAX: usize = 500;
+
+struct Row {
+    link: String,
+    name: String,
+    status: String,
+    class: &'static str,
+    slots: u32,
+    njobs: u32,
+    run: u32,
+    susp: u32,
+    percent: u64,
+    /// Class of its field in the map.
+    heat: String,
+    r1m: String,
+    ut: String,
+    mem: String,
+    comment: String,
+}
+
+impl Row {
+    fn of(host: &HostRow) -> Row {
+        let kind = kind(host);
+        let used = percent(u64::from(host.njobs), u64::from(host.slots));
+        let load = &host.load;
+        let known = |value: f64, text: String| match value.is_finite() && kind < 2 {
+            true => text,
+            false => String::new(),
+        };
+        Row {
+            link: format!("/hosts/{}", in_path(&host.name)),
+            name: host.name.clone(),
+            status: host.status.clone(),
+            class: ["run", "wait", "bad"][kind],
+            slots: host.slots,
+            njobs: host.njobs,
+            run: host.run,
+            susp: host.ssusp + host.ususp,
+            percent: used,
+            heat: match kind {
+                0 => format!("heat{}", used * STEPS / 100),
+                1 => "heat-closed".to_owned(),
+                _ => "heat-away".to_owned(),
+            },
+            r1m: known(load.r1m, format!("{:.1}", load.r1m)),
+            ut: known(load.ut, format!("{:.0} %", load.ut * 100.0)),
+            mem: known(load.mem, format!("{:.0} MB", load.mem)),
+            comment: host.comment.clone(),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "hosts.html")]
+struct HostsPage {
+    f: Frame,
+    as_map: bool,
+    find: String,
+    total: usize,
+    rows: Vec<Row>,
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+    Query(asked): Asked,
+) -> Result<Response, WebError> {
+    let asked = Fields(asked);
+    let now = app.cluster.now();
+    let find = asked.get("find").to_owned();
+    let lower = find.to_lowercase();
+    let fits = |host: &&HostRow| {
+        let texts = [&host.name, &host.status, &host.model, &host.host_type];
+        texts
+            .into_iter()
+            .chain(&host.tags)
+            .any(|text| text.to_lowercase().contains(&lower))
+    };
+    let found: Vec<&HostRow> = now.hosts.iter().filter(fits).collect();
+    let here = format!("/hosts?{}", asked.with("", ""));
+    page(&HostsPage {
+        as_map: asked.get("view") == "map",
+        total: found.len(),
+        rows: found.into_iter().take(ROWS_MAX).map(Row::of).collect(),
+        find,
+        f: Frame::new(look, &caller, &now, "/hosts", here),
+    })
+}
+
+#[derive(Template)]
+#[template(path = "host.html")]
+struct HostPage {
+    f: Frame,
+    row: Row,
+    /// The text of chosts -l and cload -l.
+    long: String,
+    load: String,
+    /// The link to the jobs that run there.
+    jobs: String,
+}
+
+pub(super) async fn one(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Result<Response, WebError> {
+    blocking(move || {
+        let now = app.cluster.now();
+        let found = now.hosts.iter().find(|host| host.name == name);
+        let Some(host) = found else {
+            return Err(WebError::not_found(format!("{name}: no such host")));
+        };
+        let reader = app.actor.reader(&caller.who)?;
+        let link = in_path(&name);
+        page(&HostPage {
+            row: Row::of(host),
+            long: reader.answer(Reading::Hosts, &["-l", &host.name])?,
+            load: reader
+                .answer(Reading::Load, &["-l", &host.name])
+                .unwrap_or_default(),
+            jobs: format!("/jobs?filter=host%3A{link}"),
+            f: Frame::new(look, &caller, &now, "/hosts", format!("/hosts/{link}")),
+        })
+    })
+    .await
+}

@@ -1,0 +1,210 @@
+//! One job: what it is, why it waits or failed, its tasks, what it writes, its history.
+
+use super::jobs::{acts, in_path};
+use super::text::{class, moment};
+use super::{Frame, page};
+use crate::error::WebError;
+use crate::fields::Fields;
+use crate::guard::{Caller, Look};
+use crate::rest::{Asked, key_of};
+use crate::{App, blocking};
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use corral::api::read::{JobOutput, Reader, Reading};
+use corral::model::{JobKey, Share};
+use corral::record::report::TaskUse;
+use corral::spool::view::Job;
+use corral::sys;
+
+/// Last bytes of a file that are shown on the page, and lines that a search finds.
+const SHOWN: usize = 64 << 10;
+const FOUND_MAX: usize = 500;
+/// Last bytes that are searched.
+const SEARCHED: usize = 256 << 10;
+
+/// A file of the job.
+struct File {
+    path: String,
+    text: String,
+    failure: Option<String>,
+}
+
+/// What stands at the head of the page.
+struct Facts {
+    id: String,
+    /// The ID within a path.
+    link: String,
+    name: String,
+    command: String,
+    user: String,
+    queue: String,
+    project: String,
+    stat: &'static str,
+    class: &'static str,
+    /// Why it waits or does not run.
+    why: String,
+    /// Name, link, slots.
+    hosts: Vec<(String, String, u32)>,
+    moments: Vec<(&'static str, String)>,
+}
+
+impl Facts {
+    fn of(reader: &Reader, job: &Job, id: &str) -> Facts {
+        let (name, command) = names(reader, job);
+        Facts {
+            link: in_path(id),
+            id: id.to_owned(),
+            name,
+            command,
+            user: job.spec.user.clone(),
+            queue: job.spec.queue.clone(),
+            project: job.spec.project.clone(),
+            stat: job.row.stat.word(),
+            class: class(job.row.stat),
+            why: why(job),
+            hosts: hosts(job),
+            moments: moments(job),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "job.html")]
+struct JobPage {
+    f: Frame,
+    job: Facts,
+    is_array: bool,
+    is_live: bool,
+    tasks: Vec<TaskUse>,
+    files: Vec<File>,
+    find: String,
+    /// The text of cjobs -l.
+    long: String,
+    /// The text of chist -l.
+    history: String,
+    acts: Vec<(&'static str, String)>,
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Query(asked): Asked,
+) -> Result<Response, WebError> {
+    let asked = Fields(asked);
+    blocking(move || {
+        let reader = app.actor.reader(&caller.who)?;
+        let job = reader.job(key_of(&id)?)?;
+        let now = app.cluster.now();
+        let is_array = job.row.arr.is_some() && !id.contains('[');
+        let words: &[&str] = match is_array {
+            true => &["-A", "-w", &id],
+            false => &["-l", &id],
+        };
+        let find = asked.get("find").to_owned();
+        let most = if find.is_empty() { SHOWN } else { SEARCHED };
+        let files = app.actor.output(&caller.who, &job, most)?;
+        let history = reader.answer(Reading::History, &["-l", &id]);
+        let here = format!("/jobs/{}", in_path(&id));
+        page(&JobPage {
+            f: Frame::new(look, &caller, &now, "/jobs", here),
+            is_array,
+            is_live: !job.row.stat.is_finished() && !files.is_empty(),
+            tasks: job.row.usage.tasks.clone(),
+            files: files.iter().map(|file| shown(file, &find)).collect(),
+            find,
+            long: reader.answer(Reading::Jobs, words)?,
+            history: history.unwrap_or_else(|failure| failure.text),
+            acts: acts(look.words),
+            job: Facts::of(&reader, &job, &id),
+        })
+    })
+    .await
+}
+
+/// Name and command; an element has those of its array.
+fn names(reader: &Reader, job: &Job) -> (String, String) {
+    let row = &job.row;
+    let own = |job: &Job| {
+        let (name, command) = (&job.row.name, &job.row.command);
+        let name = if name.is_empty() { command } else { name };
+        (name.to_string(), command.to_string())
+    };
+    if row.j.idx == 0 || !row.command.is_empty() {
+        return own(job);
+    }
+    match reader.job(JobKey::job(row.j.id)) {
+        Ok(array) => own(&array),
+        Err(_) => own(job),
+    }
+}
+
+fn hosts(job: &Job) -> Vec<(String, String, u32)> {
+    let host = |share: &Share| (share.0.clone(), in_path(&share.0), share.1);
+    job.row.hosts.iter().map(host).collect()
+}
+
+fn why(job: &Job) -> String {
+    let row = &job.row;
+    match (row.stat.is_waiting(), &job.why, &row.halt) {
+        (true, Some(why), _) => why.to_string(),
+        (false, _, Some(why)) if !row.stat.is_finished() => why.to_string(),
+        _ if row.stat.is_finished() && !row.reason.sentence().is_empty() => {
+            row.reason.sentence().to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+fn moments(job: &Job) -> Vec<(&'static str, String)> {
+    let (row, now) = (&job.row, sys::clock::wall_ms());
+    let all = [
+        ("job.submitted", row.submit),
+        ("job.dispatched", row.dispatch),
+        ("job.started", row.start),
+        ("job.ended", row.end),
+    ];
+    let there = all.into_iter().filter(|(_, ms)| *ms > 0);
+    there.map(|(key, ms)| (key, moment(ms, now))).collect()
+}
+
+/// The end of a file, or the lines of it that a search finds.
+fn shown(file: &JobOutput, find: &str) -> File {
+    let (text, failure) = match &file.bytes {
+        Ok(bytes) => (String::from_utf8_lossy(bytes).into_owned(), None),
+        Err(why) => (String::new(), Some(why.clone())),
+    };
+    let text = match find {
+        "" => text,
+        find => {
+            let lower = find.to_lowercase();
+            let lines = text
+                .lines()
+                .filter(|line| line.to_lowercase().contains(&lower));
+            lines.take(FOUND_MAX).collect::<Vec<_>>().join("\n")
+        }
+    };
+    File {
+        path: file.path.to_string_lossy().into_owned(),
+        text,
+        failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_keeps_the_lines_that_hold_the_text() {
+        let file = JobOutput {
+            path: "/o".into(),
+            bytes: Ok(b"one\nTwo\nthree two\n".to_vec()),
+        };
+        assert_eq!(shown(&file, "two").text, "Two\nthree two");
+        assert_eq!(shown(&file, "").text, "one\nTwo\nthree two\n");
+    }
+}

@@ -1,0 +1,258 @@
+//! The list of jobs: filtered, sorted and cut on the server; acts on marked ones.
+
+use super::text::{class, kilobytes, moment, time};
+use super::{Frame, page};
+use crate::cluster::Cluster;
+use crate::error::WebError;
+use crate::fields::Fields;
+use crate::guard::{Caller, Look};
+use crate::identity::JobAct;
+use crate::rest::{Asked, job_query, key_of};
+use crate::words::Words;
+use crate::{App, blocking};
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use corral::api::jobs::{JobPage, ListedJob};
+use corral::record::ack::{Code, Outcome};
+use corral::sys;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+
+/// Columns: what they sort by, the key of their name.
+const COLUMNS: &[(&str, &str)] = &[
+    ("id", "col.id"),
+    ("name", "col.name"),
+    ("stat", "col.stat"),
+    ("user", "col.user"),
+    ("queue", "col.queue"),
+    ("slots", "col.slots"),
+    ("host", "col.hosts"),
+    ("time", "col.time"),
+    ("mem", "col.mem"),
+    ("submit", "col.submit"),
+];
+
+/// A row as it is shown.
+struct Row {
+    id: String,
+    link: String,
+    name: String,
+    stat: &'static str,
+    class: &'static str,
+    user: String,
+    queue: String,
+    slots: u32,
+    hosts: String,
+    time: String,
+    mem: String,
+    submit: String,
+    /// Of an array: its elements by state, and the link to them.
+    elements: String,
+    below: String,
+}
+
+impl Row {
+    fn of(job: &ListedJob, now: i64) -> Row {
+        let each = job
+            .elements
+            .iter()
+            .map(|(stat, n)| format!("{n} {}", stat.word()));
+        let elements = each.collect::<Vec<_>>().join(", ");
+        let below = match elements.is_empty() {
+            true => String::new(),
+            false => format!("/jobs?array={}", job.id),
+        };
+        Row {
+            link: format!("/jobs/{}", in_path(&job.id)),
+            id: job.id.clone(),
+            name: job.name.clone(),
+            stat: job.stat.word(),
+            class: class(job.stat),
+            user: job.user.clone(),
+            queue: job.queue.clone(),
+            slots: job.slots,
+            hosts: job.hosts.clone(),
+            time: time(job.time_ms),
+            mem: kilobytes(job.mem_kb),
+            submit: moment(job.submit, now),
+            elements,
+            below,
+        }
+    }
+}
+
+/// Bytes that are written in another way within a path.
+const SAFE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
+
+/// An id within a path.
+pub(super) fn in_path(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, SAFE).to_string()
+}
+
+/// A column's title: its name, the link that sorts by it, `aria-sort`.
+struct Title {
+    name: &'static str,
+    link: String,
+    sorted: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "jobs.html")]
+struct JobsPage {
+    f: Frame,
+    asked: Fields,
+    own: bool,
+    finished: bool,
+    array: Option<u32>,
+    titles: Vec<Title>,
+    rows: Vec<Row>,
+    counts: Vec<(&'static str, &'static str, u64)>,
+    /// First and last row of the page, and how many there are.
+    first: usize,
+    last: usize,
+    total: usize,
+    before: Option<String>,
+    after: Option<String>,
+    acts: Vec<(&'static str, String)>,
+    warnings: Vec<String>,
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+    Query(asked): Asked,
+) -> Result<Response, WebError> {
+    let asked = Fields(asked);
+    blocking(move || {
+        let query = job_query(&asked);
+        let seen = Cluster::seen(&app.actor.reader(&caller.who)?)?;
+        let (now, at) = (app.cluster.now(), sys::clock::wall_ms());
+        let found = now.jobs.page(&query, &seen, at)?;
+        let here = format!("/jobs?{}", asked.with("", ""));
+        let count = query.count.max(1);
+        let (before, after) = ways(&asked, &found, count);
+        page(&JobsPage {
+            own: query.own,
+            finished: query.finished,
+            array: query.array,
+            titles: titles(&asked, look.words),
+            rows: found.rows.iter().map(|job| Row::of(job, at)).collect(),
+            counts: found
+                .counts
+                .iter()
+                .map(|(s, n)| (s.word(), class(*s), *n))
+                .collect(),
+            first: found.from + usize::from(found.total > 0),
+            last: found.from + found.rows.len(),
+            total: found.total,
+            before,
+            after,
+            acts: acts(look.words),
+            warnings: now.jobs.warnings.iter().take(3).cloned().collect(),
+            f: Frame::new(look, &caller, &now, "/jobs", here),
+            asked,
+        })
+    })
+    .await
+}
+
+/// The acts, each with its name.
+pub(super) fn acts(w: Words) -> Vec<(&'static str, String)> {
+    let name = |act: JobAct| w.t_or(&format!("act.{}", act.word()), act.word());
+    JobAct::ALL
+        .into_iter()
+        .map(|act| (act.word(), name(act)))
+        .collect()
+}
+
+fn titles(asked: &Fields, w: Words) -> Vec<Title> {
+    let title = |(column, key): &(&'static str, &'static str)| {
+        let is_by = asked.get("sort") == *column;
+        let reverse = is_by && !asked.has("reverse");
+        let mut next = Fields::parse(asked.with("from", "").as_bytes()).unwrap_or_default();
+        next = Fields::parse(next.with("sort", column).as_bytes()).unwrap_or_default();
+        Title {
+            name: w.t(key),
+            link: format!(
+                "/jobs?{}",
+                next.with("reverse", if reverse { "yes" } else { "" })
+            ),
+            sorted: match (is_by, reverse) {
+                (false, _) => "none",
+                (true, true) => "ascending",
+                (true, false) => "descending",
+            },
+        }
+    };
+    COLUMNS.iter().map(title).collect()
+}
+
+/// The links to the pages before and after.
+fn ways(asked: &Fields, found: &JobPage, count: usize) -> (Option<String>, Option<String>) {
+    let to = |from: usize| format!("/jobs?{}", asked.with("from", &from.to_string()));
+    let before = (found.from > 0).then(|| to(found.from.saturating_sub(count)));
+    let next = found.from + found.rows.len();
+    (before, (next < found.total).then(|| to(next)))
+}
+
+/// How one job fared.
+struct Fared {
+    id: String,
+    text: String,
+    ok: bool,
+}
+
+#[derive(Template)]
+#[template(path = "acted.html")]
+struct ActedPage {
+    f: Frame,
+    results: Vec<Fared>,
+    back: String,
+}
+
+/// Most jobs of one act.
+const ACT_MAX: usize = 1_000;
+
+pub(super) async fn act(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+    Extension(form): Extension<Fields>,
+) -> Result<Response, WebError> {
+    let act = JobAct::parse(form.get("act")).ok_or_else(|| WebError::wrong("no such act"))?;
+    let ids = form.all("id");
+    if ids.is_empty() {
+        return Err(WebError::wrong(look.words.t("jobs.none_marked")));
+    }
+    if ids.len() > ACT_MAX {
+        return Err(WebError::wrong(format!("at most {ACT_MAX} jobs at once")));
+    }
+    for id in &ids {
+        key_of(id)?;
+    }
+    blocking(move || {
+        let outcomes = app.actor.act(&caller.who, act, ids)?;
+        app.cluster.look(true);
+        let now = app.cluster.now();
+        let back = match form.get("back") {
+            back if back.starts_with("/jobs") => back.to_owned(),
+            _ => "/jobs".to_owned(),
+        };
+        page(&ActedPage {
+            results: outcomes.iter().map(fared).collect(),
+            back,
+            f: Frame::new(look, &caller, &now, "/jobs", "/jobs".to_owned()),
+        })
+    })
+    .await
+}
+
+fn fared(outcome: &Outcome) -> Fared {
+    Fared {
+        id: outcome.what.clone(),
+        text: outcome.text.clone(),
+        ok: outcome.code == Code::Ok,
+    }
+}

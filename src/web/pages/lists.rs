@@ -1,0 +1,228 @@
+//! Queues, limits, share trees, cron jobs, resources of sensors, and use by accounting.
+
+use super::jobs::in_path;
+use super::text::percent;
+use super::{Frame, page};
+use crate::error::WebError;
+use crate::fields::Fields;
+use crate::guard::{Caller, Look};
+use crate::rest::Asked;
+use crate::{App, blocking};
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use corral::api::read::{Reader, Reading};
+use corral::record::view::{LimitRow, QueueRow, ShareRow};
+
+struct QueueLine {
+    name: String,
+    jobs: String,
+    status: &'static str,
+    class: &'static str,
+    priority: i64,
+    max: Option<u32>,
+    pend: u64,
+    run: u64,
+    susp: u64,
+    description: String,
+    comment: String,
+}
+
+impl QueueLine {
+    fn of(q: &QueueRow) -> QueueLine {
+        let status = Reader::queue_status(q);
+        QueueLine {
+            name: q.name.clone(),
+            jobs: format!("/jobs?filter=queue%3A{}", in_path(&q.name)),
+            status,
+            class: if status == "Open:Active" {
+                "run"
+            } else {
+                "wait"
+            },
+            priority: q.priority,
+            max: q.max,
+            pend: q.counts.pend,
+            run: q.counts.run,
+            susp: q.counts.ssusp + q.counts.ususp,
+            description: q.description.clone(),
+            comment: q.comment.clone(),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "queues.html")]
+struct QueuesPage {
+    f: Frame,
+    rows: Vec<QueueLine>,
+}
+
+pub(super) async fn queues(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, WebError> {
+    let now = app.cluster.now();
+    page(&QueuesPage {
+        rows: now.queues.iter().map(QueueLine::of).collect(),
+        f: Frame::new(look, &caller, &now, "/queues", "/queues".to_owned()),
+    })
+}
+
+#[derive(Template)]
+#[template(path = "limits.html")]
+struct LimitsPage {
+    f: Frame,
+    rows: Vec<(LimitRow, String, u64)>,
+}
+
+pub(super) async fn limits(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, WebError> {
+    blocking(move || {
+        let now = app.cluster.now();
+        let rows = app.actor.reader(&caller.who)?.limits()?;
+        let row = |row: LimitRow| {
+            let limit = row.limit.map_or(String::new(), |limit| limit.to_string());
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // amounts are small
+            let part = percent(
+                row.used.max(0.0) as u64,
+                row.limit.unwrap_or(0.0).max(0.0) as u64,
+            );
+            (row, limit, part)
+        };
+        page(&LimitsPage {
+            rows: rows.into_iter().map(row).collect(),
+            f: Frame::new(look, &caller, &now, "/limits", "/limits".to_owned()),
+        })
+    })
+    .await
+}
+
+#[derive(Template)]
+#[template(path = "shares.html")]
+struct SharesPage {
+    f: Frame,
+    /// Each with how deep it is in its tree, and its own name.
+    rows: Vec<(ShareRow, usize, String)>,
+}
+
+pub(super) async fn shares(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, WebError> {
+    blocking(move || {
+        let now = app.cluster.now();
+        let rows = app.actor.reader(&caller.who)?.shares()?;
+        let row = |row: ShareRow| {
+            let parts: Vec<&str> = row
+                .path
+                .split('/')
+                .filter(|part| !part.is_empty())
+                .collect();
+            let (depth, name) = (parts.len().min(9), parts.last().copied().unwrap_or("/"));
+            let name = name.to_owned();
+            (row, depth, name)
+        };
+        page(&SharesPage {
+            rows: rows.into_iter().map(row).collect(),
+            f: Frame::new(look, &caller, &now, "/shares", "/shares".to_owned()),
+        })
+    })
+    .await
+}
+
+/// A page that shows what commands print.
+#[derive(Template)]
+#[template(path = "texts.html")]
+struct TextsPage {
+    f: Frame,
+    title: &'static str,
+    /// What stands above it, and the text, for each part.
+    parts: Vec<(&'static str, String)>,
+    empty: &'static str,
+    /// The form of the usage page: user, and range of time.
+    usage: Option<(String, String)>,
+}
+
+pub(super) async fn crons(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, WebError> {
+    blocking(move || {
+        let now = app.cluster.now();
+        let text = app.actor.reader(&caller.who)?.answer(Reading::Crons, &[])?;
+        page(&TextsPage {
+            title: look.words.t("menu.cron"),
+            parts: vec![("", text)],
+            empty: look.words.t("cron.none"),
+            usage: None,
+            f: Frame::new(look, &caller, &now, "/cron", "/cron".to_owned()),
+        })
+    })
+    .await
+}
+
+pub(super) async fn resources(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, WebError> {
+    blocking(move || {
+        let (now, w) = (app.cluster.now(), look.words);
+        let reader = app.actor.reader(&caller.who)?;
+        let text = |what| reader.answer(what, &["-s"]).unwrap_or_default();
+        page(&TextsPage {
+            title: w.t("menu.resources"),
+            parts: vec![
+                (w.t("resources.shared"), text(Reading::Load)),
+                (w.t("resources.reserved"), text(Reading::Hosts)),
+            ],
+            empty: w.t("resources.none"),
+            usage: None,
+            f: Frame::new(look, &caller, &now, "/resources", "/resources".to_owned()),
+        })
+    })
+    .await
+}
+
+pub(super) async fn usage(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+    Query(asked): Asked,
+) -> Result<Response, WebError> {
+    let asked = Fields(asked);
+    blocking(move || {
+        let (now, w) = (app.cluster.now(), look.words);
+        let mut words: Vec<&str> = Vec::new();
+        for (name, option) in [("user", "-u"), ("ended", "-C")] {
+            let value = asked.get(name);
+            if value.starts_with('-') {
+                return Err(WebError::wrong("a value cannot begin with a dash"));
+            }
+            if !value.is_empty() {
+                words.extend([option, value]);
+            }
+        }
+        let text = app
+            .actor
+            .reader(&caller.who)?
+            .answer(Reading::Accounting, &words)?;
+        let here = format!("/usage?{}", asked.with("", ""));
+        page(&TextsPage {
+            title: w.t("menu.usage"),
+            parts: vec![("", text)],
+            empty: w.t("usage.none"),
+            usage: Some((asked.get("user").to_owned(), asked.get("ended").to_owned())),
+            f: Frame::new(look, &caller, &now, "/usage", here),
+        })
+    })
+    .await
+}

@@ -1,0 +1,395 @@
+//! The REST interface: what the commands print with `--json`, and what they do.
+//!
+//! Owns the shape of answers; members of objects are those of the commands. `routes` has the table.
+
+use crate::cluster::Cluster;
+use crate::error::WebError;
+use crate::fields::Fields;
+use crate::guard::Caller;
+use crate::identity::JobAct;
+use crate::submission::JobForm;
+use crate::{App, blocking, routes};
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use corral::api::Failure;
+use corral::api::jobs::{JobQuery, ListedJob, job_key};
+use corral::api::read::{OUTPUT_MAX, Reading};
+use corral::model::JobStat;
+use corral::record::ack::{Code, Outcome};
+use corral::sys;
+use serde_json::{Value, json};
+
+/// Rows of a page when nothing is said.
+pub const COUNT: usize = 100;
+
+/// What a handler answers.
+pub type Answered = Result<Response, WebError>;
+/// A query, with names that may come more than once.
+pub type Asked = Query<Vec<(String, String)>>;
+
+fn object(value: &Value) -> Response {
+    text(value.to_string())
+}
+
+fn text(json: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], json).into_response()
+}
+
+/// JSON lines as `{"items":[...]}`: they are not read, only put together.
+fn list(lines: &str) -> Response {
+    let mut out = String::with_capacity(lines.len() + 16);
+    out.push_str("{\"items\":[");
+    for (n, line) in lines.lines().filter(|line| !line.is_empty()).enumerate() {
+        out.push_str(if n > 0 { ",\n" } else { "\n" });
+        out.push_str(line);
+    }
+    out.push_str("\n]}\n");
+    text(out)
+}
+
+pub async fn cluster(State(app): State<App>, _: Extension<Caller>) -> Answered {
+    let now = app.cluster.now();
+    let head = &now.head;
+    Ok(object(&json!({
+        "cluster": head.cluster,
+        "master": head.master,
+        "epoch": head.epoch,
+        "version": head.version,
+        "silent_ms": head.silent_ms,
+        "alarms": head.alarms,
+        "default_queues": head.default_queues,
+        "queues": now.queues.len(),
+        "hosts": now.hosts.len(),
+        "failure": now.failure,
+    })))
+}
+
+/// The query of a list of jobs.
+pub fn job_query(asked: &Fields) -> JobQuery {
+    let yes = |name: &str| matches!(asked.get(name), "yes" | "true" | "1" | "on");
+    JobQuery {
+        filter: asked.get("filter").to_owned(),
+        own: yes("own"),
+        finished: yes("finished"),
+        sort: asked.get("sort").to_owned(),
+        reverse: yes("reverse"),
+        array: asked.get("array").parse().ok(),
+        from: asked.number("from", 0),
+        count: asked.number("count", COUNT),
+    }
+}
+
+fn states(counts: &[(JobStat, u64)]) -> Value {
+    let each = counts
+        .iter()
+        .map(|(stat, n)| (stat.word().to_owned(), json!(n)));
+    Value::Object(each.collect())
+}
+
+fn listed(job: &ListedJob) -> Value {
+    let moment = |ms: i64| if ms == 0 { Value::Null } else { json!(ms) };
+    json!({
+        "jobid": job.id,
+        "user": job.user,
+        "stat": job.stat.word(),
+        "queue": job.queue,
+        "name": job.name,
+        "hosts": job.hosts,
+        "slots": job.slots,
+        "submit_ms": moment(job.submit),
+        "start_ms": moment(job.start),
+        "end_ms": moment(job.end),
+        "time_ms": job.time_ms,
+        "cpu_ms": job.cpu_ms,
+        "mem_kb": job.mem_kb,
+        "elements": match job.elements.is_empty() {
+            true => Value::Null,
+            false => states(&job.elements),
+        },
+    })
+}
+
+pub async fn jobs(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Query(asked): Asked,
+) -> Answered {
+    let query = job_query(&Fields(asked));
+    blocking(move || {
+        let seen = Cluster::seen(&app.actor.reader(&caller.who)?)?;
+        let now = app.cluster.now();
+        let page = now.jobs.page(&query, &seen, sys::clock::wall_ms())?;
+        Ok(object(&json!({
+            "items": page.rows.iter().map(listed).collect::<Vec<_>>(),
+            "total": page.total,
+            "from": page.from,
+            "counts": states(&page.counts),
+        })))
+    })
+    .await
+}
+
+/// A text of a path or query as an operand of a command: never one of its options.
+fn operand(text: &str) -> Result<&str, WebError> {
+    match text.starts_with('-') {
+        true => Err(WebError::wrong("a value cannot begin with a dash")),
+        false => Ok(text),
+    }
+}
+
+/// The job that a path names.
+///
+/// # Errors
+/// It is no ID.
+pub fn key_of(id: &str) -> Result<corral::model::JobKey, WebError> {
+    job_key(id).ok_or_else(|| WebError::not_found("a job is named as 12, an element as 12[3]"))
+}
+
+pub async fn job(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Answered {
+    blocking(move || {
+        let reader = app.actor.reader(&caller.who)?;
+        let job = reader.job(key_of(&id)?)?;
+        let is_array = job.row.arr.is_some() && !id.contains('[');
+        let words: &[&str] = if is_array {
+            &["-A", "--json", &id]
+        } else {
+            &["--json", &id]
+        };
+        let lines = reader.answer(Reading::Jobs, words)?;
+        let first = lines.lines().next().unwrap_or("{}");
+        Ok(text(first.to_owned()))
+    })
+    .await
+}
+
+pub async fn history(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Answered {
+    blocking(move || {
+        let reader = app.actor.reader(&caller.who)?;
+        reader.job(key_of(&id)?)?;
+        Ok(list(&reader.answer(Reading::History, &["--json", &id])?))
+    })
+    .await
+}
+
+pub async fn output(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Answered {
+    blocking(move || {
+        let job = app.actor.reader(&caller.who)?.job(key_of(&id)?)?;
+        let files = app.actor.output(&caller.who, &job, OUTPUT_MAX)?;
+        let each = files.iter().map(|file| match &file.bytes {
+            Ok(bytes) => json!({
+                "path": file.path.to_string_lossy(),
+                "text": String::from_utf8_lossy(bytes),
+            }),
+            Err(why) => json!({"path": file.path.to_string_lossy(), "error": why}),
+        });
+        Ok(object(&json!({"files": each.collect::<Vec<_>>()})))
+    })
+    .await
+}
+
+/// What a reading command prints, as a list.
+async fn reading(app: App, caller: Caller, what: Reading, words: Vec<String>) -> Answered {
+    blocking(move || {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let reader = app.actor.reader(&caller.who)?;
+        Ok(list(&reader.answer(what, &words)?))
+    })
+    .await
+}
+
+fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).into()
+}
+
+pub async fn queues(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
+    reading(app, caller, Reading::Queues, words(["--json"])).await
+}
+
+pub async fn hosts(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
+    reading(app, caller, Reading::Hosts, words(["--json"])).await
+}
+
+pub async fn load(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
+    reading(app, caller, Reading::Load, words(["--json"])).await
+}
+
+pub async fn limits(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
+    reading(app, caller, Reading::Limits, words(["--json"])).await
+}
+
+pub async fn users(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
+    reading(app, caller, Reading::Users, words(["--json", "all"])).await
+}
+
+pub async fn crons(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
+    reading(app, caller, Reading::Crons, words(["--json"])).await
+}
+
+pub async fn acct(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Query(asked): Asked,
+) -> Answered {
+    let asked = Fields(asked);
+    let mut line = words(["--json"]);
+    for (name, option) in [("user", "-u"), ("queue", "-q"), ("ended", "-C")] {
+        if asked.has(name) {
+            line.extend(words([option, operand(asked.get(name))?]));
+        }
+    }
+    reading(app, caller, Reading::Accounting, line).await
+}
+
+/// The job in a body of JSON, with the key of the header.
+fn job_of(headers: &HeaderMap, body: &Bytes) -> Result<JobForm, WebError> {
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok());
+    if !kind.is_some_and(|kind| kind.starts_with("application/json")) {
+        let why = "the body must be application/json";
+        return Err(WebError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+    }
+    let mut form: JobForm =
+        serde_json::from_slice(body).map_err(|e| WebError::wrong(e.to_string()))?;
+    if let Some(key) = headers.get("idempotency-key") {
+        let key = key
+            .to_str()
+            .map_err(|_| WebError::wrong("Idempotency-Key: not plain text"))?;
+        let other = form.stated.insert("key".to_owned(), json!(key));
+        if other.is_some_and(|other| other != json!(key)) {
+            return Err(WebError::wrong("Idempotency-Key and key differ"));
+        }
+    }
+    Ok(form)
+}
+
+pub async fn submit(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Answered {
+    let form = job_of(&headers, &body)?;
+    blocking(move || {
+        let home = app.actor.reader(&caller.who)?.user().home.clone();
+        let job = form.request(&home.to_string_lossy())?;
+        let accepted = app.actor.submit(&caller.who, &job)?;
+        app.cluster.look(true);
+        let answer = json!({
+            "jobid": accepted.id.to_string(),
+            "id": accepted.id,
+            "queue": accepted.queue,
+            "accepted_ms": accepted.accepted_ms,
+            "warning": accepted.warning,
+        });
+        let place = format!("{}/jobs/{}", routes::API, accepted.id);
+        let mut response = object(&answer);
+        *response.status_mut() = StatusCode::CREATED;
+        if let Ok(place) = place.parse() {
+            response.headers_mut().insert(header::LOCATION, place);
+        }
+        Ok(response)
+    })
+    .await
+}
+
+pub async fn dry_run(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Answered {
+    let form = job_of(&headers, &body)?;
+    blocking(move || {
+        let home = app.actor.reader(&caller.who)?.user().home.clone();
+        let job = form.request(&home.to_string_lossy())?;
+        Ok(text(app.actor.dry_run(&caller.who, &job)?))
+    })
+    .await
+}
+
+async fn act(app: App, caller: Caller, id: String, act: JobAct) -> Answered {
+    blocking(move || {
+        key_of(&id)?;
+        let outcomes = app.actor.act(&caller.who, act, vec![id])?;
+        app.cluster.look(true);
+        if let [only] = outcomes.as_slice()
+            && only.code != Code::Ok
+        {
+            return Err(failure_of(only).into());
+        }
+        let each = outcomes.iter().map(|outcome| {
+            json!({"jobid": outcome.what, "ok": outcome.code == Code::Ok, "text": outcome.text})
+        });
+        Ok(object(&json!({"results": each.collect::<Vec<_>>()})))
+    })
+    .await
+}
+
+fn failure_of(outcome: &Outcome) -> Failure {
+    corral::api::failure_of(outcome)
+}
+
+pub async fn kill(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Answered {
+    act(app, caller, id, JobAct::Kill).await
+}
+
+pub async fn stop(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Answered {
+    act(app, caller, id, JobAct::Stop).await
+}
+
+pub async fn resume(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Answered {
+    act(app, caller, id, JobAct::Resume).await
+}
+
+pub async fn requeue(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Answered {
+    act(app, caller, id, JobAct::Requeue).await
+}
+
+/// The text of `cadmin metrics`. With `--metrics-open` it is what this process's user sees.
+pub async fn metrics(State(app): State<App>, caller: Option<Extension<Caller>>) -> Answered {
+    blocking(move || {
+        let page = match caller {
+            Some(Extension(caller)) => app.actor.reader(&caller.who)?.metrics()?,
+            None => app.cluster.metrics()?,
+        };
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        Ok(([(header::CONTENT_TYPE, kind)], page).into_response())
+    })
+    .await
+}
+
+pub async fn openapi() -> Response {
+    object(&routes::openapi())
+}

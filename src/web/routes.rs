@@ -1,0 +1,292 @@
+//! Every route of the portal. Those of the REST interface stand in one table, from which the router
+//! and the OpenAPI document are made: neither can have a route that the other lacks.
+
+use crate::guard::guard;
+use crate::{App, live, pages, rest, submission};
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodRouter, get, post};
+use corral::api::portal::Scope;
+use serde_json::{Value, json};
+
+/// Where the REST interface begins.
+pub const API: &str = "/api/v1";
+
+/// What a route answers with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// One JSON object.
+    Object,
+    /// An object with a list `items`.
+    List,
+    /// Server-sent events.
+    Events,
+}
+
+/// A route of the REST interface.
+pub struct Route {
+    pub method: &'static str,
+    /// After [`API`].
+    pub path: &'static str,
+    pub scope: Scope,
+    pub about: &'static str,
+    /// Parameters of the query: name and what they are.
+    pub query: &'static [(&'static str, &'static str)],
+    /// The name of the body's schema.
+    pub body: Option<&'static str>,
+    pub answer: Answer,
+    handler: fn() -> MethodRouter<App>,
+}
+
+const fn read(
+    path: &'static str,
+    about: &'static str,
+    query: &'static [(&'static str, &'static str)],
+    answer: Answer,
+    handler: fn() -> MethodRouter<App>,
+) -> Route {
+    Route {
+        method: "get",
+        path,
+        scope: Scope::Read,
+        about,
+        query,
+        body: None,
+        answer,
+        handler,
+    }
+}
+
+const fn change(
+    path: &'static str,
+    about: &'static str,
+    body: Option<&'static str>,
+    handler: fn() -> MethodRouter<App>,
+) -> Route {
+    Route {
+        method: "post",
+        path,
+        scope: Scope::Submit,
+        about,
+        query: &[],
+        body,
+        answer: Answer::Object,
+        handler,
+    }
+}
+
+const JOBS_QUERY: &[(&str, &str)] = &[
+    ("filter", "words as in cview: user:u1 state:run weather"),
+    ("own", "yes: only the caller's jobs"),
+    ("finished", "yes: finished jobs too"),
+    ("array", "the elements of the array with this ID"),
+    (
+        "sort",
+        "id user stat queue slots host time cpu mem submit name",
+    ),
+    ("reverse", "yes: the other way round"),
+    ("from", "rows before the page"),
+    ("count", "rows of the page, at most 500"),
+];
+
+const ACCT_QUERY: &[(&str, &str)] = &[
+    ("user", "of this user or group; all"),
+    ("queue", "in this queue"),
+    ("ended", "ended in this range of time, as cacct -C"),
+];
+
+/// The REST interface.
+pub const ROUTES: &[Route] = &[
+    read(
+        "/cluster",
+        "the cluster as a whole",
+        &[],
+        Answer::Object,
+        || get(rest::cluster),
+    ),
+    read(
+        "/jobs",
+        "a page of the list of jobs",
+        JOBS_QUERY,
+        Answer::List,
+        || get(rest::jobs),
+    ),
+    change(
+        "/jobs",
+        "submit a job; Idempotency-Key is csub's --key",
+        Some("Job"),
+        || post(rest::submit),
+    ),
+    change(
+        "/dry-run",
+        "what is known of a job's chances; nothing is submitted",
+        Some("Job"),
+        || post(rest::dry_run),
+    ),
+    read(
+        "/jobs/{id}",
+        "a job, an element, or an array",
+        &[],
+        Answer::Object,
+        || get(rest::job),
+    ),
+    read(
+        "/jobs/{id}/history",
+        "its history, as chist --json",
+        &[],
+        Answer::List,
+        || get(rest::history),
+    ),
+    read(
+        "/jobs/{id}/output",
+        "the end of what it has written",
+        &[],
+        Answer::Object,
+        || get(rest::output),
+    ),
+    change("/jobs/{id}/kill", "kill it", None, || post(rest::kill)),
+    change("/jobs/{id}/stop", "stop it", None, || post(rest::stop)),
+    change("/jobs/{id}/resume", "resume it", None, || {
+        post(rest::resume)
+    }),
+    change("/jobs/{id}/requeue", "put it back to pending", None, || {
+        post(rest::requeue)
+    }),
+    read("/queues", "as cqueues --json", &[], Answer::List, || {
+        get(rest::queues)
+    }),
+    read("/hosts", "as chosts --json", &[], Answer::List, || {
+        get(rest::hosts)
+    }),
+    read("/load", "as cload --json", &[], Answer::List, || {
+        get(rest::load)
+    }),
+    read("/limits", "as climits --json", &[], Answer::List, || {
+        get(rest::limits)
+    }),
+    read("/users", "as cusers --json all", &[], Answer::List, || {
+        get(rest::users)
+    }),
+    read("/cron", "as ccron show --json", &[], Answer::List, || {
+        get(rest::crons)
+    }),
+    read("/acct", "as cacct --json", ACCT_QUERY, Answer::List, || {
+        get(rest::acct)
+    }),
+    read(
+        "/events",
+        "the documents of cevents; Last-Event-ID or after begins behind that position",
+        &[("after", "a position; 0: all that are kept")],
+        Answer::Events,
+        || get(live::events),
+    ),
+];
+
+/// Paths that ask for no login. `/metrics` has a rule of its own.
+pub fn is_open(path: &str) -> bool {
+    path == "/login"
+        || path == "/settings"
+        || path.starts_with("/assets/")
+        || path == "/api/v1/openapi.json"
+}
+
+/// All of it behind the guard.
+pub fn router(app: App) -> Router {
+    let mut router = pages::routes()
+        .route("/live/view", get(live::view))
+        .route("/live/jobs/{id}/log", get(live::log))
+        .route("/metrics", get(rest::metrics))
+        .route("/api/v1/openapi.json", get(rest::openapi));
+    for route in ROUTES {
+        router = router.route(&format!("{API}{}", route.path), (route.handler)());
+    }
+    router
+        .layer(from_fn_with_state(app.clone(), guard))
+        .with_state(app)
+}
+
+/// The OpenAPI document of the table.
+pub fn openapi() -> Value {
+    let mut paths = serde_json::Map::new();
+    for route in ROUTES {
+        let path = format!("{API}{}", route.path);
+        let entry = paths.entry(path).or_insert_with(|| json!({}));
+        entry[route.method] = operation(route);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Corral",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Objects have the members of the commands' --json.",
+        },
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {"Job": submission::schema(), "Problem": problem_schema()},
+        },
+    })
+}
+
+fn operation(route: &Route) -> Value {
+    let mut parameters = Vec::new();
+    if route.path.contains("{id}") {
+        parameters.push(json!({
+            "name": "id", "in": "path", "required": true,
+            "description": "12, or 12[3] for an element",
+            "schema": {"type": "string"},
+        }));
+    }
+    for (name, about) in route.query {
+        parameters.push(json!({
+            "name": name, "in": "query", "description": about, "schema": {"type": "string"},
+        }));
+    }
+    let kind = match route.answer {
+        Answer::Events => "text/event-stream",
+        Answer::Object | Answer::List => "application/json",
+    };
+    let schema = match route.answer {
+        Answer::List => json!({
+            "type": "object", "required": ["items"],
+            "properties": {"items": {"type": "array", "items": {"type": "object"}}},
+        }),
+        Answer::Object => json!({"type": "object"}),
+        Answer::Events => json!({"type": "string"}),
+    };
+    let problem = json!({"$ref": "#/components/schemas/Problem"});
+    let mut operation = json!({
+        "summary": route.about,
+        "description": format!("Needs a token of scope {}.", route.scope.word()),
+        "parameters": parameters,
+        "responses": {
+            "200": {"description": "the answer", "content": {kind: {"schema": schema}}},
+            "default": {
+                "description": "why not",
+                "content": {"application/problem+json": {"schema": problem}},
+            },
+        },
+    });
+    if let Some(body) = route.body {
+        let schema = json!({"$ref": format!("#/components/schemas/{body}")});
+        operation["requestBody"] = json!({
+            "required": true, "content": {"application/json": {"schema": schema}},
+        });
+    }
+    operation
+}
+
+fn problem_schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["title", "status"],
+        "properties": {
+            "type": {"type": "string"},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+            "hint": {"type": "string"},
+        },
+    })
+}

@@ -1,0 +1,103 @@
+//! Connections: accepted up to a limit, with limits on headers and on the time in which they come;
+//! ended in order when the portal is told to end.
+//!
+//! Knows nothing of what is asked.
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tower::ServiceExt as _;
+
+/// Most connections at once.
+pub const CONNECTIONS_MAX: usize = 1_024;
+/// Largest head of a request, and most headers in it.
+const HEAD_MAX: usize = 32 << 10;
+const HEADERS_MAX: usize = 64;
+/// Longest time in which the head of a request comes, idle connections included.
+const HEAD_TIME: Duration = Duration::from_secs(20);
+/// Time that requests get to end when the portal is told to end.
+const GRACE: Duration = Duration::from_secs(5);
+/// Pause after a failure to accept: file descriptors may be used up.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Where it listens.
+pub enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// Serves until `ending` is true, then until requests have ended or time is up.
+pub async fn serve(listener: Listener, app: Router, mut ending: watch::Receiver<bool>) {
+    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let graceful = GracefulShutdown::new();
+    loop {
+        let Ok(permit) = connections.clone().acquire_owned().await else {
+            break;
+        };
+        let accepted = tokio::select! {
+            accepted = accept(&listener, permit, &app, &graceful) => accepted,
+            _ = ending.wait_for(|ending| *ending) => break,
+        };
+        if let Err(e) = accepted {
+            tracing::warn!("a connection is not accepted: {e}");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    drop(listener);
+    let _ = tokio::time::timeout(GRACE, graceful.shutdown()).await;
+}
+
+async fn accept(
+    listener: &Listener,
+    permit: OwnedSemaphorePermit,
+    app: &Router,
+    graceful: &GracefulShutdown,
+) -> io::Result<()> {
+    match listener {
+        Listener::Tcp(tcp) => {
+            let (stream, _) = tcp.accept().await?;
+            stream.set_nodelay(true)?;
+            attend(stream, permit, app.clone(), graceful);
+        }
+        Listener::Unix(unix) => {
+            let (stream, _) = unix.accept().await?;
+            attend(stream, permit, app.clone(), graceful);
+        }
+    }
+    Ok(())
+}
+
+fn attend<S>(stream: S, permit: OwnedSemaphorePermit, app: Router, graceful: &GracefulShutdown)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request: Request<Incoming>| {
+        let app = app.clone();
+        app.oneshot(request.map(Body::new))
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(HEAD_MAX)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    let connection = graceful.watch(connection);
+    tokio::spawn(async move {
+        // What the other side does wrong concerns that side alone.
+        if let Err(e) = connection.await {
+            tracing::debug!("a connection ended: {e}");
+        }
+        drop(permit);
+    });
+}

@@ -1,0 +1,182 @@
+//! Who is logged in: sessions by the digest of their secret, with an idle and an absolute limit.
+//!
+//! Pure: time and randomness are arguments. Nothing of a session is kept on disk: a restart logs
+//! everybody out.
+
+use crate::identity::Identity;
+use corral::record::portal::digest;
+use std::collections::HashMap;
+
+/// A session ends when it was not used for so long, and at the latest after so long, ms.
+pub const IDLE_MS: i64 = 2 * 3_600_000;
+pub const ABSOLUTE_MS: i64 = 12 * 3_600_000;
+/// Most sessions of one user and of all; the one that was not used for the longest gives way.
+pub const OF_USER_MAX: usize = 20;
+pub const SESSIONS_MAX: usize = 10_000;
+/// Wrong logins that are answered in a minute; more are refused unseen.
+pub const WRONG_MAX: u32 = 20;
+const MINUTE_MS: i64 = 60_000;
+
+/// One login.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Session {
+    pub who: Identity,
+    /// Must come back with each change.
+    pub csrf: String,
+    pub created: i64,
+    pub used: i64,
+}
+
+impl Session {
+    fn is_good(&self, now: i64) -> bool {
+        now - self.used < IDLE_MS && now - self.created < ABSOLUTE_MS
+    }
+}
+
+/// All sessions.
+#[derive(Default, Debug)]
+pub struct Sessions {
+    by_digest: HashMap<String, Session>,
+    /// Wrong logins since this moment.
+    wrong: (i64, u32),
+}
+
+impl Sessions {
+    /// Begins a session; `secret` is what its cookie holds.
+    pub fn begin(&mut self, secret: &str, csrf: String, who: Identity, now: i64) {
+        self.by_digest.retain(|_, session| session.is_good(now));
+        let of_user = self.by_digest.values().filter(|s| s.who.uid == who.uid);
+        if of_user.count() >= OF_USER_MAX {
+            self.drop_oldest(|session| session.who.uid == who.uid);
+        }
+        if self.by_digest.len() >= SESSIONS_MAX {
+            self.drop_oldest(|_| true);
+        }
+        let session = Session {
+            who,
+            csrf,
+            created: now,
+            used: now,
+        };
+        self.by_digest.insert(digest(secret), session);
+    }
+
+    fn drop_oldest(&mut self, of: impl Fn(&Session) -> bool) {
+        let all = self.by_digest.iter().filter(|(_, session)| of(session));
+        let oldest = all.min_by_key(|(_, session)| session.used);
+        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+            self.by_digest.remove(&key);
+        }
+    }
+
+    /// The session of a cookie, which counts as used now.
+    pub fn find(&mut self, secret: &str, now: i64) -> Option<Session> {
+        let key = digest(secret);
+        let session = self.by_digest.get_mut(&key)?;
+        if !session.is_good(now) {
+            self.by_digest.remove(&key);
+            return None;
+        }
+        session.used = now;
+        Some(session.clone())
+    }
+
+    /// Whether the session of a cookie still is; asking does not use it.
+    pub fn is_there(&self, secret: &str, now: i64) -> bool {
+        let session = self.by_digest.get(&digest(secret));
+        session.is_some_and(|session| session.is_good(now))
+    }
+
+    pub fn end(&mut self, secret: &str) {
+        self.by_digest.remove(&digest(secret));
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_digest.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_digest.is_empty()
+    }
+
+    /// Whether a login may be tried now.
+    pub fn may_try(&self, now: i64) -> bool {
+        let (since, n) = self.wrong;
+        now - since >= MINUTE_MS || n < WRONG_MAX
+    }
+
+    /// A login was wrong.
+    pub fn count_wrong(&mut self, now: i64) {
+        let (since, n) = self.wrong;
+        self.wrong = match now - since >= MINUTE_MS {
+            true => (now, 1),
+            false => (since, n.saturating_add(1)),
+        };
+    }
+}
+
+/// Compares two secrets in a time that does not depend on where they differ.
+pub fn is_same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let differing = a.iter().zip(b).fold(0, |sum, (x, y)| sum | (x ^ y));
+    a.len() == b.len() && std::hint::black_box(differing) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(uid: u32) -> Identity {
+        Identity {
+            uid,
+            name: format!("u{uid}"),
+        }
+    }
+
+    #[test]
+    fn sessions_end_by_idleness_age_and_logout() {
+        let mut all = Sessions::default();
+        all.begin("a", "c".into(), who(1), 0);
+        assert_eq!(all.find("a", IDLE_MS - 1).unwrap().who, who(1));
+        assert!(all.find("b", 1).is_none());
+        assert!(all.find("a", 2 * IDLE_MS).is_none(), "idle for too long");
+        assert!(all.is_empty());
+        all.begin("a", "c".into(), who(1), 0);
+        let mut now = 0;
+        while now < ABSOLUTE_MS {
+            assert!(all.find("a", now).is_some(), "{now}");
+            now += IDLE_MS / 2;
+        }
+        assert!(all.find("a", now).is_none(), "too old");
+        all.begin("a", "c".into(), who(1), 0);
+        all.end("a");
+        assert!(!all.is_there("a", 1));
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let mut all = Sessions::default();
+        for n in 0..=OF_USER_MAX {
+            all.begin(&n.to_string(), String::new(), who(1), n as i64);
+        }
+        assert_eq!(all.len(), OF_USER_MAX);
+        assert!(!all.is_there("0", 1) && all.is_there("1", 1));
+    }
+
+    #[test]
+    fn guesses_are_slowed_down() {
+        let mut all = Sessions::default();
+        for _ in 0..WRONG_MAX {
+            assert!(all.may_try(MINUTE_MS));
+            all.count_wrong(MINUTE_MS);
+        }
+        assert!(!all.may_try(MINUTE_MS + 1));
+        assert!(all.may_try(2 * MINUTE_MS));
+    }
+
+    #[test]
+    fn secrets_are_compared_whole() {
+        assert!(is_same("abc", "abc") && is_same("", ""));
+        assert!(!is_same("abc", "abd") && !is_same("abc", "ab") && !is_same("", "a"));
+    }
+}

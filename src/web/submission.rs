@@ -1,0 +1,178 @@
+//! A job as a form or a program describes it: names and values, which become options of `csub` and
+//! are read by the same parser.
+//!
+//! Owns the names. Checks nothing that csub checks.
+
+use crate::error::WebError;
+use corral::api::JobRequest;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Longest name of a job that is taken over, bytes; the leader has limits of its own.
+const NAME_MAX: usize = 4096;
+
+/// Members that are options of csub: the name, the option, what it is.
+pub const OPTIONS: &[(&str, &str, &str)] = &[
+    ("queue", "q", "csub -q"),
+    ("slots", "n", "csub -n"),
+    ("memory", "M", "csub -M"),
+    ("requirement", "R", "csub -R"),
+    ("hosts", "m", "csub -m"),
+    ("project", "P", "csub -P"),
+    ("cwd", "cwd", "its directory; the home directory without it"),
+    ("output", "o", "csub -o"),
+    ("error", "e", "csub -e"),
+    ("run_limit", "W", "csub -W"),
+    ("dependency", "w", "csub -w"),
+    ("key", "key", "csub --key: the same key names the same job"),
+];
+
+/// The members of a job. Empty ones are not stated.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Deserialize)]
+#[serde(default)]
+pub struct JobForm {
+    /// A command line that a shell reads, or the text of a script.
+    pub command: String,
+    pub script: String,
+    pub name: String,
+    /// Indices of an array: `1-10`.
+    pub array: String,
+    pub hold: bool,
+    /// More options of csub, word by word.
+    pub options: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    /// Members of [`OPTIONS`]: texts or numbers.
+    #[serde(flatten)]
+    pub stated: BTreeMap<String, Value>,
+}
+
+impl JobForm {
+    /// The value of a member of [`OPTIONS`], empty when it is not stated.
+    ///
+    /// # Errors
+    /// It is neither a text nor a number.
+    fn value(&self, name: &str) -> Result<String, WebError> {
+        match self.stated.get(name) {
+            None | Some(Value::Null) => Ok(String::new()),
+            Some(Value::String(text)) => Ok(text.trim().to_owned()),
+            Some(Value::Number(number)) => Ok(number.to_string()),
+            Some(_) => Err(WebError::wrong(format!("{name}: give a text"))),
+        }
+    }
+
+    /// The options that are stated.
+    fn named(&self) -> Result<Vec<(&'static str, String)>, WebError> {
+        let known = |name: &str| OPTIONS.iter().any(|(known, ..)| *known == name);
+        if let Some(name) = self.stated.keys().find(|name| !known(name)) {
+            let name = corral::text::width::escape(name);
+            let all: Vec<&str> = OPTIONS.iter().map(|(name, ..)| *name).collect();
+            let own = "command script name array hold options env";
+            return Err(WebError::wrong(format!(
+                "{name}: a job has no such member; it has: {own} {}",
+                all.join(" ")
+            )));
+        }
+        let mut named = Vec::new();
+        for (name, option, _) in OPTIONS {
+            let value = self.value(name)?;
+            if !value.is_empty() {
+                named.push((*option, value));
+            }
+        }
+        Ok(named)
+    }
+
+    /// The request. `home`: where it runs when no directory is given.
+    ///
+    /// # Errors
+    /// Nothing or two things are to run, or a member is unknown.
+    pub fn request(&self, home: &str) -> Result<JobRequest, WebError> {
+        let has = |text: &str| !text.trim().is_empty();
+        let (line, script) = match (has(&self.command), has(&self.script)) {
+            (true, true) => return Err(WebError::wrong("give a command or a script, not both")),
+            (false, false) => return Err(WebError::wrong("there is no command and no script")),
+            (true, false) => (self.command.trim().to_owned(), String::new()),
+            // Lines of a form end with CR LF.
+            (false, true) => (String::new(), self.script.replace("\r\n", "\n")),
+        };
+        if self.name.len() > NAME_MAX {
+            let why = format!("its name has more than {NAME_MAX} bytes");
+            return Err(WebError::wrong(why));
+        }
+        let mut named = self.named()?;
+        let says_where = |word: &String| word.trim_start_matches('-').starts_with("cwd");
+        let elsewhere = named.iter().any(|(option, _)| *option == "cwd");
+        if !elsewhere && !self.options.iter().any(says_where) {
+            named.push(("cwd", home.to_owned()));
+        }
+        Ok(JobRequest {
+            line,
+            script,
+            name: self.name.trim().to_owned(),
+            array: self.array.trim().to_owned(),
+            hold: self.hold,
+            options: self.options.clone(),
+            env: self.env.clone().into_iter().collect(),
+            named,
+            ..JobRequest::default()
+        })
+    }
+}
+
+/// The schema of a job's description.
+pub fn schema() -> Value {
+    let own = [
+        ("command", "a command line that a shell reads"),
+        ("script", "or the text of a script"),
+        ("name", "its name"),
+        ("array", "indices of an array, such as 1-10"),
+    ];
+    let options = OPTIONS.iter().map(|(name, _, about)| (*name, *about));
+    let text = |(name, about): (&str, &str)| {
+        let schema = json!({"type": ["string", "number"], "description": about});
+        (name.to_owned(), schema)
+    };
+    let mut members: Map<String, Value> = own.into_iter().chain(options).map(text).collect();
+    members.insert("hold".into(), json!({"type": "boolean"}));
+    let words = json!({"type": "array", "items": {"type": "string"}});
+    members.insert("options".into(), words);
+    let env = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    members.insert("env".into(), env);
+    json!({"type": "object", "additionalProperties": false, "properties": members})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<JobRequest, WebError> {
+        let form: JobForm = serde_json::from_str(text).expect("a form");
+        form.request("/home/u")
+    }
+
+    #[test]
+    fn members_become_options() {
+        let job = read(r#"{"script":"a\r\nb\r\n","slots":4,"array":"1-3"}"#).unwrap();
+        assert_eq!((job.script.as_str(), job.line.as_str()), ("a\nb\n", ""));
+        let home = ("cwd", "/home/u".to_owned());
+        assert_eq!(job.named, [("n", "4".to_owned()), home.clone()]);
+        assert_eq!(job.array, "1-3");
+        let elsewhere = read(r#"{"command":"x","cwd":"/w"}"#).unwrap();
+        assert_eq!(elsewhere.named, [("cwd", "/w".to_owned())]);
+        let by_option = read(r#"{"command":"x","options":["-cwd","/w"]}"#).unwrap();
+        assert!(!by_option.named.contains(&home));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for bad in [
+            "{}",
+            r#"{"command":"x","script":"y"}"#,
+            r#"{"command":"x","slotz":"2"}"#,
+            r#"{"command":"x","slots":[2]}"#,
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

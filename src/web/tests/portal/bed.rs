@@ -1,0 +1,396 @@
+//! A published view in a temporary directory, and a portal over it whose user is made up: what it
+//! is asked to do is written down instead of done.
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, Request, StatusCode};
+use corral::api::portal::{PortalToken, Scope};
+use corral::api::read::{JobOutput, Reader};
+use corral::api::{Accepted, Failure, FailureKind, JobRequest};
+use corral::model::{JobKey, JobStat, Share, Spec};
+use corral::record::ack::{Code, Outcome};
+use corral::record::frame;
+use corral::record::header::{Header, What};
+use corral::record::view::{
+    self, ArrayRow, HostRow, JobRow, Manifest, Params, QueueRow, Row, ShardInfo,
+};
+use corral::spool::Site;
+use corral::spool::view::Job;
+use corral::sys::users::UserFacts;
+use corral_web::cluster::Cluster;
+use corral_web::identity::{AsUser, Identity, JobAct};
+use corral_web::{App, Settings, Shared, routes};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use tokio::sync::watch;
+use tower::ServiceExt as _;
+
+/// The user of the portal, and another one.
+pub const ME: u32 = 4711;
+pub const OTHER: u32 = 4712;
+/// Secrets of the login link and of tokens.
+pub const LINK: &str = "the-link";
+pub const READ_TOKEN: &str = "read-token";
+pub const SUBMIT_TOKEN: &str = "submit-token";
+/// A name that a page must not take for its own words.
+pub const EVIL: &str = "<script>alert(1)</script>\"'&";
+
+/// What the portal asked for.
+#[derive(Default)]
+pub struct Done {
+    pub acts: Vec<(JobAct, Vec<String>)>,
+    pub jobs: Vec<JobRequest>,
+    pub link_used: bool,
+}
+
+struct MadeUp {
+    site: Site,
+    done: Arc<Mutex<Done>>,
+}
+
+fn facts(uid: u32) -> UserFacts {
+    UserFacts {
+        uid,
+        gid: uid,
+        name: format!("u{uid}"),
+        home: "/home/me".into(),
+        shell: "/bin/sh".into(),
+    }
+}
+
+fn me() -> Identity {
+    Identity {
+        uid: ME,
+        name: format!("u{ME}"),
+    }
+}
+
+impl AsUser for MadeUp {
+    fn reader(&self, who: &Identity) -> Result<Reader, Failure> {
+        Ok(Reader::new(&self.site, facts(who.uid)))
+    }
+
+    fn submit(&self, _: &Identity, job: &JobRequest) -> Result<Accepted, Failure> {
+        if job.line == "refuse" {
+            return Err(Failure {
+                kind: FailureKind::Refused,
+                text: "the queue is closed\nhint: take another".into(),
+            });
+        }
+        self.done.lock().unwrap().jobs.push(job.clone());
+        Ok(Accepted {
+            id: 1,
+            queue: "normal".into(),
+            accepted_ms: 5,
+            warning: None,
+        })
+    }
+
+    fn dry_run(&self, _: &Identity, _: &JobRequest) -> Result<String, Failure> {
+        Ok("{\"accepted\":true,\"queue\":\"normal\",\"refused\":null}".into())
+    }
+
+    fn act(&self, _: &Identity, act: JobAct, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure> {
+        let outcome = |job: &String| Outcome {
+            what: job.clone(),
+            code: if job == "3" {
+                Code::Permission
+            } else {
+                Code::Ok
+            },
+            text: "is being terminated".into(),
+        };
+        let outcomes = jobs.iter().map(outcome).collect();
+        self.done.lock().unwrap().acts.push((act, jobs));
+        Ok(outcomes)
+    }
+
+    fn output(&self, who: &Identity, job: &Job, most: usize) -> Result<Vec<JobOutput>, Failure> {
+        Ok(self.reader(who)?.output(job, most))
+    }
+
+    fn log_in(&self, secret: &str, _: i64) -> Result<Option<Identity>, Failure> {
+        let mut done = self.done.lock().unwrap();
+        let good = secret == LINK && !done.link_used;
+        done.link_used |= good;
+        Ok(good.then(me))
+    }
+
+    fn token(&self, secret: &str, _: i64) -> Option<(Identity, PortalToken)> {
+        let scope = match secret {
+            READ_TOKEN => Scope::Read,
+            SUBMIT_TOKEN => Scope::Submit,
+            _ => return None,
+        };
+        let token = PortalToken {
+            id: "0".into(),
+            scope,
+            created: 0,
+            ends: i64::MAX,
+            note: String::new(),
+        };
+        Some((me(), token))
+    }
+}
+
+/// An answer, read whole.
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name).map(|value| value.to_str().unwrap());
+        value.unwrap_or_default()
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e}: {}", self.text))
+    }
+}
+
+/// A login: the cookie and the token of its forms.
+#[derive(Clone, Default)]
+pub struct Login {
+    pub cookie: String,
+    pub csrf: String,
+}
+
+pub struct Bed {
+    pub dir: tempfile::TempDir,
+    pub app: App,
+    pub done: Arc<Mutex<Done>>,
+    pub router: Router,
+    _end: watch::Sender<bool>,
+}
+
+impl Bed {
+    /// A view with a few jobs of both users.
+    pub fn new() -> Bed {
+        Bed::with(true, jobs())
+    }
+
+    /// With these rows of jobs; `all`: everybody sees all jobs.
+    pub fn with(all: bool, rows: Vec<Row<'static>>) -> Bed {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("view")).unwrap();
+        publish(dir.path(), all, &rows);
+        let site = Site {
+            conf: "/etc/cb.conf".into(),
+            share: dir.path().to_path_buf(),
+            host: "h1".into(),
+            local: None,
+            unsafe_mount: false,
+            servers: None,
+            esubs: None,
+        };
+        let done = Arc::new(Mutex::new(Done::default()));
+        let actor = Arc::new(MadeUp {
+            site: site.clone(),
+            done: done.clone(),
+        });
+        let settings = Settings {
+            cookie: "corral_1".into(),
+            ..Settings::default()
+        };
+        let (end, ending) = watch::channel(false);
+        let app = Shared::new(settings, Cluster::new(&site), actor, ending);
+        app.cluster.look(true);
+        Bed {
+            dir,
+            router: routes::router(app.clone()),
+            app,
+            done,
+            _end: end,
+        }
+    }
+
+    pub async fn send(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = to_bytes(body, 64 << 20).await.unwrap();
+        Answer {
+            status: parts.status,
+            headers: parts.headers,
+            text: String::from_utf8(bytes.to_vec()).unwrap(),
+        }
+    }
+
+    /// The page at a place, with the headers given.
+    pub async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = Request::get(path).header("host", "localhost:1");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(Body::empty()).unwrap()).await
+    }
+
+    pub async fn post(&self, path: &str, body: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = Request::post(path).header("host", "localhost:1");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(Body::from(body.to_owned())).unwrap())
+            .await
+    }
+
+    /// Sends a form.
+    pub async fn form(&self, path: &str, body: &str, headers: &[(&str, &str)]) -> Answer {
+        let kind = ("content-type", "application/x-www-form-urlencoded");
+        let headers: Vec<_> = headers.iter().copied().chain([kind]).collect();
+        self.post(path, body, &headers).await
+    }
+
+    /// Logs in by the link.
+    pub async fn login(&self) -> Login {
+        let answer = self.form("/login", &format!("token={LINK}"), &[]).await;
+        assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text);
+        let cookie = answer
+            .header("set-cookie")
+            .split(';')
+            .next()
+            .unwrap()
+            .to_owned();
+        let page = self.get("/", &[("cookie", &cookie)]).await;
+        assert_eq!(page.status, StatusCode::OK, "{}", page.text);
+        let (_, rest) = page.text.split_once("data-csrf=\"").unwrap();
+        let csrf = rest.split('"').next().unwrap().to_owned();
+        Login { cookie, csrf }
+    }
+}
+
+fn put<T: Serialize>(share: &Path, name: &str, rows: &[T]) {
+    let mut out = Vec::new();
+    frame::write(&mut out, 0, &Header::new(What::View, "c", 1, 0)).unwrap();
+    for (n, row) in rows.iter().enumerate() {
+        frame::write(&mut out, n as u64 + 1, row).unwrap();
+    }
+    std::fs::write(share.join("view").join(name), out).unwrap();
+}
+
+fn publish(share: &Path, all: bool, rows: &[Row<'static>]) {
+    let params = Params {
+        cluster: "c1".into(),
+        view_all_jobs: all,
+        ..Params::default()
+    };
+    put(share, view::PARAMS, &[params]);
+    let queue = QueueRow {
+        name: "normal".into(),
+        description: EVIL.into(),
+        open: true,
+        active: true,
+        ..QueueRow::default()
+    };
+    put(share, view::QUEUES, &[queue]);
+    let host = |name: &str, status: &str| HostRow {
+        name: name.into(),
+        status: status.into(),
+        slots: 4,
+        njobs: 1,
+        comment: EVIL.into(),
+        ..HostRow::default()
+    };
+    put(
+        share,
+        view::HOSTS,
+        &[host("h1", "ok"), host("h2", "closed_Adm")],
+    );
+    for name in [
+        view::USERS,
+        view::LIMITS,
+        view::SHARES,
+        view::ESTIMATES,
+        view::CRONS,
+    ] {
+        put::<HostRow>(share, name, &[]);
+    }
+    put(share, "s1", rows);
+    let ids = || {
+        rows.iter().filter_map(|row| match row {
+            Row::Job(job) => Some(job.j.id),
+            _ => None,
+        })
+    };
+    let shard = ShardInfo {
+        file: "s1".into(),
+        min: ids().min().unwrap_or(0),
+        max: ids().max().unwrap_or(0),
+        live: ids().count() as u32,
+        finished: 1,
+        uids: vec![],
+    };
+    let manifest = Manifest {
+        epoch: 1,
+        shards: vec![shard],
+        ..Manifest::default()
+    };
+    put(share, view::MANIFEST, &[manifest]);
+}
+
+pub fn spec(id: u32, uid: u32) -> Row<'static> {
+    let spec = Spec {
+        uid,
+        user: format!("u{uid}"),
+        queue: "normal".into(),
+        sub_host: "h1".into(),
+        min: 1,
+        max: 1,
+        ..Spec::default()
+    };
+    Row::Spec {
+        id,
+        spec: Box::new(spec),
+    }
+}
+
+pub fn job(id: u32, s: u32, stat: JobStat, name: &str) -> JobRow<'static> {
+    let started = !stat.is_waiting();
+    JobRow {
+        j: JobKey::job(id),
+        s,
+        stat,
+        submit: 1_795_230_000_000,
+        name: name.to_owned().into(),
+        command: format!("echo {name}").into(),
+        hosts: if started {
+            vec![Share("h1".into(), 1)]
+        } else {
+            vec![]
+        },
+        dispatch: if started { 1_795_230_001_000 } else { 0 },
+        start: if started { 1_795_230_002_000 } else { 0 },
+        ..JobRow::default()
+    }
+}
+
+fn jobs() -> Vec<Row<'static>> {
+    let one = |row: JobRow<'static>| Row::Job(Box::new(row));
+    let array = JobRow {
+        arr: Some(Box::new(ArrayRow {
+            all: "1-5".into(),
+            waiting: "2-5".into(),
+            counts: [("RUN".to_owned(), 1)].into(),
+            ..ArrayRow::default()
+        })),
+        ..job(4, 1, JobStat::Pend, "sweep")
+    };
+    let element = JobRow {
+        j: JobKey::element(4, 1),
+        name: "".into(),
+        command: "".into(),
+        ..job(4, 1, JobStat::Run, "")
+    };
+    vec![
+        spec(1, ME),
+        spec(2, OTHER),
+        one(job(1, 1, JobStat::Run, EVIL)),
+        one(job(2, 1, JobStat::Pend, "waits")),
+        one(job(3, 2, JobStat::Run, "secret-of-other")),
+        one(array),
+        one(element),
+    ]
+}

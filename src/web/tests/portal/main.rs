@@ -1,0 +1,11 @@
+//! The portal's real router over a small published view: pages, REST interface, safety.
+
+#![allow(clippy::disallowed_methods)] // tests touch files and clocks
+#![allow(unreachable_pub)] // nothing uses a test from outside
+
+mod bed;
+mod catalogue;
+mod pages;
+mod rest;
+mod safety;
+mod speed;

@@ -1,0 +1,44 @@
+//! A hundred thousand jobs: what a page of the list weighs. Its time is measured by hand
+//! (`docs/portal.md`); a busy machine would fail a test of it.
+
+use crate::bed::{Bed, ME, job, spec};
+use corral::model::JobStat;
+use corral::record::view::Row;
+
+const JOBS: u32 = 100_000;
+const BYTES_MAX: usize = 100_000;
+
+#[tokio::test]
+async fn a_page_of_many_jobs_stays_small() {
+    let mut rows = vec![spec(1, ME)];
+    for id in 1..=JOBS {
+        let stat = if id % 3 == 0 {
+            JobStat::Run
+        } else {
+            JobStat::Pend
+        };
+        rows.push(Row::Job(Box::new(job(id, 1, stat, &format!("job-{id}")))));
+    }
+    let bed = Bed::with(true, rows);
+    let login = bed.login().await;
+    for query in [
+        "",
+        "filter=99999",
+        "sort=name",
+        "filter=state:pend&sort=time&reverse=yes",
+    ] {
+        let path = format!("/jobs?{query}");
+        let begun = corral::sys::clock::boot_ms();
+        let page = bed.get(&path, &[("cookie", &login.cookie)]).await;
+        println!("{path}: {} ms", corral::sys::clock::boot_ms() - begun);
+        assert!(
+            page.status.is_success() && page.text.contains("job-"),
+            "{query}"
+        );
+        assert!(
+            page.text.len() <= BYTES_MAX,
+            "{query}: {} bytes",
+            page.text.len()
+        );
+    }
+}
