@@ -1,0 +1,220 @@
+//! Accounting records as JSON documents, for programs that store them: what was added to the files
+//! of `acct/` since the last look.
+//!
+//! Owns the places up to which files were read. A record that two files have (docs/accounting.md) is
+//! given twice, with the same key. Reads only; never stops at damage.
+
+use super::Failure;
+use super::events::{identity, system};
+use crate::client::cacct::print;
+use crate::journal::{LineError, Lines};
+use crate::record::FORMAT;
+use crate::record::acct::AttemptRecord;
+use crate::record::frame::Damage;
+use crate::record::header::{Header, What};
+use crate::spool::{Layout, Site};
+use crate::sys;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Most names read in one directory.
+const NAMES_MAX: usize = 1_000_000;
+/// Most files of which a place is kept.
+const FILES_MAX: usize = 100_000;
+
+/// Up to where each file (`2026-11/000007.0001.yaml`) was read: offset, number of the next record.
+pub type Places = BTreeMap<String, (u64, u64)>;
+
+/// The record of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordLine {
+    /// Names it for ever: job, index, attempt and mark.
+    pub key: String,
+    /// When the attempt ended, ms since 1970.
+    pub end_ms: i64,
+    /// A JSON object on one line, without its end.
+    pub json: String,
+}
+
+/// What a look has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    pub records: Vec<RecordLine>,
+    /// What could not be read, as sentences that name file and offset.
+    pub problems: Vec<String>,
+    /// There is more to be had at once.
+    pub more: bool,
+}
+
+/// Follows the accounting files.
+pub struct Follower {
+    layout: Layout,
+    cluster: String,
+    places: Places,
+}
+
+impl Follower {
+    /// What comes after these places.
+    ///
+    /// # Errors
+    /// The cluster file cannot be read.
+    pub fn open(site: &Site, places: Places) -> Result<Follower, Failure> {
+        Ok(Follower {
+            layout: site.layout(),
+            cluster: identity(site)?.id,
+            places,
+        })
+    }
+
+    /// Up to where files were read.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// The next records, at most `most` of them and about `bytes` of documents; none: nothing ended
+    /// since.
+    ///
+    /// # Errors
+    /// A directory or file cannot be read, or there are too many files; the next call tries again
+    /// from the same places.
+    pub fn look(&mut self, most: usize, bytes: usize) -> Result<Look, Failure> {
+        let mut look = Look::default();
+        let mut room = (most.max(1), bytes);
+        let files = self.files()?;
+        self.places.retain(|name, _| files.contains_key(name));
+        for (name, len) in files {
+            let place = self.places.get(&name).copied().unwrap_or_default();
+            if place.0 >= len {
+                continue;
+            }
+            let place = self.read(&name, place, &mut room, &mut look)?;
+            self.places.insert(name, place);
+            if look.more {
+                return Ok(look);
+            }
+        }
+        Ok(look)
+    }
+
+    /// The files by month, leader and part, with their lengths.
+    fn files(&self) -> Result<BTreeMap<String, u64>, Failure> {
+        let root = self.layout.acct();
+        let mut files = BTreeMap::new();
+        for month in list(&root)?.iter().filter(|m| Layout::is_acct_month(m)) {
+            let dir = root.join(month);
+            for name in list(&dir)? {
+                if Layout::parse_acct_name(&name).is_none() {
+                    continue;
+                }
+                let stat = sys::fs::stat(&dir.join(&name)).map_err(|e| system(&e))?;
+                let len = stat.map_or(0, |stat| stat.len);
+                files.insert(format!("{month}/{name}"), len);
+            }
+        }
+        match files.len() {
+            0..=FILES_MAX => Ok(files),
+            n => Err(system(&format!(
+                "{} holds {n} files, at most {FILES_MAX} can be followed\n\
+                 hint: move months that are not wanted any more away",
+                root.display()
+            ))),
+        }
+    }
+
+    /// Reads a file on; returns the place after what it gave.
+    fn read(
+        &self,
+        name: &str,
+        from: (u64, u64),
+        room: &mut (usize, usize),
+        look: &mut Look,
+    ) -> Result<(u64, u64), Failure> {
+        let path = self.layout.acct().join(name);
+        let mut lines = Lines::resume(&path, from.0, from.1, u64::MAX);
+        loop {
+            if room.0 == 0 || room.1 == 0 {
+                look.more = true;
+                break;
+            }
+            let step = match lines.next_line() {
+                Ok(None) => break,
+                Ok(Some(step)) => step,
+                Err(LineError::Io(e)) if e.is_not_found() => break,
+                Err(LineError::Io(e)) => return Err(system(&e)),
+                // Half a line at the end: its writer died, or writes it now.
+                Err(LineError::Damaged(damaged)) => {
+                    let before = (lines.offset(), lines.next_seq());
+                    let intact = lines.skip().map_err(|e| system(&e))?.intact_behind;
+                    if intact || damaged.damage != Damage::Torn {
+                        let at = damaged.offset;
+                        let text = format!("{}:{at}: {}; skipped", path.display(), damaged.damage);
+                        look.problems.push(text);
+                    }
+                    match intact {
+                        true => continue,
+                        false if damaged.damage == Damage::Torn => return Ok(before),
+                        false => break,
+                    }
+                }
+            };
+            if step.line.seq == 0 {
+                if let Err(why) = self.check(step.line.json) {
+                    look.problems.push(format!("{}: {why}", path.display()));
+                    // None of it is ever read.
+                    return Ok((u64::MAX, 0));
+                }
+                continue;
+            }
+            match step.line.decode::<AttemptRecord<'_>>() {
+                Ok(record) => {
+                    let line = line_of(&record);
+                    *room = (room.0 - 1, room.1.saturating_sub(line.json.len()));
+                    look.records.push(line);
+                }
+                Err(damage) => {
+                    let at = step.offset;
+                    let text = format!("{}:{at}: {damage}; skipped", path.display());
+                    look.problems.push(text);
+                }
+            }
+        }
+        Ok((lines.offset(), lines.next_seq()))
+    }
+
+    fn check(&self, json: &[u8]) -> Result<(), String> {
+        let header: Header = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+        match () {
+            () if header.what != What::Acct || header.cluster != self.cluster => {
+                Err("not an accounting file of this cluster; skipped".to_owned())
+            }
+            () if header.format > FORMAT => Err(format!(
+                "format {} is newer than this program's {FORMAT}; skipped",
+                header.format
+            )),
+            () => Ok(()),
+        }
+    }
+}
+
+fn line_of(record: &AttemptRecord<'_>) -> RecordLine {
+    let (j, attempt, mark) = record.key();
+    let mut json = String::with_capacity(512);
+    print::json(&mut json, record, None);
+    RecordLine {
+        key: format!("{}.{}.{attempt}.{mark}", j.id, j.idx),
+        end_ms: record.end,
+        json,
+    }
+}
+
+/// The names in a directory in their order; none when it is missing.
+fn list(dir: &Path) -> Result<Vec<String>, Failure> {
+    let entries = match sys::fs::list_dir(dir, NAMES_MAX) {
+        Err(e) if e.is_not_found() => return Ok(Vec::new()),
+        other => other.map_err(|e| system(&e))?,
+    };
+    let mut names: Vec<String> = Vec::with_capacity(entries.len());
+    names.extend(entries.iter().filter_map(|e| e.text().map(str::to_owned)));
+    names.sort_unstable();
+    Ok(names)
+}
