@@ -218,3 +218,120 @@ fn list(dir: &Path) -> Result<Vec<String>, Failure> {
     names.sort_unstable();
     Ok(names)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+    use crate::record::frame;
+    use crate::record::leader::ClusterDoc;
+
+    struct Bed {
+        dir: tempfile::TempDir,
+        site: Site,
+    }
+
+    impl Bed {
+        fn new() -> Bed {
+            let dir = tempfile::tempdir().unwrap();
+            let conf = format!("CB_SHARE={}\n", dir.path().display());
+            let site = Site::from_conf(Path::new("/e/cb.conf"), &conf, None).unwrap();
+            let doc = ClusterDoc {
+                cluster: "c".into(),
+                name: "test".into(),
+                format: FORMAT,
+                service_uid: 0,
+                service_gid: 0,
+            };
+            let text = serde_json::to_vec(&doc).unwrap();
+            std::fs::write(site.layout().cluster(), text).unwrap();
+            Bed { dir, site }
+        }
+
+        /// A leader's file of a month with these jobs.
+        fn put(&self, month: &str, epoch: u64, ids: std::ops::Range<u32>, again: bool) -> Vec<u8> {
+            let mut out = Vec::new();
+            frame::write(&mut out, 0, &Header::new(What::Acct, "c", epoch, 1)).unwrap();
+            for (seq, id) in (1..).zip(ids) {
+                let record = AttemptRecord {
+                    j: JobKey::job(id),
+                    at: 1,
+                    mark: 7,
+                    end: 1000,
+                    again,
+                    ..AttemptRecord::default()
+                };
+                frame::write(&mut out, seq, &record).unwrap();
+            }
+            self.write(month, epoch, &out);
+            out
+        }
+
+        fn write(&self, month: &str, epoch: u64, bytes: &[u8]) {
+            let path = Layout::new(self.dir.path()).acct_file(month, epoch, 1);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+    }
+
+    fn keys(look: &Look) -> Vec<&str> {
+        look.records.iter().map(|r| r.key.as_str()).collect()
+    }
+
+    #[test]
+    fn what_is_appended_is_given_once_also_after_a_restart() {
+        let bed = Bed::new();
+        let whole = bed.put("2026-11", 1, 1..5, false);
+        let end = whole.len();
+        // Half of the last line is there: its writer is at it, or died.
+        bed.write("2026-11", 1, &whole[..end - 9]);
+        let mut follower = Follower::open(&bed.site, Places::new()).unwrap();
+        let first = follower.look(2, 1 << 20).unwrap();
+        assert_eq!(
+            (keys(&first), first.more),
+            (vec!["1.0.1.7", "2.0.1.7"], true)
+        );
+        let places = follower.places().clone();
+        for mut follower in [follower, Follower::open(&bed.site, places).unwrap()] {
+            bed.write("2026-11", 1, &whole[..end - 9]);
+            let look = follower.look(9, 1 << 20).unwrap();
+            assert_eq!((keys(&look), look.more), (vec!["3.0.1.7"], false));
+            assert_eq!(follower.look(9, 1 << 20).unwrap(), Look::default());
+            bed.write("2026-11", 1, &whole);
+            let look = follower.look(9, 1 << 20).unwrap();
+            assert_eq!(keys(&look), ["4.0.1.7"]);
+            assert!(look.problems.is_empty() && follower.look(9, 1).unwrap().records.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_copy_has_the_key_of_its_record_and_months_may_go() {
+        let bed = Bed::new();
+        bed.put("2026-10", 1, 1..3, false);
+        bed.put("2026-11", 2, 2..4, true);
+        let mut follower = Follower::open(&bed.site, Places::new()).unwrap();
+        let look = follower.look(9, 1 << 20).unwrap();
+        assert_eq!(keys(&look), ["1.0.1.7", "2.0.1.7", "2.0.1.7", "3.0.1.7"]);
+        assert_eq!(follower.places().len(), 2);
+        std::fs::remove_dir_all(bed.dir.path().join("acct/2026-10")).unwrap();
+        assert_eq!(follower.look(9, 1 << 20).unwrap(), Look::default());
+        assert_eq!(follower.places().len(), 1);
+    }
+
+    #[test]
+    fn damage_is_named_once_and_the_rest_is_given() {
+        let bed = Bed::new();
+        let mut bytes = bed.put("2026-11", 1, 1..4, false);
+        let second = bytes.iter().position(|b| *b == b'\n').unwrap() + 3;
+        bytes[second] ^= 1;
+        bed.write("2026-11", 1, &bytes);
+        let text = String::from_utf8(bed.put("2026-10", 1, 1..4, false)).unwrap();
+        bed.write("2026-10", 1, text.replace("\"c\"", "\"d\"").as_bytes());
+        let mut follower = Follower::open(&bed.site, Places::new()).unwrap();
+        let look = follower.look(9, 1 << 20).unwrap();
+        assert_eq!(keys(&look), ["2.0.1.7", "3.0.1.7"]);
+        assert_eq!(look.problems.len(), 2, "{look:?}");
+        assert!(look.problems[1].contains("000001.0001.yaml:"), "{look:?}");
+        assert_eq!(follower.look(9, 1 << 20).unwrap(), Look::default());
+    }
+}
