@@ -1,8 +1,8 @@
 //! Accounting records as JSON documents, for programs that store them: what was added to the files
 //! of `acct/` since the last look.
 //!
-//! Owns the places up to which files were read. A record that two files have (docs/accounting.md) is
-//! given twice, with the same key. Reads only; never stops at damage.
+//! Owns the places up to which files were read. A record that two files have
+//! (docs/accounting.md) is given twice, with the same key. Reads only; never stops at damage.
 
 use super::Failure;
 use super::events::{identity, system};
@@ -38,7 +38,7 @@ pub struct RecordLine {
 
 /// What a look has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct RecordLook {
     pub records: Vec<RecordLine>,
     /// What could not be read, as sentences that name file and offset.
     pub problems: Vec<String>,
@@ -47,19 +47,19 @@ pub struct Look {
 }
 
 /// Follows the accounting files.
-pub struct Follower {
+pub struct RecordFollower {
     layout: Layout,
     cluster: String,
     places: Places,
 }
 
-impl Follower {
+impl RecordFollower {
     /// What comes after these places.
     ///
     /// # Errors
     /// The cluster file cannot be read.
-    pub fn open(site: &Site, places: Places) -> Result<Follower, Failure> {
-        Ok(Follower {
+    pub fn open(site: &Site, places: Places) -> Result<RecordFollower, Failure> {
+        Ok(RecordFollower {
             layout: site.layout(),
             cluster: identity(site)?.id,
             places,
@@ -77,8 +77,8 @@ impl Follower {
     /// # Errors
     /// A directory or file cannot be read, or there are too many files; the next call tries again
     /// from the same places.
-    pub fn look(&mut self, most: usize, bytes: usize) -> Result<Look, Failure> {
-        let mut look = Look::default();
+    pub fn look(&mut self, most: usize, bytes: usize) -> Result<RecordLook, Failure> {
+        let mut look = RecordLook::default();
         let mut room = (most.max(1), bytes);
         let files = self.files()?;
         self.places.retain(|name, _| files.contains_key(name));
@@ -127,7 +127,7 @@ impl Follower {
         name: &str,
         from: (u64, u64),
         room: &mut (usize, usize),
-        look: &mut Look,
+        look: &mut RecordLook,
     ) -> Result<(u64, u64), Failure> {
         let path = self.layout.acct().join(name);
         let mut lines = Lines::resume(&path, from.0, from.1, u64::MAX);
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    fn keys(look: &Look) -> Vec<&str> {
+    fn keys(look: &RecordLook) -> Vec<&str> {
         look.records.iter().map(|r| r.key.as_str()).collect()
     }
 
@@ -285,18 +285,18 @@ mod tests {
         let end = whole.len();
         // Half of the last line is there: its writer is at it, or died.
         bed.write("2026-11", 1, &whole[..end - 9]);
-        let mut follower = Follower::open(&bed.site, Places::new()).unwrap();
+        let mut follower = RecordFollower::open(&bed.site, Places::new()).unwrap();
         let first = follower.look(2, 1 << 20).unwrap();
         assert_eq!(
             (keys(&first), first.more),
             (vec!["1.0.1.7", "2.0.1.7"], true)
         );
         let places = follower.places().clone();
-        for mut follower in [follower, Follower::open(&bed.site, places).unwrap()] {
+        for mut follower in [follower, RecordFollower::open(&bed.site, places).unwrap()] {
             bed.write("2026-11", 1, &whole[..end - 9]);
             let look = follower.look(9, 1 << 20).unwrap();
             assert_eq!((keys(&look), look.more), (vec!["3.0.1.7"], false));
-            assert_eq!(follower.look(9, 1 << 20).unwrap(), Look::default());
+            assert_eq!(follower.look(9, 1 << 20).unwrap(), RecordLook::default());
             bed.write("2026-11", 1, &whole);
             let look = follower.look(9, 1 << 20).unwrap();
             assert_eq!(keys(&look), ["4.0.1.7"]);
@@ -309,12 +309,12 @@ mod tests {
         let bed = Bed::new();
         bed.put("2026-10", 1, 1..3, false);
         bed.put("2026-11", 2, 2..4, true);
-        let mut follower = Follower::open(&bed.site, Places::new()).unwrap();
+        let mut follower = RecordFollower::open(&bed.site, Places::new()).unwrap();
         let look = follower.look(9, 1 << 20).unwrap();
         assert_eq!(keys(&look), ["1.0.1.7", "2.0.1.7", "2.0.1.7", "3.0.1.7"]);
         assert_eq!(follower.places().len(), 2);
         std::fs::remove_dir_all(bed.dir.path().join("acct/2026-10")).unwrap();
-        assert_eq!(follower.look(9, 1 << 20).unwrap(), Look::default());
+        assert_eq!(follower.look(9, 1 << 20).unwrap(), RecordLook::default());
         assert_eq!(follower.places().len(), 1);
     }
 
@@ -327,11 +327,11 @@ mod tests {
         bed.write("2026-11", 1, &bytes);
         let text = String::from_utf8(bed.put("2026-10", 1, 1..4, false)).unwrap();
         bed.write("2026-10", 1, text.replace("\"c\"", "\"d\"").as_bytes());
-        let mut follower = Follower::open(&bed.site, Places::new()).unwrap();
+        let mut follower = RecordFollower::open(&bed.site, Places::new()).unwrap();
         let look = follower.look(9, 1 << 20).unwrap();
         assert_eq!(keys(&look), ["2.0.1.7", "3.0.1.7"]);
         assert_eq!(look.problems.len(), 2, "{look:?}");
         assert!(look.problems[1].contains("000001.0001.yaml:"), "{look:?}");
-        assert_eq!(follower.look(9, 1 << 20).unwrap(), Look::default());
+        assert_eq!(follower.look(9, 1 << 20).unwrap(), RecordLook::default());
     }
 }

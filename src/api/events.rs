@@ -1,7 +1,7 @@
 //! Events of the cluster as JSON documents with positions, for programs that store them.
 //!
 //! Owns which events are final: a leader that was replaced may still append to its part of the
-//! journal, and what it appends behind the end that its successor has fixed does not exist. Reads
+//! journal, and what it appends after the end that its successor has fixed does not exist. Reads
 //! the journal and `leader/epoch`; takes no lock, asks nothing of the leader, never writes.
 
 use super::{Failure, FailureKind};
@@ -64,7 +64,7 @@ pub struct EventLine {
 
 /// What a look has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct EventLook {
     pub events: Vec<EventLine>,
     /// What could not be read, as sentences that name file and offset.
     pub problems: Vec<String>,
@@ -82,7 +82,7 @@ struct Read {
 }
 
 /// Follows the events of a cluster.
-pub struct Follower {
+pub struct EventFollower {
     layout: Layout,
     cluster: String,
     history: History,
@@ -96,19 +96,19 @@ pub struct Follower {
     after: Place,
 }
 
-impl Follower {
+impl EventFollower {
     /// Events after this position, `None`: all that are kept.
     ///
     /// # Errors
     /// The position has another form; the cluster file cannot be read.
-    pub fn open(site: &Site, after: Option<&str>) -> Result<Follower, Failure> {
+    pub fn open(site: &Site, after: Option<&str>) -> Result<EventFollower, Failure> {
         let place = Place::parse(after.unwrap_or("0")).map_err(|text| Failure {
             kind: FailureKind::Wrong,
             text,
         })?;
         let (layout, cluster) = (site.layout(), identity(site)?.id);
         let last = (place.epoch, place.segment, place.record);
-        Ok(Follower {
+        Ok(EventFollower {
             history: History::new(&layout, &cluster).after(last),
             documents: Documents::new(sys::signals::name),
             judged: place == Place::default(),
@@ -125,8 +125,8 @@ impl Follower {
     ///
     /// # Errors
     /// The journal cannot be read; the next call tries again from the same place.
-    pub fn look(&mut self, most: usize, bytes: usize) -> Result<Look, Failure> {
-        let mut look = Look::default();
+    pub fn look(&mut self, most: usize, bytes: usize) -> Result<EventLook, Failure> {
+        let mut look = EventLook::default();
         if self.held.is_empty() {
             look.more = self.read(most, bytes, &mut look.problems)?;
         }

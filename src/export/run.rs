@@ -57,11 +57,12 @@ impl Job {
     pub(super) fn followers(
         &self,
         state: &State,
-    ) -> Result<(events::Follower, accounting::Follower), String> {
+    ) -> Result<(events::EventFollower, accounting::RecordFollower), String> {
         let after = Some(state.events.as_str()).filter(|at| !at.is_empty());
-        let events = events::Follower::open(&self.site, after).map_err(|e| e.to_string())?;
+        let events = events::EventFollower::open(&self.site, after).map_err(|e| e.to_string())?;
         let places = state.accounting.clone();
-        let acct = accounting::Follower::open(&self.site, places).map_err(|e| e.to_string())?;
+        let acct =
+            accounting::RecordFollower::open(&self.site, places).map_err(|e| e.to_string())?;
         Ok((events, acct))
     }
 }
@@ -96,8 +97,8 @@ struct Exporter {
     naming: Naming,
     client: Client,
     world: World,
-    events: events::Follower,
-    accounting: accounting::Follower,
+    events: events::EventFollower,
+    accounting: accounting::RecordFollower,
     /// Moment of the last sample of load, ms since 1970.
     sampled_ms: i64,
     said_ms: u64,

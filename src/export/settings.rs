@@ -263,7 +263,7 @@ fn login(
     }
 }
 
-/// Reads a password or key: the first line of a file that nobody else may read.
+/// Reads a password or key: the first line of a file that its owner alone may read.
 pub(super) fn secret(path: &Path) -> Result<String, String> {
     let text = |e: sys::Error| e.to_string();
     let stat = sys::fs::stat(path).map_err(text)?;

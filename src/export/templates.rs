@@ -1,7 +1,7 @@
 //! The index templates: which field is of which type.
 //!
-//! Owns the files of etc/monitoring/elasticsearch, which are linked in. Their mappings are strict: a
-//! field that no template names is an error of this program, not a guess of the server.
+//! Owns the files of etc/monitoring/elasticsearch, which are linked in. Their mappings are strict:
+//! a field that no template names is an error of this program, not a guess of the server.
 
 use super::http::{Client, success};
 

@@ -79,8 +79,8 @@ impl History {
         self.read_while(to_the_end).map(drop)
     }
 
-    /// The same until `sink` says stop after an event; the next call goes on behind that. True when
-    /// it was stopped.
+    /// The same until `sink` says stop after an event; the next call goes on after that one. True
+    /// when it was stopped.
     ///
     /// # Errors
     /// As [`History::read`].
@@ -135,7 +135,8 @@ fn is_referred_to(line: &Line<'_>) -> bool {
     tags.iter().any(begins)
 }
 
-/// Gives an item to `sink`, whose word counts after events alone: damage has no place to go on from.
+/// Gives an item to `sink`, whose word counts after events alone: damage has no place from which a
+/// reader could go on.
 fn give(
     chain: &Chain,
     epoch: u64,

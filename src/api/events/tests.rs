@@ -63,8 +63,8 @@ impl Bed {
         writer
     }
 
-    fn follow(&self, after: Option<&str>) -> Follower {
-        Follower::open(&self.site, after).unwrap()
+    fn follow(&self, after: Option<&str>) -> EventFollower {
+        EventFollower::open(&self.site, after).unwrap()
     }
 }
 
@@ -97,7 +97,7 @@ fn held(writer: &mut Writer, id: u32) {
     writer.commit().unwrap();
 }
 
-fn positions(look: &Look) -> Vec<&str> {
+fn positions(look: &EventLook) -> Vec<&str> {
     look.events.iter().map(|e| e.position.as_str()).collect()
 }
 
@@ -125,7 +125,7 @@ fn batches_follow_each_other_without_a_gap_and_a_position_resumes() {
     let rest = follower.look(100, 1 << 20).unwrap();
     assert_eq!(positions(&rest), ["1.1.7", "1.1.9", "1.1.11"]);
     assert!(!rest.more);
-    assert_eq!(follower.look(100, 1 << 20).unwrap(), Look::default());
+    assert_eq!(follower.look(100, 1 << 20).unwrap(), EventLook::default());
     held(&mut writer, 2);
     // One that goes on knows whose job it is although the submission is before its position.
     for follower in [&mut follower, &mut bed.follow(Some("1.1.11"))] {
@@ -177,7 +177,7 @@ fn a_position_that_is_not_kept_any_more_is_said_once() {
     assert!(look.gap && look.events.len() == 1, "{look:?}");
     assert!(!follower.look(9, 1 << 20).unwrap().gap);
     assert!(!bed.follow(None).look(9, 1 << 20).unwrap().gap);
-    let Err(wrong) = Follower::open(&bed.site, Some("x")) else {
+    let Err(wrong) = EventFollower::open(&bed.site, Some("x")) else {
         panic!("taken");
     };
     assert!(wrong.text.contains("not a position"), "{wrong}");
