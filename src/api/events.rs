@@ -90,6 +90,7 @@ pub struct EventFollower {
     /// Whether something is missing after the position that was asked for has been said.
     judged: bool,
     held: VecDeque<Read>,
+    problems: Vec<String>,
     /// The last record that was read.
     last: Position,
     /// Nothing up to there is given.
@@ -113,6 +114,7 @@ impl EventFollower {
             documents: Documents::new(sys::signals::name),
             judged: place == Place::default(),
             held: VecDeque::new(),
+            problems: Vec::new(),
             last: Position::default(),
             after: place,
             layout,
@@ -126,18 +128,24 @@ impl EventFollower {
     /// # Errors
     /// The journal cannot be read; the next call tries again from the same place.
     pub fn look(&mut self, most: usize, bytes: usize) -> Result<EventLook, Failure> {
-        let mut look = EventLook::default();
-        if self.held.is_empty() {
-            look.more = self.read(most, bytes, &mut look.problems)?;
-        }
-        if !self.judged && !self.held.is_empty() {
-            self.judged = true;
-            look.gap = !self.history.is_whole();
-        }
-        let sure = self.final_ones()?;
-        look.more &= !sure.is_empty();
-        look.events = sure;
-        Ok(look)
+        let mut problems = std::mem::take(&mut self.problems);
+        let read = match self.held.is_empty() {
+            true => self.read(most, bytes, &mut problems),
+            false => Ok(false),
+        };
+        // What is not said now, because something fails, is said by the next look.
+        self.problems = problems;
+        let more = read?;
+        let has_some = !self.held.is_empty();
+        let events = self.final_ones()?;
+        let gap = has_some && !self.judged && !self.history.is_whole();
+        self.judged |= has_some;
+        Ok(EventLook {
+            more: more && !events.is_empty(),
+            problems: std::mem::take(&mut self.problems),
+            events,
+            gap,
+        })
     }
 
     fn read(

@@ -101,6 +101,8 @@ struct Exporter {
     accounting: accounting::RecordFollower,
     /// Moment of the last sample of load, ms since 1970.
     sampled_ms: i64,
+    /// Bytes of a request that the server takes.
+    bytes: usize,
     said_ms: u64,
 }
 
@@ -119,6 +121,7 @@ pub(super) fn run(job: Job) -> Result<(), End> {
         events,
         accounting,
         sampled_ms: 0,
+        bytes: job.settings.batch_bytes,
         said_ms: 0,
         job,
     };
@@ -276,12 +279,14 @@ impl Exporter {
             around: &mut self.world,
             counts: &mut self.state.counts,
             bounds: Bounds {
-                bytes: s.batch_bytes,
+                bytes: self.bytes,
                 pause_ms: s.pause_max_s * 1000,
                 failures: self.job.once.then_some(ONCE_FAILURES),
             },
         };
-        match delivery.deliver(documents) {
+        let outcome = delivery.deliver(documents);
+        self.bytes = delivery.bounds.bytes;
+        match outcome {
             // A signal that came meanwhile is obeyed after the position is written.
             Outcome::Done => Ok(()),
             Outcome::Stopped => Err(End::Stopped),
