@@ -1,10 +1,14 @@
-//! api: jobs by function calls, for programs that are not commands of Corral (`src/drmaa`).
+//! api: jobs by function calls, and what happens in the cluster, for programs that are not commands
+//! of Corral (`src/drmaa`, `src/export`).
 //!
 //! Owns what such a program may ask for and how a refusal reads. Goes the same way as the commands:
 //! a request in the drop box, the leader's answer. Prints nothing, catches no signal, leaves umask
 //! and working directory alone, never ends the process. What jobs do now is in the published view,
 //! `spool::view`.
 
+pub mod accounting;
+pub mod events;
+pub mod hosts;
 pub mod jobs;
 pub mod portal;
 pub mod read;

@@ -5,7 +5,7 @@
 
 mod advice;
 mod cost;
-mod print;
+pub(crate) mod print;
 pub(crate) mod records;
 mod totals;
 

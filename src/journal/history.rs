@@ -47,7 +47,7 @@ impl History {
     }
 
     /// Of records up to this one (epoch, segment, number) only those that later ones refer to:
-    /// specifications, submissions and changes of jobs.
+    /// specifications, submissions, changes and removals of jobs.
     pub fn after(mut self, last: (u64, u64, u64)) -> History {
         self.skip.to = Some(last);
         self
@@ -72,6 +72,19 @@ impl History {
     /// # Errors
     /// Failing reads. Damage is an [`Entry::Problem`].
     pub fn read(&mut self, sink: &mut dyn FnMut(Entry)) -> Result<(), Error> {
+        let to_the_end = &mut |entry| {
+            sink(entry);
+            Flow::On
+        };
+        self.read_while(to_the_end).map(drop)
+    }
+
+    /// The same until `sink` says stop after an event; the next call goes on after that one. True
+    /// when it was stopped.
+    ///
+    /// # Errors
+    /// As [`History::read`].
+    pub fn read_while(&mut self, sink: &mut dyn FnMut(Entry) -> Flow) -> Result<bool, Error> {
         let chain = match self.next {
             None => Chain::kept(&self.layout, &self.cluster)?,
             Some(at) => {
@@ -92,12 +105,14 @@ impl History {
                 {
                     return Ok(Flow::On);
                 }
-                give(&chain, epoch, ids, item, sink);
-                Ok(Flow::On)
+                Ok(give(&chain, epoch, ids, item, sink))
             })?;
             self.next = Some(reached.at);
+            if reached.stopped {
+                return Ok(true);
+            }
         }
-        Ok(())
+        Ok(false)
     }
 }
 
@@ -111,7 +126,7 @@ impl Skip {
 }
 
 fn is_referred_to(line: &Line<'_>) -> bool {
-    let tags = ["spec", "submitted", "changed"];
+    let tags = ["spec", "submitted", "changed", "cleaned"];
     let begins = |tag: &&str| {
         let text = line.json.strip_prefix(b"{\"k\":\"");
         let rest = text.and_then(|text| text.strip_prefix(tag.as_bytes()));
@@ -120,18 +135,25 @@ fn is_referred_to(line: &Line<'_>) -> bool {
     tags.iter().any(begins)
 }
 
-fn give(chain: &Chain, epoch: u64, ids: &[u32], item: Item<'_>, sink: &mut dyn FnMut(Entry)) {
-    match item {
+/// Gives an item to `sink`, whose word counts after events alone: damage has no place from which a
+/// reader could go on.
+fn give(
+    chain: &Chain,
+    epoch: u64,
+    ids: &[u32],
+    item: Item<'_>,
+    sink: &mut dyn FnMut(Entry) -> Flow,
+) -> Flow {
+    let problem = match item {
         Item::Record { at, offset, line } => {
             if !mentions(&line, ids) {
-                return;
+                return Flow::On;
             }
             match decode_event(&line) {
-                Ok(event) => sink(Entry::Event { at, event }),
+                Ok(event) => return sink(Entry::Event { at, event }),
                 Err(damage) => {
                     let path = chain.segment_path(epoch, at.segment);
-                    let path = path.display();
-                    sink(Entry::Problem(format!("{path}:{offset}: {damage}")));
+                    format!("{}:{offset}: {damage}", path.display())
                 }
             }
         }
@@ -139,16 +161,12 @@ fn give(chain: &Chain, epoch: u64, ids: &[u32], item: Item<'_>, sink: &mut dyn F
             path,
             damaged,
             skipped: Some(_),
-        } => sink(Entry::Problem(format!(
-            "{} is damaged {damaged}",
-            path.display()
-        ))),
-        Item::Missing { path, why } => sink(Entry::Problem(format!(
-            "{} is missing: {why}",
-            path.display()
-        ))),
-        Item::Damage { .. } | Item::Torn { .. } => {}
-    }
+        } => format!("{} is damaged {damaged}", path.display()),
+        Item::Missing { path, why } => format!("{} is missing: {why}", path.display()),
+        Item::Damage { .. } | Item::Torn { .. } => return Flow::On,
+    };
+    sink(Entry::Problem(problem));
+    Flow::On
 }
 
 /// Cheap look whether a record can concern one of the jobs, before it is decoded.

@@ -59,9 +59,10 @@ pub(crate) struct Owner {
     pub project: String,
 }
 
-/// Makes documents; keeps what later events refer to.
+/// Makes documents; keeps what later events refer to, as long as a known job refers to it.
 pub(crate) struct Documents {
-    specs: HashMap<u32, Owner>,
+    /// Owners by the number of the specification, and how many jobs have it.
+    specs: HashMap<u32, (Owner, u32)>,
     /// Specification of each job that is known.
     jobs: HashMap<u32, u32>,
     signal: fn(i32) -> String,
@@ -94,15 +95,31 @@ impl Documents {
                     queue: queue.clone(),
                     project: project.clone(),
                 };
-                self.specs.insert(*id, owner);
+                self.specs.entry(*id).or_insert((owner, 0));
             }
-            Event::Submitted(s) => {
-                self.jobs.insert(s.id, s.s);
-            }
-            Event::Changed { j, s, .. } => {
-                self.jobs.insert(j.id, *s);
-            }
+            Event::Submitted(s) => self.refer(s.id, s.s),
+            Event::Changed { j, s, .. } => self.refer(j.id, *s),
             _ => {}
+        }
+    }
+
+    fn refer(&mut self, job: u32, spec: u32) {
+        if let Some((_, jobs)) = self.specs.get_mut(&spec) {
+            *jobs += 1;
+        }
+        if let Some(old) = self.jobs.insert(job, spec) {
+            self.give_back(old);
+        }
+    }
+
+    /// A specification that no job has is forgotten, as the leader does: it names it anew before
+    /// another job has it.
+    fn give_back(&mut self, spec: u32) {
+        if let Some((_, jobs)) = self.specs.get_mut(&spec) {
+            *jobs = jobs.saturating_sub(1);
+            if *jobs == 0 {
+                self.specs.remove(&spec);
+            }
         }
     }
 
@@ -110,14 +127,17 @@ impl Documents {
     pub(crate) fn forget(&mut self, event: &Event) {
         if let Event::Cleaned { ids, .. } = event {
             for id in ids {
-                self.jobs.remove(id);
+                if let Some(spec) = self.jobs.remove(id) {
+                    self.give_back(spec);
+                }
             }
         }
     }
 
     /// Whose a job is, as far as kept events say.
     pub(crate) fn owner(&self, id: u32) -> Option<&Owner> {
-        self.specs.get(self.jobs.get(&id)?)
+        let (owner, _) = self.specs.get(self.jobs.get(&id)?)?;
+        Some(owner)
     }
 
     /// The document of an event, as a line without its end; `None`: no event for programs.
@@ -524,6 +544,23 @@ mod tests {
             t: Stamp(40),
         };
         assert!(line(&mut docs, &why).unwrap()["user"].is_null());
+    }
+
+    #[test]
+    fn what_no_job_refers_to_is_forgotten() {
+        let mut docs = Documents::new(|n| format!("S{n}"));
+        for id in 1..=1000 {
+            docs.note(&spec(id, "ada"));
+            docs.note(&submitted(id, id));
+            docs.note(&submitted(id + 5000, id));
+            let ids = vec![id];
+            docs.forget(&Event::Cleaned { ids, t: Stamp(9) });
+            assert_eq!(docs.owner(id), None);
+            assert_eq!(docs.owner(id + 5000).unwrap().user, "ada");
+            let ids = vec![id + 5000];
+            docs.forget(&Event::Cleaned { ids, t: Stamp(9) });
+        }
+        assert_eq!((docs.specs.len(), docs.jobs.len()), (0, 0));
     }
 
     #[test]

@@ -231,9 +231,19 @@ pub(crate) fn json_load(o: &mut Object<'_>, h: &HostRow) {
     if !shows_load(h) {
         return o.null("load");
     }
-    let l = &h.load;
     let mut inner = Object::begin(o.key("load"));
-    for (name, value) in [
+    for (name, value) in indices(h) {
+        inner.real(name, value);
+    }
+    for (name, value) in &h.load.values {
+        super::cell::json_str(inner.free_key(name), value);
+    }
+    inner.end();
+}
+
+fn indices(h: &HostRow) -> [(&'static str, f64); 11] {
+    let l = &h.load;
+    [
         ("r15s", l.r15s),
         ("r1m", l.r1m),
         ("r15m", l.r15m),
@@ -245,13 +255,47 @@ pub(crate) fn json_load(o: &mut Object<'_>, h: &HostRow) {
         ("tmp", l.tmp),
         ("swp", l.swp),
         ("mem", l.mem),
+    ]
+}
+
+/// A host's row as a JSON object whose members are always the same ones, for programs that store
+/// samples: indices as in [`json_load`], sensors' values as a list, each as text and, where it is
+/// one, as a number.
+pub(crate) fn sample(h: &HostRow) -> String {
+    let mut out = String::with_capacity(512);
+    let mut o = Object::begin(&mut out);
+    o.text("host", &h.name);
+    o.text("status", &h.status);
+    o.flag("executor", h.load.executor);
+    o.opt("measured_ms", Some(h.load.t).filter(|t| *t != 0));
+    for (name, n) in [
+        ("ncpus", u64::from(h.load.ncpus)),
+        ("maxmem", h.load.maxmem),
+        ("maxswp", h.load.maxswp),
+        ("maxtmp", h.load.maxtmp),
+        ("slots", u64::from(h.slots)),
+        ("slots_used", u64::from(h.njobs)),
+        ("slots_running", u64::from(h.run)),
+        ("slots_suspended", u64::from(h.ssusp) + u64::from(h.ususp)),
+        ("slots_reserved", u64::from(h.rsv)),
     ] {
-        inner.real(name, value);
+        o.int(name, n);
     }
-    for (name, value) in &l.values {
-        super::cell::json_str(inner.free_key(name), value);
+    if shows_load(h) {
+        for (name, value) in indices(h) {
+            o.real(name, value);
+        }
+        let values: Vec<(&String, &String)> = h.load.values.iter().collect();
+        super::cell::list(o.key("sensors"), &values, |out, (name, value)| {
+            let mut sensor = Object::begin(out);
+            sensor.text("name", name);
+            sensor.text("text", value);
+            sensor.real("value", value.parse().unwrap_or(f64::NAN));
+            sensor.end();
+        });
     }
-    inner.end();
+    o.end();
+    out
 }
 
 /// Appends the JSON line of a host's load. Memory in MB, `ut` from 0 to 1, `it` in minutes.
@@ -395,6 +439,15 @@ h2              unavail     -     -     -
         put_json(&mut out, &gone());
         let v: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!(v["load"], serde_json::Value::Null);
+        let v: serde_json::Value = serde_json::from_str(&sample(&gone())).unwrap();
+        assert_eq!((v.get("ut"), &v["status"]), (None, &"unavail".into()));
+        let mut sensing = host();
+        let values = [("lic", "3"), ("fabric", "ib")];
+        sensing.load.values = values.map(|(k, v)| (k.into(), v.into())).into();
+        let v: serde_json::Value = serde_json::from_str(&sample(&sensing)).unwrap();
+        assert_eq!((&v["ut"], &v["ncpus"]), (&0.123.into(), &64.into()));
+        let both = [&v["sensors"][0]["value"], &v["sensors"][1]["value"]];
+        assert_eq!(both, [&serde_json::Value::Null, &3.into()]);
         let mut out = String::new();
         put_json(&mut out, &host());
         let v: serde_json::Value = serde_json::from_str(&out).unwrap();

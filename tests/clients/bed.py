@@ -29,10 +29,12 @@ def check(condition, text):
 
 
 class Bed:
-    """A cluster of two hosts and an environment with `packages`; `with` takes both away again."""
+    """A cluster (`up`: options of cadmin dev up) and an environment with `packages`; `with` takes both
+    away again."""
 
-    def __init__(self, *packages):
+    def __init__(self, *packages, up=("--hosts", "2")):
         self.packages = packages
+        self.up = up
         self.dir = tempfile.mkdtemp(prefix="corral-client-")
         self.work = os.path.join(self.dir, "work")
         self.cluster = os.path.join(self.dir, "cluster")
@@ -44,7 +46,7 @@ class Bed:
             check(os.path.exists(self.cb), f"{self.cb} is not built: cargo build --bins")
             os.mkdir(self.work)
             self.install()
-            up = [self.cb, "cadmin", "dev", "up", "--dir", self.cluster, "--hosts", "2"]
+            up = [self.cb, "cadmin", "dev", "up", "--dir", self.cluster, *self.up]
             subprocess.run(up, check=True)
             return self
         except BaseException:

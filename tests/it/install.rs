@@ -158,6 +158,32 @@ fn what_is_installed_works_and_goes_without_a_trace() {
 }
 
 #[test]
+fn the_exporter_is_installed_where_it_was_built() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (small, dest) = (small(tmp.path()), tmp.path().join("dest"));
+    let args = ["--prefix", "/usr", "--destdir", dest.to_str().unwrap()];
+    let files = [
+        "usr/sbin/cb-export",
+        "usr/lib/systemd/system/cb-export.service",
+        "usr/share/corral/elasticsearch/events.json",
+        "usr/share/man/man8/cb-export.8",
+    ];
+    let there = || files.map(|file| dest.join(file).exists());
+    installed(&small, &args);
+    assert_eq!(there(), [false; 4]);
+    let program = small.join("cb-export");
+    std::fs::write(&program, "small").unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    installed(&small, &args);
+    assert_eq!(there(), [true; 4]);
+    let unit = std::fs::read_to_string(dest.join(files[1])).unwrap();
+    assert!(unit.contains("\nExecStart=/usr/sbin/cb-export\n"), "{unit}");
+    std::fs::remove_file(&program).unwrap();
+    installed(&small, &args);
+    assert_eq!(there(), [false; 4]);
+}
+
+#[test]
 fn nothing_of_others_is_replaced_and_packages_have_the_prefix_inside() {
     let tmp = tempfile::tempdir().unwrap();
     let small = small(tmp.path());

@@ -118,8 +118,8 @@ fn modules_import_only_downwards() {
     for file in source::files("src", &["rs"]) {
         let mut parts = file.split('/').skip(1);
         let module = parts.next().expect("below src").trim_end_matches(".rs");
-        // `drmaa` and `web` are packages of their own.
-        if ["lib", "bin", "drmaa", "web"].contains(&module) {
+        // Packages of their own.
+        if ["lib", "bin", "drmaa", "export", "web"].contains(&module) {
             continue;
         }
         let text = source::read(&file);
@@ -132,12 +132,12 @@ fn modules_import_only_downwards() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// libdrmaa goes through one door and reads what all commands read; it knows nothing of daemons.
-#[test]
-fn the_library_for_other_programs_uses_the_door_that_is_meant_for_it() {
+/// What a package of its own goes through: one door, and what all commands read; it knows nothing of
+/// daemons.
+fn uses_the_door(package: &str, least: usize) {
     let open = ["api", "model", "record", "spool", "sys", "text"];
     let (mut seen, mut wrong) = (0, Vec::new());
-    for file in source::files("src/drmaa", &["rs"]) {
+    for file in source::files(package, &["rs"]) {
         let blanked = source::blank(&source::read(&file));
         for (at, mark) in blanked.match_indices("corral::") {
             let module = word(&blanked[at + mark.len()..]);
@@ -152,7 +152,7 @@ fn the_library_for_other_programs_uses_the_door_that_is_meant_for_it() {
             ));
         }
     }
-    assert!(seen > 20, "the sources were not understood: {seen}");
+    assert!(seen > least, "the sources were not understood: {seen}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -190,6 +190,28 @@ fn the_portal_uses_the_door_that_is_meant_for_it() {
     }
     assert!(seen > 50, "the sources were not understood: {seen}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_library_for_other_programs_uses_the_door_that_is_meant_for_it() {
+    uses_the_door("src/drmaa", 20);
+}
+
+#[test]
+fn the_exporter_uses_the_door_that_is_meant_for_it() {
+    uses_the_door("src/export", 15);
+}
+
+/// HTTP and TLS are in the one program that needs them.
+#[test]
+fn only_the_exporter_speaks_http() {
+    let knows = |file: &String| source::blank(&source::read(file)).contains("ureq::");
+    let files: Vec<String> = source::files("src", &["rs"])
+        .into_iter()
+        .filter(knows)
+        .collect();
+    assert_eq!(files, ["src/export/http.rs"]);
+    assert!(!source::read("Cargo.toml").contains("\nureq"));
 }
 
 #[test]

@@ -16,8 +16,8 @@ const KNOWN: &[(&str, usize)] = &[];
 const FIELDS_MAX: usize = 15;
 /// Rooms whose objects have no more fields, and whose public types differ in name.
 const MENDED: &[&str] = &[
-    "api", "cbsim", "channel", "client", "commands", "drmaa", "faults", "host", "intake", "lease",
-    "master", "replay", "ress", "sched", "spool", "sys", "task", "turn", "web",
+    "api", "cbsim", "channel", "client", "commands", "drmaa", "export", "faults", "host", "intake",
+    "lease", "master", "replay", "ress", "sched", "spool", "sys", "task", "turn", "web",
 ];
 
 /// A module's path below the crate: `sched::quota::room` as its parts.

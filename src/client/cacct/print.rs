@@ -228,7 +228,7 @@ fn usage(out: &mut String, record: &AttemptRecord<'_>) {
 }
 
 /// A JSON object on one line.
-pub(super) fn json(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>) {
+pub(crate) fn json(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>) {
     let JobKey { id, idx } = record.j;
     let mut o = Object::begin(out);
     o.int("id", id);

@@ -1,0 +1,337 @@
+//! Accounting records as JSON documents, for programs that store them: what was added to the files
+//! of `acct/` since the last look.
+//!
+//! Owns the places up to which files were read. A record that two files have
+//! (docs/accounting.md) is given twice, with the same key. Reads only; never stops at damage.
+
+use super::Failure;
+use super::events::{identity, system};
+use crate::client::cacct::print;
+use crate::journal::{LineError, Lines};
+use crate::record::FORMAT;
+use crate::record::acct::AttemptRecord;
+use crate::record::frame::Damage;
+use crate::record::header::{Header, What};
+use crate::spool::{Layout, Site};
+use crate::sys;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Most names read in one directory.
+const NAMES_MAX: usize = 1_000_000;
+/// Most files of which a place is kept.
+const FILES_MAX: usize = 100_000;
+
+/// Up to where each file (`2026-11/000007.0001.yaml`) was read: offset, number of the next record.
+pub type Places = BTreeMap<String, (u64, u64)>;
+
+/// The record of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordLine {
+    /// Names it for ever: job, index, attempt and mark.
+    pub key: String,
+    /// When the attempt ended, ms since 1970.
+    pub end_ms: i64,
+    /// A JSON object on one line, without its end.
+    pub json: String,
+}
+
+/// What a look has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordLook {
+    pub records: Vec<RecordLine>,
+    /// What could not be read, as sentences that name file and offset.
+    pub problems: Vec<String>,
+    /// There is more to be had at once.
+    pub more: bool,
+}
+
+/// Follows the accounting files.
+pub struct RecordFollower {
+    layout: Layout,
+    cluster: String,
+    places: Places,
+}
+
+impl RecordFollower {
+    /// What comes after these places.
+    ///
+    /// # Errors
+    /// The cluster file cannot be read.
+    pub fn open(site: &Site, places: Places) -> Result<RecordFollower, Failure> {
+        Ok(RecordFollower {
+            layout: site.layout(),
+            cluster: identity(site)?.id,
+            places,
+        })
+    }
+
+    /// Up to where files were read.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// The next records, at most `most` of them and about `bytes` of documents; none: nothing ended
+    /// since.
+    ///
+    /// # Errors
+    /// A directory or file cannot be read, or there are too many files; the next call tries again
+    /// from the same places.
+    pub fn look(&mut self, most: usize, bytes: usize) -> Result<RecordLook, Failure> {
+        let mut look = RecordLook::default();
+        let mut room = (most.max(1), bytes);
+        let files = self.files()?;
+        self.places.retain(|name, _| files.contains_key(name));
+        for (name, len) in files {
+            let place = self.places.get(&name).copied().unwrap_or_default();
+            if place.0 >= len {
+                continue;
+            }
+            let place = self.read(&name, place, &mut room, &mut look)?;
+            self.places.insert(name, place);
+            if look.more {
+                return Ok(look);
+            }
+        }
+        Ok(look)
+    }
+
+    /// The files by month, leader and part, with their lengths.
+    fn files(&self) -> Result<BTreeMap<String, u64>, Failure> {
+        let root = self.layout.acct();
+        let mut files = BTreeMap::new();
+        for month in list(&root)?.iter().filter(|m| Layout::is_acct_month(m)) {
+            let dir = root.join(month);
+            for name in list(&dir)? {
+                if Layout::parse_acct_name(&name).is_none() {
+                    continue;
+                }
+                let stat = sys::fs::stat(&dir.join(&name)).map_err(|e| system(&e))?;
+                let len = stat.map_or(0, |stat| stat.len);
+                files.insert(format!("{month}/{name}"), len);
+            }
+        }
+        match files.len() {
+            0..=FILES_MAX => Ok(files),
+            n => Err(system(&format!(
+                "{} holds {n} files, at most {FILES_MAX} can be followed\n\
+                 hint: move months that are not wanted any more away",
+                root.display()
+            ))),
+        }
+    }
+
+    /// Reads a file on; returns the place after what it gave.
+    fn read(
+        &self,
+        name: &str,
+        from: (u64, u64),
+        room: &mut (usize, usize),
+        look: &mut RecordLook,
+    ) -> Result<(u64, u64), Failure> {
+        let path = self.layout.acct().join(name);
+        let mut lines = Lines::resume(&path, from.0, from.1, u64::MAX);
+        loop {
+            if room.0 == 0 || room.1 == 0 {
+                look.more = true;
+                break;
+            }
+            let step = match lines.next_line() {
+                Ok(None) => break,
+                Ok(Some(step)) => step,
+                Err(LineError::Io(e)) if e.is_not_found() => break,
+                Err(LineError::Io(e)) => return Err(system(&e)),
+                // Half a line at the end: its writer died, or writes it now.
+                Err(LineError::Damaged(damaged)) => {
+                    let before = (lines.offset(), lines.next_seq());
+                    let intact = lines.skip().map_err(|e| system(&e))?.intact_behind;
+                    if intact || damaged.damage != Damage::Torn {
+                        let at = damaged.offset;
+                        let text = format!("{}:{at}: {}; skipped", path.display(), damaged.damage);
+                        look.problems.push(text);
+                    }
+                    match intact {
+                        true => continue,
+                        false if damaged.damage == Damage::Torn => return Ok(before),
+                        false => break,
+                    }
+                }
+            };
+            if step.line.seq == 0 {
+                if let Err(why) = self.check(step.line.json) {
+                    look.problems.push(format!("{}: {why}", path.display()));
+                    // None of it is ever read.
+                    return Ok((u64::MAX, 0));
+                }
+                continue;
+            }
+            match step.line.decode::<AttemptRecord<'_>>() {
+                Ok(record) => {
+                    let line = line_of(&record);
+                    *room = (room.0 - 1, room.1.saturating_sub(line.json.len()));
+                    look.records.push(line);
+                }
+                Err(damage) => {
+                    let at = step.offset;
+                    let text = format!("{}:{at}: {damage}; skipped", path.display());
+                    look.problems.push(text);
+                }
+            }
+        }
+        Ok((lines.offset(), lines.next_seq()))
+    }
+
+    fn check(&self, json: &[u8]) -> Result<(), String> {
+        let header: Header = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+        match () {
+            () if header.what != What::Acct || header.cluster != self.cluster => {
+                Err("not an accounting file of this cluster; skipped".to_owned())
+            }
+            () if header.format > FORMAT => Err(format!(
+                "format {} is newer than this program's {FORMAT}; skipped",
+                header.format
+            )),
+            () => Ok(()),
+        }
+    }
+}
+
+fn line_of(record: &AttemptRecord<'_>) -> RecordLine {
+    let (j, attempt, mark) = record.key();
+    let mut json = String::with_capacity(512);
+    print::json(&mut json, record, None);
+    RecordLine {
+        key: format!("{}.{}.{attempt}.{mark}", j.id, j.idx),
+        end_ms: record.end,
+        json,
+    }
+}
+
+/// The names in a directory in their order; none when it is missing.
+fn list(dir: &Path) -> Result<Vec<String>, Failure> {
+    let entries = match sys::fs::list_dir(dir, NAMES_MAX) {
+        Err(e) if e.is_not_found() => return Ok(Vec::new()),
+        other => other.map_err(|e| system(&e))?,
+    };
+    let mut names: Vec<String> = Vec::with_capacity(entries.len());
+    names.extend(entries.iter().filter_map(|e| e.text().map(str::to_owned)));
+    names.sort_unstable();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+    use crate::record::frame;
+    use crate::record::leader::ClusterDoc;
+
+    struct Bed {
+        dir: tempfile::TempDir,
+        site: Site,
+    }
+
+    impl Bed {
+        fn new() -> Bed {
+            let dir = tempfile::tempdir().unwrap();
+            let conf = format!("CB_SHARE={}\n", dir.path().display());
+            let site = Site::from_conf(Path::new("/e/cb.conf"), &conf, None).unwrap();
+            let doc = ClusterDoc {
+                cluster: "c".into(),
+                name: "test".into(),
+                format: FORMAT,
+                service_uid: 0,
+                service_gid: 0,
+            };
+            let text = serde_json::to_vec(&doc).unwrap();
+            std::fs::write(site.layout().cluster(), text).unwrap();
+            Bed { dir, site }
+        }
+
+        /// A leader's file of a month with these jobs.
+        fn put(&self, month: &str, epoch: u64, ids: std::ops::Range<u32>, again: bool) -> Vec<u8> {
+            let mut out = Vec::new();
+            frame::write(&mut out, 0, &Header::new(What::Acct, "c", epoch, 1)).unwrap();
+            for (seq, id) in (1..).zip(ids) {
+                let record = AttemptRecord {
+                    j: JobKey::job(id),
+                    at: 1,
+                    mark: 7,
+                    end: 1000,
+                    again,
+                    ..AttemptRecord::default()
+                };
+                frame::write(&mut out, seq, &record).unwrap();
+            }
+            self.write(month, epoch, &out);
+            out
+        }
+
+        fn write(&self, month: &str, epoch: u64, bytes: &[u8]) {
+            let path = Layout::new(self.dir.path()).acct_file(month, epoch, 1);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+    }
+
+    fn keys(look: &RecordLook) -> Vec<&str> {
+        look.records.iter().map(|r| r.key.as_str()).collect()
+    }
+
+    #[test]
+    fn what_is_appended_is_given_once_also_after_a_restart() {
+        let bed = Bed::new();
+        let whole = bed.put("2026-11", 1, 1..5, false);
+        let end = whole.len();
+        // Half of the last line is there: its writer is at it, or died.
+        bed.write("2026-11", 1, &whole[..end - 9]);
+        let mut follower = RecordFollower::open(&bed.site, Places::new()).unwrap();
+        let first = follower.look(2, 1 << 20).unwrap();
+        assert_eq!(
+            (keys(&first), first.more),
+            (vec!["1.0.1.7", "2.0.1.7"], true)
+        );
+        let places = follower.places().clone();
+        for mut follower in [follower, RecordFollower::open(&bed.site, places).unwrap()] {
+            bed.write("2026-11", 1, &whole[..end - 9]);
+            let look = follower.look(9, 1 << 20).unwrap();
+            assert_eq!((keys(&look), look.more), (vec!["3.0.1.7"], false));
+            assert_eq!(follower.look(9, 1 << 20).unwrap(), RecordLook::default());
+            bed.write("2026-11", 1, &whole);
+            let look = follower.look(9, 1 << 20).unwrap();
+            assert_eq!(keys(&look), ["4.0.1.7"]);
+            assert!(look.problems.is_empty() && follower.look(9, 1).unwrap().records.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_copy_has_the_key_of_its_record_and_months_may_go() {
+        let bed = Bed::new();
+        bed.put("2026-10", 1, 1..3, false);
+        bed.put("2026-11", 2, 2..4, true);
+        let mut follower = RecordFollower::open(&bed.site, Places::new()).unwrap();
+        let look = follower.look(9, 1 << 20).unwrap();
+        assert_eq!(keys(&look), ["1.0.1.7", "2.0.1.7", "2.0.1.7", "3.0.1.7"]);
+        assert_eq!(follower.places().len(), 2);
+        std::fs::remove_dir_all(bed.dir.path().join("acct/2026-10")).unwrap();
+        assert_eq!(follower.look(9, 1 << 20).unwrap(), RecordLook::default());
+        assert_eq!(follower.places().len(), 1);
+    }
+
+    #[test]
+    fn damage_is_named_once_and_the_rest_is_given() {
+        let bed = Bed::new();
+        let mut bytes = bed.put("2026-11", 1, 1..4, false);
+        let second = bytes.iter().position(|b| *b == b'\n').unwrap() + 3;
+        bytes[second] ^= 1;
+        bed.write("2026-11", 1, &bytes);
+        let text = String::from_utf8(bed.put("2026-10", 1, 1..4, false)).unwrap();
+        bed.write("2026-10", 1, text.replace("\"c\"", "\"d\"").as_bytes());
+        let mut follower = RecordFollower::open(&bed.site, Places::new()).unwrap();
+        let look = follower.look(9, 1 << 20).unwrap();
+        assert_eq!(keys(&look), ["2.0.1.7", "3.0.1.7"]);
+        assert_eq!(look.problems.len(), 2, "{look:?}");
+        assert!(look.problems[1].contains("000001.0001.yaml:"), "{look:?}");
+        assert_eq!(follower.look(9, 1 << 20).unwrap(), RecordLook::default());
+    }
+}

@@ -1,0 +1,261 @@
+//! Events of the cluster as JSON documents with positions, for programs that store them.
+//!
+//! Owns which events are final: a leader that was replaced may still append to its part of the
+//! journal, and what it appends after the end that its successor has fixed does not exist. Reads
+//! the journal and `leader/epoch`; takes no lock, asks nothing of the leader, never writes.
+
+use super::{Failure, FailureKind};
+use crate::client::read::Source;
+use crate::journal::{Chain, Entry, Flow, History, Position};
+use crate::record::event::Event;
+use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
+use crate::show::event::time_of;
+use crate::show::event_json::{Documents, Place};
+use crate::spool::{Layout, Site};
+use crate::sys;
+use std::collections::VecDeque;
+
+/// Most texts about damage that one look keeps.
+const PROBLEMS_MAX: usize = 100;
+
+/// Who the cluster is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Random, made by `cadmin init`.
+    pub id: String,
+    pub name: String,
+}
+
+/// Reads the cluster file.
+///
+/// # Errors
+/// There is none, or it cannot be read.
+pub fn identity(site: &Site) -> Result<Identity, Failure> {
+    let doc = Source::of("cluster", site.clone()).cluster()?;
+    Ok(Identity {
+        id: doc.cluster,
+        name: doc.name,
+    })
+}
+
+/// Whether the caller may see the jobs of all users.
+///
+/// # Errors
+/// The view cannot be read.
+pub fn sees_all(site: &Site) -> Result<bool, Failure> {
+    let source = Source::of("events", site.clone());
+    // Root and the owner of the share need no view.
+    if source.me.uid == 0 || source.is_service() {
+        return Ok(true);
+    }
+    Ok(source.sees_all(&source.params()?))
+}
+
+/// An event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventLine {
+    /// Names it for ever: `EPOCH.SEGMENT.RECORD`.
+    pub position: String,
+    /// When it happened, ms since 1970.
+    pub time_ms: i64,
+    /// The document of cevents(1): a JSON object on one line, without its end.
+    pub json: String,
+}
+
+/// What a look has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventLook {
+    pub events: Vec<EventLine>,
+    /// What could not be read, as sentences that name file and offset.
+    pub problems: Vec<String>,
+    /// Events between the position that was asked for and the first one are not kept any more.
+    /// Said once.
+    pub gap: bool,
+    /// There is more to be had at once.
+    pub more: bool,
+}
+
+/// Events that a later look has to give: it was not certain that they are final.
+struct Read {
+    at: Position,
+    line: EventLine,
+}
+
+/// Follows the events of a cluster.
+pub struct EventFollower {
+    layout: Layout,
+    cluster: String,
+    history: History,
+    documents: Documents,
+    /// Whether something is missing after the position that was asked for has been said.
+    judged: bool,
+    held: VecDeque<Read>,
+    problems: Vec<String>,
+    /// The last record that was read.
+    last: Position,
+    /// Nothing up to there is given.
+    after: Place,
+}
+
+impl EventFollower {
+    /// Events after this position, `None`: all that are kept.
+    ///
+    /// # Errors
+    /// The position has another form; the cluster file cannot be read.
+    pub fn open(site: &Site, after: Option<&str>) -> Result<EventFollower, Failure> {
+        let place = Place::parse(after.unwrap_or("0")).map_err(|text| Failure {
+            kind: FailureKind::Wrong,
+            text,
+        })?;
+        let (layout, cluster) = (site.layout(), identity(site)?.id);
+        let last = (place.epoch, place.segment, place.record);
+        Ok(EventFollower {
+            history: History::new(&layout, &cluster).after(last),
+            documents: Documents::new(sys::signals::name),
+            judged: place == Place::default(),
+            held: VecDeque::new(),
+            problems: Vec::new(),
+            last: Position::default(),
+            after: place,
+            layout,
+            cluster,
+        })
+    }
+
+    /// The next events, at most `most` of them and about `bytes` of documents; none: nothing
+    /// happened since.
+    ///
+    /// # Errors
+    /// The journal cannot be read; the next call tries again from the same place.
+    pub fn look(&mut self, most: usize, bytes: usize) -> Result<EventLook, Failure> {
+        let mut problems = std::mem::take(&mut self.problems);
+        let read = match self.held.is_empty() {
+            true => self.read(most, bytes, &mut problems),
+            false => Ok(false),
+        };
+        // What is not said now, because something fails, is said by the next look.
+        self.problems = problems;
+        let more = read?;
+        let has_some = !self.held.is_empty();
+        let events = self.final_ones()?;
+        let gap = has_some && !self.judged && !self.history.is_whole();
+        self.judged |= has_some;
+        Ok(EventLook {
+            more: more && !events.is_empty(),
+            problems: std::mem::take(&mut self.problems),
+            events,
+            gap,
+        })
+    }
+
+    fn read(
+        &mut self,
+        most: usize,
+        bytes: usize,
+        problems: &mut Vec<String>,
+    ) -> Result<bool, Failure> {
+        let (documents, held, last) = (&mut self.documents, &mut self.held, &mut self.last);
+        let after = self.after;
+        let mut size = 0;
+        let sink = &mut |entry| {
+            match entry {
+                Entry::Problem(text) if problems.len() < PROBLEMS_MAX => problems.push(text),
+                // Before a read that failed it was given already.
+                Entry::Event { at, .. } if at <= *last => {}
+                Entry::Problem(_) => {}
+                Entry::Event { at, event } => {
+                    *last = at;
+                    if let Some(line) = line(documents, after, at, &event) {
+                        size += line.json.len();
+                        held.push_back(Read { at, line });
+                    }
+                }
+            }
+            match held.len() >= most.max(1) || size >= bytes {
+                true => Flow::Stop,
+                false => Flow::On,
+            }
+        };
+        let stopped = self.history.read_while(sink);
+        stopped.map_err(|e| system(&e))
+    }
+
+    /// Takes from the held events those that exist for every reader. A record of an epoch that
+    /// `leader/epoch` still names after the record was read is before the end that a successor
+    /// will fix: the successor overwrites that file first. Of an older epoch the end is known.
+    fn final_ones(&mut self) -> Result<Vec<EventLine>, Failure> {
+        let Some(first) = self.held.front() else {
+            return Ok(Vec::new());
+        };
+        let now = epoch_now(&self.layout)?;
+        let mut sure = Vec::with_capacity(self.held.len());
+        let chain = match first.at.epoch < now {
+            true => {
+                let upto = Chain::newest(&self.layout).map_err(|e| system(&e))? + 1;
+                let chain = Chain::read(&self.layout, &self.cluster, first.at.epoch, upto);
+                Some(chain.map_err(|e| system(&e))?)
+            }
+            false => None,
+        };
+        while let Some(read) = self.held.pop_front() {
+            match fate(read.at, now, chain.as_ref()) {
+                Some(true) => sure.push(read.line),
+                Some(false) => {}
+                None => {
+                    self.held.push_front(read);
+                    break;
+                }
+            }
+        }
+        Ok(sure)
+    }
+}
+
+/// Whether a record exists; `None`: that will be known later.
+fn fate(at: Position, now: u64, chain: Option<&Chain>) -> Option<bool> {
+    if at.epoch >= now {
+        return (at.epoch == now).then_some(true);
+    }
+    let chain = chain?;
+    match chain.end(at.epoch) {
+        Some(end) => Some((at.segment, at.bytes) <= (end.segment, end.bytes)),
+        // A seal that is missing is damage: readers take what is there.
+        None => chain.unsealed_middle.contains(&at.epoch).then_some(true),
+    }
+}
+
+/// The epoch in force. A torn read is repeated by the next look.
+fn epoch_now(layout: &Layout) -> Result<u64, Failure> {
+    let path = layout.epoch();
+    let bytes = sys::fs::read_small(&path, 8 * FIXED_LEN as u64).map_err(|e| system(&e))?;
+    let doc: Result<EpochDoc, String> = decode_fixed(&bytes);
+    let doc = doc.map_err(|why| system(&format!("{}: {why}", path.display())))?;
+    Ok(doc.epoch)
+}
+
+/// The document of an event; before `after` there is none, but later ones may refer to it.
+fn line(documents: &mut Documents, after: Place, at: Position, event: &Event) -> Option<EventLine> {
+    let place = Place {
+        epoch: at.epoch,
+        segment: at.segment,
+        record: at.seq.saturating_sub(1),
+    };
+    documents.note(event);
+    let json = documents.of(place, event).filter(|_| place > after);
+    documents.forget(event);
+    Some(EventLine {
+        position: place.to_string(),
+        time_ms: time_of(event).map_or(0, |t| t.0),
+        json: json?,
+    })
+}
+
+pub(super) fn system(what: &dyn std::fmt::Display) -> Failure {
+    Failure {
+        kind: FailureKind::System,
+        text: what.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

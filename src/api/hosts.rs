@@ -1,0 +1,34 @@
+//! Load of the hosts as the leader has published it, for programs that store samples.
+//!
+//! Reads the view only.
+
+use super::Failure;
+use crate::client::read::Source;
+use crate::record::view::HostRow;
+use crate::show::load;
+use crate::spool::Site;
+
+/// What a host's row says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostLine {
+    pub host: String,
+    /// A JSON object on one line, without its end.
+    pub json: String,
+}
+
+/// All hosts by their names.
+///
+/// # Errors
+/// No view yet, or it cannot be read.
+pub fn samples(site: &Site) -> Result<Vec<HostLine>, Failure> {
+    let source = Source::of("hosts", site.clone());
+    let hosts = source.view.counted_hosts().map_err(|e| source.failed(e))?;
+    Ok(hosts.rows.iter().map(line).collect())
+}
+
+fn line(row: &HostRow) -> HostLine {
+    HostLine {
+        host: row.name.clone(),
+        json: load::sample(row),
+    }
+}

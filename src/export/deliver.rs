@@ -1,0 +1,153 @@
+//! Brings documents to the server, each until it is stored or never can be.
+//!
+//! Owns how long to wait and how much to send at once. The server, the waiting and the file of
+//! rejected documents are given. Never drops a document: what is not stored is in that file.
+
+use super::bulk::{Document, Fate, Verdict, encode, judge, pause_ms};
+use super::state::Counts;
+
+/// The server of documents.
+pub(super) trait Server {
+    /// Sends a bulk request; what went wrong as a sentence.
+    fn bulk(&mut self, body: &str) -> Result<super::bulk::Answer, String>;
+}
+
+/// What the way to the server needs besides.
+pub(super) trait Surroundings {
+    /// Waits so many ms; true when the program is to end.
+    fn wait(&mut self, ms: u64, why: &str) -> bool;
+    fn random(&mut self) -> u16;
+    /// Keeps a document that never can be stored, durably.
+    fn reject(&mut self, document: &Document, status: u16, why: &str) -> Result<(), String>;
+}
+
+/// How a delivery ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Every document is stored or rejected.
+    Done,
+    /// The program is to end.
+    Stopped,
+    /// Too many failures in a row; the last one.
+    GaveUp(String),
+}
+
+/// The bounds of a delivery.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Bytes of a request.
+    pub bytes: usize,
+    /// Longest pause, ms.
+    pub pause_ms: u64,
+    /// Failures in a row after which it gives up; `None`: never.
+    pub failures: Option<u32>,
+}
+
+/// The way to one server.
+pub(super) struct Delivery<'a> {
+    pub server: &'a mut dyn Server,
+    pub around: &'a mut dyn Surroundings,
+    pub counts: &'a mut Counts,
+    pub bounds: Bounds,
+}
+
+impl Delivery<'_> {
+    /// Delivers all.
+    pub(super) fn deliver(&mut self, documents: &[Document]) -> Outcome {
+        let mut left: Vec<&Document> = documents.iter().collect();
+        let mut failures = 0;
+        while !left.is_empty() {
+            let n = self.fitting(&left);
+            let verdict = match self.server.bulk(&encode(&left[..n])) {
+                Ok(answer) => judge(&answer, n),
+                Err(why) => Verdict::Later(why, None),
+            };
+            let trouble = match verdict {
+                Verdict::Fates(fates) => {
+                    let before = left.len();
+                    let why = self.sort(&mut left, &fates);
+                    if left.len() < before {
+                        failures = 0;
+                    }
+                    why.map(|why| (why, None))
+                }
+                Verdict::TooLarge => self.smaller(&mut left, n).map(|why| (why, None)),
+                Verdict::Later(why, asked) => Some((why, asked)),
+            };
+            let Some((why, asked)) = trouble else {
+                failures = 0;
+                continue;
+            };
+            failures += 1;
+            self.counts.failures += 1;
+            if self.bounds.failures.is_some_and(|most| failures >= most) {
+                return Outcome::GaveUp(why);
+            }
+            let random = self.around.random();
+            let pause = pause_ms(failures, self.bounds.pause_ms, asked, random);
+            if self.around.wait(pause, &why) {
+                return Outcome::Stopped;
+            }
+        }
+        Outcome::Done
+    }
+
+    /// How many of the first documents one request takes: one at least.
+    fn fitting(&self, left: &[&Document]) -> usize {
+        let mut room = self.bounds.bytes;
+        let fits = |d: &&&Document| {
+            let size = d.size();
+            let fits = size <= room;
+            room = room.saturating_sub(size);
+            fits
+        };
+        left.iter().take_while(fits).count().max(1)
+    }
+
+    /// Takes out what is stored or rejected; why something is left of what was sent.
+    fn sort(&mut self, left: &mut Vec<&Document>, fates: &[Fate]) -> Option<String> {
+        let (mut again, mut why) = (Vec::new(), None);
+        for (document, fate) in left.iter().zip(fates) {
+            let trouble = match fate {
+                Fate::Stored => {
+                    self.counts.stored += 1;
+                    None
+                }
+                Fate::Present => {
+                    self.counts.present += 1;
+                    None
+                }
+                Fate::Later(text) => Some(format!("a document was not taken, {text}")),
+                Fate::Rejected(status, text) => self.reject(document, *status, text).err(),
+            };
+            if trouble.is_some() {
+                again.push(*document);
+                why = trouble;
+            }
+        }
+        left.splice(..fates.len(), again);
+        why
+    }
+
+    fn reject(&mut self, document: &Document, status: u16, why: &str) -> Result<(), String> {
+        self.around.reject(document, status, why)?;
+        self.counts.rejected += 1;
+        Ok(())
+    }
+
+    /// The server takes no request of this size: from now on half as much; a document that is too
+    /// large alone is rejected.
+    fn smaller(&mut self, left: &mut Vec<&Document>, n: usize) -> Option<String> {
+        let size: usize = left[..n].iter().map(|d| d.size()).sum();
+        if n > 1 {
+            self.bounds.bytes = size / 2;
+            return None;
+        }
+        let kept = self.reject(left[0], 413, "larger than the server takes");
+        match kept {
+            Ok(()) => drop(left.remove(0)),
+            Err(why) => return Some(why),
+        }
+        None
+    }
+}

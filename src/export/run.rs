@@ -1,0 +1,335 @@
+//! The program's work: look, deliver, remember, again and again.
+//!
+//! Owns the order: a position is written only after every document up to it is stored or rejected.
+//! So whatever ends this program, nothing is left out, and what is sent twice has the same id.
+
+use super::bulk::{Document, pause_ms};
+use super::deliver::{Bounds, Delivery, Outcome, Surroundings};
+use super::documents::Naming;
+use super::http::Client;
+use super::settings::Settings;
+use super::state::{self, Rejected, State};
+use super::templates;
+use corral::api::accounting;
+use corral::api::events::{self, Identity};
+use corral::api::hosts;
+use corral::spool::Site;
+use corral::sys;
+use tracing::{info, warn};
+
+/// Failures in a row after which `--once` gives up.
+const ONCE_FAILURES: u32 = 6;
+/// Between two entries of the log that say how far it is, ms.
+const STATUS_MS: u64 = 600_000;
+
+/// Why the work ended early.
+pub(super) enum End {
+    /// A signal came.
+    Stopped,
+    Failed(String),
+}
+
+impl From<String> for End {
+    fn from(text: String) -> End {
+        End::Failed(text)
+    }
+}
+
+/// The cluster and the settings of this run.
+pub(super) struct Job {
+    pub site: Site,
+    pub cluster: Identity,
+    pub settings: Settings,
+    /// Ends when everything up to now is delivered.
+    pub once: bool,
+}
+
+impl Job {
+    pub(super) fn naming(&self) -> Naming {
+        Naming::new(&self.settings.prefix, &self.cluster)
+    }
+
+    pub(super) fn state(&self) -> Result<State, String> {
+        let s = &self.settings;
+        State::read(&s.state_dir, &self.cluster.id, &s.prefix)
+    }
+
+    pub(super) fn followers(
+        &self,
+        state: &State,
+    ) -> Result<(events::EventFollower, accounting::RecordFollower), String> {
+        let after = Some(state.events.as_str()).filter(|at| !at.is_empty());
+        let events = events::EventFollower::open(&self.site, after).map_err(|e| e.to_string())?;
+        let places = state.accounting.clone();
+        let acct =
+            accounting::RecordFollower::open(&self.site, places).map_err(|e| e.to_string())?;
+        Ok((events, acct))
+    }
+}
+
+/// What waits, draws and keeps for a delivery.
+struct World {
+    rejected: Rejected,
+}
+
+impl Surroundings for World {
+    fn wait(&mut self, ms: u64, why: &str) -> bool {
+        warn!("{why}; tries again in {:.1} s", ms as f64 / 1000.0);
+        sys::service::status(&format!("waits: {why}"));
+        sys::signals::sleep_unless_caught(ms)
+    }
+
+    fn random(&mut self) -> u16 {
+        let mut bytes = [0; 2];
+        sys::clock::random(&mut bytes);
+        u16::from_le_bytes(bytes)
+    }
+
+    fn reject(&mut self, document: &Document, status: u16, why: &str) -> Result<(), String> {
+        warn!("document {} is rejected, {status}: {why}", document.id);
+        self.rejected.keep(document, status, why)
+    }
+}
+
+struct Exporter {
+    job: Job,
+    state: State,
+    naming: Naming,
+    client: Client,
+    world: World,
+    events: events::EventFollower,
+    accounting: accounting::RecordFollower,
+    /// Moment of the last sample of load, ms since 1970.
+    sampled_ms: i64,
+    /// Bytes of a request that the server takes.
+    bytes: usize,
+    said_ms: u64,
+}
+
+/// Delivers until a signal comes, or once.
+pub(super) fn run(job: Job) -> Result<(), End> {
+    let _lock = state::take(&job.settings.state_dir)?;
+    let state = job.state()?;
+    let (events, accounting) = job.followers(&state)?;
+    let mut exporter = Exporter {
+        naming: job.naming(),
+        client: Client::new(&job.settings.connection)?,
+        world: World {
+            rejected: Rejected::new(&job.settings.state_dir, job.settings.rejected_max_bytes),
+        },
+        state,
+        events,
+        accounting,
+        sampled_ms: 0,
+        bytes: job.settings.batch_bytes,
+        said_ms: 0,
+        job,
+    };
+    sys::service::ready("looks for the server");
+    exporter.need_templates()?;
+    let ended = exporter.work();
+    sys::service::stopping();
+    ended
+}
+
+impl Exporter {
+    /// Waits until the server says that it has the index templates. Without them it would guess
+    /// the types of fields, which cannot be mended later.
+    fn need_templates(&mut self) -> Result<(), End> {
+        let mut failures = 0;
+        loop {
+            let why = match templates::missing(&mut self.client, &self.job.settings.prefix) {
+                Ok(None) => return Ok(()),
+                Ok(Some(names)) if names.is_empty() => return Ok(()),
+                Ok(Some(names)) => {
+                    return Err(End::Failed(format!(
+                        "the server has no index template {}\n\
+                         hint: cb-export --templates puts them there",
+                        names.join(", ")
+                    )));
+                }
+                Err(why) => why,
+            };
+            self.pause(&mut failures, why)?;
+        }
+    }
+
+    fn work(&mut self) -> Result<(), End> {
+        let mut failures = 0;
+        loop {
+            match self.round() {
+                Ok(()) => failures = 0,
+                Err(End::Failed(why)) if !self.job.once => {
+                    self.pause(&mut failures, why)?;
+                    continue;
+                }
+                Err(end) => return Err(end),
+            }
+            self.say();
+            if self.job.once {
+                return Ok(());
+            }
+            if sys::signals::sleep_unless_caught(self.job.settings.interval_s * 1000) {
+                return Err(End::Stopped);
+            }
+        }
+    }
+
+    /// Waits after a failure, longer after each.
+    fn pause(&mut self, failures: &mut u32, why: String) -> Result<(), End> {
+        *failures += 1;
+        if self.job.once && *failures >= ONCE_FAILURES {
+            return Err(End::Failed(why));
+        }
+        let random = self.world.random();
+        let ms = pause_ms(
+            *failures,
+            self.job.settings.pause_max_s * 1000,
+            None,
+            random,
+        );
+        match self.world.wait(ms, &why) {
+            true => Err(End::Stopped),
+            false => Ok(()),
+        }
+    }
+
+    fn round(&mut self) -> Result<(), End> {
+        let kinds = self.job.settings.kinds;
+        if kinds.hosts {
+            self.load()?;
+        }
+        if kinds.events {
+            while self.some_events()? {}
+        }
+        if kinds.accounting {
+            while self.some_records()? {}
+        }
+        Ok(())
+    }
+
+    /// True when there may be more at once.
+    fn some_events(&mut self) -> Result<bool, End> {
+        let s = &self.job.settings;
+        let look = self.events.look(s.batch_documents, s.batch_bytes);
+        let look = look.map_err(|e| e.to_string())?;
+        self.note(&look.problems);
+        if look.gap {
+            self.state.counts.gaps += 1;
+            warn!(
+                "events after {} are not kept any more: some are missing in the index; goes on \
+                 with the oldest (journal_keep of cb.yaml says how long they are kept)",
+                self.state.events
+            );
+        }
+        let Some(last) = look.events.last() else {
+            return Ok(false);
+        };
+        let documents: Vec<Document> = look.events.iter().map(|e| self.naming.event(e)).collect();
+        let last = last.position.clone();
+        self.deliver(&documents)?;
+        self.state.events = last;
+        self.remember()?;
+        Ok(look.more)
+    }
+
+    fn some_records(&mut self) -> Result<bool, End> {
+        let s = &self.job.settings;
+        let look = self.accounting.look(s.batch_documents, s.batch_bytes);
+        let look = look.map_err(|e| e.to_string())?;
+        self.note(&look.problems);
+        let naming = &self.naming;
+        let documents: Vec<Document> = look.records.iter().map(|r| naming.record(r)).collect();
+        if !documents.is_empty() {
+            self.deliver(&documents)?;
+        }
+        if *self.accounting.places() != self.state.accounting {
+            self.state.accounting = self.accounting.places().clone();
+            self.remember()?;
+        }
+        Ok(look.more)
+    }
+
+    /// A sample of each host when its moment has come: a multiple of the interval, so that two
+    /// exporters take samples of the same ids.
+    fn load(&mut self) -> Result<(), End> {
+        let every = i64::try_from(self.job.settings.load_interval_s * 1000).unwrap_or(i64::MAX);
+        let moment = sys::clock::wall_ms() / every * every;
+        if moment <= self.sampled_ms {
+            return Ok(());
+        }
+        let rows = hosts::samples(&self.job.site).map_err(|e| e.to_string())?;
+        if self.sampled_ms > 0 {
+            let between = (moment - self.sampled_ms) / every - 1;
+            self.state.counts.missed += u64::try_from(between).unwrap_or(0);
+        }
+        self.sampled_ms = moment;
+        let naming = &self.naming;
+        let documents: Vec<Document> = rows.iter().map(|h| naming.sample(h, moment)).collect();
+        for some in documents.chunks(self.job.settings.batch_documents) {
+            self.deliver(some)?;
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, documents: &[Document]) -> Result<(), End> {
+        let s = &self.job.settings;
+        let mut delivery = Delivery {
+            server: &mut self.client,
+            around: &mut self.world,
+            counts: &mut self.state.counts,
+            bounds: Bounds {
+                bytes: self.bytes,
+                pause_ms: s.pause_max_s * 1000,
+                failures: self.job.once.then_some(ONCE_FAILURES),
+            },
+        };
+        let outcome = delivery.deliver(documents);
+        self.bytes = delivery.bounds.bytes;
+        match outcome {
+            // A signal that came meanwhile is obeyed after the position is written.
+            Outcome::Done => Ok(()),
+            Outcome::Stopped => Err(End::Stopped),
+            Outcome::GaveUp(why) => Err(End::Failed(why)),
+        }
+    }
+
+    fn remember(&mut self) -> Result<(), End> {
+        self.state.write(&self.job.settings.state_dir)?;
+        match sys::signals::caught() {
+            true => Err(End::Stopped),
+            false => Ok(()),
+        }
+    }
+
+    fn note(&mut self, problems: &[String]) {
+        self.state.counts.damage += problems.len() as u64;
+        problems.iter().for_each(|text| warn!("{text}"));
+    }
+
+    /// Says how far it is, to the service manager and now and then to the log.
+    fn say(&mut self) {
+        let c = &self.state.counts;
+        let text = format!(
+            "events up to {}; {} documents stored, {} were there, {} rejected, {} requests \
+             repeated, {} gaps, {} damaged places, {} samples missed",
+            match self.state.events.as_str() {
+                "" => "none",
+                at => at,
+            },
+            c.stored,
+            c.present,
+            c.rejected,
+            c.failures,
+            c.gaps,
+            c.damage,
+            c.missed
+        );
+        sys::service::status(&text);
+        let now = sys::clock::boot_ms();
+        if self.said_ms == 0 || now >= self.said_ms + STATUS_MS || self.job.once {
+            self.said_ms = now;
+            info!("{text}");
+        }
+    }
+}
