@@ -95,6 +95,8 @@ pub trait Decider {
 pub struct Outcome {
     /// First start of each job in the order of the workload; `None` = never.
     pub starts: Vec<Option<i64>>,
+    /// Where it was ended before its end: what had not started by then starts later or never.
+    pub cut_at: Option<i64>,
     pub done: Vec<Done>,
     /// Starts, suspensions, resumptions, requeues, kills and growths.
     pub decisions: u64,
@@ -199,6 +201,8 @@ pub struct Replay<'a> {
     /// Ends the replay once all of these have started.
     wanted: Vec<u32>,
     partial: bool,
+    /// Asked before each instant: false ends the replay there.
+    go_on: Option<Box<dyn FnMut() -> bool + 'a>>,
     acts: Vec<Act>,
     /// The integrals, if they are wanted.
     pub meter: Option<Meter>,
@@ -223,6 +227,7 @@ impl<'a> Replay<'a> {
             begin_ms: i64::MIN,
             wanted: Vec::new(),
             partial: false,
+            go_on: None,
             acts: Vec::new(),
             meter,
             out: Outcome {
@@ -242,6 +247,11 @@ impl<'a> Replay<'a> {
     pub fn only_until(&mut self, started: Vec<u32>) {
         self.wanted = started;
         self.partial = true;
+    }
+
+    /// Ends the replay where `go_on` says so; [`Outcome::cut_at`] says when that was.
+    pub fn while_allowed(&mut self, go_on: Box<dyn FnMut() -> bool + 'a>) {
+        self.go_on = Some(go_on);
     }
 
     /// Takes over work that has started before the replay begins. Call it for all of them, then
@@ -272,6 +282,10 @@ impl<'a> Replay<'a> {
         while let Some(now) = self.next_instant() {
             self.now_ms = now.max(self.begin_ms);
             let now = self.now_ms;
+            if self.go_on.as_mut().is_some_and(|go_on| !go_on()) {
+                self.out.cut_at = Some(now);
+                break;
+            }
             if let Some(meter) = &mut self.meter {
                 meter.advance(now);
             }
@@ -285,7 +299,9 @@ impl<'a> Replay<'a> {
                 break;
             }
         }
-        decider.explain(self.now_ms);
+        if self.out.cut_at.is_none() {
+            decider.explain(self.now_ms);
+        }
         let mut out = std::mem::take(&mut self.out);
         out.starts = self.live.iter().map(|l| l.first_start).collect();
         for (at, job) in self.workload.jobs.iter().enumerate() {
