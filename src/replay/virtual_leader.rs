@@ -334,11 +334,7 @@ impl<'a> VirtualLeader<'a> {
     }
 
     fn judge_dependencies(&mut self) {
-        for id in self.state.take_dep_dirty() {
-            if let Some(verdict) = depend::judge(&self.state, id) {
-                self.state.set_dependency(id, verdict);
-            }
-        }
+        depend::judge_all(&mut self.state, self.config.general.orphans);
     }
 
     fn attempt(&self, j: JobKey) -> AttemptId {

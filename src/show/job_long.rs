@@ -108,6 +108,9 @@ fn submitted(v: &JobView<'_>) -> String {
     if spec.end_orphan {
         s.push_str(", Ends if its dependency can never be satisfied");
     }
+    if let Some(orphan) = spec.orphan {
+        add!(s, ", Orphan Policy <{}>", orphan.word());
+    }
     if spec.no_report {
         s.push_str(", No Job Report");
     }

@@ -118,6 +118,10 @@ fn by_reason(case: &Case<'_>) -> Vec<Candidate> {
             about: "release it".into(),
         });
     }
+    if matches!(case.reason, PendReason::DependencyNever { .. }) {
+        let about = "run as if its dependency were met";
+        out.push(Candidate::modify(&["-orphan", "run"], about));
+    }
     match case.reason {
         PendReason::Dependency { .. } | PendReason::DependencyNever { .. } => {
             out.push(Candidate::modify(&["-wn"], "start without its dependency"));

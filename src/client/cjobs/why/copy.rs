@@ -111,11 +111,7 @@ impl ClusterCopy {
 
     /// One pass, not yet carried out.
     fn pass(&mut self) -> Plan {
-        for id in self.state.take_dep_dirty() {
-            if let Some(verdict) = depend::judge(&self.state, id) {
-                self.state.set_dependency(id, verdict);
-            }
-        }
+        depend::judge_all(&mut self.state, self.config.general.orphans);
         self.engine.sync(&mut self.state, &mut self.table);
         self.engine
             .plan(&self.state, &self.table, self.now, STARTS_MAX)

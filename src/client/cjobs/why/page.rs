@@ -4,7 +4,7 @@ use super::ended::Cause;
 use super::pending::{Ahead, Effect, Help, Waiting};
 use super::subjects::Subject;
 use super::text;
-use crate::model::JobStat;
+use crate::model::{JobStat, Orphans};
 use crate::record::view::JobRow;
 use crate::show::Dates;
 use crate::show::cell::Object;
@@ -167,6 +167,14 @@ fn put_waiting(out: &mut String, one: &Explained, waiting: &Waiting) {
             add!(out, " Nearest: {}", escape(&text::nearest(miss)));
         }
     }
+    if let Some(policy) = waiting.orphans {
+        add!(
+            out,
+            " Orphan policy: {}: {} (csub -orphan, orphans in cb.yaml)",
+            policy.word(),
+            text::orphans(policy)
+        );
+    }
     let ahead = text::ahead(&waiting.ahead);
     if !ahead.is_empty() {
         add!(out, " First: {ahead}");
@@ -313,6 +321,7 @@ fn waiting_members(o: &mut Object<'_>, one: &Explained, waiting: &Waiting) {
             *o.key("nearest") += &nearest.to_string();
         }
     }
+    o.some_text("orphan_policy", waiting.orphans.map_or("", Orphans::word));
     let Ahead {
         higher,
         same,

@@ -8,7 +8,7 @@ use crate::client::cmod;
 use crate::client::csub::spec::Here;
 use crate::config::Policy;
 use crate::intake;
-use crate::model::{JobKey, PendReason, Spec};
+use crate::model::{JobKey, Orphans, PendReason, Spec};
 use crate::sched::Examination;
 use crate::text::size::Unit;
 use std::path::Path;
@@ -24,6 +24,8 @@ pub(super) struct Waiting {
     pub never: bool,
     pub hosts: Option<Examination>,
     pub ahead: Ahead,
+    /// What becomes of it, if its dependency can never be met.
+    pub orphans: Option<Orphans>,
     pub helps: Vec<Help>,
     /// Changes that were tried; fewer than there were if time ran out.
     pub tried: usize,
@@ -78,6 +80,7 @@ pub(super) fn explain(
     let mut out = Waiting {
         never: reason.as_ref().is_some_and(is_never),
         ahead: ahead(copy, j),
+        orphans: orphans(copy, j, reason.as_ref()),
         reason,
         hosts,
         helps: Vec::new(),
@@ -98,6 +101,12 @@ pub(super) fn explain(
         try_all(copy, (j, &spec), list, &mut out, go_on);
     }
     out
+}
+
+fn orphans(copy: &ClusterCopy, j: JobKey, reason: Option<&PendReason>) -> Option<Orphans> {
+    let never = matches!(reason, Some(PendReason::DependencyNever { .. }));
+    let spec = copy.state.spec_of(j.id).filter(|_| never)?;
+    Some(spec.orphans(copy.config.general.orphans))
 }
 
 fn try_all(

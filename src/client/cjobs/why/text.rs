@@ -1,7 +1,7 @@
 //! The sentences of `cjobs --why` about a waiting job. Pure.
 
 use super::pending::{Ahead, Effect, Help, Waiting};
-use crate::model::{PendReason, Spec};
+use crate::model::{Orphans, PendReason, Spec};
 use crate::sched::{Examination, Lack, LostHosts, NearestMiss, Stage};
 use crate::text::count::count;
 use std::fmt::Write as _;
@@ -131,6 +131,15 @@ pub(super) fn ahead(ahead: &Ahead) -> String {
         write!(out, "{sep}{jobs} in queues of higher priority").expect("a string takes it");
     }
     out
+}
+
+/// What becomes of a job whose dependency can never be met.
+pub(super) fn orphans(policy: Orphans) -> &'static str {
+    match policy {
+        Orphans::Hold => "it waits until somebody changes or kills it",
+        Orphans::Kill => "it ends",
+        Orphans::Run => "it runs as if the dependency were met",
+    }
 }
 
 /// What a change does.

@@ -136,7 +136,10 @@ fn a_dependency_that_can_never_be_met() {
     let (j, by, t) = (JobKey::job(first), "u1000".into(), NOW);
     let reason = crate::model::TermReason::Owner;
     site.state.apply(&Event::Cancelled { j, by, reason, t });
-    let waiting = site.check(id, "can never be satisfied", &format!("cmod -wn {id}"));
+    let orphans = site.explain(id).orphans;
+    assert_eq!(orphans, Some(crate::model::Orphans::Hold));
+    let run = format!("cmod -orphan run {id}");
+    let waiting = site.check(id, "can never be satisfied", &run);
     assert!(waiting.never);
 }
 
