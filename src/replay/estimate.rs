@@ -28,7 +28,7 @@ pub struct Beginning {
 }
 
 /// What came of it.
-pub struct Estimates {
+pub struct StartEstimates {
     /// Of each job that was asked for, in their order.
     pub jobs: Vec<Estimated>,
     /// Unfinished jobs without a run limit.
@@ -40,7 +40,7 @@ pub struct Estimates {
 /// When one job starts.
 pub struct Estimated {
     pub j: JobKey,
-    /// Milliseconds since the epoch. `None`: not until the run ended; if that was at its end, never.
+    /// Milliseconds since the epoch. `None`: not until the run ended; never, if nothing was left.
     pub at: Option<i64>,
     /// Why it waits then.
     pub why: String,
@@ -68,7 +68,7 @@ pub fn estimate(
     begin: Beginning,
     jobs: &[JobKey],
     go_on: Box<dyn FnMut() -> bool + '_>,
-) -> Estimates {
+) -> StartEstimates {
     let present = begin.present;
     let place: BTreeMap<JobKey, u32> = present.keys.iter().copied().zip(0u32..).collect();
     let parties = Parties::of(&present.workload);
@@ -100,7 +100,7 @@ pub fn estimate(
             why: place.get(j).map_or(String::new(), |at| core.why(*at)),
         }
     };
-    Estimates {
+    StartEstimates {
         jobs: jobs.iter().map(one).collect(),
         unlimited: present.unlimited,
         cut_at: outcome.cut_at.map(|ms| begin.now.0 + ms),

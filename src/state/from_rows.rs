@@ -7,7 +7,7 @@
 use super::job::Fate;
 use super::snapshot::{SnapArray, SnapJob, SnapRecord, SnapRun, SnapWork};
 use super::{HostCtl, QueueCtl, State};
-use crate::model::{JobStat, Spec, Stamp};
+use crate::model::{JobStat, PendReason, Spec, Stamp};
 use crate::record::event::Past;
 use crate::record::view::{HostRow, JobRow, QueueRow, ShareRow};
 use rustc_hash::FxHashMap;
@@ -26,12 +26,18 @@ pub struct RowGatherer {
 }
 
 impl RowGatherer {
-    /// Takes a job, an array or an element.
+    /// Takes a job, an array or an element, and why it waits, as the view says it.
     ///
     /// # Errors
     /// The row of an array has a list of indices that cannot be read.
-    pub fn job(&mut self, row: &JobRow<'_>, spec: &Arc<Spec>) -> Result<(), String> {
-        let work = work_of(row);
+    pub fn job(
+        &mut self,
+        row: &JobRow<'_>,
+        spec: &Arc<Spec>,
+        why: Option<&PendReason>,
+    ) -> Result<(), String> {
+        let own = why.filter(|why| is_own(why)).cloned().map(Box::new);
+        let work = work_of(row, own.clone());
         if row.j.idx > 0 {
             self.elements.entry(row.j.id).or_default().push(work);
             return Ok(());
@@ -45,7 +51,7 @@ impl RowGatherer {
                     all: list(&arr.all)?,
                     waiting: list(&arr.waiting)?,
                     head: row.stat,
-                    why: row.why.clone().map(Box::new),
+                    why: own,
                     limit: arr.limit,
                 }))
             }
@@ -152,12 +158,28 @@ impl RowGatherer {
     }
 }
 
-fn work_of(row: &JobRow<'_>) -> SnapWork {
+/// Whether a reason is that of a job alone, which no pass works out again. The view does not tell
+/// it from the reason of the job's class.
+fn is_own(why: &PendReason) -> bool {
+    matches!(
+        why,
+        PendReason::HeldByOwner
+            | PendReason::HeldByAdmin
+            | PendReason::Dependency { .. }
+            | PendReason::DependencyNever { .. }
+            | PendReason::NoSuchUser { .. }
+            | PendReason::PreExec { .. }
+            | PendReason::Retry(_)
+            | PendReason::HostRefused { .. }
+    )
+}
+
+fn work_of(row: &JobRow<'_>, why: Option<Box<PendReason>>) -> SnapWork {
     SnapWork {
         i: row.j.idx,
         p: row.stat,
         at: row.attempt,
-        why: row.why.clone().map(Box::new),
+        why,
         run: (!row.stat.is_waiting()).then(|| Box::new(run_of(row))),
     }
 }
@@ -255,7 +277,9 @@ mod tests {
                     Row::Spec { id, spec } => {
                         specs.insert(id, Arc::new(*spec));
                     }
-                    Row::Job(row) => copy.job(&row, &specs[&row.s]).unwrap(),
+                    Row::Job(row) => {
+                        copy.job(&row, &specs[&row.s], row.why.as_ref()).unwrap();
+                    }
                     _ => {}
                 }
             }
@@ -278,6 +302,24 @@ mod tests {
     }
 
     #[test]
+    fn held_jobs_stay_held_and_classes_find_their_own_reasons() {
+        let mut state = state();
+        let (j, by, t) = (JobKey::job(3), String::new(), Stamp(9));
+        let (held, admin) = (true, false);
+        state.apply(&Event::Held {
+            j,
+            held,
+            admin,
+            by,
+            t,
+        });
+        let copy = copied(&state);
+        let why = copy.job(3).and_then(|job| job.own_why(0));
+        assert_eq!(why, Some(&PendReason::HeldByOwner));
+        assert!(!is_own(&PendReason::New) && !is_own(&PendReason::ArrayLimit { limit: 2 }));
+    }
+
+    #[test]
     fn dependencies_are_to_be_judged_again() {
         assert_eq!(copied(&state()).take_dep_dirty(), [3]);
     }
@@ -289,7 +331,7 @@ mod tests {
             j: JobKey::element(9, 1),
             ..JobRow::default()
         };
-        copy.job(&row, &Arc::new(Spec::default())).unwrap();
+        copy.job(&row, &Arc::new(Spec::default()), None).unwrap();
         assert_eq!(copy.state().job_count(), 0);
     }
 }

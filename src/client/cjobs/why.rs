@@ -21,16 +21,16 @@ use crate::client::cpeek;
 use crate::client::exit::{Exit, Fail};
 use crate::client::read::{self, Source};
 use crate::model::{JobKey, JobStat};
-use crate::replay::estimate::{Beginning, Estimates, estimate};
+use crate::replay::estimate::{Beginning, StartEstimates, estimate};
 use crate::replay::live_cluster;
 use crate::spool::view::{Job, Want};
 use crate::sys;
 use crate::text::jobids::JobSel;
 use clap::ArgMatches;
 use copy::ClusterCopy;
-use page::{Estimate, Explained, Output, State};
+use page::{Estimate, Explained, JobCase, Output};
 use std::collections::BTreeMap;
-use subjects::Subject;
+use subjects::JobSubject;
 
 /// Most jobs and groups of elements that one command explains.
 const SUBJECTS_MAX: usize = 50;
@@ -68,7 +68,7 @@ pub(super) fn run(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
         return Ok(Exit::NotFound);
     }
     let ctx = source.ctx();
-    let waits = |subject: &Subject| subject.row.stat.is_waiting();
+    let waits = |subject: &JobSubject| subject.row.stat.is_waiting();
     let mut copy = match subjects.iter().any(waits) {
         true => Some(read_copy::read(source, &params, ctx.now)?),
         false => None,
@@ -79,7 +79,7 @@ pub(super) fn run(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
         let state = match &mut copy {
             Some(copy) if waits(&subject) => {
                 let mut go_on = || sys::clock::boot_ms() < until;
-                State::Waits(Box::new(pending::explain(copy, subject.j, &mut go_on)))
+                JobCase::Waits(Box::new(pending::explain(copy, subject.j, &mut go_on)))
             }
             _ => of_started(source, &subject),
         };
@@ -142,7 +142,7 @@ fn jobs(source: &Source, ids: &[JobSel]) -> Result<Vec<Job>, Fail> {
 }
 
 /// What is known of a job that has started or ended.
-fn of_started(source: &Source, subject: &Subject) -> State {
+fn of_started(source: &Source, subject: &JobSubject) -> JobCase {
     let row = &subject.row;
     match row.stat {
         JobStat::Done | JobStat::Exit => {
@@ -151,14 +151,14 @@ fn of_started(source: &Source, subject: &Subject) -> State {
                 true => output(source, subject),
                 false => Vec::new(),
             };
-            State::Ended(Box::new(cause), output)
+            JobCase::Ended(Box::new(cause), output)
         }
-        _ => State::Started(page::started(row)),
+        _ => JobCase::Started(page::started(row)),
     }
 }
 
 /// The last lines of what a job has written, as the caller may read it.
-fn output(source: &Source, subject: &Subject) -> Vec<Output> {
+fn output(source: &Source, subject: &JobSubject) -> Vec<Output> {
     let job = Job {
         row: subject.row.clone(),
         spec: subject.spec.clone(),
@@ -178,7 +178,7 @@ fn output(source: &Source, subject: &Subject) -> Vec<Output> {
 /// Runs the copy forward until the waiting jobs have started.
 fn put_estimates(copy: ClusterCopy, explained: &mut [Explained]) -> Result<(), Fail> {
     let open = |e: &&mut Explained| match &e.state {
-        State::Waits(waiting) => !waiting.never && waiting.reason.is_some(),
+        JobCase::Waits(waiting) => !waiting.never && waiting.reason.is_some(),
         _ => false,
     };
     let jobs: Vec<JobKey> = explained
@@ -201,7 +201,7 @@ fn put_estimates(copy: ClusterCopy, explained: &mut [Explained]) -> Result<(), F
     };
     let until = sys::clock::boot_ms() + RUN_MS;
     let go_on = Box::new(move || sys::clock::boot_ms() < until);
-    let Estimates {
+    let StartEstimates {
         jobs,
         unlimited,
         cut_at,

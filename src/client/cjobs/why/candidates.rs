@@ -140,6 +140,15 @@ fn by_reason(case: &Case<'_>) -> Vec<Candidate> {
         PendReason::DeadlineShort { .. } => {
             out.push(Candidate::modify(&["-tn"], "without its termination time"));
         }
+        _ => out.extend(by_limit(case)),
+    }
+    out
+}
+
+/// What limits, and what is shared, leave to the job.
+fn by_limit(case: &Case<'_>) -> Vec<Candidate> {
+    let mut out = Vec::new();
+    match case.reason {
         PendReason::QuotaSlots { used, max, .. } => {
             let left = u32::try_from((max - used).max(0)).unwrap_or(0);
             out.extend(slots(case.spec, left, "as many slots as the limit leaves"));

@@ -12,6 +12,9 @@ const RAISED_PERCENT: u64 = 150;
 const MEM_PERCENT: u64 = 125;
 /// Run limits are advised in steps of so many minutes.
 const RUN_STEP_MIN: u64 = 5;
+const NOT_EXECUTABLE: [&str; 1] =
+    ["chmod +x the program, or name its interpreter: csub bash SCRIPT"];
+const NO_PROGRAM: [&str; 1] = ["give the program's whole path, or load its module in the job"];
 const MIB: u64 = 1 << 20;
 
 /// What is known of an end.
@@ -72,12 +75,12 @@ fn by_itself(row: &JobRow<'_>, signal: &dyn Fn(i32) -> String) -> Cause {
         (_, Some(126), _) => made(
             "not_executable",
             "exit code 126: the shell found its command and could not execute it",
-            &["chmod +x the program, or name its interpreter: csub bash SCRIPT"],
+            &NOT_EXECUTABLE,
         ),
         (_, Some(127), _) => made(
             "no_program",
             "exit code 127: the shell did not find its command",
-            &["give the program's whole path, or load its module in the job"],
+            &NO_PROGRAM,
         ),
         (_, Some(code), _) if (129..=192).contains(&code) => {
             let name = signal(code - 128);
@@ -263,6 +266,14 @@ fn not_started(row: &JobRow<'_>) -> Cause {
         why => why,
     };
     let text = format!("it could not be started on host {host}: {why}");
+    let (word, found): (_, &[&str]) = match row.code {
+        Some(127) => ("no_program", &NO_PROGRAM),
+        Some(126) => ("not_executable", &NOT_EXECUTABLE),
+        _ => ("not_started", &[]),
+    };
+    if !found.is_empty() {
+        return made(word, text, found);
+    }
     let low = why.to_ascii_lowercase();
     let has = |word: &str| low.contains(word);
     let advice: &[&str] = match () {
@@ -278,7 +289,7 @@ fn not_started(row: &JobRow<'_>) -> Cause {
         }
         () => &["correct what it says and submit it again: csub -clone"],
     };
-    made("not_started", text, advice)
+    made(word, text, advice)
 }
 
 /// Ends that somebody or the system ordered, and those that nobody saw.

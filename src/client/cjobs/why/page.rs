@@ -1,8 +1,8 @@
 //! The page and the JSON of `cjobs --why`. Pure.
 
 use super::ended::Cause;
-use super::pending::{Ahead, Effect, Help, Waiting};
-use super::subjects::Subject;
+use super::pending::{Ahead, Help, HelpEffect, WaitingJob};
+use super::subjects::JobSubject;
 use super::text;
 use crate::model::{JobStat, Orphans};
 use crate::record::view::JobRow;
@@ -24,8 +24,8 @@ pub(super) enum Form {
 }
 
 /// What is known of a job.
-pub(super) enum State {
-    Waits(Box<Waiting>),
+pub(super) enum JobCase {
+    Waits(Box<WaitingJob>),
     /// It has started; a sentence.
     Started(String),
     Ended(Box<Cause>, Vec<Output>),
@@ -51,8 +51,8 @@ pub(super) struct Output {
 }
 
 pub(super) struct Explained {
-    pub subject: Subject,
-    pub state: State,
+    pub subject: JobSubject,
+    pub state: JobCase,
     pub estimate: Option<Estimate>,
 }
 
@@ -127,23 +127,23 @@ fn page(out: &mut String, one: &Explained, dates: &Dates) {
         subject.label, spec.user, spec.queue, subject.row.stat
     );
     let say = match &one.state {
-        State::Waits(waiting) => text::verdict(waiting),
-        State::Started(text) => text.clone(),
-        State::Ended(cause, _) => cause.text.clone(),
+        JobCase::Waits(waiting) => text::verdict(waiting),
+        JobCase::Started(text) => text.clone(),
+        JobCase::Ended(cause, _) => cause.text.clone(),
     };
     add!(out, "{}: {}", escape(&head), escape(&say));
     match &one.state {
-        State::Waits(waiting) => {
+        JobCase::Waits(waiting) => {
             put_waiting(out, one, waiting);
             put_estimate(out, one, waiting, dates);
             put_helps(out, one, waiting);
         }
-        State::Started(_) => {}
-        State::Ended(cause, output) => put_ended(out, subject, cause, output),
+        JobCase::Started(_) => {}
+        JobCase::Ended(cause, output) => put_ended(out, subject, cause, output),
     }
 }
 
-fn put_waiting(out: &mut String, one: &Explained, waiting: &Waiting) {
+fn put_waiting(out: &mut String, one: &Explained, waiting: &WaitingJob) {
     let published = one.subject.why.as_ref();
     if let Some(why) = published.filter(|why| waiting.reason.as_ref() != Some(why)) {
         add!(out, " The leader says: {}", escape(&why.to_string()));
@@ -181,7 +181,7 @@ fn put_waiting(out: &mut String, one: &Explained, waiting: &Waiting) {
     }
 }
 
-fn put_estimate(out: &mut String, one: &Explained, waiting: &Waiting, dates: &Dates) {
+fn put_estimate(out: &mut String, one: &Explained, waiting: &WaitingJob, dates: &Dates) {
     if waiting.never {
         add!(out, " Start: never, as it stands");
         return;
@@ -219,7 +219,7 @@ fn put_estimate(out: &mut String, one: &Explained, waiting: &Waiting, dates: &Da
     }
 }
 
-fn put_helps(out: &mut String, one: &Explained, waiting: &Waiting) {
+fn put_helps(out: &mut String, one: &Explained, waiting: &WaitingJob) {
     if waiting.reason.is_none() {
         return;
     }
@@ -240,7 +240,7 @@ fn put_helps(out: &mut String, one: &Explained, waiting: &Waiting) {
     }
 }
 
-fn put_ended(out: &mut String, subject: &Subject, cause: &Cause, output: &[Output]) {
+fn put_ended(out: &mut String, subject: &JobSubject, cause: &Cause, output: &[Output]) {
     let row = &subject.row;
     let hosts: Vec<&str> = row.hosts.iter().map(|share| &*share.0).collect();
     match hosts[..] {
@@ -284,14 +284,14 @@ fn object(out: &mut String, one: &Explained) {
     o.text("queue", &subject.spec.queue);
     o.text("stat", subject.row.stat.word());
     match &one.state {
-        State::Waits(waiting) => waiting_members(&mut o, one, waiting),
-        State::Started(text) => o.text("verdict", text),
-        State::Ended(cause, output) => ended_members(&mut o, subject, cause, output),
+        JobCase::Waits(waiting) => waiting_members(&mut o, one, waiting),
+        JobCase::Started(text) => o.text("verdict", text),
+        JobCase::Ended(cause, output) => ended_members(&mut o, subject, cause, output),
     }
     o.end();
 }
 
-fn waiting_members(o: &mut Object<'_>, one: &Explained, waiting: &Waiting) {
+fn waiting_members(o: &mut Object<'_>, one: &Explained, waiting: &WaitingJob) {
     o.text("verdict", &text::verdict(waiting));
     o.opt("code", waiting.reason.as_ref().map(|why| why.code()));
     let reason = waiting.reason.as_ref().map(ToString::to_string);
@@ -347,19 +347,19 @@ fn waiting_members(o: &mut Object<'_>, one: &Explained, waiting: &Waiting) {
 
 fn help_value(one: &Explained, help: &Help) -> serde_json::Value {
     let hosts = match &help.effect {
-        Effect::Starts(hosts) => hosts.clone(),
-        Effect::Possible(_) => Vec::new(),
+        HelpEffect::Starts(hosts) => hosts.clone(),
+        HelpEffect::Possible(_) => Vec::new(),
     };
     serde_json::json!({
         "command": help.candidate.command(one.subject.j.id),
         "text": text::effect(help),
-        "starts_now": matches!(help.effect, Effect::Starts(_)),
+        "starts_now": matches!(help.effect, HelpEffect::Starts(_)),
         "hosts": hosts,
         "for_administrators": help.candidate.is_for_admin(),
     })
 }
 
-fn ended_members(o: &mut Object<'_>, subject: &Subject, cause: &Cause, output: &[Output]) {
+fn ended_members(o: &mut Object<'_>, subject: &JobSubject, cause: &Cause, output: &[Output]) {
     let row = &subject.row;
     o.text("verdict", &cause.text);
     o.text("cause", cause.word);

@@ -17,7 +17,7 @@ use std::path::Path;
 const HELPS_MAX: usize = 6;
 
 /// What is known of a waiting job.
-pub(super) struct Waiting {
+pub(super) struct WaitingJob {
     /// As the scheduler on the copy sees it. `None`: nothing holds it back, it can start.
     pub reason: Option<PendReason>,
     /// It can never run as it stands.
@@ -47,11 +47,11 @@ pub(super) struct Ahead {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Help {
     pub candidate: Candidate,
-    pub effect: Effect,
+    pub effect: HelpEffect,
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Effect {
+pub(super) enum HelpEffect {
     /// It starts at once on these hosts.
     Starts(Vec<String>),
     /// It waits still, but for something that ends.
@@ -74,10 +74,10 @@ pub(super) fn explain(
     copy: &mut ClusterCopy,
     j: JobKey,
     go_on: &mut dyn FnMut() -> bool,
-) -> Waiting {
+) -> WaitingJob {
     let reason = copy.reason(j);
     let hosts = reason.as_ref().and_then(|_| copy.examine(j));
-    let mut out = Waiting {
+    let mut out = WaitingJob {
         never: reason.as_ref().is_some_and(is_never),
         ahead: ahead(copy, j),
         orphans: orphans(copy, j, reason.as_ref()),
@@ -113,7 +113,7 @@ fn try_all(
     copy: &mut ClusterCopy,
     (j, spec): (JobKey, &Spec),
     list: Vec<Candidate>,
-    out: &mut Waiting,
+    out: &mut WaitingJob,
     go_on: &mut dyn FnMut() -> bool,
 ) {
     let mut possible = Vec::new();
@@ -138,7 +138,7 @@ fn try_all(
         match tried {
             Tried::Starts(hosts) => out.helps.push(Help {
                 candidate,
-                effect: Effect::Starts(hosts),
+                effect: HelpEffect::Starts(hosts),
             }),
             Tried::Waits(why) => {
                 let better = !why.as_ref().is_none_or(is_never);
@@ -146,7 +146,7 @@ fn try_all(
                 if better && (out.never || held) {
                     possible.push(Help {
                         candidate,
-                        effect: Effect::Possible(why),
+                        effect: HelpEffect::Possible(why),
                     });
                 }
             }

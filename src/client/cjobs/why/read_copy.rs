@@ -87,8 +87,8 @@ fn state(source: &Source, hosts: &[HostRow], now: Stamp) -> Result<State> {
     // Finished jobs as well: dependencies refer to them.
     let reading = source.view.stream(&Want::all(), &mut |piece| match piece {
         Piece::Restart => rows = RowGatherer::default(),
-        Piece::Job { row, spec, .. } => {
-            if let Err(e) = rows.job(&row, spec) {
+        Piece::Job { row, spec, why } => {
+            if let Err(e) = rows.job(&row, spec, why) {
                 wrong = Some(e);
             }
         }

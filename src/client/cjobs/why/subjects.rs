@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(super) const GROUPS_MAX: usize = 20;
 
 /// A job, or elements of an array in the same state for the same reason.
-pub(super) struct Subject {
+pub(super) struct JobSubject {
     /// As it is named: `12`, `12[3-5]`.
     pub label: String,
     /// The job, or the first of the elements.
@@ -33,7 +33,7 @@ type Alike = (JobStat, u32, String, Option<i32>, i32, String, String);
 /// The subjects in the order of ids, which of the selections were found, and how many groups of
 /// arrays were left out.
 pub(super) struct Found {
-    pub subjects: Vec<Subject>,
+    pub subjects: Vec<JobSubject>,
     pub lost: Vec<String>,
     pub left_out: usize,
 }
@@ -41,7 +41,7 @@ pub(super) struct Found {
 /// Picks and groups.
 pub(super) fn find(jobs: Vec<Job>, ids: &[JobSel], users: &Users) -> Found {
     let mut singles = Vec::new();
-    let mut arrays: BTreeMap<u32, BTreeMap<Alike, (Subject, IndexSet)>> = BTreeMap::new();
+    let mut arrays: BTreeMap<u32, BTreeMap<Alike, (JobSubject, IndexSet)>> = BTreeMap::new();
     let mut hit = vec![false; ids.len()];
     for job in jobs {
         let Job { row, spec, why } = job;
@@ -103,8 +103,8 @@ fn indices(row: &JobRow<'_>, ids: &[JobSel], hit: &mut [bool]) -> Option<IndexSe
     out
 }
 
-fn subject(row: JobRow<'static>, spec: Arc<Spec>, why: Option<PendReason>) -> Subject {
-    Subject {
+fn subject(row: JobRow<'static>, spec: Arc<Spec>, why: Option<PendReason>) -> JobSubject {
+    JobSubject {
         label: row.j.to_string(),
         j: row.j,
         row,
@@ -114,7 +114,7 @@ fn subject(row: JobRow<'static>, spec: Arc<Spec>, why: Option<PendReason>) -> Su
     }
 }
 
-fn alike(one: &Subject) -> Alike {
+fn alike(one: &JobSubject) -> Alike {
     let row = &one.row;
     let why = one.why.as_ref().map(ToString::to_string);
     let text = match row.reason {

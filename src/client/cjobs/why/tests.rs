@@ -5,7 +5,7 @@ mod ended_jobs;
 mod waiting_jobs;
 
 use super::copy::{ClusterCopy, Samples};
-use super::pending::{self, Effect, Waiting};
+use super::pending::{self, HelpEffect, WaitingJob};
 use super::text;
 use crate::client::cmod;
 use crate::client::csub::spec::Here;
@@ -123,7 +123,7 @@ impl Site {
     }
 
     /// Explains a job that must wait.
-    fn explain(&self, id: u32) -> Waiting {
+    fn explain(&self, id: u32) -> WaitingJob {
         let waiting = pending::explain(&mut self.copy(), JobKey::job(id), &mut || true);
         assert!(waiting.reason.is_some(), "job {id} starts");
         waiting
@@ -202,7 +202,7 @@ impl Site {
     }
 
     /// The explanation says `verdict` and offers `command`, which starts the job.
-    fn check(mut self, id: u32, verdict: &str, command: &str) -> Waiting {
+    fn check(mut self, id: u32, verdict: &str, command: &str) -> WaitingJob {
         let waiting = self.explain(id);
         let said = text::verdict(&waiting);
         assert!(said.contains(verdict), "{said}");
@@ -215,7 +215,7 @@ impl Site {
             panic!("{command} is not in {offered:#?}");
         };
         let effect = &waiting.helps[at].effect;
-        assert!(matches!(effect, Effect::Starts(_)), "{effect:?}");
+        assert!(matches!(effect, HelpEffect::Starts(_)), "{effect:?}");
         self.type_in(command);
         let copy = self.copy();
         let job = copy.state.job(id).expect("a job");

@@ -1,6 +1,6 @@
 //! The sentences of `cjobs --why` about a waiting job. Pure.
 
-use super::pending::{Ahead, Effect, Help, Waiting};
+use super::pending::{Ahead, Help, HelpEffect, WaitingJob};
 use crate::model::{Orphans, PendReason, Spec};
 use crate::sched::{Examination, Lack, LostHosts, NearestMiss, Stage};
 use crate::text::count::count;
@@ -91,7 +91,7 @@ pub(super) fn nearest(miss: &NearestMiss) -> String {
 }
 
 /// One sentence: what the job waits for.
-pub(super) fn verdict(waiting: &Waiting) -> String {
+pub(super) fn verdict(waiting: &WaitingJob) -> String {
     let Some(reason) = &waiting.reason else {
         return "nothing holds it back: it starts in one of the next passes of the scheduler"
             .to_owned();
@@ -146,7 +146,7 @@ pub(super) fn orphans(policy: Orphans) -> &'static str {
 pub(super) fn effect(help: &Help) -> String {
     let about = &help.candidate.about;
     match &help.effect {
-        Effect::Starts(hosts) => {
+        HelpEffect::Starts(hosts) => {
             let shown = hosts.iter().take(3).cloned().collect::<Vec<_>>().join(" ");
             let more = match hosts.len().saturating_sub(3) {
                 0 => String::new(),
@@ -154,7 +154,7 @@ pub(super) fn effect(help: &Help) -> String {
             };
             format!("{about}: starts now on {shown}{more}")
         }
-        Effect::Possible(None) => format!("{about}: it can run then"),
-        Effect::Possible(Some(why)) => format!("{about}: it can run then, and waits: {why}"),
+        HelpEffect::Possible(None) => format!("{about}: it can run then"),
+        HelpEffect::Possible(Some(why)) => format!("{about}: it can run then, and waits: {why}"),
     }
 }
