@@ -4,6 +4,7 @@
 //! `show`'s business; how rows are gathered and ordered is in `list`.
 
 mod list;
+mod why;
 
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
@@ -82,6 +83,10 @@ pub(super) fn options() -> Command {
         "t",
         "Long, with each task: host, state, process ID, CPU time, memory",
     ))
+    .arg(flag(
+        "why",
+        "Why each job waits or failed, and a change that helps, tried on a copy",
+    ))
     .arg(opt(
         "o",
         "FORMAT",
@@ -122,6 +127,13 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 
 fn show(m: &ArgMatches) -> Result<Exit, Fail> {
     let source = Source::open_at("cjobs", m)?;
+    if m.has("why") {
+        read::refuse_unbuilt(m, NOT_BUILT, "cjobs")?;
+        if source.past.is_some() {
+            return Err(Fail::usage("--why explains the present: not together with --at"));
+        }
+        return why::run(m, &source);
+    }
     let mut asked = understood(m, &source)?;
     asked.table.color = read::colors();
     let whole = m.has("w") || m.has("W") || m.last("o").is_some();

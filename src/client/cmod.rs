@@ -77,6 +77,16 @@ fn phrase(outcome: &Outcome) -> String {
     }
 }
 
+/// The changes that the words of a command line ask for, its operands put aside.
+///
+/// # Errors
+/// Names the option that is wrong or cannot be changed.
+pub(crate) fn changes_of_words(words: &[String], here: &Here<'_>) -> Result<Changes> {
+    let table = Table::new(options::cmod());
+    let split = table.split(words).map_err(|e| Fail::usage(e.0))?;
+    changes(&Chosen::of(&table, &split), here)
+}
+
 /// The changes that the options ask for.
 fn changes(chosen: &Chosen, here: &Here<'_>) -> Result<Changes> {
     let mut given = Chosen::default();
@@ -158,9 +168,7 @@ mod tests {
     use std::path::Path;
 
     fn read(words: &[&str]) -> Result<Changes> {
-        let table = Table::new(options::cmod());
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        let split = table.split(&words).map_err(|e| Fail::usage(e.0))?;
         let here = Here {
             now_ms: 0,
             cwd: Path::new("/w"),
@@ -170,7 +178,7 @@ mod tests {
             default_project: "",
             unit: &|| Unit::M,
         };
-        changes(&Chosen::of(&table, &split), &here)
+        changes_of_words(&words, &here)
     }
 
     #[test]

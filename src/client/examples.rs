@@ -151,7 +151,7 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
         "cjobs",
         &[
             ("-a", "finished ones too"),
-            ("-p 123", "why it waits"),
+            ("--why 123", "why it waits or failed, what helps"),
             ("-l 123", "everything about it"),
             ("-o 'jobid stat queue' -u all", "chosen columns"),
         ],

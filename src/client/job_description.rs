@@ -23,7 +23,7 @@ pub(super) struct Description {
 }
 
 /// Keys whose value is that of an option.
-const TEXTS: [(&str, &str); 21] = [
+const TEXTS: [(&str, &str); 22] = [
     ("jobname", "J"),
     ("queue", "q"),
     ("project", "P"),
@@ -41,6 +41,7 @@ const TEXTS: [(&str, &str); 21] = [
     ("retries", "retries"),
     ("priority", "sp"),
     ("dependency", "w"),
+    ("orphan", "orphan"),
     ("memory", "mem"),
     ("memlimit", "M"),
     ("launch", "launch"),

@@ -8,7 +8,7 @@ use super::policy::{
     QueueHooks, Quota, Shares, Threshold,
 };
 use super::sets::{HostPrefs, HostSet, UserSet};
-use crate::model::{Charge, ContainerRuntime, CpuBind, RunWarning, UnitCheck};
+use crate::model::{Charge, ContainerRuntime, CpuBind, Orphans, RunWarning, UnitCheck};
 use crate::text::exits::RequeueExits;
 use crate::text::window::Windows;
 use serde::Serialize;
@@ -76,15 +76,6 @@ pub enum CgroupMode {
     Off,
     /// A host without usable cgroups accepts no jobs.
     Required,
-}
-
-/// What becomes of a job whose dependency can never be satisfied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Orphans {
-    /// It stays pending; `csub -ti` says otherwise for one job.
-    Hold,
-    Kill,
 }
 
 /// Section `general`.

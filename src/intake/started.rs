@@ -29,7 +29,7 @@ pub fn check_started(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
             "it runs as it was started"
         }
         "o" | "oo" | "e" | "eo" => "its output files are open",
-        "n" | "m" | "x" | "b" | "w" | "ti" | "start-timeout" => {
+        "n" | "m" | "x" | "b" | "w" | "ti" | "orphan" | "start-timeout" => {
             "that decides when and where a job starts"
         }
         "F" | "D" | "S" | "C" => {

@@ -715,7 +715,15 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "m" => to.hosts = from.hosts,
         "x" => to.exclusive = from.exclusive,
         "r" => to.rerunnable = from.rerunnable,
-        "ti" => to.end_orphan = from.end_orphan,
+        // The one given last counts.
+        "ti" => {
+            to.end_orphan = from.end_orphan;
+            to.orphan = to.orphan.filter(|_| !from.end_orphan);
+        }
+        "orphan" => {
+            to.orphan = from.orphan;
+            to.end_orphan &= from.orphan.is_none();
+        }
         "P" => to.project = from.project,
         "G" => to.user_group = from.user_group,
         "rnc" => to.notify = from.notify,

@@ -31,6 +31,35 @@ pub struct Limits {
     pub core_b: Option<u64>,
 }
 
+/// What becomes of a job whose dependency can never be satisfied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Orphans {
+    /// It stays pending.
+    Hold,
+    /// It ends.
+    Kill,
+    /// It runs as if the dependency were met.
+    Run,
+}
+
+impl Orphans {
+    pub const ALL: [(&'static str, Orphans); 3] = [
+        ("hold", Orphans::Hold),
+        ("kill", Orphans::Kill),
+        ("run", Orphans::Run),
+    ];
+
+    /// As cb.yaml and `csub -orphan` say it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Orphans::Hold => "hold",
+            Orphans::Kill => "kill",
+            Orphans::Run => "run",
+        }
+    }
+}
+
 /// The accepted specification, shared. Text fields are in canonical printed form.
 #[allow(clippy::derived_hash_with_manual_eq)] // equal by all fields, as the hash is
 #[derive(Clone, Default, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -81,6 +110,9 @@ pub struct Spec {
     /// `-ti`: the job ends when its dependency can never be satisfied.
     #[serde(skip_serializing_if = "is_false")]
     pub end_orphan: bool,
+    /// `-orphan`; `None` = as `end_orphan` or the cluster says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub orphan: Option<Orphans>,
     /// Absolute working directory on the execution host.
     pub cwd: String,
     /// `-cwdc`: make `cwd` as the user when it is missing.
@@ -154,6 +186,16 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// What becomes of the job when its dependency can never be satisfied; `general`: what the
+    /// cluster says of jobs that say nothing.
+    pub fn orphans(&self, general: Orphans) -> Orphans {
+        match (self.orphan, self.end_orphan) {
+            (Some(own), _) => own,
+            (None, true) => Orphans::Kill,
+            (None, false) => general,
+        }
+    }
+
     /// The index of an element as its submitter counts: `sbatch` may count from 0.
     pub fn submitters_index(&self, idx: u32) -> u32 {
         idx.saturating_sub(self.index_shift())

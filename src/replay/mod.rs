@@ -1,4 +1,4 @@
-//! Floor 7: replay of workloads. Workloads in, the real scheduling core on a virtual clock, numbers
+//! Floor 5: replay of workloads. Workloads in, the real scheduling core on a virtual clock, numbers
 //! and pictures out; `cbsim trace`, `when`, `generate` and `convert`.
 //!
 //! Owns the readers and writers of workloads, the virtual cluster and the measurements. Never
@@ -7,6 +7,7 @@
 
 pub mod convert;
 pub mod csv;
+pub mod estimate;
 pub mod files;
 pub mod fragmentation;
 pub mod from_journal;

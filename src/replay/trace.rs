@@ -237,7 +237,7 @@ fn replay(
     let meter = Meter::new(first, users, groups, core.waste_capacity());
     let mut replay = Replay::new(workload, &parties.of_ask, Some(meter));
     if let Some(found) = live {
-        found.adopt(&mut replay, &core);
+        found.present.adopt(&mut replay, &core);
     }
     let mut outcome = replay.run(&mut core);
     // In the order of the workload, so that sums do not depend on the order of ends.

@@ -18,6 +18,7 @@ use crate::sched::plan_applier::{Sink, apply_plan};
 use crate::sched::{Engine, HostTable, Placement, depend};
 use crate::state::{HostId, Run, State};
 use crate::text::depend::{Expr, JobRef};
+use jiff::tz::TimeZone;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -88,13 +89,17 @@ impl<'a> VirtualLeader<'a> {
             waste,
             live,
         } = set;
-        let (mut state, virtual_hosts, keys) = match live {
+        let (mut state, virtual_hosts, keys, zone) = match live {
             Some(live) => (
                 live.state,
                 Hosts::known(&config, cores, live.samples),
                 live.keys,
+                live.zone,
             ),
-            None => (State::new(), Hosts::new(&config, cores), Vec::new()),
+            None => {
+                let hosts = Hosts::new(&config, cores);
+                (State::new(), hosts, Vec::new(), TimeZone::UTC)
+            }
         };
         let (up, t) = (true, Stamp(base_ms));
         for name in virtual_hosts.names() {
@@ -111,6 +116,7 @@ impl<'a> VirtualLeader<'a> {
         hosts.rebuild(&config, &state, virtual_hosts.samples());
         let mut engine = Engine::new(config.clone());
         engine.give_reasons(false);
+        engine.set_zone(zone);
         let users = requesters(workload, parties);
         for user in &users {
             engine.note_groups(&user.user, &user.groups);
@@ -328,11 +334,7 @@ impl<'a> VirtualLeader<'a> {
     }
 
     fn judge_dependencies(&mut self) {
-        for id in self.state.take_dep_dirty() {
-            if let Some(verdict) = depend::judge(&self.state, id) {
-                self.state.set_dependency(id, verdict);
-            }
-        }
+        depend::judge_all(&mut self.state, self.config.general.orphans);
     }
 
     fn attempt(&self, j: JobKey) -> AttemptId {
@@ -448,6 +450,8 @@ pub struct LiveSetting {
     pub samples: BTreeMap<String, (LoadDoc, u64)>,
     /// The job of each place.
     pub keys: Vec<JobKey>,
+    /// The civil time that windows are in.
+    pub zone: TimeZone,
 }
 
 /// The users that submit, each in all groups that any of the user's jobs names.

@@ -3,16 +3,16 @@
 
 mod published;
 
+use super::estimate::{Beginning, Estimated, estimate};
 use super::files;
 use super::live_cluster::{self, Live, Present};
 use super::trace::load;
-use super::virtual_cluster::{Begun, Decider, Replay};
-use super::virtual_leader::{LiveSetting, Setting, VirtualLeader};
-use super::workload::Parties;
+use super::virtual_leader::LiveSetting;
 use crate::model::JobKey;
 use crate::spool::{Layout, Site};
 use crate::sys;
 use crate::text::duration::{self, Bare};
+use jiff::tz::TimeZone;
 use std::path::{Path, PathBuf};
 
 /// Elements of one array that are printed.
@@ -51,20 +51,7 @@ impl Found {
             state: self.live.state.clone(),
             samples: self.live.samples.clone(),
             keys: self.present.keys.clone(),
-        }
-    }
-
-    /// Hands over what has started.
-    pub fn adopt(&self, replay: &mut Replay<'_>, core: &VirtualLeader<'_>) {
-        replay.begin_at(0);
-        for s in &self.present.started {
-            let begun = Begun {
-                start_ms: s.start_ms,
-                worked_ms: s.worked_ms,
-                limit_ms: core.limit_of(s.place),
-                suspended: s.suspended,
-            };
-            replay.adopt(s.place, s.slots, core.cpuf_of(s.place), begun);
+            zone: TimeZone::system(),
         }
     }
 }
@@ -120,28 +107,23 @@ pub fn main(args: &WhenArgs) -> Result<i32, String> {
         }
         wanted.extend(places);
     }
-    let workload = &found.present.workload;
-    let parties = Parties::of(workload);
-    let mut core = VirtualLeader::new(Setting {
-        workload,
-        parties: &parties,
+    let now = found.live.now.0;
+    let jobs: Vec<JobKey> = wanted
+        .iter()
+        .map(|place| found.present.keys[*place as usize])
+        .collect();
+    let begin = Beginning {
+        state: found.live.state,
         config,
-        base_ms: found.live.now.0,
-        cores: 1,
-        waste: false,
-        live: Some(found.setting()),
-    });
-    let mut replay = Replay::new(workload, &parties.of_ask, None);
-    found.adopt(&mut replay, &core);
-    replay.only_until(wanted.clone());
-    let outcome = replay.run(&mut core);
-    for place in wanted {
-        let answer = Answer {
-            job: found.present.keys[place as usize],
-            at: outcome.starts[place as usize].map(|ms| found.live.now.0 + ms),
-            now: found.live.now.0,
-            why: core.why(place),
-        };
+        samples: found.live.samples,
+        now: found.live.now,
+        present: found.present,
+        // Windows are in the zone of the leader's host, which is taken to be this one's.
+        zone: TimeZone::system(),
+    };
+    let estimates = estimate(begin, &jobs, Box::new(|| true));
+    for Estimated { j: job, at, why } in estimates.jobs {
+        let answer = Answer { job, at, now, why };
         code = code.max(i32::from(answer.at.is_none()));
         println!(
             "{}",

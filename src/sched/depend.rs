@@ -1,6 +1,6 @@
 //! Judging `-w` conditions against the state.
 
-use crate::model::{JobStat, PendReason};
+use crate::model::{JobStat, Orphans, PendReason};
 use crate::state::{Array, Body, DepVerdict, Job, State, Work};
 use crate::text::IndexSet;
 use crate::text::depend::{Answer, Cond, Elements, Expr, Facts, JobRef, Seen, Target};
@@ -14,7 +14,31 @@ pub fn judge(state: &State, id: u32) -> Option<DepVerdict> {
     judge_counting(state, id, &mut 0)
 }
 
-/// The same; adds to `looks` what of other jobs it looked at.
+/// The verdict as the policy of the job has it: one that can never be met may count as met.
+pub fn under_policy(verdict: DepVerdict, policy: Orphans) -> DepVerdict {
+    match (verdict, policy) {
+        (DepVerdict::Never(_), Orphans::Run) => DepVerdict::Met,
+        (verdict, _) => verdict,
+    }
+}
+
+/// Judges all that are to be judged again, by the policies of their jobs or else the cluster's.
+pub fn judge_all(state: &mut State, general: Orphans) {
+    for id in state.take_dep_dirty() {
+        if let Some(verdict) = judge(state, id) {
+            let policy = policy_of(state, id, general);
+            state.set_dependency(id, under_policy(verdict, policy));
+        }
+    }
+}
+
+/// What becomes of a job whose dependency can never be satisfied.
+pub fn policy_of(state: &State, id: u32, general: Orphans) -> Orphans {
+    let spec = state.spec_of(id);
+    spec.map_or(general, |spec| spec.orphans(general))
+}
+
+/// As [`judge`]; adds to `looks` what of other jobs it looked at.
 pub fn judge_counting(state: &State, id: u32, looks: &mut u64) -> Option<DepVerdict> {
     let spec = state.spec_of(id)?;
     if spec.depend.is_empty() {

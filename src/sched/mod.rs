@@ -16,6 +16,7 @@ mod compiled_request;
 pub mod depend;
 mod dispatch_throttle;
 mod engine;
+mod examine;
 mod fragmentation;
 mod gang;
 mod host_ranking;
@@ -54,6 +55,7 @@ mod user_groups;
 mod views;
 
 pub use engine::Engine;
+pub use examine::{AmountRoom, Examination, Lack, LostHosts, NearestMiss, Stage};
 pub use hosts::{HostInfo, HostTable, Obstacle};
 pub use plan::{Grow, Placement, Plan, Start};
 pub use threshold_monitor::Bar;

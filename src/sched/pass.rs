@@ -12,6 +12,7 @@ mod pending_reasons;
 mod preempt;
 mod run_windows;
 mod rusage_decay;
+mod stages;
 mod start;
 mod start_conditions;
 mod suspend;

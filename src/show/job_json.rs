@@ -8,7 +8,7 @@
 use super::cell::{self, Object};
 use super::job::{self, JobView};
 use super::job_table::ArrayCounts;
-use crate::model::{Binding, JobStat, Spec, Terminal, Units};
+use crate::model::{Binding, JobStat, Orphans, Spec, Terminal, Units};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -259,6 +259,7 @@ fn spec_members(out: &mut String, spec: &Spec) {
     if spec.end_orphan {
         o.flag("end_orphan", true);
     }
+    o.some_text("orphan", spec.orphan.map_or("", Orphans::word));
     o.int("priority", spec.priority);
     moment(
         &mut o,

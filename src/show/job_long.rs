@@ -89,6 +89,15 @@ fn head(v: &JobView<'_>) -> String {
     s
 }
 
+fn put_orphans(s: &mut String, spec: &Spec) {
+    if spec.end_orphan {
+        s.push_str(", Ends if its dependency can never be satisfied");
+    }
+    if let Some(orphan) = spec.orphan {
+        add!(s, ", Orphan Policy <{}>", orphan.word());
+    }
+}
+
 fn submitted(v: &JobView<'_>) -> String {
     let spec = v.spec;
     let mut s = String::new();
@@ -105,9 +114,7 @@ fn submitted(v: &JobView<'_>) -> String {
     if spec.rerunnable {
         s.push_str(", Re-runnable");
     }
-    if spec.end_orphan {
-        s.push_str(", Ends if its dependency can never be satisfied");
-    }
+    put_orphans(&mut s, spec);
     if spec.no_report {
         s.push_str(", No Job Report");
     }

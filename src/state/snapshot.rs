@@ -95,104 +95,104 @@ impl SnapRecord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SnapJob {
-    id: u32,
-    s: u32,
-    t: Stamp,
-    o: i64,
+    pub(super) id: u32,
+    pub(super) s: u32,
+    pub(super) t: Stamp,
+    pub(super) o: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    n: Option<Box<str>>,
-    c: Box<str>,
+    pub(super) n: Option<Box<str>>,
+    pub(super) c: Box<str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<Box<str>>,
+    pub(super) key: Option<Box<str>>,
     #[serde(skip_serializing_if = "is_default")]
-    gated: bool,
+    pub(super) gated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    arr: Option<Box<SnapArray>>,
+    pub(super) arr: Option<Box<SnapArray>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    w: Vec<SnapWork>,
+    pub(super) w: Vec<SnapWork>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-struct SnapArray {
-    all: IndexSet,
-    waiting: IndexSet,
-    head: JobStat,
+pub(super) struct SnapArray {
+    pub(super) all: IndexSet,
+    pub(super) waiting: IndexSet,
+    pub(super) head: JobStat,
     #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<Box<PendReason>>,
-    limit: u32,
+    pub(super) why: Option<Box<PendReason>>,
+    pub(super) limit: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SnapWork {
     #[serde(skip_serializing_if = "is_default")]
-    i: u32,
-    p: JobStat,
+    pub(super) i: u32,
+    pub(super) p: JobStat,
     #[serde(skip_serializing_if = "is_default")]
-    at: u32,
+    pub(super) at: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<Box<PendReason>>,
+    pub(super) why: Option<Box<PendReason>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    run: Option<Box<SnapRun>>,
+    pub(super) run: Option<Box<SnapRun>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-struct SnapRun {
-    h: Vec<Share>,
+pub(super) struct SnapRun {
+    pub(super) h: Vec<Share>,
     #[serde(skip_serializing_if = "is_default")]
-    un: Vec<Units>,
-    dt: Stamp,
-    st: Stamp,
+    pub(super) un: Vec<Units>,
+    pub(super) dt: Stamp,
+    pub(super) st: Stamp,
     #[serde(skip_serializing_if = "is_default")]
-    pid: u32,
+    pub(super) pid: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    killing: Option<SignalAct>,
+    pub(super) killing: Option<SignalAct>,
     #[serde(skip_serializing_if = "is_default")]
-    sigs: u32,
+    pub(super) sigs: u32,
     #[serde(skip_serializing_if = "is_default")]
-    ustop: bool,
+    pub(super) ustop: bool,
     #[serde(default, skip_serializing_if = "is_default")]
-    astop: bool,
+    pub(super) astop: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    halt: Option<Box<SuspReason>>,
+    pub(super) halt: Option<Box<SuspReason>>,
     #[serde(skip_serializing_if = "is_default")]
-    gather: bool,
+    pub(super) gather: bool,
     /// Whether it may be run again, where that differs from the job's specification.
     #[serde(skip_serializing_if = "Option::is_none")]
-    again: Option<bool>,
+    pub(super) again: Option<bool>,
     #[serde(skip_serializing_if = "is_default")]
-    alt: u8,
+    pub(super) alt: u8,
     #[serde(skip_serializing_if = "is_default")]
-    forced: bool,
+    pub(super) forced: bool,
     #[serde(skip_serializing_if = "is_default")]
-    copied: bool,
+    pub(super) copied: bool,
     #[serde(skip_serializing_if = "is_default")]
-    resizes: u32,
+    pub(super) resizes: u32,
     #[serde(skip_serializing_if = "is_default")]
-    lims: u32,
+    pub(super) lims: u32,
     #[serde(skip_serializing_if = "is_default")]
-    warn: (Stamp, i32),
+    pub(super) warn: (Stamp, i32),
     #[serde(skip_serializing_if = "is_default")]
-    stopped: Stamp,
+    pub(super) stopped: Stamp,
     #[serde(skip_serializing_if = "is_default")]
-    sus: u64,
+    pub(super) sus: u64,
     /// When its state was last saved.
     #[serde(skip_serializing_if = "is_default")]
-    saved: Stamp,
+    pub(super) saved: Stamp,
     #[serde(skip_serializing_if = "is_default")]
-    u: Usage,
+    pub(super) u: Usage,
     #[serde(skip_serializing_if = "Option::is_none")]
-    fate: Option<Box<Fate>>,
+    pub(super) fate: Option<Box<Fate>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    bind: Option<Box<Binding>>,
+    pub(super) bind: Option<Box<Binding>>,
     /// What its other hosts have bound it to.
     #[serde(skip_serializing_if = "is_default")]
-    pb: Vec<PartBinding>,
+    pub(super) pb: Vec<PartBinding>,
     /// What `u` holds of its other hosts, after its end.
     #[serde(skip_serializing_if = "is_default")]
-    pu: Vec<PartUse>,
+    pub(super) pu: Vec<PartUse>,
 }
 
 /// Takes a record's worth off the end of an array's elements; `None`: they fit into one.

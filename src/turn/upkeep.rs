@@ -2,8 +2,7 @@
 //! scheduler runs again.
 
 use super::context::Turn;
-use crate::config::Orphans;
-use crate::model::{JobKey, JobStat, PendReason, TermReason};
+use crate::model::{JobKey, JobStat, Orphans, PendReason, TermReason};
 use crate::record::event::Event;
 use crate::sched::depend;
 use crate::state::DepVerdict;
@@ -34,8 +33,10 @@ impl Turn<'_> {
             core.memory.last_judged = id;
             looks += JUDGE_EACH;
             if let Some(verdict) = depend::judge_counting(&core.state, id, &mut looks) {
+                let policy = depend::policy_of(&core.state, id, core.config.general.orphans);
+                let verdict = depend::under_policy(verdict, policy);
                 core.pass.needed |= verdict == DepVerdict::Met;
-                if matches!(verdict, DepVerdict::Never(_)) {
+                if matches!(verdict, DepVerdict::Never(_)) && policy == Orphans::Kill {
                     orphans.push(id);
                 }
                 core.state.set_dependency(id, verdict);
@@ -45,13 +46,8 @@ impl Turn<'_> {
         self.out.more |= self.core.state.has_dep_dirty();
     }
 
-    /// Ends what waits of a job whose dependency can never be satisfied, where it is to end.
+    /// Ends what waits of a job whose dependency can never be satisfied.
     fn end_orphan(&mut self, id: u32) {
-        let core = &*self.core;
-        let asked = core.state.spec_of(id).is_some_and(|spec| spec.end_orphan);
-        if !asked && core.config.general.orphans == Orphans::Hold {
-            return;
-        }
         for j in self.works_of(JobKey::job(id)) {
             if self.core.state.stat(j).is_some_and(JobStat::is_waiting) {
                 let (by, reason, t) = ("system".to_owned(), TermReason::Orphan, self.now);

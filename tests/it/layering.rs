@@ -23,6 +23,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("show", 3),
     ("state_loader", 3),
     ("turn", 4),
+    ("replay", 5),
     ("master", 5),
     ("host", 5),
     ("client", 5),
@@ -30,12 +31,12 @@ const FLOORS: &[(&str, u8)] = &[
     ("api", 6),
     ("commands", 7),
     ("faults", 7),
-    ("replay", 7),
     ("cbsim", 8),
 ];
 
-/// Imports within a floor, one way only: the journal lies where `spool` says.
-const BESIDE: &[(&str, &str)] = &[("journal", "spool")];
+/// Imports within a floor, one way only: the journal lies where `spool` says, and a command asks a
+/// virtual cluster when a job will start.
+const BESIDE: &[(&str, &str)] = &[("journal", "spool"), ("client", "replay")];
 
 /// Modules that decide and never act: time, ids and files reach them as arguments.
 const PURE: &[&str] = &[

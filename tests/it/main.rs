@@ -85,6 +85,7 @@ mod test_rules;
 mod tidy;
 mod unit_devices;
 mod views_agree;
+mod why;
 
 #[test]
 fn every_file_of_this_directory_is_a_module() {

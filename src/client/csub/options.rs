@@ -110,6 +110,11 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
         "",
         "End the job when its dependency (-w) can never be satisfied",
     ),
+    (
+        "orphan",
+        "hold|kill|run",
+        "What becomes of the job when its dependency (-w) can never be satisfied",
+    ),
     ("b", "[[MON:]DAY:]H:M", "Do not start before this time"),
     ("t", "[[MON:]DAY:]H:M", "End the job at this time"),
     (
@@ -405,6 +410,7 @@ pub(crate) const RESETS: &[(&str, &str)] = &[
     ("start-timeoutn", "start-timeout"),
     ("wn", "w"),
     ("tin", "ti"),
+    ("orphann", "orphan"),
     ("Wn", "W"),
     ("cn", "c"),
     ("Mn", "M"),

@@ -9,7 +9,7 @@ use crate::client::exit::{Fail, Result};
 use crate::config::WARN_SIGNALS;
 use crate::model::{
     Checkpoint, Container, FILE_COPIES_MAX, FileCopy, Launch, LaunchKind, Limits, MOST_RETRIES,
-    RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S, is_image_name,
+    Orphans, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S, is_image_name,
 };
 use crate::task::build::exact_command;
 use crate::task::launch::section_slots;
@@ -85,6 +85,9 @@ pub(crate) fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission>
         limit_option(&mut job.spec, id, value, here)?;
         file_option(&mut job.spec, id, value, here)?;
     }
+    if chosen.has("ti") && chosen.has("orphan") {
+        return Err(Fail::usage("-ti and -orphan cannot be given together"));
+    }
     if job.spec.queue.is_empty() && !here.default_queue.is_empty() {
         job.spec.queue = queues("LSB_DEFAULTQUEUE", here.default_queue)?;
     }
@@ -144,7 +147,7 @@ fn name_option(job: &mut Submission, id: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// Where and when: -q -P -G -sp -n -m -x -r -rn -Q --retries -b -t -w.
+/// Where and when: -q -P -G -sp -n -m -x -r -rn -Q --retries -b -t -ti -orphan -w.
 fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
     match id {
         "q" => spec.queue = queues("-q", value)?,
@@ -181,6 +184,15 @@ fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
         "r" => spec.rerunnable = true,
         "rn" => spec.rerunnable = false,
         "ti" => spec.end_orphan = true,
+        "orphan" => {
+            let known = Orphans::ALL.iter().find(|(word, _)| *word == value);
+            let Some((_, policy)) = known else {
+                return Err(Fail::usage(format!(
+                    "-orphan: '{value}' is not hold, kill or run"
+                )));
+            };
+            spec.orphan = Some(*policy);
+        }
         "w" => {
             let expr = Expr::parse(value).map_err(|e| wrong(id, value, &e))?;
             spec.depend = expr.to_string();

@@ -34,25 +34,10 @@ impl Pass<'_> {
             self.table.at(*at).obstacle().is_none() && shape.unfit(which, &view, *at).is_none()
         };
         let open: Vec<usize> = (0..self.table.count()).filter(open).collect();
-        let left = |item: &RusageItem, at: usize| {
-            let usage = self.picture.usage.get(at);
-            let units = usage.units();
-            match (item.unit, units) {
-                (UnitUse::No, _) | (_, None) => usage.left(item.res),
-                (UnitUse::Units(_), Some(units)) if item.amount < UNIT => {
-                    units.left(item.res).into_iter().max().unwrap_or(0)
-                }
-                (UnitUse::Units(_), Some(units)) => {
-                    let left = units.left(item.res);
-                    left.iter().filter(|left| **left == UNIT).sum()
-                }
-                (UnitUse::OfEach(_), Some(units)) => units.most(item.res).0,
-            }
-        };
         let mut items = shape.ways[which.0].parts[which.1].rusage.iter();
         items.find_map(|item| {
             // The first of equal hosts.
-            let by_left = open.iter().map(|at| (left(item, *at), *at));
+            let by_left = open.iter().map(|at| (self.left_of(item, *at), *at));
             let (most, at) = by_left.max_by_key(|(n, at)| (*n, usize::MAX - at))?;
             let name = self.picture.resources.name(item.res);
             let text = |n: i64| amount_text(name, n);
@@ -64,6 +49,30 @@ impl Pass<'_> {
                 left: text(most.max(0)),
             })
         })
+    }
+
+    /// What no other work has reserved of a resource on a host, in thousandths; of units those that
+    /// are wholly free, or the largest part of one, as the request asks for them.
+    pub(super) fn left_of(&self, item: &RusageItem, at: usize) -> i64 {
+        let usage = self.picture.usage.get(at);
+        let units = usage.units();
+        match (item.unit, units) {
+            (UnitUse::No, _) | (_, None) => usage.left(item.res),
+            (UnitUse::Units(_), Some(units)) if item.amount < UNIT => {
+                units.left(item.res).into_iter().max().unwrap_or(0)
+            }
+            (UnitUse::Units(_), Some(units)) => {
+                let left = units.left(item.res);
+                left.iter().filter(|left| **left == UNIT).sum()
+            }
+            (UnitUse::OfEach(_), Some(units)) => units.most(item.res).0,
+        }
+    }
+
+    /// What is reserved of the resource is taken from what the host has.
+    pub(super) fn falls(&self, name: &str) -> bool {
+        let def = self.config().find(name);
+        def.is_some_and(|def| def.direction != Direction::Increase)
     }
 
     /// Why no host has what the request reserves, even when nothing runs there; `None`: some host
@@ -95,12 +104,7 @@ impl Pass<'_> {
         (part, item): (&RequestPart, &RusageItem),
     ) -> Option<String> {
         let name = self.picture.resources.name(item.res);
-        let rises = |direction| direction == Direction::Increase;
-        if self
-            .config()
-            .find(name)
-            .is_none_or(|def| rises(def.direction))
-        {
+        if !self.falls(name) {
             return None;
         }
         // Slots that some host has to take together.
@@ -145,7 +149,7 @@ impl Pass<'_> {
     }
 
     /// cb.yaml states this resource for some host.
-    fn is_stated(&self, name: &str) -> bool {
+    pub(super) fn is_stated(&self, name: &str) -> bool {
         let mut hosts = self.table.iter();
         hosts.any(|host| host.entry.resources.contains_key(name))
     }
@@ -211,7 +215,7 @@ fn of_one(item: &RusageItem) -> i64 {
 
 /// All that a host has of a resource when nothing runs there, in thousandths. `None`: unknown.
 /// `stated`: cb.yaml states the resource for some host.
-fn total(host: &HostInfo, name: &str, stated: bool) -> Option<i64> {
+pub(super) fn total(host: &HostInfo, name: &str, stated: bool) -> Option<i64> {
     let milli = |n: f64| (n * 1000.0).round() as i64;
     match host.entry.resources.get(name) {
         Some(ResourceValue::Number(n)) => return Some(milli(*n)),
@@ -234,7 +238,7 @@ fn total(host: &HostInfo, name: &str, stated: bool) -> Option<i64> {
 }
 
 /// The conditions of which all must hold; `None` where one of several lists is enough.
-fn conditions(select: &Select) -> Option<Vec<&Node>> {
+pub(super) fn conditions(select: &Select) -> Option<Vec<&Node>> {
     match &select.alternatives[..] {
         [Node::And(parts)] => Some(parts.iter().collect()),
         [one] => Some(vec![one]),
@@ -243,7 +247,7 @@ fn conditions(select: &Select) -> Option<Vec<&Node>> {
 }
 
 /// A comparison of a resource with a number.
-fn compared(node: &Node) -> Option<(&str, Op, f64)> {
+pub(super) fn compared(node: &Node) -> Option<(&str, Op, f64)> {
     let Node::Compare(left, op, right) = node else {
         return None;
     };
@@ -254,12 +258,12 @@ fn compared(node: &Node) -> Option<(&str, Op, f64)> {
 }
 
 /// How far a condition is from holding, as a part of what it asks for.
-fn gap(node: &Node, facts: &impl HostFacts) -> f64 {
+pub(super) fn gap(node: &Node, facts: &impl HostFacts) -> f64 {
     let value = compared(node).and_then(|(name, _, n)| Some((facts.number(name)?, n)));
     value.map_or(1e9, |(has, n)| (has - n).abs() / n.abs().max(1e-9))
 }
 
-fn part_text(node: &Node) -> String {
+pub(super) fn part_text(node: &Node) -> String {
     match compared(node) {
         Some((name, op, n)) if is_size(name) => {
             format!(
@@ -273,7 +277,7 @@ fn part_text(node: &Node) -> String {
 }
 
 /// What a host has of the resource that a condition asks for.
-fn has_text(node: &Node, facts: &impl HostFacts) -> Option<String> {
+pub(super) fn has_text(node: &Node, facts: &impl HostFacts) -> Option<String> {
     if let Some((name, ..)) = compared(node) {
         return Some(match facts.number(name) {
             Some(has) => format!("{name} {}", value_text(name, has)),

@@ -198,7 +198,7 @@ impl Pass<'_> {
     }
 
     /// Something of the host is kept for reservations.
-    fn is_reserved(&self, at: usize) -> bool {
+    pub(super) fn is_reserved(&self, at: usize) -> bool {
         let book = self
             .picture
             .reserver
@@ -208,7 +208,7 @@ impl Pass<'_> {
     }
 
     /// Work has started on the host too recently for the queue of the shape.
-    fn recent(&self, shape: &Shape, at: usize) -> bool {
+    pub(super) fn recent(&self, shape: &Shape, at: usize) -> bool {
         let queue = shape.queue.map(|at| &self.config().queues[usize::from(at)]);
         let interval = queue.map_or(0, |queue| queue.job_accept_interval_ms);
         self.picture

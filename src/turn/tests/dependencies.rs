@@ -63,10 +63,43 @@ fn a_job_whose_dependency_can_never_hold_ends_where_that_is_asked_for() {
     assert_eq!(fate.reason, crate::model::TermReason::Orphan);
     // The cluster may say the same for all.
     let mut config = (*b.core.config).clone();
-    config.general.orphans = crate::config::Orphans::Kill;
+    config.general.orphans = crate::model::Orphans::Kill;
     b.turn(vec![Input::Config(Arc::new(config))]);
     assert_eq!(b.stat(2), JobStat::Exit);
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+}
+
+#[test]
+fn a_job_says_itself_what_becomes_of_it_when_its_dependency_can_never_hold() {
+    use crate::model::Orphans;
+    let mut b = Bench::new();
+    let mut config = (*b.core.config).clone();
+    config.general.orphans = Orphans::Kill;
+    b.turn(vec![Input::Config(Arc::new(config.clone()))]);
+    b.submit(5, |_| {});
+    for orphan in [None, Some(Orphans::Hold), Some(Orphans::Run)] {
+        b.submit(5, |j| {
+            (j.spec.depend, j.spec.orphan) = ("done(1)".into(), orphan);
+        });
+    }
+    b.starts();
+    b.end("h1", 1, 1, 7);
+    let started: Vec<String> = b.starts().into_iter().map(|(_, what)| what).collect();
+    assert_eq!(started, ["4.1"], "it runs as if the dependency were met");
+    assert_eq!(
+        [2, 3].map(|id| b.stat(id)),
+        [JobStat::Exit, JobStat::Pend],
+        "the cluster ends those that say nothing, the other is held"
+    );
+    let why = b.core.state.job(3).unwrap().own_why(0).unwrap().to_string();
+    assert!(why.contains("can never be satisfied"), "{why}");
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+    // The cluster lets all run; the word of the job still counts.
+    b.submit(5, |j| j.spec.depend = "done(1)".into());
+    assert_eq!(b.stat(5), JobStat::Exit);
+    config.general.orphans = Orphans::Run;
+    b.turn(vec![Input::Config(Arc::new(config))]);
+    assert_eq!(b.stat(3), JobStat::Pend);
 }
 
 #[test]

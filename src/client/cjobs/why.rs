@@ -1,0 +1,224 @@
+//! `cjobs --why`: why a job waits and what would help; why it failed and what to do.
+//!
+//! Owns the order of work: which jobs, the copy of the cluster that they are looked up on, the
+//! estimate of their start, the end of their output. The leader is asked nothing: all comes from
+//! the published view, cb.yaml and the job's own files.
+
+mod candidates;
+mod copy;
+mod ended;
+mod page;
+mod pending;
+mod read_copy;
+mod subjects;
+#[cfg(test)]
+mod tests;
+mod text;
+mod units;
+
+use crate::client::cli::Values as _;
+use crate::client::cpeek;
+use crate::client::exit::{Exit, Fail};
+use crate::client::read::{self, Source};
+use crate::model::{JobKey, JobStat};
+use crate::replay::estimate::{Beginning, StartEstimates, estimate};
+use crate::replay::live_cluster;
+use crate::spool::view::{Job, Want};
+use crate::sys;
+use crate::text::jobids::JobSel;
+use clap::ArgMatches;
+use copy::ClusterCopy;
+use page::{Estimate, Explained, JobCase, Output};
+use std::collections::BTreeMap;
+use subjects::JobSubject;
+
+/// Most jobs and groups of elements that one command explains.
+const SUBJECTS_MAX: usize = 50;
+/// For so long changes are tried, and for so long the cluster is run forward, in all, ms.
+const TRY_MS: u64 = 2000;
+const RUN_MS: u64 = 2000;
+/// A job without a run limit is taken to run so long in all, ms: as with `cbsim when`.
+const ASSUME_MS: u64 = 3_600_000;
+/// The end of a file of output that is shown: bytes that are read, lines.
+const TAIL_BYTES: usize = 8192;
+const TAIL_LINES: usize = 10;
+/// Options that select or format rows: `--why` has its own page.
+const OTHERS: &[&str] = &[
+    "a", "d", "p", "r", "s", "A", "w", "W", "l", "UF", "t", "noheader",
+];
+
+/// Carries the command out.
+///
+/// # Errors
+/// No job is named, another page is asked for as well, the view or cb.yaml cannot be read.
+pub(super) fn run(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
+    let ids = asked(m)?;
+    let params = source.params()?;
+    let users = read::users_asked(m, source, &params, &ids)?;
+    source.banner(&params);
+    let jobs = jobs(source, &ids)?;
+    let found = subjects::find(jobs, &ids, &users);
+    for label in &found.lost {
+        eprintln!("Job <{label}> is not found");
+    }
+    let mut subjects = found.subjects;
+    let left_out = found.left_out + subjects.len().saturating_sub(SUBJECTS_MAX);
+    subjects.truncate(SUBJECTS_MAX);
+    if subjects.is_empty() {
+        return Ok(Exit::NotFound);
+    }
+    let ctx = source.ctx();
+    let waits = |subject: &JobSubject| subject.row.stat.is_waiting();
+    let mut copy = match subjects.iter().any(waits) {
+        true => Some(read_copy::read(source, &params, ctx.now)?),
+        false => None,
+    };
+    let mut explained: Vec<Explained> = Vec::with_capacity(subjects.len());
+    let until = sys::clock::boot_ms() + TRY_MS;
+    for subject in subjects {
+        let state = match &mut copy {
+            Some(copy) if waits(&subject) => {
+                let mut go_on = || sys::clock::boot_ms() < until;
+                JobCase::Waits(Box::new(pending::explain(copy, subject.j, &mut go_on)))
+            }
+            _ => of_started(source, &subject),
+        };
+        explained.push(Explained {
+            subject,
+            state,
+            estimate: None,
+        });
+    }
+    if let Some(copy) = copy {
+        put_estimates(copy, &mut explained)?;
+    }
+    let form = match (m.has("json"), m.has("jsonl")) {
+        (true, _) => page::Form::Records,
+        (_, true) => page::Form::Lines,
+        _ => page::Form::Text,
+    };
+    read::put(&page::print(&explained, form, &ctx.dates))?;
+    if left_out > 0 {
+        eprintln!(
+            "{}: {left_out} more jobs or groups of elements are left out: name them",
+            source.name
+        );
+    }
+    Ok(Exit::Ok)
+}
+
+/// The jobs that are named.
+fn asked(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
+    if let Some(id) = OTHERS.iter().find(|id| m.has(id)) {
+        return Err(Fail::usage(format!("--why and -{id} exclude each other")));
+    }
+    for id in ["o", "J", "m", "q", "P"] {
+        if m.last(id).is_some() {
+            return Err(Fail::usage(format!("--why and -{id} exclude each other")));
+        }
+    }
+    if m.has("json") && m.has("jsonl") {
+        return Err(Fail::usage("-json and --json exclude each other"));
+    }
+    let ids = read::job_ids(m)?;
+    if ids.is_empty() || ids.contains(&JobSel::All) {
+        return Err(Fail::usage(
+            "--why explains the jobs that are named\nhint: cjobs --why 123 \"124[3-5]\"",
+        ));
+    }
+    Ok(ids)
+}
+
+fn jobs(source: &Source, ids: &[JobSel]) -> Result<Vec<Job>, Fail> {
+    let range = |sel: &JobSel| sel.id().map(|id| (id, id));
+    let want = Want {
+        ids: ids.iter().filter_map(range).collect(),
+        finished: true,
+        ..Want::default()
+    };
+    let (jobs, reading) = source.view.collect(&want).map_err(|e| source.failed(e))?;
+    source.warn(&reading.warnings);
+    Ok(jobs)
+}
+
+/// What is known of a job that has started or ended.
+fn of_started(source: &Source, subject: &JobSubject) -> JobCase {
+    let row = &subject.row;
+    match row.stat {
+        JobStat::Done | JobStat::Exit => {
+            let cause = ended::cause(row, &subject.spec, &sys::signals::name);
+            let output = match row.start > 0 {
+                true => output(source, subject),
+                false => Vec::new(),
+            };
+            JobCase::Ended(Box::new(cause), output)
+        }
+        _ => JobCase::Started(page::started(row)),
+    }
+}
+
+/// The last lines of what a job has written, as the caller may read it.
+fn output(source: &Source, subject: &JobSubject) -> Vec<Output> {
+    let job = Job {
+        row: subject.row.clone(),
+        spec: subject.spec.clone(),
+        why: None,
+    };
+    let ends = cpeek::ends(&job, &source.layout, TAIL_BYTES);
+    let one = |end: cpeek::OutputEnd| Output {
+        path: end.path.display().to_string(),
+        lines: end
+            .bytes
+            .map(|bytes| page::last_lines(&bytes, TAIL_LINES))
+            .map_err(|fail| fail.text),
+    };
+    ends.into_iter().map(one).collect()
+}
+
+/// Runs the copy forward until the waiting jobs have started.
+fn put_estimates(copy: ClusterCopy, explained: &mut [Explained]) -> Result<(), Fail> {
+    let open = |e: &&mut Explained| match &e.state {
+        JobCase::Waits(waiting) => !waiting.never && waiting.reason.is_some(),
+        _ => false,
+    };
+    let jobs: Vec<JobKey> = explained
+        .iter_mut()
+        .filter(open)
+        .map(|e| e.subject.j)
+        .collect();
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let now = copy.now;
+    let present = live_cluster::present(&copy.state, now, ASSUME_MS).map_err(Fail::system)?;
+    let begin = Beginning {
+        state: copy.state,
+        config: copy.config,
+        samples: copy.samples,
+        now,
+        present,
+        zone: copy.zone,
+    };
+    let until = sys::clock::boot_ms() + RUN_MS;
+    let go_on = Box::new(move || sys::clock::boot_ms() < until);
+    let StartEstimates {
+        jobs,
+        unlimited,
+        cut_at,
+    } = estimate(begin, &jobs, go_on);
+    let mut of: BTreeMap<JobKey, Estimate> = BTreeMap::new();
+    for job in jobs {
+        let made = Estimate {
+            now: now.0,
+            at: job.at,
+            cut_at: cut_at.filter(|_| job.at.is_none()),
+            why: job.why,
+            unlimited,
+        };
+        of.insert(job.j, made);
+    }
+    for e in explained {
+        e.estimate = of.remove(&e.subject.j);
+    }
+    Ok(())
+}

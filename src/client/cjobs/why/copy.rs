@@ -1,0 +1,316 @@
+//! A copy of the cluster with the leader's own scheduler in it: on it is looked up why jobs wait,
+//! and changes are tried. Pure: the state, the load of the hosts and the time come as arguments.
+//!
+//! Owns how a change is tried and taken back. Never decides where a job starts: that is `sched`.
+
+use crate::config::Config;
+use crate::intake::Requester;
+use crate::model::{AttemptId, JobKey, PendReason, Spec, Stamp, TermReason};
+use crate::record::event::Event;
+use crate::record::load::LoadDoc;
+use crate::record::order::Act;
+use crate::record::request::{HostAct, QueueAct};
+use crate::sched::plan_applier::{Sink, apply_plan};
+use crate::sched::{Engine, Examination, HostTable, Plan, depend};
+use crate::state::State;
+use jiff::tz::TimeZone;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Most starts of one pass, as in a leader's turn.
+const STARTS_MAX: usize = 4096;
+/// Passes until nothing more starts: the view may be a moment older than the leader's decisions.
+const PASSES_MAX: usize = 8;
+/// Who does what is tried.
+const NOBODY: &str = "cjobs --why";
+
+/// Load samples by host, with the milliseconds since its last beat.
+pub(super) type Samples = BTreeMap<String, (LoadDoc, u64)>;
+
+/// See the head of the file.
+pub(super) struct ClusterCopy {
+    pub state: State,
+    pub config: Arc<Config>,
+    pub now: Stamp,
+    pub samples: Samples,
+    /// Groups of users in the operating system.
+    pub groups: BTreeMap<String, Vec<String>>,
+    /// The civil time that windows are in.
+    pub zone: TimeZone,
+    table: HostTable,
+    engine: Engine,
+}
+
+/// Something that can be done to a job or to the cluster.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Deed {
+    /// The job gets this specification.
+    Spec(Box<Spec>),
+    /// A held job is released.
+    Release,
+    /// Its array may have so many started elements.
+    ArrayLimit(u32),
+    OpenHost(String),
+    ActivateQueue(String),
+}
+
+/// What a trial gave.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Tried {
+    /// It starts at once on these hosts.
+    Starts(Vec<String>),
+    /// It waits, for this reason if it is known.
+    Waits(Option<PendReason>),
+}
+
+impl ClusterCopy {
+    /// Lets start at once what can: the view may be older than the leader's last decisions.
+    pub(super) fn new(
+        state: State,
+        config: Arc<Config>,
+        samples: Samples,
+        groups: BTreeMap<String, Vec<String>>,
+        zone: TimeZone,
+        now: Stamp,
+    ) -> ClusterCopy {
+        let mut engine = Engine::new(config.clone());
+        engine.set_zone(zone.clone());
+        for (user, groups) in &groups {
+            engine.note_groups(user, groups);
+        }
+        let mut copy = ClusterCopy {
+            state,
+            config,
+            now,
+            samples,
+            groups,
+            zone,
+            table: HostTable::default(),
+            engine,
+        };
+        copy.rebuild_hosts();
+        copy.settle();
+        copy
+    }
+
+    fn rebuild_hosts(&mut self) {
+        self.table.rebuild(&self.config, &self.state, &self.samples);
+    }
+
+    /// Lets start what can start now, and notes why the others wait.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..PASSES_MAX {
+            let plan = self.pass();
+            let started = !plan.starts.is_empty();
+            self.carry_out(plan);
+            if !started {
+                return;
+            }
+        }
+    }
+
+    /// One pass, not yet carried out.
+    fn pass(&mut self) -> Plan {
+        depend::judge_all(&mut self.state, self.config.general.orphans);
+        self.engine.sync(&mut self.state, &mut self.table);
+        self.engine
+            .plan(&self.state, &self.table, self.now, STARTS_MAX)
+    }
+
+    /// Starts and reasons; what is stopped to make room stays as it is.
+    fn carry_out(&mut self, plan: Plan) {
+        let plan = Plan {
+            starts: plan.starts,
+            reasons: plan.reasons,
+            at_limit: plan.at_limit,
+            ..Plan::default()
+        };
+        let now = self.now;
+        apply_plan(plan, now, &mut Starting(&mut self.state, now));
+    }
+
+    /// Why a job or element waits, as this scheduler sees it. `None`: it does not wait.
+    pub(super) fn reason(&self, j: JobKey) -> Option<PendReason> {
+        let job = self.state.job(j.id)?;
+        if !self.state.stat(j)?.is_waiting() {
+            return None;
+        }
+        if let Some(why) = job.own_why(j.idx) {
+            return Some(why.clone());
+        }
+        let class = self.state.class_of(job.spec);
+        let class = self.state.pending().class(class);
+        Some(class.map_or(PendReason::New, |class| class.why.clone()))
+    }
+
+    /// Where the hosts are lost to a waiting job. `None`: it is not up for scheduling.
+    pub(super) fn examine(&mut self, j: JobKey) -> Option<Examination> {
+        let s = self.state.job(j.id)?.spec;
+        let class = self.state.class_of(s);
+        self.engine
+            .examine(&self.state, &self.table, self.now, class)
+    }
+
+    /// The owner of a specification, as the leader knows it.
+    pub(super) fn owner(&self, spec: &Spec) -> Requester {
+        Requester {
+            uid: spec.uid,
+            user: spec.user.clone(),
+            groups: self.groups.get(&spec.user).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Does it, looks whether the job starts in the next pass, and takes it back.
+    pub(super) fn try_out(&mut self, j: JobKey, deeds: &[Deed]) -> Tried {
+        let mut undo = Vec::new();
+        for deed in deeds {
+            undo.extend(self.carry(j.id, deed));
+        }
+        let hosts = deeds.iter().any(|deed| matches!(deed, Deed::OpenHost(_)));
+        if hosts {
+            self.rebuild_hosts();
+        }
+        let plan = self.pass();
+        let start = plan.starts.iter().find(|start| start.j.id == j.id);
+        let tried = match start {
+            Some(start) => {
+                let name = |(id, _): &(_, u32)| self.state.host_name(*id).to_string();
+                Tried::Starts(start.hosts.iter().map(name).collect())
+            }
+            None => Tried::Waits(self.reason_in(&plan, j)),
+        };
+        let booked = !plan.starts.is_empty();
+        for event in undo.iter().rev() {
+            self.state.apply(event);
+        }
+        if hosts {
+            self.rebuild_hosts();
+        }
+        if booked {
+            // The engine has booked starts that do not come.
+            self.engine.configure(self.config.clone());
+        }
+        tried
+    }
+
+    fn reason_in(&self, plan: &Plan, j: JobKey) -> Option<PendReason> {
+        let job = self.state.job(j.id)?;
+        if let Some(why) = job.own_why(j.idx) {
+            return Some(why.clone());
+        }
+        let class = self.state.class_of(job.spec);
+        let found = plan.reasons.iter().find(|(id, _)| *id == class);
+        found.map(|(_, why)| why.clone())
+    }
+
+    /// Applies a deed; gives the events that take it back, the last first.
+    fn carry(&mut self, id: u32, deed: &Deed) -> Vec<Event> {
+        let (j, t, by) = (JobKey::job(id), self.now, NOBODY.to_owned());
+        let (event, back) = match deed {
+            Deed::Spec(spec) => return self.carry_spec(j, spec),
+            Deed::Release => {
+                let admin = self.state.job(id).and_then(|job| job.own_why(0))
+                    == Some(&PendReason::HeldByAdmin);
+                let held = |held, by| Event::Held {
+                    j,
+                    held,
+                    admin,
+                    by,
+                    t,
+                };
+                (held(false, by.clone()), held(true, by))
+            }
+            Deed::ArrayLimit(n) => {
+                let array = self.state.job(id).and_then(|job| job.array());
+                let old = array.map_or(0, |array| array.limit);
+                let limit = |n, by| Event::Renamed {
+                    j,
+                    name: None,
+                    command: None,
+                    array_limit: Some(n),
+                    by,
+                    t,
+                };
+                (limit(*n, by.clone()), limit(old, by))
+            }
+            Deed::OpenHost(name) => {
+                let act = |act, by| Event::Host {
+                    name: name.clone(),
+                    act,
+                    by,
+                    comment: String::new(),
+                    t,
+                };
+                (act(HostAct::Open, by.clone()), act(HostAct::Close, by))
+            }
+            Deed::ActivateQueue(name) => {
+                let act = |act, by| Event::Queue {
+                    name: name.clone(),
+                    act,
+                    by,
+                    comment: String::new(),
+                    t,
+                };
+                (
+                    act(QueueAct::Activate, by.clone()),
+                    act(QueueAct::Inactivate, by),
+                )
+            }
+        };
+        self.state.apply(&event);
+        vec![back]
+    }
+
+    fn carry_spec(&mut self, j: JobKey, spec: &Spec) -> Vec<Event> {
+        let Some(job) = self.state.job(j.id) else {
+            return Vec::new();
+        };
+        let (old, t) = (job.spec, self.now);
+        let before = self.state.spec(old).clone();
+        let found = self.state.find_spec(spec);
+        let Some(s) = found.or_else(|| self.state.next_spec()) else {
+            return Vec::new();
+        };
+        if found.is_none() {
+            let spec = Box::new(spec.clone());
+            self.state.apply(&Event::Spec { id: s, spec });
+        }
+        let changed = |s| Event::Changed {
+            j,
+            s,
+            by: NOBODY.to_owned(),
+            what: String::new(),
+            t,
+        };
+        self.state.apply(&changed(s));
+        // The old specification is forgotten if no other job had it.
+        let spec = Box::new(before.as_ref().clone());
+        vec![changed(old), Event::Spec { id: old, spec }]
+    }
+}
+
+/// Hosts that start at once what is bound to them.
+struct Starting<'a>(&'a mut State, Stamp);
+
+impl Sink for Starting<'_> {
+    fn state(&mut self) -> &mut State {
+        self.0
+    }
+
+    fn emit(&mut self, event: Event) {
+        self.0.apply(&event);
+    }
+
+    fn bound(&mut self, a: AttemptId) {
+        self.0.apply(&Event::Started {
+            a,
+            pid: 1,
+            t: self.1,
+            bind: None,
+        });
+    }
+
+    fn signal(&mut self, _j: JobKey, _act: Act, _reason: TermReason) {}
+
+    fn resized(&mut self, _j: JobKey, _added: &[crate::model::Share]) {}
+}

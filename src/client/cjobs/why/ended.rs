@@ -1,0 +1,351 @@
+//! Why a job failed, and what to do about it: from its row of the view. Pure.
+//!
+//! Owns the sentence of each cause and the advice. The last lines of the output are read elsewhere.
+
+use crate::model::{JobStat, Spec, TermReason};
+use crate::record::view::JobRow;
+use crate::text::{duration, size};
+
+/// A raised limit: so many percent of what was used or allowed.
+const RAISED_PERCENT: u64 = 150;
+/// Memory that is advised above the peak.
+const MEM_PERCENT: u64 = 125;
+/// Run limits are advised in steps of so many minutes.
+const RUN_STEP_MIN: u64 = 5;
+const NOT_EXECUTABLE: [&str; 1] =
+    ["chmod +x the program, or name its interpreter: csub bash SCRIPT"];
+const NO_PROGRAM: [&str; 1] = ["give the program's whole path, or load its module in the job"];
+const MIB: u64 = 1 << 20;
+
+/// What is known of an end.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(super) struct Cause {
+    /// A stable word for scripts.
+    pub word: &'static str,
+    /// What happened, with limits and peaks.
+    pub text: String,
+    /// A limit that was reached, and what was used of it, as people write them.
+    pub limit: String,
+    pub used: String,
+    pub advice: Vec<String>,
+}
+
+/// The cause of an end. `signal` names a signal by its number.
+pub(super) fn cause(row: &JobRow<'_>, spec: &Spec, signal: &dyn Fn(i32) -> String) -> Cause {
+    let mut out = match row.reason {
+        TermReason::None => by_itself(row, signal),
+        TermReason::RunLimit => run_limit(row, spec),
+        TermReason::CpuLimit => cpu_limit(row, spec),
+        TermReason::MemLimit => mem_limit(row, spec),
+        TermReason::SwapLimit => swap_limit(row, spec),
+        TermReason::ProcessLimit => process_limit(row, spec),
+        TermReason::Oom => out_of_memory(row),
+        TermReason::StartFailed => not_started(row),
+        other => ordered(row, other),
+    };
+    if row.oom && row.stat == JobStat::Done {
+        out.text.push_str(
+            "; one of its processes was killed for want of memory on the way, so its results may \
+             be incomplete",
+        );
+        out.advice
+            .push(format!("look at the output; {}", more_memory(row)));
+    }
+    if row.post_failed {
+        out.text.push_str("; its post-exec command failed as well");
+    }
+    if row.core {
+        out.text.push_str("; it left a core dump");
+    }
+    out
+}
+
+fn made(word: &'static str, text: impl Into<String>, advice: &[&str]) -> Cause {
+    Cause {
+        word,
+        text: text.into(),
+        advice: advice.iter().map(|a| (*a).to_owned()).collect(),
+        ..Cause::default()
+    }
+}
+
+fn by_itself(row: &JobRow<'_>, signal: &dyn Fn(i32) -> String) -> Cause {
+    match (row.stat, row.code, row.sig) {
+        (JobStat::Done, ..) => made("done", "it ended well (exit code 0)", &[]),
+        (_, Some(126), _) => made(
+            "not_executable",
+            "exit code 126: the shell found its command and could not execute it",
+            &NOT_EXECUTABLE,
+        ),
+        (_, Some(127), _) => made(
+            "no_program",
+            "exit code 127: the shell did not find its command",
+            &NO_PROGRAM,
+        ),
+        (_, Some(code), _) if (129..=192).contains(&code) => {
+            let name = signal(code - 128);
+            let text = format!(
+                "exit code {code}: a process that its command waited for was ended by signal \
+                 {name}"
+            );
+            made("exit_code", text, signal_advice(code - 128))
+        }
+        (_, Some(code), _) => made(
+            "exit_code",
+            format!("its command ended with exit code {code}; Corral did not end it"),
+            &["look at the last lines of its output"],
+        ),
+        (_, None, sig) if sig > 0 => {
+            let name = signal(sig);
+            let text = format!("its command was ended by signal {name}, which Corral did not send");
+            made("signal", text, signal_advice(sig))
+        }
+        _ => made(
+            "unknown",
+            "how it ended is unknown",
+            &["chist -l shows its events"],
+        ),
+    }
+}
+
+/// What a signal usually means that nobody of Corral sent.
+fn signal_advice(sig: i32) -> &'static [&'static str] {
+    match sig {
+        4 => &[
+            "illegal instruction: build the program for this kind of processor, or choose \
+                others with -R select[model==...]",
+        ],
+        6 => &["the program gave up by itself (abort): its last words are in its output"],
+        9 => &[
+            "somebody on the host, or its kernel for want of memory, killed it: ask for \
+                memory with -mem",
+        ],
+        11 | 7 => &[
+            "the program used memory that is not its own: a bug in it, or a stack that \
+                     is too small (-S)",
+        ],
+        24 => &["it used up a CPU time limit of its own (ulimit -t)"],
+        25 => &["it wrote a file larger than its limit allows (-F, ulimit -f)"],
+        _ => &["look at the last lines of its output"],
+    }
+}
+
+/// How long it ran, without suspension.
+fn ran_s(row: &JobRow<'_>) -> u64 {
+    let ms = u64::try_from(row.end - row.start).unwrap_or(0);
+    ms.saturating_sub(row.suspended_ms) / 1000
+}
+
+fn run_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
+    let used = duration::exact(ran_s(row));
+    let Some(limit_s) = spec.limits.run_s else {
+        return made(
+            "run_limit",
+            format!("killed at the run limit of its queue, after {used}"),
+            &["choose a queue with a longer run limit: cqueues -l"],
+        );
+    };
+    let minutes = (limit_s * RAISED_PERCENT / 100).div_ceil(60 * RUN_STEP_MIN) * RUN_STEP_MIN;
+    let limit = duration::exact(limit_s);
+    let mut out = made(
+        "run_limit",
+        format!("killed at its run limit of {limit}: it had run for {used}"),
+        &[],
+    );
+    let (h, m) = (minutes / 60, minutes % 60);
+    out.advice
+        .push(format!("csub -clone {} -W {h}:{m:02}", row.j));
+    out.advice
+        .push("or let it save its state and go on: csub -k, -signal".to_owned());
+    (out.limit, out.used) = (limit, used);
+    out
+}
+
+fn cpu_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
+    let used = duration::exact(row.usage.cpu_ms / 1000);
+    let limit_s = spec.limits.cpu_s.unwrap_or(row.usage.cpu_ms / 1000);
+    let limit = duration::exact(limit_s);
+    let text = format!("killed at its CPU time limit of {limit}: it had used {used}");
+    let mut out = made("cpu_limit", text, &[]);
+    let minutes = (limit_s * RAISED_PERCENT / 100).div_ceil(60).max(1);
+    let (h, m) = (minutes / 60, minutes % 60);
+    out.advice
+        .push(format!("csub -clone {} -c {h}:{m:02}", row.j));
+    (out.limit, out.used) = (limit, used);
+    out
+}
+
+/// Its peak and a quarter, or one and a half of the limit that it reached, in whole units.
+fn memory_for(row: &JobRow<'_>, limit_b: Option<u64>) -> String {
+    let peak_b = row.usage.maxmem_kb.saturating_mul(1024);
+    let bytes = match limit_b {
+        Some(limit) => limit.max(peak_b).saturating_mul(RAISED_PERCENT) / 100,
+        None => peak_b.saturating_mul(MEM_PERCENT) / 100,
+    };
+    let mib = bytes.div_ceil(MIB).max(64);
+    match mib >= 4096 {
+        true => format!("{}G", mib.div_ceil(1024)),
+        false => format!("{}M", mib.div_ceil(64) * 64),
+    }
+}
+
+fn more_memory(row: &JobRow<'_>) -> String {
+    format!("csub -clone {} -mem {}", row.j, memory_for(row, None))
+}
+
+fn mem_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
+    let peak = size::human(row.usage.maxmem_kb.saturating_mul(1024));
+    let Some(limit_b) = spec.limits.mem_b else {
+        return made(
+            "mem_limit",
+            format!("killed at its memory limit: its peak was {peak}"),
+            &[],
+        );
+    };
+    let limit = size::human(limit_b);
+    let text = format!("killed at its memory limit of {limit}: its peak was {peak}");
+    let mut out = made("mem_limit", text, &[]);
+    let more = memory_for(row, Some(limit_b));
+    out.advice
+        .push(format!("csub -clone {} -mem {more}", row.j));
+    out.advice
+        .push("cacct -advice says what jobs like it have used".to_owned());
+    (out.limit, out.used) = (limit, peak);
+    out
+}
+
+fn swap_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
+    let peak = size::human(row.usage.maxswap_kb.saturating_mul(1024));
+    let limit = spec.limits.swap_b.map_or(String::new(), size::human);
+    let text = format!("killed at its swap limit of {limit}: its peak was {peak}");
+    let mut out = made(
+        "swap_limit",
+        text,
+        &["raise -v, or ask for more memory: -mem"],
+    );
+    (out.limit, out.used) = (limit, peak);
+    out
+}
+
+fn process_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
+    let limit = spec.limits.procs.map_or(String::new(), |n| n.to_string());
+    let text = format!("it could not start another process: its limit is {limit} processes");
+    let mut out = made("process_limit", text, &[]);
+    if let Some(n) = spec.limits.procs {
+        out.advice
+            .push(format!("csub -clone {} -p {}", row.j, n * 2));
+    }
+    (out.limit, out.used) = (limit, row.usage.procs.to_string());
+    out
+}
+
+fn out_of_memory(row: &JobRow<'_>) -> Cause {
+    let peak = size::human(row.usage.maxmem_kb.saturating_mul(1024));
+    let host = row
+        .hosts
+        .first()
+        .map_or("its host", |share| share.0.as_str());
+    let text = format!(
+        "killed by the kernel: host {host} ran out of memory; the job, which had no limit of its \
+         own, had a peak of {peak}"
+    );
+    let mut out = made("oom", text, &[]);
+    out.used = peak;
+    out.advice
+        .push(format!("reserve what it needs: {}", more_memory(row)));
+    out
+}
+
+fn not_started(row: &JobRow<'_>) -> Cause {
+    let host = row
+        .hosts
+        .first()
+        .map_or("its host", |share| share.0.as_str());
+    let why = match row.text.as_str() {
+        "" => "the host does not say why",
+        why => why,
+    };
+    let text = format!("it could not be started on host {host}: {why}");
+    let (word, found): (_, &[&str]) = match row.code {
+        Some(127) => ("no_program", &NO_PROGRAM),
+        Some(126) => ("not_executable", &NOT_EXECUTABLE),
+        _ => ("not_started", &[]),
+    };
+    if !found.is_empty() {
+        return made(word, text, found);
+    }
+    let low = why.to_ascii_lowercase();
+    let has = |word: &str| low.contains(word);
+    let advice: &[&str] = match () {
+        () if has("output") || has("stdout") || has("stderr") => {
+            &["name an output file that can be written on the job's host: csub -o FILE"]
+        }
+        () if has("directory") => {
+            &["make the directory on that host, or name another: csub -cwd DIR"]
+        }
+        () if has("pre-exec") => &["run the pre-exec command by hand on that host"],
+        () if has("user") || has("account") => {
+            &["an administrator has to make the account on that host"]
+        }
+        () => &["correct what it says and submit it again: csub -clone"],
+    };
+    made(word, text, advice)
+}
+
+/// Ends that somebody or the system ordered, and those that nobody saw.
+fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
+    let (word, advice): (_, &[&str]) = match reason {
+        TermReason::Owner => ("owner", &["chist -l says when"]),
+        TermReason::Admin => ("admin", &["chist -l says who and when"]),
+        TermReason::Force => (
+            "force",
+            &["its processes may have gone on: chist -l says who removed it"],
+        ),
+        TermReason::Deadline => ("deadline", &["submit it with a later -t, or without"]),
+        TermReason::Requeue => ("requeue", &["chist -l says who requeued it"]),
+        TermReason::Preempt => (
+            "preempt",
+            &["submit it to a queue that is not preempted, or with -r and a checkpoint (-k)"],
+        ),
+        TermReason::Load => ("load", &["chosts -l shows the thresholds of its host"]),
+        TermReason::Window => (
+            "window",
+            &["give it a run limit that fits the window (cqueues -l), or another queue"],
+        ),
+        TermReason::Checkpoint => ("checkpoint", &["crequeue lets it go on from there"]),
+        TermReason::HostLost => (
+            "host_lost",
+            &["submit it again; with -r it is run again by itself"],
+        ),
+        TermReason::ShepherdLost => (
+            "shepherd_lost",
+            &["an administrator should look at the log of cbexe on its host"],
+        ),
+        TermReason::Fenced => (
+            "fenced",
+            &["its host could not reach the share; with -r it is run again by itself"],
+        ),
+        TermReason::Orphan => (
+            "orphan",
+            &[
+                "cdeps shows what it depended on; submit it with a dependency that can be met: \
+               ended() instead of done()",
+            ],
+        ),
+        TermReason::StartTimeout => (
+            "start_timeout",
+            &["submit it with a longer -start-timeout, or without"],
+        ),
+        TermReason::Units => (
+            "units",
+            &["use the units that CB_ASSIGN_GPU and the like name, no others"],
+        ),
+        _ => ("unknown", &["chist -l shows its events"]),
+    };
+    let mut text = reason.sentence().to_owned();
+    if !row.text.is_empty() {
+        text.push_str(": ");
+        text.push_str(&row.text);
+    }
+    made(word, text, advice)
+}

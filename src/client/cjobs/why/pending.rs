@@ -1,0 +1,240 @@
+//! Why a job waits and what would help: looked up and tried on a copy of the cluster. Pure.
+//!
+//! Owns the order of the explanation and which trials count as help. Prints nothing.
+
+use super::candidates::{CANDIDATES_MAX, Candidate, Case, Remedy, candidates};
+use super::copy::{ClusterCopy, Deed, Tried};
+use crate::client::cmod;
+use crate::client::csub::spec::Here;
+use crate::config::Policy;
+use crate::intake;
+use crate::model::{JobKey, Orphans, PendReason, Spec};
+use crate::sched::Examination;
+use crate::text::size::Unit;
+use std::path::Path;
+
+/// Most changes that are shown for one job.
+const HELPS_MAX: usize = 6;
+
+/// What is known of a waiting job.
+pub(super) struct WaitingJob {
+    /// As the scheduler on the copy sees it. `None`: nothing holds it back, it can start.
+    pub reason: Option<PendReason>,
+    /// It can never run as it stands.
+    pub never: bool,
+    pub hosts: Option<Examination>,
+    pub ahead: Ahead,
+    /// What becomes of it, if its dependency can never be met.
+    pub orphans: Option<Orphans>,
+    pub helps: Vec<Help>,
+    /// Changes that were tried; fewer than there were if time ran out.
+    pub tried: usize,
+    pub cut: bool,
+}
+
+/// Pending jobs that come first.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Ahead {
+    /// In queues of higher priority.
+    pub higher: u64,
+    /// In its own queue, or one of equal priority.
+    pub same: u64,
+    /// The queue goes by submission; else `same` counts all its pending jobs.
+    pub by_order: bool,
+}
+
+/// A change that helps.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Help {
+    pub candidate: Candidate,
+    pub effect: HelpEffect,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum HelpEffect {
+    /// It starts at once on these hosts.
+    Starts(Vec<String>),
+    /// It waits still, but for something that ends.
+    Possible(Option<PendReason>),
+}
+
+/// Whether a job with this reason can never run as it stands.
+pub(super) fn is_never(why: &PendReason) -> bool {
+    matches!(
+        why,
+        PendReason::NeverFits { .. }
+            | PendReason::QuotaNever { .. }
+            | PendReason::DependencyNever { .. }
+            | PendReason::SharedResource { never: true, .. }
+    )
+}
+
+/// Explains a waiting job; trials go on as long as `go_on` says so.
+pub(super) fn explain(
+    copy: &mut ClusterCopy,
+    j: JobKey,
+    go_on: &mut dyn FnMut() -> bool,
+) -> WaitingJob {
+    let reason = copy.reason(j);
+    let hosts = reason.as_ref().and_then(|_| copy.examine(j));
+    let mut out = WaitingJob {
+        never: reason.as_ref().is_some_and(is_never),
+        ahead: ahead(copy, j),
+        orphans: orphans(copy, j, reason.as_ref()),
+        reason,
+        hosts,
+        helps: Vec::new(),
+        tried: 0,
+        cut: false,
+    };
+    let spec = copy.state.spec_of(j.id).cloned();
+    if let (Some(reason), Some(spec)) = (&out.reason, spec) {
+        let case = Case {
+            copy,
+            j,
+            spec: &spec,
+            reason,
+            hosts: out.hosts.as_ref(),
+        };
+        let list = candidates(&case);
+        debug_assert!(list.len() <= CANDIDATES_MAX);
+        try_all(copy, (j, &spec), list, &mut out, go_on);
+    }
+    out
+}
+
+fn orphans(copy: &ClusterCopy, j: JobKey, reason: Option<&PendReason>) -> Option<Orphans> {
+    let never = matches!(reason, Some(PendReason::DependencyNever { .. }));
+    let spec = copy.state.spec_of(j.id).filter(|_| never)?;
+    Some(spec.orphans(copy.config.general.orphans))
+}
+
+fn try_all(
+    copy: &mut ClusterCopy,
+    (j, spec): (JobKey, &Spec),
+    list: Vec<Candidate>,
+    out: &mut WaitingJob,
+    go_on: &mut dyn FnMut() -> bool,
+) {
+    let mut possible = Vec::new();
+    let mut seen: Vec<Deed> = Vec::new();
+    for candidate in list {
+        if out.helps.len() >= HELPS_MAX {
+            break;
+        }
+        if !go_on() {
+            out.cut = true;
+            break;
+        }
+        let Some(deed) = deed(copy, (j, spec), &candidate.remedy) else {
+            continue;
+        };
+        if seen.contains(&deed) {
+            continue;
+        }
+        let tried = copy.try_out(j, std::slice::from_ref(&deed));
+        seen.push(deed);
+        out.tried += 1;
+        match tried {
+            Tried::Starts(hosts) => out.helps.push(Help {
+                candidate,
+                effect: HelpEffect::Starts(hosts),
+            }),
+            Tried::Waits(why) => {
+                let better = !why.as_ref().is_none_or(is_never);
+                let held = matches!(candidate.remedy, Remedy::Release);
+                if better && (out.never || held) {
+                    possible.push(Help {
+                        candidate,
+                        effect: HelpEffect::Possible(why),
+                    });
+                }
+            }
+        }
+    }
+    // The trials took the reasons of the job's class with them.
+    copy.settle();
+    let room = HELPS_MAX.saturating_sub(out.helps.len());
+    out.helps.extend(possible.into_iter().take(room));
+}
+
+/// What the command would do, checked as the leader checks it. `None`: it would be refused, or
+/// change nothing.
+pub(super) fn deed(
+    copy: &ClusterCopy,
+    (j, spec): (JobKey, &Spec),
+    remedy: &Remedy,
+) -> Option<Deed> {
+    match remedy {
+        Remedy::Modify(words) => {
+            let new = modified(copy, j, spec, words)?;
+            (new != *spec).then(|| Deed::Spec(Box::new(new)))
+        }
+        Remedy::Release => Some(Deed::Release),
+        Remedy::ArrayLimit(n) => Some(Deed::ArrayLimit(*n)),
+        Remedy::OpenHost(host) => Some(Deed::OpenHost(host.clone())),
+        Remedy::ActivateQueue(queue) => Some(Deed::ActivateQueue(queue.clone())),
+    }
+}
+
+/// The specification after `cmod` with these words.
+fn modified(copy: &ClusterCopy, j: JobKey, spec: &Spec, words: &[String]) -> Option<Spec> {
+    let here = Here {
+        now_ms: copy.now.0,
+        cwd: Path::new("/"),
+        umask: 0,
+        host: &spec.sub_host,
+        default_queue: "",
+        default_project: "",
+        unit: &|| Unit::M,
+    };
+    let changes = cmod::changes_of_words(words, &here).ok()?;
+    let started = copy.state.job(j.id)?.array();
+    if started.is_some_and(|array| array.started() > 0) {
+        intake::check_started(spec, &changes).ok()?;
+    }
+    let owner = copy.owner(spec);
+    intake::modify(spec, &changes, &owner, &copy.config, &copy.state, copy.now).ok()
+}
+
+fn ahead(copy: &ClusterCopy, j: JobKey) -> Ahead {
+    let mut out = Ahead::default();
+    let Some(job) = copy.state.job(j.id) else {
+        return out;
+    };
+    let spec = copy.state.spec(job.spec);
+    let queue = |name: &str| copy.config.queues.iter().find(|q| q.name == name);
+    let Some(own) = queue(&spec.queue) else {
+        return out;
+    };
+    out.by_order = own.policy == Policy::Fifo;
+    let place = |priority: u32, order: i64| (std::cmp::Reverse(priority), order);
+    let mine = place(spec.priority, job.order);
+    for (_, class) in copy.state.pending().classes() {
+        let Some(theirs) = queue(&class.key.queue) else {
+            continue;
+        };
+        let later = class.key.begin.is_some_and(|at| at > copy.now);
+        if theirs.priority < own.priority || later {
+            continue;
+        }
+        for (order, other) in class.jobs.iter() {
+            let first = place(class.key.priority, order) < mine;
+            if theirs.priority > own.priority {
+                out.higher += jobs_at(copy, other);
+            } else if other.id != j.id && (first || !out.by_order) {
+                out.same += jobs_at(copy, other);
+            }
+        }
+    }
+    out
+}
+
+/// Elements that an entry of the pending order stands for.
+fn jobs_at(copy: &ClusterCopy, j: JobKey) -> u64 {
+    let array = copy.state.job(j.id).and_then(|job| job.array());
+    match array {
+        Some(array) if j.idx == 0 => array.waiting.len(),
+        _ => 1,
+    }
+}

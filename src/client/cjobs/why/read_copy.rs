@@ -1,0 +1,118 @@
+//! Reads what the copy of the cluster is made of: the published view and cb.yaml, which every user
+//! may read. Takes no lock, and asks nothing of the leader.
+
+use super::copy::{ClusterCopy, Samples};
+use crate::client::exit::{Fail, Result};
+use crate::client::read::{Source, os_groups};
+use crate::config::{self, Config, OsNames, ResourceDecl, ResourceKind};
+use crate::model::Stamp;
+use crate::record::view::{HostRow, Params};
+use crate::spool::view::{Piece, Want};
+use crate::state::{RowGatherer, State};
+use crate::sys;
+use jiff::tz::TimeZone;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Users whose groups are looked up: share trees and limits may go by them.
+const USERS_MAX: usize = 200;
+
+/// The cluster as it was published last.
+///
+/// # Errors
+/// The view or cb.yaml cannot be read, or cb.yaml has problems.
+pub(super) fn read(source: &Source, params: &Params, now: Stamp) -> Result<ClusterCopy> {
+    let hosts = source.view.hosts().map_err(|e| source.failed(e))?;
+    let config = config(source, params, &hosts)?;
+    let state = state(source, &hosts, now)?;
+    let sample = |row: &HostRow| {
+        let load = row.load.clone();
+        (row.name.clone(), (load, 0))
+    };
+    let samples: Samples = hosts.iter().map(sample).collect();
+    let groups = groups(&state);
+    // Windows are in the zone of the leader's host, which is taken to be this one's.
+    let zone = TimeZone::system();
+    Ok(ClusterCopy::new(state, config, samples, groups, zone, now))
+}
+
+/// cb.yaml, and the resources that sensors define beside it.
+fn config(source: &Source, params: &Params, hosts: &[HostRow]) -> Result<Arc<Config>> {
+    let path = source.layout.config();
+    let bytes = sys::fs::read_small(&path, config::MAX_BYTES as u64)?;
+    let loaded = config::load(&bytes, &path.display().to_string(), &OsNames::ANY);
+    let loaded = loaded.map_err(|_| {
+        Fail::system(format!(
+            "--why: {} has problems, so nothing can be tried by it\nhint: cadmin ckconfig; \
+             cjobs -p says why a job waits",
+            path.display()
+        ))
+    })?;
+    let mut config = loaded.config;
+    if config.digest() != params.config_digest {
+        eprintln!(
+            "{}: warning: cb.yaml on the share is not what the leader uses: it was changed since, \
+             or is refused",
+            source.name
+        );
+    }
+    add_sensed(&mut config, params, hosts);
+    Ok(Arc::new(config))
+}
+
+/// What the leader lists of resources and neither cb.yaml nor Corral knows comes from sensors.
+fn add_sensed(config: &mut Config, params: &Params, hosts: &[HostRow]) {
+    use crate::text::resreq::builtin;
+    for (name, kind, order, about) in &params.resources {
+        if builtin(name).is_some() || config.hosts.resource(name).is_some() {
+            continue;
+        }
+        let kind = match kind.as_str() {
+            "Numeric" => ResourceKind::Number,
+            "Boolean" => ResourceKind::Tag,
+            _ => ResourceKind::Text,
+        };
+        let mut decl = ResourceDecl::plain(kind);
+        decl.increase = order == "Inc";
+        decl.description.clone_from(about);
+        decl.assign = hosts.iter().any(|host| host.units.contains_key(name));
+        decl.shared = hosts.iter().any(|host| host.load.shared.contains_key(name));
+        config.hosts.sensed.insert(name.clone(), decl);
+    }
+}
+
+fn state(source: &Source, hosts: &[HostRow], now: Stamp) -> Result<State> {
+    let mut rows = RowGatherer::default();
+    let mut wrong = None;
+    // Finished jobs as well: dependencies refer to them.
+    let reading = source.view.stream(&Want::all(), &mut |piece| match piece {
+        Piece::Restart => rows = RowGatherer::default(),
+        Piece::Job { row, spec, why } => {
+            if let Err(e) = rows.job(&row, spec, why) {
+                wrong = Some(e);
+            }
+        }
+    });
+    let reading = reading.map_err(|e| source.failed(e))?;
+    source.warn(&reading.warnings);
+    if let Some(e) = wrong {
+        eprintln!(
+            "{}: warning: a row of the view is left out: {e}",
+            source.name
+        );
+    }
+    hosts.iter().for_each(|row| rows.host(row));
+    let queues = source.view.queues().map_err(|e| source.failed(e))?;
+    queues.iter().for_each(|row| rows.queue(row));
+    rows.shares(&source.view.shares().unwrap_or_default(), now);
+    Ok(rows.state())
+}
+
+/// The groups of those who have unfinished jobs.
+fn groups(state: &State) -> BTreeMap<String, Vec<String>> {
+    let users: BTreeSet<&str> = state.users().map(|(_, name)| name).collect();
+    let users = users.into_iter().take(USERS_MAX);
+    users
+        .map(|user| (user.to_owned(), os_groups(user)))
+        .collect()
+}

@@ -1,0 +1,222 @@
+//! Set-ups of failed jobs: the cause, with limit and peak, and the advice.
+
+use super::job;
+use crate::client::cjobs::why::ended::{Cause, cause};
+use crate::model::{JobKey, JobStat, Limits, Share, Spec, TermReason};
+use crate::record::report::Usage;
+use crate::record::view::JobRow;
+
+fn row(reason: TermReason) -> JobRow<'static> {
+    JobRow {
+        j: JobKey::job(7),
+        stat: JobStat::Exit,
+        hosts: vec![Share("h1".into(), 1)],
+        start: 1_000_000,
+        end: 1_000_000 + 3_605_000,
+        reason,
+        ..JobRow::default()
+    }
+}
+
+fn with_code(code: i32) -> JobRow<'static> {
+    JobRow {
+        code: Some(code),
+        ..row(TermReason::None)
+    }
+}
+
+fn told(row: &JobRow<'_>, limits: Limits) -> Cause {
+    let spec = Spec { limits, ..job() };
+    cause(row, &spec, &|n| format!("S{n}"))
+}
+
+/// What is said, and the first advice.
+fn said(row: &JobRow<'_>) -> (String, String) {
+    let cause = told(row, Limits::default());
+    let advice = cause.advice.first().cloned().unwrap_or_default();
+    (cause.text, advice)
+}
+
+#[test]
+fn the_run_limit() {
+    let limits = Limits {
+        run_s: Some(3600),
+        ..Limits::default()
+    };
+    let got = told(&row(TermReason::RunLimit), limits);
+    assert_eq!(
+        got.text,
+        "killed at its run limit of 1h: it had run for 1h5s"
+    );
+    assert_eq!(got.advice[0], "csub -clone 7 -W 1:30");
+    assert_eq!((got.limit.as_str(), got.word), ("1h", "run_limit"));
+}
+
+#[test]
+fn the_cpu_limit() {
+    let limits = Limits {
+        cpu_s: Some(120),
+        ..Limits::default()
+    };
+    let mut row = row(TermReason::CpuLimit);
+    row.usage.cpu_ms = 121_000;
+    let got = told(&row, limits);
+    assert_eq!(
+        got.text,
+        "killed at its CPU time limit of 2m: it had used 2m1s"
+    );
+    assert_eq!(got.advice[0], "csub -clone 7 -c 0:03");
+}
+
+fn peak(reason: TermReason, kb: u64) -> JobRow<'static> {
+    JobRow {
+        usage: Usage {
+            maxmem_kb: kb,
+            ..Usage::default()
+        },
+        ..row(reason)
+    }
+}
+
+#[test]
+fn the_memory_limit() {
+    let limits = Limits {
+        mem_b: Some(8 << 30),
+        ..Limits::default()
+    };
+    let got = told(&peak(TermReason::MemLimit, 8 << 20), limits);
+    assert_eq!(
+        got.text,
+        "killed at its memory limit of 8G: its peak was 8G"
+    );
+    assert_eq!(got.advice[0], "csub -clone 7 -mem 12G");
+    assert_eq!((got.limit.as_str(), got.used.as_str()), ("8G", "8G"));
+}
+
+#[test]
+fn a_host_without_memory() {
+    let (text, advice) = said(&peak(TermReason::Oom, 10 << 20));
+    assert!(text.contains("host h1 ran out of memory"), "{text}");
+    assert_eq!(advice, "reserve what it needs: csub -clone 7 -mem 13G");
+}
+
+#[test]
+fn a_success_with_a_process_that_was_killed_for_memory() {
+    let done = JobRow {
+        stat: JobStat::Done,
+        code: Some(0),
+        oom: true,
+        ..peak(TermReason::None, 1 << 20)
+    };
+    let (text, _) = said(&done);
+    assert!(text.starts_with("it ended well"), "{text}");
+    assert!(text.contains("for want of memory"), "{text}");
+}
+
+#[test]
+fn the_limits_of_swap_and_processes() {
+    let limits = Limits {
+        swap_b: Some(1 << 30),
+        procs: Some(16),
+        ..Limits::default()
+    };
+    let got = told(&row(TermReason::SwapLimit), limits.clone());
+    assert!(got.text.contains("swap limit of 1G"), "{}", got.text);
+    let got = told(&row(TermReason::ProcessLimit), limits);
+    assert!(got.text.contains("its limit is 16"), "{}", got.text);
+    assert_eq!(got.advice, ["csub -clone 7 -p 32"]);
+}
+
+#[test]
+fn a_program_that_is_not_there_and_one_that_cannot_be_executed() {
+    let (text, advice) = said(&with_code(127));
+    assert!(text.contains("did not find its command"), "{text}");
+    assert!(advice.contains("whole path"), "{advice}");
+    let (text, advice) = said(&with_code(126));
+    assert!(text.contains("could not execute"), "{text}");
+    assert!(advice.contains("chmod"), "{advice}");
+}
+
+#[test]
+fn an_exit_code_of_its_own() {
+    let (text, advice) = said(&with_code(3));
+    assert!(text.contains("exit code 3"), "{text}");
+    assert!(advice.contains("output"), "{advice}");
+}
+
+#[test]
+fn signals_by_a_shell_and_directly() {
+    let (text, advice) = said(&with_code(139));
+    assert!(
+        text.contains("exit code 139") && text.contains("S11"),
+        "{text}"
+    );
+    assert!(advice.contains("stack"), "{advice}");
+    let direct = JobRow {
+        sig: 9,
+        ..row(TermReason::None)
+    };
+    let (text, advice) = said(&direct);
+    assert!(
+        text.contains("signal S9, which Corral did not send"),
+        "{text}"
+    );
+    assert!(advice.contains("-mem"), "{advice}");
+}
+
+#[test]
+fn what_could_not_be_started() {
+    let not = |why: &str| {
+        said(&JobRow {
+            text: why.into(),
+            ..row(TermReason::StartFailed)
+        })
+    };
+    let (text, advice) = not("cannot open output file /no/out: No such file or directory");
+    assert!(
+        text.contains("could not be started on host h1: cannot open"),
+        "{text}"
+    );
+    assert!(advice.contains("-o FILE"), "{advice}");
+    let (_, advice) = not("cannot enter the working directory /no: No such file or directory");
+    assert!(advice.contains("-cwd"), "{advice}");
+    let (_, advice) = not("pre-exec command failed with exit code 1");
+    assert!(advice.contains("pre-exec"), "{advice}");
+}
+
+#[test]
+fn ends_that_were_ordered_or_not_seen() {
+    for (reason, word, advice) in [
+        (TermReason::Owner, "owner", "chist -l"),
+        (TermReason::Admin, "admin", "who and when"),
+        (TermReason::Force, "force", "chist -l"),
+        (TermReason::HostLost, "host_lost", "-r"),
+        (TermReason::ShepherdLost, "shepherd_lost", "cbexe"),
+        (TermReason::Fenced, "fenced", "share"),
+        (TermReason::Orphan, "orphan", "cdeps"),
+        (TermReason::StartTimeout, "start_timeout", "-start-timeout"),
+        (TermReason::Preempt, "preempt", "-k"),
+        (TermReason::Window, "window", "cqueues"),
+        (TermReason::Load, "load", "chosts"),
+        (TermReason::Deadline, "deadline", "-t"),
+        (TermReason::Units, "units", "CB_ASSIGN_GPU"),
+    ] {
+        let got = told(&row(reason), Limits::default());
+        assert_eq!((got.word, got.text.as_str()), (word, reason.sentence()));
+        assert!(got.advice[0].contains(advice), "{word}: {:?}", got.advice);
+    }
+}
+
+#[test]
+fn a_failed_post_exec_command_and_a_core_are_told() {
+    let row = JobRow {
+        post_failed: true,
+        core: true,
+        ..with_code(1)
+    };
+    let (text, _) = said(&row);
+    assert!(
+        text.contains("post-exec") && text.contains("core dump"),
+        "{text}"
+    );
+}

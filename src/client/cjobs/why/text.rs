@@ -1,0 +1,160 @@
+//! The sentences of `cjobs --why` about a waiting job. Pure.
+
+use super::pending::{Ahead, Help, HelpEffect, WaitingJob};
+use crate::model::{Orphans, PendReason, Spec};
+use crate::sched::{Examination, Lack, LostHosts, NearestMiss, Stage};
+use crate::text::count::count;
+use std::fmt::Write as _;
+
+/// What keeps hosts at one stage, in words.
+pub(super) fn stage(lost: &LostHosts, spec: &Spec, hosts: &Examination) -> String {
+    let resource = lost.resource.as_str();
+    let need = || need_of(hosts, resource);
+    match lost.stage {
+        Stage::NotInQueue => format!("not used by queue {}", spec.queue),
+        Stage::NotAsked => format!("not among the hosts asked for (-m {})", spec.hosts),
+        Stage::NoServer => "runs no jobs (server: no)".to_owned(),
+        Stage::Closed => "closed by an administrator".to_owned(),
+        Stage::Unavailable => "unavailable".to_owned(),
+        Stage::OtherType => "not of the submission host's type".to_owned(),
+        Stage::Select => "select[] not satisfied".to_owned(),
+        Stage::TooSmall if resource == "slots" => {
+            "too small even when empty: not enough slots".to_owned()
+        }
+        Stage::TooSmall => format!("too small even when empty: {resource}{}", need()),
+        Stage::Window => "dispatch window closed".to_owned(),
+        Stage::Load => "load threshold exceeded".to_owned(),
+        Stage::Exclusive => "exclusive use conflicts".to_owned(),
+        Stage::Slots => "not enough free slots".to_owned(),
+        Stage::Amount => format!("not enough {resource} left{}", need()),
+        Stage::UserLimit => "user's slot limit on the host reached".to_owned(),
+        Stage::QueueLimit => "queue's slot limit on the host reached".to_owned(),
+        Stage::TooSlow => "too slow to finish in time".to_owned(),
+        Stage::Recent => "another job started there within job_accept_interval".to_owned(),
+        Stage::Reserved => "kept for a job with a reservation".to_owned(),
+        Stage::Together => "fits by itself: the job waits for more, or for its turn".to_owned(),
+    }
+}
+
+/// ` (needs 40G)`, where it is known.
+fn need_of(hosts: &Examination, resource: &str) -> String {
+    let lacks = hosts.nearest.iter().flat_map(|nearest| &nearest.lacks);
+    let mut same = lacks.filter(|lack| lack.what == resource);
+    same.next()
+        .map_or(String::new(), |lack| format!(" (needs {})", lack.need))
+}
+
+/// One thing that a host lacks.
+pub(super) fn lack(lack: &Lack) -> String {
+    let Lack {
+        stage,
+        what,
+        need,
+        has,
+        ..
+    } = lack;
+    let what = match (what.as_str(), need.as_str()) {
+        ("slots", "1") => "slot",
+        (what, _) => what,
+    };
+    match stage {
+        Stage::Select if has.is_empty() => format!("select[{need}] does not hold"),
+        Stage::Select => format!("select[{need}] does not hold: it has {has}"),
+        Stage::TooSmall => format!("needs {need} {what}, it has {has} in all"),
+        Stage::Slots => format!("needs {need} {what}, {has} free"),
+        Stage::Amount => format!("needs {need} {what}, {has} left"),
+        other => obstacle(*other).to_owned(),
+    }
+}
+
+/// What keeps a host that no amount tells of.
+fn obstacle(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Closed => "it is closed by an administrator",
+        Stage::Unavailable => "it is unavailable",
+        Stage::OtherType => "it is not of the submission host's type",
+        Stage::Window => "its dispatch window is closed",
+        Stage::Load => "its load exceeds a threshold",
+        Stage::Exclusive => "exclusive use conflicts",
+        Stage::UserLimit => "the user's slot limit there is reached",
+        Stage::QueueLimit => "the queue's slot limit there is reached",
+        Stage::TooSlow => "it is too slow to finish in time",
+        Stage::Recent => "another job has just started there",
+        Stage::Reserved => "what is free there is kept for a job with a reservation",
+        _ => "it fits by itself, but not all that the job needs is there at once",
+    }
+}
+
+pub(super) fn nearest(miss: &NearestMiss) -> String {
+    let lacks: Vec<String> = miss.lacks.iter().map(lack).collect();
+    format!("host {}: {}", miss.host, lacks.join("; "))
+}
+
+/// One sentence: what the job waits for.
+pub(super) fn verdict(waiting: &WaitingJob) -> String {
+    let Some(reason) = &waiting.reason else {
+        return "nothing holds it back: it starts in one of the next passes of the scheduler"
+            .to_owned();
+    };
+    let hosts = waiting.hosts.as_ref();
+    let miss = hosts.and_then(|hosts| hosts.nearest.as_ref());
+    match (reason, miss, hosts) {
+        (PendReason::Hosts(_), Some(miss), Some(hosts)) => {
+            let first = miss.lacks.first().map(lack).unwrap_or_default();
+            let all = count(u64::from(hosts.hosts), "host");
+            format!(
+                "none of {all} can take it now; nearest is {}: {first}",
+                miss.host
+            )
+        }
+        _ => reason.to_string(),
+    }
+}
+
+/// Who comes first; empty: nobody.
+pub(super) fn ahead(ahead: &Ahead) -> String {
+    let mut out = String::new();
+    if ahead.same > 0 {
+        let jobs = count(ahead.same, "job");
+        match ahead.by_order {
+            true => write!(out, "{jobs} before it in its queue"),
+            false => write!(
+                out,
+                "{jobs} more in its queue, which goes by shares or in turn"
+            ),
+        }
+        .expect("a string takes every write");
+    }
+    if ahead.higher > 0 {
+        let sep = if out.is_empty() { "" } else { ", " };
+        let jobs = count(ahead.higher, "job");
+        write!(out, "{sep}{jobs} in queues of higher priority").expect("a string takes it");
+    }
+    out
+}
+
+/// What becomes of a job whose dependency can never be met.
+pub(super) fn orphans(policy: Orphans) -> &'static str {
+    match policy {
+        Orphans::Hold => "it waits until somebody changes or kills it",
+        Orphans::Kill => "it ends",
+        Orphans::Run => "it runs as if the dependency were met",
+    }
+}
+
+/// What a change does.
+pub(super) fn effect(help: &Help) -> String {
+    let about = &help.candidate.about;
+    match &help.effect {
+        HelpEffect::Starts(hosts) => {
+            let shown = hosts.iter().take(3).cloned().collect::<Vec<_>>().join(" ");
+            let more = match hosts.len().saturating_sub(3) {
+                0 => String::new(),
+                n => format!(" and {n} more"),
+            };
+            format!("{about}: starts now on {shown}{more}")
+        }
+        HelpEffect::Possible(None) => format!("{about}: it can run then"),
+        HelpEffect::Possible(Some(why)) => format!("{about}: it can run then, and waits: {why}"),
+    }
+}

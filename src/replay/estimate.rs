@@ -1,0 +1,189 @@
+//! When jobs of a live cluster start: its state run forward on the virtual clock. The core of
+//! `cbsim when` and of the estimate of `cjobs --why`. Owns how what runs already is taken over;
+//! reads nothing.
+
+use super::live_cluster::Present;
+use super::virtual_cluster::{Begun, Decider, Replay};
+use super::virtual_leader::{LiveSetting, Setting, VirtualLeader};
+use super::workload::Parties;
+use crate::config::Config;
+use crate::model::{JobKey, Stamp};
+use crate::record::load::LoadDoc;
+use crate::state::State;
+use jiff::tz::TimeZone;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The cluster that is run forward.
+pub struct Beginning {
+    pub state: State,
+    pub config: Arc<Config>,
+    /// Load samples by host; measured load stays as it is.
+    pub samples: BTreeMap<String, (LoadDoc, u64)>,
+    pub now: Stamp,
+    /// What waits and runs in it.
+    pub present: Present,
+    /// The civil time that windows are in.
+    pub zone: TimeZone,
+}
+
+/// What came of it.
+pub struct StartEstimates {
+    /// Of each job that was asked for, in their order.
+    pub jobs: Vec<Estimated>,
+    /// Unfinished jobs without a run limit.
+    pub unlimited: u64,
+    /// The virtual time at which the run was ended before its end, in milliseconds since the epoch.
+    pub cut_at: Option<i64>,
+}
+
+/// When one job starts.
+pub struct Estimated {
+    pub j: JobKey,
+    /// Milliseconds since the epoch. `None`: not until the run ended; never, if nothing was left.
+    pub at: Option<i64>,
+    /// Why it waits then.
+    pub why: String,
+}
+
+impl Present {
+    /// Hands over what has started.
+    pub fn adopt(&self, replay: &mut Replay<'_>, core: &VirtualLeader<'_>) {
+        replay.begin_at(0);
+        for s in &self.started {
+            let begun = Begun {
+                start_ms: s.start_ms,
+                worked_ms: s.worked_ms,
+                limit_ms: core.limit_of(s.place),
+                suspended: s.suspended,
+            };
+            replay.adopt(s.place, s.slots, core.cpuf_of(s.place), begun);
+        }
+    }
+}
+
+/// Runs the cluster forward until the jobs have started or nothing is left to happen, and no
+/// longer than `go_on` says.
+pub fn estimate(
+    begin: Beginning,
+    jobs: &[JobKey],
+    go_on: Box<dyn FnMut() -> bool + '_>,
+) -> StartEstimates {
+    let present = begin.present;
+    let place: BTreeMap<JobKey, u32> = present.keys.iter().copied().zip(0u32..).collect();
+    let parties = Parties::of(&present.workload);
+    let mut core = VirtualLeader::new(Setting {
+        workload: &present.workload,
+        parties: &parties,
+        config: begin.config,
+        base_ms: begin.now.0,
+        cores: 1,
+        waste: false,
+        live: Some(LiveSetting {
+            state: begin.state,
+            samples: begin.samples,
+            keys: present.keys.clone(),
+            zone: begin.zone,
+        }),
+    });
+    let mut replay = Replay::new(&present.workload, &parties.of_ask, None);
+    present.adopt(&mut replay, &core);
+    let wanted = jobs.iter().filter_map(|j| place.get(j).copied());
+    replay.only_until(wanted.collect());
+    replay.while_allowed(go_on);
+    let outcome = replay.run(&mut core);
+    let one = |j: &JobKey| {
+        let at = place.get(j).and_then(|at| outcome.starts[*at as usize]);
+        Estimated {
+            j: *j,
+            at: at.map(|ms| begin.now.0 + ms),
+            why: place.get(j).map_or(String::new(), |at| core.why(*at)),
+        }
+    };
+    StartEstimates {
+        jobs: jobs.iter().map(one).collect(),
+        unlimited: present.unlimited,
+        cut_at: outcome.cut_at.map(|ms| begin.now.0 + ms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::OsNames;
+    use crate::model::{Limits, Spec};
+    use crate::record::event::Event;
+    use crate::replay::from_journal::tests::submitted;
+    use crate::replay::live_cluster::present;
+
+    /// Sat Nov 21 03:07:09 2026 UTC.
+    const NOW: Stamp = Stamp(1_795_230_429_000);
+    const HOUR_MS: i64 = 3_600_000;
+
+    /// Four jobs of one slot and 100 s on one slot that a dispatch window opens at 6:00.
+    fn begin(zone: TimeZone) -> Beginning {
+        let text = "cluster: {name: c, administrators: [root]}\n\
+            hosts: [{name: h1, slots: 1}]\n\
+            queues: [{name: normal, dispatch_window: '6:00-20:00'}]\n";
+        let loaded = crate::config::load(text.as_bytes(), "cb.yaml", &OsNames::ANY);
+        let config = Arc::new(loaded.expect("a good cb.yaml").config);
+        let mut state = State::new();
+        let limits = Limits {
+            run_s: Some(100),
+            ..Limits::default()
+        };
+        let spec = Box::new(Spec {
+            queue: "normal".into(),
+            user: "ann".into(),
+            min: 1,
+            max: 1,
+            limits,
+            ..Spec::default()
+        });
+        state.apply(&Event::Spec { id: 1, spec });
+        for id in 1..=4 {
+            state.apply(&submitted(id, "", NOW.0 - 1000));
+        }
+        let load = LoadDoc {
+            executor: true,
+            ncpus: 1,
+            ..LoadDoc::default()
+        };
+        let (name, up, boot, t) = ("h1".to_owned(), true, String::new(), NOW);
+        state.apply(&Event::HostSeen { name, up, boot, t });
+        Beginning {
+            present: present(&state, NOW, 1).expect("few jobs"),
+            state,
+            config,
+            samples: [("h1".to_owned(), (load, 0))].into(),
+            now: NOW,
+            zone,
+        }
+    }
+
+    fn start_of(zone: TimeZone, id: u32) -> Option<i64> {
+        let got = estimate(begin(zone), &[JobKey::job(id)], Box::new(|| true));
+        got.jobs[0].at
+    }
+
+    #[test]
+    fn windows_open_by_the_clock_of_the_zone() {
+        let six = NOW.0 + 3 * HOUR_MS - 429_000;
+        assert_eq!(start_of(TimeZone::UTC, 1), Some(six));
+        let east = TimeZone::fixed(jiff::tz::offset(2));
+        assert_eq!(start_of(east, 1), Some(six - 2 * HOUR_MS));
+        assert_eq!(start_of(TimeZone::UTC, 3), Some(six + 200_000));
+    }
+
+    #[test]
+    fn an_estimate_that_is_ended_says_how_far_it_came() {
+        let mut left = 3;
+        let go_on = Box::new(move || {
+            left -= 1;
+            left >= 0
+        });
+        let got = estimate(begin(TimeZone::UTC), &[JobKey::job(4)], go_on);
+        assert_eq!(got.jobs[0].at, None);
+        assert!(got.cut_at.is_some_and(|at| at > NOW.0), "{:?}", got.cut_at);
+    }
+}

@@ -1,0 +1,358 @@
+//! Where hosts are lost to a class, stage by stage, and what each lacks: for
+//! [`Engine::examine`](crate::sched::Engine::examine). Decides nothing and changes nothing.
+
+use super::Pass;
+use super::nearest_miss::{compared, conditions, gap, has_text, part_text, total};
+use crate::sched::compiled_request::{RequestPart, RusageItem, RusagePer, TrialUse};
+use crate::sched::examine::{AmountRoom, Examination, Lack, LostHosts, NearestMiss, Stage};
+use crate::sched::hosts::Obstacle;
+use crate::sched::pending_classes::PendingClass;
+use crate::sched::resource_names::amount_text;
+use crate::sched::shape::{HostQuery, Shape, Unfit};
+use crate::text::resreq::{HostFacts, Node};
+
+/// Hosts of a stage that are named.
+const NAMED: usize = 3;
+/// Most lacks of a host that are told.
+const LACKS_MAX: usize = 4;
+/// A lack that no amount measures weighs more than any that one does.
+const HARD: f64 = 1e6;
+
+/// What one host has to give to the job at least.
+struct Least {
+    slots: u32,
+    /// Amounts in thousandths by the item of `rusage[]`.
+    amounts: Vec<i64>,
+}
+
+/// What became of one host: the stage it is lost at and the name of a resource.
+type Verdict = Option<(Stage, String)>;
+
+impl Pass<'_> {
+    pub(in crate::sched) fn examine(&mut self, class: u32) -> Option<Examination> {
+        let pending = self.picture.classes.take(class)?;
+        let found = self.examined(&pending);
+        self.picture.classes.put(class, pending);
+        Some(found)
+    }
+
+    fn examined(&self, pending: &PendingClass) -> Examination {
+        let shape = self.shape(pending.shape);
+        let part = &shape.ways[0].parts[0];
+        let least = least(part);
+        let mut out = Examination {
+            hosts: self.table.count() as u32,
+            amounts: self.no_amounts(part, least.slots),
+            shared: self.shared_of(shape),
+            ..Examination::default()
+        };
+        let mut best: Option<(f64, NearestMiss)> = None;
+        for at in 0..self.table.count() {
+            let verdict = self.verdict(pending, &least, at);
+            match &verdict {
+                Some((stage, _)) if stage.is_lasting() => {}
+                _ => self.note_room(shape, part, at, &mut out),
+            }
+            match &verdict {
+                Some((stage, _)) if *stage < Stage::TooSmall => {}
+                _ => self.note_whole(at, &mut out),
+            }
+            let Some((stage, resource)) = verdict else {
+                continue;
+            };
+            let name = &self.table.at(at).name;
+            note_lost(&mut out.lost, (stage, resource), name);
+            if matches!(stage, Stage::NotInQueue | Stage::NotAsked | Stage::NoServer) {
+                continue;
+            }
+            let (weight, lacks) = self.lacks(pending, &least, at, stage);
+            if best.as_ref().is_none_or(|(least, _)| weight < *least) {
+                let host = name.clone();
+                best = Some((weight, NearestMiss { host, lacks }));
+            }
+        }
+        out.lost
+            .sort_by(|a, b| (a.stage, &a.resource).cmp(&(b.stage, &b.resource)));
+        out.nearest = best
+            .map(|(_, miss)| miss)
+            .filter(|miss| !miss.lacks.is_empty());
+        out
+    }
+
+    /// The first thing that keeps the host from the job; `None`: nothing.
+    fn verdict(&self, pending: &PendingClass, least: &Least, at: usize) -> Verdict {
+        let lost = |stage| Some((stage, String::new()));
+        let shape = self.shape(pending.shape);
+        let (host, view) = (self.table.at(at), self.view());
+        let unfit = shape.unfit((0, 0), &view, at);
+        match (unfit, host.obstacle()) {
+            (Some(Unfit::NotInQueue), _) => return lost(Stage::NotInQueue),
+            (Some(Unfit::NotAsked), _) => return lost(Stage::NotAsked),
+            (_, Some(Obstacle::NoServer)) => return lost(Stage::NoServer),
+            (_, Some(Obstacle::Closed)) => return lost(Stage::Closed),
+            (_, Some(Obstacle::Unavailable)) => return lost(Stage::Unavailable),
+            (Some(Unfit::Type), _) => return lost(Stage::OtherType),
+            (Some(Unfit::Select), _) => return lost(Stage::Select),
+            (Some(Unfit::Load) | None, None) => {}
+        }
+        if let Some(what) = self.too_small(shape, least, at) {
+            return Some((Stage::TooSmall, what));
+        }
+        if self.picture.windows.shuts(at) {
+            return lost(Stage::Window);
+        }
+        let expected = self.picture.usage.get(at).expected;
+        if unfit == Some(Unfit::Load) || self.picture.monitor.bars(host, expected) {
+            return lost(Stage::Load);
+        }
+        self.busy(pending, least, at)
+    }
+
+    /// What keeps a host from the job for as long as other work is there.
+    fn busy(&self, pending: &PendingClass, least: &Least, at: usize) -> Verdict {
+        let lost = |stage| Some((stage, String::new()));
+        let shape = self.shape(pending.shape);
+        let view = self.view();
+        let (host, usage) = (view.table.at(at), view.usage.get(at));
+        let hold = TrialUse::default();
+        let query = HostQuery::new(0, 0, &hold);
+        let used = usage.user_used(pending.user.uid);
+        let limit = host.user_limit(pending.user.slots_per_core);
+        if !shape.alone(0, usage) {
+            return lost(Stage::Exclusive);
+        }
+        if shape.free(usage) < i64::from(least.slots) {
+            return lost(Stage::Slots);
+        }
+        if shape.fit_amounts(&query, usage, least.slots) < least.slots {
+            let items = shape.ways[0].parts[0].rusage.iter().zip(&least.amounts);
+            let short = items
+                .clone()
+                .find(|(item, need)| self.left_of(item, at) < **need);
+            let (item, _) = short.or_else(|| items.clone().next())?;
+            let name = self.picture.resources.name(item.res).to_owned();
+            return Some((Stage::Amount, name));
+        }
+        if limit.is_some_and(|limit| used + least.slots > limit) {
+            return lost(Stage::UserLimit);
+        }
+        if shape.fit(&query, &view, at) < least.slots {
+            return lost(Stage::QueueLimit);
+        }
+        if self.is_too_slow(pending, at) {
+            return lost(Stage::TooSlow);
+        }
+        if self.recent(shape, at) {
+            return lost(Stage::Recent);
+        }
+        if self.is_reserved(at) {
+            return lost(Stage::Reserved);
+        }
+        lost(Stage::Together)
+    }
+
+    /// What the host never has enough of.
+    fn too_small(&self, shape: &Shape, least: &Least, at: usize) -> Option<String> {
+        let host = self.table.at(at);
+        if host.slots < least.slots {
+            return Some("slots".to_owned());
+        }
+        let items = shape.ways[0].parts[0].rusage.iter().zip(&least.amounts);
+        let mut short = items.filter(|(item, need)| {
+            let name = self.picture.resources.name(item.res);
+            !self.picture.resources.is_shared(item.res)
+                && self.falls(name)
+                && total(host, name, self.is_stated(name)).is_some_and(|all| all < **need)
+        });
+        let (item, _) = short.next()?;
+        Some(self.picture.resources.name(item.res).to_owned())
+    }
+
+    /// Adds what the host could give.
+    fn note_room(&self, shape: &Shape, part: &RequestPart, at: usize, out: &mut Examination) {
+        let usage = self.picture.usage.get(at);
+        let free = u32::try_from(shape.free(usage).max(0)).unwrap_or(u32::MAX);
+        out.free_one = out.free_one.max(free);
+        out.free_all = out.free_all.saturating_add(free);
+        for (item, room) in part.rusage.iter().zip(&mut out.amounts) {
+            room.left = room.left.max(self.left_of(item, at));
+        }
+    }
+
+    /// Adds what the host has when nothing runs there.
+    fn note_whole(&self, at: usize, out: &mut Examination) {
+        let host = self.table.at(at);
+        out.slots_one = out.slots_one.max(host.slots);
+        out.slots_all = out.slots_all.saturating_add(host.slots);
+        for room in &mut out.amounts {
+            let name = &room.resource;
+            let all = total(host, name, self.is_stated(name)).filter(|_| self.falls(name));
+            room.all = room.all.max(all);
+        }
+    }
+
+    fn no_amounts(&self, part: &RequestPart, slots: u32) -> Vec<AmountRoom> {
+        let items = part.rusage.iter();
+        let none = |item: &RusageItem| AmountRoom {
+            resource: self.picture.resources.name(item.res).to_owned(),
+            times: match item.per {
+                RusagePer::Slot => slots,
+                RusagePer::Host | RusagePer::Job => 1,
+            },
+            left: 0,
+            all: None,
+        };
+        items.map(none).collect()
+    }
+
+    fn shared_of(&self, shape: &Shape) -> Vec<String> {
+        let names = &self.picture.resources;
+        let items = shape.ways[0].rusage();
+        let shared = items.filter(|item| names.is_shared(item.res));
+        shared.map(|item| names.name(item.res).to_owned()).collect()
+    }
+
+    /// All that the host lacks, and how much that is.
+    fn lacks(
+        &self,
+        pending: &PendingClass,
+        least: &Least,
+        at: usize,
+        stage: Stage,
+    ) -> (f64, Vec<Lack>) {
+        let shape = self.shape(pending.shape);
+        let (host, usage) = (self.table.at(at), self.picture.usage.get(at));
+        let (mut weight, mut out) = (0.0, Vec::new());
+        let free = shape.free(usage).max(0);
+        let measured = matches!(
+            stage,
+            Stage::TooSmall | Stage::Slots | Stage::Amount | Stage::Select
+        );
+        if !measured {
+            weight += HARD;
+            out.push(plain_lack(stage));
+        }
+        let facts = self.view().facts(shape, at);
+        let select = shape.ways[0].parts[0].select.as_ref();
+        for node in select.and_then(conditions).unwrap_or_default() {
+            if !node.accepts(&facts) {
+                weight += 1.0 + gap(node, &facts).min(1e3);
+                out.push(select_lack(node, &facts));
+            }
+        }
+        let never = host.slots < least.slots;
+        if free < i64::from(least.slots) {
+            let has = if never { i64::from(host.slots) } else { free };
+            weight += part_missing(i64::from(least.slots), has);
+            let stage = if never { Stage::TooSmall } else { Stage::Slots };
+            out.push(amount_lack(
+                stage,
+                "slots",
+                i64::from(least.slots) * 1000,
+                has * 1000,
+            ));
+        }
+        for (item, need) in shape.ways[0].parts[0].rusage.iter().zip(&least.amounts) {
+            let name = self.picture.resources.name(item.res);
+            let left = self.left_of(item, at).max(0);
+            let all = total(host, name, self.is_stated(name)).filter(|_| self.falls(name));
+            let never = all.is_some_and(|all| all < *need);
+            if left < *need {
+                let (stage, has) = match (never, all) {
+                    (true, Some(all)) => (Stage::TooSmall, all),
+                    _ => (Stage::Amount, left),
+                };
+                weight += part_missing(*need, has);
+                out.push(amount_lack(stage, name, *need, has));
+            }
+        }
+        out.truncate(LACKS_MAX);
+        (weight, out)
+    }
+}
+
+fn note_lost(lost: &mut Vec<LostHosts>, (stage, resource): (Stage, String), host: &str) {
+    let same = |known: &&mut LostHosts| known.stage == stage && known.resource == resource;
+    match lost.iter_mut().find(same) {
+        Some(known) => {
+            known.hosts += 1;
+            if known.first.len() < NAMED {
+                known.first.push(host.to_owned());
+            }
+        }
+        None => lost.push(LostHosts {
+            stage,
+            resource,
+            hosts: 1,
+            first: vec![host.to_owned()],
+        }),
+    }
+}
+
+/// The smallest share of the job that one host has to give.
+fn least(part: &RequestPart) -> Least {
+    let slots = match (part.spread.one_host(), part.spread.tile) {
+        (true, _) => part.min.max(1),
+        (false, tile) if tile > 0 => tile.min(part.min).max(1),
+        _ => 1,
+    };
+    let amount = |item: &RusageItem| match item.per {
+        RusagePer::Slot => item.amount.saturating_mul(i64::from(slots)),
+        RusagePer::Host | RusagePer::Job => item.amount,
+    };
+    Least {
+        slots,
+        amounts: part.rusage.iter().map(amount).collect(),
+    }
+}
+
+/// Which part of what is needed is missing.
+fn part_missing(need: i64, has: i64) -> f64 {
+    1.0 + (need - has) as f64 / (need.max(1)) as f64
+}
+
+fn plain_lack(stage: Stage) -> Lack {
+    Lack {
+        stage,
+        what: String::new(),
+        need: String::new(),
+        has: String::new(),
+        need_milli: 0,
+        has_milli: 0,
+    }
+}
+
+fn amount_lack(stage: Stage, what: &str, need: i64, has: i64) -> Lack {
+    let (mut needs, mut has_text) = (amount_text(what, need), amount_text(what, has));
+    if needs == has_text {
+        // Rounded they look alike.
+        (needs, has_text) = (format!("{}M", need / 1000), format!("{}M", has / 1000));
+    }
+    Lack {
+        stage,
+        what: what.to_owned(),
+        need: needs,
+        has: has_text,
+        need_milli: need,
+        has_milli: has,
+    }
+}
+
+/// What the host has of the resource that a condition compares, not rounded.
+fn has_exactly(node: &Node, facts: &impl HostFacts) -> Option<String> {
+    match compared(node).and_then(|(name, ..)| Some((name, facts.number(name)?))) {
+        Some((name, has)) => Some(format!(
+            "{name} {}",
+            amount_text(name, (has * 1000.0) as i64)
+        )),
+        None => has_text(node, facts),
+    }
+}
+
+fn select_lack(node: &Node, facts: &impl HostFacts) -> Lack {
+    Lack {
+        need: part_text(node),
+        has: has_exactly(node, facts).unwrap_or_default(),
+        ..plain_lack(Stage::Select)
+    }
+}

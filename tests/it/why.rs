@@ -1,0 +1,234 @@
+//! `cjobs --why` against real clusters: waiting jobs whose offered change is typed in and starts
+//! them, and failed jobs whose cause is named.
+
+use crate::cluster::{Cluster, text};
+use serde_json::Value;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(90);
+
+fn why(cluster: &Cluster, job: &str) -> Value {
+    let out = cluster.run("cjobs", &["--why", "--json", job]);
+    serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&out)))
+}
+
+/// The explanation once the leader has published that the job waits for its hosts.
+fn settled(cluster: &Cluster, job: &str, done: impl Fn(&Value) -> bool) -> Value {
+    let end = std::time::Instant::now() + LONG;
+    loop {
+        let said = why(cluster, job);
+        if done(&said) {
+            return said;
+        }
+        assert!(
+            std::time::Instant::now() < end,
+            "{said:#}\n{}",
+            cluster.logs()
+        );
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+fn state(cluster: &Cluster, id: u32) -> String {
+    let states = cluster.states();
+    states.get(&(id, 0)).cloned().unwrap_or_default()
+}
+
+/// The first command that lets the job start at once.
+fn command(said: &Value) -> Vec<String> {
+    let helps = said["helps"].as_array().expect("a list");
+    let starts = helps.iter().find(|help| help["starts_now"] == true);
+    let line = starts.unwrap_or_else(|| panic!("nothing helps: {said:#}"));
+    let line = line["command"].as_str().expect("a text");
+    corral::text::command::split_words(line).expect("a line of words")
+}
+
+fn type_in_and_wait(cluster: &Cluster, id: u32, said: &Value) {
+    let words = command(said);
+    let args: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+    cluster.ok(&words[0], &args);
+    cluster.wait(LONG, |states| {
+        states
+            .get(&(id, 0))
+            .is_some_and(|stat| stat == "RUN" || stat == "DONE")
+    });
+}
+
+#[test]
+fn changes_that_are_offered_start_waiting_jobs() {
+    let cluster = Cluster::up("--hosts 2 --slots 2 --masters 1");
+    let full: Vec<u32> = (0..3).map(|_| cluster.csub(&["sleep", "1000"])).collect();
+    cluster.wait(LONG, |states| states.values().all(|stat| stat == "RUN"));
+
+    // Two slots on one host, one is free.
+    let wide = cluster.csub(&["-n", "2", "-R", "span[hosts=1]", "sleep 1000"]);
+    let said = settled(&cluster, &wide.to_string(), |said| said["code"] == 40);
+    assert_eq!(said["hosts"], 2, "{said:#}");
+    assert_eq!(said["lost"][0]["stage"], "slots", "{said:#}");
+    assert!(
+        said["verdict"]
+            .as_str()
+            .unwrap()
+            .contains("needs 2 slots, 1 free"),
+        "{said:#}"
+    );
+    // The others have no run limit: they are taken to run for an hour.
+    assert!(said["estimated_start_ms"].is_i64(), "{said:#}");
+    assert_eq!(command(&said), ["cmod", "-n", "1", &wide.to_string()]);
+    type_in_and_wait(&cluster, wide, &said);
+    cluster.ok("ckill", &[&wide.to_string(), &full[0].to_string()]);
+    cluster.wait(LONG, |states| {
+        [wide, full[0]].iter().all(|id| states[&(*id, 0)] == "EXIT")
+    });
+
+    let held = cluster.csub(&["-H", "sleep", "1000"]);
+    let said = settled(&cluster, &held.to_string(), |said| said["code"] == 6);
+    assert_eq!(command(&said), ["cresume", &held.to_string()]);
+    type_in_and_wait(&cluster, held, &said);
+
+    // What no host ever has: the page says so, and what would do.
+    let never = cluster.csub(&["-n", "1", "-R", "rusage[mem=97.7T]", "sleep 1000"]);
+    let said = settled(&cluster, &never.to_string(), |said| said["never"] == true);
+    assert!(
+        said["verdict"]
+            .as_str()
+            .unwrap()
+            .contains("rusage[mem=97.7T]"),
+        "{said:#}"
+    );
+    let page = cluster.ok("cjobs", &["--why", &never.to_string()]);
+    assert!(page.contains(" Start: never, as it stands\n"), "{page}");
+    assert!(
+        page.contains("too small even when empty: mem (needs 97.7T)"),
+        "{page}"
+    );
+    type_in_and_wait(&cluster, never, &said);
+}
+
+#[test]
+fn arrays_dependencies_and_wrong_lines() {
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1");
+    let array = cluster.csub(&["-J", "a[1-5]%2", "sleep", "1000"]);
+    cluster.wait(LONG, |states| {
+        states.values().filter(|stat| *stat == "RUN").count() == 2
+    });
+    let name = array.to_string();
+    let page = cluster.ok("cjobs", &["--why", &name]);
+    assert!(page.contains(&format!("Job <{array}[3-5]>")), "{page}");
+    assert!(page.contains(&format!("Job <{array}[1-2]>")), "{page}");
+    let one = why(&cluster, &format!("{array}[4]"));
+    assert_eq!(
+        (&one["job"], &one["count"]),
+        (&format!("{array}[4]").into(), &1.into())
+    );
+
+    let failed = cluster.csub(&["-w", &format!("done({array}[1])"), "true"]);
+    cluster.ok("ckill", &[&format!("{array}[1]")]);
+    let said = settled(&cluster, &failed.to_string(), |said| said["never"] == true);
+    assert_eq!(said["code"], 4, "{said:#}");
+    assert!(
+        said["verdict"]
+            .as_str()
+            .unwrap()
+            .contains("can never be satisfied"),
+        "{said:#}"
+    );
+
+    for (args, why) in [
+        (&["--why"][..], "explains the jobs that are named"),
+        (&["--why", "0"], "explains the jobs that are named"),
+        (&["--why", "-l", &name], "--why and -l exclude each other"),
+        (
+            &["--why", "-o", "stat", &name],
+            "--why and -o exclude each other",
+        ),
+        (&["--why", "x"], "not a job ID"),
+    ] {
+        let out = cluster.run("cjobs", args);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {}", text(&out));
+        assert!(text(&out).contains(why), "{args:?}: {}", text(&out));
+    }
+    let out = cluster.run("cjobs", &["--why", "999"]);
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out));
+    assert!(
+        text(&out).contains("Job <999> is not found"),
+        "{}",
+        text(&out)
+    );
+}
+
+#[test]
+fn causes_of_failures_are_named_with_the_end_of_the_output() {
+    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1");
+    let work = cluster.work();
+    let out = |name: &str| work.join(name).display().to_string();
+    let jobs = [
+        (vec!["echo first; echo last words; exit 3"], "exit_code"),
+        (vec!["/nowhere/program"], "no_program"),
+        (vec!["/etc/passwd"], "not_executable"),
+        (vec!["kill -11 $$"], "signal"),
+        (vec!["-o", "/nowhere/out", "true"], "not_started"),
+        (vec!["-cwd", "/nowhere/at/all", "true"], "not_started"),
+        (vec!["-W", "1/h1", "true"], "done"),
+    ];
+    let ids: Vec<u32> = jobs
+        .iter()
+        .enumerate()
+        .map(|(n, (args, _))| {
+            let file = out(&format!("out{n}"));
+            let mut all = vec!["-o", &file];
+            all.extend(args);
+            cluster.csub(&all)
+        })
+        .collect();
+    let owned = cluster.csub(&["sleep", "1000"]);
+    cluster.wait(LONG, |states| states[&(owned, 0)] == "RUN");
+    cluster.ok("ckill", &[&owned.to_string()]);
+    cluster.wait(LONG, |states| {
+        states.values().all(|stat| stat == "EXIT" || stat == "DONE")
+    });
+    for (id, (args, cause)) in ids.iter().zip(&jobs) {
+        let said = why(&cluster, &id.to_string());
+        assert_eq!(said["cause"], *cause, "{args:?}: {said:#}");
+    }
+    assert_eq!(why(&cluster, &owned.to_string())["cause"], "owner");
+    let said = why(&cluster, &ids[0].to_string());
+    let lines = said["output"][0]["lines"].as_array().expect("lines");
+    assert!(lines.contains(&"last words".into()), "{said:#}");
+    assert_eq!(said["exit_code"], 3);
+    let page = cluster.ok("cjobs", &["--why", &ids[0].to_string()]);
+    assert!(
+        page.contains("its command ended with exit code 3"),
+        "{page}"
+    );
+    assert!(page.contains("   last words\n"), "{page}");
+    assert_eq!(state(&cluster, ids[0]), "EXIT");
+}
+
+/// Where control groups hold memory limits.
+#[test]
+fn a_memory_limit_is_named_with_its_peak() {
+    let probe = corral::sys::cgroup::Hierarchy::detect("probe");
+    probe.remove_parents();
+    if !probe.is_usable() {
+        println!("skipped: no control groups");
+        return;
+    }
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1");
+    let eat = "exec dd if=/dev/zero of=/dev/null bs=200M count=1";
+    let id = cluster.csub(&["-M", "20M", eat]);
+    cluster.wait(LONG, |states| states[&(id, 0)] == "EXIT");
+    let said = why(&cluster, &id.to_string());
+    if said["cause"] == "exit_code" || said["cause"] == "signal" {
+        // The development cluster was not given groups of its own.
+        println!("skipped: {said}");
+        return;
+    }
+    assert_eq!(
+        (&said["cause"], &said["limit"]),
+        (&"mem_limit".into(), &"20M".into()),
+        "{said:#}"
+    );
+    let advice = said["advice"][0].as_str().expect("advice");
+    assert!(advice.contains("-mem 64M"), "{said:#}");
+}
