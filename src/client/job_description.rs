@@ -23,9 +23,10 @@ pub(super) struct Description {
 }
 
 /// Keys whose value is that of an option.
-const TEXTS: [(&str, &str); 21] = [
+const TEXTS: [(&str, &str); 22] = [
     ("jobname", "J"),
     ("queue", "q"),
+    ("application", "app"),
     ("project", "P"),
     ("usergroup", "G"),
     ("jobdescription", "Jd"),
@@ -71,8 +72,7 @@ const SPECIAL: [&str; 13] = [
     "tasks",
 ];
 /// Keys of other systems' descriptions that mean something which does not exist here.
-const NOT_BUILT: [(&str, &str); 6] = [
-    ("application", "there are no application profiles"),
+const NOT_BUILT: [(&str, &str); 5] = [
     ("jobtype", "what a job is follows from its other keys"),
     ("jobgroup", "there are no job groups"),
     ("debug", "there is no such mode"),

@@ -5,6 +5,7 @@
 
 pub(crate) mod ask;
 pub(crate) mod cacct;
+pub(crate) mod capps;
 pub(crate) mod ccron;
 pub(crate) mod cdeps;
 pub(crate) mod cevents;
@@ -47,6 +48,7 @@ pub(crate) mod requeue;
 pub(crate) mod signal;
 pub(crate) mod slurm;
 pub(crate) mod switch;
+pub(crate) mod templates;
 mod visibility;
 
 pub(crate) use exit::{Fail, report, usage, with_name};
@@ -149,6 +151,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
         &["cacct"],
         "show what ended jobs have used, from accounting",
         cacct::run,
+    ),
+    entry(
+        &["capps"],
+        "list applications and what their templates take",
+        capps::run,
     ),
     entry(&["cqueues"], "list queues", cqueues::run),
     entry(&["chosts"], "list hosts with their slots", chosts::run),

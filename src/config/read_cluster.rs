@@ -41,6 +41,7 @@ impl Default for General {
         General {
             default_queue: Vec::new(),
             default_project: "default".into(),
+            default_app: String::new(),
             clean_period_ms: 4000 * SECOND,
             journal_keep_ms: 30 * DAY,
             job_terminate_interval_ms: 10 * SECOND,

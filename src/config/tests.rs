@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod apps;
 mod charge;
 mod keys;
 mod policy;

@@ -1,6 +1,7 @@
 //! Floor 3: request -> checked job or refusal with a reason. Pure: what it must know of the cluster
 //! comes as arguments; it decides, it changes nothing.
 
+mod apps;
 mod around;
 pub mod roles;
 mod select;

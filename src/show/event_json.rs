@@ -57,6 +57,7 @@ pub(crate) struct Owner {
     pub user: String,
     pub queue: String,
     pub project: String,
+    pub app: String,
 }
 
 /// Makes documents; keeps what later events refer to.
@@ -86,6 +87,7 @@ impl Documents {
                     user,
                     queue,
                     project,
+                    app,
                     ..
                 } = spec.as_ref();
                 let owner = Owner {
@@ -93,6 +95,7 @@ impl Documents {
                     user: user.clone(),
                     queue: queue.clone(),
                     project: project.clone(),
+                    app: app.clone(),
                 };
                 self.specs.insert(*id, owner);
             }
@@ -136,6 +139,7 @@ impl Documents {
             o.some_text("user", of(|owner| &owner.user));
             o.some_text("queue", of(|owner| &owner.queue));
             o.some_text("project", of(|owner| &owner.project));
+            o.some_text("app", of(|owner| &owner.app));
         }
         if let Some(a) = attempt_of(event) {
             o.int("attempt", a.at);

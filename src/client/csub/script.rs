@@ -63,6 +63,19 @@ pub(super) fn described(table: &Table, command: &str, file: &str) -> Result<Work
     }
 }
 
+/// A script of a template.
+///
+/// # Errors
+/// As [`described`].
+pub(super) fn of_text(table: &Table, text: String, place: &str) -> Result<Work> {
+    match text.contains('\0') {
+        true => Err(Fail::usage(format!(
+            "{place}: the script contains a NUL byte"
+        ))),
+        false => read_script(table, text, Some(place)),
+    }
+}
+
 fn from_stdin(table: &Table) -> Result<Work> {
     if sys::caller::stdin_is_terminal() {
         eprint!("{}> ", exit::lsf_name().unwrap_or("csub"));
