@@ -27,13 +27,13 @@ const INDENT: &str = "  ";
 
 /// An application: its profile in cb.yaml, its template, or both.
 #[derive(Default)]
-struct App {
+struct Application {
     name: String,
     profile: Option<AppRow>,
     template: Option<Found>,
 }
 
-impl App {
+impl Application {
     fn kind(&self) -> &'static str {
         match (&self.profile, &self.template) {
             (Some(_), Some(_)) => "both",
@@ -71,8 +71,8 @@ const fn field(
     name: &'static str,
     header: &'static str,
     width: usize,
-    get: Get<App>,
-) -> Field<Get<App>> {
+    get: Get<Application>,
+) -> Field<Get<Application>> {
     Field {
         name,
         aliases: &[],
@@ -83,7 +83,7 @@ const fn field(
     }
 }
 
-static FIELDS: &[Field<Get<App>>] = &[
+static FIELDS: &[Field<Get<Application>>] = &[
     field("name", "NAME", 16, |a, out| out.push_str(&a.name)),
     field("kind", "KIND", 9, |a, out| out.push_str(a.kind())),
     field("users", "USERS", 12, |a, out| out.push_str(a.users())),
@@ -92,7 +92,7 @@ static FIELDS: &[Field<Get<App>>] = &[
     }),
 ];
 
-fn list_table() -> Table<Get<App>> {
+fn list_table() -> Table<Get<Application>> {
     let columns = [
         ("name", 16, Cut::Never),
         ("kind", 9, Cut::Never),
@@ -102,7 +102,7 @@ fn list_table() -> Table<Get<App>> {
     Table::fixed(FIELDS, &columns)
 }
 
-const LIST: Listing<App> = Listing {
+const LIST: Listing<Application> = Listing {
     command: "capps",
     what: "APPLICATIONS",
     fields: FIELDS,
@@ -110,7 +110,7 @@ const LIST: Listing<App> = Listing {
     put_json,
 };
 
-fn put_json(out: &mut String, app: &App) {
+fn put_json(out: &mut String, app: &Application) {
     let mut object = serde_json::Map::new();
     object.insert("name".into(), app.name.clone().into());
     object.insert("kind".into(), app.kind().into());
@@ -160,8 +160,8 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     read::end("capps", answer)
 }
 
-fn all(source: &Source) -> Result<Vec<App>, Fail> {
-    let mut apps: BTreeMap<String, App> = BTreeMap::new();
+fn all(source: &Source) -> Result<Vec<Application>, Fail> {
+    let mut apps: BTreeMap<String, Application> = BTreeMap::new();
     for found in templates::all(&source.site)? {
         let app = apps.entry(found.name.clone()).or_default();
         app.name.clone_from(&found.name);
@@ -187,7 +187,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
         }
     }
     let (rows, exit) = read::named("application", &apps, |app| &app.name, &names);
-    if pages && !Listing::<App>::is_asked(m) {
+    if pages && !Listing::<Application>::is_asked(m) {
         let mut out = String::new();
         for (n, app) in rows.iter().enumerate() {
             if n > 0 {
@@ -204,7 +204,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
 }
 
 /// Everything about one application.
-fn page(out: &mut String, app: &App) {
+fn page(out: &mut String, app: &Application) {
     let title = match app.form().map_or("", |form| form.label.en.as_str()) {
         "" => String::new(),
         label => format!(" -- {}", escape(label)),
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn golden_output() {
-        let lines = ["", "show cfd", "-o name kind"];
+        let lines = ["", "show cfd", "-o 'name kind'"];
         test_cluster::compare("capps", &lines, |words| {
             let m = test_cluster::parse(options(), words);
             let bed = test_cluster::cluster();

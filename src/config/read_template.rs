@@ -52,6 +52,9 @@ pub fn read_template(bytes: &[u8], file: &str, name: &str) -> Result<Template, V
             None => ctx.problem(defect.pos, defect.code, &*defect.message),
         }
     }
+    if doc.root.is_none() && ctx.problems.is_empty() {
+        ctx.problem(Pos::new(1, 1), "missing-key", "the template is empty");
+    }
     let template = doc
         .root
         .as_ref()
@@ -62,7 +65,6 @@ pub fn read_template(bytes: &[u8], file: &str, name: &str) -> Result<Template, V
     problems.extend(more);
     match template {
         Some(template) if problems.is_empty() => Ok(template),
-        None if problems.is_empty() => Ok(Template::default()),
         _ => Err(problems),
     }
 }

@@ -8,6 +8,7 @@ mod keys;
 mod policy;
 mod policy_refused;
 mod refused;
+mod templates;
 mod values;
 
 /// Users u1..u9 and root, groups staff and wheel.

@@ -3,6 +3,7 @@
 
 mod apps;
 mod around;
+mod bounds;
 pub mod roles;
 mod select;
 mod started;

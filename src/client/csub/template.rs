@@ -255,8 +255,8 @@ mod tests {
         assert_eq!(all, want);
         assert_eq!(filled.vars["CB_APP_CASE"], "/w/a b.cas");
         assert_eq!(filled.vars["MODE"], "m4");
-        let filled = fill(&["CASE=;rm -rf /"]).unwrap();
-        assert_eq!(filled.vars["CB_APP_CASE"], "/w/;rm -rf /", "a plain value");
+        let filled = fill(&["CASE=;rm -rf x"]).unwrap();
+        assert_eq!(filled.vars["CB_APP_CASE"], "/w/;rm -rf x", "a plain value");
         assert_eq!(filled.options.len(), 3, "no GPU is asked for");
         let wrong = fill(&["N=0", "CAES=x"]).unwrap_err().join("; ");
         assert!(wrong.contains("no parameter CAES; did you mean"), "{wrong}");
@@ -282,12 +282,9 @@ mod tests {
             problems(&template, &PathBuf::from("t.yaml")),
             Vec::<String>::new()
         );
-        let bad = FORM.replace("-P flow", "-nonsense");
+        let bad = FORM.replace("-P flow", "--nonsense");
         let template = read_template(bad.as_bytes(), "t.yaml", "t").unwrap();
         let found = problems(&template, &PathBuf::from("t.yaml"));
-        assert!(
-            found[0].contains("unknown option") || found[0].contains("-n"),
-            "{found:?}"
-        );
+        assert!(found[0].contains("unknown option"), "{found:?}");
     }
 }
