@@ -160,15 +160,11 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     if mine.has("clone") {
         return clone::submit(table, split, mine, told, wait_s);
     }
-    let Asked {
-        mut work,
-        described,
-        vars,
-        profile,
-    } = asked(table, split, &mine, told)?;
+    let asked = asked(table, split, &mine, told)?;
+    let (mut work, vars) = (asked.work, asked.vars);
     let foreign = foreign_lines(&work, told, "csub")?;
     let of_script = std::mem::take(&mut work.options).over(foreign.chosen.clone());
-    let chosen = mine.over(described.over(of_script));
+    let chosen = mine.over(asked.described.over(of_script));
     chosen.check_built()?;
     let wait_s = ask::wait_s(chosen.get("wait"))?;
     if let Some(text) = &work.warning {
@@ -181,7 +177,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     let unit = || limit_unit(&site);
     let mut job = spec::submission(&chosen, &told.here(&site, &unit))?;
     foreign.complete(&mut job, &chosen);
-    if let Some(profile) = profile {
+    if let Some(profile) = asked.profile {
         (job.spec.app, job.app_label) = (profile, true);
     }
     spec::check_command(&work.command)?;

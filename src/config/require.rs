@@ -227,8 +227,8 @@ fn units_stay(req: &ResReq, hosts: &HostTable) -> Result<(), String> {
     }
 }
 
-/// Reads the requirement string of a queue or application (`whose`) against the resources of its hosts and gives its canonical
-/// form, and the resources in it that are not known so far.
+/// Reads the requirement string of a queue or application (`whose`) against the resources of the
+/// hosts and gives its canonical form, and the resources in it that are not known so far.
 ///
 /// # Errors
 /// Where it is wrong, or (code `not-implemented`) what this version does not honour.

@@ -321,7 +321,7 @@ impl Param {
     /// The canonical form of a value. `place`: `None` leaves paths as they are and looks at none.
     ///
     /// # Errors
-    /// Why it is no value of this parameter.
+    /// Why this parameter cannot have it.
     pub fn value(&self, text: &str, place: Option<&Place<'_>>) -> Result<String, String> {
         if text.len() > VALUE_MAX {
             return Err(format!("more than {VALUE_MAX} bytes"));

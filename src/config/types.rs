@@ -529,7 +529,7 @@ pub struct AppProfile {
     pub requeue: Option<RequeueExits>,
     pub retries: Option<u32>,
     pub warn: Option<RunWarning>,
-    /// What `-E`, `-Ep` and the queue's `job_starter` say of a single job or queue; empty = nothing.
+    /// As `-E`, `-Ep` and the `job_starter` of a queue; empty = nothing.
     pub pre_exec: String,
     pub post_exec: String,
     pub job_starter: String,

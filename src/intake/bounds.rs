@@ -1,5 +1,5 @@
-//! How many slots a job has and what it is limited to, from what it asks for, its application and its
-//! queue. Owns who comes first, and the units in which a refusal says so.
+//! How many slots a job has and what it is limited to, from what it asks for, its application and
+//! its queue. Owns which of them comes first, and the units in which a refusal says so.
 
 use super::Refusal;
 use crate::config::{AppLimits, AppProfile, JobSlots, LimitPair, Queue};

@@ -28,11 +28,14 @@ fn done(cluster: &Cluster, id: u32) {
 #[test]
 fn a_template_makes_a_job_that_counts_as_its_application() {
     let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1");
-    reconfigure(
-        &cluster,
-        "apps:\n- {name: cfd, description: flow, run_limit: 10 20, job_slots: 1 2 3,\n\
-         \x20  pre_exec: 'echo before >> hooks', job_starter: 'env STARTED=yes'}\n- {name: plain}\n",
+    let hooks = cluster.work().join("hooks");
+    let profiles = format!(
+        "apps:\n- {{name: cfd, description: flow, run_limit: 10 20, job_slots: 1 2 3,\n\
+         \x20  pre_exec: 'echo before >> {}', job_starter: 'env STARTED=yes'}}\n\
+         - {{name: plain}}\n",
+        hooks.display()
     );
+    reconfigure(&cluster, &profiles);
     let dir = cluster.share().join("conf/apps.d");
     assert!(
         dir.join("fluent.yaml").exists(),
@@ -61,8 +64,7 @@ fn a_template_makes_a_job_that_counts_as_its_application() {
     let want = format!("<{}><x;touch injected><$(id)>2 yes\n", case.display());
     assert_eq!(out, want);
     assert!(!cluster.work().join("injected").exists());
-    let hooks = std::fs::read_to_string(cluster.work().join("hooks")).unwrap();
-    assert_eq!(hooks, "before\n");
+    assert_eq!(std::fs::read_to_string(hooks).unwrap(), "before\n");
 
     let shown = cluster.ok("cjobs", &["-l", &id.to_string()]);
     assert!(shown.contains("Application <cfd>"), "{shown}");
