@@ -16,10 +16,25 @@ pub mod read;
 use crate::client::ask::{self, Outgoing};
 use crate::client::csub::called::{self, Called, Prepared, Unfit};
 use crate::client::exit::{Exit, Fail};
+use crate::config::template::Template;
 use crate::model::Stamp;
 use crate::record::ack::{Ack, Outcome};
 use crate::record::request::{RequestHead, Selector, SignalHow, Verb};
 use crate::spool::Site;
+
+/// The templates of applications that `csub -app` takes, by name: what a form shows. Those that are
+/// wrong are left out; `capps check` names them. [`Template::fill`] checks values and says what
+/// variables and options they come to.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn templates(site: &Site) -> Result<Vec<Template>, Failure> {
+    let found = crate::client::templates::all(site).map_err(|fail| Failure {
+        kind: FailureKind::System,
+        text: fail.text,
+    })?;
+    Ok(found.into_iter().filter_map(|one| one.read.ok()).collect())
+}
 
 /// A job, or an array of them, to be submitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

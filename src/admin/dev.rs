@@ -9,6 +9,7 @@ mod down;
 pub(super) mod processes;
 mod ready;
 pub(super) mod site;
+mod templates;
 pub(super) mod up;
 mod web;
 

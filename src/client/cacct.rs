@@ -27,7 +27,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use totals::{By, ByName, Totals};
 
-const NOT_BUILT: &[&str] = &["app", "N", "o", "cname", "sla", "x", "f"];
+const NOT_BUILT: &[&str] = &["N", "o", "cname", "sla", "x", "f"];
 /// Most damages that are named one by one.
 const WARNINGS_MAX: usize = 5;
 /// Text that is collected before it is written.
@@ -48,7 +48,7 @@ pub(super) fn options() -> Command {
         .arg(opt(
             "by",
             "WHAT",
-            "Totals by user, group, project, queue or host",
+            "Totals by user, group, project, app, queue or host",
         ))
         .arg(flag(
             "advice",
@@ -65,6 +65,7 @@ pub(super) fn options() -> Command {
         .arg(opt("m", "HOST", "Attempts on these hosts or host groups"))
         .arg(opt("q", "QUEUE", "Jobs in these queues"))
         .arg(opt("P", "PROJECT", "Jobs of these projects"))
+        .arg(opt("app", "APPLICATIONS", "Jobs of these applications"))
         .arg(opt(
             "u",
             "USER",
@@ -112,6 +113,7 @@ struct Wanted {
     stats: Option<(bool, bool)>,
     queues: Vec<String>,
     projects: Vec<String>,
+    apps: Vec<String>,
     groups: Vec<String>,
     hosts: Option<HashSet<String>>,
     ended: Option<Range>,
@@ -135,6 +137,7 @@ fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx, params: &Params) -> Result
         stats: (stats != (false, false)).then_some(stats),
         queues: read::words_of(m, "q"),
         projects: read::words_of(m, "P"),
+        apps: read::words_of(m, "app"),
         groups: read::words_of(m, "G"),
         hosts: hosts(m, params),
         ended: range("C")?,
@@ -185,6 +188,7 @@ impl Wanted {
             && self.users.has(r.uid, &r.user, &r.queue)
             && one_of(&self.queues, &r.queue)
             && one_of(&self.projects, &r.project)
+            && one_of(&self.apps, &r.app)
             && one_of(&self.groups, &r.group)
             && self.hosts.as_ref().is_none_or(on)
             && within(self.ended, r.end)

@@ -20,7 +20,7 @@ use clap::{ArgMatches, Command};
 use std::collections::HashSet;
 use std::ffi::OsString;
 
-const NOT_BUILT: &[&str] = &["app", "g", "f", "N", "o", "cname", "G", "sla"];
+const NOT_BUILT: &[&str] = &["g", "f", "N", "o", "cname", "G", "sla"];
 /// Most problems of the journal that are listed one by one.
 const PROBLEMS_MAX: usize = 5;
 
@@ -55,6 +55,11 @@ pub(super) fn options() -> Command {
     ))
     .arg(opt("q", "QUEUE", "Jobs in this queue"))
     .arg(opt("P", "PROJECT", "Jobs of this project"))
+    .arg(opt(
+        "app",
+        "APPLICATION",
+        "Jobs of this application; * matches any text",
+    ))
     .arg(opt(
         "u",
         "USER",
@@ -108,6 +113,7 @@ struct Wanted {
     name: Option<String>,
     queue: Option<String>,
     project: Option<String>,
+    app: Option<String>,
     hosts: Option<HashSet<String>>,
     ended: Option<Range>,
     dispatched: Option<Range>,
@@ -229,6 +235,7 @@ fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Wanted, Fail> {
         name: m.last("J").map(str::to_owned),
         queue: m.last("q").map(str::to_owned),
         project: m.last("P").map(str::to_owned),
+        app: m.last("app").map(str::to_owned),
         hosts: hosts(m, source, &params)?,
         ended,
         dispatched,
@@ -291,9 +298,14 @@ impl Wanted {
             && self.may_see(e)
             && same(&self.queue, spec.map(|s| s.queue.as_str()))
             && same(&self.project, spec.map(|s| s.project.as_str()))
+            && self.of_app(spec.map_or("", |s| s.app.as_str()))
             && self.named(e)
             && self.on_host(e)
             && self.in_time(e)
+    }
+
+    fn of_app(&self, app: &str) -> bool {
+        self.app.as_ref().is_none_or(|glob| matches(glob, app))
     }
 
     fn named(&self, e: &Episode<'_>) -> bool {

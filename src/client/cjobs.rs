@@ -53,8 +53,8 @@ pub(super) struct Asked {
 
 /// LSF options that do nothing here yet: refused by name rather than taken for letters.
 const NOT_BUILT: &[&str] = &[
-    "WL", "WP", "WF", "WLC", "app", "sla", "g", "S", "M", "X", "x", "N", "G", "Lp", "fwd", "aps",
-    "ss", "rusage", "cname", "sum", "hms", "prio", "plan", "gpu", "aff",
+    "WL", "WP", "WF", "WLC", "sla", "g", "S", "M", "X", "x", "N", "G", "Lp", "fwd", "aps", "ss",
+    "rusage", "cname", "sum", "hms", "prio", "plan", "gpu", "aff",
 ];
 
 /// Its options.
@@ -107,6 +107,11 @@ pub(super) fn options() -> Command {
     ))
     .arg(opt("P", "PROJECT", "Jobs of this project"))
     .arg(super::past_view::option())
+    .arg(opt(
+        "app",
+        "APPLICATION",
+        "Jobs of this application; * matches any text",
+    ))
     .arg(operands(
         "ids",
         "JOBID",
@@ -258,6 +263,7 @@ fn selection(m: &ArgMatches, source: &Source, params: &Params) -> Result<Selecti
         queue: m.last("q").map(str::to_owned),
         hosts,
         project: m.last("P").map(str::to_owned),
+        app: m.last("app").map(str::to_owned),
         users,
     })
 }

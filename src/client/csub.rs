@@ -17,6 +17,7 @@ mod pack;
 mod params;
 mod script;
 pub(crate) mod spec;
+pub(crate) mod template;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +42,7 @@ use pack::Pack;
 use params::Params;
 use script::Work;
 use spec::Here;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -158,13 +160,11 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     if mine.has("clone") {
         return clone::submit(table, split, mine, told, wait_s);
     }
-    let (mut work, described) = match mine.get("spec") {
-        Some(file) => from_description(table, split, file)?,
-        None => (script::work(table, split)?, Chosen::default()),
-    };
+    let asked = asked(table, split, &mine, told)?;
+    let (mut work, vars) = (asked.work, asked.vars);
     let foreign = foreign_lines(&work, told, "csub")?;
     let of_script = std::mem::take(&mut work.options).over(foreign.chosen.clone());
-    let chosen = mine.over(described.over(of_script));
+    let chosen = mine.over(asked.described.over(of_script));
     chosen.check_built()?;
     let wait_s = ask::wait_s(chosen.get("wait"))?;
     if let Some(text) = &work.warning {
@@ -177,6 +177,9 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     let unit = || limit_unit(&site);
     let mut job = spec::submission(&chosen, &told.here(&site, &unit))?;
     foreign.complete(&mut job, &chosen);
+    if let Some(profile) = asked.profile {
+        (job.spec.app, job.app_label) = (profile, true);
+    }
     spec::check_command(&work.command)?;
     if chosen.has("K") && job.hold {
         return Err(Fail::usage("-K and -H cannot be given together"));
@@ -192,14 +195,15 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     }
     if dry_run::is_asked(&chosen)? {
         job.spec.session = terminal.map(dry_run::session);
-        let head = head(&chosen, work.script, &told.cwd)?;
+        let head = with_vars(head(&chosen, work.script, &told.cwd)?, vars);
         let how = (told.now_ms, chosen.has("jsonl"));
         return dry_run::run(&site, &job, &head, how);
     }
     let waiting = Waiting::for_job(&site, &chosen, terminal)?;
     job.spec.session = waiting.as_ref().map(|waiting| Box::new(waiting.session()));
     let by_default = job.spec.stdout.is_empty();
-    let mut head = esub::with_data(head(&chosen, work.script, &told.cwd)?, data);
+    let head = with_vars(head(&chosen, work.script, &told.cwd)?, vars);
+    let mut head = esub::with_data(head, data);
     head.params = params.table;
     let shown_key = job.key.clone();
     let ack = match send_job(&site, head, job, wait_s)? {
@@ -215,6 +219,43 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
         return Ok(waiting.attend(&site, run, by_default.then_some(output)));
     }
     Ok(submitted(&site, run, &line, &shown_key, chosen.has("K")))
+}
+
+/// What a command line asks for, beside its own options.
+#[derive(Default)]
+struct Asked {
+    work: Work,
+    /// Options that a description or template gives.
+    described: Chosen,
+    /// Variables that a template gives.
+    vars: BTreeMap<String, String>,
+    /// The application of a template's job.
+    profile: Option<String>,
+}
+
+fn asked(table: &Table, split: &Split, mine: &Chosen, told: &Told) -> Result<Asked> {
+    if let Some(made) = template::of(table, split, mine, &told.cwd)? {
+        return Ok(Asked {
+            work: made.work,
+            described: made.options,
+            vars: made.vars,
+            profile: Some(made.profile),
+        });
+    }
+    let (work, described) = match mine.get("spec") {
+        Some(file) => from_description(table, split, file)?,
+        None => (script::work(table, split)?, Chosen::default()),
+    };
+    Ok(Asked {
+        work,
+        described,
+        ..Asked::default()
+    })
+}
+
+fn with_vars(mut head: RequestHead, vars: BTreeMap<String, String>) -> RequestHead {
+    head.env.extend(vars);
+    head
 }
 
 /// Sends one submission; the exit code where no answer came.

@@ -191,6 +191,13 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "capps",
+        &[
+            ("show pytorch", "what the template takes"),
+            ("check all", "what is wrong with templates"),
+        ],
+    ),
+    (
         "cqueues",
         &[("", "all queues"), ("-l normal", "everything about one")],
     ),

@@ -26,6 +26,7 @@ pub(super) struct Description {
 const TEXTS: [(&str, &str); 22] = [
     ("jobname", "J"),
     ("queue", "q"),
+    ("application", "app"),
     ("project", "P"),
     ("usergroup", "G"),
     ("jobdescription", "Jd"),
@@ -72,8 +73,7 @@ const SPECIAL: [&str; 13] = [
     "tasks",
 ];
 /// Keys of other systems' descriptions that mean something which does not exist here.
-const NOT_BUILT: [(&str, &str); 6] = [
-    ("application", "there are no application profiles"),
+const NOT_BUILT: [(&str, &str); 5] = [
     ("jobtype", "what a job is follows from its other keys"),
     ("jobgroup", "there are no job groups"),
     ("debug", "there is no such mode"),

@@ -10,8 +10,8 @@ use super::leadership;
 use super::read::{self, Source};
 use super::{Entry, entry};
 use super::{
-    cacct, cdeps, checkpoint, chist, chosts, cid, cinfo, cjobs, climits, cload, cmod, cparams,
-    cpeek, cqueues, crun, csub, cusers, cwait, reorder, requeue, signal, switch,
+    cacct, capps, cdeps, checkpoint, chist, chosts, cid, cinfo, cjobs, climits, cload, cmod,
+    cparams, cpeek, cqueues, crun, csub, cusers, cwait, reorder, requeue, signal, switch,
 };
 use crate::record::view::Params;
 use crate::text::width::escape;
@@ -34,6 +34,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["bpeek"], "cpeek", cpeek::run),
     entry(&["bhist"], "chist", chist::run),
     entry(&["bacct"], "cacct", cacct::run),
+    entry(&["bapp"], "capps", capps::run),
     entry(&["bqueues"], "cqueues", cqueues::run),
     entry(&["bhosts"], "chosts", chosts::run),
     entry(&["blimits"], "climits", climits::run),

@@ -6,6 +6,7 @@
 pub(crate) mod answers;
 pub(crate) mod ask;
 pub(crate) mod cacct;
+pub(crate) mod capps;
 pub(crate) mod ccron;
 pub(crate) mod cdeps;
 pub(crate) mod cevents;
@@ -53,6 +54,7 @@ pub(crate) mod requeue;
 pub(crate) mod signal;
 pub(crate) mod slurm;
 pub(crate) mod switch;
+pub(crate) mod templates;
 mod visibility;
 
 pub(crate) use exit::{Fail, report, usage, with_name};
@@ -155,6 +157,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
         &["cacct"],
         "show what ended jobs have used, from accounting",
         cacct::run,
+    ),
+    entry(
+        &["capps"],
+        "list applications and what their templates take",
+        capps::run,
     ),
     entry(&["cqueues"], "list queues", cqueues::run),
     entry(&["chosts"], "list hosts with their slots", chosts::run),

@@ -3,9 +3,9 @@
 //! Owns which command reads which options; each describes its own. Runs nothing.
 
 use super::{
-    cacct, ccron, cdeps, cevents, checkpoint, chist, chosts, cid, cinfo, cjobs, claunch, climits,
-    cload, clogin, cparams, cpeek, cqueues, crun, csub, ctasks, ctoken, cusers, cview, cwait,
-    lsf_names, reorder, requeue, signal, switch,
+    cacct, capps, ccron, cdeps, cevents, checkpoint, chist, chosts, cid, cinfo, cjobs, claunch,
+    climits, cload, clogin, cparams, cpeek, cqueues, crun, csub, ctasks, ctoken, cusers, cview,
+    cwait, lsf_names, reorder, requeue, signal, switch,
 };
 use clap::Command;
 
@@ -33,6 +33,7 @@ pub(crate) fn of(name: &str) -> Option<Command> {
         "cevents" => cevents::options,
         "chist" => chist::options,
         "cacct" => cacct::options,
+        "capps" => capps::options,
         "cqueues" => cqueues::options,
         "chosts" => chosts::options,
         "cload" => cload::options,

@@ -230,11 +230,12 @@ impl Source {
             dates: Dates::new(TimeZone::system()).now(now),
             estimates: Default::default(),
             queue_requests: Default::default(),
+            app_requests: Default::default(),
         }
     }
 
-    /// The same, with when jobs are expected to start and what their queues require: two files
-    /// more to read.
+    /// The same, with when jobs are expected to start and what their queues and applications
+    /// require: three files more to read.
     pub(crate) fn ctx_with_estimates(&self) -> Ctx {
         let rows = self.view.estimates().unwrap_or_default();
         let estimates = rows.into_iter().map(|row| (row.j, row)).collect();
@@ -244,9 +245,15 @@ impl Source {
             let (_, request) = settings.find(|(title, _)| title == "RES_REQ")?;
             Some((q.name, request))
         });
+        let apps = self.view.params().map(|params| params.apps);
+        let of_apps = apps.unwrap_or_default().into_iter();
+        let of_apps = of_apps
+            .filter(|app| !app.res_req.is_empty())
+            .map(|app| (app.name, app.res_req));
         Ctx {
             estimates: Arc::new(estimates),
             queue_requests: Arc::new(requests.collect()),
+            app_requests: Arc::new(of_apps.collect()),
             ..self.ctx()
         }
     }

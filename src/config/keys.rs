@@ -46,7 +46,7 @@ pub(super) const SECTIONS: &[Key] = &[
     now("resources", "resource"),
     now("limits", "limit"),
     now("charge", ""),
-    later("apps", "application"),
+    now("apps", "application"),
     later("virtual_clusters", ""),
     later("power", ""),
     later("scale", ""),
@@ -78,6 +78,7 @@ pub(super) const CLUSTER: &[Key] = &[
 pub(super) const GENERAL: &[Key] = &[
     now("default_queue", "default_queue"),
     now("default_project", "default_project"),
+    now("default_app", "default_application"),
     now("clean_period", "clean_period"),
     now("journal_keep", ""),
     now("history_keep", ""),
@@ -324,6 +325,74 @@ pub(super) const LIMIT: &[Key] = &[
     now("resources", "resource"),
 ];
 
+pub(super) const APP: &[Key] = &[
+    now("name", "name"),
+    now("description", "description"),
+    now("users", ""),
+    now("job_slots", "proclimit"),
+    now("run_limit", "runlimit"),
+    now("cpu_limit", "cpulimit"),
+    now("mem_limit", "memlimit"),
+    now("swap_limit", "swaplimit"),
+    now("process_limit", "processlimit"),
+    now("file_limit", "filelimit"),
+    now("stack_limit", "stacklimit"),
+    now("core_limit", "corelimit"),
+    now("res_req", "res_req"),
+    now("rerunnable", "rerunnable"),
+    now("requeue_exit_values", "requeue_exit_values"),
+    now("retries", ""),
+    now("warn_time", ""),
+    now("warn_signal", ""),
+    now("pre_exec", "pre_exec"),
+    now("post_exec", "post_exec"),
+    now("job_starter", "job_starter"),
+    now("chkpnt", "chkpnt_dir"),
+    later("env", "env_vars"),
+    later("success_exit_values", "success_exit_values"),
+    later("max_requeue", "max_job_requeue"),
+    later("job_controls", "suspend_control"),
+    later("preemptable", "no_preempt_run_time"),
+];
+
+/// Of a template in `apps.d`, not of cb.yaml.
+pub(super) const TEMPLATE: &[Key] = &[
+    now("name", ""),
+    now("label", ""),
+    now("label_zh", ""),
+    now("description", ""),
+    now("description_zh", ""),
+    now("help", ""),
+    now("help_zh", ""),
+    now("profile", ""),
+    now("params", ""),
+    now("options", ""),
+    now("env", ""),
+    now("command", ""),
+    now("script", ""),
+    now("include", ""),
+    now("args", ""),
+    later("users", ""),
+];
+
+pub(super) const PARAM: &[Key] = &[
+    now("name", ""),
+    now("label", ""),
+    now("label_zh", ""),
+    now("help", ""),
+    now("help_zh", ""),
+    now("type", ""),
+    now("default", ""),
+    now("required", ""),
+    now("choices", ""),
+    now("min", ""),
+    now("max", ""),
+    now("pattern", ""),
+    now("exists", ""),
+];
+
+pub(super) const CHOICE: &[Key] = &[now("value", ""), now("label", ""), now("label_zh", "")];
+
 pub(super) const CHARGE: &[Key] = &[
     now("currency", ""),
     now("timezone", ""),
@@ -354,7 +423,8 @@ mod tests {
     fn no_table_names_a_key_twice() {
         let tables = [
             SECTIONS, CLUSTER, GENERAL, HOST, HOST_MODEL, HOST_GROUP, USER_GROUP, USER, QUEUE,
-            PREEMPTION, CONTROLS, RESOURCE, LIMIT, CHARGE, PRICE, DISCOUNT,
+            PREEMPTION, CONTROLS, RESOURCE, LIMIT, APP, TEMPLATE, PARAM, CHOICE, CHARGE, PRICE,
+            DISCOUNT,
         ];
         for table in tables {
             for (i, k) in table.iter().enumerate() {

@@ -7,7 +7,8 @@ use super::read::{Ctx, Fields, OsNames};
 use super::read_users;
 use super::types::{Cluster, Config, HostTable};
 use super::{
-    read_charge, read_cluster, read_hosts, read_limits, read_queues, read_resources, read_shared,
+    read_apps, read_charge, read_cluster, read_hosts, read_limits, read_queues, read_resources,
+    read_shared,
 };
 use crate::text::yaml::{self, Document, Pos, Value};
 
@@ -111,10 +112,12 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
     let queues = f
         .node("queues")
         .map_or_else(Vec::new, |n| read_queues::queues(ctx, n, &defined));
-    let limits = read_limits::limits(ctx, f.node("limits"), &queues, &defined);
+    let apps = read_apps::apps(ctx, f.node("apps"), &defined);
+    let limits = read_limits::limits(ctx, f.node("limits"), (&queues, &apps), &defined);
     let charge = f
         .node("charge")
         .and_then(|n| read_charge::charge(ctx, n, &queues, &defined));
+    general.default_app = read_apps::default_app(ctx, fields.as_ref(), &apps);
     general.default_queue = read_cluster::default_queue(ctx, fields.as_ref(), &queues);
     if !fields.as_ref().is_some_and(|f| f.has("iso_timeout")) {
         general.iso_timeout_ms = general.iso_timeout_ms.max(2 * cluster.lease_timeout_ms);
@@ -130,6 +133,7 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
         users,
         user_groups,
         queues,
+        apps,
         limits,
         charge,
     })

@@ -3,7 +3,9 @@
 
 use super::policy::{Capped, Dim, Quota, ShareEntry, ShareSubject, Shares};
 use super::sets::{HostSet, UserSet};
-use super::types::{Cluster, Config, HintsMode, HostEntry, Queue, UserEntry, UserSubject};
+use super::types::{
+    AppProfile, Cluster, Config, HintsMode, HostEntry, Queue, UserEntry, UserSubject,
+};
 use crate::model::Stamp;
 
 use jiff::tz::TimeZone;
@@ -193,6 +195,13 @@ impl Config {
 
     pub fn queue(&self, name: &str) -> Option<&Queue> {
         self.queues.iter().find(|q| q.name == name)
+    }
+
+    pub fn app(&self, name: &str) -> Option<&AppProfile> {
+        match name {
+            "" => None,
+            name => self.apps.iter().find(|app| app.name == name),
+        }
     }
 
     /// The entry of a host: its own, or the default one if unlisted hosts may join. `None`: the

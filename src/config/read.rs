@@ -446,14 +446,22 @@ fn check_key(ctx: &mut Ctx<'_>, e: &Entry, table: &[Key], what: &str) {
         };
         let hint = match guess {
             Some(name) => format!("did you mean {name}?"),
-            None => "see cb.yaml(5) for the keys it may have".to_string(),
+            None => match table.iter().any(|k| k.name == "label_zh") {
+                true => "see capps(1) for the keys it may have".to_string(),
+                false => "see cb.yaml(5) for the keys it may have".to_string(),
+            },
         };
         let message = format!("unknown key {:?} in {what}", e.key);
         return ctx.problem_hint(e.key_pos, "unknown-key", message, hint);
     };
     if known.state == State::Later {
         let message = format!("{} is not implemented in this version", e.key);
-        let hint = "remove it: it would have no effect";
+        let hint = match (e.key.as_str(), what) {
+            ("users", "the template") => {
+                "write it into the profile: section apps of cb.yaml, which the leader obeys"
+            }
+            _ => "remove it: it would have no effect",
+        };
         ctx.problem_hint(e.key_pos, "not-implemented", message, hint);
     }
 }

@@ -42,6 +42,7 @@ impl Default for General {
         General {
             default_queue: Vec::new(),
             default_project: "default".into(),
+            default_app: String::new(),
             clean_period_ms: 4000 * SECOND,
             journal_keep_ms: 30 * DAY,
             history_keep_ms: 7 * DAY,

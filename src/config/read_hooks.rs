@@ -43,7 +43,7 @@ pub(super) fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> QueueHooks {
         pre: program(ctx, f, "pre_exec"),
         post: program(ctx, f, "post_exec"),
         user: user(ctx, f),
-        starter: starter(ctx, f),
+        starter: command_line(ctx, f, "job_starter"),
         controls: controls(ctx, f),
         checkpoint: checkpoint(ctx, f),
     };
@@ -73,7 +73,7 @@ fn directory(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> String {
 }
 
 /// `chkpnt: DIR [init=MINUTES] [MINUTES] [method=NAME]`.
-fn checkpoint(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<Checkpoint> {
+pub(super) fn checkpoint(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<Checkpoint> {
     let w = f.scalar(ctx, "chkpnt")?;
     let read = Checkpoint::parse(&w.text).and_then(|what| match what.dir.starts_with('/') {
         true => Ok(what),
@@ -92,19 +92,22 @@ fn checkpoint(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<Checkpoint> {
     }
 }
 
-/// `job_starter`: words of the shell, run as the job's user.
-fn starter(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> String {
-    let Some(w) = f.scalar(ctx, "job_starter") else {
+/// Words of the shell, run as the job's user: `job_starter`, the hooks of an application.
+pub(super) fn command_line(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> String {
+    let Some(w) = f.scalar(ctx, key) else {
         return String::new();
     };
     if w.text.len() > MOST_COMMAND || w.text.contains(char::is_control) {
-        let message = format!("job_starter: one line of at most {MOST_COMMAND} bytes");
+        let message = format!("{key}: one line of at most {MOST_COMMAND} bytes");
         ctx.problem(w.pos, "range", message);
         return String::new();
     }
     if w.text.trim().is_empty() {
-        let hint = "leave the key out, or write the words that start a job";
-        ctx.problem_hint(w.pos, "program", "job_starter is empty", hint);
+        let hint = match key {
+            "job_starter" => "leave the key out, or write the words that start a job",
+            _ => "leave the key out, or write a command",
+        };
+        ctx.problem_hint(w.pos, "program", format!("{key} is empty"), hint);
         return String::new();
     }
     w.text

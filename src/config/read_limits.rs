@@ -4,12 +4,12 @@
 use super::brackets::{Bracket, amount, brackets};
 use super::keys;
 use super::policy::{Capped, Dim, Quota};
-use super::read::{Ctx, Defined, Fields, Words, split, whole_word};
+use super::read::{Ctx, Defined, Fields, Words, did_you_mean, split, whole_word};
 use super::read_hosts::host_set;
 use super::read_users::{group_name, user_set};
 use super::sensed_names;
 use super::sets::Names;
-use super::types::{HostTable, Queue};
+use super::types::{AppProfile, HostTable, Queue};
 use crate::text::names::NameSet;
 use crate::text::resreq::{Kind, Resources};
 use crate::text::window::Windows;
@@ -27,7 +27,7 @@ const RESOURCE_HINT: &str = "write '[NAME,AMOUNT]' or '[NAME,AMOUNT WINDOW]' for
 pub(super) fn limits(
     ctx: &mut Ctx<'_>,
     node: Option<&Node>,
-    queues: &[Queue],
+    (queues, apps): (&[Queue], &[AppProfile]),
     defined: &Defined<'_>,
 ) -> Vec<Quota> {
     let mut out: Vec<Quota> = Vec::new();
@@ -45,6 +45,7 @@ pub(super) fn limits(
         }
         let name = group_name(ctx, &f, "limit", &[], &mut places);
         let quota = quota(ctx, &f, name.clone().unwrap_or_default(), queues, defined);
+        unknown_apps(ctx, &f, &quota, apps);
         if name.is_some() {
             out.push(quota);
         }
@@ -85,6 +86,29 @@ fn quota(
     }
     empty_sets(ctx, f, &out);
     out
+}
+
+/// A limit may name a template of `apps.d`, which is not read here: any other name is a slip.
+fn unknown_apps(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Quota, apps: &[AppProfile]) {
+    let Some(key) = ["apps", "per_app"].into_iter().find(|key| f.has(key)) else {
+        return;
+    };
+    let Some(words) = f.words(ctx, key).filter(|_| !ctx.partial) else {
+        return;
+    };
+    for name in q.apps.set().iter().flat_map(|set| &set.names) {
+        if apps.iter().any(|app| app.name == *name) {
+            continue;
+        }
+        let pos = words.pos_of(name, ctx);
+        let known = apps.iter().map(|app| app.name.as_str());
+        let near = did_you_mean(name, known);
+        let hint = near.unwrap_or_else(|| "write it into section apps".to_owned());
+        let message = format!(
+            "section apps has no application {name:?}: only jobs of a template of that name count"
+        );
+        ctx.warn(pos, "no-profile", message, Some(hint));
+    }
 }
 
 /// Reports sets that are empty: the limit never applies.

@@ -89,7 +89,7 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
         stack_limit: sizes(ctx, "stack_limit"),
         core_limit: sizes(ctx, "core_limit"),
         process_limit: limit_pair(ctx, f, "process_limit", Kind::Count),
-        res_req: res_req(ctx, f, defined.hosts),
+        res_req: res_req(ctx, f, defined.hosts, "a queue"),
         exclusive: f.flag(ctx, "exclusive", false),
         interactive: interactive(ctx, f),
         rerunnable: f.flag(ctx, "rerunnable", false),
@@ -110,14 +110,14 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
 }
 
 /// The unit of bare numbers; the setting came from one of these.
-fn unit(cluster: &Cluster) -> Unit {
+pub(super) fn unit(cluster: &Cluster) -> Unit {
     let all = [Unit::B, Unit::K, Unit::M, Unit::G, Unit::T, Unit::P];
     all.into_iter()
         .find(|u| u.bytes() == cluster.unit_for_limits)
         .unwrap_or(Unit::M)
 }
 
-fn description(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> String {
+pub(super) fn description(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> String {
     let Some(w) = f.scalar(ctx, "description") else {
         return String::new();
     };
@@ -142,7 +142,7 @@ fn nice(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> i32 {
     }
 }
 
-fn job_slots(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> JobSlots {
+pub(super) fn job_slots(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> JobSlots {
     let Some(w) = f.words(ctx, "job_slots") else {
         return JobSlots::ANY;
     };
@@ -185,14 +185,14 @@ fn job_slots(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> JobSlots {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Time,
     Size(Unit),
     Count,
 }
 
 /// `'[default] max'`: one value is the maximum.
-fn limit_pair(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str, kind: Kind) -> LimitPair {
+pub(super) fn limit_pair(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str, kind: Kind) -> LimitPair {
     let none = LimitPair::default();
     let Some(w) = f.words(ctx, key) else {
         return none;
@@ -252,9 +252,14 @@ fn time_word(ctx: &mut Ctx<'_>, key: &str, w: &Words, at: usize, word: &str) -> 
     }
 }
 
-fn res_req(ctx: &mut Ctx<'_>, f: &Fields<'_>, hosts: &HostTable) -> Option<String> {
+pub(super) fn res_req(
+    ctx: &mut Ctx<'_>,
+    f: &Fields<'_>,
+    hosts: &HostTable,
+    whose: &str,
+) -> Option<String> {
     let w = f.scalar(ctx, "res_req")?;
-    match super::require::check_queue(&w.text, hosts) {
+    match super::require::check_general(&w.text, hosts, whose) {
         Ok((text, unknown)) => {
             for name in unknown {
                 let pos = w.pos_of(&name, ctx);
@@ -290,7 +295,7 @@ fn interactive(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Interactive {
 }
 
 /// `30 40-45 all ~9 EXCLUDE(20)`.
-fn requeue_exits(ctx: &mut Ctx<'_>, w: &Words) -> RequeueExits {
+pub(super) fn requeue_exits(ctx: &mut Ctx<'_>, w: &Words) -> RequeueExits {
     RequeueExits::parse(&w.text).unwrap_or_else(|e| {
         ctx.parse_error(w, "number", &e);
         RequeueExits::default()

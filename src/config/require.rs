@@ -31,12 +31,12 @@ pub struct Request {
     pub min: u32,
     pub max: u32,
     pub exclusive: bool,
-    /// The job's string over its queue's.
+    /// The job's string over its application's, over its queue's.
     pub req: ResReq,
 }
 
 impl Request {
-    /// Merges the job's string with its queue's.
+    /// Merges the job's string with its application's and its queue's.
     ///
     /// # Errors
     /// A sentence when a string cannot be understood (any more) or asks for what is not honoured.
@@ -47,22 +47,21 @@ impl Request {
             exclusive: spec.exclusive,
             ..Request::default()
         };
-        if spec.res_req.is_empty() && queue.is_none() {
+        let app = config.app(&spec.app).and_then(|app| app.res_req.as_deref());
+        if spec.res_req.is_empty() && queue.is_none() && app.is_none() {
             return Ok(request);
         }
         let read = |text: &str| ResReq::parse_stored(text, config).map_err(|e| e.caret(text));
-        let job = read(&spec.res_req)?;
-        request.req = match queue {
-            None => job,
-            Some(text) => {
-                let queue = read(text)?;
-                job.over(
-                    queue
-                        .simple()
-                        .ok_or("a queue's res_req must be one simple string")?,
-                )
-            }
-        };
+        request.req = read(&spec.res_req)?;
+        // The nearer one first: what it says of a section hides what those after it say.
+        for (whose, text) in [("an application", app), ("a queue", queue)] {
+            let Some(text) = text else { continue };
+            let general = read(text)?;
+            let simple = general.simple();
+            let simple = simple
+                .ok_or_else(|| format!("the res_req of {whose} must be one simple string"))?;
+            request.req = request.req.over(simple);
+        }
         honoured(&request.req, &config.hosts)?;
         Ok(request)
     }
@@ -228,21 +227,24 @@ fn units_stay(req: &ResReq, hosts: &HostTable) -> Result<(), String> {
     }
 }
 
-/// Reads a queue's requirement string against the resources of its hosts and gives its canonical
-/// form, and the resources in it that are not known so far.
+/// Reads the requirement string of a queue or application (`whose`) against the resources of the
+/// hosts and gives its canonical form, and the resources in it that are not known so far.
 ///
 /// # Errors
 /// Where it is wrong, or (code `not-implemented`) what this version does not honour.
-pub(super) fn check_queue(
+pub(super) fn check_general(
     text: &str,
     hosts: &HostTable,
+    whose: &str,
 ) -> Result<(String, Vec<String>), (&'static str, ParseError)> {
     let (req, unknown) = sensed_names::parse(text, hosts).map_err(|e| ("res-req", e))?;
     let whole = |message: String| ("not-implemented", ParseError::new(0, text.len(), message));
     honoured(&req, hosts).map_err(whole)?;
     units_stay(&req, hosts).map_err(whole)?;
     if req.simple().is_none() {
-        return Err(whole("a queue's res_req must be one simple string".into()));
+        return Err(whole(format!(
+            "the res_req of {whose} must be one simple string"
+        )));
     }
     let text = match req.is_empty() {
         true => String::new(),

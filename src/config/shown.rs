@@ -6,7 +6,7 @@ use super::policy::{
     PreemptOrder, Preemption, ShareEntry, ShareSubject, Shares, Threshold, WARN_SIGNALS,
     control_signal_name, warn_signal_name,
 };
-use super::types::Queue;
+use super::types::{AppProfile, Queue};
 use crate::model::ControlAct;
 use crate::text::duration;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
@@ -178,6 +178,39 @@ impl Policy {
             Policy::Fairshare(_) => "fairshare",
             Policy::Drf(_) => "drf",
         }
+    }
+}
+
+impl AppProfile {
+    /// What it gives to its jobs beside limits, slots and requirement, title and value.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let yes = |b: bool| if b { "yes" } else { "no" }.to_owned();
+        let texts = [
+            ("RERUNNABLE", self.rerunnable.map(yes)),
+            (
+                "REQUEUE_EXIT_VALUES",
+                self.requeue.as_ref().map(ToString::to_string),
+            ),
+            ("RETRIES", self.retries.map(|n| n.to_string())),
+            (
+                "WARN_TIME",
+                self.warn.map(|warn| time(warn.before_s * 1000)),
+            ),
+            (
+                "WARN_SIGNAL",
+                self.warn
+                    .map(|warn| warn_signal_name(warn.signal).to_owned()),
+            ),
+            ("PRE_EXEC", Some(self.pre_exec.clone())),
+            ("POST_EXEC", Some(self.post_exec.clone())),
+            ("JOB_STARTER", Some(self.job_starter.clone())),
+            ("CHKPNT", self.chkpnt.as_ref().map(ToString::to_string)),
+        ];
+        let given = texts.into_iter().filter_map(|(title, text)| {
+            let text = text.filter(|text| !text.is_empty())?;
+            Some((title.to_owned(), text))
+        });
+        given.collect()
     }
 }
 

@@ -2,11 +2,13 @@
 
 use super::*;
 
+mod apps;
 mod charge;
 mod keys;
 mod policy;
 mod policy_refused;
 mod refused;
+mod templates;
 mod values;
 
 /// Users u1..u9 and root, groups staff and wheel.

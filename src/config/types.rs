@@ -8,7 +8,9 @@ use super::policy::{
     QueueHooks, Quota, Shares, Threshold,
 };
 use super::sets::{HostPrefs, HostSet, UserSet};
-use crate::model::{Charge, ContainerRuntime, CpuBind, Orphans, RunWarning, UnitCheck};
+use crate::model::{
+    Charge, Checkpoint, ContainerRuntime, CpuBind, Orphans, RunWarning, UnitCheck,
+};
 use crate::text::exits::RequeueExits;
 use crate::text::window::Windows;
 use serde::Serialize;
@@ -28,6 +30,9 @@ pub struct Config {
     pub user_groups: BTreeMap<String, UserGroup>,
     /// In the order of the file: the first is the default queue if none is named.
     pub queues: Vec<Queue>,
+    /// Section `apps`, in the order of the file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub apps: Vec<AppProfile>,
     /// Section `limits`, in the order of the file; a job counts against every one it matches.
     pub limits: Vec<Quota>,
     /// Section `charge`; without it use costs nothing.
@@ -84,6 +89,9 @@ pub struct General {
     /// Candidates in order for a job that names no queue; never empty, all defined.
     pub default_queue: Vec<String>,
     pub default_project: String,
+    /// The application of a job that names none; empty = it has none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub default_app: String,
     /// A finished job stays visible in `cjobs` this long.
     pub clean_period_ms: u64,
     /// Journal segments that a snapshot covers stay readable for `chist` this long.
@@ -430,6 +438,20 @@ pub struct Queue {
 }
 
 impl Queue {
+    /// Its limits of single jobs.
+    pub fn job_limits(&self) -> AppLimits {
+        AppLimits {
+            run_limit_ms: self.run_limit_ms,
+            cpu_limit_ms: self.cpu_limit_ms,
+            mem_limit: self.mem_limit,
+            swap_limit: self.swap_limit,
+            file_limit: self.file_limit,
+            stack_limit: self.stack_limit,
+            core_limit: self.core_limit,
+            process_limit: self.process_limit,
+        }
+    }
+
     /// A queue of which only the name is said.
     pub fn named(name: impl Into<String>) -> Queue {
         Queue {
@@ -485,6 +507,66 @@ impl Queue {
             hooks: QueueHooks::default(),
         }
     }
+}
+
+/// What jobs of one application have in common (section `apps`). A job's own options come first,
+/// then this, then its queue.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AppProfile {
+    pub name: String,
+    pub description: String,
+    /// Who may submit jobs of it.
+    pub users: UserSet,
+    /// Must hold together with those of the queue.
+    pub job_slots: Option<JobSlots>,
+    #[serde(flatten)]
+    pub limits: AppLimits,
+    /// Merged under the job's own requirement and over its queue's, in canonical form.
+    pub res_req: Option<String>,
+    pub rerunnable: Option<bool>,
+    pub requeue: Option<RequeueExits>,
+    pub retries: Option<u32>,
+    pub warn: Option<RunWarning>,
+    /// As `-E`, `-Ep` and the `job_starter` of a queue; empty = nothing.
+    pub pre_exec: String,
+    pub post_exec: String,
+    pub job_starter: String,
+    pub chkpnt: Option<Checkpoint>,
+}
+
+impl AppProfile {
+    /// A profile of which only the name is said.
+    pub fn named(name: impl Into<String>) -> AppProfile {
+        AppProfile {
+            name: name.into(),
+            description: String::new(),
+            users: UserSet::all(),
+            job_slots: None,
+            limits: AppLimits::default(),
+            res_req: None,
+            rerunnable: None,
+            requeue: None,
+            retries: None,
+            warn: None,
+            pre_exec: String::new(),
+            post_exec: String::new(),
+            job_starter: String::new(),
+            chkpnt: None,
+        }
+    }
+}
+
+/// Limits of the jobs of an application, as those of a queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AppLimits {
+    pub run_limit_ms: LimitPair,
+    pub cpu_limit_ms: LimitPair,
+    pub mem_limit: LimitPair,
+    pub swap_limit: LimitPair,
+    pub file_limit: LimitPair,
+    pub stack_limit: LimitPair,
+    pub core_limit: LimitPair,
+    pub process_limit: LimitPair,
 }
 
 /// Slots per job: outside `min..=max` a job is refused, without `-n` it gets `default`.

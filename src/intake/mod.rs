@@ -1,7 +1,9 @@
 //! Floor 3: request -> checked job or refusal with a reason. Pure: what it must know of the cluster
 //! comes as arguments; it decides, it changes nothing.
 
+mod apps;
 mod around;
+mod bounds;
 pub mod roles;
 mod select;
 mod started;

@@ -1,9 +1,10 @@
 //! Admitting a submission: defaults, access, limits, canonical forms. The result is the job's
 //! specification; anything wrong is a refusal that names the option.
 
-use super::{Refusal, Requester, around};
+use super::bounds::{bound, limits_in, slots_in, within};
+use super::{Refusal, Requester, apps, around};
 use crate::config::require::{self, Request};
-use crate::config::{Config, Interactive, LimitPair, Queue, WARN_SIGNALS};
+use crate::config::{AppProfile, Config, Interactive, Queue, WARN_SIGNALS};
 use crate::model::{Limits, MOST_RETRIES, Spec, Stamp, Submission, WARN_BEFORE_MAX_S};
 use crate::record::request::Changes;
 use crate::state::State;
@@ -12,7 +13,7 @@ use crate::text::error::did_you_mean;
 use crate::text::exits::RequeueExits;
 use crate::text::glob::Glob;
 use crate::text::indexset::IndexSet;
-use crate::text::{duration, names, size};
+use crate::text::names;
 
 /// Longest command line in bytes.
 const COMMAND_MAX: usize = 64 << 10;
@@ -100,8 +101,12 @@ pub fn admit(
     spec.uid = who.uid;
     spec.user = who.user.clone();
     check_spec(&mut spec, who, config, (state, names), now)?;
-    let (queue, default_queue) = choose_queue(&spec, who, config, state)?;
-    apply_queue(&mut spec, queue, config)?;
+    if spec.app.is_empty() {
+        spec.app.clone_from(&config.general.default_app);
+    }
+    let app = apps::profile(&spec, job.app_label, who, config)?;
+    let (queue, default_queue) = choose_queue((&spec, app), who, config, state)?;
+    apply_queue((&mut spec, app), queue, config)?;
     Ok(Admitted {
         spec,
         name: if job.name == job.command {
@@ -502,7 +507,7 @@ fn own_jobs_named(
 
 /// The first candidate queue that takes the job; with one candidate its refusal is the answer.
 fn choose_queue<'a>(
-    spec: &Spec,
+    (spec, app): (&Spec, Option<&AppProfile>),
     who: &Requester,
     config: &'a Config,
     state: &State,
@@ -525,7 +530,7 @@ fn choose_queue<'a>(
                 "there is no queue {name:?}{}",
                 did_you_mean(name, config.queues.iter().map(|q| q.name.as_str()))
             ))),
-            Some(queue) => accepts(queue, spec, who, config, state).map(|()| queue),
+            Some(queue) => accepts(queue, (spec, app), who, config, state).map(|()| queue),
         };
         match verdict {
             Ok(queue) => return Ok((queue, default)),
@@ -537,7 +542,7 @@ fn choose_queue<'a>(
 
 fn accepts(
     queue: &Queue,
-    spec: &Spec,
+    (spec, app): (&Spec, Option<&AppProfile>),
     who: &Requester,
     config: &Config,
     state: &State,
@@ -570,69 +575,39 @@ fn accepts(
             "queue {name} takes no exclusive jobs: cu[excl] needs exclusive: yes there"
         )));
     }
-    let (min, max) = slots_in(queue, spec);
-    let most = queue.job_slots.max.unwrap_or(u32::MAX);
-    if min < queue.job_slots.min || max > most {
-        let bound = match queue.job_slots.max {
-            Some(most) => format!("{} to {most}", queue.job_slots.min),
-            None => format!("at least {}", queue.job_slots.min),
-        };
+    let (min, max) = slots_in(queue, app, spec);
+    let of_app = app.and_then(|app| Some((app, app.job_slots?)));
+    if let Some((app, slots)) = of_app
+        && !within(slots, min, max)
+    {
         return Err(Refusal::refused(format!(
-            "-n: queue {name} takes jobs of {bound} slots"
+            "-n: application {} takes jobs of {} slots",
+            app.name,
+            bound(slots)
         )));
     }
-    limits_in(queue, &spec.limits).map(|_| ())
-}
-
-fn slots_in(queue: &Queue, spec: &Spec) -> (u32, u32) {
-    match (spec.min, spec.max) {
-        (0, 0) => (queue.job_slots.default, queue.job_slots.default),
-        (0, max) => (queue.job_slots.min.min(max).max(1), max),
-        (min, 0) => (min, min),
-        given => given,
+    if !within(queue.job_slots, min, max) {
+        return Err(Refusal::refused(format!(
+            "-n: queue {name} takes jobs of {} slots",
+            bound(queue.job_slots)
+        )));
     }
+    limits_in(queue, app, &spec.limits).map(|_| ())
 }
 
-/// The job's limits in this queue: its own, else the queue's default or maximum.
-fn limits_in(queue: &Queue, asked: &Limits) -> Result<Limits, Refusal> {
-    let fit = |option: &str, pair: &LimitPair, asked: Option<u64>, unit: u64| {
-        let asked = asked.map(|a| a.saturating_mul(unit));
-        let got = pair.resolve(asked).map_err(|max| {
-            let asked = shown(option, asked.unwrap_or_default());
-            let max = shown(option, max);
-            let queue = &queue.name;
-            Refusal::refused(format!("{option}: {asked} exceeds {max} of queue {queue}"))
-        })?;
-        Ok::<_, Refusal>(got.map(|g| g.div_ceil(unit)))
-    };
-    Ok(Limits {
-        run_s: fit("-W", &queue.run_limit_ms, asked.run_s, 1000)?,
-        cpu_s: fit("-c", &queue.cpu_limit_ms, asked.cpu_s, 1000)?,
-        mem_b: fit("-M", &queue.mem_limit, asked.mem_b, 1)?,
-        swap_b: fit("-v", &queue.swap_limit, asked.swap_b, 1)?,
-        procs: fit("-p", &queue.process_limit, asked.procs, 1)?,
-        file_b: fit("-F", &queue.file_limit, asked.file_b, 1)?,
-        data_b: asked.data_b,
-        stack_b: fit("-S", &queue.stack_limit, asked.stack_b, 1)?,
-        core_b: fit("-C", &queue.core_limit, asked.core_b, 1)?,
-    })
-}
-
-/// A limit as its option takes it: times (here in ms) in minutes where they are whole ones.
-fn shown(option: &str, value: u64) -> String {
-    match option {
-        "-W" | "-c" if value.is_multiple_of(60_000) => format!("{} min", value / 60_000),
-        "-W" | "-c" => duration::exact(value.div_ceil(1000)),
-        "-p" => value.to_string(),
-        _ => size::exact(value),
-    }
-}
-
-fn apply_queue(spec: &mut Spec, queue: &Queue, config: &Config) -> Result<(), Refusal> {
-    (spec.min, spec.max) = slots_in(queue, spec);
-    spec.limits = limits_in(queue, &spec.limits)?;
+fn apply_queue(
+    (spec, app): (&mut Spec, Option<&AppProfile>),
+    queue: &Queue,
+    config: &Config,
+) -> Result<(), Refusal> {
+    (spec.min, spec.max) = slots_in(queue, app, spec);
+    spec.limits = limits_in(queue, app, &spec.limits)?;
+    let of_app = app.and_then(|app| {
+        apps::fill(spec, app);
+        app.rerunnable
+    });
     // The command that waits for an interactive job is there for one run.
-    spec.rerunnable |= queue.rerunnable && spec.session.is_none();
+    spec.rerunnable |= of_app.unwrap_or(queue.rerunnable) && spec.session.is_none();
     spec.queue = queue.name.clone();
     let request = Request::new(spec, queue.res_req.as_deref(), config);
     request
@@ -670,8 +645,13 @@ pub fn modify(
     if !depend.is_empty() && !names(&changes.reset, "w") {
         spec.depend = depend;
     }
-    let (queue, _) = choose_queue(&spec, owner, config, state)?;
-    apply_queue(&mut spec, queue, config)?;
+    // The profile of a job's application may be gone by now.
+    if changes.reset.iter().any(|o| o == "app") {
+        spec.app.clone_from(&config.general.default_app);
+    }
+    let app = apps::profile(&spec, old.app == spec.app, owner, config)?;
+    let (queue, _) = choose_queue((&spec, app), owner, config, state)?;
+    apply_queue((&mut spec, app), queue, config)?;
     Ok(spec)
 }
 
@@ -695,6 +675,15 @@ pub fn changed(
     {
         // The slots were those of the sections that go.
         (spec.min, spec.max) = (0, 0);
+    }
+    if named("app") {
+        if let Some(app) = config.app(&old.app) {
+            apps::take_back(&mut spec, app);
+        }
+        if let Some(queue) = config.queue(&old.queue) {
+            // The application's defaults come before those of the queue.
+            apps::forget_limits(&mut spec.limits, &queue.job_limits());
+        }
     }
     for option in set {
         replace(&mut spec, from, option)?;
@@ -725,6 +714,7 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
             to.end_orphan &= from.orphan.is_none();
         }
         "P" => to.project = from.project,
+        "app" => to.app = from.app,
         "G" => to.user_group = from.user_group,
         "rnc" => to.notify = from.notify,
         "E" => to.hooks.pre = from.hooks.pre,

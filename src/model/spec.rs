@@ -71,6 +71,9 @@ pub struct Spec {
     pub queue: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub project: String,
+    /// `-app`: the application, or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub app: String,
     /// `-G`: the user group whose shares the job uses, or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user_group: String,
@@ -255,6 +258,9 @@ pub struct Submission {
     /// `-H`.
     #[serde(skip_serializing_if = "is_false")]
     pub hold: bool,
+    /// The name of its application came from a template: no profile needs to have it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub app_label: bool,
     /// `--key`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub key: String,

@@ -38,6 +38,9 @@ pub struct AttemptRecord<'a> {
     pub group: Cow<'a, str>,
     #[serde(rename = "p", borrow, skip_serializing_if = "is_empty")]
     pub project: Cow<'a, str>,
+    /// The application, or empty.
+    #[serde(borrow, skip_serializing_if = "is_empty")]
+    pub app: Cow<'a, str>,
     #[serde(rename = "q", borrow)]
     pub queue: Cow<'a, str>,
     /// Empty: named after its command.

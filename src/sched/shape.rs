@@ -24,6 +24,7 @@ use std::collections::{BTreeSet, HashMap};
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct ShapeKey {
     queue: String,
+    app: String,
     min: u32,
     max: u32,
     res_req: String,
@@ -36,6 +37,7 @@ impl ShapeKey {
     pub(super) fn of(spec: &Spec) -> ShapeKey {
         ShapeKey {
             queue: spec.queue.clone(),
+            app: spec.app.clone(),
             min: spec.min,
             max: spec.max,
             res_req: spec.res_req.clone(),

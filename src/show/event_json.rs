@@ -57,6 +57,7 @@ pub(crate) struct Owner {
     pub user: String,
     pub queue: String,
     pub project: String,
+    pub app: String,
 }
 
 /// Makes documents; keeps what later events refer to, as long as a known job refers to it.
@@ -87,6 +88,7 @@ impl Documents {
                     user,
                     queue,
                     project,
+                    app,
                     ..
                 } = spec.as_ref();
                 let owner = Owner {
@@ -94,6 +96,7 @@ impl Documents {
                     user: user.clone(),
                     queue: queue.clone(),
                     project: project.clone(),
+                    app: app.clone(),
                 };
                 self.specs.entry(*id).or_insert((owner, 0));
             }
@@ -156,6 +159,7 @@ impl Documents {
             o.some_text("user", of(|owner| &owner.user));
             o.some_text("queue", of(|owner| &owner.queue));
             o.some_text("project", of(|owner| &owner.project));
+            o.some_text("app", of(|owner| &owner.app));
         }
         if let Some(a) = attempt_of(event) {
             o.int("attempt", a.at);

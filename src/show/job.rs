@@ -21,6 +21,8 @@ pub(crate) struct Ctx {
     pub estimates: Arc<BTreeMap<JobKey, EstimateRow>>,
     /// Requirements of queues that have one; empty where no caller needs them.
     pub queue_requests: Arc<BTreeMap<String, String>>,
+    /// What applications require, by name.
+    pub app_requests: Arc<BTreeMap<String, String>>,
 }
 
 impl Ctx {
@@ -31,6 +33,7 @@ impl Ctx {
             dates: self.dates.same(),
             estimates: self.estimates.clone(),
             queue_requests: self.queue_requests.clone(),
+            app_requests: self.app_requests.clone(),
         }
     }
 }
@@ -582,7 +585,9 @@ pub(crate) static FIELDS: &[Field<JobGet>] = &[
     field("user_group", &["ugroup"], "USER_GROUP", 15, |v, out| {
         out.push_str(&v.spec.user_group);
     }),
-    field("app", &["application"], "APP", 11, nothing),
+    field("app", &["application"], "APP", 11, |v, out| {
+        out.push_str(&v.spec.app);
+    }),
     field("service_class", &["sla"], "SERVICE_CLASS", 13, nothing),
     field("job_group", &["group"], "JOB_GROUP", 10, nothing),
     field(

@@ -41,17 +41,21 @@ pub(crate) fn put(out: &mut String, v: &JobView<'_>, unfolded: bool) {
     }
 }
 
-/// The job's requirement over that of its queue, as the scheduler merges them.
+/// The job's requirement over that of its application over that of its queue, as the scheduler
+/// merges them.
 fn combined_request(v: &JobView<'_>) -> String {
     let own = &v.spec.res_req;
-    let Some(queue) = v.ctx.queue_requests.get(&v.spec.queue) else {
-        return own.clone();
-    };
+    let general = [
+        v.ctx.app_requests.get(&v.spec.app),
+        v.ctx.queue_requests.get(&v.spec.queue),
+    ];
     let read = |text: &str| ResReq::parse_stored(text, &Anything(&Builtins)).ok();
-    let merged = read(own)
-        .zip(read(queue))
-        .and_then(|(own, queue)| Some(own.over(queue.simple()?).to_string()));
-    merged.unwrap_or_else(|| own.clone())
+    if general.iter().all(Option::is_none) {
+        return own.clone();
+    }
+    let merge = |request: ResReq, text: &String| Some(request.over(read(text)?.simple()?));
+    let merged = read(own).and_then(|own| general.into_iter().flatten().try_fold(own, merge));
+    merged.map_or_else(|| own.clone(), |merged| merged.to_string())
 }
 
 macro_rules! add {
@@ -68,6 +72,9 @@ fn head(v: &JobView<'_>) -> String {
     add!(s, ">, User <{}>", v.spec.user);
     if !v.spec.project.is_empty() {
         add!(s, ", Project <{}>", v.spec.project);
+    }
+    if !v.spec.app.is_empty() {
+        add!(s, ", Application <{}>", v.spec.app);
     }
     add!(s, ", Status <{}>, Queue <{}>", v.stat(), v.spec.queue);
     if v.spec.priority > 0 {

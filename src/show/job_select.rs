@@ -92,6 +92,8 @@ pub(crate) struct Selection {
     pub queue: Option<String>,
     pub hosts: Option<HashSet<String>>,
     pub project: Option<String>,
+    /// Application with `*` and `?`.
+    pub app: Option<String>,
     pub users: Users,
 }
 
@@ -121,6 +123,10 @@ impl Selection {
         let same = |want: &Option<String>, is: &str| want.as_ref().is_none_or(|w| w == is);
         same(&self.queue, &v.spec.queue)
             && same(&self.project, &v.spec.project)
+            && self
+                .app
+                .as_ref()
+                .is_none_or(|glob| matches(glob, &v.spec.app))
             && self.on_host(v.row)
             && self.name.as_ref().is_none_or(|glob| named(glob, v))
     }

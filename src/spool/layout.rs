@@ -34,6 +34,11 @@ impl Layout {
         self.conf_dir().join("cb.yaml")
     }
 
+    /// Templates of applications, which the administrator writes.
+    pub fn apps_dir(&self) -> PathBuf {
+        self.conf_dir().join("apps.d")
+    }
+
     pub fn leader_dir(&self) -> PathBuf {
         self.root.join("leader")
     }

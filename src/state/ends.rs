@@ -63,6 +63,7 @@ impl State {
             user: spec.user.clone().into(),
             group: spec.user_group.clone().into(),
             project: spec.project.clone().into(),
+            app: spec.app.clone().into(),
             queue: spec.queue.clone().into(),
             name: job.name.as_deref().unwrap_or_default().to_owned().into(),
             command: short_command(&job.command).to_owned().into(),

@@ -25,6 +25,8 @@ pub struct ClassKey {
     pub sub_host: String,
     /// Limits count by project, backfill by run limit.
     pub project: String,
+    /// Requirements and limits depend on the application.
+    pub app: String,
     pub run_s: Option<u64>,
     /// The host or model that the run limit is stated for.
     pub run_on: String,
@@ -46,6 +48,7 @@ impl ClassKey {
             begin: spec.begin,
             deadline: spec.deadline,
             project: spec.project.clone(),
+            app: spec.app.clone(),
             user_group: spec.user_group.clone(),
             run_s: spec.limits.run_s,
             run_on: match spec.limits.run_s {

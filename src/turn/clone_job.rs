@@ -35,6 +35,7 @@ pub(super) fn complete(
     let has = |option: &str| of.set.iter().any(|o| o == option);
     let letters: Vec<String> = of.set.iter().filter(|o| !is_of_job(o)).cloned().collect();
     let spec = intake::changed(old, &new.spec, (&letters, &[]), &core.config)?;
+    new.app_label = !has("app");
     let given = std::mem::replace(&mut new.spec, spec);
     take_attachments(&mut new.spec, given, has("Z"), has("i"));
     if has_started(job) {

@@ -113,6 +113,7 @@ impl Turn<'_> {
                 spec.queue.clone(),
                 spec.res_req.clone(),
                 spec.project.clone(),
+                spec.app.clone(),
             )
         };
         if holds(old) == holds(new) {

@@ -100,7 +100,8 @@ fn hooks_of(core: &Core, spec: &Spec) -> Option<Box<HookOrder>> {
     let own = !(spec.hooks.pre.is_empty() && spec.hooks.post.is_empty());
     let own = own || !spec.files.is_empty() || spec.container.is_some();
     let checkpoint = checkpoint_of(core, spec);
-    let own = own || checkpoint.is_some();
+    let app = core.config.app(&spec.app);
+    let own = own || checkpoint.is_some() || app.is_some_and(|app| !app.job_starter.is_empty());
     let rules = &core.config.general.hooks;
     let none = QueueHooks::default();
     let hooks = of_queue.or(own.then_some(&none))?;
@@ -110,7 +111,10 @@ fn hooks_of(core: &Core, spec: &Spec) -> Option<Box<HookOrder>> {
         user: hooks.user.clone(),
         pre_ms: rules.pre_exec_timeout_ms,
         post_ms: rules.post_exec_timeout_ms,
-        starter: hooks.starter.clone(),
+        starter: match app {
+            Some(app) if !app.job_starter.is_empty() => app.job_starter.clone(),
+            _ => hooks.starter.clone(),
+        },
         runtime: match spec.container {
             Some(_) => core.config.general.container_runtime,
             None => ContainerRuntime::None,

@@ -1,9 +1,11 @@
 //! The small published views: hosts, queues, users, parameters. Rows for `record::view`, pure.
 
 use super::core::Core;
-use crate::config::{Config, LimitPair, Queue, ResourceValue, Threshold};
+use crate::config::{AppProfile, Config, JobSlots, LimitPair, Queue, ResourceValue, Threshold};
 use crate::model::{Charge, JobKey, Stamp, WHOLE_UNIT};
-use crate::record::view::{Counts, HostCounts, HostRow, HostThresholds, Params, QueueRow, UserRow};
+use crate::record::view::{
+    AppRow, Counts, HostCounts, HostRow, HostThresholds, Params, QueueRow, UserRow,
+};
 use crate::sched::{Bar, HostInfo};
 use crate::state::{InUse, Waiting};
 use crate::text::{size, units};
@@ -210,31 +212,21 @@ fn queue_row(core: &Core, config: &Config, queue: &Queue) -> QueueRow {
 
 /// Settings as `cqueues -l` shows them: limits as `DEFAULT name` and `MAXIMUM name`.
 fn queue_settings(queue: &Queue) -> Vec<(String, String)> {
-    let minutes = |ms: u64| format!("{}.{} min", ms / 60_000, ms % 60_000 / 6_000);
-    let number = |n: u64| n.to_string();
-    type Shown<'a> = (&'a str, &'a LimitPair, &'a dyn Fn(u64) -> String);
-    let limits: [Shown<'_>; 8] = [
-        ("RUNLIMIT", &queue.run_limit_ms, &minutes),
-        ("CPULIMIT", &queue.cpu_limit_ms, &minutes),
-        ("MEMLIMIT", &queue.mem_limit, &size::human),
-        ("SWAPLIMIT", &queue.swap_limit, &size::human),
-        ("PROCESSLIMIT", &queue.process_limit, &number),
-        ("FILELIMIT", &queue.file_limit, &size::human),
-        ("STACKLIMIT", &queue.stack_limit, &size::human),
-        ("CORELIMIT", &queue.core_limit, &size::human),
-    ];
     let mut out = Vec::new();
-    for (title, pair, show) in limits {
-        for (which, value) in [("DEFAULT", pair.default), ("MAXIMUM", pair.max)] {
-            out.extend(value.map(|n| (format!("{which} {title}"), show(n))));
-        }
-    }
-    let slots = &queue.job_slots;
-    let max = slots.max.map_or("-".to_owned(), |n| n.to_string());
-    out.push((
-        "PROCLIMIT".into(),
-        format!("{} {} {max}", slots.min, slots.default),
-    ));
+    limit_settings(
+        &mut out,
+        [
+            &queue.run_limit_ms,
+            &queue.cpu_limit_ms,
+            &queue.mem_limit,
+            &queue.swap_limit,
+            &queue.process_limit,
+            &queue.file_limit,
+            &queue.stack_limit,
+            &queue.core_limit,
+        ],
+    );
+    out.push(slots_setting(&queue.job_slots));
     if let Some(req) = &queue.res_req {
         out.push(("RES_REQ".into(), req.clone()));
     }
@@ -250,6 +242,62 @@ fn queue_settings(queue: &Queue) -> Vec<(String, String)> {
     }
     out.extend(queue.scheduling());
     out
+}
+
+fn slots_setting(slots: &JobSlots) -> (String, String) {
+    let max = slots.max.map_or("-".to_owned(), |n| n.to_string());
+    let text = format!("{} {} {max}", slots.min, slots.default);
+    ("PROCLIMIT".to_owned(), text)
+}
+
+/// Limits of run time, CPU time, memory, swap, processes, file, stack and core, in this order.
+fn limit_settings(out: &mut Vec<(String, String)>, pairs: [&LimitPair; 8]) {
+    let minutes = |ms: u64| format!("{}.{} min", ms / 60_000, ms % 60_000 / 6_000);
+    let number = |n: u64| n.to_string();
+    type Shown<'a> = (&'a str, &'a dyn Fn(u64) -> String);
+    let titles: [Shown<'_>; 8] = [
+        ("RUNLIMIT", &minutes),
+        ("CPULIMIT", &minutes),
+        ("MEMLIMIT", &size::human),
+        ("SWAPLIMIT", &size::human),
+        ("PROCESSLIMIT", &number),
+        ("FILELIMIT", &size::human),
+        ("STACKLIMIT", &size::human),
+        ("CORELIMIT", &size::human),
+    ];
+    for ((title, show), pair) in titles.into_iter().zip(pairs) {
+        for (which, value) in [("DEFAULT", pair.default), ("MAXIMUM", pair.max)] {
+            out.extend(value.map(|n| (format!("{which} {title}"), show(n))));
+        }
+    }
+}
+
+/// An application with what it gives to its jobs.
+fn app_row(app: &AppProfile) -> AppRow {
+    let mut settings = Vec::new();
+    let of = &app.limits;
+    limit_settings(
+        &mut settings,
+        [
+            &of.run_limit_ms,
+            &of.cpu_limit_ms,
+            &of.mem_limit,
+            &of.swap_limit,
+            &of.process_limit,
+            &of.file_limit,
+            &of.stack_limit,
+            &of.core_limit,
+        ],
+    );
+    settings.extend(app.job_slots.as_ref().map(slots_setting));
+    settings.extend(app.settings());
+    AppRow {
+        name: app.name.clone(),
+        description: app.description.clone(),
+        users: app.users.to_string(),
+        res_req: app.res_req.clone().unwrap_or_default(),
+        settings,
+    }
 }
 
 /// One row per user with jobs and per entry of section `users`.
@@ -352,5 +400,6 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
         config_digest: core.state.config_digest().to_owned(),
         max_array_size: config.general.max_array_size,
         charge: config.charge.clone(),
+        apps: config.apps.iter().map(app_row).collect(),
     }
 }

@@ -5,6 +5,7 @@
 #![allow(unreachable_pub)] // nothing uses a test from outside
 
 mod accounting;
+mod apps;
 mod bad_files;
 mod bad_input;
 mod claunch;

@@ -8,8 +8,8 @@ use std::process::Output;
 /// Users' commands that take no job, or none without more: of each of the others a job that does
 /// not exist is asked.
 const NO_JOBS: &[&str] = &[
-    "csub", "claunch", "ctasks", "cqueues", "chosts", "cload", "cinfo", "climits", "cusers",
-    "cparams", "cid", "cadmin", "ccron", "aip", "cview",
+    "csub", "claunch", "ctasks", "capps", "cqueues", "chosts", "cload", "cinfo", "climits",
+    "cusers", "cparams", "cid", "cadmin", "ccron", "aip", "cview",
 ];
 
 /// What stands before the job.
@@ -54,6 +54,8 @@ const OTHER_MEANING: &[(&str, &str)] = &[
 /// Operands and values that name something.
 const OPERANDS: &[(&str, &str)] = &[
     ("cqueues normla", "normal"),
+    ("capps fluet", "fluent"),
+    ("capps check fluet", "fluent"),
     ("chosts hh1", "h1"),
     ("cload hh1", "h1"),
     ("cusers rooot", "root"),

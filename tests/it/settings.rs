@@ -12,6 +12,8 @@ const SETTINGS: &[&str] = &[
     "UserEntry",
     "UserGroup",
     "Queue",
+    "AppProfile",
+    "AppLimits",
 ];
 
 /// Settings that `config` itself turns into answers (`host`, `may_lead`, `user_in`, ...).

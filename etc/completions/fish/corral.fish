@@ -17,9 +17,9 @@ end
 
 set -l names \
     cb csub ckill cstop cresume cchkpnt crequeue cmod cswitch ctop cbot crun cpeek claunch \
-    blaunch cwait ctasks ccron aip cjobs cdeps cevents chist cacct cqueues chosts cload cinfo climits \
+    blaunch cwait ctasks ccron aip cjobs cdeps cevents chist cacct capps cqueues chosts cload cinfo climits \
     cusers clogin ctoken cparams cview cid cadmin csadmin bsub bjobs bkill bstop bresume brequeue bmod bswitch \
-    btop bbot bpeek bhist bacct bqueues bhosts blimits busers bparams bjdepinfo bwait brun bchkpnt bmgroup \
+    btop bbot bpeek bhist bacct bapp bqueues bhosts blimits busers bparams bjdepinfo bwait brun bchkpnt bmgroup \
     bugroup lsid lsclusters lsload lshosts lsinfo badmin lsadmin
 for name in $names
     complete -c $name -f -k -a '(__corral_complete)'

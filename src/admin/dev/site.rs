@@ -189,6 +189,7 @@ impl Site {
         if !fs::exists(&layout.cluster()) {
             init::make(&layout, "dev", &self.settings.config(&users::me().name))?;
         }
+        super::templates::copy(&layout)?;
         self.write_conf(&self.etc(), None)?;
         for n in 0..self.settings.hosts {
             let host = host_name(n);

@@ -60,6 +60,7 @@ const CSV: &[&str] = &[
     "res_req",
     "command",
     "cost",
+    "app",
 ];
 
 /// What an attempt cost, in millionths, and the currency.
@@ -135,11 +136,12 @@ pub(super) fn row(out: &mut String, record: &AttemptRecord<'_>, wide: bool, date
 /// The page of `-l`.
 pub(super) fn long(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>, dates: &Dates) {
     let mut text = format!("Job <{}>", record.j);
-    let named: [(&str, &str); 6] = [
+    let named: [(&str, &str); 7] = [
         ("Job Name", &record.name),
         ("User", &record.user),
         ("User Group", &record.group),
         ("Project", &record.project),
+        ("Application", &record.app),
         ("Queue", &record.queue),
         ("Command", &record.command),
     ];
@@ -241,6 +243,7 @@ pub(crate) fn json(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>)
     o.int("uid", record.uid);
     o.some_text("group", &record.group);
     o.some_text("project", &record.project);
+    o.some_text("app", &record.app);
     o.text("queue", &record.queue);
     o.some_text("name", &record.name);
     o.text("command", &record.command);
@@ -328,6 +331,7 @@ pub(super) fn csv(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>) 
         record.res_req.to_string(),
         record.command.to_string(),
         or_none(cost.map(|(cost, _)| Money(cost).to_string())),
+        record.app.to_string(),
     ];
     for (n, text) in cells.iter().enumerate() {
         if n > 0 {

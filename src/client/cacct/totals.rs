@@ -211,15 +211,17 @@ pub(super) enum By {
     User,
     Group,
     Project,
+    App,
     Queue,
     Host,
 }
 
 impl By {
-    pub(super) const ALL: [(&'static str, By); 5] = [
+    pub(super) const ALL: [(&'static str, By); 6] = [
         ("user", By::User),
         ("group", By::Group),
         ("project", By::Project),
+        ("app", By::App),
         ("queue", By::Queue),
         ("host", By::Host),
     ];
@@ -260,6 +262,7 @@ pub(super) fn count_by(groups: &mut ByName, by: By, record: &AttemptRecord<'_>, 
         By::User => &record.user,
         By::Group => &record.group,
         By::Project => &record.project,
+        By::App => &record.app,
         By::Queue => &record.queue,
         By::Host => return count_by_host(groups, record, bill),
     };

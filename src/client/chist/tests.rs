@@ -105,6 +105,7 @@ fn ask_on(bed: &TestView, line: &[&str]) -> Result<Answer, Fail> {
     let ctx = Ctx {
         estimates: Default::default(),
         queue_requests: Default::default(),
+        app_requests: Default::default(),
         now: Stamp(NOW),
         dates: Dates::new(TimeZone::UTC),
     };

@@ -131,7 +131,7 @@ fn work_of(what: &Called<'_>) -> Result<Work> {
             ..Work::default()
         });
     }
-    let work = script::given(&Table::new(options::csub()), what.script)?;
+    let work = script::of_text(&Table::new(options::csub()), what.script.to_owned(), None)?;
     match work.foreign.is_empty() {
         true => Ok(work),
         false => Err(Fail::usage(

@@ -10,6 +10,7 @@ use super::spec;
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::{self, Source, os_groups};
+use crate::config::template::VARIABLE;
 use crate::config::{self, Config, require};
 use crate::intake::{self, NameRoom, Requester};
 use crate::model::{Session, Spec, Stamp, Submission, Terminal};
@@ -312,6 +313,7 @@ fn lines(job: &Submission, head: &RequestHead, verdict: &Verdict) -> Vec<(&'stat
         ""
     };
     some("queue", &format!("{}{by_default}", spec.queue));
+    some("application", &spec.app);
     some("project", &spec.project);
     some("user group", &spec.user_group);
     some("slots", &slots(spec));
@@ -334,6 +336,11 @@ fn lines(job: &Submission, head: &RequestHead, verdict: &Verdict) -> Vec<(&'stat
     some("script", &spooled(&head.script));
     some("copied input", &spooled(&head.stdin));
     some("environment", &format!("{} variables", head.env.len()));
+    for (name, value) in &head.env {
+        if let Some(name) = name.strip_prefix(VARIABLE) {
+            some("parameter", &format!("{name} = {value}"));
+        }
+    }
     out
 }
 
@@ -416,6 +423,7 @@ fn json_text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String 
     );
     o.some_text("queue", &spec.queue);
     o.flag("default_queue", verdict.default_queue);
+    o.some_text("app", &spec.app);
     o.some_text("project", &spec.project);
     o.some_text("user_group", &spec.user_group);
     o.int("slots_min", spec.min);

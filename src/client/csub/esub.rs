@@ -35,6 +35,7 @@ const NAMES: &[(&str, &str)] = &[
     ("QUEUE", "q"),
     ("PROJECT_NAME", "P"),
     ("USER_GROUP", "G"),
+    ("APP", "app"),
     ("IN_FILE", "i"),
     ("OUT_FILE", "o"),
     ("ERR_FILE", "e"),

@@ -10,7 +10,6 @@ use std::sync::LazyLock;
 /// Options known from LSF that this version does not carry out: name, takes a value. They are
 /// refused by name, since an option that is silently ignored changes what a job does.
 const UNBUILT: &[(&str, bool)] = &[
-    ("app", true),
     ("ar", false),
     ("clusters", true),
     ("data", true),
@@ -87,6 +86,11 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
         "q",
         "QUEUES",
         "Queue, or several: the first that accepts the job",
+    ),
+    (
+        "app",
+        "APPLICATION",
+        "Application: a profile of cb.yaml, or a template that takes NAME=VALUE; see capps",
     ),
     ("P", "PROJECT", "Project"),
     ("G", "GROUP", "User group whose shares the job uses"),
@@ -387,6 +391,7 @@ pub(crate) fn cmod() -> Command {
 pub(crate) const RESETS: &[(&str, &str)] = &[
     ("Jn", "J"),
     ("Jdn", "Jd"),
+    ("appn", "app"),
     ("Pn", "P"),
     ("Gn", "G"),
     ("rncn", "rnc"),

@@ -137,6 +137,7 @@ impl Before {
             array: made.array.clone(),
             array_limit: made.array_limit,
             hold: made.hold,
+            app_label: made.app_label,
             key: made.key.clone(),
             clone: None,
         };

@@ -63,20 +63,22 @@ pub(super) fn described(table: &Table, command: &str, file: &str) -> Result<Work
     }
 }
 
-/// A script that a program gives as text.
+/// A script that comes as text: of a template, which has a place, or of a program.
 ///
 /// # Errors
 /// When it cannot be understood.
-pub(super) fn given(table: &Table, text: &str) -> Result<Work> {
+pub(super) fn of_text(table: &Table, text: String, place: Option<&str>) -> Result<Work> {
+    let refuse = |why: String| {
+        let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
+        Err(Fail::usage(format!("{place}the script {why}")))
+    };
     if text.len() > SCRIPT_MAX {
-        return Err(Fail::usage(format!(
-            "the script is longer than {SCRIPT_MAX} bytes"
-        )));
+        return refuse(format!("is longer than {SCRIPT_MAX} bytes"));
     }
     if text.contains('\0') {
-        return Err(Fail::usage("the script contains a NUL byte"));
+        return refuse("contains a NUL byte".to_owned());
     }
-    read_script(table, text.to_owned(), None)
+    read_script(table, text, place)
 }
 
 fn from_stdin(table: &Table) -> Result<Work> {

@@ -32,6 +32,8 @@ const DESCRIPTION_MAX: usize = 4095;
 const PATH_MAX: usize = 4095;
 /// Longest key of `--key`.
 const KEY_MAX: usize = 255;
+/// Longest name of an application.
+const APP_MAX: usize = 240;
 /// Longest project name.
 const PROJECT_MAX: usize = 255;
 /// Longest name of a user group.
@@ -147,7 +149,7 @@ fn name_option(job: &mut Submission, id: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// Where and when: -q -P -G -sp -n -m -x -r -rn -Q --retries -b -t -ti -orphan -w.
+/// Where and when: -q -app -P -G -sp -n -m -x -r -rn -Q --retries -b -t -ti -orphan -w.
 fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
     match id {
         "q" => spec.queue = queues("-q", value)?,
@@ -157,6 +159,11 @@ fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
                 return Err(Fail::usage("-P: give a project name of printable text"));
             }
             spec.project = value.to_owned();
+        }
+        "app" => {
+            bounded(id, value, APP_MAX)?;
+            names::check_name(value).map_err(|e| wrong(id, value, &e))?;
+            spec.app = value.to_owned();
         }
         "G" => {
             bounded(id, value, GROUP_MAX)?;

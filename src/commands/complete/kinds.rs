@@ -35,6 +35,9 @@ pub(crate) enum Live {
     Users,
     Groups,
     Projects,
+    Apps,
+    /// What the template takes whose name is in the place of the word.
+    AppParams,
     /// The caller's own, in these states.
     Jobs(States),
     JobNames,
@@ -85,6 +88,9 @@ pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> Kind 
         ("USER", _) => Kind::List(Live::Users),
         ("GROUP", _) => Kind::One(Live::Groups),
         ("PROJECT", _) => Kind::One(Live::Projects),
+        ("[show|check] APPLICATION", _) => Kind::One(Live::Apps),
+        ("APP" | "APPLICATION", _) => Kind::One(Live::Apps),
+        ("APPLICATIONS", _) => Kind::List(Live::Apps),
         ("JOB" | "JOBID" | "JOBS" | "JOB... | CONDITION", _) => {
             Kind::One(Live::Jobs(states(command)))
         }
@@ -96,7 +102,9 @@ pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> Kind 
         ("EVENTS", _) => Kind::FixedList(fixed(event_json::NAMES.iter().copied())),
         ("SIGNAL", _) => Kind::Fixed(fixed(signals::names().map(|(name, _)| name))),
         ("KIND", _) => Kind::Fixed(fixed(LAUNCH_KINDS.iter().map(|(word, _)| *word))),
-        ("WHAT", "cacct") => Kind::Fixed(fixed(["user", "group", "project", "queue", "host"])),
+        ("WHAT", "cacct") => {
+            Kind::Fixed(fixed(["user", "group", "project", "app", "queue", "host"]))
+        }
         ("NAME", "cview") if id == "screen" => {
             Kind::Fixed(fixed(["queues", "hosts", "jobs", "job", "host"]))
         }

@@ -233,9 +233,27 @@ fn of_options(meant: Meant, before: &[String], last: &str, names: Names<'_>) -> 
             let mut answer = values(kind, last, names);
             // A job or host is named once.
             answer.words.retain(|c| !before.contains(&c.word));
+            if command == "csub" {
+                answer.words.extend(parameters(&table, before, last, names));
+            }
             answer
         }
     }
+}
+
+/// Parameters of the template that `-app` names, each once.
+fn parameters(table: &Table, before: &[String], last: &str, names: Names<'_>) -> Vec<Candidate> {
+    let Ok(split) = table.split(before) else {
+        return Vec::new();
+    };
+    let app = split.given.iter().rfind(|given| table.id(given) == "app");
+    let Some(app) = app else {
+        return Vec::new();
+    };
+    let given = |word: &str| split.rest.iter().any(|had| had.starts_with(word));
+    let all = names(Live::AppParams, &app.value).into_iter();
+    all.filter(|c| c.word.starts_with(last) && !given(&c.word))
+        .collect()
 }
 
 /// The word that stands for a value in the help.

@@ -4,6 +4,7 @@
 
 use super::kinds::{Candidate, Live, States};
 use crate::client::read::Source;
+use crate::client::templates;
 use crate::model::JobStat;
 use crate::spool::view::{Job, Want};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,8 @@ pub(super) fn of_source(source: &Source, live: Live, word: &str) -> Vec<Candidat
         Live::Users => users(source),
         Live::Groups => groups(source),
         Live::Projects => projects(source),
+        Live::Apps => apps(source),
+        Live::AppParams => return app_params(source, word),
         Live::Jobs(states) => return jobs(source, states, word),
         Live::JobNames => job_names(source),
         Live::Limits => limits(source),
@@ -94,6 +97,32 @@ fn groups(source: &Source) -> Vec<Candidate> {
     let groups = source.params().unwrap_or_default().user_groups.into_iter();
     groups
         .map(|(name, ..)| Candidate::new(name, "user group"))
+        .collect()
+}
+
+/// Profiles of cb.yaml and templates.
+fn apps(source: &Source) -> Vec<Candidate> {
+    let profiles = source.params().unwrap_or_default().apps.into_iter();
+    let mut all: BTreeMap<String, String> =
+        profiles.map(|app| (app.name, app.description)).collect();
+    let found = templates::all(&source.site).unwrap_or_default();
+    for (name, read) in found.into_iter().map(|found| (found.name, found.read)) {
+        if let Ok(template) = read {
+            all.insert(name, template.label.en);
+        }
+    }
+    all.into_iter()
+        .map(|(name, about)| Candidate::new(name, about))
+        .collect()
+}
+
+fn app_params(source: &Source, app: &str) -> Vec<Candidate> {
+    let Ok(Some((template, _))) = templates::find(&source.site, app) else {
+        return Vec::new();
+    };
+    let params = template.params.into_iter();
+    params
+        .map(|p| Candidate::new(format!("{}=", p.name), p.label.en))
         .collect()
 }
 

@@ -22,6 +22,7 @@ const TABLES: &[(&[Key], &str)] = &[
     (keys::CONTROLS, "queues: [{name: q, job_controls: {@}}]"),
     (keys::RESOURCE, "resources: [{@}]"),
     (keys::LIMIT, "limits: [{@}]"),
+    (keys::APP, "apps: [{@}]"),
     (keys::CHARGE, "charge: {@}"),
     (keys::PRICE, "charge: {prices: [{@}]}"),
     (

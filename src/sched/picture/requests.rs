@@ -37,7 +37,7 @@ impl Picture {
             user: &spec.user,
             groups: &groups,
             project: &spec.project,
-            app: "",
+            app: &spec.app,
         };
         self.quotas.identity_with(&who, &pools)
     }

@@ -4,7 +4,7 @@
 //! A script: comment lines (`#`), then `config:` with cb.yaml lines, `jobs:` with lines
 //! `ID SUBMIT RUN SLOTS [key=value ...]` in seconds, `starts:` with `ID SECOND [HOSTS]` (`-` =
 //! never). Keys: `est` (run limit in seconds, without it none), `on` (the
-//! host or model that it is stated for), `q`, `u`, `R` (`~` = a blank),
+//! host or model that it is stated for), `q`, `u`, `app`, `R` (`~` = a blank),
 //! `sp`, `x`, `m`, `max` (slots), `cpu` (hours it used, told at its end), `begin` (second).
 //!
 //! Parts that a script may leave out: `samples:` with `SECOND HOST key=value ...`, load that hosts
@@ -108,6 +108,7 @@ fn job_line(line: &str) -> Line {
                 let mix = |n: u32, b: u8| n.wrapping_mul(37).wrapping_add(u32::from(b));
                 spec.uid = value.bytes().fold(2000, mix);
             }
+            "app" => spec.app = value.into(),
             "on" => spec.run_on = value.into(),
             "R" => spec.res_req = value.replace('~', " "),
             "sp" => spec.priority = value.parse().expect("a priority"),

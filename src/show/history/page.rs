@@ -133,6 +133,9 @@ fn head(e: &Episode<'_>) -> String {
     if let Some(spec) = e.story.spec.as_ref().filter(|s| !s.project.is_empty()) {
         add!(s, ", Project <{}>", spec.project);
     }
+    if let Some(spec) = e.story.spec.as_ref().filter(|s| !s.app.is_empty()) {
+        add!(s, ", Application <{}>", spec.app);
+    }
     add!(s, ", Command <{}>", e.story.command);
     s
 }
@@ -196,6 +199,7 @@ pub(crate) fn put_json(out: &mut String, e: &Episode<'_>, now: i64, detail: bool
     o.opt("uid", spec.map(|s| s.uid));
     o.some_text("queue", spec.map_or("", |s| &s.queue));
     o.some_text("project", spec.map_or("", |s| &s.project));
+    o.some_text("app", spec.map_or("", |s| &s.app));
     let moment = |ms: i64| (ms > 0).then_some(ms);
     o.opt("submit_ms", moment(e.story.submit));
     o.opt("dispatch_ms", moment(e.past.dispatch));

@@ -14,6 +14,7 @@ pub(crate) fn ctx() -> Ctx {
     Ctx {
         estimates: Default::default(),
         queue_requests: Default::default(),
+        app_requests: Default::default(),
         now: Stamp(NOW),
         dates: Dates::new(TimeZone::UTC),
     }

@@ -1,0 +1,44 @@
+# Shell functions for templates whose jobs people or other programs reach over the network.
+# A template takes them in by `include: session.sh`; the file is not run by itself.
+
+# A TCP port that is free on this host now.
+session_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'
+}
+
+# 32 random hexadecimal digits.
+session_token() {
+    od -An -N16 -tx1 /dev/urandom | tr -d ' \n'
+}
+
+# The address to listen at: of this host alone, or of the network.
+session_bind() {
+    case $CB_APP_BIND in
+        network) echo 0.0.0.0 ;;
+        *) echo 127.0.0.1 ;;
+    esac
+}
+
+# session_ready KIND PORT TOKEN [PATH]: writes how the session is reached into a file that only its
+# user can read, and removes it when the job ends. See docs/apps.md, Sessions.
+session_ready() {
+    session_dir=${CB_CONNECT_DIR:-$HOME/.corral/connect}
+    session_file=$session_dir/$CB_JOBID.$CB_JOBINDEX.json
+    trap 'rm -f "$session_file"' EXIT
+    trap 'exit 143' INT TERM
+    (
+        umask 077
+        mkdir -p "$session_dir" || exit
+        printf '{"job_id":%s,"index":%s,"kind":"%s","host":"%s","port":%s,"bind":"%s","token":"%s","url":"%s"}\n' \
+            "$CB_JOBID" "$CB_JOBINDEX" "$1" "$(uname -n)" "$2" "$(session_bind)" "$3" \
+            "http://$(uname -n):$2$4" > "$session_file.tmp" &&
+            mv "$session_file.tmp" "$session_file"
+    ) || echo "no connection file: $session_dir" >&2
+    echo "Connect: $1 on $(uname -n), port $2; token and address in $session_file"
+}
+
+# session_wait PID: waits for the program of the session; its exit code is the job's.
+session_wait() {
+    trap 'kill "$1" 2> /dev/null; exit 143' INT TERM
+    wait "$1"
+}

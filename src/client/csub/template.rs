@@ -1,0 +1,290 @@
+//! `csub -app NAME PARAM=VALUE ...`: a template of an application makes the job.
+//!
+//! Owns which words are parameters and which options a template may give. Values reach the job as
+//! variables and single words, never as text of a shell.
+
+use super::options::{self, Chosen};
+use super::script::{self, Work};
+use crate::client::cli::{Split, Table};
+use crate::client::env::Site;
+use crate::client::exit::{Fail, Result};
+use crate::client::templates;
+use crate::config::template::{Filled, Place, Run, Template};
+use crate::text::command::quote;
+use clap::ArgAction;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Options that a template cannot give, as they say how csub itself works or ends.
+const NOT_GIVEN: &[&str] = &[
+    "app", "K", "I", "Ip", "Is", "XF", "H", "key", "spec", "pack", "clone", "params", "env", "is",
+    "wait", "dry-run", "jsonl", "verbose", "help", "version", "a",
+];
+/// Variable with the words after the parameters, quoted for a shell.
+const ARGS: &str = "CB_APP_ARGS";
+
+/// A job made of a template.
+pub(super) struct Made {
+    pub work: Work,
+    pub options: Chosen,
+    /// Variables of the job.
+    pub vars: BTreeMap<String, String>,
+    /// The application that the job counts for.
+    pub profile: String,
+}
+
+/// The job that the line asks for, when `-app` on it names a template.
+///
+/// # Errors
+/// A parameter is wrong, or the template is.
+pub(super) fn of(table: &Table, split: &Split, mine: &Chosen, cwd: &Path) -> Result<Option<Made>> {
+    let Some(name) = mine.get("app") else {
+        return Ok(None);
+    };
+    let site = Site::find()?;
+    let Some((template, path)) = templates::find(&site, name)? else {
+        return Ok(None);
+    };
+    if mine.has("spec") {
+        return Err(Fail::usage(format!(
+            "-app: {name} is a template, which makes a job of its own: -spec cannot be given"
+        )));
+    }
+    let (given, rest) = parameters(&split.rest);
+    let place = Place {
+        cwd,
+        kind: &templates::path_kind,
+    };
+    let filled = template
+        .fill(&given, &place)
+        .map_err(|wrong| wrong_parameters(name, &wrong))?;
+    let script = templates::trusted_script(&site, &template, &path)?;
+    let options = chosen(table, &filled, &path)?;
+    let mut made = Made {
+        work: work(table, split, (&template, script), rest, &path)?,
+        options,
+        vars: filled.vars,
+        profile: template.profile.clone(),
+    };
+    if template.args {
+        let words: Vec<String> = rest.iter().map(|word| quote(word)).collect();
+        made.vars.insert(ARGS.to_owned(), words.join(" "));
+    }
+    if !matches!(template.run, Run::Own) {
+        // What cjobs shows; the job itself runs the template's text.
+        let words = split.rest.iter().map(|word| quote(word));
+        let words: Vec<String> = std::iter::once(name.to_owned()).chain(words).collect();
+        if matches!(template.run, Run::Script(_)) {
+            made.work.command = words.join(" ");
+        }
+    }
+    Ok(Some(made))
+}
+
+fn wrong_parameters(name: &str, wrong: &[String]) -> Fail {
+    let mut lines: Vec<String> = wrong.to_vec();
+    let first = lines.remove(0);
+    let more: String = lines.iter().map(|line| format!("\n{line}")).collect();
+    Fail::usage(format!(
+        "-app {name}: {first}{more}\nhint: capps show {name}"
+    ))
+}
+
+/// Words `NAME=VALUE` at the beginning, and the others. A name has capital letters only.
+fn parameters(rest: &[String]) -> (Vec<(String, String)>, &[String]) {
+    let named = |word: &String| {
+        let (name, value) = word.split_once('=')?;
+        let plain = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+        let good = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.bytes().all(plain);
+        good.then(|| (name.to_owned(), value.to_owned()))
+    };
+    let given: Vec<(String, String)> = rest.iter().map_while(named).collect();
+    let rest = &rest[given.len()..];
+    (given, rest)
+}
+
+fn work(
+    table: &Table,
+    split: &Split,
+    (template, script): (&Template, String),
+    rest: &[String],
+    path: &Path,
+) -> Result<Work> {
+    let name = &template.name;
+    let takes = template.args || matches!(template.run, Run::Own);
+    if let Some(word) = rest.first().filter(|_| !takes) {
+        return Err(Fail::usage(format!(
+            "-app {name}: '{word}' is no parameter: write NAME=VALUE; the command is the \
+             template's\nhint: capps show {name}"
+        )));
+    }
+    match &template.run {
+        Run::Own => script::work(
+            table,
+            &Split {
+                rest: rest.to_vec(),
+                ..split.clone()
+            },
+        ),
+        Run::Command(command) => script::described(table, command, ""),
+        Run::Script(_) => script::of_text(table, script, Some(&path.display().to_string())),
+    }
+}
+
+/// The options of a filled template.
+fn chosen(table: &Table, filled: &Filled, path: &Path) -> Result<Chosen> {
+    let mut out = Chosen::default();
+    for (option, value, pos) in &filled.options {
+        let added = add(&mut out, table, option, value);
+        added.map_err(|why| {
+            let path = path.display();
+            Fail::usage(format!("{path}:{}:{}: {why}", pos.line, pos.col))
+        })?;
+    }
+    Ok(out)
+}
+
+/// Adds an option of a template. An empty value leaves it out.
+fn add(
+    out: &mut Chosen,
+    table: &Table,
+    option: &str,
+    value: &str,
+) -> std::result::Result<(), String> {
+    let mut all = table.command().get_arguments();
+    let known = all.find(|arg| arg.get_long() == Some(option) || is_short(arg, option));
+    let Some(arg) = known.filter(|arg| !arg.is_hide_set()) else {
+        return Err(format!("csub has no option -{option}"));
+    };
+    let id = arg.get_id().as_str();
+    if NOT_GIVEN.contains(&id) || options::is_unbuilt(id) {
+        return Err(format!("a template cannot give -{option}"));
+    }
+    if arg.get_action().takes_values() {
+        if !value.is_empty() {
+            out.add(id, value);
+        }
+        return Ok(());
+    }
+    debug_assert!(matches!(arg.get_action(), ArgAction::SetTrue));
+    match value {
+        "yes" | "true" => out.add(id, ""),
+        "no" | "false" | "" => {}
+        other => {
+            return Err(format!(
+                "-{option} takes no value: write yes or no, not {other:?}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn is_short(arg: &clap::Arg, option: &str) -> bool {
+    let mut letters = option.chars();
+    arg.get_short().is_some() && arg.get_short() == letters.next() && letters.next().is_none()
+}
+
+/// What is wrong with a template beside its form: options that csub does not have, files that are
+/// not there, lines of its script that are no options. `path`: its file.
+pub(crate) fn problems(template: &Template, path: &PathBuf) -> Vec<String> {
+    let table = Table::new(options::csub());
+    let mut out = Vec::new();
+    for option in &template.options {
+        // A value of a parameter is judged when it is given.
+        let value = match option.value.contains("${") {
+            true => "yes",
+            false => option.value.as_str(),
+        };
+        if let Err(why) = add(&mut Chosen::default(), &table, &option.option, value) {
+            let (line, col) = (option.pos.line, option.pos.col);
+            out.push(format!("{}:{line}:{col}: {why}", path.display()));
+        }
+    }
+    let script = templates::script(template, path).and_then(|text| match text.is_empty() {
+        true => Ok(()),
+        false => script::of_text(&table, text, Some(&path.display().to_string())).map(drop),
+    });
+    out.extend(script.err().map(|fail| fail.text));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read_template;
+
+    const FORM: &str = "name: t\nparams:\n- {name: CASE, type: file, exists: no}\n\
+        - {name: N, type: int, default: 2, min: 1}\n- {name: GPU, type: bool, default: no}\n\
+        options:\n- n: ${N}\n- R: 'rusage[gpu=1]'\n  when: GPU\n- x: ${GPU}\n- J: t ${N}\n\
+        env: {MODE: 'm${N}'}\nscript: |\n  #!/bin/bash\n  #CSUB -P flow\n  run \"$CB_APP_CASE\"\n";
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|w| (*w).to_owned()).collect()
+    }
+
+    fn fill(line: &[&str]) -> std::result::Result<Filled, Vec<String>> {
+        let template = read_template(FORM.as_bytes(), "t.yaml", "t").unwrap();
+        let line = words(line);
+        let (given, rest) = parameters(&line);
+        assert!(rest.is_empty());
+        let place = Place {
+            cwd: Path::new("/w"),
+            kind: &templates::path_kind,
+        };
+        template.fill(&given, &place)
+    }
+
+    #[test]
+    fn parameters_come_before_other_words() {
+        let line = words(&["A=1", "B_2=x=y", "./run", "C=3"]);
+        let (given, rest) = parameters(&line);
+        let given: Vec<String> = given.iter().map(|(n, v)| format!("{n}:{v}")).collect();
+        assert_eq!(given, ["A:1", "B_2:x=y"]);
+        assert_eq!(rest, ["./run", "C=3"]);
+        assert!(parameters(&words(&["a=1"])).0.is_empty());
+        assert!(parameters(&words(&["2A=1"])).0.is_empty());
+    }
+
+    #[test]
+    fn a_template_gives_options_and_variables() {
+        let table = Table::new(options::csub());
+        let filled = fill(&["CASE=a b.cas", "N=4", "GPU=yes"]).unwrap();
+        let chosen = chosen(&table, &filled, Path::new("t.yaml")).unwrap();
+        let all: Vec<(&str, &str)> = chosen.iter().collect();
+        let want = [("n", "4"), ("R", "rusage[gpu=1]"), ("x", ""), ("J", "t 4")];
+        assert_eq!(all, want);
+        assert_eq!(filled.vars["CB_APP_CASE"], "/w/a b.cas");
+        assert_eq!(filled.vars["MODE"], "m4");
+        let filled = fill(&["CASE=;rm -rf x"]).unwrap();
+        assert_eq!(filled.vars["CB_APP_CASE"], "/w/;rm -rf x", "a plain value");
+        assert_eq!(filled.options.len(), 3, "no GPU is asked for");
+        let wrong = fill(&["N=0", "CAES=x"]).unwrap_err().join("; ");
+        assert!(wrong.contains("no parameter CAES; did you mean"), "{wrong}");
+        assert!(wrong.contains("CASE: a value is required"), "{wrong}");
+        assert!(wrong.contains("N: 0 is below 1"), "{wrong}");
+    }
+
+    #[test]
+    fn what_a_template_may_not_give_is_named_with_its_place() {
+        for (options, want) in [
+            ("- K: yes", "t.yaml:3:3: a template cannot give -K"),
+            ("- nonsense: 1", "t.yaml:3:3: csub has no option -nonsense"),
+            ("- x: 4", "-x takes no value"),
+            ("- gpu: 1", "csub has no option -gpu"),
+        ] {
+            let text = format!("name: t\noptions:\n{options}\n");
+            let template = read_template(text.as_bytes(), "t.yaml", "t").unwrap();
+            let found = problems(&template, &PathBuf::from("t.yaml"));
+            assert!(found.len() == 1 && found[0].contains(want), "{found:?}");
+        }
+        let template = read_template(FORM.as_bytes(), "t.yaml", "t").unwrap();
+        assert_eq!(
+            problems(&template, &PathBuf::from("t.yaml")),
+            Vec::<String>::new()
+        );
+        let bad = FORM.replace("-P flow", "--nonsense");
+        let template = read_template(bad.as_bytes(), "t.yaml", "t").unwrap();
+        let found = problems(&template, &PathBuf::from("t.yaml"));
+        assert!(found[0].contains("unknown option"), "{found:?}");
+    }
+}

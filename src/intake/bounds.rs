@@ -1,0 +1,107 @@
+//! How many slots a job has and what it is limited to, from what it asks for, its application and
+//! its queue. Owns which of them comes first, and the units in which a refusal says so.
+
+use super::Refusal;
+use crate::config::{AppLimits, AppProfile, JobSlots, LimitPair, Queue};
+use crate::model::{Limits, Spec};
+use crate::text::{duration, size};
+
+pub(super) fn within(slots: JobSlots, min: u32, max: u32) -> bool {
+    min >= slots.min && max <= slots.max.unwrap_or(u32::MAX)
+}
+
+pub(super) fn bound(slots: JobSlots) -> String {
+    match slots.max {
+        Some(most) => format!("{} to {most}", slots.min),
+        None => format!("at least {}", slots.min),
+    }
+}
+
+pub(super) fn slots_in(queue: &Queue, app: Option<&AppProfile>, spec: &Spec) -> (u32, u32) {
+    let of_app = app.and_then(|app| app.job_slots);
+    let least = queue.job_slots.min.max(of_app.map_or(1, |slots| slots.min));
+    match (spec.min, spec.max) {
+        (0, 0) => {
+            let default = of_app.unwrap_or(queue.job_slots).default;
+            (default, default)
+        }
+        (0, max) => (least.min(max).max(1), max),
+        (min, 0) => (min, min),
+        given => given,
+    }
+}
+
+/// The job's limits: its own, else the application's default or maximum, else the queue's. No job
+/// has more than the maximum of either; what it has of its application is cut to its queue's.
+pub(super) fn limits_in(
+    queue: &Queue,
+    app: Option<&AppProfile>,
+    asked: &Limits,
+) -> Result<Limits, Refusal> {
+    let none = AppLimits::default();
+    let of = app.map_or(&none, |app| &app.limits);
+    let fit = |option: &str, pairs: [&LimitPair; 2], asked: Option<u64>, unit: u64| {
+        let asked = asked.map(|a| a.saturating_mul(unit));
+        let over = |max: u64, whose: String| {
+            let asked = shown(option, asked.unwrap_or_default());
+            let max = shown(option, max);
+            Refusal::refused(format!("{option}: {asked} exceeds {max} of {whose}"))
+        };
+        let [of_app, of_queue] = pairs;
+        let got = of_app.resolve(asked).map_err(|max| {
+            over(
+                max,
+                format!("application {}", app.map_or("", |app| &app.name)),
+            )
+        })?;
+        let got = match (asked, got, of_queue.max) {
+            (None, Some(given), Some(max)) => Some(given.min(max)),
+            (_, got, _) => got,
+        };
+        let got = of_queue
+            .resolve(got)
+            .map_err(|max| over(max, format!("queue {}", queue.name)))?;
+        Ok::<_, Refusal>(got.map(|g| g.div_ceil(unit)))
+    };
+    Ok(Limits {
+        run_s: fit(
+            "-W",
+            [&of.run_limit_ms, &queue.run_limit_ms],
+            asked.run_s,
+            1000,
+        )?,
+        cpu_s: fit(
+            "-c",
+            [&of.cpu_limit_ms, &queue.cpu_limit_ms],
+            asked.cpu_s,
+            1000,
+        )?,
+        mem_b: fit("-M", [&of.mem_limit, &queue.mem_limit], asked.mem_b, 1)?,
+        swap_b: fit("-v", [&of.swap_limit, &queue.swap_limit], asked.swap_b, 1)?,
+        procs: fit(
+            "-p",
+            [&of.process_limit, &queue.process_limit],
+            asked.procs,
+            1,
+        )?,
+        file_b: fit("-F", [&of.file_limit, &queue.file_limit], asked.file_b, 1)?,
+        data_b: asked.data_b,
+        stack_b: fit(
+            "-S",
+            [&of.stack_limit, &queue.stack_limit],
+            asked.stack_b,
+            1,
+        )?,
+        core_b: fit("-C", [&of.core_limit, &queue.core_limit], asked.core_b, 1)?,
+    })
+}
+
+/// A limit as its option takes it: times (here in ms) in minutes where they are whole ones.
+fn shown(option: &str, value: u64) -> String {
+    match option {
+        "-W" | "-c" if value.is_multiple_of(60_000) => format!("{} min", value / 60_000),
+        "-W" | "-c" => duration::exact(value.div_ceil(1000)),
+        "-p" => value.to_string(),
+        _ => size::exact(value),
+    }
+}

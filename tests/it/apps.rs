@@ -1,0 +1,137 @@
+//! Applications on a real cluster: a profile, a template, and the commands that show them.
+
+use crate::cluster::{Cluster, text};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// Puts these lines at the end of the cluster's cb.yaml and has them obeyed.
+fn reconfigure(cluster: &Cluster, more: &str) {
+    let path = cluster.share().join("conf/cb.yaml");
+    let before = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{before}\n{more}")).unwrap();
+    cluster.ok("cadmin", &["reconfig"]);
+}
+
+fn refused(cluster: &Cluster, args: &[&str], code: i32, why: &str) {
+    let out = cluster.run("csub", args);
+    assert_eq!(out.status.code(), Some(code), "{args:?}: {}", text(&out));
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains(why), "{args:?}: {said}");
+}
+
+fn done(cluster: &Cluster, id: u32) {
+    cluster.wait(Duration::from_secs(60), |states| {
+        states.get(&(id, 0)).is_some_and(|stat| stat == "DONE")
+    });
+}
+
+#[test]
+fn a_template_makes_a_job_that_counts_as_its_application() {
+    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1");
+    let hooks = cluster.work().join("hooks");
+    let profiles = format!(
+        "apps:\n- {{name: cfd, description: flow, run_limit: 10 20, job_slots: 1 2 3,\n\
+         \x20  pre_exec: 'echo before >> {}', job_starter: 'env STARTED=yes'}}\n\
+         - {{name: plain}}\n",
+        hooks.display()
+    );
+    reconfigure(&cluster, &profiles);
+    let dir = cluster.share().join("conf/apps.d");
+    assert!(
+        dir.join("fluent.yaml").exists(),
+        "the shipped ones are there"
+    );
+    let form = "name: flow\nlabel: Flow\nprofile: cfd\nparams:\n\
+        - {name: CASE, type: file, label: Case}\n- {name: N, type: int, default: 2, max: 3}\n\
+        options:\n- n: ${N}\n- o: out\n- 'no-report': yes\nargs: yes\ninclude: lib.sh\n\
+        script: |\n  #!/bin/sh\n  eval \"set -- $CB_APP_ARGS\"\n  say \"$CB_APP_CASE\" \"$@\"\n";
+    std::fs::write(dir.join("flow.yaml"), form).unwrap();
+    let lib = "say() { printf '<%s>' \"$@\"; echo \"$LSB_DJOB_NUMPROC $STARTED\"; }\n";
+    std::fs::write(dir.join("lib.sh"), lib).unwrap();
+    std::fs::write(cluster.work().join("a 'b'.cas"), "x").unwrap();
+
+    let args = [
+        "-app",
+        "flow",
+        "CASE=a 'b'.cas",
+        "x;touch injected",
+        "$(id)",
+    ];
+    let id = cluster.csub(&args);
+    done(&cluster, id);
+    let case = cluster.work().join("a 'b'.cas");
+    let out = std::fs::read_to_string(cluster.work().join("out")).unwrap();
+    let want = format!("<{}><x;touch injected><$(id)>2 yes\n", case.display());
+    assert_eq!(out, want);
+    assert!(!cluster.work().join("injected").exists());
+    assert_eq!(std::fs::read_to_string(hooks).unwrap(), "before\n");
+
+    let shown = cluster.ok("cjobs", &["-l", &id.to_string()]);
+    assert!(shown.contains("Application <cfd>"), "{shown}");
+    let of_app = ["-a", "-noheader", "-o", "id app", "-app", "cf*"];
+    assert_eq!(cluster.ok("cjobs", &of_app).trim(), format!("{id} cfd"));
+    assert!(
+        cluster
+            .ok("cjobs", &["-a", "-noheader", "-app", "plain"])
+            .is_empty()
+    );
+    let json = cluster.ok("cjobs", &["--json", &id.to_string()]);
+    let json: Value = serde_json::from_str(json.trim()).unwrap();
+    assert_eq!(
+        (&json["app"], &json["run_limit_s"]),
+        (&"cfd".into(), &600.into())
+    );
+    assert!(
+        cluster
+            .ok("chist", &["-l", &id.to_string()])
+            .contains("Application <cfd>")
+    );
+    let end = Instant::now() + Duration::from_secs(30);
+    // Accounting is written a little after the end.
+    while !cluster.ok("cacct", &["-by", "app"]).contains("\ncfd ") {
+        assert!(
+            Instant::now() < end,
+            "{}",
+            cluster.ok("cacct", &["-by", "app"])
+        );
+        std::thread::sleep(Duration::from_millis(200));
+    }
+
+    refused(
+        &cluster,
+        &["-app", "flow", "N=9", "CASE=none"],
+        2,
+        "N: 9 is above 3",
+    );
+    refused(
+        &cluster,
+        &["-app", "flow", "-W", "30", "CASE=out"],
+        4,
+        "of application cfd",
+    );
+    refused(
+        &cluster,
+        &["-app", "plian", "true"],
+        1,
+        "did you mean \"plain\"?",
+    );
+    let page = cluster.ok("capps", &["show", "flow"]);
+    assert!(page.contains("CASE  file, required"), "{page}");
+    assert!(cluster.ok("capps", &[]).lines().count() > 20);
+
+    let held = cluster.csub(&["-H", "-app", "plain", "true"]);
+    cluster.ok("cmod", &["-app", "cfd", &held.to_string()]);
+    let app = cluster.ok("cjobs", &["-noheader", "-o", "app", &held.to_string()]);
+    assert_eq!(app.trim(), "cfd");
+
+    std::fs::write(
+        dir.join("flow.yaml"),
+        form.replace("type: int", "type: integer"),
+    )
+    .unwrap();
+    refused(&cluster, &["-app", "flow", "CASE=out"], 5, "flow.yaml:6:");
+    let out = cluster.run("capps", &["check", "all"]);
+    assert_eq!(out.status.code(), Some(2), "{}", text(&out));
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("write string, int, float"), "{said}");
+}
