@@ -1,4 +1,4 @@
-//! api: jobs by function calls, for programs that are not commands of Corral (`src/drmaa`).
+//! api: jobs and figures by function calls, for programs that are not commands of Corral (`src/drmaa`).
 //!
 //! Owns what such a program may ask for and how a refusal reads. Goes the same way as the commands:
 //! a request in the drop box, the leader's answer. Prints nothing, catches no signal, leaves umask
@@ -8,6 +8,8 @@
 use crate::client::ask::{self, Outgoing};
 use crate::client::csub::called::{self, Called, Prepared, Unfit};
 use crate::client::exit::{Exit, Fail};
+use crate::client::metrics;
+use crate::client::read::Source;
 use crate::model::Stamp;
 use crate::record::ack::{Ack, Outcome};
 use crate::record::request::{RequestHead, Selector, SignalHow, Verb};
@@ -148,6 +150,15 @@ pub fn submit(site: &Site, job: &JobRequest) -> Result<Accepted, Failure> {
         accepted_ms: run.t,
         warning,
     })
+}
+
+/// The cluster's figures as OpenMetrics text, as `cadmin metrics` prints them to this user.
+///
+/// # Errors
+/// No leader has published anything yet, or it cannot be read.
+pub fn metrics_text(site: &Site) -> Result<String, Failure> {
+    let source = Source::of("metrics", site.clone());
+    Ok(metrics::text(&source)?)
 }
 
 /// Kills, stops, resumes jobs (`12`, `12[3-5]`) and gives how each of them fared.

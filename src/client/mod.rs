@@ -3,6 +3,7 @@
 //! Commands read the published view and leave requests in the drop box; none of them talks to a
 //! daemon or imports one's code. Owns the table of users' commands and the exit codes.
 
+pub(crate) mod alerts;
 pub(crate) mod ask;
 pub(crate) mod cacct;
 pub(crate) mod ccron;
@@ -40,6 +41,7 @@ mod known_names;
 pub(crate) mod leadership;
 mod limit_unit;
 pub(crate) mod lsf_names;
+pub(crate) mod metrics;
 pub(crate) mod options;
 pub(crate) mod read;
 pub(crate) mod reorder;

@@ -7,7 +7,8 @@ use super::read::{Ctx, Fields, OsNames};
 use super::read_users;
 use super::types::{Cluster, Config, HostTable};
 use super::{
-    read_charge, read_cluster, read_hosts, read_limits, read_queues, read_resources, read_shared,
+    read_charge, read_cluster, read_hosts, read_limits, read_notices, read_queues, read_resources,
+    read_shared,
 };
 use crate::text::yaml::{self, Document, Pos, Value};
 
@@ -115,6 +116,7 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
     let charge = f
         .node("charge")
         .and_then(|n| read_charge::charge(ctx, n, &queues, &defined));
+    let notices = read_notices::notices(ctx, &f, &queues);
     general.default_queue = read_cluster::default_queue(ctx, fields.as_ref(), &queues);
     if !fields.as_ref().is_some_and(|f| f.has("iso_timeout")) {
         general.iso_timeout_ms = general.iso_timeout_ms.max(2 * cluster.lease_timeout_ms);
@@ -132,6 +134,7 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
         queues,
         limits,
         charge,
+        notices,
     })
 }
 

@@ -4,6 +4,7 @@ use super::*;
 
 mod charge;
 mod keys;
+mod notices;
 mod policy;
 mod policy_refused;
 mod refused;

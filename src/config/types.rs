@@ -3,6 +3,7 @@
 //!
 //! Units: times in milliseconds unless the name ends in `_s`, sizes in bytes, `None` = unlimited.
 
+use super::notices::Notices;
 use super::policy::{
     Ageing, Backfill, FairFactors, GuardAction, HookRules, HostSpec, Packing, Policy, Preemption,
     QueueHooks, Quota, Shares, Threshold,
@@ -33,6 +34,9 @@ pub struct Config {
     /// Section `charge`; without it use costs nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charge: Option<Charge>,
+    /// Who is told what.
+    #[serde(skip_serializing_if = "Notices::says_nothing")]
+    pub notices: Notices,
 }
 
 /// Section `cluster`.

@@ -117,6 +117,12 @@ pub enum Verb {
         user: String,
         act: CronAct,
     },
+    /// Tell nobody of the alerts of a rule for so long; 0: tell them again.
+    SilenceAlert {
+        name: String,
+        for_ms: u64,
+        why: String,
+    },
     /// Read conf/cb.yaml again.
     Reconfig,
     /// Admin's word that the share was restored from a backup (`cadmin restored --confirm`).

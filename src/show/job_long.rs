@@ -127,6 +127,8 @@ fn submitted(v: &JobView<'_>) -> String {
         add!(s, ", {} Slot(s) Requested", spec.min);
     }
     for (title, text) in [
+        ("Mail at", &spec.mail.words()),
+        ("Mail to", &spec.mail.to),
         ("Dependency Condition", &spec.depend),
         ("Requested Resources", &spec.res_req),
         ("Specified Hosts", &spec.hosts),

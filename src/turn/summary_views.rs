@@ -351,6 +351,13 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
         unconfigured_hosts: Vec::new(),
         config_digest: core.state.config_digest().to_owned(),
         max_array_size: config.general.max_array_size,
+        alert_rules: config
+            .notices
+            .alerts
+            .iter()
+            .map(|a| a.name.clone())
+            .collect(),
+        tells_jobs: config.notices.tell_jobs(),
         charge: config.charge.clone(),
     }
 }

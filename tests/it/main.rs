@@ -50,6 +50,7 @@ mod layering_circles;
 mod long_waits;
 mod lsf_names;
 mod mistakes;
+mod notices;
 mod policies;
 mod policies_order;
 mod policies_room;

@@ -22,6 +22,9 @@ const TABLES: &[(&[Key], &str)] = &[
     (keys::CONTROLS, "queues: [{name: q, job_controls: {@}}]"),
     (keys::RESOURCE, "resources: [{@}]"),
     (keys::LIMIT, "limits: [{@}]"),
+    (keys::ALERT, "alerts: [{@}]"),
+    (keys::RECEIVER, "receivers: [{@}]"),
+    (keys::MAIL, "mail: {@}"),
     (keys::CHARGE, "charge: {@}"),
     (keys::PRICE, "charge: {prices: [{@}]}"),
     (

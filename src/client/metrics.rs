@@ -1,0 +1,89 @@
+//! The cluster's figures, read from the published view: for `cadmin metrics`, for programs that
+//! serve them, and for the rules that watch them.
+//!
+//! Reads like any command and asks no daemon. Owns no figure: `show::metrics` does.
+
+use super::exit::{Fail, Result};
+use super::leadership;
+use super::read::{self, Source};
+use super::visibility::Sets;
+use crate::record::view::Params;
+use crate::show::metrics::{self, Facts, JobSums, Point};
+use crate::spool::view::{Piece, Want};
+use crate::sys::{clock, statfs};
+
+/// All figures as OpenMetrics text, as of now.
+///
+/// # Errors
+/// No view yet, or it cannot be read.
+pub(crate) fn text(source: &Source) -> Result<String> {
+    text_at(source, clock::wall_ms(), share(source))
+}
+
+/// The same at a moment (ms since 1970), with size and free space of the share's file system.
+pub(crate) fn text_at(source: &Source, now_ms: i64, share: Option<(u64, u64)>) -> Result<String> {
+    let text = with_facts(source, now_ms, share, metrics::text)?;
+    text.map_err(|e| Fail::system(format!("the figures cannot be written as text: {e}")))
+}
+
+/// All figures that are one number each, as of now.
+///
+/// # Errors
+/// No view yet, or it cannot be read.
+pub(crate) fn points(source: &Source) -> Result<Vec<Point>> {
+    with_facts(source, clock::wall_ms(), share(source), metrics::points)
+}
+
+/// Size and free space of the share's file system, in bytes; `None`: not known.
+fn share(source: &Source) -> Option<(u64, u64)> {
+    let disk = statfs::disk_free(source.layout.root()).ok()?;
+    Some((disk.total, disk.available))
+}
+
+fn with_facts<T>(
+    source: &Source,
+    now_ms: i64,
+    share: Option<(u64, u64)>,
+    give: fn(&Facts<'_>) -> T,
+) -> Result<T> {
+    let params = source.params()?;
+    let leader = leadership::leader(source, &params)?;
+    let standby = leadership::standby(&source.layout, &leader.host);
+    let (hosts, queues) = (source.counted_hosts()?, source.counted_queues()?);
+    let mut jobs = JobSums::new(now_ms);
+    let read = source
+        .view
+        .stream(&Want::default(), &mut |piece| match piece {
+            Piece::Restart => jobs = JobSums::new(now_ms),
+            Piece::Job { row, spec, .. } => jobs.add(&row, spec),
+        });
+    let read = read.map_err(|e| source.failed(e))?;
+    source.warn(&read.warnings);
+    jobs.sum_groups(&groups(&params));
+    // Without them the other figures are worth as much.
+    let figures = source.view.figures().unwrap_or_else(|e| {
+        source.warn(&[e.to_string()]);
+        None
+    });
+    Ok(give(&Facts {
+        silent_ms: leadership::silence(source, &params),
+        users: source.sees_all(&params),
+        params: &params,
+        leader: &leader,
+        standby: &standby,
+        hosts: &hosts,
+        queues: &queues,
+        jobs: &jobs,
+        figures: figures.as_ref(),
+        share,
+    }))
+}
+
+/// The user groups of cb.yaml that a user is in.
+fn groups(params: &Params) -> impl Fn(&str) -> Vec<String> {
+    let sets = Sets::new(params, &read::os_groups);
+    move |user| {
+        let names = params.user_groups.iter().map(|(name, ..)| name);
+        names.filter(|g| sets.holds(g, user)).cloned().collect()
+    }
+}
