@@ -1,4 +1,5 @@
-//! api: jobs and figures by function calls, for programs that are not commands of Corral (`src/drmaa`).
+//! api: jobs and figures by function calls, for programs that are not commands of Corral
+//! (`src/drmaa`).
 //!
 //! Owns what such a program may ask for and how a refusal reads. Goes the same way as the commands:
 //! a request in the drop box, the leader's answer. Prints nothing, catches no signal, leaves umask

@@ -48,7 +48,8 @@ fn carry_out(m: &ArgMatches) -> Result<i32> {
         ["unsilence", _] if of_silence => Err(Fail::usage("--for and --because are for silence")),
         ["unsilence", name] => ask(m, name, 0, ""),
         _ => Err(Fail::usage(
-            "write alert list, alert silence ALERT --for TIME --because TEXT, or alert unsilence ALERT",
+            "write alert list, alert silence ALERT --for TIME --because TEXT, \
+             or alert unsilence ALERT",
         )),
     }
 }

@@ -65,6 +65,36 @@ pub(super) fn alert_letter(
     } else {
         "RESOLVED".to_owned()
     };
+    let text = alert_text(cluster, (rule, status), alerts, &id);
+    let listed: Vec<Value> = alerts
+        .iter()
+        .take(LISTED_MAX)
+        .map(|a| alert_json(a, firing, now))
+        .collect();
+    let object = json!({
+        "id": id,
+        "kind": "alert",
+        "cluster": cluster,
+        "status": status,
+        "rule": rule,
+        "severity": severity,
+        "alerts": listed,
+        "more": alerts.len().saturating_sub(LISTED_MAX),
+        "time": iso(now),
+    });
+    Delivery {
+        subject: format!("[{word}] {rule}: {}{more} ({cluster})", escape(&first)),
+        id,
+        to: receiver.to_owned(),
+        text,
+        json: object.to_string(),
+        made: now,
+        next: now,
+        ..Delivery::default()
+    }
+}
+
+fn alert_text(cluster: &str, (rule, status): (&str, &str), alerts: &[&Alert], id: &str) -> String {
     let mut text = String::new();
     put(
         &mut text,
@@ -92,32 +122,7 @@ pub(super) fn alert_letter(
             "'cadmin alert list' shows all, 'cadmin alert silence {rule}' stops messages."
         ),
     );
-    let listed: Vec<Value> = alerts
-        .iter()
-        .take(LISTED_MAX)
-        .map(|a| alert_json(a, firing, now))
-        .collect();
-    let object = json!({
-        "id": id,
-        "kind": "alert",
-        "cluster": cluster,
-        "status": status,
-        "rule": rule,
-        "severity": severity,
-        "alerts": listed,
-        "more": alerts.len().saturating_sub(LISTED_MAX),
-        "time": iso(now),
-    });
-    Delivery {
-        subject: format!("[{word}] {rule}: {}{more} ({cluster})", escape(&first)),
-        id,
-        to: receiver.to_owned(),
-        text,
-        json: object.to_string(),
-        made: now,
-        next: now,
-        ..Delivery::default()
-    }
+    text
 }
 
 fn alert_json(alert: &Alert, firing: bool, now: i64) -> Value {

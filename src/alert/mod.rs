@@ -1,5 +1,5 @@
-//! Floor 3: who is told what and when: alert rules against figures, what jobs ask to be told of, and
-//! the deliveries that follow.
+//! Floor 3: who is told what and when: alert rules against figures, what jobs ask to be told of,
+//! and the deliveries that follow.
 //!
 //! Pure: figures, events and the time come in, deliveries come out. `notifier` reads, keeps and
 //! sends.

@@ -1,7 +1,7 @@
 //! What is to be delivered, when it is tried again, and how many mails an address gets.
 //!
-//! A message is in the outbox, durably, before it is sent, and leaves it after it was: it arrives at
-//! least once, and a repetition has the same id. It is tried for a day.
+//! A message is in the outbox, durably, before it is sent, and leaves it after it was: it arrives
+//! at least once, and a repetition has the same id. It is tried for a day.
 
 use crate::record::notices::{Delivery, MailQuota, NotifierState, OUTBOX_MAX};
 

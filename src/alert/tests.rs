@@ -50,12 +50,17 @@ fn play(rules: &[AlertRule], script: &str) -> String {
     play_on(&mut state, rules, script)
 }
 
+/// A second of a script in ms since 1970; no script begins there.
+fn moment(word: &str) -> i64 {
+    (1_000_000 + word.parse::<i64>().unwrap()) * 1000
+}
+
 fn play_on(state: &mut NotifierState, rules: &[AlertRule], script: &str) -> String {
     let mut out = String::new();
     for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         if words[0] == "silence" {
-            let until = words[2].parse::<i64>().unwrap() * 1000;
+            let until = moment(words[2]);
             let one = Silence {
                 rule: words[1].into(),
                 until,
@@ -64,7 +69,7 @@ fn play_on(state: &mut NotifierState, rules: &[AlertRule], script: &str) -> Stri
             silence(state, one);
             continue;
         }
-        let now = words[0].parse::<i64>().unwrap() * 1000;
+        let now = moment(words[0]);
         let figures: Vec<Figure> = words[1..].iter().map(|word| figure(word)).collect();
         let _ = observe(state, "c", rules, &figures, now);
         for delivery in std::mem::take(&mut state.outbox) {
@@ -161,7 +166,8 @@ fn a_silenced_alert_is_told_when_it_still_fires_afterwards() {
 #[test]
 fn a_rule_that_is_removed_recovers_and_its_successor_goes_on() {
     let any = rules(
-        "- {name: any, watch: metric, metric: corral_jobs, match: {state: 'pend|psusp'}, over: 5, to: hook}\n",
+        "- {name: any, watch: metric, metric: corral_jobs, match: {state: 'pend|psusp'}, over: 5, \
+         to: hook}\n",
     );
     let mut state = NotifierState::default();
     let line = "0 corral_jobs{queue=q,state=pend}=6 corral_jobs{queue=q,state=run}=9";
@@ -353,7 +359,7 @@ fn the_report_of_a_job_says_how_it_ended_and_what_it_used() {
     for line in [
         "Job 7 was ended by signal 9.",
         "Hosts:         h1*2",
-        "Submitted:     Sat Nov 21 03:00:00 from login1",
+        "Submitted:     Sat Nov 21 03:00:00 2026 from login1",
         "  CPU time:      1.50 s",
         "  Run time:      1m",
         "'cpeek 7' prints its output.",

@@ -1,8 +1,8 @@
 //! What happened to jobs that asked to be told of it: follows the journal from where the last
 //! notifier was.
 //!
-//! Keeps those jobs only. What they are comes from the published view, for those that were submitted
-//! before the kept journal begins, and from the journal.
+//! Keeps those jobs only. What they are comes from the published view, for those that were
+//! submitted before the kept journal begins, and from the journal.
 
 use crate::alert::{self, JobFacts, JobHappening};
 use crate::client::read::Source;

@@ -1,15 +1,15 @@
-//! Floor 6: `cbnotify`: watches figures and events and tells people, beside the leader and started by
-//! it.
+//! Floor 6: `cbnotify`: watches figures and events and tells people, beside the leader and started
+//! by it.
 //!
-//! Owns the order of things: what is to be told is durable before it is sent, and stays until it was
-//! sent. A message arrives at least once; a repetition after a crash has the same id. The leader
+//! Owns the order of things: what is to be told is durable before it is sent, and stays until it
+//! was sent. A message arrives at least once; a repetition after a crash has the same id. The leader
 //! never waits for any of it. How HTTP and SMTP are spoken, the program brings ([`Transport`]).
 
 mod jobs;
 mod keep;
 mod send;
 
-pub use send::{Letter, Post, Sent, Transport};
+pub use send::{Letter, Post, Sent, Transport, Unsent};
 
 use crate::alert::{self, Figure};
 use crate::client::metrics;

@@ -146,7 +146,7 @@ impl Turn<'_> {
         self.out.publish = true;
     }
 
-    /// Silences an alert or ends its silence. The program that tells people reads it in the journal.
+    /// Silences an alert or ends that. The program that tells people reads it in the journal.
     pub(super) fn silence_alert(
         &mut self,
         who: &Requester,

@@ -1,5 +1,5 @@
-//! Alerts and mail of jobs: `cbnotify` beside a real leader, towards a webhook, a program and a mail
-//! server of the test, which fail as long as they are told to.
+//! Alerts and mail of jobs: `cbnotify` beside a real leader, towards a webhook, a program and a
+//! mail server of the test, which fail as long as they are told to.
 
 use crate::cluster::{Cluster, kill_9, text};
 use crate::source;
@@ -145,7 +145,8 @@ fn bed(options: &str) -> Bed {
          - {{name: tell, program: {}}}\n\
          - {{name: ops, mail: [ops@x.org]}}\n\
          alerts:\n\
-         - {{name: runs, watch: metric, metric: corral_jobs, match: {{state: run}}, over: 0, to: [hook, tell, ops]}}\n\
+         - {{name: runs, watch: metric, metric: corral_jobs, match: {{state: run}}, over: 0, \
+         to: [hook, tell, ops]}}\n\
          - {{name: idle, watch: no_open_hosts, to: hook}}\n",
         script.display()
     );

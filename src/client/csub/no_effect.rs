@@ -169,8 +169,8 @@ mod tests {
         assert_eq!(warning(&["-n", "2", "-L", "/bin/sh", "x"]), None);
         assert_eq!(
             warning(&["-B", "-N", "-u", "me@x", "-alloc_flags", "smt4", "-B", "x"]).unwrap(),
-            "warning: -N, -u, -alloc_flags and -B have no effect here: no mail is sent, this cluster \
-             has no mail server in cb.yaml; \
+            "warning: -N, -u, -alloc_flags and -B have no effect here: no mail is sent, this \
+             cluster has no mail server in cb.yaml; \
              there is no Cluster System Manager"
         );
         let table = Table::new(options::csub());

@@ -200,7 +200,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "alerts: [{name: a, watch: tmp_full, under: 5%, to: r}]",
         "size",
-        "5%",
+        "%,",
     ),
     (
         "alerts: [{name: a, watch: resource, over: 5, to: r}]",

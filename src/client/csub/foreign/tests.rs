@@ -144,7 +144,10 @@ fn what_changes_nothing_is_named_once() {
         found.warning("s.sh").unwrap(),
         "warning: s.sh: --qos has no effect here: there are no QOS"
     );
-    assert_eq!(shown(&found), "-notify 'done exit' -u me");
+    assert_eq!(
+        shown(&found),
+        "-notify done exit; -u me; -env SLURM_SUBMIT_DIR='/w'"
+    );
     assert_eq!(Foreign::default().warning("s.sh"), None);
 }
 
@@ -224,7 +227,7 @@ fn pbs_lines_are_options() {
     );
     assert_eq!(
         shown(&found),
-        "-notify 'exit start done exit' -u me -env PBS_O_WORKDIR='/w'"
+        "-notify exit start done exit; -u me; -env PBS_O_WORKDIR='/w'"
     );
 }
 
