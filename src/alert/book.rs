@@ -171,15 +171,15 @@ fn tell(
 ) {
     let mut by_rule: BTreeMap<(String, bool), Vec<Alert>> = BTreeMap::new();
     // Who was not told that it fired need not know that it is over.
-    for alert in over.into_iter().filter(|alert| alert.told) {
+    for alert in over.into_iter().filter(|alert| alert.announced) {
         let key = (alert.rule.clone(), false);
         by_rule.entry(key).or_default().push(alert);
     }
     state.alerts = known.into_values().collect();
     for alert in &mut state.alerts {
         let silent = state.silences.iter().any(|s| s.rule == alert.rule);
-        if alert.fired > 0 && !alert.told && !silent {
-            alert.told = true;
+        if alert.fired > 0 && !alert.announced && !silent {
+            alert.announced = true;
             let key = (alert.rule.clone(), true);
             by_rule.entry(key).or_default().push(alert.clone());
         }

@@ -1,4 +1,4 @@
-//! Who is told what: alert rules, receivers and the mail server as plain values. Owns no parsing,
+//! Messages to people: alert rules, receivers and the mail server as plain values. Owns no parsing,
 //! and never watches or sends anything.
 //!
 //! Times in milliseconds; thresholds in the unit of the figure that is watched.
@@ -83,7 +83,7 @@ pub struct Receiver {
     pub way: Way,
     /// How long one delivery may take.
     pub timeout_ms: u64,
-    /// It gets what jobs ask to be told of, too.
+    /// It gets the messages that jobs ask for, too.
     pub job_notices: bool,
 }
 
@@ -107,7 +107,7 @@ pub struct MailServer {
     pub port: u16,
     pub tls: MailTls,
     pub from: String,
-    /// Behind the names of users that gave no address; empty: the server knows them.
+    /// Follows the `@` after the names of users that gave no address; empty: that of `from`.
     pub domain: String,
     /// The account there, and the file with its password; none: without.
     pub account: Option<(String, String)>,
@@ -132,12 +132,12 @@ impl Notices {
         *self == Notices::default()
     }
 
-    /// Nobody is told anything.
+    /// No message can arise.
     pub fn is_empty(&self) -> bool {
         self.alerts.is_empty() && !self.tell_jobs()
     }
 
-    /// What jobs ask to be told of reaches somebody.
+    /// Messages that jobs ask for have a receiver.
     pub fn tell_jobs(&self) -> bool {
         self.mail.is_some() || self.receivers.values().any(|r| r.job_notices)
     }

@@ -324,7 +324,7 @@ fn receivers_of(
 ) -> Vec<String> {
     let Some(w) = f.words(ctx, "to") else {
         if !f.has("to") {
-            let message = format!("alert {alert:?} tells nobody: cinfo -health alone shows it");
+            let message = format!("alert {alert:?} has no receiver: cinfo -health alone shows it");
             let hint = "write to: RECEIVER".to_owned();
             ctx.warn(f.pos, "no-receiver", message, Some(hint));
         }

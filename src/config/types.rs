@@ -34,7 +34,7 @@ pub struct Config {
     /// Section `charge`; without it use costs nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charge: Option<Charge>,
-    /// Who is told what.
+    /// Alerts and mail.
     #[serde(skip_serializing_if = "Notices::says_nothing")]
     pub notices: Notices,
 }

@@ -441,7 +441,7 @@ impl Leader {
         self.leave_old_epochs()
     }
 
-    /// Has people told where cb.yaml has somebody to tell.
+    /// Lets `cbnotify` run where cb.yaml has alerts or mail.
     fn tend_notifier(&mut self, now: u64) {
         let wanted = !self.core.config.notices.is_empty();
         if let Some(text) = self.notifier.tend(wanted, now) {

@@ -57,7 +57,7 @@ impl Meter {
         for event in events {
             match event {
                 Event::Dispatched { .. } => figures.dispatched += 1,
-                // A later attempt waited since the end of the one before, which nobody asks for.
+                // A later attempt waited since the end of the one before, not since the submission.
                 Event::Started { a, t, .. } if a.at == 1 => {
                     let Some(job) = state.job(a.j.id) else {
                         continue;

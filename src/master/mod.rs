@@ -127,7 +127,7 @@ pub struct Options {
     pub acks_bytes: Option<u64>,
     /// Size of the reserve for a full share; `None` = by the size of the file system.
     pub reserve_bytes: Option<u64>,
-    /// The program that tells people; `None`: nobody is told.
+    /// The program that sends alerts and mail; `None`: none are sent.
     pub notifier: Option<std::path::PathBuf>,
     /// Observes what a leader takes for true; simulations compare it with what happened.
     pub witness: Option<Arc<dyn Witness>>,

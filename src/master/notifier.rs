@@ -1,5 +1,5 @@
-//! The program that tells people (`cbnotify`) beside this leader: started where cb.yaml has
-//! somebody to tell, started again when it ends, gone with the leader.
+//! The program that sends alerts and mail (`cbnotify`) beside this leader: started where cb.yaml
+//! has something for it, started again when it ends, gone with the leader.
 //!
 //! The leader never waits for it: it starts a process and looks now and then whether that lives.
 
@@ -62,7 +62,7 @@ impl Notifier {
             };
             self.next_at = now + self.pause_ms;
             return Some(format!(
-                "cbnotify has ended, nobody is told anything: its log says why; it is started \
+                "cbnotify has ended, nothing is sent: its log says why; it is started \
                  again in {} s",
                 self.pause_ms.div_ceil(1000)
             ));

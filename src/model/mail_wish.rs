@@ -1,4 +1,4 @@
-//! What the submitter of a job wants to be told of, and where.
+//! At which events the submitter of a job wants mail, and where.
 
 use serde::{Deserialize, Serialize};
 

@@ -31,15 +31,15 @@ pub struct Alert {
     pub since: i64,
     /// When it was passed for long enough; 0 = not yet.
     pub fired: i64,
-    /// The receivers were told.
-    pub told: bool,
+    /// A message about it was made.
+    pub announced: bool,
     /// Since when there is no such figure; 0 = there is.
     pub gone: i64,
     /// Receivers.
     pub to: Vec<String>,
 }
 
-/// Nobody is told of the alerts of a rule until then.
+/// No message about the alerts of a rule is sent until then.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Silence {

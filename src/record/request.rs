@@ -117,7 +117,7 @@ pub enum Verb {
         user: String,
         act: CronAct,
     },
-    /// Tell nobody of the alerts of a rule for so long; 0: tell them again.
+    /// Send nothing about the alerts of a rule for so long; 0: send again.
     SilenceAlert {
         name: String,
         for_ms: u64,

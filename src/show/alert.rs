@@ -126,7 +126,7 @@ pub(crate) fn put_json(o: &mut Object<'_>, doc: &AlertsDoc) {
         one.text("value", &number(alert.value));
         one.int("since_ms", alert.since);
         one.int("fired_ms", alert.fired);
-        one.flag("told", alert.told);
+        one.flag("announced", alert.announced);
         let mut labels = Object::begin(one.key("labels"));
         for (name, value) in alert.extra.iter().chain(&alert.labels) {
             labels.text(name, value);

@@ -327,7 +327,7 @@ fn a_silence_keeps_messages_back_and_csub_says_where_no_mail_is_sent() {
     bed.until("it fires", |bed| {
         bed.listed()["alerts"][0]["state"] == "silenced"
     });
-    assert_eq!(bed.listed()["alerts"][0]["told"], false);
+    assert_eq!(bed.listed()["alerts"][0]["announced"], false);
     assert!(bed.hook.all().is_empty());
     bed.cluster.ok("cadmin", &["alert", "unsilence", "runs"]);
     bed.until("told", |bed| bed.statuses() == ["firing"]);
