@@ -1,5 +1,5 @@
-//! api: jobs by function calls, and what happens in the cluster, for programs that are not commands
-//! of Corral (`src/drmaa`, `src/export`).
+//! api: jobs, figures and what happens in the cluster by function calls, for programs that are not
+//! commands of Corral (`src/drmaa`, `src/export`, `src/web`).
 //!
 //! Owns what such a program may ask for and how a refusal reads. Goes the same way as the commands:
 //! a request in the drop box, the leader's answer. Prints nothing, catches no signal, leaves umask
@@ -16,6 +16,8 @@ pub mod read;
 use crate::client::ask::{self, Outgoing};
 use crate::client::csub::called::{self, Called, Prepared, Unfit};
 use crate::client::exit::{Exit, Fail};
+use crate::client::metrics;
+use crate::client::read::Source;
 use crate::config::template::Template;
 use crate::model::Stamp;
 use crate::record::ack::{Ack, Outcome};
@@ -212,6 +214,15 @@ pub fn requeue(site: &Site, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure> 
         true => Ok(ack.results),
         false => Err(without_ids(&ack)),
     }
+}
+
+/// The cluster's figures as OpenMetrics text, as `cadmin metrics` prints them to this user.
+///
+/// # Errors
+/// No leader has published anything yet, or it cannot be read.
+pub fn metrics_text(site: &Site) -> Result<String, Failure> {
+    let source = Source::of("metrics", site.clone());
+    Ok(metrics::text(&source)?)
 }
 
 /// Kills, stops, resumes jobs (`12`, `12[3-5]`) and gives how each of them fared.

@@ -20,6 +20,7 @@ pub mod spool;
 pub mod state;
 pub(crate) mod x11;
 // floor 3
+pub(crate) mod alert;
 pub mod intake;
 pub mod lease;
 pub mod ress;
@@ -36,6 +37,7 @@ pub mod master;
 // floor 6
 pub(crate) mod admin;
 pub mod api;
+pub mod notifier;
 // floor 7
 pub mod commands;
 pub(crate) mod faults;

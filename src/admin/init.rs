@@ -251,6 +251,10 @@ mod tests {
         refuse_other(&conf).unwrap();
         std::fs::write(&conf, "CB_SHARE=/elsewhere\n").unwrap();
         let refused = refuse_other(&conf).unwrap_err();
-        assert!(refused.text.contains("is there already"), "{}", refused.text);
+        assert!(
+            refused.text.contains("is there already"),
+            "{}",
+            refused.text
+        );
     }
 }

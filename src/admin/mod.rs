@@ -3,6 +3,7 @@
 //! Owns the table of its subcommands and those that ask the leader or check a configuration. Those
 //! that make or run clusters live in `init`, `dev` and `daemons`.
 
+mod alert;
 mod badmin;
 pub(crate) mod check;
 mod command_names;
@@ -165,6 +166,12 @@ static SUBS: &[Sub] = &[
         "add|remove NAME ...",
         "let a host join or leave: edits cb.yaml",
         |_, w| host::run(w),
+    ),
+    sub(
+        "alert",
+        "list | silence ALERT --for TIME --because TEXT | unsilence ALERT",
+        "alerts that fire, and their silences",
+        alert::run,
     ),
     sub(
         "hlost",

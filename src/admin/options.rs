@@ -3,7 +3,9 @@
 //! Owns which subcommand reads which options; each describes its own. Runs nothing.
 
 use super::{ALIASES, SUBS, Sub};
-use super::{badmin, check, dev, diag, fsck, host, init, journal, lsf_conf, metrics, showconf};
+use super::{
+    alert, badmin, check, dev, diag, fsck, host, init, journal, lsf_conf, metrics, showconf,
+};
 use clap::Command;
 
 /// A subcommand as it is completed.
@@ -55,6 +57,7 @@ fn own(s: &Sub) -> Option<Command> {
         "ckconfig" => super::ckconfig_options(s),
         "ress-check" => super::ress_check_options(s),
         "reconfig" => super::reconfig_options(s),
+        "alert" => alert::options(s),
         "hlost" => super::hlost_options(s),
         "restored" => super::restored_options(s),
         "showconf" => showconf::options(s),

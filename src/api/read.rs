@@ -17,7 +17,6 @@ use crate::model::JobKey;
 use crate::record::view::{HostRow, LimitRow, Params, QueueRow, ShareRow, UserRow};
 use crate::spool::Site;
 use crate::spool::view::{Job, Want};
-use crate::sys;
 use crate::sys::users::UserFacts;
 use std::path::PathBuf;
 
@@ -208,7 +207,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::head`].
     pub fn metrics(&self) -> Result<String, Failure> {
-        Ok(metrics::figures(&self.source, sys::clock::wall_ms())?)
+        Ok(metrics::text(&self.source)?)
     }
 
     /// Events from a position on, of some jobs or of all that the user sees.

@@ -1,6 +1,7 @@
 //! `cinfo` (`lsinfo`): resources, host types and models of the cluster; `cinfo -H` (`lshosts`):
 //! static facts of hosts.
 
+use super::alerts;
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
 use super::leadership;
@@ -129,12 +130,18 @@ fn health(
 ) -> Result<(String, Exit), Fail> {
     let leader = leadership::leader(source, params)?;
     let standby = leadership::standby(&source.layout, &leader.host);
+    // The rest is worth as much without them.
+    let alerts = alerts::newest(source, params).unwrap_or_else(|e| {
+        source.warn(&[e.text]);
+        None
+    });
     let health = Health {
         params,
         hosts,
         leader: &leader,
         silent_ms: leadership::silence(source, params),
         standby: &standby,
+        alerts: alerts.as_ref(),
     };
     let mut out = String::new();
     if m.has("json") || m.has("jsonl") {

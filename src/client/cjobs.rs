@@ -135,7 +135,9 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
     if m.has("why") {
         read::refuse_unbuilt(m, NOT_BUILT, "cjobs")?;
         if source.past.is_some() {
-            return Err(Fail::usage("--why explains the present: not together with --at"));
+            return Err(Fail::usage(
+                "--why explains the present: not together with --at",
+            ));
         }
         return why::run(m, &source);
     }

@@ -208,9 +208,9 @@ mod tests {
 
     #[test]
     fn options_without_effect_change_nothing() {
-        assert_eq!(read(&["-W", "10", "-u", "me", "-B"]).unwrap().set, ["W"]);
+        assert_eq!(read(&["-W", "10", "-A", "me", "-Zs"]).unwrap().set, ["W"]);
         assert!(
-            read(&["-B"])
+            read(&["-Zs"])
                 .unwrap_err()
                 .text
                 .contains("nothing to change")

@@ -23,7 +23,7 @@ pub(super) struct Description {
 }
 
 /// Keys whose value is that of an option.
-const TEXTS: [(&str, &str); 22] = [
+const TEXTS: [(&str, &str); 23] = [
     ("jobname", "J"),
     ("queue", "q"),
     ("application", "app"),

@@ -1,18 +1,51 @@
-//! The cluster's figures as text for Prometheus: `cadmin metrics`, and the portal's `/metrics`.
+//! The cluster's figures, read from the published view: for `cadmin metrics`, for programs that
+//! serve them, and for the rules that watch them.
 //!
-//! Reads the published view like any command, and asks no daemon.
+//! Reads like any command and asks no daemon. Owns no figure: `show::metrics` does.
 
 use super::exit::{Fail, Result};
 use super::leadership;
-use super::read::Source;
-use crate::show::metrics::{Facts, JobSums, text};
+use super::read::{self, Source};
+use super::visibility::Sets;
+use crate::record::view::Params;
+use crate::show::metrics::{self, Facts, JobSums, Point};
 use crate::spool::view::{Piece, Want};
+use crate::sys::{clock, statfs};
 
-/// The text.
+/// All figures as OpenMetrics text, as of now.
 ///
 /// # Errors
-/// The view cannot be read.
-pub(crate) fn figures(source: &Source, now_ms: i64) -> Result<String> {
+/// No view yet, or it cannot be read.
+pub(crate) fn text(source: &Source) -> Result<String> {
+    text_at(source, clock::wall_ms(), share(source))
+}
+
+/// The same at a moment (ms since 1970), with size and free space of the share's file system.
+pub(crate) fn text_at(source: &Source, now_ms: i64, share: Option<(u64, u64)>) -> Result<String> {
+    let text = with_facts(source, now_ms, share, metrics::text)?;
+    text.map_err(|e| Fail::system(format!("the figures cannot be written as text: {e}")))
+}
+
+/// All figures that are one number each, as of now.
+///
+/// # Errors
+/// No view yet, or it cannot be read.
+pub(crate) fn points(source: &Source) -> Result<Vec<Point>> {
+    with_facts(source, clock::wall_ms(), share(source), metrics::points)
+}
+
+/// Size and free space of the share's file system, in bytes; `None`: not known.
+fn share(source: &Source) -> Option<(u64, u64)> {
+    let disk = statfs::disk_free(source.layout.root()).ok()?;
+    Some((disk.total, disk.available))
+}
+
+fn with_facts<T>(
+    source: &Source,
+    now_ms: i64,
+    share: Option<(u64, u64)>,
+    give: fn(&Facts<'_>) -> T,
+) -> Result<T> {
     let params = source.params()?;
     let leader = leadership::leader(source, &params)?;
     let standby = leadership::standby(&source.layout, &leader.host);
@@ -26,7 +59,13 @@ pub(crate) fn figures(source: &Source, now_ms: i64) -> Result<String> {
         });
     let read = read.map_err(|e| source.failed(e))?;
     source.warn(&read.warnings);
-    let facts = Facts {
+    jobs.sum_groups(&groups(&params));
+    // Without them the other figures are worth as much.
+    let figures = source.view.figures().unwrap_or_else(|e| {
+        source.warn(&[e.to_string()]);
+        None
+    });
+    Ok(give(&Facts {
         silent_ms: leadership::silence(source, &params),
         users: source.sees_all(&params),
         params: &params,
@@ -35,6 +74,16 @@ pub(crate) fn figures(source: &Source, now_ms: i64) -> Result<String> {
         hosts: &hosts,
         queues: &queues,
         jobs: &jobs,
-    };
-    text(&facts).map_err(|e| Fail::system(format!("the figures cannot be written as text: {e}")))
+        figures: figures.as_ref(),
+        share,
+    }))
+}
+
+/// The user groups of cb.yaml that a user is in.
+fn groups(params: &Params) -> impl Fn(&str) -> Vec<String> {
+    let sets = Sets::new(params, &read::os_groups);
+    move |user| {
+        let names = params.user_groups.iter().map(|(name, ..)| name);
+        names.filter(|g| sets.holds(g, user)).cloned().collect()
+    }
 }

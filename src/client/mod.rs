@@ -3,6 +3,7 @@
 //! Commands read the published view and leave requests in the drop box; none of them talks to a
 //! daemon or imports one's code. Owns the table of users' commands and the exit codes.
 
+pub(crate) mod alerts;
 pub(crate) mod answers;
 pub(crate) mod ask;
 pub(crate) mod cacct;

@@ -50,7 +50,9 @@ pub(super) const SECTIONS: &[Key] = &[
     later("virtual_clusters", ""),
     later("power", ""),
     later("scale", ""),
-    later("alerts", ""),
+    now("alerts", ""),
+    now("receivers", ""),
+    now("mail", ""),
     later("hooks", ""),
 ];
 
@@ -133,7 +135,6 @@ pub(super) const GENERAL: &[Key] = &[
         "shared_resource_update_factor",
         "shared_resource_update_factor",
     ),
-    later("mail", ""),
     later("mail_program", ""),
     later("mailto", "lsb_mailto"),
     later("preempt_grace", ""),
@@ -400,6 +401,43 @@ pub(super) const CHARGE: &[Key] = &[
     now("discounts", ""),
 ];
 
+pub(super) const ALERT: &[Key] = &[
+    now("name", ""),
+    now("watch", ""),
+    now("metric", ""),
+    now("match", ""),
+    now("hosts", "host"),
+    now("queues", "queue"),
+    now("resource", ""),
+    now("over", ""),
+    now("under", ""),
+    now("for", ""),
+    now("severity", ""),
+    now("labels", ""),
+    now("to", ""),
+];
+
+pub(super) const RECEIVER: &[Key] = &[
+    now("name", ""),
+    now("mail", ""),
+    now("webhook", ""),
+    now("webhook_file", ""),
+    now("program", ""),
+    now("timeout", ""),
+    now("job_notices", ""),
+];
+
+pub(super) const MAIL: &[Key] = &[
+    now("smtp", ""),
+    now("tls", ""),
+    now("from", ""),
+    now("domain", ""),
+    now("user", ""),
+    now("password_file", ""),
+    now("hourly", ""),
+    now("timeout", ""),
+];
+
 pub(super) const PRICE: &[Key] = &[
     now("queues", "queue"),
     now("hosts", "host"),
@@ -424,7 +462,7 @@ mod tests {
         let tables = [
             SECTIONS, CLUSTER, GENERAL, HOST, HOST_MODEL, HOST_GROUP, USER_GROUP, USER, QUEUE,
             PREEMPTION, CONTROLS, RESOURCE, LIMIT, APP, TEMPLATE, PARAM, CHOICE, CHARGE, PRICE,
-            DISCOUNT,
+            DISCOUNT, ALERT, RECEIVER, MAIL,
         ];
         for table in tables {
             for (i, k) in table.iter().enumerate() {

@@ -5,6 +5,7 @@ use super::*;
 mod apps;
 mod charge;
 mod keys;
+mod notices;
 mod policy;
 mod policy_refused;
 mod refused;

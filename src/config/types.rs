@@ -3,14 +3,13 @@
 //!
 //! Units: times in milliseconds unless the name ends in `_s`, sizes in bytes, `None` = unlimited.
 
+use super::notices::Notices;
 use super::policy::{
     Ageing, Backfill, FairFactors, GuardAction, HookRules, HostSpec, Packing, Policy, Preemption,
     QueueHooks, Quota, Shares, Threshold,
 };
 use super::sets::{HostPrefs, HostSet, UserSet};
-use crate::model::{
-    Charge, Checkpoint, ContainerRuntime, CpuBind, Orphans, RunWarning, UnitCheck,
-};
+use crate::model::{Charge, Checkpoint, ContainerRuntime, CpuBind, Orphans, RunWarning, UnitCheck};
 use crate::text::exits::RequeueExits;
 use crate::text::window::Windows;
 use serde::Serialize;
@@ -38,6 +37,9 @@ pub struct Config {
     /// Section `charge`; without it use costs nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charge: Option<Charge>,
+    /// Alerts and mail.
+    #[serde(skip_serializing_if = "Notices::says_nothing")]
+    pub notices: Notices,
 }
 
 /// Section `cluster`.

@@ -216,6 +216,8 @@ fn leader_options(os: &SimulatedOs, cluster: &Cluster) -> master::Options {
         // Room runs out here by chance, not by what is written: a reserve would change nothing.
         reserve_bytes: Some(0),
         snapshot_bytes: Some(plan.snapshot_bytes),
+        // It needs processes and the network.
+        notifier: None,
         witness: Some(witness),
     }
 }

@@ -82,6 +82,7 @@ pub enum Action {
     HostLost,
     Restored,
     Reconfig,
+    SilenceAlert,
 }
 
 /// The kind of object of an action.
@@ -243,6 +244,13 @@ pub const TABLE: &[Row] = &[
         Kind::Cluster,
         "cadmin reconfig",
         "put the present cb.yaml in force",
+        CLUSTER,
+    ),
+    other(
+        Action::SilenceAlert,
+        Kind::Cluster,
+        "cadmin alert silence, unsilence",
+        "silence an alert",
         CLUSTER,
     ),
 ];

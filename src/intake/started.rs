@@ -9,7 +9,9 @@ use crate::text::duration::exact;
 use crate::text::resreq::{Body, ResReq, Simple};
 
 /// What the leader alone goes by.
-const LEADER: [&str; 9] = ["J", "Jd", "P", "Q", "q", "r", "retries", "sp", "t"];
+const LEADER: [&str; 14] = [
+    "B", "J", "Jd", "N", "Ne", "P", "Q", "notify", "q", "r", "retries", "sp", "t", "u",
+];
 /// What the host gets in an order.
 const HOST: [&str; 5] = ["M", "W", "c", "p", "v"];
 

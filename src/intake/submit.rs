@@ -332,12 +332,37 @@ fn check_plain(spec: &mut Spec) -> Result<(), Refusal> {
             )));
         }
     }
+    check_mail(spec)?;
     check_session(spec)?;
     let texts = [&spec.queue, &spec.hosts, &spec.res_req, &spec.depend];
     if texts.into_iter().any(|t| t.len() > TEXT_MAX) {
         return Err(Refusal::usage(format!(
             "an option of more than {TEXT_MAX} bytes (-q, -m, -R or -w)"
         )));
+    }
+    Ok(())
+}
+
+/// Most receivers of one job's mails.
+const MAILS_MAX: usize = 10;
+
+/// Addresses and users.
+fn check_mail(spec: &Spec) -> Result<(), Refusal> {
+    let named = spec.mail.to.split([' ', ',']).filter(|to| !to.is_empty());
+    let to: Vec<&str> = named.collect();
+    if to.len() > MAILS_MAX {
+        return Err(Refusal::usage(format!("-u: at most {MAILS_MAX} addresses")));
+    }
+    for whom in to {
+        let good = match whom.contains('@') {
+            true => crate::config::is_address(whom),
+            false => names::check_user(whom).is_ok(),
+        };
+        if !good {
+            return Err(Refusal::usage(format!(
+                "-u: {whom:?} is neither a mail address nor the name of a user"
+            )));
+        }
     }
     Ok(())
 }
@@ -717,6 +742,15 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "app" => to.app = from.app,
         "G" => to.user_group = from.user_group,
         "rnc" => to.notify = from.notify,
+        "B" => to.mail.start = from.mail.start,
+        "N" => (to.mail.done, to.mail.exit) = (from.mail.done, from.mail.exit),
+        "Ne" => (to.mail.done, to.mail.exit) = (false, from.mail.exit),
+        "notify" => {
+            let to_whom = std::mem::take(&mut to.mail.to);
+            to.mail = from.mail;
+            to.mail.to = to_whom;
+        }
+        "u" => to.mail.to = from.mail.to,
         "E" => to.hooks.pre = from.hooks.pre,
         "signal" | "wa" | "wt" => to.warn = from.warn,
         "Q" => to.again.exits = from.again.exits,

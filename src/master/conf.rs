@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The copy of the last configuration that was in force, kept by the leader.
-fn last_good(layout: &Layout) -> PathBuf {
+pub(super) fn last_good(layout: &Layout) -> PathBuf {
     layout.conf_dir().join("last-good.yaml")
 }
 
@@ -47,6 +47,14 @@ impl Loaded {
 /// Every problem as one text with place, line and hint.
 pub(super) fn read(layout: &Layout, owners: Owners) -> Result<Loaded, Vec<String>> {
     read_file(layout, layout.config(), owners)
+}
+
+/// Reads what is in force.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn in_force(layout: &Layout, owners: Owners) -> Result<Loaded, Vec<String>> {
+    read_file(layout, last_good(layout), owners)
 }
 
 fn read_file(layout: &Layout, path: PathBuf, owners: Owners) -> Result<Loaded, Vec<String>> {

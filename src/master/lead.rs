@@ -12,7 +12,9 @@ use super::end::End;
 use super::hints::Hints;
 use super::hosts::{Hosts, Which};
 use super::inbox::{self, Inbox};
+use super::meter::Timed;
 use super::newcomers::Newcomers;
+use super::notifier::Notifier;
 use super::outgoing::Outgoing;
 use super::published::PublishedView;
 use super::store::Store;
@@ -61,6 +63,7 @@ pub(super) struct Leader {
     pub out: Outgoing,
     pub inbox: Inbox,
     pub newcomers: Newcomers,
+    pub notifier: Notifier,
     pub hosts: Hosts,
     pub hints: Hints,
     pub wakeups: Wakeups,
@@ -270,7 +273,13 @@ impl Leader {
             .iter()
             .any(|input| matches!(input, Input::Load { .. }));
         self.core.set_share_full(self.reserve.is_full());
+        let began_ns = clock::boot_ns();
         let ready = turn::turn(&mut self.core, inputs, clock::now());
+        self.view.meter.timed(Timed::Turn, began_ns);
+        let answers = ready.acks.len();
+        self.view
+            .meter
+            .turned(&ready.events, answers, &self.core.state);
         if loads {
             self.view.summary.loads_changed();
         }
@@ -302,6 +311,7 @@ impl Leader {
         }
         let committed = self.commit(&ready.events)?;
         let ends = self.core.state.take_ends();
+        self.view.meter.ended(&ends);
         self.store.accounts.push(ends);
         // On a local file system all orders are due now.
         if !self.wakeups.has_events() {
@@ -383,7 +393,9 @@ impl Leader {
             self.recheck()?;
         }
         let need = self.store.journal.pending_bytes();
+        let began_ns = clock::boot_ns();
         let at = self.must(need, |leader| leader.store.journal.commit())?;
+        self.view.meter.timed(Timed::Sync, began_ns);
         if self.leadership.check() == Check::After {
             self.recheck()?;
         }
@@ -414,6 +426,7 @@ impl Leader {
             self.publish_summary(false, now);
         }
         self.have_remembered(now)?;
+        self.tend_notifier(now);
         let keep = self.keep();
         // A snapshot takes room before its compaction gives some back.
         if !self.reserve.is_full() {
@@ -438,6 +451,14 @@ impl Leader {
                 bytes: general.history_bytes,
             },
             ..Keep::default()
+        }
+    }
+
+    /// Lets `cbnotify` run where cb.yaml has alerts or mail.
+    fn tend_notifier(&mut self, now: u64) {
+        let wanted = !self.core.config.notices.is_empty();
+        if let Some(text) = self.notifier.tend(wanted, now) {
+            self.view.raise("notifier", text, now);
         }
     }
 
@@ -510,6 +531,7 @@ impl Leader {
             self.out.receipts.due_ms(),
             self.view.publisher.flush_at(),
             self.store.accounts.due_at(),
+            self.notifier.due_at(!self.core.config.notices.is_empty()),
         ];
         if let Some(due) = looks.into_iter().flatten().min() {
             ms = ms.min(due.saturating_sub(now).max(1));

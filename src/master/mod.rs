@@ -18,7 +18,9 @@ pub mod inbox;
 mod janitor;
 mod lead;
 mod life;
+mod meter;
 mod newcomers;
+mod notifier;
 mod outbox;
 mod outgoing;
 pub(crate) mod past;
@@ -53,6 +55,19 @@ use lead::Leader;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+
+/// The configuration in force, as the leader keeps it.
+///
+/// # Errors
+/// Every problem as one text with place, line and hint.
+pub fn config_in_force(layout: &Layout, owners: Owners) -> Result<Arc<Config>, Vec<String>> {
+    conf::in_force(layout, owners).map(|loaded| loaded.config)
+}
+
+/// Where it is kept.
+pub fn config_in_force_path(layout: &Layout) -> std::path::PathBuf {
+    conf::last_good(layout)
+}
 
 /// Exit codes of cbsched: stopped, refused to start (a supervisor should not retry at once), lost.
 pub const EXIT_OK: i32 = 0;
@@ -90,6 +105,7 @@ fn candidate(accept_loss: bool) -> Result<i32, String> {
     let stop = signals::catch_term().map_err(|e| e.to_string())?;
     let options = Options {
         accept_loss,
+        notifier: Some(crate::sys::child::sibling("cbnotify")),
         ..Options::default()
     };
     serve(&site, stop, &options)
@@ -112,6 +128,8 @@ pub struct Options {
     pub acks_bytes: Option<u64>,
     /// Size of the reserve for a full share; `None` = by the size of the file system.
     pub reserve_bytes: Option<u64>,
+    /// The program that sends alerts and mail; `None`: none are sent.
+    pub notifier: Option<std::path::PathBuf>,
     /// Observes what a leader takes for true; simulations compare it with what happened.
     pub witness: Option<Arc<dyn Witness>>,
 }
@@ -284,12 +302,14 @@ fn assume(
     let most = options.snapshot_bytes;
     let snapshots = snapshots::Snapshots::new(&layout, &cluster, replayed, most);
     let accounts = accounting::Accounts::new(&layout, (&cluster, epoch), ends);
+    let meter = meter::Meter::new(&layout, epoch, now);
     let (hinted, reserve) = (leadership.is_local(), first.reserve);
     Ok(Leader {
-        view: published::PublishedView::new(publisher, alarms::Alarms::new(notes), hinted),
+        view: published::PublishedView::new(publisher, alarms::Alarms::new(notes), meter, hinted),
         out: outgoing::Outgoing::new(acks, orders),
         inbox: inbox::Inbox::new(&layout),
         newcomers: newcomers::Newcomers::new(),
+        notifier: notifier::Notifier::new(options.notifier.as_deref(), epoch),
         hosts: hosts::Hosts::new(&layout, &cluster, owners),
         hints: hints::Hints::new(listener),
         wakeups: wakeups::Wakeups::new(stop, watcher, hinted),

@@ -3,6 +3,7 @@
 //! Owns no file: [`super::publish`] does.
 
 use super::alarms::Alarms;
+use super::meter::Meter;
 use super::publish::Publisher;
 use super::summary_pace::SummaryPace;
 use crate::state::State;
@@ -22,6 +23,7 @@ const CLOCK_EVERY_MS: u64 = 30_000;
 pub(super) struct PublishedView {
     pub publisher: Publisher,
     pub alarms: Alarms,
+    pub meter: Meter,
     /// When the summary views are written.
     pub summary: SummaryPace,
     /// The summary views of this leader are there.
@@ -38,10 +40,16 @@ pub(super) struct PublishedView {
 }
 
 impl PublishedView {
-    pub(super) fn new(publisher: Publisher, alarms: Alarms, local: bool) -> PublishedView {
+    pub(super) fn new(
+        publisher: Publisher,
+        alarms: Alarms,
+        meter: Meter,
+        local: bool,
+    ) -> PublishedView {
         PublishedView {
             publisher,
             alarms,
+            meter,
             summary: SummaryPace::new(local),
             has_summary: false,
             shown_counts: ShownCounts::default(),

@@ -4,6 +4,7 @@
 
 use super::end::End;
 use super::lead::Leader;
+use super::meter::Timed;
 use crate::model::Stamp;
 use crate::record::cron::CronJob;
 use crate::record::view;
@@ -98,6 +99,17 @@ impl Leader {
     }
 
     fn publish_documents(&mut self, now: u64) {
+        let began_ns = clock::boot_ns();
+        self.write_documents(now);
+        self.view.meter.timed(Timed::Publication, began_ns);
+        if self.view.meter.is_due(now) {
+            let (name, figures) = self.view.meter.document();
+            let wrote = self.view.publisher.document(name, figures);
+            self.may_lag(wrote);
+        }
+    }
+
+    fn write_documents(&mut self, now: u64) {
         self.view.summary.documents_written(now);
         if self.view.may_compare_clock(now) {
             // Seconds old at most, which is little against the minute that counts.

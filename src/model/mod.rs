@@ -12,6 +12,7 @@ mod gpu;
 mod hooks;
 mod id;
 mod launch;
+mod mail_wish;
 mod now;
 mod price;
 mod random;
@@ -37,6 +38,7 @@ pub use id::{AttemptId, JobKey, Token};
 pub use launch::{
     LAUNCH_KINDS, Launch, LaunchKind, SECTION_COMMAND_MAX, SECTIONS_MAX, TaskSection,
 };
+pub use mail_wish::MailWish;
 pub use now::{Mono, Now};
 pub use price::{Charge, Discount, MICRO, Money, NameList, Price, WHOLE_DISCOUNT};
 pub use random::SplitMix64;

@@ -2,6 +2,7 @@
 //! jobs with equal options (interned by the state); what differs per job is its id, name and
 //! command.
 
+use super::MailWish;
 use super::{
     Again, Checkpoint, Container, FileCopy, Hooks, Launch, RunWarning, Session, SlurmJob, Stamp,
 };
@@ -159,6 +160,9 @@ pub struct Spec {
     pub notify: String,
     #[serde(skip_serializing_if = "Hooks::is_none")]
     pub hooks: Hooks,
+    /// `-B`, `-N`, `-Ne`, `-notify`, `-u`.
+    #[serde(skip_serializing_if = "MailWish::is_none")]
+    pub mail: MailWish,
     /// `-f`, in the order in which they were given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileCopy>,

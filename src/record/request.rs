@@ -117,6 +117,12 @@ pub enum Verb {
         user: String,
         act: CronAct,
     },
+    /// Send nothing about the alerts of a rule for so long; 0: send again.
+    SilenceAlert {
+        name: String,
+        for_ms: u64,
+        why: String,
+    },
     /// Read conf/cb.yaml again.
     Reconfig,
     /// Admin's word that the share was restored from a backup (`cadmin restored --confirm`).

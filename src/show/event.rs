@@ -170,6 +170,15 @@ fn cron_sentence(event: &Event) -> Option<String> {
             why.word(),
             escape(text)
         ),
+        Event::AlertSilenced {
+            name,
+            until: Stamp(0),
+            by,
+            ..
+        } => format!("alert {name} not silenced any more, by {by}"),
+        Event::AlertSilenced { name, by, why, .. } => {
+            format!("alert {name} silenced by {by}: {}", escape(why))
+        }
         _ => return None,
     })
 }
@@ -364,7 +373,8 @@ pub(crate) fn time_of(event: &Event) -> Option<Stamp> {
         Event::CronDefined { t, .. }
         | Event::CronSwitched { t, .. }
         | Event::CronRemoved { t, .. }
-        | Event::CronSkipped { t, .. } => Some(*t),
+        | Event::CronSkipped { t, .. }
+        | Event::AlertSilenced { t, .. } => Some(*t),
         Event::Seal { .. } | Event::Spec { .. } | Event::Used { .. } => None,
     }
 }

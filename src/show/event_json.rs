@@ -281,6 +281,7 @@ pub(crate) const NAMES: &[&str] = &[
     "cron_disabled",
     "cron_removed",
     "cron_skipped",
+    "alert_silenced",
 ];
 
 /// The name of an event; `None`: no event for programs.
@@ -329,6 +330,7 @@ pub(crate) fn name_of(event: &Event) -> Option<&'static str> {
         Event::CronSwitched { on: false, .. } => "cron_disabled",
         Event::CronRemoved { .. } => "cron_removed",
         Event::CronSkipped { .. } => "cron_skipped",
+        Event::AlertSilenced { .. } => "alert_silenced",
         Event::Seal { .. }
         | Event::Spec { .. }
         | Event::Handled { .. }
@@ -436,6 +438,19 @@ fn of_cluster(o: &mut Object<'_>, event: &Event) {
             o.int("due_ms", due);
             o.int("times", *n);
             o.some_text("text", text);
+        }
+        Event::AlertSilenced {
+            name,
+            until,
+            by,
+            why,
+            ..
+        } => {
+            let Stamp(until) = *until;
+            o.text("alert", name);
+            o.int("until_ms", until);
+            o.text("by", by);
+            o.some_text("text", why);
         }
         _ => {}
     }

@@ -4,6 +4,7 @@
 use super::cell::{self, Object};
 use super::dates::Dates;
 use super::params::Leader;
+use crate::record::notices::AlertsDoc;
 use crate::record::view::{HostRow, Params};
 use crate::text::count::count;
 use crate::text::{duration, width};
@@ -59,6 +60,8 @@ pub(crate) struct Health<'a> {
     pub silent_ms: Option<u64>,
     /// Hosts whose candidates stand by.
     pub standby: &'a [String],
+    /// What the notifier has published.
+    pub alerts: Option<&'a AlertsDoc>,
 }
 
 impl Health<'_> {
@@ -76,6 +79,31 @@ impl Health<'_> {
             && missing(params, &self.leader.host, self.standby).is_empty()
             && reports.iter().all(|list| list.is_empty())
             && !self.hosts.iter().any(is_down)
+            && self.fired() == 0
+    }
+
+    /// Alerts that fire, silenced ones included.
+    fn fired(&self) -> usize {
+        let alerts = self.alerts.iter().flat_map(|doc| &doc.alerts);
+        alerts.filter(|alert| alert.fired > 0).count()
+    }
+
+    /// Where there are rules.
+    fn put_alerts(&self, out: &mut String, dates: &Dates) {
+        let Some(doc) = self
+            .alerts
+            .filter(|doc| !doc.rules.is_empty() || self.fired() > 0)
+        else {
+            return;
+        };
+        match self.fired() {
+            0 => out.push_str("ALERTS: none fires\n"),
+            n => put(out, format_args!("ALERTS: {n}\n")),
+        }
+        super::alert::put_fired(out, doc, dates);
+        for text in &doc.troubles {
+            put(out, format_args!("  {}\n", width::escape(text)));
+        }
     }
 
     fn put_leader(&self, out: &mut String) {
@@ -103,6 +131,7 @@ impl Health<'_> {
         for alarm in &params.alarms {
             put(out, format_args!("  {}\n", width::escape(alarm)));
         }
+        self.put_alerts(out, dates);
         if !params.config_problems.is_empty() {
             let n = count(params.config_problems.len(), "problem");
             put(
@@ -143,6 +172,9 @@ impl Health<'_> {
         let missing = missing(self.params, &self.leader.host, self.standby);
         o.texts("standby_missing", &missing);
         o.texts("config_problems", &self.params.config_problems);
+        if let Some(doc) = self.alerts {
+            super::alert::put_json(o, doc);
+        }
         o.flag("well", self.is_well());
     }
 }
@@ -251,6 +283,7 @@ mod tests {
             leader: &leader,
             silent_ms: Some(23_000),
             standby: &["m2".to_owned()],
+            alerts: None,
         };
         let mut out = String::new();
         health.put(&mut out, &dates);

@@ -177,6 +177,7 @@ impl Histories {
             | Event::CronSwitched { .. }
             | Event::CronRemoved { .. }
             | Event::CronSkipped { .. }
+            | Event::AlertSilenced { .. }
             | Event::Cleaned { .. } => {}
         }
     }

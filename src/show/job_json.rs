@@ -283,6 +283,8 @@ fn spec_members(out: &mut String, spec: &Spec) {
     limits(&mut o, spec);
     o.some_text("description", &spec.description);
     o.some_text("user_group", &spec.user_group);
+    o.some_text("mail_at", &spec.mail.words());
+    o.some_text("mail_to", &spec.mail.to);
     o.some_text("resize_command", &spec.notify);
     o.some_text("requeue_exit_values", &spec.again.exits);
     o.opt("retries", spec.again.retries);

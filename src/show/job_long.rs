@@ -141,6 +141,7 @@ fn submitted(v: &JobView<'_>) -> String {
         add!(s, ", {} Slot(s) Requested", spec.min);
     }
     for (title, text) in [
+        ("Mail", &mail(spec)),
         ("Dependency Condition", &spec.depend),
         ("Requested Resources", &spec.res_req),
         ("Specified Hosts", &spec.hosts),
@@ -173,6 +174,16 @@ fn submitted(v: &JobView<'_>) -> String {
     }
     s.push(';');
     s
+}
+
+/// At which events mail goes to whom, or nothing.
+fn mail(spec: &Spec) -> String {
+    let (at, to) = (spec.mail.words(), spec.mail.to.as_str());
+    match (at.is_empty(), to.is_empty()) {
+        (true, _) => String::new(),
+        (false, true) => at,
+        (false, false) => format!("{at} to {to}"),
+    }
 }
 
 /// That the job is interactive, and how; empty: it is not.

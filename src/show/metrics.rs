@@ -1,20 +1,24 @@
 //! The cluster's figures as OpenMetrics text, which Prometheus and its node exporter read.
 //!
 //! Owns names, help and labels of all metrics. Pure: what the leader has published comes in, text
-//! goes out. All are gauges: each says how things stand when the view was published, so that a
-//! reader that misses some looks loses nothing, and a new leader resets nothing.
+//! goes out. Most are gauges: each says how things stand when the view was published, so that a
+//! reader that misses some looks loses nothing, and a new leader resets nothing. What is counted
+//! over time is in [`activity`].
 //!
 //! Names follow <https://prometheus.io/docs/practices/naming/>: base units, no ratios in per cent.
 
+mod activity;
+mod page;
+
+pub(crate) use page::Point;
+
 use super::job_table::waiting_elements;
 use super::params::Leader;
-use crate::model::{JobStat, Spec};
+use crate::model::{JobStat, Spec, WHOLE_UNIT};
+use crate::record::figures::Figures;
 use crate::record::view::{HostRow, JobRow, Params, QueueRow};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
-use std::collections::BTreeMap;
+use page::{Label, Page, label};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most users, groups and projects with points of their own: those with most slots and then jobs.
 /// The rest is one point, [`OTHERS`].
@@ -24,63 +28,15 @@ pub(crate) const OTHERS: &str = "_others";
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// A label and its value.
-type Label = (&'static str, String);
-
-/// One metric with its points.
-#[derive(Debug)]
-struct Metric {
-    name: &'static str,
-    help: &'static str,
-    points: Vec<(Vec<Label>, f64)>,
-}
-
-/// All metrics, in the order of the text.
-#[derive(Debug, Default)]
-struct Page(Vec<Metric>);
-
-impl Collector for Page {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
-        for metric in &self.0 {
-            let mut out =
-                encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Gauge)?;
-            for (labels, value) in &metric.points {
-                match labels.is_empty() {
-                    true => out.encode_gauge(value)?,
-                    false => out.encode_family(labels)?.encode_gauge(value)?,
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Page {
-    /// A metric that is left out where it has no points.
-    fn put(
-        &mut self,
-        name: &'static str,
-        help: &'static str,
-        points: impl IntoIterator<Item = (Vec<Label>, f64)>,
-    ) {
-        let points: Vec<_> = points.into_iter().collect();
-        if !points.is_empty() {
-            self.0.push(Metric { name, help, points });
-        }
-    }
-
-    fn one(&mut self, name: &'static str, help: &'static str, value: f64) {
-        self.put(name, help, [(Vec::new(), value)]);
-    }
-}
-
 /// What somebody's unfinished jobs are and hold.
-#[derive(Clone, Copy, Default, PartialEq, Debug)]
+#[derive(Clone, Default, PartialEq, Debug)]
 struct Share {
     pending: u64,
     started: u64,
     slots: u64,
     memory_b: f64,
+    /// Units of resources with `assign`, in thousandths, by resource.
+    units: BTreeMap<String, u64>,
 }
 
 impl Share {
@@ -89,6 +45,9 @@ impl Share {
         self.started += other.started;
         self.slots += other.slots;
         self.memory_b += other.memory_b;
+        for (res, n) in &other.units {
+            *self.units.entry(res.clone()).or_default() += n;
+        }
     }
 }
 
@@ -108,6 +67,7 @@ pub(crate) struct JobSums {
     waiting: BTreeMap<String, Waiting>,
     users: BTreeMap<String, Share>,
     projects: BTreeMap<String, Share>,
+    groups: BTreeMap<String, Share>,
 }
 
 impl JobSums {
@@ -136,6 +96,15 @@ impl JobSums {
             memory_b: row.usage.mem_kb as f64 * 1024.0,
             ..Share::default()
         };
+        for units in &row.units {
+            let one = if units.part == 0 {
+                WHOLE_UNIT
+            } else {
+                units.part
+            };
+            let all = share.units.entry(units.res.clone()).or_default();
+            *all += u64::from(one) * units.names.len() as u64;
+        }
         match row.stat.is_waiting() {
             true => share.pending = n,
             false => share.started = n,
@@ -151,6 +120,15 @@ impl JobSums {
         let project = self.projects.entry(spec.project.clone()).or_default();
         project.add(&share);
     }
+
+    /// Sums up what was added by group; `groups_of`: the groups of a user.
+    pub(crate) fn sum_groups(&mut self, groups_of: &dyn Fn(&str) -> Vec<String>) {
+        for (user, share) in &self.users {
+            for group in groups_of(user) {
+                self.groups.entry(group).or_default().add(share);
+            }
+        }
+    }
 }
 
 /// What the text is made of.
@@ -164,6 +142,10 @@ pub(crate) struct Facts<'a> {
     pub hosts: &'a [HostRow],
     pub queues: &'a [QueueRow],
     pub jobs: &'a JobSums,
+    /// What leaders have counted over time.
+    pub figures: Option<&'a Figures>,
+    /// Size of the share's file system and what is free on it, in bytes.
+    pub share: Option<(u64, u64)>,
     /// Whether the asker may see who has which jobs.
     pub users: bool,
 }
@@ -173,27 +155,51 @@ pub(crate) struct Facts<'a> {
 /// # Errors
 /// The encoder refuses a name or value.
 pub(crate) fn text(facts: &Facts<'_>) -> Result<String, std::fmt::Error> {
+    page(facts).text()
+}
+
+/// Every figure that is one number, for rules that watch them; histograms are left out.
+pub(crate) fn points(facts: &Facts<'_>) -> Vec<Point> {
+    page(facts).points()
+}
+
+fn page(facts: &Facts<'_>) -> Page {
     let mut page = Page::default();
     put_cluster(&mut page, facts);
+    put_share(&mut page, facts.share);
     put_jobs(&mut page, facts.jobs);
-    put_queues(&mut page, facts.queues);
+    put_queues(&mut page, facts.queues, facts.hosts);
     if facts.users {
         put_shares(&mut page, facts.jobs);
     }
     put_hosts(&mut page, facts.hosts, facts.jobs.now_ms);
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(page));
-    let mut out = String::new();
-    text::encode(&mut out, &registry)?;
-    Ok(out)
+    if let Some(figures) = facts.figures {
+        activity::put(&mut page, figures);
+    }
+    page
+}
+
+/// Room on the shared directory: size and what is free for the service account, in bytes.
+fn put_share(page: &mut Page, share: Option<(u64, u64)>) {
+    if let Some((size, free)) = share {
+        page.one(
+            "corral_share_size_bytes",
+            "Size of the file system of the shared directory",
+            size as f64,
+        );
+        page.one("corral_share_free_bytes", "Free space on it", free as f64);
+        if size > 0 {
+            page.one(
+                "corral_share_free_ratio",
+                "Part of it that is free, from 0 to 1",
+                free as f64 / size as f64,
+            );
+        }
+    }
 }
 
 fn count(n: usize) -> f64 {
     n as f64
-}
-
-fn label(name: &'static str, value: &str) -> Vec<Label> {
-    vec![(name, value.to_owned())]
 }
 
 fn put_cluster(page: &mut Page, facts: &Facts<'_>) {
@@ -285,7 +291,20 @@ fn put_jobs(page: &mut Page, sums: &JobSums) {
     );
 }
 
-fn put_queues(page: &mut Page, queues: &[QueueRow]) {
+fn put_queues(page: &mut Page, queues: &[QueueRow], hosts: &[HostRow]) {
+    let open: BTreeSet<&str> = hosts
+        .iter()
+        .filter(|h| takes_jobs(h))
+        .map(|h| h.name.as_str())
+        .collect();
+    let open_of = |q: &QueueRow| q.hosts.iter().filter(|h| open.contains(h.as_str())).count();
+    let counted = queues.iter();
+    let counted = counted.map(|q| (label("queue", &q.name), count(open_of(q))));
+    page.put(
+        "corral_queue_hosts_open",
+        "Hosts of the queue that are up and open, full ones included",
+        counted,
+    );
     let slots = queues.iter().flat_map(|q| {
         let c = &q.counts;
         let states = [
@@ -322,27 +341,47 @@ fn put_queues(page: &mut Page, queues: &[QueueRow]) {
     );
 }
 
+/// A kind of owner of jobs and its figures: jobs, slots, memory, units.
+type OwnerNames = (&'static str, [&'static str; 4]);
+
+const OWNERS: [OwnerNames; 3] = [
+    (
+        "user",
+        [
+            "corral_user_jobs",
+            "corral_user_slots",
+            "corral_user_memory_bytes",
+            "corral_user_units",
+        ],
+    ),
+    (
+        "project",
+        [
+            "corral_project_jobs",
+            "corral_project_slots",
+            "corral_project_memory_bytes",
+            "corral_project_units",
+        ],
+    ),
+    (
+        "group",
+        [
+            "corral_group_jobs",
+            "corral_group_slots",
+            "corral_group_memory_bytes",
+            "corral_group_units",
+        ],
+    ),
+];
+
+/// Up and open, or closed by its present jobs alone.
+fn takes_jobs(host: &HostRow) -> bool {
+    matches!(host.status.as_str(), "ok" | "closed_Full" | "closed_Excl")
+}
+
 fn put_shares(page: &mut Page, sums: &JobSums) {
-    for (name, shares, metrics) in [
-        (
-            "user",
-            &sums.users,
-            [
-                "corral_user_jobs",
-                "corral_user_slots",
-                "corral_user_memory_bytes",
-            ],
-        ),
-        (
-            "project",
-            &sums.projects,
-            [
-                "corral_project_jobs",
-                "corral_project_slots",
-                "corral_project_memory_bytes",
-            ],
-        ),
-    ] {
+    let all = [&sums.users, &sums.projects, &sums.groups];
+    for ((name, metrics), shares) in OWNERS.into_iter().zip(all) {
         let shares = bounded(shares);
         let jobs = shares.iter().flat_map(|(who, share)| {
             [("pending", share.pending), ("started", share.started)].map(|(state, n)| {
@@ -358,21 +397,35 @@ fn put_shares(page: &mut Page, sums: &JobSums) {
         let memory = shares.iter();
         let memory = memory.map(|(who, share)| (label(name, who), share.memory_b));
         page.put(metrics[2], "Memory that started jobs use", memory);
+        let units = shares.iter().flat_map(|(who, share)| {
+            share.units.iter().map(|(res, n)| {
+                let mut labels = label(name, who);
+                labels.push(("resource", res.clone()));
+                (labels, *n as f64 / f64::from(WHOLE_UNIT))
+            })
+        });
+        page.put(
+            metrics[3],
+            "Units of assigned resources, GPUs for instance, that started jobs have",
+            units,
+        );
     }
 }
 
 /// The [`NAMED_MAX`] largest by name, and the sum of the others.
 fn bounded(all: &BTreeMap<String, Share>) -> Vec<(&str, Share)> {
-    let mut ranked: Vec<(&str, Share)> = all.iter().map(|(who, s)| (who.as_str(), *s)).collect();
+    let mut ranked: Vec<(&str, &Share)> = all.iter().map(|(who, s)| (who.as_str(), s)).collect();
     ranked.sort_by_key(|(_, s)| std::cmp::Reverse((s.slots, s.started, s.pending)));
     let rest = ranked.split_off(ranked.len().min(NAMED_MAX));
     ranked.sort_unstable_by_key(|(who, _)| *who);
+    let mut named: Vec<(&str, Share)> = Vec::with_capacity(ranked.len() + 1);
+    named.extend(ranked.into_iter().map(|(who, share)| (who, share.clone())));
     if !rest.is_empty() {
         let mut sum = Share::default();
         rest.iter().for_each(|(_, share)| sum.add(share));
-        ranked.push((OTHERS, sum));
+        named.push((OTHERS, sum));
     }
-    ranked
+    named
 }
 
 fn put_hosts(page: &mut Page, hosts: &[HostRow], now_ms: i64) {
@@ -499,8 +552,8 @@ mod tests {
         let bounded = bounded(&all);
         assert_eq!(bounded.len(), NAMED_MAX + 1);
         assert_eq!(bounded[0].0, "u050");
-        let (name, rest) = bounded[NAMED_MAX];
-        assert_eq!((name, rest.started, rest.slots), (OTHERS, 50, 49 * 25));
+        let (name, rest) = &bounded[NAMED_MAX];
+        assert_eq!((*name, rest.started, rest.slots), (OTHERS, 50, 49 * 25));
         let sum: u64 = bounded.iter().map(|(_, s)| s.slots).sum();
         assert_eq!(sum, all.values().map(|s| s.slots).sum::<u64>());
     }
@@ -538,7 +591,7 @@ mod tests {
         sums.add(&array, &spec);
         let jobs: Vec<_> = sums.jobs.iter().map(|((_, s), n)| (*s, *n)).collect();
         assert_eq!(jobs, [(JobStat::Pend, 7), (JobStat::Run, 1)]);
-        let user = sums.users["ann"];
+        let user = &sums.users["ann"];
         assert_eq!((user.pending, user.started), (7, 1));
         let waiting = sums.waiting["q"];
         assert_eq!((waiting.jobs, waiting.most_s), (7, 6.0));

@@ -5,6 +5,7 @@
 //! time and the time zone are arguments, the result is text in a buffer; nothing here reads a file
 //! or knows a terminal.
 
+pub(crate) mod alert;
 pub(crate) mod cell;
 pub(crate) mod cron;
 pub(crate) mod dates;

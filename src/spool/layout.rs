@@ -247,6 +247,32 @@ impl Layout {
         self.view().join(name)
     }
 
+    /// Documents of the programs that tell people; see `record::notices`.
+    pub fn notices(&self) -> PathBuf {
+        self.root.join("notices")
+    }
+
+    /// What the notifier of an epoch keeps, mode 0600.
+    pub fn notices_state(&self, epoch: u64) -> PathBuf {
+        self.notices().join(format!("state.{epoch:06}.yaml"))
+    }
+
+    /// What everybody may read of it.
+    pub fn notices_alerts(&self, epoch: u64) -> PathBuf {
+        self.notices().join(format!("alerts.{epoch:06}.yaml"))
+    }
+
+    /// Whether a name there is of a state, and its epoch.
+    pub fn parse_notices_name(name: &str) -> Option<(bool, u64)> {
+        let (what, rest) = name.split_once('.')?;
+        let epoch = rest.strip_suffix(".yaml")?.parse().ok()?;
+        match what {
+            "state" => Some((true, epoch)),
+            "alerts" => Some((false, epoch)),
+            _ => None,
+        }
+    }
+
     pub fn blobs(&self) -> PathBuf {
         self.root.join("blobs")
     }

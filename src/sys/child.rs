@@ -5,8 +5,8 @@
 
 use super::{At, Result};
 use std::fs::File;
-use std::io::Read as _;
-use std::os::fd::OwnedFd;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -104,6 +104,55 @@ pub fn run_with(
         }
     }
 }
+
+/// Runs `program` with these words, these variables and no others, and `input` on its standard
+/// input, of at most [`INPUT_MAX`] bytes; its output goes to the caller's standard error. `None`: a
+/// signal ended it, or it was killed with its process group after `limit_ms`.
+///
+/// # Errors
+/// It cannot be started, or the input is too long.
+pub fn feed(
+    program: &Path,
+    args: &[String],
+    env: &[(&str, String)],
+    input: &[u8],
+    limit_ms: u64,
+) -> Result<Option<i32>> {
+    if input.len() > INPUT_MAX {
+        let text = format!("its input has more than {INPUT_MAX} bytes");
+        return Err(super::Error::invalid("start", program, text));
+    }
+    let (output, own) = (std::io::stderr().as_fd().try_clone_to_owned(), program);
+    let mut command = Command::new(program);
+    command
+        .args(args)
+        .env_clear()
+        .envs(env.iter().map(|(n, v)| (n, v)))
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::from(output.at("start", own)?))
+        .process_group(0);
+    let mut child = command.spawn().at("start", program)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // It fits into the pipe: this never waits. A program need not read it.
+        drop(stdin.write_all(input));
+    }
+    let end = super::clock::boot_ms().saturating_add(limit_ms);
+    loop {
+        match child.try_wait().at("wait for", program)? {
+            Some(status) => return Ok(status.code()),
+            None if super::clock::boot_ms() >= end => {
+                let _ = super::proc::killpg(child.id() as i32, libc::SIGKILL);
+                let _ = child.wait();
+                return Ok(None);
+            }
+            None => super::clock::sleep_ms(LOOK_MS),
+        }
+    }
+}
+
+/// Most bytes of [`feed`]'s input: what a pipe takes without a reader.
+pub const INPUT_MAX: usize = 64 << 10;
 
 impl Helper {
     /// Its process id.

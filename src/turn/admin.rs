@@ -2,8 +2,9 @@
 
 use super::answer::Answer;
 use super::context::Turn;
-use crate::config::Config;
+use crate::config::{Config, SILENCE_MAX_MS, SILENCE_MIN_MS};
 use crate::intake::{Action, Over, Requester};
+use crate::model::Stamp;
 use crate::record::ack::Code;
 use crate::record::event::Event;
 use crate::record::request::{HostAct, QueueAct};
@@ -143,6 +144,44 @@ impl Turn<'_> {
         }
         self.core.hosts_changed();
         self.out.publish = true;
+    }
+
+    /// Silences an alert or ends that. The program that tells people reads it in the journal.
+    pub(super) fn silence_alert(
+        &mut self,
+        who: &Requester,
+        name: &str,
+        (for_ms, why): (u64, String),
+        answer: &mut Answer,
+    ) {
+        if !self.may(who, Action::SilenceAlert, Over::Cluster) {
+            return answer.say(name, Code::Permission, "permission denied");
+        }
+        let rules = &self.core.config.notices.alerts;
+        // A silence may outlive its rule: it can be ended all the same.
+        if for_ms > 0 && rules.iter().all(|rule| rule.name != name) {
+            let known = rules.iter().map(|rule| rule.name.as_str());
+            let text = unknown("alert", name, known);
+            return answer.say(name, Code::NotFound, text);
+        }
+        let lasts = for_ms == 0 || (SILENCE_MIN_MS..=SILENCE_MAX_MS).contains(&for_ms);
+        if !lasts || why.len() > COMMENT_MAX {
+            let text =
+                format!("at most 30 days, at least a minute, and {COMMENT_MAX} bytes of reason");
+            return answer.say(name, Code::Usage, text);
+        }
+        let (text, until) = match for_ms {
+            0 => ("is not silenced any more", Stamp(0)),
+            ms => ("is silenced", self.now.plus_ms(ms)),
+        };
+        self.emit(Event::AlertSilenced {
+            name: name.to_owned(),
+            until,
+            by: who.user.clone(),
+            why,
+            t: self.now,
+        });
+        answer.say(name, Code::Ok, text);
     }
 
     /// The driver has read cb.yaml; a bad one changes nothing.

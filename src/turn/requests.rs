@@ -222,6 +222,9 @@ impl Turn<'_> {
             }
             Verb::Reconfig => self.reconfig(who, request.config.take(), answer),
             Verb::HostLost { host } => self.host_lost(who, &host, answer),
+            Verb::SilenceAlert { name, for_ms, why } => {
+                self.silence_alert(who, &name, (for_ms, why), answer);
+            }
             Verb::Restored => self.confirm_restored(who, answer),
             Verb::Signal { .. }
             | Verb::Requeue { .. }

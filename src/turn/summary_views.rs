@@ -11,6 +11,12 @@ use crate::state::{InUse, Waiting};
 use crate::text::{size, units};
 use std::collections::BTreeMap;
 
+/// Names of the alert rules.
+fn alert_rules(config: &Config) -> Vec<String> {
+    let rules = config.notices.alerts.iter();
+    rules.map(|rule| rule.name.clone()).collect()
+}
+
 /// One row per host of the cluster.
 pub fn host_rows(core: &Core) -> Vec<HostRow> {
     core.hosts.iter().map(|host| host_row(core, host)).collect()
@@ -399,6 +405,8 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
         unconfigured_hosts: Vec::new(),
         config_digest: core.state.config_digest().to_owned(),
         max_array_size: config.general.max_array_size,
+        alert_rules: alert_rules(config),
+        tells_jobs: config.notices.tell_jobs(),
         charge: config.charge.clone(),
         apps: config.apps.iter().map(app_row).collect(),
     }

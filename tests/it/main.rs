@@ -51,6 +51,7 @@ mod layering_circles;
 mod long_waits;
 mod lsf_names;
 mod mistakes;
+mod notices;
 mod past_moments;
 mod policies;
 mod policies_order;

@@ -339,7 +339,7 @@ fn users_attack_each_other_and_the_daemons() {
 #[test]
 fn every_dependency_is_pinned_by_its_checksum() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for package in ["", "src/drmaa/", "src/export/", "src/web/"] {
+    for package in ["", "src/drmaa/", "src/export/", "src/notify/", "src/web/"] {
         let script = format!("{package}build.rs");
         assert!(!root.join(script).exists(), "a build script of ours");
     }
@@ -347,7 +347,14 @@ fn every_dependency_is_pinned_by_its_checksum() {
     let packages: Vec<&str> = lock.split("[[package]]").skip(1).collect();
     assert!(packages.len() > 50, "{}", packages.len());
     let ours = |p: &&&str| {
-        let mut names = ["corral", "corral-drmaa", "corral-export", "corral-web"].into_iter();
+        let ours = [
+            "corral",
+            "corral-drmaa",
+            "corral-export",
+            "corral-notify",
+            "corral-web",
+        ];
+        let mut names = ours.into_iter();
         names.any(|name| p.contains(&format!("\nname = \"{name}\"\n")))
     };
     for package in packages.iter().filter(|p| !ours(p)) {

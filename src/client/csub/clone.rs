@@ -174,7 +174,7 @@ mod tests {
             ]),
             ["q", "o", "M", "R", "n"]
         );
-        assert_eq!(set(&["-section", "a", "-do", "x", "-B"]), ["launch", "di"]);
+        assert_eq!(set(&["-section", "a", "-do", "x", "-Zs"]), ["launch", "di"]);
     }
 
     #[test]

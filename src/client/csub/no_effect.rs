@@ -5,7 +5,9 @@
 //! a job does or gets is never on this list: it is refused by name (`options::UNBUILT`).
 
 use super::options::Chosen;
+use crate::client::env::Site;
 use crate::client::exit::lsf_name;
+use crate::spool::view::ViewReader;
 use crate::text::command::{ForeignDirective, PBS, SBATCH};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -16,21 +18,18 @@ pub(super) const HARMLESS: &[(&str, bool, &str)] = &[
     ("A", true, LABEL),
     ("a", true, "no esub programs are run"),
     ("alloc_flags", true, CSM),
-    ("B", false, MAIL),
     ("core_isolation", true, CSM),
     ("csm", true, CSM),
     ("g", true, "there are no job groups"),
     ("jsm", true, CSM),
     ("Lp", true, LABEL),
-    ("N", false, MAIL),
-    ("Ne", false, MAIL),
-    ("notify", true, MAIL),
     ("U", true, "there are no advance reservations"),
-    ("u", true, MAIL),
     ("Zs", false, "a script is always copied"),
 ];
 
-const MAIL: &str = "no mail is sent";
+/// Options that count where section `mail` or a receiver of job notices is in cb.yaml.
+pub(super) const MAIL_OPTIONS: [&str; 5] = ["B", "N", "Ne", "notify", "u"];
+const MAIL: &str = "no mail is sent, this cluster has no mail server in cb.yaml";
 const CSM: &str = "there is no Cluster System Manager";
 const LABEL: &str = "-P names the project";
 
@@ -67,7 +66,9 @@ impl NoEffect {
     /// Adds what a further line gives; each option is named once.
     pub(crate) fn note(&mut self, chosen: &Chosen) {
         for (id, _) in chosen.iter() {
-            if has_no_effect(id) && !self.ids.iter().any(|old| old == id) {
+            if (has_no_effect(id) || MAIL_OPTIONS.contains(&id))
+                && !self.ids.iter().any(|old| old == id)
+            {
                 self.ids.push(id.to_owned());
             }
         }
@@ -75,11 +76,23 @@ impl NoEffect {
 
     /// The warning, without the command's name; `None` when nothing was given.
     pub(crate) fn warning(&self) -> Option<String> {
+        self.warning_where(&tells_jobs)
+    }
+
+    /// `tells_jobs`: whether the cluster sends what jobs ask for; asked when an option needs it.
+    fn warning_where(&self, tells_jobs: &dyn Fn() -> bool) -> Option<String> {
+        let of_mail = |id: &String| MAIL_OPTIONS.contains(&id.as_str());
+        let counts = self.ids.iter().any(of_mail) && tells_jobs();
+        let ids: Vec<&String> = match counts {
+            true => self.ids.iter().filter(|id| !of_mail(id)).collect(),
+            false => self.ids.iter().collect(),
+        };
         let mut reasons: Vec<&str> = Vec::new();
-        for id in &self.ids {
-            reasons.extend(why(id).filter(|why| !reasons.contains(why)));
+        for id in &ids {
+            let why = if of_mail(id) { Some(MAIL) } else { why(id) };
+            reasons.extend(why.filter(|why| !reasons.contains(why)));
         }
-        let names: Vec<String> = self.ids.iter().map(|id| format!("-{id}")).collect();
+        let names: Vec<String> = ids.iter().map(|id| format!("-{id}")).collect();
         let (last, first) = names.split_last()?;
         let (list, verb) = match first {
             [] => (last.clone(), "has"),
@@ -95,6 +108,15 @@ impl NoEffect {
             eprintln!("{}: {text}", lsf_name().unwrap_or(command));
         }
     }
+}
+
+/// Whether this cluster sends what jobs ask for, as its leader has published; where nothing is
+/// published the submission fails anyway.
+fn tells_jobs() -> bool {
+    let params = Site::find()
+        .ok()
+        .map(|site| ViewReader::new(&site.layout()).params());
+    params.is_some_and(|params| params.is_ok_and(|params| params.tells_jobs))
 }
 
 /// The warning about lines of a script that only other batch systems read.
@@ -139,7 +161,7 @@ mod tests {
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
         let chosen = Chosen::of(&table, &table.split(&words).unwrap());
         chosen.check_built().unwrap();
-        NoEffect::of(&chosen).warning()
+        NoEffect::of(&chosen).warning_where(&|| false)
     }
 
     #[test]
@@ -147,9 +169,14 @@ mod tests {
         assert_eq!(warning(&["-n", "2", "-L", "/bin/sh", "x"]), None);
         assert_eq!(
             warning(&["-B", "-N", "-u", "me@x", "-alloc_flags", "smt4", "-B", "x"]).unwrap(),
-            "warning: -N, -u, -alloc_flags and -B have no effect here: no mail is sent; \
+            "warning: -N, -u, -alloc_flags and -B have no effect here: no mail is sent, this \
+             cluster has no mail server in cb.yaml; \
              there is no Cluster System Manager"
         );
+        let table = Table::new(options::csub());
+        let words = ["-B", "-N", "x"].map(str::to_owned);
+        let chosen = Chosen::of(&table, &table.split(&words).unwrap());
+        assert_eq!(NoEffect::of(&chosen).warning_where(&|| true), None);
         assert_eq!(
             warning(&["-a", "poe", "x"]).unwrap(),
             "warning: -a has no effect here: no esub programs are run"

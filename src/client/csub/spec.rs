@@ -9,7 +9,7 @@ use crate::client::exit::{Fail, Result};
 use crate::config::WARN_SIGNALS;
 use crate::model::{
     Checkpoint, Container, FILE_COPIES_MAX, FileCopy, Launch, LaunchKind, Limits, MOST_RETRIES,
-    Orphans, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S, is_image_name,
+    MailWish, Orphans, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S, is_image_name,
 };
 use crate::task::build::exact_command;
 use crate::task::launch::section_slots;
@@ -86,6 +86,11 @@ pub(crate) fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission>
         place_option(&mut job.spec, id, value)?;
         limit_option(&mut job.spec, id, value, here)?;
         file_option(&mut job.spec, id, value, here)?;
+        mail_option(&mut job.spec.mail, id, value)?;
+    }
+    if !job.spec.mail.to.is_empty() && job.spec.stdout.is_empty() && !job.spec.mail.is_wanted() {
+        // As in LSF, which mails the report of a job that has no output file.
+        (job.spec.mail.done, job.spec.mail.exit) = (true, true);
     }
     if chosen.has("ti") && chosen.has("orphan") {
         return Err(Fail::usage("-ti and -orphan cannot be given together"));
@@ -255,6 +260,28 @@ fn limit_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resu
             }
             let ms = limit.seconds.saturating_mul(1000);
             spec.start_by = Some(Stamp(here.now_ms).plus_ms(ms));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// -B -N -Ne -notify -u.
+fn mail_option(mail: &mut MailWish, id: &str, value: &str) -> Result<()> {
+    match id {
+        "B" => mail.start = true,
+        "N" => (mail.done, mail.exit) = (true, true),
+        "Ne" => mail.exit = true,
+        "notify" => mail
+            .add(value)
+            .map_err(|why| Fail::usage(format!("-notify: {why}")))?,
+        "u" => {
+            let named = value.split([' ', ',']).filter(|to| !to.is_empty());
+            let to: Vec<&str> = named.collect();
+            mail.to = to.join(",");
+            if mail.to.is_empty() {
+                return Err(Fail::usage("-u: give an address or a user"));
+            }
         }
         _ => {}
     }

@@ -23,6 +23,9 @@ const TABLES: &[(&[Key], &str)] = &[
     (keys::RESOURCE, "resources: [{@}]"),
     (keys::LIMIT, "limits: [{@}]"),
     (keys::APP, "apps: [{@}]"),
+    (keys::ALERT, "alerts: [{@}]"),
+    (keys::RECEIVER, "receivers: [{@}]"),
+    (keys::MAIL, "mail: {@}"),
     (keys::CHARGE, "charge: {@}"),
     (keys::PRICE, "charge: {prices: [{@}]}"),
     (

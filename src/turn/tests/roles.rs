@@ -128,6 +128,11 @@ fn stage(action: Action) -> (Bench, Verb) {
             act: HostAct::Close,
             comment: String::new(),
         },
+        Action::SilenceAlert => Verb::SilenceAlert {
+            name: "hot".into(),
+            for_ms: 60_000,
+            why: "w".into(),
+        },
         Action::HostLost => Verb::HostLost { host: "h1".into() },
         Action::Restored => {
             let host = "h2".to_owned();

@@ -10,7 +10,6 @@ type Text<T> = std::result::Result<T, String>;
 /// Options with a value, and without.
 const WITH_VALUE: &str = "AaCcdejJklmMNopPqrStuvW";
 const FLAGS: &str = "hVzIXfx";
-const MAIL: &str = "no mail is sent";
 
 /// The options of one line.
 ///
@@ -66,6 +65,9 @@ struct Wishes {
     output: Option<String>,
     error: Option<String>,
     join: String,
+    /// Words of csub's -notify; `None`: -m is not given.
+    mail_at: Option<String>,
+    mail_to: String,
 }
 
 /// All options of a script.
@@ -80,6 +82,7 @@ pub(super) fn translate(all: &[ForeignOption], context: &mut Context<'_>) -> Res
     }
     room(&wishes, &mut out).map_err(Fail::usage)?;
     files(&wishes, &mut out);
+    mails(&wishes, &mut out);
     if !wishes.name.is_empty() || wishes.array.is_some() {
         let text = job_name(&wishes.name, wishes.array.as_ref());
         out.chosen.add("J", &text.map_err(Fail::usage)?);
@@ -123,7 +126,8 @@ fn one(
         }
         "S" => out.chosen.add("L", value),
         "d" => out.chosen.add("cwd", value),
-        "m" | "M" => out.note_no_effect(asked, MAIL),
+        "m" => wishes.mail_at = Some(mail_events(value)?),
+        "M" => wishes.mail_to = value.to_owned(),
         "k" => out.note_no_effect(asked, "output goes to its place while the job runs"),
         "p" => out.note_no_effect(asked, "queues and shares decide the order of jobs"),
         "P" => out.note_no_effect(asked, "-A names the project"),
@@ -135,6 +139,36 @@ fn one(
         _ => return Err("it is not available".to_owned()),
     }
     Ok(())
+}
+
+/// `-m abe`; `n` is none.
+fn mail_events(value: &str) -> Text<String> {
+    let mut words = Vec::new();
+    for letter in value.chars() {
+        match letter {
+            'n' => {}
+            'a' => words.push("exit"),
+            'b' => words.push("start"),
+            'e' => words.push("done exit"),
+            _ => return Err("write a, b, e or n".to_owned()),
+        }
+    }
+    Ok(words.join(" "))
+}
+
+/// An address alone means mail about failures, as PBS sends it.
+fn mails(wishes: &Wishes, out: &mut Foreign) {
+    let events = match (&wishes.mail_at, wishes.mail_to.is_empty()) {
+        (Some(events), _) => events,
+        (None, true) => return,
+        (None, false) => "exit",
+    };
+    if !events.is_empty() {
+        out.chosen.add("notify", events);
+        if !wishes.mail_to.is_empty() {
+            out.chosen.add("u", &wishes.mail_to);
+        }
+    }
 }
 
 /// A path, perhaps after a host's name.

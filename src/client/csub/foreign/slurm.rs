@@ -95,6 +95,7 @@ pub(crate) fn translate(all: &[ForeignOption], context: &mut Context<'_>) -> Res
         }
     }
     simple(&given, &mut out);
+    mails(&given, &mut out)?;
     let slots = shape(&given, context.sbatch, &mut out)?;
     memory(&given, slots.as_ref(), &mut out)?;
     resources(&given, slots.as_ref(), &mut out)?;
@@ -104,6 +105,31 @@ pub(crate) fn translate(all: &[ForeignOption], context: &mut Context<'_>) -> Res
     when(&given, context, &mut out)?;
     environment(&given, context, &mut out)?;
     Ok(out)
+}
+
+/// --mail-type, and --mail-user beside it.
+fn mails(given: &Given<'_>, out: &mut Foreign) -> Result<()> {
+    let events = given.read("mail-type", |text| {
+        let mut events = Vec::new();
+        for word in text.split(',').filter(|word| !word.is_empty()) {
+            match word.to_ascii_uppercase().as_str() {
+                "NONE" => events.clear(),
+                "BEGIN" => events.push("start"),
+                "END" => events.extend(["done", "exit"]),
+                "FAIL" => events.push("exit"),
+                "ALL" => events.extend(["start", "done", "exit"]),
+                _ => return Err("write BEGIN, END, FAIL, ALL or NONE".to_owned()),
+            }
+        }
+        Ok(events)
+    })?;
+    if let Some(events) = events.filter(|events| !events.is_empty()) {
+        out.chosen.add("notify", &events.join(" "));
+        if let Some(user) = given.text("mail-user").filter(|user| !user.is_empty()) {
+            out.chosen.add("u", user);
+        }
+    }
+    Ok(())
 }
 
 /// Options whose value is csub's.

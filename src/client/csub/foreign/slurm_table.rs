@@ -47,7 +47,6 @@ const fn row(long: &'static str, short: char, takes: Takes, fate: Fate) -> Slurm
 use Fate::{Counts, NoEffect, Refused};
 use Takes::{Maybe, No, Value};
 
-const MAIL: Fate = NoEffect("no mail is sent");
 const ORDER: Fate = NoEffect("queues and shares decide the order of jobs");
 const STEPS: Fate = NoEffect("there are no job steps: there is no srun");
 const BIND: Fate = NoEffect("queues bind jobs to cores");
@@ -224,8 +223,18 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
     ),
     row("parsable", ' ', No, Counts("Print the id alone")),
     row("quiet", 'Q', No, Counts("No warnings")),
-    row("mail-type", ' ', Value("TYPE"), MAIL),
-    row("mail-user", ' ', Value("USER"), MAIL),
+    row(
+        "mail-type",
+        ' ',
+        Value("TYPE"),
+        Counts("Mail at BEGIN, END, FAIL, ALL or NONE"),
+    ),
+    row(
+        "mail-user",
+        ' ',
+        Value("USER"),
+        Counts("Where the mails go; default: the submitter"),
+    ),
     row("qos", 'q', Value("QOS"), NoEffect("there are no QOS")),
     row(
         "wckey",

@@ -142,8 +142,11 @@ fn what_changes_nothing_is_named_once() {
     let found = found.unwrap();
     assert_eq!(
         found.warning("s.sh").unwrap(),
-        "warning: s.sh: --mail-type, --mail-user and --qos have no effect here: no mail is sent; \
-         there are no QOS"
+        "warning: s.sh: --qos has no effect here: there are no QOS"
+    );
+    assert_eq!(
+        shown(&found),
+        "-notify done exit; -u me; -env SLURM_SUBMIT_DIR='/w'"
     );
     assert_eq!(Foreign::default().warning("s.sh"), None);
 }
@@ -220,10 +223,12 @@ fn pbs_lines_are_options() {
     let found = read_as("#PBS -m abe -M me -k oe\n", false).unwrap();
     assert_eq!(
         found.warning("s.sh").unwrap(),
-        "warning: s.sh: -m, -M and -k have no effect here: no mail is sent; output goes to its \
-         place while the job runs"
+        "warning: s.sh: -k has no effect here: output goes to its place while the job runs"
     );
-    assert_eq!(shown(&found), "-env PBS_O_WORKDIR='/w'");
+    assert_eq!(
+        shown(&found),
+        "-notify exit start done exit; -u me; -env PBS_O_WORKDIR='/w'"
+    );
 }
 
 #[test]

@@ -1,0 +1,132 @@
+//! What is to be delivered, when it is tried again, and how many mails an address gets.
+//!
+//! A message is in the outbox, durably, before it is sent, and leaves it after it was: it arrives
+//! at least once, and a repetition has the same id. It is tried for a day.
+
+use crate::record::notices::{Delivery, MailQuota, NotifierState, OUTBOX_MAX};
+
+/// First pause after a failure, and longest, in milliseconds.
+const FIRST_PAUSE_MS: i64 = 5_000;
+const LONGEST_PAUSE_MS: i64 = 15 * 60_000;
+/// What cannot be delivered for so long (ms) is lost.
+const GIVE_UP_MS: i64 = 24 * 3_600_000;
+/// In which the mails to one address are counted (ms).
+const HOUR_MS: i64 = 3_600_000;
+/// Most lines that are kept for the mail that is sent when the hour is over.
+const HELD_MAX: usize = 200;
+
+/// How a try to deliver ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Delivered,
+    /// It may succeed later.
+    Failed(String),
+    /// It never will.
+    Refused(String),
+}
+
+/// Adds a message, unless there is no room.
+pub(crate) fn push(state: &mut NotifierState, delivery: Delivery) {
+    if state.outbox.len() >= OUTBOX_MAX {
+        state.lost += 1;
+        return;
+    }
+    state.outbox.push(delivery);
+}
+
+/// What is due at `now` (ms since 1970), oldest first.
+pub(crate) fn due(state: &NotifierState, now: i64) -> impl Iterator<Item = &Delivery> {
+    state.outbox.iter().filter(move |d| d.next <= now)
+}
+
+/// Notes how a try ended. What is lost by it, in a sentence.
+pub(crate) fn settle(
+    state: &mut NotifierState,
+    id: &str,
+    to: (&str, &str),
+    outcome: Outcome,
+    now: i64,
+) -> Option<String> {
+    let is_it = |d: &Delivery| d.id == id && (d.to.as_str(), d.user.as_str()) == to;
+    let at = state.outbox.iter().position(is_it)?;
+    let (why, final_) = match outcome {
+        Outcome::Delivered => {
+            state.outbox.remove(at);
+            return None;
+        }
+        Outcome::Failed(why) => (why, false),
+        Outcome::Refused(why) => (why, true),
+    };
+    let delivery = &mut state.outbox[at];
+    delivery.tries += 1;
+    let pause = FIRST_PAUSE_MS << delivery.tries.saturating_sub(1).min(20);
+    delivery.next = now.saturating_add(pause.min(LONGEST_PAUSE_MS));
+    delivery.error = why;
+    if !final_ && now.saturating_sub(delivery.made) < GIVE_UP_MS {
+        return None;
+    }
+    let lost = state.outbox.remove(at);
+    state.lost += 1;
+    let whom = if to.0.is_empty() { to.1 } else { to.0 };
+    Some(format!(
+        "{id} was not delivered to {whom} and is given up: {}",
+        lost.error
+    ))
+}
+
+/// Sends what a job asked for, or keeps its line for a later mail when the address has had `hourly`
+/// mails within the hour.
+pub(crate) fn hold_or_send(state: &mut NotifierState, delivery: Delivery, hourly: u32, now: i64) {
+    let whom = address(&delivery);
+    let quota = state.quotas.entry(whom).or_default();
+    renew(quota, now);
+    if quota.sent < hourly {
+        quota.sent += 1;
+        return push(state, delivery);
+    }
+    quota.held_n += 1;
+    if quota.held.len() < HELD_MAX {
+        quota.held.push(delivery.subject);
+    }
+}
+
+fn address(delivery: &Delivery) -> String {
+    match delivery.user.as_str() {
+        "" => delivery.to.clone(),
+        user => user.to_owned(),
+    }
+}
+
+fn renew(quota: &mut MailQuota, now: i64) {
+    let age = now.saturating_sub(quota.began);
+    if quota.held_n == 0 && !(0..HOUR_MS).contains(&age) {
+        (quota.began, quota.sent) = (now, 0);
+    }
+}
+
+/// Makes one mail of all that was held for an address whose hour is over; forgets addresses that
+/// were not written to for an hour.
+pub(crate) fn release_held(
+    state: &mut NotifierState,
+    now: i64,
+    letter: &dyn Fn(&str, &MailQuota) -> Delivery,
+) {
+    let mut letters = Vec::new();
+    state.quotas.retain(|whom, quota| {
+        let age = now.saturating_sub(quota.began);
+        if (0..HOUR_MS).contains(&age) {
+            return true;
+        }
+        if quota.held_n == 0 {
+            return false;
+        }
+        letters.push(letter(whom, quota));
+        *quota = MailQuota {
+            began: now,
+            sent: 1,
+            ..MailQuota::default()
+        };
+        true
+    });
+    letters.into_iter().for_each(|letter| push(state, letter));
+}

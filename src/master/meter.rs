@@ -1,0 +1,161 @@
+//! What this leader counts and measures for `cadmin metrics`, and when it publishes that.
+//!
+//! Owns the counting; an event costs a look into the state and an addition, nothing is kept of a
+//! job. The document is written with the summary views, seldom: what was counted after the last one
+//! is lost when the leader dies.
+
+use crate::model::Stamp;
+use crate::record::acct::AttemptRecord;
+use crate::record::event::Event;
+use crate::record::figures::{Figures, JOB_BOUNDS_S, WORK_BOUNDS_S};
+use crate::record::view;
+use crate::spool::Layout;
+use crate::spool::view::ViewReader;
+use crate::state::State;
+use crate::sys::clock;
+
+/// Least time between two publications, in milliseconds.
+const EVERY_MS: u64 = 5_000;
+
+/// See the top of this file.
+#[derive(Debug)]
+pub(super) struct Meter {
+    pub figures: Figures,
+    /// When they were published last (boot clock, ms).
+    published_at: Option<u64>,
+}
+
+/// Work of the leader that is timed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Timed {
+    Turn,
+    Sync,
+    Publication,
+}
+
+impl Meter {
+    /// Goes on from what the leader before had published.
+    pub(super) fn new(layout: &Layout, epoch: u64, now: Stamp) -> Meter {
+        let before = match ViewReader::new(layout).figures() {
+            Ok(figures) => figures,
+            Err(e) => {
+                tracing::warn!("{e}: figures over time begin again at 0");
+                None
+            }
+        };
+        Meter {
+            figures: Figures::taken_over(before, epoch, now.0),
+            published_at: None,
+        }
+    }
+
+    /// Counts what a turn has decided; `state`: after it.
+    pub(super) fn turned(&mut self, events: &[Event], answers: usize, state: &State) {
+        let figures = &mut self.figures;
+        figures.events += events.len() as u64;
+        figures.answers += answers as u64;
+        for event in events {
+            match event {
+                Event::Dispatched { .. } => figures.dispatched += 1,
+                // A later attempt waited since the end of the one before, not since the submission.
+                Event::Started { a, t, .. } if a.at == 1 => {
+                    let Some(job) = state.job(a.j.id) else {
+                        continue;
+                    };
+                    let (spec, waited_ms) = (state.spec(job.spec), t.0 - job.submit.0);
+                    if let Some(queue) = figures.queue(&spec.queue) {
+                        queue.waits.add(JOB_BOUNDS_S, us(waited_ms));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Counts ends of attempts.
+    pub(super) fn ended(&mut self, ends: &[AttemptRecord<'_>]) {
+        for end in ends {
+            let Some(queue) = self.figures.queue(&end.queue) else {
+                continue;
+            };
+            match (end.requeued, end.is_done()) {
+                (true, _) => queue.requeued += 1,
+                (false, true) => queue.done += 1,
+                (false, false) => queue.failed += 1,
+            }
+            if end.start > 0 {
+                queue.runs.add(JOB_BOUNDS_S, end.run_ms() * 1000);
+            }
+        }
+    }
+
+    /// Counts work that began at `began_ns` of the boot clock.
+    pub(super) fn timed(&mut self, work: Timed, began_ns: u128) {
+        let ns = clock::boot_ns().saturating_sub(began_ns);
+        let us = u64::try_from(ns / 1000).unwrap_or(u64::MAX);
+        let figures = &mut self.figures;
+        let histogram = match work {
+            Timed::Turn => &mut figures.turns,
+            Timed::Sync => &mut figures.syncs,
+            Timed::Publication => &mut figures.publications,
+        };
+        histogram.add(WORK_BOUNDS_S, us);
+    }
+
+    /// Whether the document is to be written with this summary.
+    pub(super) fn is_due(&mut self, now: u64) -> bool {
+        let recent = |at: u64| now.saturating_sub(at) < EVERY_MS;
+        let due = !self.published_at.is_some_and(recent);
+        if due {
+            self.published_at = Some(now);
+        }
+        due
+    }
+
+    /// Name and content of the document.
+    pub(super) fn document(&self) -> (&'static str, &[Figures]) {
+        (view::FIGURES, std::slice::from_ref(&self.figures))
+    }
+}
+
+fn us(ms: i64) -> u64 {
+    u64::try_from(ms).unwrap_or(0).saturating_mul(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meter() -> Meter {
+        let dir = tempfile::tempdir().unwrap();
+        Meter::new(&Layout::new(dir.path()), 4, Stamp(9))
+    }
+
+    #[test]
+    fn ends_are_counted_by_what_became_of_them() {
+        let mut meter = meter();
+        let end = |code, requeued, start| AttemptRecord {
+            queue: "q".into(),
+            code: Some(code),
+            requeued,
+            start,
+            end: 12_000,
+            ..AttemptRecord::default()
+        };
+        let ends = [end(0, false, 2_000), end(1, false, 2_000), end(0, true, 0)];
+        meter.ended(&ends);
+        let queue = &meter.figures.queues["q"];
+        assert_eq!((queue.done, queue.failed, queue.requeued), (1, 1, 1));
+        // What never ran has no run time.
+        assert_eq!(queue.runs.count(), 2);
+        assert_eq!((queue.runs.counts[1], queue.runs.sum_ms), (2, 20_000));
+    }
+
+    #[test]
+    fn it_is_published_now_and_then() {
+        let mut meter = meter();
+        assert!(meter.is_due(10));
+        assert!(!meter.is_due(10 + EVERY_MS - 1));
+        assert!(meter.is_due(10 + EVERY_MS));
+    }
+}

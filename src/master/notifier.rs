@@ -1,0 +1,143 @@
+//! The program that sends alerts and mail (`cbnotify`) beside this leader: started where cb.yaml
+//! has something for it, started again when it ends, gone with the leader.
+//!
+//! The leader never waits for it: it starts a process and looks now and then whether that lives.
+
+use crate::sys::child::{self, Helper};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Pause between two looks, and after an end until it is started again, in milliseconds.
+const LOOK_MS: u64 = 5_000;
+const FIRST_PAUSE_MS: u64 = 1_000;
+const LONGEST_PAUSE_MS: u64 = 60_000;
+/// Who ran for so long (ms) is started again at once.
+const STEADY_MS: u64 = 60_000;
+
+/// See the top of this file.
+pub(super) struct Notifier {
+    /// `None`: this leader starts none.
+    program: Option<PathBuf>,
+    epoch: u64,
+    running: Option<Helper>,
+    /// When it was started, when to look or start next (boot clock, ms).
+    began_at: u64,
+    next_at: u64,
+    pause_ms: u64,
+}
+
+impl Notifier {
+    pub(super) fn new(program: Option<&Path>, epoch: u64) -> Notifier {
+        Notifier {
+            program: program.map(Path::to_path_buf),
+            epoch,
+            running: None,
+            began_at: 0,
+            next_at: 0,
+            pause_ms: FIRST_PAUSE_MS,
+        }
+    }
+
+    /// Starts or ends it as it is `wanted`. What is wrong, in a sentence.
+    pub(super) fn tend(&mut self, wanted: bool, now: u64) -> Option<String> {
+        let program = self.program.clone()?;
+        if now < self.next_at {
+            return None;
+        }
+        self.next_at = now + LOOK_MS;
+        if !wanted {
+            if let Some(mut helper) = self.running.take() {
+                helper.kill();
+            }
+            return None;
+        }
+        if let Some(helper) = &mut self.running {
+            if !helper.has_ended() {
+                return None;
+            }
+            self.running = None;
+            self.pause_ms = match now.saturating_sub(self.began_at) >= STEADY_MS {
+                true => FIRST_PAUSE_MS,
+                false => (self.pause_ms * 2).min(LONGEST_PAUSE_MS),
+            };
+            self.next_at = now + self.pause_ms;
+            return Some(format!(
+                "cbnotify has ended, nothing is sent: its log says why; it is started \
+                 again in {} s",
+                self.pause_ms.div_ceil(1000)
+            ));
+        }
+        self.start(&program, now)
+    }
+
+    fn start(&mut self, program: &Path, now: u64) -> Option<String> {
+        let words = ["--epoch".to_owned(), self.epoch.to_string()];
+        let nothing = crate::sys::fs::open_rw(Path::new("/dev/null"));
+        let started =
+            nothing.and_then(|nothing: File| child::start(program, &words, nothing, false));
+        match started {
+            Ok(helper) => {
+                self.running = Some(helper);
+                self.began_at = now;
+                None
+            }
+            Err(e) => {
+                self.next_at = now + LONGEST_PAUSE_MS;
+                Some(format!("alerts and mails are not sent: {e}"))
+            }
+        }
+    }
+
+    /// When it wants to be looked after (boot clock, ms); `None`: never.
+    pub(super) fn due_at(&self, wanted: bool) -> Option<u64> {
+        let cares = self.program.is_some() && (wanted || self.running.is_some());
+        cares.then_some(self.next_at)
+    }
+}
+
+impl Drop for Notifier {
+    fn drop(&mut self) {
+        if let Some(mut helper) = self.running.take() {
+            helper.kill();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its program ignores the words.
+    fn notifier(program: &str) -> Notifier {
+        Notifier::new(Some(Path::new(program)), 7)
+    }
+
+    #[test]
+    fn one_that_ends_is_started_again_ever_later() {
+        let mut notifier = notifier("/bin/false");
+        assert_eq!(notifier.tend(false, 1_000), None);
+        assert!(notifier.running.is_none() && notifier.due_at(false).is_none());
+        assert_eq!(notifier.tend(true, 5_000), None);
+        let mut now = 6_000;
+        let mut said = None;
+        for _ in 0..1_000 {
+            said = notifier.tend(true, now);
+            if said.is_some() {
+                break;
+            }
+            now += LOOK_MS;
+            crate::sys::clock::sleep_ms(10);
+        }
+        assert!(said.expect("its end is noticed").contains("in 2 s"));
+        assert_eq!(notifier.due_at(true), Some(now + 2_000));
+        assert!(notifier.tend(true, now + 1_999).is_none() && notifier.running.is_none());
+        assert!(notifier.tend(true, now + 2_000).is_none() && notifier.running.is_some());
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let said = notifier("/no/cbnotify").tend(true, 1).expect("it says so");
+        assert!(said.contains("/no/cbnotify"), "{said}");
+        assert!(Notifier::new(None, 7).tend(true, 1).is_none());
+    }
+}

@@ -1,0 +1,264 @@
+//! What happened to jobs that asked to be told of it: follows the journal from where the last
+//! notifier was.
+//!
+//! Keeps those jobs only. What they are comes from the published view, for those that were
+//! submitted before the kept journal begins, and from the journal.
+
+use crate::alert::{self, JobFacts, JobHappening};
+use crate::client::read::Source;
+use crate::config::Notices;
+use crate::journal::{Entry, History, Position};
+use crate::model::{JobKey, Share, Spec};
+use crate::record::event::Event;
+use crate::record::notices::{Delivery, NotifierState, Silence};
+use crate::spool::view::{Piece, Want};
+use jiff::tz::TimeZone;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Most jobs that are known; of further ones nobody is told.
+const JOBS_MAX: usize = 500_000;
+
+/// To whom, and when.
+pub(super) struct Told<'a> {
+    pub cluster: &'a str,
+    pub notices: &'a Notices,
+    pub wall: i64,
+}
+
+pub(super) struct Jobs {
+    history: History,
+    /// Events up to here were looked at; `None`: those that there are when it begins.
+    began: bool,
+    /// Specifications that ask for something; numbers of the others.
+    asking: HashMap<u32, Box<Spec>>,
+    silent: HashSet<u32>,
+    jobs: HashMap<u32, JobFacts>,
+    /// Hosts of present attempts.
+    hosts: BTreeMap<JobKey, String>,
+    zone: TimeZone,
+}
+
+impl Jobs {
+    pub(super) fn new(source: &Source, cluster: &str, state: &NotifierState) -> Jobs {
+        let history = History::new(&source.layout, cluster);
+        let began = state.seen != (0, 0, 0);
+        let history = match began {
+            true => history.after(state.seen),
+            // What there is was not asked for.
+            false => history.after((u64::MAX, 0, 0)),
+        };
+        let mut jobs = Jobs {
+            history,
+            began,
+            asking: HashMap::new(),
+            silent: HashSet::new(),
+            jobs: HashMap::new(),
+            hosts: BTreeMap::new(),
+            zone: TimeZone::system(),
+        };
+        jobs.learn(source, Vec::new());
+        jobs
+    }
+
+    /// Learns from the published view; `ids`: of these jobs, empty = of all.
+    fn learn(&mut self, source: &Source, ids: Vec<(u32, u32)>) {
+        let asks = |spec: &Spec| spec.mail.is_wanted();
+        let want = Want {
+            ids,
+            finished: true,
+            spec: Some(&asks),
+            ..Want::default()
+        };
+        let read = source.view.stream(&want, &mut |piece| {
+            let Piece::Job { row, spec, .. } = piece else {
+                return;
+            };
+            if row.j.idx == 0 && self.jobs.len() < JOBS_MAX {
+                let facts = facts(spec, &row.name, &row.command, row.submit);
+                self.jobs.insert(row.j.id, facts);
+            }
+            if !row.hosts.is_empty() {
+                self.hosts.insert(row.j, hosts_text(&row.hosts));
+            }
+        });
+        if let Err(e) = read {
+            tracing::warn!("{e}: of jobs that were submitted before nobody is told");
+        }
+    }
+
+    /// Takes what is new in the journal; what hinders, one sentence each.
+    pub(super) fn follow(
+        &mut self,
+        source: &Source,
+        told: &Told<'_>,
+        state: &mut NotifierState,
+    ) -> Vec<String> {
+        let mut history = self.history.clone();
+        let (mut entries, mut troubles) = (Vec::new(), Vec::new());
+        let read = history.read(&mut |entry| match entry {
+            Entry::Event { at, event } => entries.push((at, event)),
+            Entry::Problem(text) => troubles.push(text),
+        });
+        if let Err(e) = read {
+            return vec![e.to_string()];
+        }
+        if self.began && !history.is_whole() {
+            let text = "events since the last notifier are not kept any more: of some jobs nobody \
+                        is told";
+            troubles.push(text.to_owned());
+        }
+        let old = match self.began {
+            true => state.seen,
+            false => entries.last().map_or((0, 0, 0), |(at, _)| place(*at)),
+        };
+        state.seen = state.seen.max(old);
+        // What comes now is new.
+        (self.history, self.began) = (history.after((0, 0, 0)), true);
+        for (at, event) in entries {
+            self.note(source, &event);
+            if place(at) > old {
+                self.tell(told, &event, state);
+                state.seen = place(at);
+            }
+            self.forget(&event);
+        }
+        troubles
+    }
+
+    /// Remembers what later events refer to.
+    fn note(&mut self, source: &Source, event: &Event) {
+        match event {
+            Event::Spec { id, spec } if spec.mail.is_wanted() => {
+                self.silent.remove(id);
+                self.asking.insert(*id, spec.clone());
+            }
+            Event::Spec { id, .. } => {
+                self.asking.remove(id);
+                self.silent.insert(*id);
+            }
+            Event::Submitted(job) => match self.asking.get(&job.s) {
+                Some(spec) if self.jobs.len() < JOBS_MAX => {
+                    let facts = facts(spec, &job.name, &job.command, job.t.0);
+                    self.jobs.insert(job.id, facts);
+                }
+                Some(_) => {}
+                // Its specification is older than what is kept.
+                None if !self.silent.contains(&job.s) && !self.jobs.contains_key(&job.id) => {
+                    self.learn(source, vec![(job.id, job.id)]);
+                }
+                None => {}
+            },
+            Event::Changed { j, s, .. } => match (self.asking.get(s), self.jobs.get_mut(&j.id)) {
+                (Some(spec), Some(job)) => {
+                    let now = facts(spec, &job.name, &job.command, job.submit);
+                    let hosts = std::mem::take(&mut job.hosts);
+                    *job = JobFacts { hosts, ..now };
+                }
+                (None, Some(_)) if self.silent.contains(s) => _ = self.jobs.remove(&j.id),
+                _ => self.learn(source, vec![(j.id, j.id)]),
+            },
+            Event::Renamed {
+                j, name, command, ..
+            } => {
+                if let Some(job) = self.jobs.get_mut(&j.id) {
+                    job.name = name.clone().unwrap_or(std::mem::take(&mut job.name));
+                    job.command = command.clone().unwrap_or(std::mem::take(&mut job.command));
+                }
+            }
+            Event::Dispatched { a, hosts, .. } if self.jobs.contains_key(&a.j.id) => {
+                self.hosts.insert(a.j, hosts_text(hosts));
+            }
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, event: &Event) {
+        match event {
+            Event::Ended { e, .. } => _ = self.hosts.remove(&e.a.j),
+            Event::Cleaned { ids, .. } => ids.iter().for_each(|id| _ = self.jobs.remove(id)),
+            _ => {}
+        }
+    }
+
+    /// Makes the messages that an event leads to.
+    fn tell(&self, told: &Told<'_>, event: &Event, state: &mut NotifierState) {
+        let (j, happening) = match event {
+            Event::AlertSilenced {
+                name,
+                until,
+                by,
+                why,
+                ..
+            } => {
+                let silence = Silence {
+                    rule: name.clone(),
+                    until: until.0,
+                    by: by.clone(),
+                    because: why.clone(),
+                };
+                return alert::silence(state, silence);
+            }
+            Event::Started { a, t, .. } => (a.j, JobHappening::Started { at: a.at, t: t.0 }),
+            Event::Suspended { a, on: true, t } => {
+                (a.j, JobHappening::Suspended { at: a.at, t: t.0 })
+            }
+            // It goes on: nobody needs to look.
+            Event::Ended { requeue: true, .. } => return,
+            Event::Ended { e, .. } => (e.a.j, JobHappening::Ended(e)),
+            Event::Cancelled { j, by, t, .. } => (*j, JobHappening::Cancelled { by, t: t.0 }),
+            _ => return,
+        };
+        let Some(job) = self.jobs.get(&j.id) else {
+            return;
+        };
+        let hosts = self.hosts.get(&j).cloned().unwrap_or_default();
+        let job = JobFacts {
+            hosts,
+            ..job.clone()
+        };
+        let time = (told.wall, &self.zone);
+        if let Some(letter) = alert::job_letter(told.cluster, j, &job, &happening, time) {
+            push(told, &letter, &job, state);
+        }
+    }
+}
+
+/// To the mail server if there is one, and to all receivers that want such messages.
+fn push(told: &Told<'_>, letter: &Delivery, job: &JobFacts, state: &mut NotifierState) {
+    let receivers = told.notices.receivers.iter().filter(|(_, r)| r.job_notices);
+    for (name, _) in receivers {
+        let mut copy = letter.clone();
+        (copy.to, copy.user) = (name.clone(), String::new());
+        alert::push(state, copy);
+    }
+    if let Some(mail) = &told.notices.mail {
+        for copy in alert::copies(letter, job) {
+            alert::hold_or_send(state, copy, mail.hourly, told.wall);
+        }
+    }
+}
+
+fn facts(spec: &Spec, name: &str, command: &str, submit: i64) -> JobFacts {
+    JobFacts {
+        wish: spec.mail.clone(),
+        user: spec.user.clone(),
+        queue: spec.queue.clone(),
+        project: spec.project.clone(),
+        name: name.to_owned(),
+        command: command.to_owned(),
+        sub_host: spec.sub_host.clone(),
+        cwd: spec.cwd.clone(),
+        stdout: spec.stdout.clone(),
+        submit,
+        hosts: String::new(),
+    }
+}
+
+fn hosts_text(hosts: &[Share]) -> String {
+    let all: Vec<String> = hosts.iter().map(Share::to_string).collect();
+    all.join(" ")
+}
+
+fn place(at: Position) -> (u64, u64, u64) {
+    (at.epoch, at.segment, at.seq.saturating_sub(1))
+}

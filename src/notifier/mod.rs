@@ -1,0 +1,245 @@
+//! Floor 6: `cbnotify`: watches figures and events and sends messages, beside the leader and started
+//! by it.
+//!
+//! Owns the order of things: a message is durable before it is sent, and stays until it was sent.
+//! It arrives at least once; a repetition after a crash has the same id. The leader never waits for
+//! any of it. How HTTP and SMTP are spoken, the program brings ([`Transport`]).
+
+mod jobs;
+mod keep;
+mod send;
+
+pub use send::{Letter, Post, Sent, Transport, Unsent};
+
+use crate::alert::{self, Figure};
+use crate::client::metrics;
+use crate::client::read::Source;
+use crate::config::Config;
+use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
+use crate::record::notices::{AlertsDoc, NotifierState};
+use crate::spool::Site;
+use crate::sys::trust::Owners;
+use crate::sys::{clock, fs, proc, signals};
+use jobs::Jobs;
+use keep::Keep;
+use send::Sender;
+use std::sync::Arc;
+
+/// Pause between two looks at the journal and at what is due, in milliseconds.
+const LOOK_MS: u64 = 500;
+/// Pause between two looks at the figures, in milliseconds.
+const OBSERVE_MS: u64 = 5_000;
+/// Pause between two publications of what nobody changed, in milliseconds: readers see that it
+/// lives.
+const PUBLISH_MS: u64 = 30_000;
+/// Most troubles that are published.
+const TROUBLES_MAX: usize = 50;
+
+/// Everything that one run holds.
+struct Notifier {
+    source: Source,
+    owners: Owners,
+    epoch: u64,
+    cluster: String,
+    config: Arc<Config>,
+    /// Which file it was read from.
+    config_mark: Option<fs::Mark>,
+    keep: Keep,
+    state: NotifierState,
+    jobs: Jobs,
+    sender: Sender,
+    /// What hinders: in the figures, elsewhere.
+    troubles: (Vec<String>, Vec<String>),
+    /// When figures were held against the rules, and the alerts were published (boot clock, ms).
+    observed_at: Option<u64>,
+    published_at: Option<u64>,
+}
+
+/// Serves the leader of `epoch` until it does not lead any more; an exit code.
+pub fn run(epoch: u64, transport: &'static dyn Transport) -> i32 {
+    proc::die_with_parent(libc_term());
+    signals::ignore_sigpipe();
+    match serve(epoch, transport) {
+        Ok(()) => 0,
+        Err(text) => {
+            eprintln!("cbnotify: {text}");
+            1
+        }
+    }
+}
+
+fn libc_term() -> i32 {
+    signals::number("TERM").unwrap_or(15)
+}
+
+fn serve(epoch: u64, transport: &'static dyn Transport) -> Result<(), String> {
+    let parent = proc::parent();
+    let site = Site::find().map_err(|e| e.to_string())?;
+    let source = Source::of("cbnotify", site);
+    let cluster = source.cluster().map_err(|e| e.text)?;
+    let owners = crate::spool::owners(&cluster);
+    let config = crate::master::config_in_force(&source.layout, owners);
+    let config = config.map_err(|all| all.join("; "))?;
+    let keep = Keep::open(&source.layout, epoch).map_err(|e| e.to_string())?;
+    let (state, notes) = keep.take_over();
+    let jobs = Jobs::new(&source, &cluster.cluster, &state);
+    let mut notifier = Notifier {
+        cluster: config.cluster.name.clone(),
+        sender: Sender::new(transport, owners),
+        owners,
+        epoch,
+        config,
+        config_mark: None,
+        keep,
+        state,
+        jobs,
+        troubles: (Vec::new(), notes),
+        observed_at: None,
+        published_at: None,
+        source,
+    };
+    tracing::info!("tells people for epoch {epoch}");
+    while notifier.is_in_force() && proc::parent() == parent {
+        notifier.look()?;
+        notifier.sender.wait(LOOK_MS);
+    }
+    Ok(())
+}
+
+impl Notifier {
+    /// The leader that this one belongs to has not been replaced.
+    fn is_in_force(&self) -> bool {
+        let read = fs::read_small(&self.source.layout.epoch(), FIXED_LEN as u64 * 2);
+        match read.map(|bytes| decode_fixed::<EpochDoc>(&bytes)) {
+            Ok(Ok(doc)) => doc.epoch == self.epoch,
+            // Being overwritten, or not reachable: no word that another one leads.
+            _ => true,
+        }
+    }
+
+    fn look(&mut self) -> Result<(), String> {
+        self.read_config();
+        let (wall, now) = (clock::wall_ms(), clock::boot_ms());
+        self.follow(wall);
+        let due = |at: Option<u64>, every: u64| at.is_none_or(|at| now.saturating_sub(at) >= every);
+        if due(self.observed_at, OBSERVE_MS) {
+            self.observe(wall);
+            self.observed_at = Some(now);
+        }
+        let cluster = &self.cluster;
+        alert::release_held(&mut self.state, wall, &|whom, quota| {
+            alert::listing(cluster, whom, quota, wall)
+        });
+        self.settle(wall);
+        self.state.epoch = self.epoch;
+        let changed = self.keep.save(&self.state, now);
+        let changed = changed.map_err(|e| e.to_string())?;
+        if changed || due(self.published_at, PUBLISH_MS) {
+            self.publish(wall);
+            self.published_at = Some(now);
+        }
+        // Another one may have begun from an earlier state: it sends what this one would.
+        if self.is_in_force() {
+            self.sender
+                .start(&self.state, &self.config.notices, &self.cluster, wall);
+        }
+        Ok(())
+    }
+
+    /// Reads the configuration that the leader has put in force.
+    fn read_config(&mut self) {
+        let path = crate::master::config_in_force_path(&self.source.layout);
+        let Ok(mark) = fs::mark(&path) else {
+            return;
+        };
+        if self.config_mark.as_ref() == Some(&mark) {
+            return;
+        }
+        match crate::master::config_in_force(&self.source.layout, self.owners) {
+            Ok(config) => {
+                self.config = config;
+                self.config_mark = Some(mark);
+            }
+            Err(problems) => tracing::warn!("{}", problems.join("; ")),
+        }
+    }
+
+    fn follow(&mut self, wall: i64) {
+        let told = jobs::Told {
+            cluster: &self.cluster,
+            notices: &self.config.notices,
+            wall,
+        };
+        let troubles = self.jobs.follow(&self.source, &told, &mut self.state);
+        for text in troubles {
+            tracing::warn!("{text}");
+            self.troubles.1.push(text);
+        }
+    }
+
+    fn observe(&mut self, wall: i64) {
+        let rules = &self.config.notices.alerts;
+        let points = match rules.is_empty() && self.state.alerts.is_empty() {
+            true => Ok(Vec::new()),
+            false => metrics::points(&self.source),
+        };
+        self.troubles.0 = match points {
+            Ok(points) => {
+                let figures = points.into_iter().map(|point| Figure {
+                    metric: point.name,
+                    labels: labels(point.labels),
+                    value: point.value,
+                });
+                let figures: Vec<Figure> = figures.collect();
+                alert::observe(&mut self.state, &self.cluster, rules, &figures, wall)
+            }
+            Err(e) => vec![format!("the figures cannot be read: {}", e.text)],
+        };
+    }
+
+    fn settle(&mut self, wall: i64) {
+        for done in self.sender.ended() {
+            let to = (done.to.as_str(), done.user.as_str());
+            let lost = alert::settle(&mut self.state, &done.id, to, done.outcome, wall);
+            if let Some(text) = lost {
+                tracing::error!("{text}");
+                self.troubles.1.push(text);
+            }
+        }
+    }
+
+    fn publish(&mut self, wall: i64) {
+        let failing = self.state.outbox.iter().filter(|d| d.tries > 0);
+        let failing = failing.map(|d| {
+            let whom = if d.to.is_empty() { &d.user } else { &d.to };
+            format!("{} to {whom} failed {} times: {}", d.id, d.tries, d.error)
+        });
+        let old = self.troubles.1.len().saturating_sub(TROUBLES_MAX);
+        self.troubles.1.drain(..old);
+        let troubles = self.troubles.0.iter().chain(&self.troubles.1).cloned();
+        let rules = self.config.notices.alerts.iter();
+        let doc = AlertsDoc {
+            epoch: self.epoch,
+            host: self.source.site.host.clone(),
+            t: wall,
+            alerts: self.state.alerts.clone(),
+            silences: self.state.silences.clone(),
+            rules: rules
+                .map(|rule| (rule.name.clone(), rule.to.clone()))
+                .collect(),
+            troubles: troubles.chain(failing).take(TROUBLES_MAX).collect(),
+            waiting: self.state.outbox.len() as u64,
+            lost: self.state.lost,
+        };
+        if let Err(e) = self.keep.publish(&doc) {
+            tracing::warn!("{e}");
+        }
+    }
+}
+
+fn labels(labels: Vec<(&'static str, String)>) -> std::collections::BTreeMap<String, String> {
+    let named = labels.into_iter();
+    named
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}

@@ -1,0 +1,339 @@
+//! Sends messages, several at once, each within its time. Owns threads and programs; never decides
+//! what is sent or whether it is tried again.
+
+use crate::alert::{self, Outcome};
+use crate::config::{MailServer, MailTls, Notices, Receiver, Way, is_address, is_url};
+use crate::record::notices::{Delivery, NotifierState};
+use crate::sys::trust::Owners;
+use crate::sys::{child, fs, thread};
+use crossbeam::channel::{self, Sender as Tell};
+use std::collections::HashSet;
+use std::path::Path;
+
+/// Most messages on their way at once.
+const AT_ONCE: usize = 8;
+/// Stack of a thread that sends, in bytes: TLS needs some.
+const STACK: usize = 1 << 20;
+/// Longest password or URL file, in bytes.
+const SECRET_MAX: u64 = 64 << 10;
+
+/// JSON for a webhook.
+#[derive(Clone, Debug)]
+pub struct Post {
+    pub url: String,
+    /// Of the message; also as header `Idempotency-Key`.
+    pub id: String,
+    pub json: String,
+    pub timeout_ms: u64,
+}
+
+/// A mail of one text.
+#[derive(Clone, Debug)]
+pub struct Letter {
+    pub server: MailServer,
+    pub password: Option<String>,
+    /// Made of the message's id, for `Message-ID`.
+    pub id: String,
+    pub to: Vec<String>,
+    pub subject: String,
+    pub text: String,
+    pub timeout_ms: u64,
+}
+
+/// Why a message was not sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsent {
+    pub why: String,
+    /// It may be later.
+    pub again: bool,
+}
+
+/// How sending ended.
+pub type Sent = Result<(), Unsent>;
+
+/// Speaks HTTP and SMTP.
+pub trait Transport: Send + Sync {
+    /// # Errors
+    /// No answer, or one that says no.
+    fn post(&self, post: &Post) -> Sent;
+
+    /// # Errors
+    /// No answer, or one that says no.
+    fn mail(&self, letter: &Letter) -> Sent;
+}
+
+/// What became of a delivery.
+pub(super) struct Ended {
+    pub id: String,
+    pub to: String,
+    pub user: String,
+    pub outcome: Outcome,
+}
+
+/// Id, receiver, user.
+type Key = (String, String, String);
+
+pub(super) struct Sender {
+    transport: &'static dyn Transport,
+    owners: Owners,
+    under_way: HashSet<Key>,
+    tell: Tell<Ended>,
+    hear: channel::Receiver<Ended>,
+    /// Heard while waiting.
+    heard: Vec<Ended>,
+}
+
+impl Sender {
+    pub(super) fn new(transport: &'static dyn Transport, owners: Owners) -> Sender {
+        let (tell, hear) = channel::unbounded();
+        Sender {
+            transport,
+            owners,
+            under_way: HashSet::new(),
+            tell,
+            hear,
+            heard: Vec::new(),
+        }
+    }
+
+    /// Waits for the end of something, so long at most.
+    pub(super) fn wait(&mut self, ms: u64) {
+        self.heard.extend(thread::recv_timeout(&self.hear, ms));
+    }
+
+    /// What has ended since the last call.
+    pub(super) fn ended(&mut self) -> Vec<Ended> {
+        let mut all = std::mem::take(&mut self.heard);
+        all.extend(self.hear.try_iter());
+        for one in &all {
+            let key = (one.id.clone(), one.to.clone(), one.user.clone());
+            self.under_way.remove(&key);
+        }
+        all
+    }
+
+    /// Starts what is due and not under way.
+    pub(super) fn start(
+        &mut self,
+        state: &NotifierState,
+        notices: &Notices,
+        cluster: &str,
+        wall: i64,
+    ) {
+        for delivery in alert::due(state, wall) {
+            if self.under_way.len() >= AT_ONCE {
+                return;
+            }
+            let key = key(delivery);
+            if self.under_way.contains(&key) {
+                continue;
+            }
+            let (tell, delivery) = (self.tell.clone(), delivery.clone());
+            let how = how(&delivery, notices, cluster, self.owners);
+            let transport = self.transport;
+            self.under_way.insert(key);
+            let body = move || {
+                let outcome = match how.and_then(|how| how.send(transport, &delivery)) {
+                    Ok(()) => Outcome::Delivered,
+                    Err(unsent) if unsent.again => Outcome::Failed(unsent.why),
+                    Err(unsent) => Outcome::Refused(unsent.why),
+                };
+                let Delivery { id, to, user, .. } = delivery;
+                drop(tell.send(Ended {
+                    id,
+                    to,
+                    user,
+                    outcome,
+                }));
+            };
+            if let Err(e) = thread::spawn("send", STACK, body) {
+                tracing::warn!("cannot start a thread: {e}");
+                return;
+            }
+        }
+    }
+}
+
+fn key(d: &Delivery) -> Key {
+    (d.id.clone(), d.to.clone(), d.user.clone())
+}
+
+fn later(why: impl Into<String>) -> Unsent {
+    Unsent {
+        why: why.into(),
+        again: true,
+    }
+}
+
+fn never(why: impl Into<String>) -> Unsent {
+    Unsent {
+        why: why.into(),
+        again: false,
+    }
+}
+
+/// A way that was resolved against the configuration.
+enum How {
+    Mail(Box<Letter>),
+    Post(Post),
+    Program {
+        words: Vec<String>,
+        owners: Owners,
+        timeout_ms: u64,
+        cluster: String,
+    },
+}
+
+fn how(
+    delivery: &Delivery,
+    notices: &Notices,
+    cluster: &str,
+    owners: Owners,
+) -> Result<How, Unsent> {
+    let server = || {
+        notices
+            .mail
+            .clone()
+            .ok_or_else(|| never("cb.yaml names no mail server"))
+    };
+    if delivery.to.contains('@') || !delivery.user.is_empty() {
+        let server = server()?;
+        let address = match delivery.user.as_str() {
+            "" => delivery.to.clone(),
+            user => at_home(user, &server),
+        };
+        if !is_address(&address) {
+            return Err(never(format!("{address:?} is not a mail address")));
+        }
+        let timeout_ms = server.timeout_ms;
+        return letter(delivery, vec![address], server, timeout_ms, owners);
+    }
+    let Some(receiver) = notices.receivers.get(&delivery.to) else {
+        return Err(never("cb.yaml names no such receiver any more"));
+    };
+    let Receiver {
+        way, timeout_ms, ..
+    } = receiver.clone();
+    match way {
+        Way::Mail(to) => letter(delivery, to, server()?, timeout_ms, owners),
+        Way::Webhook(url) => Ok(How::Post(post(delivery, url, timeout_ms))),
+        Way::WebhookFile(path) => {
+            let url = secret(&path, owners)?;
+            match is_url(&url) {
+                true => Ok(How::Post(post(delivery, url, timeout_ms))),
+                false => Err(later(format!("{path}: its first line is not a URL"))),
+            }
+        }
+        Way::Program(words) => Ok(How::Program {
+            words,
+            owners,
+            timeout_ms,
+            cluster: cluster.to_owned(),
+        }),
+    }
+}
+
+/// The address of a user that gave none.
+fn at_home(user: &str, server: &MailServer) -> String {
+    let domain = match server.domain.as_str() {
+        "" => server
+            .from
+            .rsplit_once('@')
+            .map_or("", |(_, domain)| domain),
+        domain => domain,
+    };
+    format!("{user}@{domain}")
+}
+
+fn letter(
+    delivery: &Delivery,
+    to: Vec<String>,
+    server: MailServer,
+    timeout_ms: u64,
+    owners: Owners,
+) -> Result<How, Unsent> {
+    let password = match &server.account {
+        None => None,
+        Some(_) if server.tls == MailTls::No => None,
+        Some((_, path)) => Some(secret(path, owners)?),
+    };
+    Ok(How::Mail(Box::new(Letter {
+        password,
+        server,
+        id: delivery.id.clone(),
+        to,
+        subject: delivery.subject.clone(),
+        text: delivery.text.clone(),
+        timeout_ms,
+    })))
+}
+
+fn post(delivery: &Delivery, url: String, timeout_ms: u64) -> Post {
+    Post {
+        url,
+        id: delivery.id.clone(),
+        json: delivery.json.clone(),
+        timeout_ms,
+    }
+}
+
+/// The first line of a file that nobody else may read.
+fn secret(path: &str, owners: Owners) -> Result<String, Unsent> {
+    let file = Path::new(path);
+    let found = fs::stat(file).map_err(|e| later(e.to_string()))?;
+    if found.is_some_and(|stat| stat.mode & 0o077 != 0) {
+        let text = format!("{path}: others may read or write it: chmod 600 it");
+        return Err(later(text));
+    }
+    let bytes = owners.read_small(file, SECRET_MAX);
+    let bytes = bytes.map_err(|e| later(e.to_string()))?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+impl How {
+    fn send(self, transport: &dyn Transport, delivery: &Delivery) -> Sent {
+        match self {
+            How::Mail(letter) => transport.mail(&letter),
+            How::Post(post) => transport.post(&post),
+            How::Program {
+                words,
+                owners,
+                timeout_ms,
+                cluster,
+            } => run(&words, owners, timeout_ms, &cluster, delivery),
+        }
+    }
+}
+
+/// Runs a program of the site as the account of this process.
+fn run(
+    words: &[String],
+    owners: Owners,
+    timeout_ms: u64,
+    cluster: &str,
+    delivery: &Delivery,
+) -> Sent {
+    let Some((program, args)) = words.split_first() else {
+        return Err(never("no program is named"));
+    };
+    let program = Path::new(program);
+    // Whoever may change it would get the cluster's account.
+    let safe = owners.safe_to_load(program, fs::parent(program));
+    safe.map_err(|e| later(e.to_string()))?;
+    let env = [
+        ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
+        ("CB_NOTICE_ID", delivery.id.clone()),
+        ("CB_NOTICE_SUBJECT", delivery.subject.clone()),
+        ("CB_CLUSTER", cluster.to_owned()),
+    ];
+    match child::feed(program, args, &env, delivery.json.as_bytes(), timeout_ms) {
+        Ok(Some(0)) => Ok(()),
+        Ok(Some(code)) => Err(later(format!("{} ended with {code}", program.display()))),
+        Ok(None) => Err(later(format!(
+            "{} was killed or took more than {timeout_ms} ms",
+            program.display()
+        ))),
+        Err(e) => Err(later(e.to_string())),
+    }
+}

@@ -1,0 +1,39 @@
+//! cbnotify: watches figures and events of a cluster and tells people; see `corral::notifier`.
+//!
+//! Started by the leader, as its account. Brings HTTP and SMTP; decides nothing.
+
+#![allow(clippy::disallowed_methods)] // the one place of this program that ends the process
+
+mod mail;
+mod roots;
+mod webhook;
+
+use clap::Parser;
+use corral::notifier::{Letter, Post, Sent, Transport, run};
+
+/// Tells people what a Corral cluster has to say: alerts, mails of jobs. Started by cbsched.
+#[derive(Parser)]
+#[command(name = "cbnotify", version)]
+struct Args {
+    /// The epoch of the leader that it belongs to.
+    #[arg(long)]
+    epoch: u64,
+}
+
+struct Network;
+
+impl Transport for Network {
+    fn post(&self, post: &Post) -> Sent {
+        webhook::send(post)
+    }
+
+    fn mail(&self, letter: &Letter) -> Sent {
+        mail::send(letter)
+    }
+}
+
+fn main() {
+    let args = Args::parse();
+    corral::sys::logging::start("info");
+    std::process::exit(run(args.epoch, &Network));
+}

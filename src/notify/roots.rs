@@ -1,0 +1,27 @@
+//! Which certificate authorities are believed: those of the host, among them the site's own, where
+//! it has a list of them.
+
+use corral::sys::fs;
+use std::path::Path;
+
+/// Where distributions keep them: Debian, Red Hat, SUSE.
+const BUNDLES: [&str; 3] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+];
+/// Largest list, in bytes.
+const BUNDLE_MAX: u64 = 16 << 20;
+
+/// The list in PEM; `None`: there is none, and the authorities that are built in are believed.
+/// `SSL_CERT_FILE` names another one.
+pub(crate) fn bundle() -> Option<Vec<u8>> {
+    let named = std::env::var("SSL_CERT_FILE").ok();
+    let places = named.iter().map(String::as_str).chain(BUNDLES);
+    let read = |place| {
+        fs::read_optional(Path::new(place), BUNDLE_MAX)
+            .ok()
+            .flatten()
+    };
+    places.filter_map(read).next()
+}

@@ -1,0 +1,113 @@
+//! Webhooks: one POST of JSON for each message. Follows no redirection: a URL is what an
+//! administrator wrote.
+
+use crate::roots;
+use corral::notifier::{Post, Sent, Unsent};
+use std::sync::Arc;
+use std::time::Duration;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+/// Longest part of an answer that a message quotes, in characters.
+const QUOTED: usize = 200;
+/// Longest answer that is read, in bytes.
+const ANSWER_MAX: u64 = 64 << 10;
+
+/// # Errors
+/// No answer in time, or one outside 200 to 299.
+pub(crate) fn send(post: &Post) -> Sent {
+    let agent = ureq::Agent::config_builder()
+        .timeout_global(Some(Duration::from_millis(post.timeout_ms)))
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .user_agent(concat!("cbnotify/", env!("CARGO_PKG_VERSION")))
+        .tls_config(TlsConfig::builder().root_certs(certificates()).build())
+        .build()
+        .new_agent();
+    let answer = agent
+        .post(&post.url)
+        .header("Content-Type", "application/json")
+        .header("Idempotency-Key", &post.id)
+        .send(&post.json);
+    let mut answer = answer.map_err(|e| Unsent {
+        why: without_url(&e.to_string(), &post.url),
+        again: !matches!(e, ureq::Error::BadUri(_)),
+    })?;
+    let status = answer.status().as_u16();
+    if (200..300).contains(&status) {
+        return Ok(());
+    }
+    let text = answer
+        .body_mut()
+        .with_config()
+        .limit(ANSWER_MAX)
+        .read_to_string();
+    let text: String = text.unwrap_or_default().chars().take(QUOTED).collect();
+    Err(Unsent {
+        why: format!("the server answered {status}: {}", text.trim()),
+        again: may_change(status),
+    })
+}
+
+/// Whether the same message may be taken later. What is wrong with a token, a path or the server
+/// people can put right; what it thinks of the content stays.
+fn may_change(status: u16) -> bool {
+    !matches!(status, 400 | 405 | 413 | 414 | 415 | 422)
+}
+
+/// URLs of webhooks are secrets: messages are read by everybody.
+fn without_url(text: &str, url: &str) -> String {
+    let path = url.splitn(4, '/').nth(3).unwrap_or_default();
+    let text = text.replace(url, "the URL");
+    match path.is_empty() {
+        true => text,
+        false => text.replace(path, "..."),
+    }
+}
+
+fn certificates() -> RootCerts {
+    let Some(bundle) = roots::bundle() else {
+        return RootCerts::WebPki;
+    };
+    let items = parse_pem(&bundle).filter_map(Result::ok);
+    let all: Vec<Certificate<'static>> = items
+        .filter_map(|item| match item {
+            PemItem::Certificate(certificate) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    match all.is_empty() {
+        true => RootCerts::WebPki,
+        false => RootCerts::Specific(Arc::new(all)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_do_not_tell_the_secret_part_of_a_url() {
+        let url = "https://hooks.example.org/T0/secret";
+        let said = without_url(&format!("cannot reach {url} (/T0/secret)"), url);
+        assert!(!said.contains("secret"), "{said}");
+        assert!(may_change(500) && may_change(401) && may_change(429) && !may_change(422));
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_may_come_back() {
+        // The port of a listener that is closed again.
+        let port = {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+            listener.local_addr().expect("it has one").port()
+        };
+        let post = Post {
+            url: format!("http://127.0.0.1:{port}/x"),
+            id: "i".into(),
+            json: "{}".into(),
+            timeout_ms: 2_000,
+        };
+        let unsent = send(&post).expect_err("nobody listens");
+        assert!(unsent.again, "{unsent:?}");
+    }
+}

@@ -1,0 +1,334 @@
+//! Alerts and mail of jobs: `cbnotify` beside a real leader, towards a webhook, a program and a
+//! mail server of the test, which fail as long as they are told to.
+
+use crate::cluster::{Cluster, kill_9, text};
+use crate::source;
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What a server of the test has taken, and whether it refuses everything at present.
+#[derive(Clone, Default)]
+struct Sink {
+    taken: Arc<Mutex<Vec<String>>>,
+    refused: Arc<Mutex<Vec<String>>>,
+    broken: Arc<AtomicBool>,
+}
+
+impl Sink {
+    fn note(&self, what: String) -> bool {
+        let broken = self.broken.load(Ordering::SeqCst);
+        let list = if broken { &self.refused } else { &self.taken };
+        list.lock().unwrap().push(what);
+        !broken
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.taken.lock().unwrap().clone()
+    }
+
+    /// Serves each connection in a thread of its own; the port.
+    fn serve(&self, one: fn(&Sink, TcpStream)) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let sink = self.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let sink = sink.clone();
+                std::thread::spawn(move || one(&sink, stream));
+            }
+        });
+        port
+    }
+}
+
+/// One POST: its body is noted.
+fn http(sink: &Sink, stream: TcpStream) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let (mut line, mut length) = (String::new(), 0);
+    while reader.read_line(&mut line).is_ok_and(|n| n > 2) {
+        let lower = line.to_ascii_lowercase();
+        if let Some(n) = lower.strip_prefix("content-length:") {
+            length = n.trim().parse().unwrap();
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let good = sink.note(String::from_utf8(body).unwrap());
+    let status = if good { "204 No Content" } else { "500 Broken" };
+    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let _ = (&stream).write_all(answer.as_bytes());
+}
+
+/// One SMTP session: the mail is noted with its receivers before it.
+fn smtp(sink: &Sink, stream: TcpStream) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let say = |text: &str| drop((&stream).write_all(format!("{text}\r\n").as_bytes()));
+    say("220 sink");
+    let (mut line, mut mail) = (String::new(), String::new());
+    while reader.read_line(&mut line).is_ok_and(|n| n > 0) {
+        let word = line.to_ascii_uppercase();
+        match word.split([' ', '\r']).next().unwrap_or_default() {
+            "DATA" => {
+                say("354 go on");
+                loop {
+                    line.clear();
+                    if !reader.read_line(&mut line).is_ok_and(|n| n > 0) || line == ".\r\n" {
+                        break;
+                    }
+                    mail.push_str(&line);
+                }
+                let good = sink.note(std::mem::take(&mut mail));
+                say(if good { "250 taken" } else { "451 broken" });
+            }
+            "RCPT" => {
+                mail.push_str(&line);
+                say("250 yes");
+            }
+            "QUIT" => return say("221 bye"),
+            _ => say("250 yes"),
+        }
+        line.clear();
+    }
+}
+
+/// Builds `cbnotify` as these tests were built, beside their programs.
+fn build() {
+    let built = Path::new(env!("CARGO_BIN_EXE_cb")).parent().unwrap();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--offline",
+        "-p",
+        "corral-notify",
+    ]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    cargo.arg("--target-dir").arg(built.parent().unwrap());
+    let done = cargo.current_dir(source::root()).output().unwrap();
+    assert!(done.status.success(), "{}", text(&done));
+}
+
+struct Bed {
+    cluster: Cluster,
+    hook: Sink,
+    mail: Sink,
+}
+
+/// A cluster whose only alert fires while a job runs.
+fn bed(options: &str) -> Bed {
+    build();
+    let cluster = Cluster::up(options);
+    let (hook, mail) = (Sink::default(), Sink::default());
+    let (http, smtp) = (hook.serve(http), mail.serve(smtp));
+    let script = cluster.dir().join("tell");
+    let out = cluster.dir().join("told");
+    let lines = format!("#!/bin/sh\ncat >> {0}\necho >> {0}\n", out.display());
+    std::fs::write(&script, lines).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, mode).unwrap();
+    let path = cluster.share().join("conf/cb.yaml");
+    let mut conf = std::fs::read_to_string(&path).unwrap();
+    conf += &format!(
+        "\nmail: {{smtp: '127.0.0.1:{smtp}', from: corral@x.org, domain: home.org}}\n\
+         receivers:\n\
+         - {{name: hook, webhook: 'http://127.0.0.1:{http}/secret'}}\n\
+         - {{name: tell, program: {}}}\n\
+         - {{name: ops, mail: [ops@x.org]}}\n\
+         alerts:\n\
+         - {{name: runs, watch: metric, metric: corral_jobs, match: {{state: run}}, over: 0, \
+         to: [hook, tell, ops]}}\n\
+         - {{name: idle, watch: no_open_hosts, to: hook}}\n",
+        script.display()
+    );
+    std::fs::write(&path, conf).unwrap();
+    cluster.ok("cadmin", &["reconfig"]);
+    Bed {
+        cluster,
+        hook,
+        mail,
+    }
+}
+
+impl Bed {
+    /// Waits until `done`, and fails with what is known then.
+    fn until(&self, what: &str, done: impl Fn(&Bed) -> bool) {
+        let end = Instant::now() + Duration::from_secs(90);
+        while !done(self) {
+            let list = || text(&self.cluster.run("cadmin", &["alert", "list"]));
+            assert!(
+                Instant::now() < end,
+                "{what}\n{}\nhook {:?}\nmail {:?}\n{}",
+                list(),
+                self.hook.all(),
+                self.mail.all(),
+                self.cluster.logs()
+            );
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Status and id of what the webhook was told of the alert `runs`.
+    fn told(&self) -> Vec<(String, String)> {
+        let all = self.hook.all().into_iter();
+        let all = all.map(|body| serde_json::from_str::<Value>(&body).unwrap());
+        all.filter(|told| told["rule"] == "runs")
+            .map(|told| {
+                let word = |key: &str| told[key].as_str().unwrap().to_owned();
+                (word("status"), word("id"))
+            })
+            .collect()
+    }
+
+    fn listed(&self) -> Value {
+        let said = self.cluster.ok("cadmin", &["alert", "list", "--json"]);
+        serde_json::from_str(&said).unwrap()
+    }
+
+    fn statuses(&self) -> Vec<String> {
+        self.told().into_iter().map(|(status, _)| status).collect()
+    }
+}
+
+#[test]
+fn an_alert_fires_and_recovers_once_by_each_way_and_a_job_is_mailed_about() {
+    let bed = bed("--hosts 1 --slots 2 --masters 1");
+    // Both servers are away at first.
+    bed.hook.broken.store(true, Ordering::SeqCst);
+    bed.mail.broken.store(true, Ordering::SeqCst);
+    let cluster = &bed.cluster;
+    let go = cluster.work().join("go");
+    let wait = format!("until [ -e {} ]; do sleep 0.2; done; exit 3", go.display());
+    let job = cluster.csub(&["-B", "-N", "-u", "ann@x.org", "-o", "/dev/null", &wait]);
+    bed.until("refused", |bed| {
+        !bed.hook.refused.lock().unwrap().is_empty() && !bed.mail.refused.lock().unwrap().is_empty()
+    });
+    let health = cluster.run("cinfo", &["-health"]);
+    assert_eq!(health.status.code(), Some(1), "{}", text(&health));
+    let said = text(&health);
+    assert!(said.contains("warning runs queue="), "{said}");
+    // What the server says may be read by everybody, the path of the URL may not.
+    assert!(!said.contains("secret"), "{said}");
+    bed.hook.broken.store(false, Ordering::SeqCst);
+    bed.mail.broken.store(false, Ordering::SeqCst);
+    bed.until("firing", |bed| bed.statuses() == ["firing"]);
+    std::fs::write(&go, "").unwrap();
+    bed.until("resolved", |bed| bed.statuses() == ["firing", "resolved"]);
+    // The start, the end, and ops about both sides of the alert.
+    bed.until("four mails", |bed| bed.mail.all().len() == 4);
+    let mails = bed.mail.all();
+    let to = |whom: &str| mails.iter().filter(|m| m.contains(whom)).count();
+    assert_eq!(
+        (to("RCPT TO:<ann@x.org>"), to("RCPT TO:<ops@x.org>")),
+        (2, 2),
+        "{mails:?}"
+    );
+    let title = format!("Subject: Job {job}: <until [ -e");
+    assert!(mails.iter().any(|m| m.contains(&title)), "{mails:?}");
+    assert!(
+        mails
+            .iter()
+            .any(|m| m.contains(&format!("Job {job} ended with exit code 3."))),
+        "{mails:?}"
+    );
+    let told = std::fs::read_to_string(cluster.dir().join("told")).unwrap();
+    let statuses: Vec<Value> = told
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let statuses: Vec<&str> = statuses
+        .iter()
+        .map(|v| v["status"].as_str().unwrap())
+        .collect();
+    assert_eq!(statuses, ["firing", "resolved"]);
+    let listed = bed.listed();
+    assert_eq!(listed["messages_lost"], 0, "{listed}");
+}
+
+/// The leader dies between firing and delivery; the one after it delivers, once, what was fired.
+#[test]
+fn a_new_leader_delivers_what_the_old_one_fired_and_fires_nothing_again() {
+    let bed = bed("--hosts 1 --slots 2 --masters 2 --lease 3");
+    bed.hook.broken.store(true, Ordering::SeqCst);
+    let cluster = &bed.cluster;
+    let go = cluster.work().join("go");
+    let wait = format!("until [ -e {} ]; do sleep 0.2; done", go.display());
+    cluster.csub(&["-o", "/dev/null", &wait]);
+    bed.until("refused", |bed| {
+        !bed.hook.refused.lock().unwrap().is_empty()
+    });
+    let leader = cluster.leader();
+    kill_9(leader.pid);
+    assert_ne!(cluster.leader().pid, leader.pid);
+    bed.hook.broken.store(false, Ordering::SeqCst);
+    bed.until("firing", |bed| bed.statuses() == ["firing"]);
+    let first = bed.hook.refused.lock().unwrap()[0].clone();
+    let first: Value = serde_json::from_str(&first).unwrap();
+    assert_eq!(first["id"].as_str(), Some(bed.told()[0].1.as_str()));
+    // The program was told by the first one, and is not told again.
+    let told = || std::fs::read_to_string(cluster.dir().join("told")).unwrap_or_default();
+    assert_eq!(told().matches("\"firing\"").count(), 1, "{}", told());
+    std::fs::write(&go, "").unwrap();
+    bed.until("resolved", |bed| bed.statuses() == ["firing", "resolved"]);
+    bed.until("the program, too", |_| {
+        told().matches("\"resolved\"").count() == 1
+    });
+    assert_eq!(told().matches("\"firing\"").count(), 1, "{}", told());
+}
+
+#[test]
+fn a_silence_keeps_messages_back_and_csub_says_where_no_mail_is_sent() {
+    let cluster = Cluster::up("--hosts 1 --slots 1 --masters 1");
+    let out = cluster.run("csub", &["-N", "-o", "/dev/null", "true"]);
+    assert!(
+        text(&out).contains("-N has no effect here: no mail is sent"),
+        "{}",
+        text(&out)
+    );
+    drop(cluster);
+    let bed = bed("--hosts 1 --slots 2 --masters 1");
+    let silence = [
+        "alert",
+        "silence",
+        "runs",
+        "--for",
+        "1h",
+        "--because",
+        "a test",
+    ];
+    let said = bed.cluster.ok("cadmin", &silence);
+    assert!(said.contains("Alert <runs> is silenced"), "{said}");
+    bed.until("silenced", |bed| {
+        bed.listed()["silences"][0]["because"] == "a test"
+    });
+    let out = bed.cluster.run(
+        "cadmin",
+        &["alert", "silence", "run", "--for", "1h", "--because", "x"],
+    );
+    assert!(text(&out).contains("no such alert"), "{}", text(&out));
+    let out = bed
+        .cluster
+        .run("csub", &["-N", "-u", "not an address@", "true"]);
+    assert!(
+        text(&out).contains("is neither a mail address"),
+        "{}",
+        text(&out)
+    );
+    bed.cluster.csub(&["-o", "/dev/null", "sleep 600"]);
+    bed.until("it fires", |bed| {
+        bed.listed()["alerts"][0]["state"] == "silenced"
+    });
+    assert_eq!(bed.listed()["alerts"][0]["announced"], false);
+    assert!(bed.hook.all().is_empty());
+    bed.cluster.ok("cadmin", &["alert", "unsilence", "runs"]);
+    bed.until("told", |bed| bed.statuses() == ["firing"]);
+}
