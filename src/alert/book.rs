@@ -39,7 +39,9 @@ pub(crate) fn observe(
     let mut over = Vec::new();
     for rule in rules {
         let values = values(rule, figures);
-        if values.is_none() {
+        // Whether a figure that a site names exists is not known before it is seen; those of the
+        // other words do.
+        if values.is_none() && rule.watch == "metric" {
             troubles.push(format!(
                 "alert {}: there is no figure {} at present",
                 rule.name, rule.metric

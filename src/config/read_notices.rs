@@ -471,6 +471,10 @@ fn alert(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: &str, queues: &[Queue]) -> Opt
         }
     }
     rule.metric = metric(ctx, f, word, rule.metric)?;
+    if !rule.metric.starts_with("corral_host_") && *word == "metric" {
+        // Figures that count nothing are left out: that is a recovery.
+        rule.gone_ms = 0;
+    }
     Some(rule)
 }
 

@@ -1,5 +1,5 @@
-//! Floor 6: `cbnotify`: watches figures and events and sends messages, beside the leader and started
-//! by it.
+//! Floor 6: `cbnotify`: watches figures and events and sends messages, beside the leader and
+//! started by it.
 //!
 //! Owns the order of things: a message is durable before it is sent, and stays until it was sent.
 //! It arrives at least once; a repetition after a crash has the same id. The leader never waits for

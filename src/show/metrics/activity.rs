@@ -133,7 +133,7 @@ mod tests {
             "corral_job_wait_seconds_bucket{le=\"1.0\",queue=\"q\"} 1",
             "corral_job_wait_seconds_bucket{le=\"300.0\",queue=\"q\"} 2",
             "corral_job_wait_seconds_bucket{le=\"+Inf\",queue=\"q\"} 2",
-            "# TYPE corral_jobs_dispatched counter",
+            "# TYPE corral_jobs_dispatched_total counter",
             "corral_jobs_dispatched_total 7.0",
             "corral_attempts_ended_total{queue=\"q\",end=\"done\"} 0.0",
             "corral_journal_sync_seconds_count 1",

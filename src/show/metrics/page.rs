@@ -108,10 +108,25 @@ impl Page {
     /// # Errors
     /// The encoder refuses a name or value.
     pub(super) fn text(self) -> Result<String, std::fmt::Error> {
+        let counters = self
+            .0
+            .iter()
+            .filter(|m| matches!(m.kind, MetricType::Counter));
+        let counters: Vec<&'static str> = counters.map(|m| m.name).collect();
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
         let mut out = String::new();
         text::encode(&mut out, &registry)?;
+        // The node exporter and promtool look for help and type by the name of the samples.
+        for name in counters {
+            for line in ["HELP", "TYPE"] {
+                let (from, to) = (
+                    format!("# {line} {name} "),
+                    format!("# {line} {name}_total "),
+                );
+                out = out.replacen(&from, &to, 1);
+            }
+        }
         Ok(out)
     }
 
