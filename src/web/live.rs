@@ -6,7 +6,7 @@
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::Caller;
-use crate::rest::{Asked, key_of};
+use crate::rest::{Answered, Asked, key_of};
 use crate::{App, blocking};
 use axum::Extension;
 use axum::extract::{Path, Query, State};
@@ -81,10 +81,7 @@ async fn goes_on(app: &App, caller: &Caller, to: &mpsc::Sender<Event>) -> bool {
 }
 
 /// Says each time that the view has changed.
-pub async fn view(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-) -> Result<Response, WebError> {
+pub async fn view(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
     let (to, answer) = open(&app)?;
     tokio::spawn(async move {
         let mut changes = app.cluster.changes();
@@ -107,7 +104,7 @@ pub async fn log(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Response, WebError> {
+) -> Answered {
     let key = key_of(&id)?;
     let (seer, who) = (app.clone(), caller.who.clone());
     blocking(move || Ok(seer.actor.reader(&who)?.job(key).map(drop)?)).await?;
@@ -176,7 +173,7 @@ pub async fn events(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     Query(asked): Asked,
-) -> Result<Response, WebError> {
+) -> Answered {
     let asked = Fields(asked);
     let last = headers.get("last-event-id").and_then(|v| v.to_str().ok());
     let after = last.unwrap_or_else(|| asked.get("after")).to_owned();
