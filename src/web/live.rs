@@ -81,7 +81,7 @@ async fn goes_on(app: &App, caller: &Caller, to: &mpsc::Sender<Event>) -> bool {
 }
 
 /// Says each time that the view has changed.
-pub async fn view(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
+pub(crate) async fn view(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
     let (to, answer) = open(&app)?;
     tokio::spawn(async move {
         let mut changes = app.cluster.changes();
@@ -100,7 +100,7 @@ pub async fn view(State(app): State<App>, Extension(caller): Extension<Caller>) 
 }
 
 /// What a job writes to its standard output: `begin` with its end, then `more`.
-pub async fn log(
+pub(crate) async fn log(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -168,7 +168,7 @@ fn added<'n>(old: &[u8], new: &'n [u8]) -> Option<&'n [u8]> {
 }
 
 /// The documents of `cevents`, each with its position as the ID.
-pub async fn events(
+pub(crate) async fn events(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
