@@ -37,6 +37,15 @@ pub struct ClusterHead {
     pub default_queues: Vec<String>,
 }
 
+/// Whether a host takes jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostKind {
+    Open,
+    Closed,
+    /// It does not answer.
+    Away,
+}
+
 /// The end of a file of a job.
 #[derive(Clone, Debug)]
 pub struct JobOutput {
@@ -114,6 +123,15 @@ impl Reader {
     /// The status of a queue as `cqueues` writes it: `Open:Active`.
     pub fn queue_status(queue: &QueueRow) -> &'static str {
         crate::show::queue::status(queue)
+    }
+
+    /// Whether a host takes jobs.
+    pub fn host_kind(host: &HostRow) -> HostKind {
+        match crate::show::host::short_status(&host.status) {
+            "ok" => HostKind::Open,
+            "closed" => HostKind::Closed,
+            _ => HostKind::Away,
+        }
     }
 
     /// Hosts by name, with their counts as of now.

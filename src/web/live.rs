@@ -6,7 +6,7 @@
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::Caller;
-use crate::rest::{Asked, key_of};
+use crate::rest::{Answered, Asked, key_of};
 use crate::{App, blocking};
 use axum::Extension;
 use axum::extract::{Path, Query, State};
@@ -81,10 +81,7 @@ async fn goes_on(app: &App, caller: &Caller, to: &mpsc::Sender<Event>) -> bool {
 }
 
 /// Says each time that the view has changed.
-pub async fn view(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-) -> Result<Response, WebError> {
+pub(crate) async fn view(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
     let (to, answer) = open(&app)?;
     tokio::spawn(async move {
         let mut changes = app.cluster.changes();
@@ -103,11 +100,11 @@ pub async fn view(
 }
 
 /// What a job writes to its standard output: `begin` with its end, then `more`.
-pub async fn log(
+pub(crate) async fn log(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Response, WebError> {
+) -> Answered {
     let key = key_of(&id)?;
     let (seer, who) = (app.clone(), caller.who.clone());
     blocking(move || Ok(seer.actor.reader(&who)?.job(key).map(drop)?)).await?;
@@ -171,12 +168,12 @@ fn added<'n>(old: &[u8], new: &'n [u8]) -> Option<&'n [u8]> {
 }
 
 /// The documents of `cevents`, each with its position as the ID.
-pub async fn events(
+pub(crate) async fn events(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     Query(asked): Asked,
-) -> Result<Response, WebError> {
+) -> Answered {
     let asked = Fields(asked);
     let last = headers.get("last-event-id").and_then(|v| v.to_str().ok());
     let after = last.unwrap_or_else(|| asked.get("after")).to_owned();

@@ -50,7 +50,7 @@ fn list(lines: &str) -> Response {
     text(out)
 }
 
-pub async fn cluster(State(app): State<App>, _: Extension<Caller>) -> Answered {
+pub(crate) async fn cluster(State(app): State<App>, _: Extension<Caller>) -> Answered {
     let now = app.cluster.now();
     let head = &now.head;
     Ok(object(&json!({
@@ -112,7 +112,7 @@ fn listed(job: &ListedJob) -> Value {
     })
 }
 
-pub async fn jobs(
+pub(crate) async fn jobs(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Query(asked): Asked,
@@ -148,7 +148,7 @@ pub fn key_of(id: &str) -> Result<corral::model::JobKey, WebError> {
     job_key(id).ok_or_else(|| WebError::not_found("a job is named as 12, an element as 12[3]"))
 }
 
-pub async fn job(
+pub(crate) async fn job(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -169,7 +169,7 @@ pub async fn job(
     .await
 }
 
-pub async fn history(
+pub(crate) async fn history(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -182,7 +182,7 @@ pub async fn history(
     .await
 }
 
-pub async fn output(
+pub(crate) async fn output(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -216,31 +216,46 @@ fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).into()
 }
 
-pub async fn queues(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
+pub(crate) async fn queues(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Answered {
     reading(app, caller, Reading::Queues, words(["--json"])).await
 }
 
-pub async fn hosts(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
+pub(crate) async fn hosts(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Answered {
     reading(app, caller, Reading::Hosts, words(["--json"])).await
 }
 
-pub async fn load(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
+pub(crate) async fn load(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
     reading(app, caller, Reading::Load, words(["--json"])).await
 }
 
-pub async fn limits(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
+pub(crate) async fn limits(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Answered {
     reading(app, caller, Reading::Limits, words(["--json"])).await
 }
 
-pub async fn users(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
+pub(crate) async fn users(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Answered {
     reading(app, caller, Reading::Users, words(["--json", "all"])).await
 }
 
-pub async fn crons(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
+pub(crate) async fn crons(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Answered {
     reading(app, caller, Reading::Crons, words(["--json"])).await
 }
 
-pub async fn acct(
+pub(crate) async fn acct(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Query(asked): Asked,
@@ -278,7 +293,7 @@ fn job_of(headers: &HeaderMap, body: &Bytes) -> Result<JobForm, WebError> {
     Ok(form)
 }
 
-pub async fn submit(
+pub(crate) async fn submit(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
@@ -308,7 +323,7 @@ pub async fn submit(
     .await
 }
 
-pub async fn dry_run(
+pub(crate) async fn dry_run(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
@@ -345,7 +360,7 @@ fn failure_of(outcome: &Outcome) -> Failure {
     corral::api::failure_of(outcome)
 }
 
-pub async fn kill(
+pub(crate) async fn kill(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -353,7 +368,7 @@ pub async fn kill(
     act(app, caller, id, JobAct::Kill).await
 }
 
-pub async fn stop(
+pub(crate) async fn stop(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -361,7 +376,7 @@ pub async fn stop(
     act(app, caller, id, JobAct::Stop).await
 }
 
-pub async fn resume(
+pub(crate) async fn resume(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -369,7 +384,7 @@ pub async fn resume(
     act(app, caller, id, JobAct::Resume).await
 }
 
-pub async fn requeue(
+pub(crate) async fn requeue(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -378,7 +393,7 @@ pub async fn requeue(
 }
 
 /// The text of `cadmin metrics`. With `--metrics-open` it is what this process's user sees.
-pub async fn metrics(State(app): State<App>, caller: Option<Extension<Caller>>) -> Answered {
+pub(crate) async fn metrics(State(app): State<App>, caller: Option<Extension<Caller>>) -> Answered {
     blocking(move || {
         let page = match caller {
             Some(Extension(caller)) => app.actor.reader(&caller.who)?.metrics()?,
@@ -390,6 +405,6 @@ pub async fn metrics(State(app): State<App>, caller: Option<Extension<Caller>>) 
     .await
 }
 
-pub async fn openapi() -> Response {
+pub(crate) async fn openapi() -> Response {
     object(&routes::openapi())
 }

@@ -148,14 +148,14 @@ mod tests {
 
     fn read(text: &str) -> Result<JobRequest, WebError> {
         let form: JobForm = serde_json::from_str(text).expect("a form");
-        form.request("/home/u")
+        form.request("/h/u")
     }
 
     #[test]
     fn members_become_options() {
         let job = read(r#"{"script":"a\r\nb\r\n","slots":4,"array":"1-3"}"#).unwrap();
         assert_eq!((job.script.as_str(), job.line.as_str()), ("a\nb\n", ""));
-        let home = ("cwd", "/home/u".to_owned());
+        let home = ("cwd", "/h/u".to_owned());
         assert_eq!(job.named, [("n", "4".to_owned()), home.clone()]);
         assert_eq!(job.array, "1-3");
         let elsewhere = read(r#"{"command":"x","cwd":"/w"}"#).unwrap();

@@ -9,7 +9,7 @@ use std::process::Output;
 /// not exist is asked.
 const NO_JOBS: &[&str] = &[
     "csub", "claunch", "ctasks", "capps", "cqueues", "chosts", "cload", "cinfo", "climits",
-    "cusers", "cparams", "cid", "cadmin", "ccron", "aip", "cview",
+    "cusers", "cparams", "cid", "cadmin", "ccron", "aip", "cview", "clogin", "ctoken",
 ];
 
 /// What stands before the job.

@@ -1,5 +1,6 @@
-//! The portal (`src/web`): built as its own package, over a real cluster. A login by link, a job that
-//! is submitted, seen and killed by HTTP, slow requests, the end by a signal and with the cluster.
+//! The portal (`src/web`): built as its own package, over a real cluster. A login by link, a job
+//! that is submitted, seen and killed by HTTP, slow requests, the end by a signal and with the
+//! cluster.
 
 use crate::cluster::{Cluster, exists, signal};
 use crate::source;

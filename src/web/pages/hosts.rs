@@ -1,9 +1,8 @@
 //! Hosts as a table and as a map of their use, and one host.
 
+use super::frame::{Frame, page};
 use super::jobs::in_path;
-use super::overview::kind;
 use super::text::percent;
-use super::{Frame, page};
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, Look};
@@ -13,7 +12,7 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
-use corral::api::read::Reading;
+use corral::api::read::{HostKind, Reader, Reading};
 use corral::record::view::HostRow;
 
 /// Steps of use in the map.
@@ -41,10 +40,10 @@ struct Row {
 
 impl Row {
     fn of(host: &HostRow) -> Row {
-        let kind = kind(host);
+        let kind = Reader::host_kind(host);
         let used = percent(u64::from(host.njobs), u64::from(host.slots));
         let load = &host.load;
-        let known = |value: f64, text: String| match value.is_finite() && kind < 2 {
+        let known = |value: f64, text: String| match value.is_finite() && kind != HostKind::Away {
             true => text,
             false => String::new(),
         };
@@ -52,16 +51,20 @@ impl Row {
             link: format!("/hosts/{}", in_path(&host.name)),
             name: host.name.clone(),
             status: host.status.clone(),
-            class: ["run", "wait", "bad"][kind],
+            class: match kind {
+                HostKind::Open => "run",
+                HostKind::Closed => "wait",
+                HostKind::Away => "bad",
+            },
             slots: host.slots,
             njobs: host.njobs,
             run: host.run,
             susp: host.ssusp + host.ususp,
             percent: used,
             heat: match kind {
-                0 => format!("heat{}", used * STEPS / 100),
-                1 => "heat-closed".to_owned(),
-                _ => "heat-away".to_owned(),
+                HostKind::Open => format!("heat{}", used * STEPS / 100),
+                HostKind::Closed => "heat-closed".to_owned(),
+                HostKind::Away => "heat-away".to_owned(),
             },
             r1m: known(load.r1m, format!("{:.1}", load.r1m)),
             ut: known(load.ut, format!("{:.0} %", load.ut * 100.0)),

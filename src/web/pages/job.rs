@@ -1,8 +1,8 @@
 //! One job: what it is, why it waits or failed, its tasks, what it writes, its history.
 
+use super::frame::{Frame, page};
 use super::jobs::{acts, in_path};
 use super::text::{class, moment};
-use super::{Frame, page};
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, Look};

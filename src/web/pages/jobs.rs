@@ -1,7 +1,7 @@
 //! The list of jobs: filtered, sorted and cut on the server; acts on marked ones.
 
+use super::frame::{Frame, page};
 use super::text::{class, kilobytes, moment, time};
-use super::{Frame, page};
 use crate::cluster::Cluster;
 use crate::error::WebError;
 use crate::fields::Fields;

@@ -1,8 +1,8 @@
 //! Queues, limits, share trees, cron jobs, resources of sensors, and use by accounting.
 
+use super::frame::{Frame, page};
 use super::jobs::in_path;
 use super::text::percent;
-use super::{Frame, page};
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, Look};

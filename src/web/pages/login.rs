@@ -3,7 +3,7 @@
 //! A login always begins a new session under a new secret: what a browser brought before is ended,
 //! never taken over.
 
-use super::page;
+use super::frame::page;
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, LANGUAGE, Look, THEME, cookie, set_cookie};

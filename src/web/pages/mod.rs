@@ -1,9 +1,10 @@
 //! Pages for people: HTML made on the server, readable without scripts.
 //!
-//! Owns the frame that all pages share, and which page is where. A page's own file gathers what it
-//! shows; its template has the form. Every visible word comes from the catalogue.
+//! Owns which page is where. The frame around all of them is in `frame`; a page's own file gathers
+//! what it shows; its template has the form. Every visible word comes from the catalogue.
 
 mod assets;
+mod frame;
 mod hosts;
 mod job;
 mod jobs;
@@ -13,32 +14,11 @@ mod overview;
 mod submit;
 mod text;
 
+pub use frame::MENU;
+
 use crate::App;
-use crate::cluster::Snapshot;
-use crate::error::WebError;
-use crate::guard::{Caller, Look};
-use crate::words::{Language, Words};
-use askama::Template;
 use axum::Router;
-use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
-
-/// Alarms that stand on every page.
-const ALARMS_MAX: usize = 5;
-
-/// The pages: place, and the key of its name in the catalogue. Each stands in the menu.
-pub const MENU: &[(&str, &str)] = &[
-    ("/", "menu.overview"),
-    ("/jobs", "menu.jobs"),
-    ("/submit", "menu.submit"),
-    ("/hosts", "menu.hosts"),
-    ("/queues", "menu.queues"),
-    ("/limits", "menu.limits"),
-    ("/shares", "menu.shares"),
-    ("/cron", "menu.cron"),
-    ("/resources", "menu.resources"),
-    ("/usage", "menu.usage"),
-];
 
 /// All pages, with what they post.
 pub fn routes() -> Router<App> {
@@ -61,71 +41,4 @@ pub fn routes() -> Router<App> {
         .route("/resources", get(lists::resources))
         .route("/usage", get(lists::usage))
         .route("/assets/{name}", get(assets::give))
-}
-
-/// What stands around every page.
-pub struct Frame {
-    pub w: Words,
-    pub theme: &'static str,
-    /// Where the page is, with its query: the way back after a setting.
-    pub here: String,
-    /// Its place in the menu.
-    pub menu: &'static str,
-    pub user: String,
-    pub csrf: String,
-    pub cluster: String,
-    pub alarms: Vec<String>,
-    /// Why what is shown may be old.
-    pub trouble: Option<String>,
-}
-
-impl Frame {
-    pub fn new(
-        look: Look,
-        caller: &Caller,
-        now: &Snapshot,
-        menu: &'static str,
-        here: String,
-    ) -> Frame {
-        let w = look.words;
-        let head = &now.head;
-        let silent = head.silent_ms.map(|ms| {
-            let time = corral::text::duration::short(ms);
-            w.f("frame.silent", time)
-        });
-        Frame {
-            w,
-            theme: look.theme,
-            here,
-            menu,
-            user: caller.who.name.clone(),
-            csrf: caller.csrf.clone(),
-            cluster: head.cluster.clone(),
-            alarms: head.alarms.iter().take(ALARMS_MAX).cloned().collect(),
-            trouble: now.failure.clone().or(silent),
-        }
-    }
-
-    /// The menu: place, name, whether it is the page's own.
-    pub fn menu(&self) -> Vec<(&'static str, &'static str, bool)> {
-        let entry = |(place, key): &(&'static str, &'static str)| {
-            (*place, self.w.t(key), *place == self.menu)
-        };
-        MENU.iter().map(entry).collect()
-    }
-
-    /// Languages: tag, own name, whether it is the page's.
-    pub fn languages(&self) -> Vec<(&'static str, &'static str, bool)> {
-        let name = |language| match language {
-            Language::English => "English",
-            Language::Chinese => "中文",
-        };
-        let each = Language::ALL.into_iter();
-        each.map(|l| (l.tag(), name(l), l == self.w.0)).collect()
-    }
-}
-
-/// A page as an answer.
-fn page(template: &impl Template) -> Result<Response, WebError> {
-    Ok(Html(template.render()?).into_response())
 }

@@ -1,7 +1,7 @@
 //! The first page: use now, jobs by queue and user, hosts by state, waiting times, alarms.
 
+use super::frame::{Frame, page};
 use super::text::{percent, time};
-use super::{Frame, page};
 use crate::cluster::Cluster;
 use crate::error::WebError;
 use crate::guard::{Caller, Look};
@@ -11,6 +11,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use corral::api::jobs::JobSum;
+use corral::api::read::{HostKind, Reader};
 use corral::record::view::HostRow;
 use corral::sys;
 use std::collections::BTreeMap;
@@ -47,7 +48,7 @@ pub(super) async fn show(
         let seen = Cluster::seen(&app.actor.reader(&caller.who)?)?;
         let now = app.cluster.now();
         let sums = now.jobs.sums(&seen, sys::clock::wall_ms());
-        let there = |host: &&HostRow| !matches!(host.status.as_str(), "unavail" | "unreach");
+        let there = |host: &&HostRow| Reader::host_kind(host) != HostKind::Away;
         let slots = now
             .hosts
             .iter()
@@ -88,24 +89,20 @@ pub(super) async fn show(
 
 /// Hosts by kind of state: the key of its name, its class, how many.
 fn states(hosts: &[HostRow]) -> Vec<(&'static str, &'static str, u64)> {
-    let mut sums = [
-        ("host.ok", "run", 0),
-        ("host.closed", "wait", 0),
-        ("host.away", "bad", 0),
+    let kinds = [
+        (HostKind::Open, "host.ok", "run"),
+        (HostKind::Closed, "host.closed", "wait"),
+        (HostKind::Away, "host.away", "bad"),
     ];
-    for host in hosts {
-        sums[kind(host)].2 += 1;
-    }
-    sums.into()
-}
-
-/// 0: it takes jobs; 1: it is closed; 2: it is away.
-pub(super) fn kind(host: &HostRow) -> usize {
-    match host.status.as_str() {
-        "ok" => 0,
-        status if status.starts_with("closed") => 1,
-        _ => 2,
-    }
+    let count = |kind| {
+        hosts
+            .iter()
+            .filter(|h| Reader::host_kind(h) == kind)
+            .count()
+    };
+    let each = kinds.into_iter();
+    each.map(|(kind, key, class)| (key, class, count(kind) as u64))
+        .collect()
 }
 
 /// Those with the most slots, then the most pending jobs.

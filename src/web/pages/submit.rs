@@ -1,6 +1,6 @@
 //! The form that submits a job, and what is known of its chances beside it.
 
-use super::{Frame, page};
+use super::frame::{Frame, page};
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, Look};

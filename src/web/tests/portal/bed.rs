@@ -54,7 +54,7 @@ fn facts(uid: u32) -> UserFacts {
         uid,
         gid: uid,
         name: format!("u{uid}"),
-        home: "/home/me".into(),
+        home: "/h/me".into(),
         shell: "/bin/sh".into(),
     }
 }
@@ -160,7 +160,7 @@ pub struct Login {
 }
 
 pub struct Bed {
-    pub dir: tempfile::TempDir,
+    _dir: tempfile::TempDir,
     pub app: App,
     pub done: Arc<Mutex<Done>>,
     pub router: Router,
@@ -200,7 +200,7 @@ impl Bed {
         let app = Shared::new(settings, Cluster::new(&site), actor, ending);
         app.cluster.look(true);
         Bed {
-            dir,
+            _dir: dir,
             router: routes::router(app.clone()),
             app,
             done,

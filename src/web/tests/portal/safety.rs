@@ -244,3 +244,16 @@ async fn a_value_is_never_an_option_of_a_command() {
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{path}");
     }
 }
+
+#[tokio::test]
+async fn open_streams_are_counted() {
+    let bed = Bed::new();
+    let login = bed.login().await;
+    let all = bed.app.streams.clone();
+    let n = u32::try_from(corral_web::STREAMS_MAX).unwrap();
+    let _taken = all.acquire_many_owned(n).await.unwrap();
+    for path in ["/live/view", "/live/jobs/1/log"] {
+        let answer = bed.get(path, &[("cookie", &login.cookie)]).await;
+        assert_eq!(answer.status, StatusCode::TOO_MANY_REQUESTS, "{path}");
+    }
+}
