@@ -266,7 +266,10 @@ fn not_started(row: &JobRow<'_>) -> Cause {
         why => why,
     };
     let text = format!("it could not be started on host {host}: {why}");
+    let denied = why.contains("ermission denied");
     let (word, found): (_, &[&str]) = match row.code {
+        // Without a shell between, the host says 127 of both.
+        Some(127) if denied => ("not_executable", &NOT_EXECUTABLE),
         Some(127) => ("no_program", &NO_PROGRAM),
         Some(126) => ("not_executable", &NOT_EXECUTABLE),
         _ => ("not_started", &[]),
