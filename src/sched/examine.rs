@@ -60,12 +60,6 @@ impl Stage {
             Stage::Together => "together",
         }
     }
-
-    /// No end of other work and no passing of time brings the host back; somebody must change
-    /// something.
-    pub fn is_lasting(self) -> bool {
-        self <= Stage::TooSmall
-    }
 }
 
 /// Hosts lost at one stage.
@@ -101,7 +95,8 @@ pub struct NearestMiss {
     pub lacks: Vec<Lack>,
 }
 
-/// An amount of `rusage[]`, and what the hosts have that are lost at no lasting stage. Thousandths.
+/// An amount of `rusage[]`, and what the hosts have that could serve if they had enough of it.
+/// Thousandths.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AmountRoom {
     pub resource: String,
@@ -109,8 +104,7 @@ pub struct AmountRoom {
     pub times: u32,
     /// The most that a host has left.
     pub left: i64,
-    /// The most that a host has when nothing runs there, those included that never have enough.
-    /// `None`: not known.
+    /// The most that a host has when nothing runs there; `None`: not known.
     pub all: Option<i64>,
 }
 
@@ -122,10 +116,10 @@ pub struct Examination {
     /// By stage, in their order.
     pub lost: Vec<LostHosts>,
     pub nearest: Option<NearestMiss>,
-    /// Free slots of the hosts that are lost at no lasting stage: on the best one, on all.
+    /// Free slots of the hosts that could serve if they had enough: on the best one, on all.
     pub free_one: u32,
     pub free_all: u32,
-    /// Likewise slots when nothing runs there, of hosts that are too small as well.
+    /// Likewise slots when nothing runs there.
     pub slots_one: u32,
     pub slots_all: u32,
     /// Of each amount in `rusage[]`.

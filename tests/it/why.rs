@@ -165,7 +165,8 @@ fn causes_of_failures_are_named_with_the_end_of_the_output() {
     let jobs = [
         (vec!["echo first; echo last words; exit 3"], "exit_code"),
         (vec!["/nowhere/program"], "no_program"),
-        (vec!["/etc/passwd"], "not_executable"),
+        (vec!["/etc/passwd"], "no_program"),
+        (vec!["/etc/passwd; exit $?"], "not_executable"),
         (vec!["kill -11 $$"], "signal"),
         (vec!["-o", "/nowhere/out", "true"], "not_started"),
         (vec!["-cwd", "/nowhere/at/all", "true"], "not_started"),

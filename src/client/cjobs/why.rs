@@ -34,9 +34,10 @@ use subjects::JobSubject;
 
 /// Most jobs and groups of elements that one command explains.
 const SUBJECTS_MAX: usize = 50;
-/// For so long changes are tried, and for so long the cluster is run forward, in all, ms.
+/// For so long changes are tried, and for so long the cluster is run forward, in all, ms. Trials of
+/// a large cluster take some tens of ms each; what a short run does not reach is said to be later.
 const TRY_MS: u64 = 2000;
-const RUN_MS: u64 = 2000;
+const RUN_MS: u64 = 500;
 /// A job without a run limit is taken to run so long in all, ms: as with `cbsim when`.
 const ASSUME_MS: u64 = 3_600_000;
 /// The end of a file of output that is shown: bytes that are read, lines.

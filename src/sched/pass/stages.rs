@@ -49,13 +49,12 @@ impl Pass<'_> {
         let mut best: Option<(f64, NearestMiss)> = None;
         for at in 0..self.table.count() {
             let verdict = self.verdict(pending, &least, at);
-            match &verdict {
-                Some((stage, _)) if stage.is_lasting() => {}
-                _ => self.note_room(shape, part, at, &mut out),
-            }
-            match &verdict {
-                Some((stage, _)) if *stage < Stage::TooSmall => {}
-                _ => self.note_whole(at, &mut out),
+            let serves = verdict
+                .as_ref()
+                .is_none_or(|(stage, _)| *stage >= Stage::TooSmall);
+            if serves {
+                self.note_room(shape, part, at, &mut out);
+                self.note_whole(at, &mut out);
             }
             let Some((stage, resource)) = verdict else {
                 continue;

@@ -15,6 +15,14 @@ const RUN_STEP_MIN: u64 = 5;
 const NOT_EXECUTABLE: [&str; 1] =
     ["chmod +x the program, or name its interpreter: csub bash SCRIPT"];
 const NO_PROGRAM: [&str; 1] = ["give the program's whole path, or load its module in the job"];
+const NO_PROGRAM_OR_NOT_EXECUTABLE: [&str; 2] = [
+    "give the program's whole path, or load its module in the job",
+    "chmod +x the program, or name its interpreter: csub bash SCRIPT",
+];
+const NOT_STARTED: [&str; 2] = [
+    "correct what it says on that host and submit it again: csub -clone",
+    "or choose what can be used there: -cwd DIR, -o FILE, -e FILE, -i FILE, -E COMMAND",
+];
 const MIB: u64 = 1 << 20;
 
 /// What is known of an end.
@@ -266,28 +274,11 @@ fn not_started(row: &JobRow<'_>) -> Cause {
         why => why,
     };
     let text = format!("it could not be started on host {host}: {why}");
-    let (word, found): (_, &[&str]) = match row.code {
-        Some(127) => ("no_program", &NO_PROGRAM),
+    // The text says which of them it is; it is the system's own, so nothing is judged by it.
+    let (word, advice): (_, &[&str]) = match row.code {
+        Some(127) => ("no_program", &NO_PROGRAM_OR_NOT_EXECUTABLE),
         Some(126) => ("not_executable", &NOT_EXECUTABLE),
-        _ => ("not_started", &[]),
-    };
-    if !found.is_empty() {
-        return made(word, text, found);
-    }
-    let low = why.to_ascii_lowercase();
-    let has = |word: &str| low.contains(word);
-    let advice: &[&str] = match () {
-        () if has("output") || has("stdout") || has("stderr") => {
-            &["name an output file that can be written on the job's host: csub -o FILE"]
-        }
-        () if has("directory") => {
-            &["make the directory on that host, or name another: csub -cwd DIR"]
-        }
-        () if has("pre-exec") => &["run the pre-exec command by hand on that host"],
-        () if has("user") || has("account") => {
-            &["an administrator has to make the account on that host"]
-        }
-        () => &["correct what it says and submit it again: csub -clone"],
+        _ => ("not_started", &NOT_STARTED),
     };
     made(word, text, advice)
 }

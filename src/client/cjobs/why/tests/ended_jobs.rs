@@ -177,11 +177,14 @@ fn what_could_not_be_started() {
         text.contains("could not be started on host h1: cannot open"),
         "{text}"
     );
-    assert!(advice.contains("-o FILE"), "{advice}");
-    let (_, advice) = not("cannot enter the working directory /no: No such file or directory");
-    assert!(advice.contains("-cwd"), "{advice}");
-    let (_, advice) = not("pre-exec command failed with exit code 1");
-    assert!(advice.contains("pre-exec"), "{advice}");
+    assert!(advice.contains("csub -clone"), "{advice}");
+    let row = JobRow {
+        code: Some(127),
+        text: "/x: cannot run the program: No such file or directory".into(),
+        ..row(TermReason::StartFailed)
+    };
+    let got = told(&row, Limits::default());
+    assert_eq!((got.word, got.advice.len()), ("no_program", 2));
 }
 
 #[test]
