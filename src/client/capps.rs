@@ -364,7 +364,7 @@ fn problems_of(file: &Path) -> Vec<String> {
     let name = file.file_stem().and_then(|name| name.to_str());
     match templates::read_file(file, name.unwrap_or_default()) {
         Err(problems) => problems.iter().map(ToString::to_string).collect(),
-        Ok(form) => template::problems(&form, &file.to_path_buf()),
+        Ok(form) => template::problems(&form, file),
     }
 }
 

@@ -25,6 +25,41 @@ fn done(cluster: &Cluster, id: u32) {
     });
 }
 
+/// Commands show the application of the job, and select by it.
+fn shown(cluster: &Cluster, id: u32) {
+    let page = |command: &str| {
+        let page = cluster.ok(command, &["-l", &id.to_string()]);
+        page.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    for command in ["cjobs", "chist"] {
+        let page = page(command);
+        assert!(page.contains("Application <cfd>"), "{command}: {page}");
+    }
+    let of_app = ["-a", "-noheader", "-o", "id app", "-app", "cf*"];
+    assert_eq!(
+        cluster
+            .ok("cjobs", &of_app)
+            .split_whitespace()
+            .collect::<Vec<_>>(),
+        [id.to_string(), "cfd".to_owned()]
+    );
+    let none = cluster.run("cjobs", &["-a", "-noheader", "-app", "plain"]);
+    assert!(none.stdout.is_empty(), "{}", text(&none));
+    let json = cluster.ok("cjobs", &["--json", &id.to_string()]);
+    let json: Value = serde_json::from_str(json.trim()).unwrap();
+    assert_eq!(json["app"], "cfd");
+    let end = Instant::now() + Duration::from_secs(30);
+    // Accounting is written a little after the end.
+    while !cluster.ok("cacct", &["-by", "app"]).contains("\ncfd ") {
+        assert!(
+            Instant::now() < end,
+            "{}",
+            cluster.ok("cacct", &["-by", "app"])
+        );
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
 #[test]
 fn a_template_makes_a_job_that_counts_as_its_application() {
     let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1");
@@ -66,37 +101,7 @@ fn a_template_makes_a_job_that_counts_as_its_application() {
     assert!(!cluster.work().join("injected").exists());
     assert_eq!(std::fs::read_to_string(hooks).unwrap(), "before\n");
 
-    let shown = cluster.ok("cjobs", &["-l", &id.to_string()]);
-    assert!(shown.contains("Application <cfd>"), "{shown}");
-    let of_app = ["-a", "-noheader", "-o", "id app", "-app", "cf*"];
-    assert_eq!(cluster.ok("cjobs", &of_app).trim(), format!("{id} cfd"));
-    assert!(
-        cluster
-            .ok("cjobs", &["-a", "-noheader", "-app", "plain"])
-            .is_empty()
-    );
-    let json = cluster.ok("cjobs", &["--json", &id.to_string()]);
-    let json: Value = serde_json::from_str(json.trim()).unwrap();
-    assert_eq!(
-        (&json["app"], &json["run_limit_s"]),
-        (&"cfd".into(), &600.into())
-    );
-    assert!(
-        cluster
-            .ok("chist", &["-l", &id.to_string()])
-            .contains("Application <cfd>")
-    );
-    let end = Instant::now() + Duration::from_secs(30);
-    // Accounting is written a little after the end.
-    while !cluster.ok("cacct", &["-by", "app"]).contains("\ncfd ") {
-        assert!(
-            Instant::now() < end,
-            "{}",
-            cluster.ok("cacct", &["-by", "app"])
-        );
-        std::thread::sleep(Duration::from_millis(200));
-    }
-
+    shown(&cluster, id);
     refused(
         &cluster,
         &["-app", "flow", "N=9", "CASE=none"],

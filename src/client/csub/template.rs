@@ -13,7 +13,7 @@ use crate::config::template::{Filled, Place, Run, Template};
 use crate::text::command::quote;
 use clap::ArgAction;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Options that a template cannot give, as they say how csub itself works or ends.
 const NOT_GIVEN: &[&str] = &[
@@ -186,7 +186,7 @@ fn is_short(arg: &clap::Arg, option: &str) -> bool {
 
 /// What is wrong with a template beside its form: options that csub does not have, files that are
 /// not there, lines of its script that are no options. `path`: its file.
-pub(crate) fn problems(template: &Template, path: &PathBuf) -> Vec<String> {
+pub(crate) fn problems(template: &Template, path: &Path) -> Vec<String> {
     let table = Table::new(options::csub());
     let mut out = Vec::new();
     for option in &template.options {
@@ -274,17 +274,17 @@ mod tests {
         ] {
             let text = format!("name: t\noptions:\n{options}\n");
             let template = read_template(text.as_bytes(), "t.yaml", "t").unwrap();
-            let found = problems(&template, &PathBuf::from("t.yaml"));
+            let found = problems(&template, Path::new("t.yaml"));
             assert!(found.len() == 1 && found[0].contains(want), "{found:?}");
         }
         let template = read_template(FORM.as_bytes(), "t.yaml", "t").unwrap();
         assert_eq!(
-            problems(&template, &PathBuf::from("t.yaml")),
+            problems(&template, Path::new("t.yaml")),
             Vec::<String>::new()
         );
         let bad = FORM.replace("-P flow", "--nonsense");
         let template = read_template(bad.as_bytes(), "t.yaml", "t").unwrap();
-        let found = problems(&template, &PathBuf::from("t.yaml"));
+        let found = problems(&template, Path::new("t.yaml"));
         assert!(found[0].contains("unknown option"), "{found:?}");
     }
 }
