@@ -67,7 +67,7 @@ impl Source {
     pub(crate) fn open_at(name: &'static str, m: &ArgMatches) -> Result<Source, Fail> {
         let mut source = Source::open(name)?;
         if let Some(word) = m.last("at") {
-            let past = PastView::make(name, &source.layout, &word)?;
+            let past = PastView::make(name, &source.layout, word)?;
             source.view = ViewReader::new(&Layout::new(past.dir()));
             source.past = Some(past);
         }
