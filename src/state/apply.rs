@@ -300,7 +300,7 @@ impl State {
         let entry = specs
             .get_mut(&job.spec)
             .expect("jobs refer to live specifications");
-        let was_finished = job.is_finished();
+        let (was_finished, was_waiting) = (job.is_finished(), job.is_waiting());
         if was_finished {
             times.finished.remove(&(job.known_end(), j.id));
         }
@@ -333,7 +333,14 @@ impl State {
             backlog.change(entry.who, entry.spec.min, before, after);
             entry.waiting = entry.waiting + after - before;
         }
-        let (spec, unwatch) = (job.spec, entry.depends && !job.is_waiting());
+        let (spec, waiting) = (job.spec, job.is_waiting());
+        let unwatch = entry.depends && !waiting;
+        if unwatch && job.was_started() {
+            // Judgements have no events: this is what a leader that replays knows of a condition
+            // that was met, and jobs that it names may be forgotten when the job is run again.
+            job.gated = false;
+        }
+        let watch = entry.depends && waiting && !was_waiting && job.gated;
         if job.is_finished() {
             times.finished.insert((job.known_end(), j.id));
         }
@@ -349,6 +356,8 @@ impl State {
         }
         if unwatch {
             self.unwatch(j.id, spec);
+        } else if watch {
+            self.watch(j.id, spec);
         }
     }
 

@@ -480,6 +480,14 @@ impl Job {
         }
     }
 
+    /// Something of it was given a host once.
+    pub(super) fn was_started(&self) -> bool {
+        match &self.body {
+            Body::Single(work) => work.attempt > 0,
+            Body::Array(array) => array.work.values().any(|work| work.attempt > 0),
+        }
+    }
+
     /// Waiting works after index `idx`: of an array both the element and the waiting part count.
     pub(super) fn weight(&self, idx: u32) -> u64 {
         match &self.body {

@@ -230,7 +230,6 @@ fn bad_input_is_refused_before_anything_is_sent() {
         (&["-R", "4{", "x"], "-R"),
         (&["-R", "span[hosts=1]", "-R", "span[ptile=2]", "x"], "-R"),
         (&["-IS", "x"], "-IS is not implemented"),
-        (&["-app", "p", "x"], "-app is not implemented"),
         (&["-gpu", "num=1", "x"], "-gpu is not implemented"),
         (&["--nonsense", "x"], "unknown option"),
     ];

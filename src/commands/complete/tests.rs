@@ -79,7 +79,7 @@ fn options_are_proposed_as_they_are_typed() {
     );
     assert_eq!(proposed("cadmin dev up --ho"), ["--hosts"]);
     assert_eq!(proposed("cadmin dev up -ho"), [""; 0]);
-    assert_eq!(proposed("csub -o"), ["-o", "-oo"]);
+    assert_eq!(proposed("csub -o"), ["-orphan", "-o", "-oo"]);
     // LSF's options that are refused are not proposed.
     assert!(!proposed("cjobs -").contains(&"-sla".to_owned()));
     // Behind the command of a job stand its own options.

@@ -102,6 +102,58 @@ fn a_job_says_itself_what_becomes_of_it_when_its_dependency_can_never_hold() {
     assert_eq!(b.stat(3), JobStat::Pend);
 }
 
+fn requeued(b: &mut Bench, id: &str) {
+    let states = vec!["exit".to_owned()];
+    let (sel, hold) = (selector(&[id]), false);
+    let ack = b.ask(5, vec![Verb::Requeue { sel, hold, states }]);
+    assert_eq!(ack.results[0].text, "is being requeued");
+}
+
+/// Judgements have no events, so the next leader does not hear of them.
+#[test]
+fn a_job_whose_condition_was_met_runs_again_under_the_next_leader() {
+    for (array, j) in [("", JobKey::job(2)), ("1-2", JobKey::element(2, 1))] {
+        let mut b = Bench::new();
+        b.submit(5, |_| {});
+        b.submit(5, |j| {
+            (j.spec.depend, j.array) = ("done(1)".into(), array.into());
+        });
+        b.end("h1", 1, 1, 0);
+        let a = AttemptId { j, at: 1 };
+        let (host, what) = b.starts().remove(0);
+        assert_eq!(what, a.to_string());
+        b.next_leader();
+        let (start, t) = (b.now, b.now);
+        let e = Ended {
+            a,
+            start,
+            t,
+            code: Some(1),
+            ..Ended::default()
+        };
+        b.report(&host, vec![Report::Ended(Box::new(e))]);
+        requeued(&mut b, &j.to_string());
+        let again: Vec<String> = b.starts().into_iter().map(|(_, what)| what).collect();
+        assert_eq!(again, [AttemptId { j, at: 2 }.to_string()]);
+        assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+    }
+}
+
+#[test]
+fn a_job_that_was_killed_while_it_waited_waits_again_for_its_condition() {
+    let mut b = Bench::new();
+    b.submit(5, |_| {});
+    b.submit(5, |j| j.spec.depend = "done(1)".into());
+    let (sel, how) = (selector(&["2"]), SignalHow::Kill);
+    b.ask(5, vec![Verb::Signal { sel, how }]);
+    assert_eq!(b.stat(2), JobStat::Exit);
+    requeued(&mut b, "2");
+    assert!(b.starts().is_empty(), "job 1 is not done");
+    b.end("h1", 1, 1, 0);
+    let started: Vec<String> = b.starts().into_iter().map(|(_, what)| what).collect();
+    assert_eq!(started, ["2.1"]);
+}
+
 #[test]
 fn a_condition_may_be_on_what_ran_after_a_job() {
     let mut b = Bench::new();
