@@ -216,7 +216,7 @@ pub fn requeue(site: &Site, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure> 
     }
 }
 
-/// The cluster's figures as OpenMetrics text, as `cadmin metrics` prints them to this user.
+/// The cluster's figures as text for Prometheus, as `cadmin metrics` prints them to this user.
 ///
 /// # Errors
 /// No leader has published anything yet, or it cannot be read.

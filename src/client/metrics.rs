@@ -12,7 +12,7 @@ use crate::show::metrics::{self, Facts, JobSums, Point};
 use crate::spool::view::{Piece, Want};
 use crate::sys::{clock, statfs};
 
-/// All figures as OpenMetrics text, as of now.
+/// All figures as text for Prometheus, as of now.
 ///
 /// # Errors
 /// No view yet, or it cannot be read.

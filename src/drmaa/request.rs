@@ -38,7 +38,8 @@ pub(crate) fn build(
     job.run_limit_s = limit
         .transpose()
         .map_err(|e| wrong(template::RUN_LIMIT, &e))?;
-    if !values.all(template::EMAIL).is_empty() {
+    let blocked = values.get(template::BLOCK_EMAIL) == Some("1");
+    if !blocked && !values.all(template::EMAIL).is_empty() {
         job.named.push(("u", values.all(template::EMAIL).join(",")));
     }
     files(&mut job, values, place, array.is_some())?;
@@ -180,6 +181,22 @@ mod tests {
         assert_eq!(job.named, named.map(|(n, v)| (n, v.to_owned())));
         assert_eq!((job.array.as_str(), job.run_limit_s), ("3-9:2", Some(60)));
         assert!(job.hold);
+    }
+
+    #[test]
+    fn mail_goes_to_the_addresses_unless_it_is_blocked() {
+        for (blocked, named) in [
+            ("0", &[("u", "a@x.org,b@x.org".to_owned())][..]),
+            ("1", &[]),
+        ] {
+            let t = Template::new(place());
+            t.set(template::COMMAND, "prog".into()).unwrap();
+            t.set(template::BLOCK_EMAIL, blocked.into()).unwrap();
+            let to = ["a@x.org", "b@x.org"].map(str::to_owned);
+            t.set_all(template::EMAIL, to.into()).unwrap();
+            let job = build(&t.values(), &place(), None).unwrap();
+            assert_eq!(job.named, named, "{blocked}");
+        }
     }
 
     #[test]

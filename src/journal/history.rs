@@ -47,7 +47,7 @@ impl History {
     }
 
     /// Of records up to this one (epoch, segment, number) only those that later ones refer to:
-    /// specifications, submissions, changes and removals of jobs.
+    /// specifications, submissions, changes (also of names) and removals of jobs.
     pub fn after(mut self, last: (u64, u64, u64)) -> History {
         self.skip.to = Some(last);
         self
@@ -57,6 +57,12 @@ impl History {
     /// between it and what is given.
     pub fn is_whole(&self) -> bool {
         self.skip.met || self.skip.to.is_none_or(|last| last == (0, 0, 0))
+    }
+
+    /// Epoch, segment and number of the last record that was read, given or not: what
+    /// [`History::after`] takes. `None`: nothing was read yet.
+    pub fn last_read(&self) -> Option<(u64, u64, u64)> {
+        self.next.map(place)
     }
 
     /// Only events of these jobs (and specifications). An event that names many jobs may come with
@@ -116,9 +122,14 @@ impl History {
     }
 }
 
+/// The record before a position.
+fn place(at: Position) -> (u64, u64, u64) {
+    (at.epoch, at.segment, at.seq.saturating_sub(1))
+}
+
 impl Skip {
     fn has(&mut self, at: Position) -> bool {
-        let record = (at.epoch, at.segment, at.seq.saturating_sub(1));
+        let record = place(at);
         let had = self.to.is_some_and(|last| record <= last);
         self.met |= had;
         had
@@ -126,7 +137,7 @@ impl Skip {
 }
 
 fn is_referred_to(line: &Line<'_>) -> bool {
-    let tags = ["spec", "submitted", "changed", "cleaned"];
+    let tags = ["spec", "submitted", "changed", "renamed", "cleaned"];
     let begins = |tag: &&str| {
         let text = line.json.strip_prefix(b"{\"k\":\"");
         let rest = text.and_then(|text| text.strip_prefix(tag.as_bytes()));

@@ -643,6 +643,49 @@ fn history_follows_a_growing_journal_and_passes_damage() {
     assert_eq!(read(&mut again), (8, 1));
 }
 
+/// The place up to which all was read counts records that are left out, too: who goes on from it
+/// meets none of them again.
+#[test]
+fn the_last_record_that_was_read_is_known_though_it_was_not_given() {
+    let bed = Bed::new();
+    let (mut w, ..) = bed.lead(1);
+    write(&mut w, 0..3);
+    let silenced = |n: i64| Event::AlertSilenced {
+        name: "a".into(),
+        until: Stamp(n),
+        by: "ann".into(),
+        why: String::new(),
+        t: Stamp(1),
+    };
+    w.append(&silenced(1)).unwrap();
+    w.commit().unwrap();
+    let mut begin = History::new(&bed.layout(), "c").after((u64::MAX, 0, 0));
+    assert_eq!(begin.last_read(), None);
+    let mut given = None;
+    begin
+        .read(&mut |entry| match entry {
+            Entry::Event { at, .. } => given = Some((at.epoch, at.segment, at.seq - 1)),
+            Entry::Problem(text) => panic!("{text}"),
+        })
+        .unwrap();
+    let last = begin.last_read().unwrap();
+    assert!(given.is_none_or(|given| given < last), "{given:?} {last:?}");
+    w.append(&silenced(2)).unwrap();
+    w.commit().unwrap();
+    let mut next = History::new(&bed.layout(), "c").after(last);
+    let mut new = Vec::new();
+    next.read(&mut |entry| match entry {
+        Entry::Event {
+            event: Event::AlertSilenced { until, .. },
+            ..
+        } => new.push(until.0),
+        Entry::Event { .. } => {}
+        Entry::Problem(text) => panic!("{text}"),
+    })
+    .unwrap();
+    assert_eq!((new, next.is_whole()), (vec![2], true));
+}
+
 /// Speed, by hand in a release build.
 #[test]
 #[ignore = "prints speeds; run in a release build"]

@@ -109,7 +109,8 @@ impl Jobs {
         }
         let old = match self.began {
             true => state.seen,
-            false => entries.last().map_or((0, 0, 0), |(at, _)| place(*at)),
+            // Only records that later ones refer to were given: the last of them is not the end.
+            false => history.last_read().unwrap_or_default(),
         };
         state.seen = state.seen.max(old);
         // What comes now is new.

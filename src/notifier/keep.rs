@@ -102,6 +102,36 @@ fn states(layout: &Layout, upto: u64) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::notices::{Alert, Silence};
+
+    /// Whoever takes over reads the journal from behind the event of a silence.
+    #[test]
+    fn a_silence_and_what_was_told_are_kept_over_a_takeover() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        let silence = Silence {
+            rule: "a".into(),
+            until: 99,
+            by: "ann".into(),
+            because: "b".into(),
+        };
+        let alert = Alert {
+            rule: "a".into(),
+            fired: 7,
+            announced: true,
+            ..Alert::default()
+        };
+        let mut keep = Keep::open(&layout, 1).unwrap();
+        let mut state = NotifierState::default();
+        assert!(keep.save(&state, 1).unwrap());
+        state.silences.push(silence);
+        assert!(keep.save(&state, 2).unwrap(), "kept at once");
+        state.alerts.push(alert);
+        state.seen = (1, 1, 5);
+        assert!(keep.save(&state, 3).unwrap(), "kept at once");
+        let (found, notes) = Keep::open(&layout, 2).unwrap().take_over();
+        assert_eq!((found, notes.len()), (state, 0));
+    }
 
     #[test]
     fn the_next_one_goes_on_from_the_newest_state_that_is_whole() {

@@ -61,7 +61,8 @@ fn without_url(text: &str, url: &str) -> String {
     let text = text.replace(url, "the URL");
     match path.is_empty() {
         true => text,
-        false => text.replace(path, "..."),
+        // With the slash: a short path may be a part of any word.
+        false => text.replace(&format!("/{path}"), "/..."),
     }
 }
 
@@ -91,6 +92,8 @@ mod tests {
         let url = "https://hooks.example.org/T0/secret";
         let said = without_url(&format!("cannot reach {url} (/T0/secret)"), url);
         assert!(!said.contains("secret"), "{said}");
+        let said = without_url("unknown issuer (/own)", "https://x.org/own");
+        assert_eq!(said, "unknown issuer (/...)");
         assert!(may_change(500) && may_change(401) && may_change(429) && !may_change(422));
     }
 

@@ -1,4 +1,4 @@
-//! The cluster's figures as OpenMetrics text, which Prometheus and its node exporter read.
+//! The cluster's figures in the text format of Prometheus, which its node exporter reads, too.
 //!
 //! Owns names, help and labels of all metrics. Pure: what the leader has published comes in, text
 //! goes out. Most are gauges: each says how things stand when the view was published, so that a

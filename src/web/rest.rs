@@ -399,7 +399,8 @@ pub(crate) async fn metrics(State(app): State<App>, caller: Option<Extension<Cal
             Some(Extension(caller)) => app.actor.reader(&caller.who)?.metrics()?,
             None => app.cluster.metrics()?,
         };
-        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        // Counters have help and type under the names of their samples, as this format has it.
+        let kind = "text/plain; version=0.0.4; charset=utf-8";
         Ok(([(header::CONTENT_TYPE, kind)], page).into_response())
     })
     .await

@@ -18,7 +18,7 @@ const LOOK_MS: u64 = 50;
 /// Bytes of a dead daemon's log that are shown.
 const LOG_TAIL: usize = 2000;
 /// Variables of the caller that daemons keep; everything else stays outside the cluster.
-const KEPT: [&str; 9] = [
+const KEPT: [&str; 10] = [
     "PATH",
     "HOME",
     "USER",
@@ -27,6 +27,7 @@ const KEPT: [&str; 9] = [
     "LC_ALL",
     "TZ",
     "CB_LOG",
+    "SSL_CERT_FILE",
     "RUST_BACKTRACE",
 ];
 
