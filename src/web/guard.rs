@@ -298,7 +298,8 @@ fn finished(mut response: Response, look: Look, path: &str) -> Response {
         ("content-security-policy", CONTENT_POLICY),
         ("x-content-type-options", "nosniff"),
         ("x-frame-options", "DENY"),
-        ("referrer-policy", "no-referrer"),
+        // With no-referrer browsers send `Origin: null` with the portal's own forms.
+        ("referrer-policy", "same-origin"),
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-resource-policy", "same-origin"),
         (
