@@ -182,7 +182,13 @@ fn the_portal_uses_the_door_that_is_meant_for_it() {
                 }
             }
         }
-        let acts = ["api::submit", "api::signal", "api::requeue", "Reader::new("];
+        let acts = [
+            "api::submit",
+            "api::signal",
+            "api::requeue",
+            "admin::administer",
+            "Reader::new(",
+        ];
         let may_act = ["src/web/identity.rs", "src/web/cluster.rs"].contains(&file.as_str());
         for call in acts
             .iter()

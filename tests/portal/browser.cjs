@@ -15,7 +15,7 @@ const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-ru
   "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 // Pages without a parameter; /jobs/ID and /hosts/NAME come to them.
 const PAGES = ["/", "/jobs", "/submit", "/hosts", "/hosts?view=map", "/queues", "/limits", "/shares",
-  "/cron", "/resources", "/usage"];
+  "/cron", "/resources", "/usage", "/admin", "/admin/config"];
 
 const began = Date.now();
 const troubles = [];
@@ -152,6 +152,69 @@ async function requeue(page) {
   cb("ckill", id);
 }
 
+// An administrator closes a host and opens it again.
+async function closeHost(page) {
+  const act = async (word, comment) => {
+    await go(page, "/admin");
+    const form = page.locator("form", { has: page.locator('input[value="hosts"]') });
+    await form.locator('input[value="h3"]').check();
+    await form.locator('[name="comment"]').fill(comment);
+    await form.locator(`button[value="${word}"]`).click();
+    await page.waitForURL(/\/admin\/act$/);
+    check(await page.locator("main .state.run").count() === 1, await page.locator("main").innerText());
+  };
+  await act("close", "new disk");
+  check(/closed_Adm/.test(cb("chosts", "-w", "h3")), "the host is not closed");
+  await go(page, "/hosts");
+  await page.locator("tbody tr", { hasText: "h3" }).locator("td", { hasText: "new disk" }).waitFor();
+  await act("open", "");
+  check(!/closed_Adm/.test(cb("chosts", "-w", "h3")), "the host is not open again");
+  said("an administrator closes a host, with a comment, and opens it");
+  await go(page, "/admin");
+  await page.locator('form[action="/admin/check"] button').click();
+  await page.waitForURL(/\/admin\/check$/);
+  check(await page.locator("pre").count() === 2, "the check of the cluster says nothing");
+  said("the check of the whole cluster is shown");
+}
+
+// cb.yaml: a mistake with its caret, the effects of a change before it is saved.
+async function configuration(page) {
+  await go(page, "/admin/config");
+  const text = await page.locator("textarea").inputValue();
+  const send = async (next) => {
+    await page.locator("textarea").fill(next);
+    await page.locator('form[action="/admin/config/check"] button').click();
+    await page.waitForURL(/\/admin\/config\/check$/);
+  };
+  await send(`${text}\nnonsense: 1\n`);
+  check(/nonsense[\s\S]*\^/.test(await page.locator('[role="alert"] pre').innerText()), "no caret");
+  check(await page.locator('form[action="/admin/config/save"]').count() === 0, "a wrong text may be saved");
+  const queue = "- {name: browser, priority: 7}\n";
+  check(/^queues:\n/m.test(text), "the configuration of the cluster has another form");
+  const next = text.replace(/^queues:\n/m, `queues:\n${/^queues:\n( *)-/m.exec(text)[1]}${queue}`);
+  await send(next);
+  await page.locator("th", { hasText: "queues[browser]" }).waitFor();
+  if (SHOTS) await page.screenshot({ path: path.join(SHOTS, "admin-config-check.png"), fullPage: true });
+  await page.locator('form[action="/admin/config/save"] button').click();
+  await page.waitForURL(/\/admin\/config\/save$/);
+  await page.locator('[role="status"]').waitFor();
+  check(/\bbrowser\b/.test(cb("cqueues", "-w")), "the saved configuration is not in force");
+  said("cb.yaml is checked, its effects are shown, it is saved and in force");
+}
+
+// Charts are drawn from their tables, also after the page has renewed itself.
+async function charts(page, job) {
+  await go(page, `/jobs/${job}`);
+  for (let n = 0; await page.locator("figure.chart canvas").count() < 4; n += 1) {
+    check(n < 60, "the job's page draws no charts");
+    await page.waitForTimeout(1000);
+    await go(page, `/jobs/${job}`);
+  }
+  await page.locator("figure.chart summary").first().click();
+  check(await page.locator("figure.chart tbody tr").first().isVisible(), "no numbers below a chart");
+  said("charts of a job's use are drawn, with their numbers");
+}
+
 async function language(page) {
   await go(page, "/hosts?find=h");
   await page.locator('button[lang="zh-CN"]').click();
@@ -275,11 +338,14 @@ async function run(browser) {
   const talks = await followLog(page);
   const long = await killOne(page);
   await requeue(page);
+  await closeHost(page);
+  await configuration(page);
+  await charts(page, `${long}[2]`);
   await language(page);
   await keyboard(page);
   const state = await page.context().storageState();
   await withoutScripts(browser, state, talks);
-  const more = [`/jobs/${talks}`, `/jobs/${long}`, `/jobs?array=${long}&finished=yes`];
+  const more = [`/jobs/${talks}`, `/jobs/${long}[2]`, `/jobs?array=${long}&finished=yes`];
   const host = cb("chosts", "-w").split("\n")[1].split(" ")[0];
   await eachPage(browser, state, [...more, `/hosts/${host}`]);
   await page.close();
