@@ -7,6 +7,7 @@
 //! `spool::view`.
 
 pub mod accounting;
+pub mod admin;
 pub mod events;
 pub mod hosts;
 pub mod jobs;

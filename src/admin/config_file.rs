@@ -7,6 +7,7 @@
 use crate::client::exit::{Fail, Result};
 use crate::config;
 use crate::config::edit::Edited;
+use crate::model::sha256_hex;
 use crate::sys::fs::{self, Kind};
 use crate::sys::lock::Lock;
 use crate::sys::{self, clock};
@@ -29,7 +30,7 @@ const MODE: u32 = 0o644;
 ///
 /// # Errors
 /// It cannot be read, or has problems.
-pub(super) fn load(path: &Path) -> Result<config::Loaded> {
+pub(crate) fn load(path: &Path) -> Result<config::Loaded> {
     let bytes = fs::read_small(path, config::MAX_BYTES as u64)?;
     let refused =
         |problems: String| Fail::usage(format!("{} is refused:\n\n{problems}", path.display()));
@@ -37,7 +38,10 @@ pub(super) fn load(path: &Path) -> Result<config::Loaded> {
 }
 
 /// The configuration, or its problems as text.
-fn check(bytes: &[u8], path: &Path) -> std::result::Result<config::Loaded, String> {
+///
+/// # Errors
+/// Each problem with line and caret, then how many there are.
+pub(crate) fn check(bytes: &[u8], path: &Path) -> std::result::Result<config::Loaded, String> {
     let os = config::OsNames {
         user: &|name| sys::users::by_name(name).is_some(),
         group: &|name| sys::users::group_by_name(name).is_some(),
@@ -58,16 +62,17 @@ fn check(bytes: &[u8], path: &Path) -> std::result::Result<config::Loaded, Strin
 /// As [`load`].
 pub(super) fn text(path: &Path) -> Result<(String, config::Loaded)> {
     let loaded = load(path)?;
+    Ok((utf8(path)?, loaded))
+}
+
+fn utf8(path: &Path) -> Result<String> {
     let bytes = fs::read_small(path, config::MAX_BYTES as u64)?;
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok((text, loaded)),
-        Err(_) => Err(Fail::usage(format!("{} is not UTF-8", path.display()))),
-    }
+    String::from_utf8(bytes).map_err(|_| Fail::usage(format!("{} is not UTF-8", path.display())))
 }
 
 /// What a change of the file came to.
 #[derive(Debug)]
-pub(super) struct Changed {
+pub(crate) struct Changed {
     /// What was done, a sentence each; none: the file is as it was.
     pub done: Vec<String>,
     /// Where the version before is kept.
@@ -84,6 +89,36 @@ pub(super) fn change(
     path: &Path,
     edit: impl FnOnce(&str, &config::Config) -> Result<Edited>,
 ) -> Result<Changed> {
+    put(path, |before| edit(before, &load(path)?.config))
+}
+
+/// Replaces the whole text, if the file still has the text with the digest `base`. The text before
+/// may have problems.
+///
+/// # Errors
+/// As [`change`].
+pub(crate) fn replace(path: &Path, base: &str, text: &str) -> Result<Changed> {
+    put(path, |before| {
+        if sha256_hex(before.as_bytes()) != base {
+            return Err(Fail::refused(format!(
+                "{} was changed since it was read; nothing was written\nhint: load it again, then \
+                 make the change in the text that is there now",
+                path.display()
+            )));
+        }
+        let done = match before == text {
+            true => Vec::new(),
+            false => vec!["The text is replaced".to_owned()],
+        };
+        Ok(Edited {
+            text: text.to_owned(),
+            done,
+        })
+    })
+}
+
+/// Puts the text that `edit` makes of the present one in its place.
+fn put(path: &Path, edit: impl FnOnce(&str) -> Result<Edited>) -> Result<Changed> {
     let at = path.display();
     let stat = match fs::stat(path)? {
         Some(stat) if stat.kind == Kind::File => stat,
@@ -102,8 +137,8 @@ pub(super) fn change(
              command"
         )));
     };
-    let (before, loaded) = text(path)?;
-    let edited = edit(&before, &loaded.config)?;
+    let before = utf8(path)?;
+    let edited = edit(&before)?;
     if edited.done.is_empty() {
         return Ok(Changed {
             done: edited.done,
@@ -287,6 +322,26 @@ mod tests {
                 .len(),
             1
         );
+    }
+
+    #[test]
+    fn a_whole_text_replaces_the_one_it_was_made_from_only() {
+        let (_dir, path) = file();
+        let new = TEXT.replace("name: c", "name: d");
+        let base = sha256_hex(TEXT.as_bytes());
+        let changed = replace(&path, &base, &new).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), new);
+        let kept = changed.kept.unwrap();
+        assert_eq!(std::fs::read_to_string(kept).unwrap(), TEXT);
+        let late = replace(&path, &base, TEXT).unwrap_err();
+        assert!(late.text.contains("since it was read"), "{}", late.text);
+        // A text with problems may be replaced, and none is written.
+        std::fs::write(&path, "queues: 7\n").unwrap();
+        let base = sha256_hex(b"queues: 7\n");
+        let bad = replace(&path, &base, "queues: 8\n").unwrap_err();
+        assert!(bad.text.contains("is not changed"), "{}", bad.text);
+        assert!(replace(&path, &base, TEXT).unwrap().kept.is_some());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), TEXT);
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod alert;
 mod badmin;
 pub(crate) mod check;
 mod command_names;
-mod config_file;
+pub(crate) mod config_file;
 mod daemons;
 pub(crate) mod dev;
 pub(crate) mod diag;
@@ -44,7 +44,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Longest comment, bytes.
-const COMMENT_MAX: usize = 511;
+pub(crate) const COMMENT_MAX: usize = 511;
 /// Longest line of the prompt.
 const LINE_MAX: u64 = 64 << 10;
 

@@ -158,10 +158,49 @@ pub struct JobPage {
     pub counts: Vec<(JobStat, u64)>,
 }
 
+/// Running jobs whose use is held.
+pub const USES_MAX: usize = 1_000;
+
+/// What a running job uses, as its hosts have last said.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobUse {
+    pub key: JobKey,
+    /// When its attempt started, ms since 1970.
+    pub start: i64,
+    pub cpu_ms: u64,
+    pub mem_kb: u64,
+    pub swap_kb: u64,
+    pub procs: u32,
+    pub threads: u32,
+    /// Read from and written to files since its start.
+    pub read_kb: u64,
+    pub write_kb: u64,
+}
+
+impl JobUse {
+    fn of(row: &view::JobRow<'_>) -> Option<JobUse> {
+        let u = &row.usage;
+        let runs = row.start > 0 && !row.stat.is_finished() && !row.stat.is_waiting();
+        (runs && row.arr.is_none()).then_some(JobUse {
+            key: row.j,
+            start: row.start,
+            cpu_ms: u.cpu_ms,
+            mem_kb: u.mem_kb,
+            swap_kb: u.swap_kb,
+            procs: u.procs,
+            threads: u.threads,
+            read_kb: u.read_kb,
+            write_kb: u.write_kb,
+        })
+    }
+}
+
 /// All jobs of the view at one moment.
 #[derive(Default)]
 pub struct JobIndex {
     jobs: Jobs,
+    /// What running jobs use: of the first [`USES_MAX`] of them.
+    pub uses: Vec<JobUse>,
     /// Damage that was met while reading.
     pub warnings: Vec<String>,
 }
@@ -177,10 +216,16 @@ impl JobIndex {
         let queues = source.queues().unwrap_or_default();
         let priority: BTreeMap<String, i64> =
             queues.into_iter().map(|q| (q.name, q.priority)).collect();
-        let mut items = Vec::new();
+        let (mut items, mut uses) = (Vec::new(), Vec::new());
         let reading = source.view.stream(&Want::all(), &mut |piece| match piece {
-            Piece::Restart => items.clear(),
+            Piece::Restart => {
+                items.clear();
+                uses.clear();
+            }
             Piece::Job { row, spec, why } => {
+                if uses.len() < USES_MAX {
+                    uses.extend(JobUse::of(&row));
+                }
                 let v = JobView {
                     key: row.j,
                     row: &row,
@@ -197,6 +242,7 @@ impl JobIndex {
         let reading = reading.map_err(|e| source.failed(e))?;
         Ok(JobIndex {
             jobs: Jobs::of(items),
+            uses,
             warnings: reading.warnings,
         })
     }

@@ -14,10 +14,12 @@ use crate::client::exit::Fail;
 use crate::client::metrics;
 use crate::client::read::{OWN_ONLY, Source, quiet_limit_ms};
 use crate::model::JobKey;
+use crate::record::figures::{Histogram, JOB_BOUNDS_S};
 use crate::record::view::{HostRow, LimitRow, Params, QueueRow, ShareRow, UserRow};
 use crate::spool::Site;
 use crate::spool::view::{Job, Want};
 use crate::sys::users::UserFacts;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Last bytes of each file of a job that are given at once.
@@ -44,6 +46,16 @@ pub enum HostKind {
     Closed,
     /// It does not answer.
     Away,
+}
+
+/// How long jobs waited for their first start, by queue: the histogram `corral_job_wait_seconds`.
+#[derive(Clone, Default, Debug)]
+pub struct Waits {
+    /// Since when is counted, ms since 1970; 0: nothing is.
+    pub since: i64,
+    /// Upper bounds of the counts but the last, seconds.
+    pub bounds_s: &'static [f64],
+    pub by_queue: BTreeMap<String, Histogram>,
 }
 
 /// The end of a file of a job.
@@ -104,6 +116,30 @@ impl Reader {
     /// As [`Reader::head`].
     pub fn sees_all(&self) -> Result<bool, Failure> {
         Ok(self.source.sees_all(&self.params()?))
+    }
+
+    /// True when the user administers the whole cluster.
+    ///
+    /// # Errors
+    /// As [`Reader::head`].
+    pub fn is_administrator(&self) -> Result<bool, Failure> {
+        Ok(self.source.is_administrator(&self.params()?))
+    }
+
+    /// How long jobs waited for their first start, by queue, since leaders count.
+    ///
+    /// # Errors
+    /// The document cannot be read.
+    pub fn waits(&self) -> Result<Waits, Failure> {
+        let figures = self.source.view.figures();
+        let figures = figures.map_err(|e| self.source.failed(e))?;
+        let figures = figures.unwrap_or_default();
+        let all = figures.queues.into_iter();
+        Ok(Waits {
+            since: figures.since,
+            bounds_s: JOB_BOUNDS_S,
+            by_queue: all.map(|(name, queue)| (name, queue.waits)).collect(),
+        })
     }
 
     /// Queues by priority, with their counts as of now.

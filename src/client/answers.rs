@@ -7,7 +7,7 @@
 use super::cli::parse;
 use super::exit::{Exit, Fail, Result};
 use super::read::{Source, split_json};
-use super::{cacct, ccron, chist, chosts, cjobs, climits, cload, cqueues, cusers};
+use super::{cacct, ccron, chist, chosts, cinfo, cjobs, climits, cload, cqueues, cusers};
 use std::ffi::OsString;
 
 /// Largest answer from accounting, bytes.
@@ -25,6 +25,7 @@ pub enum Reading {
     Users,
     Crons,
     Accounting,
+    Cluster,
 }
 
 /// What it prints with these words on its command line. Nothing found is an empty text.
@@ -44,6 +45,7 @@ pub(crate) fn answer(source: &Source, what: Reading, words: &[&str]) -> Result<S
         Reading::Users => cusers::options(),
         Reading::Crons => ccron::show_options(),
         Reading::Accounting => cacct::options(),
+        Reading::Cluster => cinfo::options(),
     };
     let m = parse(options, &words).map_err(|_| Fail::usage("these options are not understood"))?;
     let found = |(text, exit): (String, Exit)| match exit {
@@ -59,6 +61,7 @@ pub(crate) fn answer(source: &Source, what: Reading, words: &[&str]) -> Result<S
         Reading::Limits => found(climits::show(&m, source)?),
         Reading::Users => found(cusers::show(&m, source)?),
         Reading::Crons => found(ccron::pages(&m, source)?),
+        Reading::Cluster => found(cinfo::show(&m, source)?),
         Reading::Accounting => {
             let mut text = String::new();
             let mut put = |part: &str| {

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     read::end("cinfo", answer)
 }
 
-fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
+pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     let mut params = source.params()?;
     let names = m.all("names");
     source.banner(&params);

@@ -171,10 +171,13 @@ impl Source {
 
     /// True when the asker may see the jobs of others.
     pub(crate) fn sees_all(&self, params: &Params) -> bool {
-        params.view_all_jobs
-            || self.me.uid == 0
-            || Sets::new(params, &os_groups).holds(&params.administrators.join(" "), &self.me.name)
-            || self.is_service()
+        params.view_all_jobs || self.is_administrator(params) || self.is_service()
+    }
+
+    /// True when the asker administers the whole cluster.
+    pub(crate) fn is_administrator(&self, params: &Params) -> bool {
+        let administrators = params.administrators.join(" ");
+        self.me.uid == 0 || Sets::new(params, &os_groups).holds(&administrators, &self.me.name)
     }
 
     /// True when the share is the asker's.

@@ -6,6 +6,7 @@
 //! the questions it answers, `keys` the table of keys and which of them this version honours.
 
 mod brackets;
+mod changes;
 pub mod edit;
 mod graph;
 mod keys;
@@ -38,6 +39,7 @@ mod starter;
 pub mod template;
 mod types;
 
+pub use changes::{ConfigChange, changes};
 pub use load::{Loaded, MAX_BYTES, load};
 pub use notices::*;
 pub use policy::*;

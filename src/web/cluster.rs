@@ -4,8 +4,8 @@
 //! each request ([`SeenJobs`]). Takes no lock of the cluster and writes nothing.
 
 use corral::api::Failure;
-use corral::api::jobs::{JobIndex, SeenJobs, ViewMark};
-use corral::api::read::{ClusterHead, Reader};
+use corral::api::jobs::{JobIndex, JobSums, SeenJobs, ViewMark};
+use corral::api::read::{ClusterHead, Reader, Waits};
 use corral::record::view::{HostRow, QueueRow};
 use corral::spool::Site;
 use corral::sys;
@@ -131,6 +131,21 @@ impl Cluster {
         self.reader.metrics()
     }
 
+    /// Jobs by queue and user as the user of this process sees them; `None`: that cannot be told.
+    /// Blocks.
+    pub fn sums(&self, now: i64) -> Option<JobSums> {
+        let seen = SeenJobs::of(&self.reader).ok()?;
+        Some(self.now().jobs.sums(&seen, now))
+    }
+
+    /// How long jobs waited for their first start. Blocks.
+    ///
+    /// # Errors
+    /// The view cannot be read.
+    pub fn waits(&self) -> Result<Waits, Failure> {
+        self.reader.waits()
+    }
+
     /// Whose jobs a user may see.
     ///
     /// # Errors
@@ -151,6 +166,10 @@ pub async fn watch(app: crate::App) {
             _ = ending.wait_for(|ending| *ending) => return,
         }
         let app = app.clone();
-        let _ = tokio::task::spawn_blocking(move || app.cluster.look(false)).await;
+        let _ = tokio::task::spawn_blocking(move || {
+            app.cluster.look(false);
+            app.sample(sys::clock::wall_ms());
+        })
+        .await;
     }
 }

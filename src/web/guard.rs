@@ -42,6 +42,8 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
 pub struct Caller {
     pub who: Identity,
     pub scope: Scope,
+    /// The user administers the cluster: what is offered, never what is allowed.
+    pub administers: bool,
     /// Of the session; empty for a token.
     pub csrf: String,
     /// What the session's cookie holds; empty for a token.
@@ -260,6 +262,7 @@ async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, WebErr
         return Ok(Some(Caller {
             who,
             scope: token.scope,
+            administers: false,
             csrf: String::new(),
             secret: String::new(),
         }));
@@ -267,8 +270,11 @@ async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, WebErr
     let Some(secret) = cookie(headers, &app.settings.cookie) else {
         return Ok(None);
     };
-    let session = app.sessions().find(secret, now);
-    Ok(session.map(|session| Caller {
+    let Some(session) = app.sessions().find(secret, now) else {
+        return Ok(None);
+    };
+    Ok(Some(Caller {
+        administers: app.administers(&session.who, now).await,
         who: session.who,
         scope: Scope::Admin,
         csrf: session.csrf,
@@ -298,7 +304,8 @@ fn finished(mut response: Response, look: Look, path: &str) -> Response {
         ("content-security-policy", CONTENT_POLICY),
         ("x-content-type-options", "nosniff"),
         ("x-frame-options", "DENY"),
-        ("referrer-policy", "no-referrer"),
+        // With no-referrer browsers send `Origin: null` with the portal's own forms.
+        ("referrer-policy", "same-origin"),
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-resource-policy", "same-origin"),
         (

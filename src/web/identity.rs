@@ -4,6 +4,7 @@
 //! the user who started the portal and serves nobody else; a service puts a broker behind the same
 //! trait. Nothing else in this package submits, acts, or opens a file of a user.
 
+use corral::api::admin::{self, AdminAct, AdminAnswer};
 use corral::api::portal::{PortalToken, take_login, token_of};
 use corral::api::read::{JobOutput, Reader};
 use corral::api::{self, Accepted, Failure, FailureKind, JobRequest};
@@ -77,6 +78,12 @@ pub trait AsUser: Send + Sync {
     /// The user is not served here.
     fn output(&self, who: &Identity, job: &Job, most: usize) -> Result<Vec<JobOutput>, Failure>;
 
+    /// Does what an administrator of the cluster asks for.
+    ///
+    /// # Errors
+    /// The user is none, something is refused, or no answer came.
+    fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure>;
+
     /// Uses up a login link: whose it is, while it is good.
     ///
     /// # Errors
@@ -147,6 +154,10 @@ impl AsUser for SameUser {
 
     fn output(&self, who: &Identity, job: &Job, most: usize) -> Result<Vec<JobOutput>, Failure> {
         Ok(self.reader(who)?.output(job, most))
+    }
+
+    fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure> {
+        admin::administer(&self.reader(who)?, act)
     }
 
     fn log_in(&self, secret: &str, now: i64) -> Result<Option<Identity>, Failure> {

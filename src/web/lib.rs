@@ -5,7 +5,7 @@
 //!
 //! - `command`: options, what is refused at the start; `server`: connections and their limits.
 //! - `identity`: who asks, and acting as them: the one place that a broker will replace.
-//! - `cluster`: the view, read once for all who ask. `sessions`: who is logged in.
+//! - `cluster`: the view, read once for all who ask; `history`: samples of it. `sessions`: who is logged in.
 //! - `guard`: what every request passes; `error`: how refusals read; `words`: what people read.
 //! - `pages`: HTML; `rest`: JSON; `live`: events; `routes`: the table of all of them.
 
@@ -14,6 +14,7 @@ pub mod command;
 pub mod error;
 pub mod fields;
 pub mod guard;
+pub mod history;
 pub mod identity;
 pub mod live;
 pub mod pages;
@@ -26,8 +27,10 @@ pub mod words;
 
 use cluster::Cluster;
 use error::WebError;
-use identity::AsUser;
+use history::History;
+use identity::{AsUser, Identity};
 use sessions::Sessions;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, watch};
 
@@ -51,6 +54,9 @@ pub struct Shared {
     pub cluster: Cluster,
     pub actor: Arc<dyn AsUser>,
     sessions: Mutex<Sessions>,
+    history: Mutex<History>,
+    /// Who administers the cluster, and when that was found, ms since 1970.
+    administrators: Mutex<BTreeMap<u32, (bool, i64)>>,
     /// A permit for each open event stream.
     pub streams: Arc<Semaphore>,
     /// True from the moment on at which the portal is to end: streams end then.
@@ -72,14 +78,66 @@ impl Shared {
             cluster,
             actor,
             sessions: Mutex::new(Sessions::default()),
+            history: Mutex::default(),
+            administrators: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             ending,
         })
     }
 
+    /// Samples of the view. They are held for moments only.
+    pub fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the samples that are due. Blocks.
+    pub fn sample(&self, now: i64) {
+        let view = self.cluster.now();
+        if view.read_at == 0 || view.failure.is_some() {
+            return;
+        }
+        let is_due = self.history().is_due(now);
+        // Sums of a million jobs are made before the samples are held.
+        let sums = is_due.then(|| self.cluster.sums(now)).flatten();
+        let mut history = self.history();
+        if let Some(sums) = sums {
+            history.note(now, &view, &sums);
+        }
+        history.note_jobs(now, &view.jobs.uses);
+    }
+
     /// The table of sessions. It is held for moments only.
     pub fn sessions(&self) -> MutexGuard<'_, Sessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long it is remembered who administers the cluster, ms, and of how many users.
+const ADMINISTERS_MS: i64 = 60_000;
+const ADMINISTERS_MAX: usize = 10_000;
+
+impl Shared {
+    /// Whether a user administers the cluster, by the view: for what is offered. False where that
+    /// cannot be told.
+    pub async fn administers(self: &Arc<Self>, who: &Identity, now: i64) -> bool {
+        let known = || {
+            let all = self.administrators.lock();
+            all.unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some((does, at)) = known().get(&who.uid).copied()
+            && now - at < ADMINISTERS_MS
+        {
+            return does;
+        }
+        let (app, asker) = (self.clone(), who.clone());
+        let found = blocking(move || Ok(app.actor.reader(&asker)?.is_administrator()?));
+        let does = found.await.unwrap_or(false);
+        let mut all = known();
+        if all.len() >= ADMINISTERS_MAX {
+            all.clear();
+        }
+        all.insert(who.uid, (does, now));
+        does
     }
 }
 

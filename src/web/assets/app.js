@@ -28,6 +28,7 @@ async function renew() {
       if (value !== null && box.value === value) box.focus();
     });
   });
+  document.dispatchEvent(new CustomEvent("renewed", { detail: page }));
 }
 
 function live() {
@@ -68,6 +69,7 @@ document.querySelectorAll("form[data-ask]").forEach((asking) => {
   asking.addEventListener("submit", (event) => {
     const act = event.submitter;
     if (!act || act.value === "resume") return;
-    if (!confirm(document.body.dataset.confirm.replace("{}", act.textContent))) event.preventDefault();
+    const text = asking.dataset.ask || document.body.dataset.confirm;
+    if (!confirm(text.replace("{}", act.textContent))) event.preventDefault();
   });
 });

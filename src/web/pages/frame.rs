@@ -22,7 +22,10 @@ pub const MENU: &[(&str, &str)] = &[
     ("/cron", "menu.cron"),
     ("/resources", "menu.resources"),
     ("/usage", "menu.usage"),
+    (ADMIN, "menu.admin"),
 ];
+/// Stands in the menu of administrators only.
+const ADMIN: &str = "/admin";
 
 /// What stands around every page.
 pub(super) struct Frame {
@@ -33,6 +36,8 @@ pub(super) struct Frame {
     /// Its place in the menu.
     pub menu: &'static str,
     pub user: String,
+    /// The user administers the cluster.
+    pub administers: bool,
     pub csrf: String,
     pub cluster: String,
     pub alarms: Vec<String>,
@@ -60,6 +65,7 @@ impl Frame {
             here,
             menu,
             user: caller.who.name.clone(),
+            administers: caller.administers,
             csrf: caller.csrf.clone(),
             cluster: head.cluster.clone(),
             alarms: head.alarms.iter().take(ALARMS_MAX).cloned().collect(),
@@ -72,7 +78,10 @@ impl Frame {
         let entry = |(place, key): &(&'static str, &'static str)| {
             (*place, self.w.t(key), *place == self.menu)
         };
-        MENU.iter().map(entry).collect()
+        let shown = MENU
+            .iter()
+            .filter(|(place, _)| *place != ADMIN || self.administers);
+        shown.map(entry).collect()
     }
 
     /// Languages: tag, own name, whether it is the page's.

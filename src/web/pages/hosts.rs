@@ -1,5 +1,6 @@
 //! Hosts as a table and as a map of their use, and one host.
 
+use super::chart::{self, Chart};
 use super::frame::{Frame, page};
 use super::jobs::in_path;
 use super::text::percent;
@@ -7,6 +8,7 @@ use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, Look};
 use crate::rest::Asked;
+use crate::words::Words;
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
@@ -14,6 +16,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use corral::api::read::{HostKind, Reader, Reading};
 use corral::record::view::HostRow;
+use corral::sys;
 
 /// Steps of use in the map.
 const STEPS: u64 = 5;
@@ -120,8 +123,21 @@ struct HostPage {
     /// The text of chosts -l and cload -l.
     long: String,
     load: String,
+    /// The last hour.
+    charts: Vec<Chart>,
     /// The link to the jobs that run there.
     jobs: String,
+}
+
+fn charts(app: &App, w: Words, host: &str) -> Vec<Chart> {
+    let titles = [
+        ("slots", w.t("chart.host_slots")),
+        ("queue", w.t("chart.host_queue")),
+        ("busy", w.t("chart.host_ut")),
+        ("memory", w.t("chart.host_mem")),
+    ];
+    let history = app.history();
+    chart::of_name(&history.hosts, host, titles, sys::clock::wall_ms())
 }
 
 pub(super) async fn one(
@@ -144,6 +160,7 @@ pub(super) async fn one(
             load: reader
                 .answer(Reading::Load, &["-l", &host.name])
                 .unwrap_or_default(),
+            charts: charts(&app, look.words, &name),
             jobs: format!("/jobs?filter=host%3A{link}"),
             f: Frame::new(look, &caller, &now, "/hosts", format!("/hosts/{link}")),
         })

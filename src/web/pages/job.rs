@@ -1,5 +1,6 @@
 //! One job: what it is, why it waits or failed, its tasks, what it writes, its history.
 
+use super::chart::{self, Chart};
 use super::frame::{Frame, page};
 use super::jobs::{acts, in_path};
 use super::text::{class, moment};
@@ -7,6 +8,7 @@ use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, Look};
 use crate::rest::{Asked, key_of};
+use crate::words::Words;
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
@@ -78,6 +80,7 @@ struct JobPage {
     is_array: bool,
     is_live: bool,
     tasks: Vec<TaskUse>,
+    charts: Vec<Chart>,
     files: Vec<File>,
     find: String,
     /// The text of cjobs -l.
@@ -114,6 +117,7 @@ pub(super) async fn show(
             is_array,
             is_live: !job.row.stat.is_finished() && !files.is_empty(),
             tasks: job.row.usage.tasks.clone(),
+            charts: charts(&app, look.words, &job),
             files: files.iter().map(|file| shown(file, &find)).collect(),
             find,
             long: reader.answer(Reading::Jobs, words)?,
@@ -123,6 +127,15 @@ pub(super) async fn show(
         })
     })
     .await
+}
+
+/// What the present or last attempt used.
+fn charts(app: &App, w: Words, job: &Job) -> Vec<Chart> {
+    let (history, row) = (app.history(), &job.row);
+    let ring = history.job(row.j, row.start);
+    ring.map_or_else(Vec::new, |ring| {
+        chart::of_job(ring, w, sys::clock::wall_ms())
+    })
 }
 
 /// Name and command; an element has those of its array.

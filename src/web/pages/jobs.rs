@@ -95,6 +95,8 @@ struct Title {
     name: &'static str,
     link: String,
     sorted: &'static str,
+    /// Numbers stand at the right.
+    class: &'static str,
 }
 
 #[derive(Template)]
@@ -179,6 +181,10 @@ fn titles(asked: &Fields, w: Words) -> Vec<Title> {
                 "/jobs?{}",
                 next.with("reverse", if reverse { "yes" } else { "" })
             ),
+            class: match *column {
+                "slots" | "time" | "mem" => "n",
+                _ => "",
+            },
             sorted: match (is_by, reverse) {
                 (false, _) => "none",
                 (true, true) => "ascending",
@@ -198,7 +204,7 @@ fn ways(asked: &Fields, found: &JobPage, count: usize) -> (Option<String>, Optio
 }
 
 /// How one job fared.
-struct Fared {
+pub(super) struct Fared {
     id: String,
     text: String,
     ok: bool,
@@ -206,10 +212,10 @@ struct Fared {
 
 #[derive(Template)]
 #[template(path = "acted.html")]
-struct ActedPage {
-    f: Frame,
-    results: Vec<Fared>,
-    back: String,
+pub(super) struct ActedPage {
+    pub f: Frame,
+    pub results: Vec<Fared>,
+    pub back: String,
 }
 
 /// Most jobs of one act.
@@ -249,7 +255,7 @@ pub(super) async fn act(
     .await
 }
 
-fn fared(outcome: &Outcome) -> Fared {
+pub(super) fn fared(outcome: &Outcome) -> Fared {
     Fared {
         id: outcome.what.clone(),
         text: outcome.text.clone(),

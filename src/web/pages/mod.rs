@@ -3,7 +3,9 @@
 //! Owns which page is where. The frame around all of them is in `frame`; a page's own file gathers
 //! what it shows; its template has the form. Every visible word comes from the catalogue.
 
+mod admin;
 mod assets;
+mod chart;
 mod frame;
 mod hosts;
 mod job;
@@ -40,5 +42,12 @@ pub fn routes() -> Router<App> {
         .route("/cron", get(lists::crons))
         .route("/resources", get(lists::resources))
         .route("/usage", get(lists::usage))
+        .route("/admin", get(admin::show))
+        .route("/admin/act", post(admin::act))
+        .route("/admin/check", post(admin::check))
+        .route("/admin/config", get(admin::config))
+        .route("/admin/config/check", post(admin::check_config))
+        .route("/admin/config/save", post(admin::save_config))
+        .route("/assets/vendor/{name}", get(assets::give_vendored))
         .route("/assets/{name}", get(assets::give))
 }

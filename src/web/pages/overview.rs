@@ -1,10 +1,12 @@
 //! The first page: use now, jobs by queue and user, hosts by state, waiting times, alarms.
 
+use super::chart::{self, Chart};
 use super::frame::{Frame, page};
-use super::text::{percent, time};
+use super::text::{moment, percent, time};
 use crate::cluster::Cluster;
 use crate::error::WebError;
 use crate::guard::{Caller, Look};
+use crate::words::Words;
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
@@ -37,6 +39,15 @@ struct Overview {
     master: String,
     epoch: u64,
     problems: Vec<String>,
+    charts: Vec<Chart>,
+    waits: Option<WaitTable>,
+}
+
+/// How long jobs waited for their first start.
+struct WaitTable {
+    since: String,
+    /// Up to which time, how many, their part in percent.
+    rows: Vec<(String, u64, u64)>,
 }
 
 pub(super) async fn show(
@@ -45,7 +56,8 @@ pub(super) async fn show(
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     blocking(move || {
-        let seen = Cluster::seen(&app.actor.reader(&caller.who)?)?;
+        let reader = app.actor.reader(&caller.who)?;
+        let seen = Cluster::seen(&reader)?;
         let now = app.cluster.now();
         let sums = now.jobs.sums(&seen, sys::clock::wall_ms());
         let there = |host: &&HostRow| Reader::host_kind(host) != HostKind::Away;
@@ -81,10 +93,76 @@ pub(super) async fn show(
             master: now.head.master.clone(),
             epoch: now.head.epoch,
             problems: now.head.config_problems.clone(),
+            charts: charts(&app, look.words, reader.sees_all()?, &caller.who.name),
+            waits: waits(&app, look.words),
             f: Frame::new(look, &caller, &now, "/", "/".to_owned()),
         })
     })
     .await
+}
+
+/// The last day. Who does not see the jobs of others sees no line of theirs.
+fn charts(app: &App, w: Words, sees_all: bool, user: &str) -> Vec<Chart> {
+    let (history, now) = (app.history(), sys::clock::wall_ms());
+    let (queues, users) = (&history.queues, &history.users);
+    let at = (w, now);
+    let sees = |name: &str| sees_all || name == user;
+    let all = [
+        chart::of_names(
+            queues,
+            0,
+            title(w, "queue-slots", "chart.slots_by_queue"),
+            at,
+            |_| true,
+        ),
+        chart::of_names(
+            queues,
+            1,
+            title(w, "queue-pend", "chart.pending_by_queue"),
+            at,
+            |_| true,
+        ),
+        chart::of_names(
+            users,
+            0,
+            title(w, "user-slots", "chart.slots_by_user"),
+            at,
+            sees,
+        ),
+        chart::of_names(
+            users,
+            1,
+            title(w, "user-pend", "chart.pending_by_user"),
+            at,
+            sees,
+        ),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn title(w: Words, id: &'static str, key: &'static str) -> (&'static str, &'static str) {
+    (id, w.t(key))
+}
+
+/// All queues together; `None`: nothing is counted.
+fn waits(app: &App, w: Words) -> Option<WaitTable> {
+    let waits = app.cluster.waits().ok()?;
+    let mut counts = vec![0; waits.bounds_s.len() + 1];
+    for histogram in waits.by_queue.values() {
+        for (sum, n) in counts.iter_mut().zip(&histogram.counts) {
+            *sum += n;
+        }
+    }
+    let whole: u64 = counts.iter().sum();
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bounds are whole seconds
+    let bound = |s: &f64| w.f("waits.to", time((*s * 1000.0) as u64));
+    let labels = waits.bounds_s.iter().map(bound);
+    let labels = labels.chain([w.t("waits.more").to_owned()]);
+    let row = |(label, n): (String, u64)| (label, n, percent(n, whole));
+    (whole > 0).then(|| WaitTable {
+        since: moment(waits.since, sys::clock::wall_ms()),
+        rows: labels.zip(counts).map(row).collect(),
+    })
 }
 
 /// Hosts by kind of state: the key of its name, its class, how many.

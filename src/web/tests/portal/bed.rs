@@ -4,6 +4,7 @@
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
+use corral::api::admin::{self, AdminAct, AdminAnswer};
 use corral::api::portal::{PortalToken, Scope};
 use corral::api::read::{JobOutput, Reader};
 use corral::api::{Accepted, Failure, FailureKind, JobRequest};
@@ -41,6 +42,7 @@ pub const EVIL: &str = "<script>alert(1)</script>\"'&";
 pub struct Done {
     pub acts: Vec<(JobAct, Vec<String>)>,
     pub jobs: Vec<JobRequest>,
+    pub administered: Vec<AdminAct>,
     pub link_used: bool,
 }
 
@@ -110,6 +112,21 @@ impl AsUser for MadeUp {
         Ok(self.reader(who)?.output(job, most))
     }
 
+    fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure> {
+        let outcome = |name: &String| Outcome {
+            what: name.clone(),
+            code: Code::Ok,
+            text: "is done".into(),
+        };
+        self.done.lock().unwrap().administered.push(act.clone());
+        match act {
+            AdminAct::Queues { names, .. } | AdminAct::Hosts { names, .. } => {
+                Ok(AdminAnswer::Outcomes(names.iter().map(outcome).collect()))
+            }
+            act => admin::administer(&self.reader(who)?, act),
+        }
+    }
+
     fn log_in(&self, secret: &str, _: i64) -> Result<Option<Identity>, Failure> {
         let mut done = self.done.lock().unwrap();
         let good = secret == LINK && !done.link_used;
@@ -160,7 +177,7 @@ pub struct Login {
 }
 
 pub struct Bed {
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     pub app: App,
     pub done: Arc<Mutex<Done>>,
     pub router: Router,
@@ -200,12 +217,17 @@ impl Bed {
         let app = Shared::new(settings, Cluster::new(&site), actor, ending);
         app.cluster.look(true);
         Bed {
-            _dir: dir,
+            dir,
             router: routes::router(app.clone()),
             app,
             done,
             _end: end,
         }
+    }
+
+    /// The share.
+    pub fn share(&self) -> &Path {
+        self.dir.path()
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {
@@ -275,6 +297,7 @@ fn publish(share: &Path, all: bool, rows: &[Row<'static>]) {
     let params = Params {
         cluster: "c1".into(),
         view_all_jobs: all,
+        administrators: if all { vec![format!("u{ME}")] } else { vec![] },
         ..Params::default()
     };
     put(share, view::PARAMS, &[params]);

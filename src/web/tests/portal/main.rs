@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)] // tests touch files and clocks
 #![allow(unreachable_pub)] // nothing uses a test from outside
 
+mod admin;
 mod bed;
 mod catalogue;
 mod pages;

@@ -1,0 +1,57 @@
+// Draws the tables of charts with uPlot, again when the page is renewed. Without it they are read.
+"use strict";
+
+const colours = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6"];
+const height = 180;
+const drawn = new Map();
+
+function style(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+// Moments in seconds, then the values of each column; what is not known is null.
+function numbers(figure) {
+  const rows = [...figure.querySelectorAll("tbody tr")];
+  const columns = figure.querySelectorAll("thead th").length - 1;
+  const value = (row, n) => (row.cells[n].textContent === "" ? null : Number(row.cells[n].textContent));
+  const all = [rows.map((row) => Number(row.cells[0].dataset.at))];
+  for (let n = 1; n <= columns; n += 1) all.push(rows.map((row) => value(row, n)));
+  return all;
+}
+
+function draw(figure) {
+  const plot = figure.querySelector(".plot");
+  const names = [...figure.querySelectorAll("thead th")].map((cell) => cell.textContent);
+  const axis = { stroke: style("--quiet"), grid: { stroke: style("--line"), width: 1 },
+    ticks: { stroke: style("--line"), width: 1 } };
+  const series = names.map((label, n) => (n === 0 ? { label, value: "{HH}:{mm}:{ss}" } : {
+    label, width: 2, stroke: style(colours[(n - 1) % colours.length]), points: { show: false },
+  }));
+  const options = { width: plot.clientWidth, height, series, axes: [axis, { ...axis, size: 60 }],
+    cursor: { drag: { x: false, y: false } }, legend: { live: false },
+    scales: { y: { range: (self, low, high) => [Math.min(0, low), high > 0 ? high * 1.05 : 1] } } };
+  drawn.get(figure)?.destroy();
+  drawn.set(figure, new uPlot(options, numbers(figure), plot));
+}
+
+function drawAll() {
+  document.querySelectorAll("figure.chart").forEach(draw);
+}
+
+drawAll();
+let pause = 0;
+addEventListener("resize", () => {
+  clearTimeout(pause);
+  pause = setTimeout(drawAll, 200);
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+document.addEventListener("renewed", (event) => {
+  document.querySelectorAll("figure.chart").forEach((figure) => {
+    const fresh = event.detail.getElementById(figure.id);
+    const [old, next] = [figure, fresh].map((one) => one?.querySelector("table"));
+    if (!next || old.textContent === next.textContent) return;
+    const isSame = old.tHead.textContent === next.tHead.textContent;
+    old.replaceChildren(...next.childNodes);
+    if (isSame) drawn.get(figure).setData(numbers(figure)); else draw(figure);
+  });
+});

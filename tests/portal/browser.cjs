@@ -1,0 +1,368 @@
+// The steps of tests/portal/browser, which starts the cluster and says where chromium and the link
+// are. Each step is a sentence that is printed once it holds; the first that does not ends the run.
+"use strict";
+const { execFileSync } = require("node:child_process");
+const fs = require("node:fs");
+const path = require("node:path");
+const { chromium } = require("playwright-core");
+const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+const { LINK, CB, CHROMIUM, SHOTS } = process.env;
+const BASE = new URL(LINK).origin;
+// Longest wait for what the cluster does; a busy machine is slow.
+const PATIENCE = 60000;
+const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+  "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+// Pages without a parameter; /jobs/ID and /hosts/NAME come to them.
+const PAGES = ["/", "/jobs", "/submit", "/hosts", "/hosts?view=map", "/queues", "/limits", "/shares",
+  "/cron", "/resources", "/usage", "/admin", "/admin/config"];
+
+const began = Date.now();
+const troubles = [];
+
+function check(holds, text) {
+  if (!holds) throw new Error(text);
+}
+
+function said(text) {
+  console.log(`${((Date.now() - began) / 1000).toFixed(1).padStart(6)} s  ${text}`);
+}
+
+function cb(...words) {
+  return execFileSync(CB, words, { encoding: "utf8" });
+}
+
+// A page whose errors, refused content and requests to other places end the run.
+async function newPage(context) {
+  const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE);
+  page.on("pageerror", (error) => troubles.push(`a script failed: ${error.message}`));
+  page.on("console", (message) => {
+    const text = message.text();
+    if (message.type() === "error" && !/status of (4|5)\d\d/.test(text)) troubles.push(`console: ${text}`);
+  });
+  page.on("request", (request) => {
+    if (!request.url().startsWith(BASE) && !/^(data|blob|about):/.test(request.url())) {
+      troubles.push(`a request to another place: ${request.url()}`);
+    }
+  });
+  page.on("dialog", (dialog) => dialog.accept());
+  return page;
+}
+
+async function go(page, place) {
+  const answer = await page.goto(BASE + place);
+  check(answer.status() === 200, `${place} answers ${answer.status()}`);
+}
+
+// Submits the form with these fields; the ID of the job.
+async function submit(page, fields) {
+  await go(page, "/submit");
+  for (const [name, value] of Object.entries(fields)) {
+    const field = page.locator(`[name="${name}"]`).first();
+    if (!await field.isVisible()) await page.locator("details summary").first().click();
+    await field.fill(value);
+  }
+  await page.locator('form[action="/submit"] button.first').click();
+  await page.waitForURL(/\/jobs\/\d+$/);
+  return page.url().match(/\d+$/)[0];
+}
+
+async function login(browser) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+  const page = await newPage(context);
+  await page.goto(LINK);
+  await page.waitForURL(BASE + "/");
+  check(!page.url().includes("#"), "the secret stays in the address");
+  said("the link logs in");
+  const again = await newPage(await browser.newContext());
+  await again.goto(LINK);
+  await again.locator('[role="alert"]').waitFor();
+  check(await again.locator("nav").count() === 0, "the link works twice");
+  await again.context().close();
+  said("it does so once");
+  return page;
+}
+
+async function watchArray(page) {
+  const id = await submit(page, { command: "echo element $LSB_JOBINDEX; sleep 4", name: "sweep", array: "1-8" });
+  await go(page, `/jobs?array=${id}&finished=yes`);
+  await page.evaluate(() => { window.sameDocument = true; });
+  const stat = (n) => page.locator("tbody tr", { hasText: `${id}[${n}]` }).locator(".state");
+  await page.locator("tbody .state.run").first().waitFor();
+  said("the array's elements run");
+  await page.waitForFunction(() => document.querySelectorAll("tbody .state.done").length >= 2, null,
+    { timeout: PATIENCE });
+  check(await page.evaluate(() => window.sameDocument === true), "the page was loaded anew");
+  said("they are seen to end without a reload");
+  return { id, stat };
+}
+
+async function followLog(page) {
+  const command = "for n in $(seq 1 60); do echo line $n; sleep 0.5; done";
+  const id = await submit(page, { command, name: "talks" });
+  // The page of a job that waits has no log yet.
+  await page.locator(".state.run").first().waitFor();
+  await go(page, `/jobs/${id}`);
+  for (let n = 0; await page.locator("pre[data-log]").count() === 0; n += 1) {
+    check(n < 60, "the job has no log");
+    await page.waitForTimeout(500);
+    await go(page, `/jobs/${id}`);
+  }
+  const log = page.locator("pre[data-log]");
+  const before = await log.textContent();
+  await page.waitForFunction((old) => document.querySelector("pre[data-log]").textContent.length > old,
+    before.length + 10, { timeout: PATIENCE });
+  said("a log grows on its page");
+  await go(page, `/jobs/${id}?find=line%202`);
+  const found = await page.locator("pre.log").first().textContent();
+  check(/line 2/.test(found) && !/line 1\b/.test(found), `a search finds the wrong lines: ${found}`);
+  said("it is searched");
+  return id;
+}
+
+async function killOne(page) {
+  const id = await submit(page, { command: "sleep 300", name: "long", array: "1-3" });
+  await go(page, `/jobs?array=${id}`);
+  await page.locator("tbody .state.run").first().waitFor();
+  await page.locator(`input[value="${id}[1]"]`).check();
+  await page.locator('button[name="act"][value="kill"]').click();
+  await page.waitForURL(/\/jobs\/act$/);
+  await page.locator("main a").last().click();
+  await go(page, `/jobs?array=${id}&finished=yes`);
+  const row = (n) => page.locator("tbody tr").filter({ has: page.locator(`input[value="${id}[${n}]"]`) });
+  await row(1).locator(".state.bad").waitFor();
+  check(await row(2).locator(".state.bad").count() === 0, "another element was killed, too");
+  said("one element is killed, the others are not");
+  return id;
+}
+
+async function requeue(page) {
+  const id = await submit(page, { command: "sleep 300", name: "again" });
+  await page.locator(".state.run").first().waitFor();
+  await go(page, `/jobs/${id}`);
+  await page.locator('button[name="act"][value="requeue"]').click();
+  await page.waitForURL(/\/jobs\/act$/);
+  check(await page.locator("main .state.run").count() === 1, await page.locator("main").innerText());
+  for (let n = 0; !/requeue/i.test(cb("chist", "-l", id)); n += 1) {
+    check(n < 60, "the history says nothing of the requeue");
+    await page.waitForTimeout(500);
+  }
+  said("a job is requeued");
+  cb("ckill", id);
+}
+
+// An administrator closes a host and opens it again.
+async function closeHost(page) {
+  const act = async (word, comment) => {
+    await go(page, "/admin");
+    const form = page.locator("form", { has: page.locator('input[value="hosts"]') });
+    await form.locator('input[value="h3"]').check();
+    await form.locator('[name="comment"]').fill(comment);
+    await form.locator(`button[value="${word}"]`).click();
+    await page.waitForURL(/\/admin\/act$/);
+    check(await page.locator("main .state.run").count() === 1, await page.locator("main").innerText());
+  };
+  await act("close", "new disk");
+  check(/closed_Adm/.test(cb("chosts", "-w", "h3")), "the host is not closed");
+  await go(page, "/hosts");
+  await page.locator("tbody tr", { hasText: "h3" }).locator("td", { hasText: "new disk" }).waitFor();
+  await act("open", "");
+  check(!/closed_Adm/.test(cb("chosts", "-w", "h3")), "the host is not open again");
+  said("an administrator closes a host, with a comment, and opens it");
+  await go(page, "/admin");
+  await page.locator('form[action="/admin/check"] button').click();
+  await page.waitForURL(/\/admin\/check$/);
+  check(await page.locator("pre").count() === 2, "the check of the cluster says nothing");
+  said("the check of the whole cluster is shown");
+}
+
+// cb.yaml: a mistake with its caret, the effects of a change before it is saved.
+async function configuration(page) {
+  await go(page, "/admin/config");
+  const text = await page.locator("textarea").inputValue();
+  const send = async (next) => {
+    await page.locator("textarea").fill(next);
+    await page.locator('form[action="/admin/config/check"] button').click();
+    await page.waitForURL(/\/admin\/config\/check$/);
+  };
+  await send(`${text}\nnonsense: 1\n`);
+  check(/nonsense[\s\S]*\^/.test(await page.locator('[role="alert"] pre').innerText()), "no caret");
+  check(await page.locator('form[action="/admin/config/save"]').count() === 0, "a wrong text may be saved");
+  const queue = "- {name: browser, priority: 7}\n";
+  check(/^queues:\n/m.test(text), "the configuration of the cluster has another form");
+  const next = text.replace(/^queues:\n/m, `queues:\n${/^queues:\n( *)-/m.exec(text)[1]}${queue}`);
+  await send(next);
+  await page.locator("th", { hasText: "queues[browser]" }).waitFor();
+  if (SHOTS) await page.screenshot({ path: path.join(SHOTS, "admin-config-check.png"), fullPage: true });
+  await page.locator('form[action="/admin/config/save"] button').click();
+  await page.waitForURL(/\/admin\/config\/save$/);
+  await page.locator('[role="status"]').waitFor();
+  check(/\bbrowser\b/.test(cb("cqueues", "-w")), "the saved configuration is not in force");
+  said("cb.yaml is checked, its effects are shown, it is saved and in force");
+}
+
+// Charts are drawn from their tables, also after the page has renewed itself.
+async function charts(page, job) {
+  await go(page, `/jobs/${job}`);
+  for (let n = 0; await page.locator("figure.chart canvas").count() < 4; n += 1) {
+    check(n < 60, "the job's page draws no charts");
+    await page.waitForTimeout(1000);
+    await go(page, `/jobs/${job}`);
+  }
+  await page.locator("figure.chart summary").first().click();
+  check(await page.locator("figure.chart tbody tr").first().isVisible(), "no numbers below a chart");
+  said("charts of a job's use are drawn, with their numbers");
+}
+
+async function language(page) {
+  await go(page, "/hosts?find=h");
+  await page.locator('button[lang="zh-CN"]').click();
+  await page.waitForFunction(() => document.documentElement.lang === "zh-CN");
+  check(page.url().endsWith("/hosts?find=h"), `the way back leads to ${page.url()}`);
+  check((await page.locator("h1").innerText()) === "主机", "the page is not in Chinese");
+  await page.locator('button[lang="en"]').click();
+  await page.waitForFunction(() => document.documentElement.lang === "en");
+  said("the language changes, and the place stays");
+}
+
+// From the address bar to a filtered list of jobs and a job's page, by keys alone.
+async function keyboard(page) {
+  await go(page, "/");
+  await page.keyboard.press("Tab");
+  const skip = await page.evaluate(() => document.activeElement.className);
+  check(skip === "skip", `the first Tab reaches ${skip}`);
+  await page.keyboard.press("Enter");
+  check(await page.evaluate(() => document.activeElement.id) === "main", "the skip link moves no focus");
+  const tabTo = async (what, text) => {
+    for (let n = 0; n < 60; n += 1) {
+      await page.keyboard.press("Tab");
+      if (await page.evaluate(what)) {
+        const seen = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
+        check(seen !== "none", `no outline shows the focus on ${text}`);
+        return;
+      }
+    }
+    throw new Error(`no Tab reaches ${text}`);
+  };
+  await go(page, "/");
+  await tabTo(() => document.activeElement.getAttribute("href") === "/jobs", "the menu's jobs");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(BASE + "/jobs");
+  await tabTo(() => document.activeElement.name === "filter", "the filter");
+  await page.keyboard.type("long");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/filter=long/);
+  await tabTo(() => /^\/jobs\/\d+/.test(document.activeElement.getAttribute("href") || ""), "a job");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/jobs\/\d+/);
+  check((await page.locator("main").innerText()).includes("long"), "another job is shown");
+  said("keys alone lead to a job");
+}
+
+// Reading without scripts.
+async function withoutScripts(browser, state, job) {
+  const context = await browser.newContext({ javaScriptEnabled: false, storageState: state });
+  const page = await newPage(context);
+  await go(page, "/jobs?filter=long");
+  check(await page.locator("tbody tr").count() > 0, "no job is listed without scripts");
+  await go(page, `/jobs/${job}`);
+  check(/line \d/.test(await page.locator("pre.log").first().innerText()), "no log without scripts");
+  await go(page, "/");
+  check(await page.locator("table").count() >= 2, "no tables without scripts");
+  await context.close();
+  said("pages are read without JavaScript");
+}
+
+function shotName(place, lang, theme, width) {
+  const name = place === "/" ? "overview" : place.slice(1).replace(/[^a-z0-9]+/gi, "-");
+  return path.join(SHOTS, `${name}-${lang}-${theme}-${width}.png`);
+}
+
+// What axe-core finds that hinders people, and what a phone cannot show.
+async function judge(page, place, theme) {
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  for (const fault of found.violations) {
+    if (["serious", "critical"].includes(fault.impact)) {
+      const where = fault.nodes.slice(0, 3).map((node) => node.target.join(" ")).join(", ");
+      troubles.push(`${place} ${theme}: ${fault.id}: ${fault.help}: ${where}`);
+    }
+  }
+}
+
+async function isTooWide(page, place, width) {
+  const over = await page.evaluate(() => {
+    const root = document.documentElement;
+    return root.scrollWidth - root.clientWidth;
+  });
+  if (over > 0) troubles.push(`${place} is ${over} pixels wider than ${width}`);
+}
+
+async function eachPage(browser, state, more) {
+  let n = 0;
+  for (const theme of ["light", "dark"]) {
+    for (const width of [1280, 390]) {
+      const viewport = { width, height: width === 390 ? 844 : 900 };
+      const context = await browser.newContext({ viewport, storageState: state, colorScheme: theme });
+      const page = await newPage(context);
+      for (const place of [...PAGES, ...more]) {
+        await go(page, place);
+        await isTooWide(page, place, width);
+        if (width === 1280) await judge(page, place, theme);
+        if (SHOTS) await page.screenshot({ path: shotName(place, "en", theme, width), fullPage: true });
+        n += 1;
+      }
+      if (SHOTS && theme === "light") {
+        await context.addCookies([{ name: "corral_lang", value: "zh-CN", url: BASE }]);
+        for (const place of [...PAGES, ...more]) {
+          await go(page, place);
+          await isTooWide(page, place, width);
+          await page.screenshot({ path: shotName(place, "zh", theme, width), fullPage: true });
+        }
+      }
+      await context.close();
+    }
+  }
+  const anyone = await newPage(await browser.newContext({ viewport: { width: 390, height: 844 } }));
+  await anyone.goto(BASE + "/login");
+  await judge(anyone, "/login", "light");
+  await isTooWide(anyone, "/login", 390);
+  if (SHOTS) await anyone.screenshot({ path: shotName("/login", "en", "light", 390) });
+  said(`${n} views of pages are looked at: axe-core, widths${SHOTS ? `, pictures in ${SHOTS}` : ""}`);
+}
+
+async function run(browser) {
+  const page = await login(browser);
+  await watchArray(page);
+  const talks = await followLog(page);
+  const long = await killOne(page);
+  await requeue(page);
+  await closeHost(page);
+  await configuration(page);
+  await charts(page, `${long}[2]`);
+  await language(page);
+  await keyboard(page);
+  const state = await page.context().storageState();
+  await withoutScripts(browser, state, talks);
+  const more = [`/jobs/${talks}`, `/jobs/${long}[2]`, `/jobs?array=${long}&finished=yes`];
+  const host = cb("chosts", "-w").split("\n")[1].split(" ")[0];
+  await eachPage(browser, state, [...more, `/hosts/${host}`]);
+  await page.close();
+  check(troubles.length === 0, [...new Set(troubles)].join("\n  "));
+}
+
+(async () => {
+  if (SHOTS) fs.mkdirSync(SHOTS, { recursive: true });
+  const browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+  try {
+    await run(browser);
+    said("all of it holds");
+  } catch (error) {
+    console.error(`failed: ${error.message}`);
+    for (const trouble of new Set(troubles)) console.error(`  ${trouble}`);
+    process.exitCode = 1;
+  } finally {
+    await browser.close();
+  }
+})();
