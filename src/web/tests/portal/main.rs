@@ -5,6 +5,8 @@
 
 mod bed;
 mod catalogue;
+mod files;
+mod forms;
 mod pages;
 mod rest;
 mod safety;
