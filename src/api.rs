@@ -9,17 +9,19 @@
 pub mod accounting;
 pub mod admin;
 pub mod events;
+pub mod files;
 pub mod hosts;
 pub mod jobs;
 pub mod portal;
 pub mod read;
+
+pub use crate::config::template::{Param, ParamKind, Run, Template, Text};
 
 use crate::client::ask::{self, Outgoing};
 use crate::client::csub::called::{self, Called, Prepared, Unfit};
 use crate::client::exit::{Exit, Fail};
 use crate::client::metrics;
 use crate::client::read::Source;
-use crate::config::template::Template;
 use crate::model::Stamp;
 use crate::record::ack::{Ack, Outcome};
 use crate::record::request::{RequestHead, Selector, SignalHow, Verb};
@@ -50,6 +52,9 @@ pub struct JobRequest {
     pub line: String,
     /// Instead of both: the text of a script, whose lines of options count.
     pub script: String,
+    /// Instead of a program and a script: a template of an application; `line` has the command or
+    /// more words where the template takes them.
+    pub template: Option<TemplateValues>,
     /// Options of `csub` that the program states itself: the name without dashes, the value.
     pub named: Vec<(&'static str, String)>,
     /// Variables over those of this process.
@@ -65,6 +70,14 @@ pub struct JobRequest {
     pub deadline_ms: Option<i64>,
     /// Longest time that it may run, without the times of suspension.
     pub run_limit_s: Option<u64>,
+}
+
+/// A template of `csub -app` with the values of its parameters; those that are missing have their
+/// defaults. A relative path of a value begins in the job's directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TemplateValues {
+    pub name: String,
+    pub values: Vec<(String, String)>,
 }
 
 /// A job that the leader has accepted.
@@ -149,7 +162,20 @@ pub fn check_options(options: &[String], host: &str) -> Result<(), Failure> {
 /// # Errors
 /// It is refused, or no answer came; the text says what became of the request.
 pub fn submit(site: &Site, job: &JobRequest) -> Result<Accepted, Failure> {
-    let Prepared { job, head, warning } = called::prepare(site, &called_of(job))?;
+    submit_prepared(site, called::prepare(site, &called_of(job))?)
+}
+
+/// Submits a job like one that is known (`12`), with its command, options, script and environment,
+/// as `csub --clone` does. `key`: the same key names the same job; may be empty.
+///
+/// # Errors
+/// As [`submit`].
+pub fn submit_clone(site: &Site, job: &str, key: &str) -> Result<Accepted, Failure> {
+    submit_prepared(site, called::prepare_clone(site, job, key)?)
+}
+
+fn submit_prepared(site: &Site, prepared: Prepared) -> Result<Accepted, Failure> {
+    let Prepared { job, head, warning } = prepared;
     let verb = Verb::Submit {
         line: 0,
         same: false,
@@ -184,6 +210,10 @@ fn called_of(job: &JobRequest) -> Called<'_> {
         command: &job.command,
         line: &job.line,
         script: &job.script,
+        template: job
+            .template
+            .as_ref()
+            .map(|form| (form.name.as_str(), form.values.as_slice())),
         named: &job.named,
         env: &job.env,
         name: &job.name,

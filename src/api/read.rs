@@ -13,11 +13,14 @@ use crate::client::cpeek;
 use crate::client::exit::Fail;
 use crate::client::metrics;
 use crate::client::read::{OWN_ONLY, Source, quiet_limit_ms};
+use crate::config::template::Template;
 use crate::model::JobKey;
 use crate::record::figures::{Histogram, JOB_BOUNDS_S};
+use crate::record::request::{ENV_MAX, SCRIPT_MAX};
 use crate::record::view::{HostRow, LimitRow, Params, QueueRow, ShareRow, UserRow};
 use crate::spool::Site;
 use crate::spool::view::{Job, Want};
+use crate::sys;
 use crate::sys::users::UserFacts;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -64,6 +67,24 @@ pub struct JobOutput {
     pub path: PathBuf,
     /// The last bytes, or why they cannot be shown.
     pub bytes: Result<Vec<u8>, String>,
+}
+
+/// Script and environment of a job, as they were submitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobTexts {
+    /// Text of the script, or why it cannot be shown; `None`: the command line is the job.
+    pub script: Option<Result<String, String>>,
+    /// Variables by name, or why they cannot be shown.
+    pub env: Result<Vec<(String, String)>, String>,
+}
+
+impl JobTexts {
+    fn not_shown(why: &str) -> JobTexts {
+        JobTexts {
+            script: Some(Err(why.to_owned())),
+            env: Err(why.to_owned()),
+        }
+    }
 }
 
 /// The published view as one user sees it.
@@ -256,6 +277,40 @@ impl Reader {
         ends.into_iter().map(end).collect()
     }
 
+    /// Script and environment of a job. They may hold secrets: only the user whose job it is gets
+    /// them, where the system lets this process read the cluster's copies.
+    pub fn texts(&self, job: &Job) -> JobTexts {
+        if job.spec.uid != self.source.me.uid {
+            return JobTexts::not_shown("only its user sees them");
+        }
+        let read = |sha: &str, limit: usize| {
+            let path = self.source.layout.blob(sha);
+            sys::fs::read_small(&path, limit as u64).map_err(|e| e.to_string())
+        };
+        let spec = &job.spec;
+        let script = (!spec.script.is_empty()).then(|| {
+            let bytes = read(&spec.script, SCRIPT_MAX)?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        });
+        let env = match spec.env.as_str() {
+            "" => Ok(Vec::new()),
+            sha => read(sha, 2 * ENV_MAX).and_then(|bytes| {
+                let vars: BTreeMap<String, String> =
+                    serde_json::from_slice(&bytes).map_err(|e| e.to_string())?;
+                Ok(vars.into_iter().collect())
+            }),
+        };
+        JobTexts { script, env }
+    }
+
+    /// As [`super::templates`].
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn templates(&self) -> Result<Vec<Template>, Failure> {
+        super::templates(&self.source.site)
+    }
+
     /// The figures of `cadmin metrics`.
     ///
     /// # Errors
@@ -289,5 +344,44 @@ impl Events {
         let mut lines = Vec::new();
         self.following.look(&mut |line| lines.push(line))?;
         Ok(lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::read::test_view::{TestView, job, spec};
+    use crate::model::JobStat;
+    use crate::record::view::Row;
+
+    #[test]
+    fn script_and_environment_are_for_the_jobs_user() {
+        let bed = TestView::new();
+        let mut of = spec(1, 7);
+        if let Row::Spec { spec, .. } = &mut of {
+            (spec.script, spec.env) = ("ab1".into(), "cd2".into());
+        }
+        let key = JobKey::job(1);
+        bed.publish(&[("s1", vec![of, job(key, 1, JobStat::Run)])]);
+        let texts = |uid| {
+            let reader = Reader {
+                source: bed.source("portal", uid),
+            };
+            let job = reader.job(key).unwrap();
+            (reader.texts(&job), reader.source.layout.clone())
+        };
+        let (gone, layout) = texts(7);
+        assert!(gone.script.unwrap().unwrap_err().contains("ab1"));
+        for (sha, text) in [("ab1", "#!/bin/sh\n"), ("cd2", "{\"B\":\"2\",\"A\":\"1\"}")] {
+            let path = layout.blob(sha);
+            sys::fs::mkdir_p(&sys::fs::parent(&path), 0o700).unwrap();
+            sys::fs::publish(&path, text.as_bytes()).unwrap();
+        }
+        let (own, _) = texts(7);
+        assert_eq!(own.script, Some(Ok("#!/bin/sh\n".to_owned())));
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(own.env, Ok(vec![pair("A", "1"), pair("B", "2")]));
+        let (other, _) = texts(8);
+        assert!(other.script.unwrap().is_err() && other.env.is_err());
     }
 }

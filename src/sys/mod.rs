@@ -10,6 +10,7 @@
 #![allow(clippy::disallowed_methods, clippy::missing_errors_doc)]
 
 pub mod append;
+pub mod beneath;
 pub mod caller;
 pub mod cgroup;
 pub mod child;

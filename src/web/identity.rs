@@ -5,8 +5,9 @@
 //! trait. Nothing else in this package submits, acts, or opens a file of a user.
 
 use corral::api::admin::{self, AdminAct, AdminAnswer};
+use corral::api::files::{self, FileAsk, FileSaid};
 use corral::api::portal::{PortalToken, take_login, token_of};
-use corral::api::read::{JobOutput, Reader};
+use corral::api::read::{JobOutput, JobTexts, Reader};
 use corral::api::{self, Accepted, Failure, FailureKind, JobRequest};
 use corral::record::ack::Outcome;
 use corral::record::request::SignalHow;
@@ -84,6 +85,24 @@ pub trait AsUser: Send + Sync {
     /// The user is none, something is refused, or no answer came.
     fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure>;
 
+    /// Does something to the user's files.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    fn files(&self, who: &Identity, ask: &FileAsk) -> Result<FileSaid, Failure>;
+
+    /// Submits a job like a known one, as it is. `key`: the same key names the same job.
+    ///
+    /// # Errors
+    /// The refusal, or no answer came.
+    fn clone_job(&self, who: &Identity, job: &str, key: &str) -> Result<Accepted, Failure>;
+
+    /// Script and environment of a job, for the user whose job it is.
+    ///
+    /// # Errors
+    /// The user is not served here.
+    fn texts(&self, who: &Identity, job: &Job) -> Result<JobTexts, Failure>;
+
     /// Uses up a login link: whose it is, while it is good.
     ///
     /// # Errors
@@ -158,6 +177,20 @@ impl AsUser for SameUser {
 
     fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure> {
         admin::administer(&self.reader(who)?, act)
+    }
+
+    fn files(&self, who: &Identity, ask: &FileAsk) -> Result<FileSaid, Failure> {
+        self.check(who)?;
+        files::carry_out(ask)
+    }
+
+    fn clone_job(&self, who: &Identity, job: &str, key: &str) -> Result<Accepted, Failure> {
+        self.check(who)?;
+        api::submit_clone(&self.site, job, key)
+    }
+
+    fn texts(&self, who: &Identity, job: &Job) -> Result<JobTexts, Failure> {
+        Ok(self.reader(who)?.texts(job))
     }
 
     fn log_in(&self, secret: &str, now: i64) -> Result<Option<Identity>, Failure> {

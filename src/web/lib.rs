@@ -7,18 +7,20 @@
 //! - `identity`: who asks, and acting as them: the one place that a broker will replace.
 //! - `cluster`: the view, read once for all who ask; `history`: samples of it. `sessions`: who is logged in.
 //! - `guard`: what every request passes; `error`: how refusals read; `words`: what people read.
-//! - `pages`: HTML; `rest`: JSON; `live`: events; `routes`: the table of all of them.
+//! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: places and pieces of files; `live`: events; `routes`: the table of all of them.
 
 pub mod cluster;
 pub mod command;
 pub mod error;
 pub mod fields;
+pub mod files;
 pub mod guard;
 pub mod history;
 pub mod identity;
 pub mod live;
 pub mod pages;
 pub mod rest;
+pub mod rest_files;
 pub mod routes;
 pub mod server;
 pub mod sessions;

@@ -2,7 +2,7 @@
 //! and the OpenAPI document are made: neither can have a route that the other lacks.
 
 use crate::guard::guard;
-use crate::{App, live, pages, rest, submission};
+use crate::{App, live, pages, rest, rest_files, submission};
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
@@ -21,6 +21,8 @@ pub enum Answer {
     List,
     /// Server-sent events.
     Events,
+    /// The bytes of a file.
+    Bytes,
 }
 
 /// A route of the REST interface.
@@ -74,6 +76,47 @@ const fn change(
         handler,
     }
 }
+
+/// What touches the user's files or secrets, also where it only reads.
+const fn file(
+    (method, path): (&'static str, &'static str),
+    about: &'static str,
+    query: &'static [(&'static str, &'static str)],
+    answer: Answer,
+    handler: fn() -> MethodRouter<App>,
+) -> Route {
+    Route {
+        method,
+        path,
+        scope: Scope::Submit,
+        about,
+        query,
+        body: None,
+        answer,
+        handler,
+    }
+}
+
+const ROOT: (&str, &str) = (
+    "root",
+    "a directory, absolute; without it the home directory",
+);
+const PATH: (&str, &str) = ("path", "below root; percent-encoded bytes");
+
+const LIST_QUERY: &[(&str, &str)] = &[
+    ROOT,
+    PATH,
+    ("from", "names before the page"),
+    ("count", "names of the page, at most 1000"),
+];
+
+const UPLOAD_QUERY: &[(&str, &str)] = &[
+    ROOT,
+    PATH,
+    ("offset", "where the part begins; 0 begins anew"),
+    ("size", "bytes of the whole file"),
+    ("replace", "yes: a file of that name gives way"),
+];
 
 const JOBS_QUERY: &[(&str, &str)] = &[
     ("filter", "words as in cview: user:u1 state:run weather"),
@@ -152,6 +195,71 @@ pub const ROUTES: &[Route] = &[
     change("/jobs/{id}/requeue", "put it back to pending", None, || {
         post(rest::requeue)
     }),
+    change(
+        "/jobs/{id}/clone",
+        "submit a job like it; Idempotency-Key is csub's --key",
+        None,
+        || post(rest_files::clone_job),
+    ),
+    file(
+        ("get", "/jobs/{id}/texts"),
+        "script and environment, for its user",
+        &[],
+        Answer::Object,
+        || get(rest_files::texts),
+    ),
+    file(
+        ("get", "/files"),
+        "the names of a directory",
+        LIST_QUERY,
+        Answer::List,
+        || get(rest_files::list),
+    ),
+    file(
+        ("get", "/files/content"),
+        "the bytes of a file; Range gives a part",
+        &[ROOT, PATH],
+        Answer::Bytes,
+        || get(rest_files::content),
+    ),
+    file(
+        ("get", "/files/upload"),
+        "how many bytes of an upload have come",
+        &[ROOT, PATH],
+        Answer::Object,
+        || get(rest_files::received),
+    ),
+    Route {
+        body: Some("Bytes"),
+        ..file(
+            ("post", "/files/upload"),
+            "a part of a file, at most 4 MiB; the last one ends it",
+            UPLOAD_QUERY,
+            Answer::Object,
+            || post(rest_files::upload),
+        )
+    },
+    file(
+        ("post", "/files/mkdir"),
+        "make a directory",
+        &[ROOT, PATH],
+        Answer::Object,
+        || post(rest_files::make_dir),
+    ),
+    file(
+        ("post", "/files/rename"),
+        "give another name; nothing is replaced",
+        &[ROOT, PATH, ("to", "the new path below root")],
+        Answer::Object,
+        || post(rest_files::rename),
+    ),
+    file(
+        ("post", "/files/remove"),
+        "remove a file, a link or an empty directory",
+        &[ROOT, PATH],
+        Answer::Object,
+        || post(rest_files::remove),
+    ),
     read("/queues", "as cqueues --json", &[], Answer::List, || {
         get(rest::queues)
     }),
@@ -224,7 +332,11 @@ pub fn openapi() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Job": submission::schema(), "Problem": problem_schema()},
+            "schemas": {
+                "Job": submission::schema(),
+                "Bytes": {"type": "string", "format": "binary"},
+                "Problem": problem_schema(),
+            },
         },
     })
 }
@@ -245,6 +357,7 @@ fn operation(route: &Route) -> Value {
     }
     let kind = match route.answer {
         Answer::Events => "text/event-stream",
+        Answer::Bytes => "application/octet-stream",
         Answer::Object | Answer::List => "application/json",
     };
     let schema = match route.answer {
@@ -254,6 +367,7 @@ fn operation(route: &Route) -> Value {
         }),
         Answer::Object => json!({"type": "object"}),
         Answer::Events => json!({"type": "string"}),
+        Answer::Bytes => json!({"type": "string", "format": "binary"}),
     };
     let problem = json!({"$ref": "#/components/schemas/Problem"});
     let mut operation = json!({
@@ -270,8 +384,12 @@ fn operation(route: &Route) -> Value {
     });
     if let Some(body) = route.body {
         let schema = json!({"$ref": format!("#/components/schemas/{body}")});
+        let kind = match body {
+            "Bytes" => "application/octet-stream",
+            _ => "application/json",
+        };
         operation["requestBody"] = json!({
-            "required": true, "content": {"application/json": {"schema": schema}},
+            "required": true, "content": {kind: {"schema": schema}},
         });
     }
     operation

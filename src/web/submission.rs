@@ -4,7 +4,7 @@
 //! Owns the names. Checks nothing that csub checks.
 
 use crate::error::WebError;
-use corral::api::JobRequest;
+use corral::api::{JobRequest, TemplateValues};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -42,6 +42,10 @@ pub struct JobForm {
     /// More options of csub, word by word.
     pub options: Vec<String>,
     pub env: BTreeMap<String, String>,
+    /// The name of an application's template, and the values of its parameters. The command is for
+    /// those that take one.
+    pub app: String,
+    pub params: BTreeMap<String, Value>,
     /// Members of [`OPTIONS`]: texts or numbers.
     #[serde(flatten)]
     pub stated: BTreeMap<String, Value>,
@@ -67,7 +71,7 @@ impl JobForm {
         if let Some(name) = self.stated.keys().find(|name| !known(name)) {
             let name = corral::text::width::escape(name);
             let all: Vec<&str> = OPTIONS.iter().map(|(name, ..)| *name).collect();
-            let own = "command script name array hold options env";
+            let own = "command script name array hold options env app params";
             return Err(WebError::wrong(format!(
                 "{name}: a job has no such member; it has: {own} {}",
                 all.join(" ")
@@ -83,6 +87,30 @@ impl JobForm {
         Ok(named)
     }
 
+    /// The template and its values.
+    fn template(&self) -> Result<Option<TemplateValues>, WebError> {
+        if self.app.is_empty() {
+            return match self.params.is_empty() {
+                true => Ok(None),
+                false => Err(WebError::wrong("params: name the template by app")),
+            };
+        }
+        let value = |(name, value): (&String, &Value)| match value {
+            Value::String(text) => Ok((name.clone(), text.clone())),
+            Value::Number(number) => Ok((name.clone(), number.to_string())),
+            Value::Bool(yes) => Ok((name.clone(), if *yes { "yes" } else { "no" }.to_owned())),
+            _ => {
+                let name = corral::text::width::escape(name);
+                Err(WebError::wrong(format!("params: {name}: give a text")))
+            }
+        };
+        let values: Result<Vec<_>, WebError> = self.params.iter().map(value).collect();
+        Ok(Some(TemplateValues {
+            name: self.app.clone(),
+            values: values?,
+        }))
+    }
+
     /// The request. `home`: where it runs when no directory is given.
     ///
     /// # Errors
@@ -91,7 +119,10 @@ impl JobForm {
         let has = |text: &str| !text.trim().is_empty();
         let (line, script) = match (has(&self.command), has(&self.script)) {
             (true, true) => return Err(WebError::wrong("give a command or a script, not both")),
-            (false, false) => return Err(WebError::wrong("there is no command and no script")),
+            (false, false) if self.app.is_empty() => {
+                return Err(WebError::wrong("there is no command and no script"));
+            }
+            (false, false) => (String::new(), String::new()),
             (true, false) => (self.command.trim().to_owned(), String::new()),
             // Lines of a form end with CR LF.
             (false, true) => (String::new(), self.script.replace("\r\n", "\n")),
@@ -112,6 +143,7 @@ impl JobForm {
             name: self.name.trim().to_owned(),
             array: self.array.trim().to_owned(),
             hold: self.hold,
+            template: self.template()?,
             options: self.options.clone(),
             env: self.env.clone().into_iter().collect(),
             named,
@@ -127,6 +159,10 @@ pub fn schema() -> Value {
         ("script", "or the text of a script"),
         ("name", "its name"),
         ("array", "indices of an array, such as 1-10"),
+        (
+            "app",
+            "a template of an application (capps), instead of a script",
+        ),
     ];
     let options = OPTIONS.iter().map(|(name, _, about)| (*name, *about));
     let text = |(name, about): (&str, &str)| {
@@ -139,6 +175,10 @@ pub fn schema() -> Value {
     members.insert("options".into(), words);
     let env = json!({"type": "object", "additionalProperties": {"type": "string"}});
     members.insert("env".into(), env);
+    let value = json!({"type": ["string", "number", "boolean"]});
+    let params = json!({"type": "object", "additionalProperties": value,
+        "description": "values of the template's parameters"});
+    members.insert("params".into(), params);
     json!({"type": "object", "additionalProperties": false, "properties": members})
 }
 
@@ -162,6 +202,23 @@ mod tests {
         assert_eq!(elsewhere.named, [("cwd", "/w".to_owned())]);
         let by_option = read(r#"{"command":"x","options":["-cwd","/w"]}"#).unwrap();
         assert!(!by_option.named.contains(&home));
+    }
+
+    #[test]
+    fn a_template_gets_its_values_as_texts() {
+        let job = read(r#"{"app":"solver","params":{"N":4,"CASE":"a b","GPU":true}}"#).unwrap();
+        let template = job.template.unwrap();
+        let values: Vec<(&str, &str)> = (template.values.iter())
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(template.name, "solver");
+        assert_eq!(values, [("CASE", "a b"), ("GPU", "yes"), ("N", "4")]);
+        for bad in [
+            r#"{"command":"x","params":{"N":1}}"#,
+            r#"{"app":"a","params":{"N":[]}}"#,
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

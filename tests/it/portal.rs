@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Builds the portal as these tests were built, beside their programs.
-fn build() {
+pub(crate) fn build() {
     let programs = Path::new(env!("CARGO_BIN_EXE_cb")).parent().unwrap();
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args([
@@ -47,7 +47,7 @@ fn connect(place: &str) -> TcpStream {
 }
 
 /// Sends a request; its head and what follows.
-fn ask(place: &str, line: &str, headers: &[&str], body: &str) -> TcpStream {
+pub(crate) fn ask(place: &str, line: &str, headers: &[&str], body: &str) -> TcpStream {
     let mut stream = connect(place);
     let mut text = format!("{line} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n");
     for header in headers {
@@ -59,14 +59,14 @@ fn ask(place: &str, line: &str, headers: &[&str], body: &str) -> TcpStream {
 }
 
 /// The whole answer.
-fn said(place: &str, line: &str, headers: &[&str], body: &str) -> String {
+pub(crate) fn said(place: &str, line: &str, headers: &[&str], body: &str) -> String {
     let mut out = String::new();
     let mut stream = ask(place, line, headers, body);
     stream.read_to_string(&mut out).unwrap();
     out
 }
 
-fn status(answer: &str) -> u16 {
+pub(crate) fn status(answer: &str) -> u16 {
     let word = answer.split(' ').nth(1).unwrap_or_default();
     word.parse().unwrap_or_else(|_| panic!("{answer}"))
 }
@@ -121,13 +121,13 @@ fn a_development_cluster_has_a_portal_that_a_link_opens_once() {
 }
 
 /// A portal that a test has started; ended with it.
-struct Portal {
+pub(crate) struct Portal {
     child: Child,
-    place: String,
+    pub(crate) place: String,
 }
 
 impl Portal {
-    fn start(cluster: &Cluster) -> Portal {
+    pub(crate) fn start(cluster: &Cluster) -> Portal {
         let programs = Path::new(env!("CARGO_BIN_EXE_cb")).parent().unwrap();
         let mut command = Command::new(programs.join("cbweb"));
         command.env("CB_ENVDIR", cluster.dir().join("etc"));

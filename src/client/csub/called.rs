@@ -6,6 +6,7 @@
 
 use super::options::{self, Chosen};
 use super::script::{self, Work};
+use super::template::{self, Made};
 use super::{NoEffect, Told, dry_run, environ, esub, spec};
 use crate::client::cli::Table;
 use crate::client::env::Site;
@@ -16,6 +17,8 @@ use crate::record::request::RequestHead;
 use crate::sys;
 use crate::task::build::exact_command;
 use crate::text::size::Unit;
+use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Options that a function call does not take, and why.
 const NOT_CALLED: &[(&str, &str)] = &[
@@ -50,6 +53,8 @@ pub(crate) struct Called<'a> {
     pub line: &'a str,
     /// Instead of both: the text of a script, whose lines of options count.
     pub script: &'a str,
+    /// Instead of a program and a script: the name of a template and the values of its parameters.
+    pub template: Option<(&'a str, &'a [(String, String)])>,
     /// Options that the caller has by name: the name, the value.
     pub named: &'a [(&'static str, String)],
     /// Variables over those of this process.
@@ -141,6 +146,44 @@ fn work_of(what: &Called<'_>) -> Result<Work> {
     }
 }
 
+/// What is to run, made by a template where one is named.
+fn made_of(site: &Site, what: &Called<'_>, mine: &Chosen, told: &Told) -> Result<Made> {
+    let Some((name, values)) = what.template else {
+        return Ok(Made {
+            work: work_of(what)?,
+            options: Chosen::default(),
+            vars: BTreeMap::new(),
+            profile: String::new(),
+        });
+    };
+    if !what.script.is_empty() || !what.command.is_empty() {
+        let text = format!("-app: the template {name} makes the job: give no script");
+        return Err(Fail::usage(text));
+    }
+    if mine.has("app") {
+        let text = "-app cannot be given with a template, which says what the job counts for";
+        return Err(Fail::usage(text));
+    }
+    let cwd = mine.get("cwd").map(Path::new);
+    let cwd = cwd.filter(|cwd| cwd.is_absolute()).unwrap_or(&told.cwd);
+    let made = template::of_form(site, (name, values), what.line, cwd)?;
+    match made.work.foreign.is_empty() {
+        true => Ok(made),
+        false => Err(Fail::usage(format!(
+            "-app: the template {name} has lines for another batch system, which are not read \
+             here: submit it with csub"
+        ))),
+    }
+}
+
+/// The submission that repeats a job as it is.
+///
+/// # Errors
+/// It is no ID of a job.
+pub(crate) fn prepare_clone(site: &Site, job: &str, key: &str) -> Result<Prepared> {
+    super::clone::unchanged(site, &Told::in_another_program()?, job, key)
+}
+
 /// Checks options as far as that is possible without the cluster.
 ///
 /// # Errors
@@ -170,16 +213,20 @@ pub(crate) fn prepare(site: &Site, what: &Called<'_>) -> std::result::Result<Pre
     for (name, _) in stated.iter().filter(|(_, is)| *is) {
         refuse_twice(&mine, name)?;
     }
-    let work = work_of(what)?;
-    let mine = mine.over(work.options.clone());
+    let told = Told::in_another_program()?;
+    let made = made_of(site, what, &mine, &told)?;
+    let work = made.work;
+    let mine = mine.over(made.options.over(work.options.clone()));
     mine.check_built()?;
     refuse_not_called(&mine)?;
     spec::check_command(&work.command)?;
     let (chosen, data) = esub::run(site, mine, &work.command)?;
     let warning = NoEffect::of(&chosen).warning();
-    let told = Told::in_another_program()?;
     let unit = || limit_unit(site);
     let mut job = spec::submission(&chosen, &told.here(site, &unit))?;
+    if what.template.is_some() {
+        (job.spec.app, job.app_label) = (made.profile, true);
+    }
     if !job.array.is_empty() {
         return Err(Fail::usage("-J: an index list is not taken here").into());
     }
@@ -194,6 +241,7 @@ pub(crate) fn prepare(site: &Site, what: &Called<'_>) -> std::result::Result<Pre
     job.spec.shell = script::interpreter(&work, &job.spec.shell)?;
     job.command = work.command;
     let mut head = super::head(&chosen, work.script, &told.cwd)?;
+    head.env.extend(made.vars);
     head.env.extend(what.env.iter().cloned());
     environ::check_size(&head.env)?;
     let head = esub::with_data(head, data);

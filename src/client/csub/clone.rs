@@ -2,6 +2,7 @@
 //!
 //! Owns what of the command line changes it. The leader knows the job.
 
+use super::called::Prepared;
 use super::options::{Chosen, place};
 use super::script::{self, Work};
 use super::spec::{self, wrong};
@@ -92,6 +93,29 @@ pub(super) fn submit(
     Ok(submitted(&site, run, &line, &key, chosen.has("K")))
 }
 
+/// The submission that repeats a job as it is, for a program that is not `csub`.
+pub(super) fn unchanged(site: &Site, told: &Told, job: &str, key: &str) -> Result<Prepared> {
+    let of = job_of(job)?;
+    let unit = || limit_unit(site);
+    let mut here = told.here(site, &unit);
+    // The job has a queue and a project.
+    (here.default_queue, here.default_project) = ("", "");
+    let mut given = Chosen::default();
+    if !key.is_empty() {
+        given.add("key", key);
+    }
+    let mut job = spec::submission(&given, &here)?;
+    job.clone = Some(Box::new(of));
+    let mut head = head(&given, String::new(), &told.cwd)?;
+    // That of the job.
+    head.env.clear();
+    Ok(Prepared {
+        job,
+        head,
+        warning: None,
+    })
+}
+
 fn job_of(text: &str) -> Result<CloneOf> {
     let (id, elements) = match JobSel::parse(text).map_err(|e| wrong("-clone", text, &e))? {
         JobSel::Job(id) => (id, String::new()),
@@ -175,6 +199,20 @@ mod tests {
             ["q", "o", "M", "R", "n"]
         );
         assert_eq!(set(&["-section", "a", "-do", "x", "-Zs"]), ["launch", "di"]);
+    }
+
+    #[test]
+    fn a_program_repeats_a_job_as_it_is() {
+        let conf = ("/e/cb.conf".as_ref(), "CB_SHARE=/none", Some("h1".into()));
+        let site = Site::from_conf(conf.0, conf.1, conf.2).unwrap();
+        let prepared = super::super::called::prepare_clone(&site, "12", "k1").unwrap();
+        let of = prepared.job.clone.unwrap();
+        assert_eq!(
+            (of.id, of.set.len(), prepared.job.key.as_str()),
+            (12, 0, "k1")
+        );
+        assert!(prepared.head.env.is_empty() && prepared.job.spec.queue.is_empty());
+        assert!(super::super::called::prepare_clone(&site, "x", "").is_err());
     }
 
     #[test]

@@ -81,6 +81,60 @@ pub(super) fn of(table: &Table, split: &Split, mine: &Chosen, cwd: &Path) -> Res
     Ok(Some(made))
 }
 
+/// The job that a form describes: the name of a template, the values of its parameters, and the
+/// command or further words where the template takes them.
+///
+/// # Errors
+/// There is no such template, a parameter is wrong, or the template is.
+pub(super) fn of_form(
+    site: &Site,
+    (name, values): (&str, &[(String, String)]),
+    line: &str,
+    cwd: &Path,
+) -> Result<Made> {
+    let Some((template, path)) = templates::find(site, name)? else {
+        let shown = crate::text::width::escape(name);
+        let text = format!("there is no template {shown}\nhint: capps");
+        return Err(Fail::not_found(text));
+    };
+    let place = Place {
+        cwd,
+        kind: &templates::path_kind,
+    };
+    let filled = template.fill(values, &place);
+    let filled = filled.map_err(|wrong| wrong_parameters(name, &wrong))?;
+    let script = templates::trusted_script(site, &template, &path)?;
+    let table = Table::new(options::csub());
+    let takes = template.args || matches!(template.run, Run::Own);
+    if !takes && !line.is_empty() {
+        let text = format!("-app {name}: the command is the template's: give none");
+        return Err(Fail::usage(text));
+    }
+    let mut work = match &template.run {
+        Run::Own => script::described(&table, line, "")?,
+        Run::Command(command) => script::described(&table, command, "")?,
+        Run::Script(_) => script::of_text(&table, script, Some(&path.display().to_string()))?,
+    };
+    let words: Vec<String> = line.split_whitespace().map(quote).collect();
+    if matches!(template.run, Run::Script(_)) {
+        // What cjobs shows.
+        let given = values.iter().filter(|(_, value)| !value.is_empty());
+        let given = given.map(|(name, value)| quote(&format!("{name}={value}")));
+        let all = std::iter::once(name.to_owned()).chain(given);
+        work.command = all.chain(words.clone()).collect::<Vec<_>>().join(" ");
+    }
+    let mut made = Made {
+        options: chosen(&table, &filled, &path)?,
+        work,
+        vars: filled.vars,
+        profile: template.profile.clone(),
+    };
+    if template.args {
+        made.vars.insert(ARGS.to_owned(), words.join(" "));
+    }
+    Ok(made)
+}
+
 fn wrong_parameters(name: &str, wrong: &[String]) -> Fail {
     let mut lines: Vec<String> = wrong.to_vec();
     let first = lines.remove(0);

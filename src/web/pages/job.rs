@@ -9,12 +9,12 @@ use crate::fields::Fields;
 use crate::guard::{Caller, Look};
 use crate::rest::{Asked, key_of};
 use crate::words::Words;
-use crate::{App, blocking};
+use crate::{App, blocking, files};
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
-use corral::api::read::{JobOutput, Reader, Reading};
+use corral::api::read::{JobOutput, JobTexts, Reader, Reading};
 use corral::model::{JobKey, Share};
 use corral::record::report::TaskUse;
 use corral::spool::view::Job;
@@ -88,6 +88,29 @@ struct JobPage {
     /// The text of chist -l.
     history: String,
     acts: Vec<(&'static str, String)>,
+    texts: Option<Texts>,
+}
+
+/// What only the job's user sees.
+struct Texts {
+    texts: JobTexts,
+    /// The list of its directory.
+    cwd: String,
+    /// The same form sent twice is one job.
+    key: String,
+}
+
+impl Texts {
+    fn of(app: &App, caller: &Caller, job: &Job) -> Result<Option<Texts>, WebError> {
+        if job.spec.uid != caller.who.uid || files::allow(caller).is_err() {
+            return Ok(None);
+        }
+        Ok(Some(Texts {
+            texts: app.actor.texts(&caller.who, job)?,
+            cwd: format!("/files?{}", files::query(job.spec.cwd.as_bytes(), b"")),
+            key: format!("portal-{}", sys::clock::nonce(12)),
+        }))
+    }
 }
 
 pub(super) async fn show(
@@ -109,20 +132,21 @@ pub(super) async fn show(
         };
         let find = asked.get("find").to_owned();
         let most = if find.is_empty() { SHOWN } else { SEARCHED };
-        let files = app.actor.output(&caller.who, &job, most)?;
+        let output = app.actor.output(&caller.who, &job, most)?;
         let history = reader.answer(Reading::History, &["-l", &id]);
         let here = format!("/jobs/{}", in_path(&id));
         page(&JobPage {
             f: Frame::new(look, &caller, &now, "/jobs", here),
             is_array,
-            is_live: !job.row.stat.is_finished() && !files.is_empty(),
+            is_live: !job.row.stat.is_finished() && !output.is_empty(),
             tasks: job.row.usage.tasks.clone(),
             charts: charts(&app, look.words, &job),
-            files: files.iter().map(|file| shown(file, &find)).collect(),
+            files: output.iter().map(|file| shown(file, &find)).collect(),
             find,
             long: reader.answer(Reading::Jobs, words)?,
             history: history.unwrap_or_else(|failure| failure.text),
             acts: acts(look.words),
+            texts: Texts::of(&app, &caller, &job)?,
             job: Facts::of(&reader, &job, &id),
         })
     })

@@ -4,8 +4,10 @@
 //! what it shows; its template has the form. Every visible word comes from the catalogue.
 
 mod admin;
+mod apps;
 mod assets;
 mod chart;
+mod files;
 mod frame;
 mod hosts;
 mod job;
@@ -32,8 +34,19 @@ pub fn routes() -> Router<App> {
         .route("/jobs", get(jobs::show))
         .route("/jobs/act", post(jobs::act))
         .route("/jobs/{id}", get(job::show))
+        .route("/jobs/{id}/clone", post(apps::clone_job))
+        .route("/jobs/{id}/form", get(apps::form_of_job))
         .route("/submit", get(submit::show).post(submit::submit))
         .route("/submit/check", post(submit::check))
+        .route("/submit/app/{name}", get(apps::show).post(apps::submit))
+        .route("/submit/app/{name}/check", post(apps::check))
+        .route("/files", get(files::list))
+        .route("/files/view", get(files::view))
+        .route("/files/download", get(files::download))
+        .route("/files/picture", get(files::picture))
+        .route("/files/mkdir", post(files::make_dir))
+        .route("/files/rename", post(files::rename))
+        .route("/files/remove", post(files::remove))
         .route("/hosts", get(hosts::list))
         .route("/hosts/{name}", get(hosts::one))
         .route("/queues", get(lists::queues))

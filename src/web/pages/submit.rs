@@ -46,6 +46,8 @@ struct Field {
 struct SubmitPage {
     f: Frame,
     queues: Vec<String>,
+    /// Applications with a form: label and link.
+    apps: Vec<(String, String)>,
     asked: Fields,
     basic: Vec<Field>,
     more: Vec<Field>,
@@ -67,7 +69,7 @@ fn fields(list: &'static [(&str, &str)], asked: &Fields, w: Words) -> Vec<Field>
     list.iter().map(field).collect()
 }
 
-type Checked = Result<Vec<(String, String)>, WebError>;
+pub(super) type Checked = Result<Vec<(String, String)>, WebError>;
 
 fn form_page(
     app: &App,
@@ -89,6 +91,7 @@ fn form_page(
     };
     let mut response = page(&SubmitPage {
         queues: now.queues.iter().map(|q| q.name.clone()).collect(),
+        apps: super::apps::links(app, caller, look.words),
         basic: fields(BASIC, &asked, look.words),
         is_more: MORE.iter().any(|(name, _)| asked.has(name)),
         more: fields(MORE, &asked, look.words),
@@ -177,7 +180,7 @@ pub(super) async fn check(
 }
 
 /// The members of the check's answer that say something, in its order, with their names.
-fn answer(text: &str, w: Words) -> Vec<(String, String)> {
+pub(super) fn answer(text: &str, w: Words) -> Vec<(String, String)> {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     let members = value.as_object().into_iter().flatten();
     let says = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));

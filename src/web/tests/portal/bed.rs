@@ -5,8 +5,9 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use corral::api::admin::{self, AdminAct, AdminAnswer};
+use corral::api::files::{FileAsk, FilePlace, FileSaid, carry_out};
 use corral::api::portal::{PortalToken, Scope};
-use corral::api::read::{JobOutput, Reader};
+use corral::api::read::{JobOutput, JobTexts, Reader};
 use corral::api::{Accepted, Failure, FailureKind, JobRequest};
 use corral::model::{JobKey, JobStat, Share, Spec};
 use corral::record::ack::{Code, Outcome};
@@ -22,7 +23,7 @@ use corral_web::cluster::Cluster;
 use corral_web::identity::{AsUser, Identity, JobAct};
 use corral_web::{App, Settings, Shared, routes};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use tower::ServiceExt as _;
@@ -43,6 +44,7 @@ pub struct Done {
     pub acts: Vec<(JobAct, Vec<String>)>,
     pub jobs: Vec<JobRequest>,
     pub administered: Vec<AdminAct>,
+    pub clones: Vec<(String, String)>,
     pub link_used: bool,
 }
 
@@ -127,6 +129,43 @@ impl AsUser for MadeUp {
         }
     }
 
+    /// With the rights of who runs the test; the made-up home directory is one of the bed.
+    fn files(&self, _: &Identity, ask: &FileAsk) -> Result<FileSaid, Failure> {
+        let mut ask = ask.clone();
+        let (FileAsk::List { at, .. }
+        | FileAsk::Read { at, .. }
+        | FileAsk::Received { at }
+        | FileAsk::Write { at, .. }
+        | FileAsk::MakeDir { at }
+        | FileAsk::Rename { at, .. }
+        | FileAsk::Remove { at }) = &mut ask;
+        if at.root == b"/h/me" {
+            *at = FilePlace {
+                root: home(&self.site.share)
+                    .as_os_str()
+                    .as_encoded_bytes()
+                    .to_vec(),
+                path: std::mem::take(&mut at.path),
+            };
+        }
+        carry_out(&ask)
+    }
+
+    fn clone_job(&self, _: &Identity, job: &str, key: &str) -> Result<Accepted, Failure> {
+        let mut done = self.done.lock().unwrap();
+        done.clones.push((job.to_owned(), key.to_owned()));
+        Ok(Accepted {
+            id: 9,
+            queue: "normal".into(),
+            accepted_ms: 5,
+            warning: None,
+        })
+    }
+
+    fn texts(&self, who: &Identity, job: &Job) -> Result<JobTexts, Failure> {
+        Ok(self.reader(who)?.texts(job))
+    }
+
     fn log_in(&self, secret: &str, _: i64) -> Result<Option<Identity>, Failure> {
         let mut done = self.done.lock().unwrap();
         let good = secret == LINK && !done.link_used;
@@ -151,11 +190,18 @@ impl AsUser for MadeUp {
     }
 }
 
+/// The home directory of the bed's user.
+fn home(share: &Path) -> PathBuf {
+    std::fs::canonicalize(share).unwrap().join("home")
+}
+
 /// An answer, read whole.
 pub struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,
+    /// The body; what is not UTF-8 in it is replaced.
     pub text: String,
+    pub bytes: Vec<u8>,
 }
 
 impl Answer {
@@ -194,6 +240,7 @@ impl Bed {
     pub fn with(all: bool, rows: Vec<Row<'static>>) -> Bed {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("view")).unwrap();
+        std::fs::create_dir(dir.path().join("home")).unwrap();
         publish(dir.path(), all, &rows);
         let site = Site {
             conf: "/etc/cb.conf".into(),
@@ -225,6 +272,11 @@ impl Bed {
         }
     }
 
+    /// The home directory of its user.
+    pub fn home(&self) -> PathBuf {
+        home(self.dir.path())
+    }
+
     /// The share.
     pub fn share(&self) -> &Path {
         self.dir.path()
@@ -237,7 +289,8 @@ impl Bed {
         Answer {
             status: parts.status,
             headers: parts.headers,
-            text: String::from_utf8(bytes.to_vec()).unwrap(),
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            bytes: bytes.to_vec(),
         }
     }
 
@@ -251,6 +304,10 @@ impl Bed {
     }
 
     pub async fn post(&self, path: &str, body: &str, headers: &[(&str, &str)]) -> Answer {
+        self.post_bytes(path, body.as_bytes(), headers).await
+    }
+
+    pub async fn post_bytes(&self, path: &str, body: &[u8], headers: &[(&str, &str)]) -> Answer {
         let mut request = Request::post(path).header("host", "localhost:1");
         for (name, value) in headers {
             request = request.header(*name, *value);

@@ -6,6 +6,8 @@
 mod admin;
 mod bed;
 mod catalogue;
+mod files;
+mod forms;
 mod pages;
 mod rest;
 mod safety;

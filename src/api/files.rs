@@ -1,0 +1,347 @@
+//! Files of a user, for programs that act as them: plain requests of bounded size and answers to
+//! them.
+//!
+//! Owns the limits. Paths are bytes, absolute for the directory that the user chose and relative
+//! below it; which links are followed is in `sys::beneath`. Acts with the rights of the process.
+
+use super::{Failure, FailureKind};
+use crate::sys;
+use crate::sys::beneath::{self, EntryKind, Mark, Part, Spot};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// Most bytes of a file that one request reads or brings.
+pub const PIECE_MAX: usize = 4 << 20;
+/// Most entries of one page of a list.
+pub const PAGE_MAX: usize = 1_000;
+/// Largest file that is taken, bytes.
+pub const FILE_MAX: u64 = 1 << 40;
+
+/// A place: a directory by its absolute path, and a path below it, which may be empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilePlace {
+    pub root: Vec<u8>,
+    pub path: Vec<u8>,
+}
+
+impl FilePlace {
+    fn spot(&self) -> Spot<'_> {
+        Spot {
+            root: Path::new(OsStr::from_bytes(&self.root)),
+            path: Path::new(OsStr::from_bytes(&self.path)),
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileAsk {
+    /// A page of a directory's names, at most [`PAGE_MAX`].
+    List {
+        at: FilePlace,
+        from: usize,
+        count: usize,
+    },
+    /// At most [`PIECE_MAX`] bytes of a file.
+    Read {
+        at: FilePlace,
+        offset: u64,
+        most: usize,
+    },
+    /// Bytes that have come of an upload.
+    Received {
+        at: FilePlace,
+    },
+    /// A part of an upload of `size` bytes, at most [`PIECE_MAX`]; the last one ends it.
+    /// `replace`: a file of that name gives way.
+    Write {
+        at: FilePlace,
+        offset: u64,
+        bytes: Vec<u8>,
+        size: u64,
+        replace: bool,
+    },
+    MakeDir {
+        at: FilePlace,
+    },
+    /// To another path below the same directory.
+    Rename {
+        at: FilePlace,
+        to: Vec<u8>,
+    },
+    /// A file, a link, or an empty directory.
+    Remove {
+        at: FilePlace,
+    },
+}
+
+/// The state of a file: as long as it is the same, the content has not been replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileMark {
+    pub ino: u64,
+    pub size: u64,
+    pub mtime_ns: i64,
+}
+
+impl From<Mark> for FileMark {
+    fn from(mark: Mark) -> FileMark {
+        FileMark {
+            ino: mark.ino,
+            size: mark.size,
+            mtime_ns: mark.mtime_ns,
+        }
+    }
+}
+
+/// What a name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileKind {
+    File,
+    Dir,
+    Link,
+    /// A pipe, a socket or a device, which are not opened.
+    Other,
+}
+
+impl FileKind {
+    pub fn word(self) -> &'static str {
+        match self {
+            FileKind::File => "file",
+            FileKind::Dir => "dir",
+            FileKind::Link => "link",
+            FileKind::Other => "other",
+        }
+    }
+}
+
+/// A name of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    pub name: Vec<u8>,
+    pub kind: FileKind,
+    pub size: u64,
+    pub mtime_ms: i64,
+    /// Permission bits, and the owner.
+    pub mode: u32,
+    pub uid: u32,
+    /// Of a link, as it is written.
+    pub target: Option<Vec<u8>>,
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileSaid {
+    Listed {
+        entries: Vec<FileEntry>,
+        /// Names that there are; with `is_cut` more, which are not listed.
+        total: usize,
+        is_cut: bool,
+    },
+    Bytes {
+        bytes: Vec<u8>,
+        mark: FileMark,
+    },
+    /// Bytes that have come; whether the file has its name. `taken`: the part was added.
+    Received {
+        bytes: u64,
+        taken: bool,
+        done: bool,
+    },
+    Done,
+}
+
+/// Does it with the rights of this process. Blocks.
+///
+/// # Errors
+/// The request is beyond a limit, or the system refuses it.
+pub fn carry_out(ask: &FileAsk) -> Result<FileSaid, Failure> {
+    match ask {
+        FileAsk::List { at, from, count } => list(at, *from, (*count).min(PAGE_MAX)),
+        FileAsk::Read { at, offset, most } => {
+            let chunk = beneath::read_at(at.spot(), *offset, (*most).min(PIECE_MAX))?;
+            Ok(FileSaid::Bytes {
+                bytes: chunk.bytes,
+                mark: chunk.mark.into(),
+            })
+        }
+        FileAsk::Received { at } => Ok(FileSaid::Received {
+            bytes: beneath::part_size(at.spot())?,
+            taken: false,
+            done: false,
+        }),
+        FileAsk::Write {
+            at,
+            offset,
+            bytes,
+            size,
+            replace,
+        } => {
+            let part = Part {
+                offset: *offset,
+                bytes,
+            };
+            write(at.spot(), part, *size, *replace)
+        }
+        FileAsk::MakeDir { at } => done(beneath::make_dir(at.spot())),
+        FileAsk::Rename { at, to } => {
+            let to = Spot {
+                path: Path::new(OsStr::from_bytes(to)),
+                ..at.spot()
+            };
+            done(beneath::rename(at.spot(), to))
+        }
+        FileAsk::Remove { at } => done(beneath::remove(at.spot())),
+    }
+}
+
+fn done(result: sys::Result<()>) -> Result<FileSaid, Failure> {
+    result?;
+    Ok(FileSaid::Done)
+}
+
+fn list(at: &FilePlace, from: usize, count: usize) -> Result<FileSaid, Failure> {
+    let listing = beneath::list(at.spot(), from, count)?;
+    let entry = |entry: beneath::Entry| FileEntry {
+        name: entry.name.into_vec(),
+        kind: match entry.kind {
+            EntryKind::File => FileKind::File,
+            EntryKind::Dir => FileKind::Dir,
+            EntryKind::Link => FileKind::Link,
+            EntryKind::Other => FileKind::Other,
+        },
+        size: entry.size,
+        mtime_ms: entry.mtime_ms,
+        mode: entry.mode,
+        uid: entry.uid,
+        target: entry.target.map(OsStringExt::into_vec),
+    };
+    Ok(FileSaid::Listed {
+        entries: listing.entries.into_iter().map(entry).collect(),
+        total: listing.total,
+        is_cut: listing.is_cut,
+    })
+}
+
+fn write(spot: Spot<'_>, part: Part<'_>, size: u64, replace: bool) -> Result<FileSaid, Failure> {
+    let end = part.offset.checked_add(part.bytes.len() as u64);
+    if part.bytes.len() > PIECE_MAX || size > FILE_MAX {
+        return Err(wrong(format!(
+            "a part has at most {PIECE_MAX} bytes, a file {FILE_MAX}"
+        )));
+    }
+    let Some(end) = end.filter(|end| *end <= size) else {
+        return Err(wrong("the part ends behind the end of the file".to_owned()));
+    };
+    if part.bytes.is_empty() && end < size {
+        return Err(wrong("the part is empty".to_owned()));
+    }
+    beneath::check_upload(spot, replace)?;
+    let bytes = beneath::write_part(spot, part)?;
+    let taken = bytes == end;
+    let is_all = taken && bytes == size;
+    if is_all {
+        beneath::finish_part(spot, size, replace)?;
+    }
+    Ok(FileSaid::Received {
+        bytes,
+        taken,
+        done: is_all,
+    })
+}
+
+fn wrong(text: String) -> Failure {
+    Failure {
+        kind: FailureKind::Wrong,
+        text,
+    }
+}
+
+impl From<sys::Error> for Failure {
+    fn from(e: sys::Error) -> Failure {
+        use std::io::ErrorKind;
+        let kind = match e.kind() {
+            ErrorKind::NotFound => FailureKind::NotFound,
+            ErrorKind::PermissionDenied => FailureKind::Permission,
+            ErrorKind::InvalidInput | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
+                FailureKind::Wrong
+            }
+            _ => FailureKind::Refused,
+        };
+        // The path is a user's: it may hold what a terminal or a page would take for its own.
+        let text = crate::text::width::escape(&e.to_string()).into_owned();
+        Failure { kind, text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(root: &Path, path: &str) -> FilePlace {
+        FilePlace {
+            root: root.as_os_str().as_bytes().to_vec(),
+            path: path.as_bytes().to_vec(),
+        }
+    }
+
+    fn put(at: &FilePlace, offset: u64, bytes: &[u8], size: u64) -> Result<FileSaid, Failure> {
+        carry_out(&FileAsk::Write {
+            at: at.clone(),
+            offset,
+            bytes: bytes.to_vec(),
+            size,
+            replace: false,
+        })
+    }
+
+    #[test]
+    fn an_upload_ends_with_its_last_part_and_tells_how_far_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = sys::fs::canonical(dir.path()).unwrap();
+        let at = place(&root, "f");
+        let said = |bytes, taken, done| Ok(FileSaid::Received { bytes, taken, done });
+        assert_eq!(put(&at, 0, b"abc", 5), said(3, true, false));
+        assert_eq!(put(&at, 0, b"abc", 5), said(3, true, false), "repeated");
+        assert_eq!(put(&at, 4, b"e", 5), said(3, false, false), "a gap");
+        let asked = carry_out(&FileAsk::Received { at: at.clone() });
+        assert_eq!(asked, said(3, false, false));
+        assert_eq!(put(&at, 3, b"de", 5), said(5, true, true));
+        let again = put(&at, 0, b"x", 1).unwrap_err();
+        assert_eq!(again.kind, FailureKind::Refused, "{again}");
+        assert_eq!(put(&place(&root, "empty"), 0, b"", 0), said(0, true, true));
+        let read = carry_out(&FileAsk::Read {
+            at,
+            offset: 1,
+            most: usize::MAX,
+        });
+        let Ok(FileSaid::Bytes { bytes, mark }) = read else {
+            panic!("{read:?}");
+        };
+        assert_eq!((bytes.as_slice(), mark.size), (&b"bcde"[..], 5));
+    }
+
+    #[test]
+    fn what_is_beyond_a_limit_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = sys::fs::canonical(dir.path()).unwrap();
+        let at = place(&root, "f");
+        let big = vec![0; PIECE_MAX + 1];
+        for (offset, bytes, size, want) in [
+            (0, &big[..], u64::MAX, "at most 4194304 bytes"),
+            (0, b"x", FILE_MAX + 1, "a file 1099511627776"),
+            (0, b"xx", 1, "behind the end"),
+            (u64::MAX, b"x", 9, "behind the end"),
+            (0, b"", 9, "empty"),
+        ] {
+            let failure = put(&at, offset, bytes, size).expect_err(want);
+            assert_eq!(failure.kind, FailureKind::Wrong);
+            assert!(failure.text.contains(want), "{failure}");
+        }
+        let evil = place(&root, "\u{1b}[31m");
+        let failure = carry_out(&FileAsk::Remove { at: evil }).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::NotFound);
+        assert!(!failure.text.contains('\u{1b}'), "{failure:?}");
+    }
+}

@@ -1,0 +1,247 @@
+//! Files below a directory that a user chose, by paths that come from elsewhere: a browser.
+//!
+//! Owns which names are followed: a path is walked name by name, each opened without following it.
+//! A link is read and followed here, and only where nobody else could have put it; it never leads
+//! out of the chosen directory. Acts with the rights of the process. What is neither a file nor a
+//! directory is not opened.
+
+mod change;
+mod list;
+mod read;
+
+pub use change::{
+    Part, check_upload, finish_part, make_dir, part_size, remove, rename, write_part,
+};
+pub use list::{Entry, EntryKind, Listing, list};
+pub use read::{Chunk, Mark, read_at};
+
+use super::{At, Error, Result};
+use nix::fcntl::{OFlag, openat, readlinkat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+/// Longest path, bytes; as `PATH_MAX` of Linux.
+pub const PATH_BYTES_MAX: usize = 4096;
+/// Most links on the way of one path, as in Linux.
+const LINKS_MAX: u32 = 40;
+/// Others than the owner may make names in a directory with one of these bits.
+const FOREIGN: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// A place below a directory: `root` is absolute; `path` is relative to it, or empty for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot<'a> {
+    pub root: &'a Path,
+    pub path: &'a Path,
+}
+
+impl Spot<'_> {
+    fn whole(&self) -> PathBuf {
+        self.root.join(self.path)
+    }
+}
+
+/// What a path leads to, held by a descriptor that neither reads nor writes.
+struct Found {
+    fd: OwnedFd,
+    stat: FileStat,
+}
+
+impl Found {
+    fn kind(&self) -> SFlag {
+        SFlag::from_bits_truncate(self.stat.st_mode & SFlag::S_IFMT.bits())
+    }
+
+    fn is_dir(&self) -> bool {
+        self.kind() == SFlag::S_IFDIR
+    }
+}
+
+/// Refusals of this module, as the system would say them.
+fn refused(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, text.to_owned())
+}
+
+fn wrong(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, text.to_owned())
+}
+
+/// The names of a path that has only plain ones.
+fn plain_names(path: &Path) -> io::Result<Vec<OsString>> {
+    if path.as_os_str().len() > PATH_BYTES_MAX {
+        return Err(wrong("the path has more than 4096 bytes"));
+    }
+    if path.as_os_str().as_bytes().contains(&0) {
+        return Err(wrong("the path has a zero byte"));
+    }
+    let mut names = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => names.push(name.to_owned()),
+            Component::CurDir => {}
+            _ => return Err(wrong("the path must not begin with / or have .. in it")),
+        }
+    }
+    Ok(names)
+}
+
+/// One name of a directory, opened without following it.
+///
+/// A directory is asked for first: only so does an automounter mount it.
+fn open_name(dir: &OwnedFd, name: &OsStr) -> io::Result<Found> {
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let fd = match openat(dir, name, flags | OFlag::O_DIRECTORY, Mode::empty()) {
+        Err(nix::Error::ENOTDIR) => openat(dir, name, flags, Mode::empty()),
+        other => other,
+    }?;
+    let stat = fstat(&fd)?;
+    Ok(Found { fd, stat })
+}
+
+/// The directories from the base down to where a walk is.
+struct Walk<'a> {
+    base: &'a Path,
+    dirs: Vec<OwnedFd>,
+    links: u32,
+}
+
+impl<'a> Walk<'a> {
+    /// From the top of the file system.
+    fn top() -> io::Result<Walk<'static>> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let fd = nix::fcntl::open("/", flags, Mode::empty())?;
+        Ok(Walk {
+            base: Path::new("/"),
+            dirs: vec![fd],
+            links: 0,
+        })
+    }
+
+    /// Below a directory.
+    fn below(root: &'a Path) -> io::Result<Walk<'a>> {
+        let inner = root.strip_prefix("/");
+        let inner = inner.map_err(|_| wrong("the directory must begin with /"))?;
+        let found = Walk::top()?.go(plain_names(inner)?, true)?;
+        if !found.is_dir() {
+            return Err(nix::Error::ENOTDIR.into());
+        }
+        Ok(Walk {
+            base: root,
+            dirs: vec![found.fd],
+            links: 0,
+        })
+    }
+
+    fn here(&self) -> &OwnedFd {
+        self.dirs.last().expect("a walk begins in a directory")
+    }
+
+    /// What the names lead to. `follow`: also when the last one is a link.
+    fn go(&mut self, names: Vec<OsString>, follow: bool) -> io::Result<Found> {
+        let mut pending: Vec<OsString> = names.into_iter().rev().collect();
+        while let Some(name) = pending.pop() {
+            let is_last = pending.is_empty();
+            if name == ".." {
+                self.up()?;
+                continue;
+            }
+            let found = open_name(self.here(), &name)?;
+            match found.kind() {
+                SFlag::S_IFLNK if follow || !is_last => self.turn(&found, &mut pending)?,
+                SFlag::S_IFDIR => self.dirs.push(found.fd),
+                _ if is_last => return Ok(found),
+                _ => return Err(nix::Error::ENOTDIR.into()),
+            }
+        }
+        let fd = self.here().try_clone()?;
+        let stat = fstat(&fd)?;
+        Ok(Found { fd, stat })
+    }
+
+    /// `..` of a link: nothing is above the top, and nothing above the base is reached.
+    fn up(&mut self) -> io::Result<()> {
+        match (self.dirs.len(), self.base == Path::new("/")) {
+            (1, true) => Ok(()),
+            (1, false) => Err(leads_out()),
+            _ => {
+                self.dirs.pop();
+                Ok(())
+            }
+        }
+    }
+
+    /// Puts the names of a link in the place of its own.
+    fn turn(&mut self, link: &Found, pending: &mut Vec<OsString>) -> io::Result<()> {
+        self.links += 1;
+        if self.links > LINKS_MAX {
+            return Err(nix::Error::ELOOP.into());
+        }
+        let dir = fstat(self.here())?;
+        if !is_own(&link.stat, &dir, super::users::effective_uid()) {
+            return Err(refused(
+                "a link on the way belongs to another user, who could point it anywhere",
+            ));
+        }
+        let target = PathBuf::from(readlinkat(&link.fd, "")?);
+        let rest = match target.is_absolute() {
+            true => {
+                self.dirs.truncate(1);
+                target.strip_prefix(self.base).map_err(|_| leads_out())?
+            }
+            false => &target,
+        };
+        for part in rest.components().rev() {
+            match part {
+                Component::Normal(name) => pending.push(name.to_owned()),
+                Component::ParentDir => pending.push("..".into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn leads_out() -> io::Error {
+    refused("a link leads out of the directory: open its target as a place of its own")
+}
+
+/// Whether nobody but `uid`, root, or the only writer of its directory can have made a link.
+fn is_own(link: &FileStat, dir: &FileStat, uid: u32) -> bool {
+    let own = |owner: u32| owner == uid || owner == 0;
+    let is_shared = dir.st_mode & (FOREIGN | STICKY) != 0;
+    own(link.st_uid) || (!is_shared && link.st_uid == dir.st_uid)
+}
+
+/// What the spot is. `follow`: where its last name is a link, what that leads to.
+fn find(act: &'static str, spot: Spot<'_>, follow: bool) -> Result<Found> {
+    let found: io::Result<Found> =
+        (|| Walk::below(spot.root)?.go(plain_names(spot.path)?, follow))();
+    found.at(act, &spot.whole())
+}
+
+/// The directory that the last name of the spot is in, and that name.
+fn find_above<'s>(act: &'static str, spot: Spot<'s>) -> Result<(OwnedFd, &'s OsStr)> {
+    let found: io::Result<_> = (|| {
+        plain_names(spot.path)?;
+        let name = spot.path.file_name();
+        let name = name.ok_or_else(|| wrong("the directory that was chosen stays as it is"))?;
+        let above = spot.path.parent().unwrap_or(Path::new(""));
+        let dir = Walk::below(spot.root)?.go(plain_names(above)?, true)?;
+        match dir.is_dir() {
+            true => Ok((dir.fd, name)),
+            false => Err(nix::Error::ENOTDIR.into()),
+        }
+    })();
+    found.at(act, &spot.whole())
+}
+
+fn failed(act: &'static str, spot: Spot<'_>, why: io::Error) -> Error {
+    Error::new(act, &spot.whole(), why)
+}
+
+#[cfg(test)]
+mod tests;

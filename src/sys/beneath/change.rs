@@ -1,0 +1,205 @@
+//! New directories, other names, removal, and files that come in parts.
+//!
+//! A file that comes in parts grows in a hidden file beside its place, which is all that is known
+//! of it: it can go on after a restart of either side. The last name of a spot is never followed.
+
+use super::{Spot, failed, find_above, refused, wrong};
+use crate::sys::{Error, Result, caller, users};
+use nix::fcntl::{AtFlags, OFlag, RenameFlags, openat, renameat, renameat2};
+use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
+use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+
+/// What is written is brought to the disk whenever so many bytes more have come.
+const SYNC_BYTES: u64 = 64 << 20;
+const UPLOAD: &str = "upload";
+
+fn stat_of(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<FileStat>> {
+    match fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(stat)),
+        Err(nix::Error::ENOENT) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn is(stat: &FileStat, kind: SFlag) -> bool {
+    stat.st_mode & SFlag::S_IFMT.bits() == kind.bits()
+}
+
+/// Makes a directory.
+pub fn make_dir(spot: Spot<'_>) -> Result<()> {
+    let (dir, name) = find_above("make the directory", spot)?;
+    let mode = Mode::from_bits_truncate(0o777);
+    mkdirat(&dir, name, mode).map_err(|e| failed("make the directory", spot, e.into()))
+}
+
+/// Removes a file, a link or an empty directory.
+pub fn remove(spot: Spot<'_>) -> Result<()> {
+    let (dir, name) = find_above("remove", spot)?;
+    let removed = match unlinkat(&dir, name, UnlinkatFlags::NoRemoveDir) {
+        Err(nix::Error::EISDIR | nix::Error::EPERM) => {
+            unlinkat(&dir, name, UnlinkatFlags::RemoveDir)
+        }
+        other => other,
+    };
+    removed.map_err(|e| {
+        let why = match e {
+            nix::Error::ENOTEMPTY | nix::Error::EEXIST => {
+                wrong("it is not empty: remove what is in it first")
+            }
+            e => e.into(),
+        };
+        failed("remove", spot, why)
+    })
+}
+
+/// Gives another name, below the same directory; what has that name already stays.
+pub fn rename(spot: Spot<'_>, to: Spot<'_>) -> Result<()> {
+    let (from_dir, from) = find_above("rename", spot)?;
+    let (to_dir, name) = find_above("rename to", to)?;
+    let renamed = move_new((&from_dir, from), (&to_dir, name));
+    renamed.map_err(|e| failed("rename to", to, e))
+}
+
+/// Renames without replacing. NFS has no such call: there a file gets its second name first.
+fn move_new(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> io::Result<()> {
+    match renameat2(from.0, from.1, to.0, to.1, RenameFlags::RENAME_NOREPLACE) {
+        Err(nix::Error::EINVAL | nix::Error::ENOSYS) => {}
+        other => return Ok(other?),
+    }
+    let stat = stat_of(from.0, from.1)?.ok_or(nix::Error::ENOENT)?;
+    if is(&stat, SFlag::S_IFREG) {
+        linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?;
+        return Ok(unlinkat(from.0, from.1, UnlinkatFlags::NoRemoveDir)?);
+    }
+    if stat_of(to.0, to.1)?.is_some() {
+        return Err(nix::Error::EEXIST.into());
+    }
+    Ok(renameat(from.0, from.1, to.0, to.1)?)
+}
+
+/// The part of a file that is to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    pub offset: u64,
+    pub bytes: &'a [u8],
+}
+
+fn part_name(name: &OsStr) -> OsString {
+    let mut out = OsString::from(".");
+    out.push(name);
+    out.push(".cbpart");
+    out
+}
+
+/// The file of what has come so far, locked; `None`: there is none.
+fn open_part(dir: &OwnedFd, name: &OsStr, make: bool) -> io::Result<Option<File>> {
+    let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let flags = if make { flags | OFlag::O_CREAT } else { flags };
+    let mode = Mode::from_bits_truncate(0o600);
+    let file = match openat(dir, part_name(name).as_os_str(), flags, mode) {
+        Ok(fd) => File::from(fd),
+        Err(nix::Error::ENOENT) => return Ok(None),
+        Err(e) => return Err(e.into()),
+    };
+    let stat = fstat(&file)?;
+    let mine = stat.st_uid == users::effective_uid() && stat.st_nlink == 1;
+    if !mine || !is(&stat, SFlag::S_IFREG) {
+        return Err(refused("the file of its parts is not this user's alone"));
+    }
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(_) => Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "another upload of this name is writing",
+        )),
+    }
+}
+
+fn size(file: &File) -> io::Result<u64> {
+    Ok(u64::try_from(fstat(file)?.st_size).unwrap_or(0))
+}
+
+/// Bytes that have come of a file so far.
+pub fn part_size(spot: Spot<'_>) -> Result<u64> {
+    let (dir, name) = find_above(UPLOAD, spot)?;
+    let size = open_part(&dir, name, false).and_then(|file| file.as_ref().map_or(Ok(0), size));
+    size.map_err(|e| failed(UPLOAD, spot, e))
+}
+
+/// Adds a part where the last one ended and gives how many bytes have come. Another offset adds
+/// nothing; 0 begins anew.
+pub fn write_part(spot: Spot<'_>, part: Part<'_>) -> Result<u64> {
+    let (dir, name) = find_above(UPLOAD, spot)?;
+    let written: io::Result<u64> = (|| {
+        refuse_target(&dir, name)?;
+        let file = open_part(&dir, name, true)?.ok_or(nix::Error::ENOENT)?;
+        let has = size(&file)?;
+        if part.offset == 0 && has > 0 {
+            file.set_len(0)?;
+        } else if part.offset != has {
+            return Ok(has);
+        }
+        file.write_all_at(part.bytes, part.offset)?;
+        let end = part.offset + part.bytes.len() as u64;
+        if end / SYNC_BYTES > part.offset / SYNC_BYTES {
+            file.sync_data()?;
+        }
+        Ok(end)
+    })();
+    written.map_err(|e| failed(UPLOAD, spot, e))
+}
+
+/// Only a regular file may be replaced; its permission bits.
+fn refuse_target(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<u32>> {
+    match stat_of(dir, name)? {
+        None => Ok(None),
+        Some(stat) if is(&stat, SFlag::S_IFREG) => Ok(Some(stat.st_mode & 0o777)),
+        Some(_) => Err(refused("something has this name that is no regular file")),
+    }
+}
+
+/// Gives the file its name, when all `size` bytes have come. `replace`: a file of that name gives
+/// way.
+pub fn finish_part(spot: Spot<'_>, expected: u64, replace: bool) -> Result<()> {
+    let (dir, name) = find_above(UPLOAD, spot)?;
+    let finished: io::Result<()> = (|| {
+        let there = refuse_target(&dir, name)?;
+        if there.is_some() && !replace {
+            return Err(nix::Error::EEXIST.into());
+        }
+        let file = open_part(&dir, name, false)?.ok_or(nix::Error::ENOENT)?;
+        if size(&file)? != expected {
+            return Err(wrong("not all of it has come"));
+        }
+        let mode = there.unwrap_or(0o666 & !caller::umask_seen());
+        fchmod(&file, Mode::from_bits_truncate(mode))?;
+        file.sync_all()?;
+        let part = part_name(name);
+        match replace {
+            true => renameat(&dir, part.as_os_str(), &dir, name)?,
+            false => move_new((&dir, &part), (&dir, name))?,
+        }
+        Ok(())
+    })();
+    finished.map_err(|e| failed(UPLOAD, spot, e))
+}
+
+/// Whether an upload may end under this name, before its first part.
+pub fn check_upload(spot: Spot<'_>, replace: bool) -> Result<()> {
+    let (dir, name) = find_above(UPLOAD, spot)?;
+    let there = refuse_target(&dir, name).map_err(|e| failed(UPLOAD, spot, e))?;
+    match there.is_some() && !replace {
+        true => Err(Error::new(UPLOAD, &spot.whole(), nix::Error::EEXIST.into())),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+pub(super) fn part_name_of(name: &str) -> OsString {
+    part_name(OsStr::new(name))
+}

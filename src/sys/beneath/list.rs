@@ -1,0 +1,119 @@
+//! What is in a directory, a page at a time.
+
+use super::{Spot, failed, find, open_name};
+use crate::sys::Result;
+use nix::dir::Dir;
+use nix::fcntl::{OFlag, openat, readlinkat};
+use nix::sys::stat::{FileStat, Mode, SFlag};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+
+/// Most names of a directory that are read; those beyond are not known.
+const NAMES_MAX: usize = 50_000;
+
+/// What a name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    File,
+    Dir,
+    Link,
+    /// A pipe, a socket, a device; or it was gone before it could be looked at.
+    Other,
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub name: OsString,
+    pub kind: EntryKind,
+    pub size: u64,
+    pub mtime_ms: i64,
+    /// Permission bits.
+    pub mode: u32,
+    pub uid: u32,
+    /// Of a link, as it is written.
+    pub target: Option<OsString>,
+}
+
+/// A page of the names of a directory, in the order of their bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    pub entries: Vec<Entry>,
+    /// Names that were read.
+    pub total: usize,
+    /// The directory has more than 50,000 names.
+    pub is_cut: bool,
+}
+
+/// `count` names after the first `from`.
+pub fn list(spot: Spot<'_>, from: usize, count: usize) -> Result<Listing> {
+    let found = find("list", spot, true)?;
+    let listed: io::Result<_> = (|| {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let fd = openat(&found.fd, ".", flags, Mode::empty())?;
+        let (mut names, is_cut) = names(fd)?;
+        names.sort();
+        let page = names.iter().skip(from).take(count);
+        Ok(Listing {
+            entries: page.map(|name| entry(&found.fd, name)).collect(),
+            total: names.len(),
+            is_cut,
+        })
+    })();
+    listed.map_err(|e| failed("list", spot, e))
+}
+
+fn names(fd: OwnedFd) -> io::Result<(Vec<OsString>, bool)> {
+    let mut dir = Dir::from_fd(fd)?;
+    let mut names = Vec::new();
+    for entry in dir.iter() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            continue;
+        }
+        if names.len() == NAMES_MAX {
+            return Ok((names, true));
+        }
+        names.push(OsStr::from_bytes(name).to_owned());
+    }
+    Ok((names, false))
+}
+
+fn entry(dir: &OwnedFd, name: &OsStr) -> Entry {
+    let mut out = Entry {
+        name: name.to_owned(),
+        kind: EntryKind::Other,
+        size: 0,
+        mtime_ms: 0,
+        mode: 0,
+        uid: 0,
+        target: None,
+    };
+    // Not opened as a directory: a list must not mount all that an automounter has.
+    let flags = nix::fcntl::AtFlags::AT_SYMLINK_NOFOLLOW;
+    let Ok(stat) = nix::sys::stat::fstatat(dir, name, flags) else {
+        return out;
+    };
+    out.kind = kind(&stat);
+    out.size = u64::try_from(stat.st_size).unwrap_or(0);
+    out.mtime_ms = stat.st_mtime.saturating_mul(1000) + stat.st_mtime_nsec / 1_000_000;
+    out.mode = stat.st_mode & 0o7777;
+    out.uid = stat.st_uid;
+    if out.kind == EntryKind::Link {
+        let link = open_name(dir, name);
+        out.target = link.ok().and_then(|link| readlinkat(&link.fd, "").ok());
+    }
+    out
+}
+
+fn kind(stat: &FileStat) -> EntryKind {
+    match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
+        SFlag::S_IFREG => EntryKind::File,
+        SFlag::S_IFDIR => EntryKind::Dir,
+        SFlag::S_IFLNK => EntryKind::Link,
+        _ => EntryKind::Other,
+    }
+}

@@ -1,0 +1,70 @@
+//! Bytes of a regular file.
+
+use super::{Found, Spot, failed, find, refused};
+use crate::sys::{At, Result};
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// A file at one moment: while it is the same, the content has not been replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    pub ino: u64,
+    pub size: u64,
+    pub mtime_ns: i64,
+}
+
+impl Mark {
+    pub(super) fn of(stat: &FileStat) -> Mark {
+        Mark {
+            ino: stat.st_ino,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            mtime_ns: (stat.st_mtime.saturating_mul(1_000_000_000))
+                .saturating_add(stat.st_mtime_nsec),
+        }
+    }
+}
+
+/// Bytes of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    pub bytes: Vec<u8>,
+    pub mark: Mark,
+}
+
+/// Opens what was found for reading, when it is a regular file.
+fn open_found(found: &Found) -> io::Result<File> {
+    match found.kind() {
+        SFlag::S_IFREG => {}
+        SFlag::S_IFDIR => return Err(nix::Error::EISDIR.into()),
+        _ => return Err(refused("it is no regular file")),
+    }
+    // The descriptor holds the very file that was looked at.
+    let path = PathBuf::from(format!("/proc/self/fd/{}", found.fd.as_raw_fd()));
+    let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    Ok(File::from(open(&path, flags, Mode::empty())?))
+}
+
+/// At most `most` bytes from an offset on, fewer only at the end of the file.
+pub fn read_at(spot: Spot<'_>, offset: u64, most: usize) -> Result<Chunk> {
+    let found = find("read", spot, true)?;
+    let file = open_found(&found).map_err(|e| failed("read", spot, e))?;
+    let mut bytes = vec![0; most];
+    let mut used = 0;
+    while used < most {
+        match file.read_at(&mut bytes[used..], offset + used as u64) {
+            Ok(0) => break,
+            Ok(n) => used += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(failed("read", spot, e)),
+        }
+    }
+    bytes.truncate(used);
+    let stat = fstat(&file).map_err(io::Error::from);
+    let mark = Mark::of(&stat.at("read", &spot.whole())?);
+    Ok(Chunk { bytes, mark })
+}

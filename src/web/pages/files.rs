@@ -1,0 +1,365 @@
+//! The user's files: a directory's list, a file's text or picture, new directories, other names,
+//! removal. Uploads go by the script of the page to the REST interface.
+//!
+//! Owns what of a file is shown. A name or a text is never part of a page as anything but text.
+
+use super::frame::{Frame, page};
+use super::text::moment;
+use crate::error::WebError;
+use crate::fields::Fields;
+use crate::files::{self, Asked, Give, below, query, shown, split_last};
+use crate::guard::{Caller, Look};
+use crate::{App, blocking};
+use askama::Template;
+use axum::Extension;
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+use corral::api::files::{FileAsk, FileEntry, FileKind, FilePlace, FileSaid};
+use corral::sys;
+use corral::text::size;
+
+/// Names of one page.
+const COUNT: usize = 500;
+/// First bytes of a file that are shown as text.
+const SHOWN: usize = 256 << 10;
+
+/// A name of a directory as it is shown.
+struct Row {
+    name: String,
+    /// Where it leads: the list of a directory, the page of anything else.
+    link: String,
+    /// The page that changes it.
+    change: String,
+    kind: FileKind,
+    size: String,
+    time: String,
+    mode: String,
+    /// Of a link: as it is written, and where that is a place of its own.
+    target: String,
+    target_link: String,
+}
+
+impl Row {
+    fn of(at: &FilePlace, entry: &FileEntry, now: i64) -> Row {
+        let path = below(&at.path, &entry.name);
+        let here = query(&at.root, &path);
+        let target = entry.target.as_deref().unwrap_or_default();
+        Row {
+            name: shown(&entry.name),
+            link: match entry.kind {
+                FileKind::Dir | FileKind::Link => format!("/files?{here}"),
+                FileKind::File | FileKind::Other => format!("/files/view?{here}"),
+            },
+            change: format!("/files/view?{here}"),
+            kind: entry.kind,
+            size: match entry.kind {
+                FileKind::File => size::human(entry.size),
+                _ => String::new(),
+            },
+            time: moment(entry.mtime_ms, now),
+            mode: format!("{:04o}", entry.mode),
+            target: shown(target),
+            target_link: match target.first() {
+                Some(b'/') => format!("/files?{}", query(target, b"")),
+                _ => String::new(),
+            },
+        }
+    }
+
+    fn is_link(&self) -> bool {
+        self.kind == FileKind::Link
+    }
+
+    /// Whether it can be kept by the browser.
+    fn is_file(&self) -> bool {
+        self.kind == FileKind::File
+    }
+}
+
+/// The directories above a place, from the one that was chosen down: name and link.
+fn trail(at: &FilePlace) -> Vec<(String, String)> {
+    let mut out = vec![(shown(&at.root), format!("/files?{}", query(&at.root, b"")))];
+    let mut path = Vec::new();
+    for name in at
+        .path
+        .split(|b| *b == b'/')
+        .filter(|name| !name.is_empty())
+    {
+        path = below(&path, name);
+        out.push((shown(name), format!("/files?{}", query(&at.root, &path))));
+    }
+    out
+}
+
+#[derive(Template)]
+#[template(path = "files.html")]
+struct FilesPage {
+    f: Frame,
+    trail: Vec<(String, String)>,
+    root: String,
+    /// The place within a URL.
+    here: String,
+    rows: Vec<Row>,
+    first: usize,
+    last: usize,
+    total: usize,
+    is_cut: bool,
+    before: Option<String>,
+    after: Option<String>,
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+    RawQuery(asked): RawQuery,
+) -> Result<Response, WebError> {
+    blocking(move || {
+        let asked = Asked::parse(asked.as_deref())?;
+        let at = files::place(&app, &caller, &asked)?;
+        let from = usize::try_from(asked.number("from", 0)?).unwrap_or(usize::MAX);
+        let ask = FileAsk::List {
+            at: at.clone(),
+            from,
+            count: COUNT,
+        };
+        let here = query(&at.root, &at.path);
+        let said = app.actor.files(&caller.who, &ask).map_err(WebError::from);
+        let said = match said {
+            // It may be a link to a file.
+            Err(e) if e.status == StatusCode::BAD_REQUEST && !at.path.is_empty() => {
+                return Ok(Redirect::to(&format!("/files/view?{here}")).into_response());
+            }
+            other => other?,
+        };
+        let FileSaid::Listed {
+            entries,
+            total,
+            is_cut,
+        } = said
+        else {
+            return Err(WebError::internal());
+        };
+        let (now, moment) = (app.cluster.now(), sys::clock::wall_ms());
+        let to = |from: usize| format!("/files?{here}&from={from}");
+        let last = from.saturating_add(entries.len());
+        page(&FilesPage {
+            f: Frame::new(look, &caller, &now, "/files", format!("/files?{here}")),
+            trail: trail(&at),
+            root: String::from_utf8_lossy(&at.root).into_owned(),
+            rows: entries
+                .iter()
+                .map(|entry| Row::of(&at, entry, moment))
+                .collect(),
+            first: from.saturating_add(usize::from(!entries.is_empty())),
+            last,
+            total,
+            is_cut,
+            before: (from > 0).then(|| to(from.saturating_sub(COUNT))),
+            after: (last < total).then(|| to(last)),
+            here,
+        })
+    })
+    .await
+}
+
+#[derive(Template)]
+#[template(path = "file.html")]
+struct FilePage {
+    f: Frame,
+    trail: Vec<(String, String)>,
+    name: String,
+    here: String,
+    /// Why its content is not shown.
+    failure: Option<String>,
+    is_picture: bool,
+    is_text: bool,
+    text: String,
+    size: String,
+    /// Only its beginning is shown.
+    is_cut: bool,
+    /// The new name that is proposed.
+    rename: String,
+}
+
+pub(super) async fn view(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+    RawQuery(asked): RawQuery,
+) -> Result<Response, WebError> {
+    blocking(move || {
+        let asked = Asked::parse(asked.as_deref())?;
+        let at = files::place(&app, &caller, &asked)?;
+        let read = files::read(&app, &caller.who, &at, 0, SHOWN);
+        let now = app.cluster.now();
+        let here = query(&at.root, &at.path);
+        let name = split_last(&at.path).1;
+        let mut trail = trail(&at);
+        trail.pop();
+        let mut out = FilePage {
+            f: Frame::new(look, &caller, &now, "/files", format!("/files/view?{here}")),
+            trail,
+            name: shown(name),
+            here,
+            failure: None,
+            is_picture: false,
+            is_text: false,
+            text: String::new(),
+            size: String::new(),
+            is_cut: false,
+            rename: String::from_utf8_lossy(name).into_owned(),
+        };
+        match read {
+            Ok((bytes, mark)) => {
+                out.size = size::human(mark.size);
+                out.is_picture = files::picture(&bytes).is_some();
+                out.is_text = !out.is_picture && !bytes.contains(&0);
+                if out.is_text {
+                    out.text = text(&bytes);
+                    out.is_cut = mark.size > bytes.len() as u64;
+                }
+            }
+            Err(e) if e.status == StatusCode::NOT_FOUND => return Err(e),
+            // A directory, a pipe, a file of another: it can still get another name.
+            Err(e) => out.failure = Some(e.why),
+        }
+        page(&out)
+    })
+    .await
+}
+
+/// Text whose hidden characters are seen: what is copied from a page may end in a terminal.
+fn text(bytes: &[u8]) -> String {
+    let all = String::from_utf8_lossy(bytes);
+    let line = |line: &str| {
+        let parts = line.split('\t').map(corral::text::width::escape);
+        parts.collect::<Vec<_>>().join("\t")
+    };
+    all.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+async fn give(
+    app: App,
+    caller: Caller,
+    asked: Option<String>,
+    headers: HeaderMap,
+    how: Give,
+) -> Result<Response, WebError> {
+    let asked = Asked::parse(asked.as_deref())?;
+    let (here, of) = (app.clone(), caller.clone());
+    let at = blocking(move || files::place(&here, &of, &asked)).await?;
+    files::give(app, caller, at, &headers, how).await
+}
+
+pub(super) async fn download(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    RawQuery(asked): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, WebError> {
+    give(app, caller, asked, headers, Give::Download).await
+}
+
+pub(super) async fn picture(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    RawQuery(asked): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, WebError> {
+    give(app, caller, asked, headers, Give::Picture).await
+}
+
+/// A name that was typed: one name, not a path.
+fn typed(form: &Fields) -> Result<Vec<u8>, WebError> {
+    let name = form.get("name");
+    let wrong = name.is_empty() || name.contains('/') || matches!(name, "." | "..");
+    match wrong {
+        true => Err(WebError::wrong("give one name, without /")),
+        false => Ok(name.as_bytes().to_vec()),
+    }
+}
+
+/// Changes something and shows the directory that it is in.
+async fn change(
+    app: App,
+    caller: Caller,
+    asked: Option<String>,
+    ask: impl FnOnce(&FilePlace) -> Result<(FileAsk, Vec<u8>), WebError> + Send + 'static,
+) -> Result<Response, WebError> {
+    blocking(move || {
+        let asked = Asked::parse(asked.as_deref())?;
+        let at = files::place(&app, &caller, &asked)?;
+        let (ask, dir) = ask(&at)?;
+        app.actor.files(&caller.who, &ask)?;
+        let back = format!("/files?{}", query(&at.root, &dir));
+        Ok(Redirect::to(&back).into_response())
+    })
+    .await
+}
+
+pub(super) async fn make_dir(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Extension(form): Extension<Fields>,
+    RawQuery(asked): RawQuery,
+) -> Result<Response, WebError> {
+    change(app, caller, asked, move |dir| {
+        let at = FilePlace {
+            root: dir.root.clone(),
+            path: below(&dir.path, &typed(&form)?),
+        };
+        Ok((FileAsk::MakeDir { at }, dir.path.clone()))
+    })
+    .await
+}
+
+pub(super) async fn rename(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Extension(form): Extension<Fields>,
+    RawQuery(asked): RawQuery,
+) -> Result<Response, WebError> {
+    change(app, caller, asked, move |at| {
+        let dir = split_last(&at.path).0.to_vec();
+        let to = below(&dir, &typed(&form)?);
+        Ok((FileAsk::Rename { at: at.clone(), to }, dir))
+    })
+    .await
+}
+
+pub(super) async fn remove(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    RawQuery(asked): RawQuery,
+) -> Result<Response, WebError> {
+    change(app, caller, asked, |at| {
+        let dir = split_last(&at.path).0.to_vec();
+        Ok((FileAsk::Remove { at: at.clone() }, dir))
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_file_hides_nothing() {
+        assert_eq!(text(b"a\tb\r\n\x1b[31mc\n"), "a\tb\n\\x1b[31mc");
+        assert_eq!(text("x\u{202e}y".as_bytes()), "x\\u{202e}y");
+    }
+
+    #[test]
+    fn the_trail_leads_from_the_chosen_directory_down() {
+        let at = FilePlace {
+            root: b"/h".to_vec(),
+            path: b"a/<b>".to_vec(),
+        };
+        let all = trail(&at);
+        let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["/h", "a", "<b>"]);
+        assert_eq!(all[2].1, "/files?root=/h&path=a/%3Cb%3E");
+    }
+}

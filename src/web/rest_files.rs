@@ -1,0 +1,216 @@
+//! Files, clones and the texts of jobs in the REST interface.
+//!
+//! Owns the shape of their answers. Places are in the query of every request: `root`, the home
+//! directory without it, and `path` below it, both percent-encoded.
+
+use crate::error::WebError;
+use crate::files::{self, Asked, Give, encoded, shown};
+use crate::guard::Caller;
+use crate::rest::{Answered, key_of};
+use crate::{App, blocking, routes};
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use corral::api::files::{FileAsk, FileEntry, FilePlace, FileSaid};
+use serde_json::{Value, json};
+
+/// Entries of a page when nothing is said.
+pub const COUNT: u64 = 500;
+
+fn object(value: &Value) -> Response {
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    (kind, value.to_string()).into_response()
+}
+
+fn entry(entry: &FileEntry) -> Value {
+    json!({
+        "name": shown(&entry.name),
+        "encoded": encoded(&entry.name),
+        "kind": entry.kind.word(),
+        "size": entry.size,
+        "mtime_ms": entry.mtime_ms,
+        "mode": format!("{:04o}", entry.mode),
+        "uid": entry.uid,
+        "target": entry.target.as_deref().map(shown),
+    })
+}
+
+/// What the user's rights say to a request, as JSON.
+async fn answer(
+    app: App,
+    caller: Caller,
+    query: Option<String>,
+    ask: impl FnOnce(FilePlace, &Asked) -> Result<FileAsk, WebError> + Send + 'static,
+) -> Answered {
+    blocking(move || {
+        let asked = Asked::parse(query.as_deref())?;
+        let at = files::place(&app, &caller, &asked)?;
+        let root = shown(&at.root);
+        let said = app.actor.files(&caller.who, &ask(at, &asked)?)?;
+        Ok(match said {
+            FileSaid::Listed {
+                entries,
+                total,
+                is_cut,
+            } => object(&json!({
+                "root": root,
+                "items": entries.iter().map(entry).collect::<Vec<_>>(),
+                "total": total,
+                "cut": is_cut,
+            })),
+            FileSaid::Received { bytes, taken, done } => {
+                object(&json!({"received": bytes, "taken": taken, "done": done}))
+            }
+            FileSaid::Done => object(&json!({"done": true})),
+            FileSaid::Bytes { .. } => return Err(WebError::internal()),
+        })
+    })
+    .await
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    answer(app, caller, query, |at, asked| {
+        let number = |name, otherwise| {
+            let n = asked.number(name, otherwise)?;
+            usize::try_from(n).map_err(|_| WebError::wrong(format!("{name}: too large")))
+        };
+        Ok(FileAsk::List {
+            at,
+            from: number("from", 0)?,
+            count: number("count", COUNT)?,
+        })
+    })
+    .await
+}
+
+pub(crate) async fn content(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Answered {
+    let asked = Asked::parse(query.as_deref())?;
+    let (here, of) = (app.clone(), caller.clone());
+    let at = blocking(move || files::place(&here, &of, &asked)).await?;
+    files::give(app, caller, at, &headers, Give::Download).await
+}
+
+pub(crate) async fn received(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    answer(app, caller, query, |at, _| Ok(FileAsk::Received { at })).await
+}
+
+pub(crate) async fn upload(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    RawQuery(query): RawQuery,
+    body: Bytes,
+) -> Answered {
+    answer(app, caller, query, move |at, asked| {
+        if asked.get("size").is_empty() {
+            return Err(WebError::wrong("size: give the bytes of the whole file"));
+        }
+        Ok(FileAsk::Write {
+            at,
+            offset: asked.number("offset", 0)?,
+            bytes: body.to_vec(),
+            size: asked.number("size", 0)?,
+            replace: asked.is_yes("replace"),
+        })
+    })
+    .await
+}
+
+pub(crate) async fn make_dir(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    answer(app, caller, query, |at, _| Ok(FileAsk::MakeDir { at })).await
+}
+
+pub(crate) async fn rename(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    answer(app, caller, query, |at, asked| {
+        Ok(FileAsk::Rename {
+            at,
+            to: asked.get("to").to_vec(),
+        })
+    })
+    .await
+}
+
+pub(crate) async fn remove(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    answer(app, caller, query, |at, _| Ok(FileAsk::Remove { at })).await
+}
+
+pub(crate) async fn clone_job(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answered {
+    let key = headers.get("idempotency-key").map(|key| key.to_str());
+    let key = key.transpose();
+    let key = key.map_err(|_| WebError::wrong("Idempotency-Key: not plain text"))?;
+    let key = key.unwrap_or_default().to_owned();
+    blocking(move || {
+        key_of(&id)?;
+        let accepted = app.actor.clone_job(&caller.who, &id, &key)?;
+        app.cluster.look(true);
+        let mut response = object(&json!({
+            "jobid": accepted.id.to_string(),
+            "id": accepted.id,
+            "queue": accepted.queue,
+            "accepted_ms": accepted.accepted_ms,
+        }));
+        *response.status_mut() = StatusCode::CREATED;
+        if let Ok(place) = format!("{}/jobs/{}", routes::API, accepted.id).parse() {
+            response.headers_mut().insert(header::LOCATION, place);
+        }
+        Ok(response)
+    })
+    .await
+}
+
+/// Script and environment: for the job's user alone, and not for a token that only reads.
+pub(crate) async fn texts(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Answered {
+    blocking(move || {
+        files::allow(&caller)?;
+        let job = app.actor.reader(&caller.who)?.job(key_of(&id)?)?;
+        let texts = app.actor.texts(&caller.who, &job)?;
+        let script = texts.script.map(|script| match script {
+            Ok(text) => json!({"text": text}),
+            Err(why) => json!({"error": why}),
+        });
+        let env = match texts.env {
+            Ok(vars) => {
+                let each = vars.into_iter().map(|(name, value)| (name, json!(value)));
+                json!({"variables": Value::Object(each.collect())})
+            }
+            Err(why) => json!({"error": why}),
+        };
+        Ok(object(&json!({"script": script, "env": env})))
+    })
+    .await
+}
