@@ -23,6 +23,7 @@ use crate::model::Stamp;
 use crate::record::ack::{Ack, Outcome};
 use crate::record::request::{RequestHead, Selector, SignalHow, Verb};
 use crate::spool::Site;
+use serde::{Deserialize, Serialize};
 
 /// The templates of applications that `csub -app` takes, by name: what a form shows. Those that are
 /// wrong are left out; `capps check` names them. [`Template::fill`] checks values and says what
@@ -67,7 +68,7 @@ pub struct JobRequest {
 }
 
 /// A job that the leader has accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     pub id: u32,
     pub queue: String,
@@ -78,7 +79,7 @@ pub struct Accepted {
 }
 
 /// What kind of refusal or failure it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
     /// What was asked for is wrong in itself.
     Wrong,
@@ -93,7 +94,7 @@ pub enum FailureKind {
 }
 
 /// Why a call failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub kind: FailureKind,
     pub text: String,

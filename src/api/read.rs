@@ -18,6 +18,7 @@ use crate::record::view::{HostRow, LimitRow, Params, QueueRow, ShareRow, UserRow
 use crate::spool::Site;
 use crate::spool::view::{Job, Want};
 use crate::sys::users::UserFacts;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Last bytes of each file of a job that are given at once.
@@ -47,7 +48,7 @@ pub enum HostKind {
 }
 
 /// The end of a file of a job.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobOutput {
     pub path: PathBuf,
     /// The last bytes, or why they cannot be shown.

@@ -58,6 +58,7 @@ mod policies_order;
 mod policies_room;
 mod policies_watch;
 mod portal;
+mod portal_service;
 mod real_work;
 mod repeated_jobs;
 mod roles;
