@@ -26,6 +26,7 @@ use crate::model::Stamp;
 use crate::record::ack::{Ack, Outcome};
 use crate::record::request::{RequestHead, Selector, SignalHow, Verb};
 use crate::spool::Site;
+use serde::{Deserialize, Serialize};
 
 /// The templates of applications that `csub -app` takes, by name: what a form shows. Those that are
 /// wrong are left out; `capps check` names them. [`Template::fill`] checks values and says what
@@ -74,14 +75,14 @@ pub struct JobRequest {
 
 /// A template of `csub -app` with the values of its parameters; those that are missing have their
 /// defaults. A relative path of a value begins in the job's directory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TemplateValues {
     pub name: String,
     pub values: Vec<(String, String)>,
 }
 
 /// A job that the leader has accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     pub id: u32,
     pub queue: String,
@@ -92,7 +93,7 @@ pub struct Accepted {
 }
 
 /// What kind of refusal or failure it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
     /// What was asked for is wrong in itself.
     Wrong,
@@ -107,7 +108,7 @@ pub enum FailureKind {
 }
 
 /// Why a call failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub kind: FailureKind,
     pub text: String,

@@ -1,7 +1,7 @@
 //! How the portal knows who somebody is: files below drop boxes, whose owners are the proof.
 
 pub use crate::client::portal::{TOKEN_MS_MAX, find_token as token_of};
-pub use crate::record::portal::{LOGIN_MS, PortalAddress, PortalToken, Scope};
+pub use crate::record::portal::{LOGIN_MS, PortalAddress, PortalToken, Scope, claimed_uid};
 
 use super::Failure;
 use crate::client::portal;
@@ -47,4 +47,17 @@ pub fn publish_address(site: &Site, address: &PortalAddress) -> Result<(), Failu
 /// Takes it back, unless another portal was started since.
 pub fn withdraw_address(site: &Site, mine: &PortalAddress) {
     portal::withdraw_address(site, mine);
+}
+
+/// Says where the portal for all users listens; as the owner of the share.
+///
+/// # Errors
+/// The share cannot be written.
+pub fn publish_service(layout: &Layout, address: &PortalAddress) -> Result<(), Failure> {
+    Ok(portal::publish_service(layout, address)?)
+}
+
+/// Takes it back, unless another one was started since.
+pub fn withdraw_service(layout: &Layout, mine: &PortalAddress) {
+    portal::withdraw_service(layout, mine);
 }

@@ -22,6 +22,7 @@ use crate::spool::Site;
 use crate::spool::view::{Job, Want};
 use crate::sys;
 use crate::sys::users::UserFacts;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -62,7 +63,7 @@ pub struct Waits {
 }
 
 /// The end of a file of a job.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobOutput {
     pub path: PathBuf,
     /// The last bytes, or why they cannot be shown.
@@ -70,7 +71,7 @@ pub struct JobOutput {
 }
 
 /// Script and environment of a job, as they were submitted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobTexts {
     /// Text of the script, or why it cannot be shown; `None`: the command line is the job.
     pub script: Option<Result<String, String>>,

@@ -8,7 +8,7 @@ use super::csub::template;
 use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
-use super::templates::{self, Found};
+use super::templates::{self, FoundTemplate};
 use crate::config::template::{Param, ParamKind, Run, Template, Text};
 use crate::record::view::AppRow;
 use crate::show::cell::Cut;
@@ -30,7 +30,7 @@ const INDENT: &str = "  ";
 struct Application {
     name: String,
     profile: Option<AppRow>,
-    template: Option<Found>,
+    template: Option<FoundTemplate>,
 }
 
 impl Application {
@@ -49,8 +49,8 @@ impl Application {
     fn about(&self) -> &str {
         let profile = self.profile.as_ref().map(|p| p.description.as_str());
         match &self.template {
-            Some(Found { read: Err(_), .. }) => "the template is wrong, see capps check",
-            Some(Found { read: Ok(form), .. }) => match form.label.en.as_str() {
+            Some(FoundTemplate { read: Err(_), .. }) => "the template is wrong, see capps check",
+            Some(FoundTemplate { read: Ok(form), .. }) => match form.label.en.as_str() {
                 "" => first_line(&form.description.en),
                 label => label,
             },
@@ -220,7 +220,7 @@ fn page(out: &mut String, app: &Application) {
         let _ = writeln!(out, "\nEXAMPLE\n{INDENT}{}", example(form));
     }
     match &app.template {
-        Some(Found {
+        Some(FoundTemplate {
             read: Err(problems),
             path,
             ..

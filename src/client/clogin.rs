@@ -31,15 +31,18 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 
 fn login() -> Result<i32> {
     let site = Site::find()?;
-    let Some(address) = portal::address(&site.layout()) else {
+    let here = sys::host::node_name();
+    let runs = |found: &PortalAddress| found.host != here || is_running(found.pid);
+    // One's own before the one for all: who has started it wants it.
+    let own = portal::address(&site.layout());
+    let service = || portal::service_address(&site.layout());
+    let Some(address) = own.clone().filter(runs).or_else(service).or(own) else {
         return Err(Fail::not_found(
-            "no portal of yours runs on this cluster\n\
+            "no portal runs on this cluster, neither one of yours nor one for all users\n\
              hint: start one with cbweb, or with cadmin dev up --web in a development cluster",
         ));
     };
-    let here = sys::host::node_name();
-    let gone = address.host == here && !is_running(address.pid);
-    if gone {
+    if !runs(&address) {
         return Err(Fail::not_found(format!(
             "the portal at {} does not run any more (process {})\nhint: start it again with cbweb",
             address.url, address.pid
@@ -52,7 +55,9 @@ fn login() -> Result<i32> {
 }
 
 fn is_running(pid: u32) -> bool {
-    i32::try_from(pid).is_ok_and(|pid| sys::proc::start_ticks(pid).is_some())
+    // One of another user may not be looked at, and is there.
+    let exists = |pid| pid > 1 && sys::proc::kill(pid, 0).unwrap_or(true);
+    i32::try_from(pid).is_ok_and(exists)
 }
 
 /// What to do with the link.

@@ -24,11 +24,11 @@ const SKEW_MS: i64 = 30_000;
 /// Longest note of a token, bytes.
 const NOTE_MAX: usize = 100;
 
-/// A new secret: hexadecimal digits, fit for a URL.
+/// A new secret of the caller, fit for a URL.
 fn secret() -> String {
     let mut bytes = [0u8; SECRET_BYTES];
     sys::clock::random(&mut bytes);
-    portal::hex(&bytes)
+    portal::secret_of(sys::users::effective_uid(), &bytes)
 }
 
 /// The caller's directory, made where it is missing.
@@ -37,7 +37,6 @@ fn own_directory(layout: &Layout) -> Result<PathBuf> {
     let (own, dir) = (layout.inbox_of(uid), layout.portal_of(uid));
     let make = || -> sys::Result<()> {
         fs::mkdir(&own, 0o770)?;
-        // The service account's group may list it: a portal for all users finds whose link it is.
         fs::mkdir(&dir, 0o750).map(drop)
     };
     sys::caller::with_private_umask(0o007, make).unwrap_or_else(|_| make())?;
@@ -247,6 +246,35 @@ pub(crate) fn forget_address(layout: &Layout) -> Result<()> {
 /// Where the caller's own portal listens, as it said when it was started.
 pub(crate) fn address(layout: &Layout) -> Option<PortalAddress> {
     document(&layout.portal_of(sys::users::effective_uid()).join(ADDRESS))
+}
+
+/// Says where the portal for all users listens. As the owner of the share, who alone can.
+///
+/// # Errors
+/// The share cannot be written.
+pub(crate) fn publish_service(layout: &Layout, address: &PortalAddress) -> Result<()> {
+    let text = serde_json::to_string(address).map_err(|e| Fail::system(e.to_string()))?;
+    Ok(fs::publish_mode(
+        &layout.portal_service(),
+        text.as_bytes(),
+        0o644,
+    )?)
+}
+
+/// Takes it back, unless another one has been started since.
+pub(crate) fn withdraw_service(layout: &Layout, mine: &PortalAddress) {
+    if service_address(layout).as_ref() == Some(mine) {
+        let _ = fs::remove(&layout.portal_service());
+    }
+}
+
+/// Where the portal for all users listens. Only root and the owner of the share are believed: a
+/// link goes to who they name.
+pub(crate) fn service_address(layout: &Layout) -> Option<PortalAddress> {
+    let share = fs::owner(&layout.cluster()).ok()??;
+    let (bytes, owner) = fs::read_small_owned(&layout.portal_service(), DOC_MAX).ok()?;
+    let is_believed = owner == 0 || owner == share.uid;
+    is_believed.then(|| serde_json::from_slice(&bytes).ok())?
 }
 
 fn document<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {

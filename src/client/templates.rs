@@ -25,7 +25,7 @@ const INCLUDE_MAX: u64 = 64 << 10;
 const END: &str = ".yaml";
 
 /// A file of `apps.d` and what came of reading it.
-pub(crate) struct Found {
+pub(crate) struct FoundTemplate {
     pub name: String,
     pub path: PathBuf,
     pub read: std::result::Result<Template, Vec<Problem>>,
@@ -62,7 +62,7 @@ pub(crate) fn find(site: &Site, name: &str) -> Result<Option<(Template, PathBuf)
 ///
 /// # Errors
 /// The directory cannot be read, or has too many.
-pub(crate) fn all(site: &Site) -> Result<Vec<Found>> {
+pub(crate) fn all(site: &Site) -> Result<Vec<FoundTemplate>> {
     let dir = site.layout().apps_dir();
     if !sys::fs::exists(&dir) {
         return Ok(Vec::new());
@@ -85,7 +85,7 @@ pub(crate) fn all(site: &Site) -> Result<Vec<Found>> {
     let read = |name: String| {
         let path = dir.join(format!("{name}{END}"));
         let read = read_file(&path, &name);
-        Found { name, path, read }
+        FoundTemplate { name, path, read }
     };
     Ok(names.into_iter().map(read).collect())
 }

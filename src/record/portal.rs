@@ -17,6 +17,20 @@ pub const DOC_MAX: u64 = 4096;
 /// Name of the file with the address of a user's own portal.
 pub const ADDRESS: &str = "address";
 
+/// A secret of this user: `<uid>-<hexadecimal digits>`. Whose it is can be read from it, so that a
+/// portal for all users knows where to look; only the random bytes prove anything.
+pub fn secret_of(uid: u32, random: &[u8]) -> String {
+    format!("{uid}-{}", hex(random))
+}
+
+/// Whose such a secret claims to be.
+pub fn claimed_uid(secret: &str) -> Option<u32> {
+    let (uid, random) = secret.split_once('-')?;
+    let is_random = random.len() == 2 * SECRET_BYTES && is_hexadecimal(random);
+    let number = uid.parse::<u32>().ok().filter(|n| n.to_string() == uid);
+    number.filter(|_| is_random)
+}
+
 /// The SHA-256 of a secret, in hexadecimal digits.
 pub fn digest(secret: &str) -> String {
     hex(&Sha256::digest(secret.as_bytes()))
@@ -54,8 +68,12 @@ pub fn parse_token_name(name: &str) -> Option<&str> {
 }
 
 fn is_digest(text: &str) -> bool {
-    let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-    text.len() == 64 && text.bytes().all(is_hex)
+    text.len() == 64 && is_hexadecimal(text)
+}
+
+fn is_hexadecimal(text: &str) -> bool {
+    let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    text.bytes().all(is_digit)
 }
 
 /// What a token allows; each includes the ones before it.
@@ -132,6 +150,20 @@ mod tests {
         }
         let upper = digest.to_uppercase();
         assert_eq!(parse_token_name(&format!("t.{upper}")), None);
+    }
+
+    #[test]
+    fn a_secret_says_whose_it_is() {
+        let secret = secret_of(1000, &[7; SECRET_BYTES]);
+        assert_eq!(claimed_uid(&secret), Some(1000));
+        let (_, random) = secret.split_once('-').unwrap();
+        for bad in ["", "1000", "-", "x-", "1000-", "1000-zz", random] {
+            assert_eq!(claimed_uid(bad), None, "{bad}");
+        }
+        for uid in ["+1", "01", "4294967296", "-1", ""] {
+            assert_eq!(claimed_uid(&format!("{uid}-{random}")), None, "{uid}");
+        }
+        assert_eq!(claimed_uid(&format!("1-{random}0")), None);
     }
 
     #[test]

@@ -108,6 +108,11 @@ impl Layout {
         self.inbox_of(uid).join(".portal")
     }
 
+    /// Where the portal for all users listens (`record::portal::PortalAddress`, JSON).
+    pub fn portal_service(&self) -> PathBuf {
+        self.root.join("portal")
+    }
+
     /// Where a user's `claunch` leaves what hosts are to start (`record::launch`).
     pub fn launches_of(&self, uid: u32) -> PathBuf {
         self.inbox().join(Layout::launches_below_inbox(uid))

@@ -8,7 +8,6 @@ pub use counts::Counted;
 
 use super::Layout;
 use crate::model::{JobKey, JobStat, PendReason, Spec};
-use crate::record::figures::Figures;
 use crate::record::frame::{Damage, Damaged, Reader};
 use crate::record::header::{Header, What};
 use crate::record::view::{
@@ -227,18 +226,6 @@ impl ViewReader {
     /// As [`ViewReader::manifest`].
     pub fn estimates(&self) -> Result<Vec<EstimateRow>, ViewError> {
         self.documents(view::ESTIMATES)
-    }
-
-    /// What leaders have counted; `None`: nothing yet.
-    ///
-    /// # Errors
-    /// Unreadable or damaged.
-    pub fn figures(&self) -> Result<Option<Figures>, ViewError> {
-        match self.documents(view::FIGURES) {
-            Ok(mut docs) => Ok(docs.pop()),
-            Err(ViewError::None(_)) => Ok(None),
-            Err(e) => Err(e),
-        }
     }
 
     /// The cluster's facts and parameters.
@@ -807,5 +794,6 @@ fn shard_rows(
 mod counts;
 mod crons;
 mod fast;
+mod figures;
 #[cfg(test)]
 mod tests;

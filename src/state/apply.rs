@@ -333,14 +333,8 @@ impl State {
             backlog.change(entry.who, entry.spec.min, before, after);
             entry.waiting = entry.waiting + after - before;
         }
-        let (spec, waiting) = (job.spec, job.is_waiting());
-        let unwatch = entry.depends && !waiting;
-        if unwatch && job.was_started() {
-            // Judgements have no events: this is what a leader that replays knows of a condition
-            // that was met, and jobs that it names may be forgotten when the job is run again.
-            job.gated = false;
-        }
-        let watch = entry.depends && waiting && !was_waiting && job.gated;
+        let depends = entry.depends.then(|| job.wait_changes(was_waiting));
+        let spec = job.spec;
         if job.is_finished() {
             times.finished.insert((job.known_end(), j.id));
         }
@@ -354,10 +348,10 @@ impl State {
         if let Some(watching) = self.dependencies.watchers.get(&j.id) {
             self.dependencies.changed.extend(watching);
         }
-        if unwatch {
-            self.unwatch(j.id, spec);
-        } else if watch {
-            self.watch(j.id, spec);
+        match depends {
+            Some(Some(true)) => self.watch(j.id, spec),
+            Some(Some(false)) => self.unwatch(j.id, spec),
+            Some(None) | None => {}
         }
     }
 

@@ -480,6 +480,22 @@ impl Job {
         }
     }
 
+    /// After a change of a job with a condition: whether it is to be watched for (true), or nothing
+    /// of it waits (false).
+    pub(super) fn wait_changes(&mut self, was_waiting: bool) -> Option<bool> {
+        let waits = self.is_waiting();
+        if !waits && self.was_started() {
+            // Judgements have no events: this is what a leader that replays knows of a condition
+            // that was met, and jobs that it names may be forgotten when the job is run again.
+            self.gated = false;
+        }
+        match (waits, was_waiting) {
+            (true, false) if self.gated => Some(true),
+            (true, _) => None,
+            (false, _) => Some(false),
+        }
+    }
+
     /// Something of it was given a host once.
     pub(super) fn was_started(&self) -> bool {
         match &self.body {

@@ -3,6 +3,7 @@
 use crate::cluster::{self, Cluster};
 use crate::identity::SameUser;
 use crate::server::{Listener, serve};
+use crate::service::{self, ServiceStart};
 use crate::{Settings, Shared, routes};
 use clap::Parser;
 use corral::api::portal::{PortalAddress, publish_address, withdraw_address};
@@ -39,23 +40,55 @@ struct Options {
     /// Ask for no token at /metrics.
     #[arg(long)]
     metrics_open: bool,
+    /// Serve all users of this host, each with their own rights: started as root.
+    #[arg(long, conflicts_with_all = ["port", "socket", "as_root"])]
+    service: bool,
+    /// With --service: the account that speaks HTTP; it needs no rights and no home.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "corral-web",
+        requires = "service"
+    )]
+    user: String,
+    /// With --service: where it listens, an address of this host for itself.
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:8080",
+        requires = "service"
+    )]
+    listen: SocketAddr,
     /// Serve root, on a development cluster that root has started.
     #[arg(long)]
     as_root: bool,
 }
 
 /// Why it does not run.
-struct Refusal {
+pub(crate) struct Refusal {
     text: String,
     code: u8,
 }
 
 impl Refusal {
-    fn system(text: impl ToString) -> Refusal {
+    pub(crate) fn usage(text: impl Into<String>) -> Refusal {
+        Refusal {
+            text: text.into(),
+            code: USAGE,
+        }
+    }
+
+    pub(crate) fn system(text: impl ToString) -> Refusal {
         Refusal {
             text: text.to_string(),
             code: SYSTEM,
         }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
     }
 }
 
@@ -80,18 +113,36 @@ pub fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<(), Refusal> {
     let site = Site::find().map_err(Refusal::system)?;
+    if options.service {
+        return service::run(ServiceStart {
+            site,
+            account: options.user.clone(),
+            listen: options.listen,
+            names: lower(&options.names),
+            metrics_open: options.metrics_open,
+        });
+    }
     refuse_root(options, &site)?;
     sys::logging::start("info");
+    in_runtime(live(options, site))
+}
+
+/// Runs the asynchronous part of the portal to its end.
+pub(crate) fn in_runtime(work: impl Future<Output = Result<(), Refusal>>) -> Result<(), Refusal> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
         .map_err(Refusal::system)?;
-    let ended = runtime.block_on(live(options, site));
+    let ended = runtime.block_on(work);
     // A thread that waits for the leader keeps nobody from ending.
     runtime.shutdown_background();
     ended
+}
+
+fn lower(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| name.to_ascii_lowercase()).collect()
 }
 
 /// A portal of root's would give every login root's rights.
@@ -101,19 +152,14 @@ fn refuse_root(options: &Options, site: &Site) -> Result<(), Refusal> {
     let of_root = share.is_some_and(|stat| stat.uid == 0);
     let marker = sys::fs::parent(&site.share).join("etc").join("dev.json");
     let is_dev = of_root && site.share.ends_with("share") && sys::fs::exists(&marker);
-    let refuse = |text: &str| {
-        Err(Refusal {
-            text: text.to_owned(),
-            code: USAGE,
-        })
-    };
+    let refuse = |text: &str| Err(Refusal::usage(text));
     // `cadmin dev` starts it for who has started that.
     let as_root = options.as_root || (is_root && std::env::var_os("CB_DEV").is_some());
     match (is_root, as_root) {
         (true, false) => refuse(
             "not as root: the portal serves the user who starts it, and nobody should have \
-             root's rights in a browser\nhint: start it as the user; a portal for all users is not \
-             part of this version; --as-root is for root's own development cluster",
+             root's rights in a browser\nhint: start it as the user; --service is for all users, \
+             --as-root for root's own development cluster",
         ),
         (true, true) if !is_dev => {
             refuse("--as-root: this is not a development cluster of root's (cadmin dev up)")
@@ -127,11 +173,7 @@ async fn live(options: &Options, site: Site) -> Result<(), Refusal> {
     let (listener, address) = listen(options).await?;
     let (end, ending) = watch::channel(false);
     let settings = Settings {
-        names: options
-            .names
-            .iter()
-            .map(|name| name.to_ascii_lowercase())
-            .collect(),
+        names: lower(&options.names),
         metrics_open: options.metrics_open,
         // Browsers send the cookies of one port to all: each portal has a name of its own.
         cookie: format!("corral_{}", port_of(&address.url)),
@@ -156,7 +198,7 @@ async fn live(options: &Options, site: Site) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn port_of(url: &str) -> &str {
+pub(crate) fn port_of(url: &str) -> &str {
     url.rsplit_once(':').map_or("socket", |(_, port)| port)
 }
 
@@ -213,7 +255,7 @@ fn bind(path: &Path) -> Result<UnixListener, Refusal> {
 }
 
 /// Waits for a signal to end, and passes it on.
-async fn until_told(end: watch::Sender<bool>) {
+pub(crate) async fn until_told(end: watch::Sender<bool>) {
     let of = |kind| signal(kind).ok();
     let (mut term, mut int) = (of(SignalKind::terminate()), of(SignalKind::interrupt()));
     let next = async |from: &mut Option<tokio::signal::unix::Signal>| match from {

@@ -6,7 +6,7 @@
 
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::identity::Identity;
+use crate::identity::{Identity, Proof};
 use crate::sessions::is_same;
 use crate::words::{Language, Words};
 use crate::{App, blocking, routes};
@@ -270,9 +270,15 @@ async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, WebErr
     let Some(secret) = cookie(headers, &app.settings.cookie) else {
         return Ok(None);
     };
-    let Some(session) = app.sessions().find(secret, now) else {
+    let Some(mut session) = app.sessions().find(secret, now) else {
         return Ok(None);
     };
+    let (actor, asked) = (app.actor.clone(), secret.to_owned());
+    if !blocking(move || Ok(actor.may_go_on(&asked))).await? {
+        app.sessions().end(secret);
+        return Ok(None);
+    }
+    session.who.proof = Proof(secret.to_owned());
     Ok(Some(Caller {
         administers: app.administers(&session.who, now).await,
         who: session.who,

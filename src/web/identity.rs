@@ -1,8 +1,9 @@
 //! Who asks, and doing things as them.
 //!
-//! Everything that needs a user's rights goes through [`AsUser`]. Today one implementation acts as
-//! the user who started the portal and serves nobody else; a service puts a broker behind the same
-//! trait. Nothing else in this package submits, acts, or opens a file of a user.
+//! Everything that needs a user's rights goes through [`AsUser`]. [`SameUser`] acts as the user of
+//! this process and serves nobody else; a service puts its broker behind the same trait
+//! (`broker::client`), whose processes use [`SameUser`] after becoming the user. Nothing else in this
+//! package submits, acts, or opens a file of a user.
 
 use corral::api::admin::{self, AdminAct, AdminAnswer};
 use corral::api::files::{self, FileAsk, FileSaid};
@@ -15,16 +16,40 @@ use corral::spool::Site;
 use corral::spool::view::Job;
 use corral::sys;
 use corral::sys::users::UserFacts;
+use serde::{Deserialize, Serialize};
 
 /// Who asks: a user of the operating system.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     pub uid: u32,
     pub name: String,
+    pub proof: Proof,
+}
+
+impl Identity {
+    /// One that is believed as it is, without a proof.
+    pub fn new(uid: u32, name: impl Into<String>) -> Identity {
+        Identity {
+            uid,
+            name: name.into(),
+            proof: Proof::default(),
+        }
+    }
+}
+
+/// The secret by which somebody has shown who they are: of a session or a token. The broker of a
+/// service acts for nobody without it. Logs do not show it.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Proof(pub String);
+
+impl std::fmt::Debug for Proof {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_empty() { "none" } else { "secret" })
+    }
 }
 
 /// What can be done to jobs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum JobAct {
     Kill,
     Stop,
@@ -111,6 +136,20 @@ pub trait AsUser: Send + Sync {
 
     /// Whose token for programs this is, while it is good.
     fn token(&self, secret: &str, now: i64) -> Option<(Identity, PortalToken)>;
+
+    /// Whether the session with this secret, which counts as used now, may go on: asked where
+    /// somebody else keeps sessions, too. Does not wait for users' files.
+    fn may_go_on(&self, _session: &str) -> bool {
+        true
+    }
+
+    /// The session with this secret is over.
+    fn end_session(&self, _session: &str) {}
+}
+
+/// The published view for a user, read with the rights of this process.
+pub(crate) fn reader_for(site: &Site, facts: UserFacts) -> Reader {
+    Reader::new(site, facts)
 }
 
 /// Acts as the user of this process and serves nobody else.
@@ -137,17 +176,14 @@ impl SameUser {
     }
 
     fn identity(&self) -> Identity {
-        Identity {
-            uid: self.me.uid,
-            name: self.me.name.clone(),
-        }
+        Identity::new(self.me.uid, self.me.name.clone())
     }
 }
 
 impl AsUser for SameUser {
     fn reader(&self, who: &Identity) -> Result<Reader, Failure> {
         self.check(who)?;
-        Ok(Reader::new(&self.site, self.me.clone()))
+        Ok(reader_for(&self.site, self.me.clone()))
     }
 
     fn submit(&self, who: &Identity, job: &JobRequest) -> Result<Accepted, Failure> {

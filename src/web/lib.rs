@@ -4,11 +4,14 @@
 //! is no new way into the cluster. `docs/portal.md` is the guide to these files.
 //!
 //! - `command`: options, what is refused at the start; `server`: connections and their limits.
-//! - `identity`: who asks, and acting as them: the one place that a broker will replace.
-//! - `cluster`: the view, read once for all who ask; `history`: samples of it. `sessions`: who is logged in.
+//! - `identity`: who asks, and acting as them. `broker`: acting for all users of a service, by
+//!   processes that become the user; `service`: the start of its two halves.
+//! - `cluster`: the view, read once for all who ask; `history`: samples of it. `sessions`: who is
+//!   logged in.
 //! - `guard`: what every request passes; `error`: how refusals read; `words`: what people read.
 //! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: places and pieces of files; `live`: events; `routes`: the table of all of them.
 
+pub mod broker;
 pub mod cluster;
 pub mod command;
 pub mod error;
@@ -23,6 +26,7 @@ pub mod rest;
 pub mod rest_files;
 pub mod routes;
 pub mod server;
+pub mod service;
 pub mod sessions;
 pub mod submission;
 pub mod words;

@@ -127,10 +127,7 @@ mod tests {
     use super::*;
 
     fn who(uid: u32) -> Identity {
-        Identity {
-            uid,
-            name: format!("u{uid}"),
-        }
+        Identity::new(uid, format!("u{uid}"))
     }
 
     #[test]

@@ -28,6 +28,12 @@ pub const OPTIONS: &[(&str, &str, &str)] = &[
     ("key", "key", "csub --key: the same key names the same job"),
 ];
 
+/// The option of `csub` of this name that a description can state.
+pub fn option_named(name: &str) -> Option<&'static str> {
+    let mut options = OPTIONS.iter().map(|(_, option, _)| *option);
+    options.find(|option| *option == name)
+}
+
 /// The members of a job. Empty ones are not stated.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Deserialize)]
 #[serde(default)]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Builds the portal as these tests were built, beside their programs.
-pub(crate) fn build() {
+pub fn build() {
     let programs = Path::new(env!("CARGO_BIN_EXE_cb")).parent().unwrap();
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args([
@@ -36,7 +36,7 @@ pub(crate) fn build() {
 }
 
 /// A portal's address without `http://`.
-fn place(url: &str) -> &str {
+pub fn place(url: &str) -> &str {
     url.trim().strip_prefix("http://").expect("an address")
 }
 
@@ -47,7 +47,7 @@ fn connect(place: &str) -> TcpStream {
 }
 
 /// Sends a request; its head and what follows.
-pub(crate) fn ask(place: &str, line: &str, headers: &[&str], body: &str) -> TcpStream {
+pub fn ask(place: &str, line: &str, headers: &[&str], body: &str) -> TcpStream {
     let mut stream = connect(place);
     let mut text = format!("{line} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n");
     for header in headers {
@@ -59,20 +59,20 @@ pub(crate) fn ask(place: &str, line: &str, headers: &[&str], body: &str) -> TcpS
 }
 
 /// The whole answer.
-pub(crate) fn said(place: &str, line: &str, headers: &[&str], body: &str) -> String {
+pub fn said(place: &str, line: &str, headers: &[&str], body: &str) -> String {
     let mut out = String::new();
     let mut stream = ask(place, line, headers, body);
     stream.read_to_string(&mut out).unwrap();
     out
 }
 
-pub(crate) fn status(answer: &str) -> u16 {
+pub fn status(answer: &str) -> u16 {
     let word = answer.split(' ').nth(1).unwrap_or_default();
     word.parse().unwrap_or_else(|_| panic!("{answer}"))
 }
 
 /// The cookie that an answer sets.
-fn cookie(answer: &str) -> String {
+pub fn cookie(answer: &str) -> String {
     let (_, rest) = answer.split_once("set-cookie: ").expect("a cookie");
     format!("Cookie: {}", rest.split(';').next().unwrap())
 }

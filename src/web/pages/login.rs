@@ -7,6 +7,7 @@ use super::frame::page;
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, LANGUAGE, Look, THEME, cookie, set_cookie};
+use crate::identity::Proof;
 use crate::sessions::ABSOLUTE_MS;
 use crate::words::{Language, Words};
 use crate::{App, blocking};
@@ -51,7 +52,7 @@ pub(super) async fn log_in(
     }
     let (actor, secret) = (app.actor.clone(), form.get("token").to_owned());
     let found = blocking(move || Ok(actor.log_in(&secret, now)?)).await?;
-    let Some(who) = found else {
+    let Some(mut who) = found else {
         app.sessions().count_wrong(now);
         let mut answer = page(&LoginPage {
             w: look.words,
@@ -62,12 +63,17 @@ pub(super) async fn log_in(
         return Ok(answer);
     };
     tracing::info!("{} has logged in", who.name);
-    let (secret, csrf) = (sys::clock::nonce(SECRET), sys::clock::nonce(SECRET));
+    // Who acts for users begins the session itself, and gives its secret; never the browser.
+    let secret = match std::mem::take(&mut who.proof) {
+        Proof(own) if own.is_empty() => sys::clock::nonce(SECRET),
+        Proof(given) => given,
+    };
+    let csrf = sys::clock::nonce(SECRET);
     let name = &app.settings.cookie;
-    let mut sessions = app.sessions();
     if let Some(old) = cookie(&headers, name) {
-        sessions.end(old);
+        end(&app, old.to_owned()).await;
     }
+    let mut sessions = app.sessions();
     sessions.begin(&secret, csrf, who, now);
     let set = AppendHeaders([set_cookie(name, &secret, Some(ABSOLUTE_MS / 1000))]);
     Ok((set, Redirect::to("/")).into_response())
@@ -77,9 +83,19 @@ pub(super) async fn log_out(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
 ) -> Response {
-    app.sessions().end(&caller.secret);
+    end(&app, caller.secret).await;
     let gone = AppendHeaders([set_cookie(&app.settings.cookie, "", Some(0))]);
     (gone, Redirect::to("/login")).into_response()
+}
+
+async fn end(app: &App, secret: String) {
+    app.sessions().end(&secret);
+    let actor = app.actor.clone();
+    let _ = blocking(move || {
+        actor.end_session(&secret);
+        Ok(())
+    })
+    .await;
 }
 
 /// Sets language and colours.

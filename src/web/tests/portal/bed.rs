@@ -64,10 +64,7 @@ fn facts(uid: u32) -> UserFacts {
 }
 
 fn me() -> Identity {
-    Identity {
-        uid: ME,
-        name: format!("u{ME}"),
-    }
+    Identity::new(ME, format!("u{ME}"))
 }
 
 impl AsUser for MadeUp {

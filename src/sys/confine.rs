@@ -1,0 +1,84 @@
+//! Giving up rights for good: for a process that talks to strangers.
+//!
+//! Owns what such a process must not have, and the check that it has not. Becoming a user who runs
+//! jobs is `launch`.
+
+use super::launch::{Who, become_user};
+use super::{At, Error, Result};
+use std::path::Path;
+
+/// Capabilities that the kernel may know: it refuses numbers beyond its last.
+const CAPABILITIES: u32 = 64;
+
+/// Version 3 of the arguments of capset(2): two words of 32 bits each.
+#[repr(C)]
+struct Head {
+    version: u32,
+    pid: i32,
+}
+#[repr(C)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Sets {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+const VERSION_3: u32 = 0x2008_0522;
+
+/// Becomes this account without other groups, without capabilities, without a way to get some from
+/// a program that is executed, closed to tracing by other processes of the account. Only for root,
+/// in a process with one thread.
+///
+/// # Errors
+/// One of these is not so afterwards; the process must end then.
+pub fn confine(uid: u32, gid: u32) -> Result<()> {
+    let what = Path::new("the rights of root");
+    if uid == 0 {
+        return Err(Error::invalid("give up", what, "the account is root's"));
+    }
+    for capability in 0..CAPABILITIES {
+        // SAFETY: integers. It is refused where this process lacks the right: the last check sees.
+        unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+    }
+    let groups = Vec::new();
+    become_user(&Who { uid, gid, groups })?;
+    nix::sys::prctl::set_no_new_privs().at("give up", what)?;
+    let mut head = Head {
+        version: VERSION_3,
+        pid: 0,
+    };
+    let mut sets = [Sets::default(); 2];
+    // SAFETY: head and two sets, as version 3 demands; the second call fills the sets in.
+    let done = unsafe {
+        libc::syscall(libc::SYS_capset, &raw mut head, sets.as_ptr()) == 0
+            && libc::syscall(libc::SYS_capget, &raw mut head, sets.as_mut_ptr()) == 0
+    };
+    let left = nix::unistd::getgroups().at("look at", what)?;
+    let is_closed = nix::sys::prctl::get_dumpable().is_ok_and(|open| !open);
+    match done && sets == [Sets::default(); 2] && left.is_empty() && is_closed {
+        true => Ok(()),
+        false => Err(Error::invalid("give up", what, "some are left")),
+    }
+}
+
+/// Makes the environment of this process that of a login of the user, and nothing else of it; the
+/// working directory the root.
+pub fn login_environment(user: &super::users::UserFacts) {
+    let names: Vec<std::ffi::OsString> = std::env::vars_os().map(|(name, _)| name).collect();
+    let text = |path: &Path| path.as_os_str().to_owned();
+    let own = [
+        ("PATH", "/usr/local/bin:/usr/bin:/bin".into()),
+        ("HOME", text(&user.home)),
+        ("SHELL", text(&user.shell)),
+        ("USER", user.name.clone().into()),
+        ("LOGNAME", user.name.clone().into()),
+        ("PWD", "/".into()),
+    ];
+    // SAFETY: the caller has one thread, so nobody reads the environment meanwhile.
+    unsafe {
+        names.iter().for_each(|name| std::env::remove_var(name));
+        own.iter()
+            .for_each(|(name, value)| std::env::set_var(name, value));
+    }
+    let _ = std::env::set_current_dir("/");
+}

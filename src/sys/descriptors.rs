@@ -1,0 +1,151 @@
+//! Messages between two processes of this host that carry open descriptors.
+//!
+//! Owns sending and receiving them. What a message means is the callers' business. A receiver
+//! believes nothing: a message has a largest length, and descriptors that were not asked for are
+//! closed.
+
+use super::{At, Error, Result};
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
+    sendmsg, setsockopt, socketpair, sockopt,
+};
+use std::fs::File;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
+
+/// Descriptors that one message may bring; more are closed by the kernel or here.
+const BROUGHT: usize = 4;
+
+/// What a receiver got.
+#[derive(Debug)]
+pub struct Message {
+    pub bytes: Vec<u8>,
+    /// The first descriptor that came with it, closed on exec.
+    pub brought: Option<File>,
+    /// It was longer than the receiver takes.
+    pub is_cut: bool,
+}
+
+/// Two connected sockets that keep the bounds of messages, closed on exec.
+pub fn message_pair() -> Result<(File, File)> {
+    let pair = socketpair(
+        AddressFamily::Unix,
+        SockType::SeqPacket,
+        None,
+        SockFlag::SOCK_CLOEXEC,
+    );
+    let (a, b) = pair.at("make", Path::new("a socket pair"))?;
+    Ok((File::from(a), File::from(b)))
+}
+
+/// Bounds how long a read or a write of a socket may block, ms.
+pub fn limit_time(socket: &File, ms: u64) -> Result<()> {
+    let time = nix::sys::time::TimeVal::new((ms / 1000) as i64, (ms % 1000 * 1000) as i64);
+    let what = Path::new("a socket");
+    setsockopt(socket, sockopt::SendTimeout, &time).at("set the time limit of", what)?;
+    setsockopt(socket, sockopt::ReceiveTimeout, &time).at("set the time limit of", what)
+}
+
+/// Sends bytes at once, with a descriptor. `wait`: until there is room. A reader that is gone is an
+/// error, not a signal.
+pub fn send(socket: &File, bytes: &[u8], with: Option<&File>, wait: bool) -> Result<()> {
+    let descriptors: Vec<RawFd> = with.iter().map(|file| file.as_raw_fd()).collect();
+    let control = [ControlMessage::ScmRights(&descriptors)];
+    let control = if with.is_some() { &control[..] } else { &[] };
+    let flags = match wait {
+        true => MsgFlags::MSG_NOSIGNAL,
+        false => MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT,
+    };
+    let what = Path::new("a process of this host");
+    loop {
+        let sent = sendmsg::<()>(
+            socket.as_raw_fd(),
+            &[IoSlice::new(bytes)],
+            control,
+            flags,
+            None,
+        );
+        match sent {
+            Ok(n) if n == bytes.len() => return Ok(()),
+            Ok(_) => return Err(Error::invalid("send to", what, "it took a part only")),
+            Err(nix::Error::EINTR) => {}
+            Err(e) => return Err(e).at("send to", what),
+        }
+    }
+}
+
+/// The next message, or of a stream at most so many bytes; `None`: the other end is closed.
+pub fn receive(socket: &File, most: usize) -> Result<Option<Message>> {
+    let mut bytes = vec![0u8; most];
+    let mut space = nix::cmsg_space!([RawFd; BROUGHT]);
+    let (len, brought, is_cut) = loop {
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let got = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags);
+        let got = match got {
+            Err(nix::Error::EINTR) => continue,
+            got => got.at("receive from", Path::new("a process of this host"))?,
+        };
+        break (
+            got.bytes,
+            brought(&got),
+            got.flags.contains(MsgFlags::MSG_TRUNC),
+        );
+    };
+    bytes.truncate(len);
+    // An empty message is none of ours: it reads as the end.
+    Ok((len > 0).then_some(Message {
+        bytes,
+        brought,
+        is_cut,
+    }))
+}
+
+fn brought(got: &nix::sys::socket::RecvMsg<'_, '_, ()>) -> Option<File> {
+    let mut all = Vec::new();
+    for control in got.cmsgs().into_iter().flatten() {
+        if let ControlMessageOwned::ScmRights(list) = control {
+            for fd in list {
+                // SAFETY: the kernel has just made it for this process; nothing else owns it.
+                all.push(File::from(unsafe { OwnedFd::from_raw_fd(fd) }));
+            }
+        }
+    }
+    all.into_iter().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    #[test]
+    fn a_message_brings_a_descriptor() {
+        let (a, b) = message_pair().unwrap();
+        let mut text = super::super::ipc::text_file(b"content").unwrap();
+        send(&a, b"one", Some(&text), true).unwrap();
+        send(&a, b"two", None, true).unwrap();
+        let got = receive(&b, 10).unwrap().unwrap();
+        assert_eq!((&got.bytes[..], got.is_cut), (&b"one"[..], false));
+        let mut read = String::new();
+        got.brought.unwrap().read_to_string(&mut read).unwrap();
+        assert_eq!(read, "content");
+        let cut = receive(&b, 2).unwrap().unwrap();
+        assert!(cut.is_cut && cut.brought.is_none() && cut.bytes == b"tw");
+        drop(a);
+        assert!(receive(&b, 10).unwrap().is_none());
+        text.read_to_string(&mut read).unwrap();
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let (a, b) = super::super::ipc::pair().unwrap();
+        limit_time(&a, 50).unwrap();
+        assert!(receive(&a, 10).is_err());
+        let much = vec![0u8; 1 << 20];
+        assert!(send(&a, &much, None, false).is_err());
+        drop(b);
+        assert!(send(&a, b"x", None, true).is_err());
+    }
+}

@@ -1,0 +1,261 @@
+//! What can be done for a user through the broker, and the process that does one of it.
+//!
+//! A call is a variant of [`Call`] with plain values and one arm of [`Call::run`]. The process reads
+//! it after it has become the user, so what a call holds can do no more than the user can.
+
+use super::wire;
+use crate::identity::{AsUser, Identity, JobAct, SameUser};
+use crate::submission::option_named;
+use corral::api::admin::AdminAct;
+use corral::api::files::FileAsk;
+use corral::api::portal::{PortalToken, Scope, claimed_uid, take_login, token_of};
+use corral::api::{Failure, FailureKind, JobRequest, TemplateValues};
+use corral::model::JobKey;
+use corral::spool::Site;
+use corral::sys;
+use corral::sys::confine;
+use corral::sys::launch::{Who, become_user};
+use corral::sys::users::{self, UserFacts};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fs::File;
+use std::io::Write as _;
+
+/// Longest time in which a call comes whole, and in which its answer is taken, ms.
+const TRANSFER_MS: u64 = 20_000;
+
+/// A job's description, as it travels.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlainJob {
+    pub options: Vec<String>,
+    pub command: Vec<String>,
+    pub line: String,
+    pub script: String,
+    pub template: Option<TemplateValues>,
+    pub named: Vec<(String, String)>,
+    pub env: Vec<(String, String)>,
+    pub name: String,
+    pub array: String,
+    pub hold: bool,
+    pub begin_ms: Option<i64>,
+    pub deadline_ms: Option<i64>,
+    pub run_limit_s: Option<u64>,
+}
+
+impl From<&JobRequest> for PlainJob {
+    fn from(job: &JobRequest) -> PlainJob {
+        let named = job.named.iter();
+        PlainJob {
+            options: job.options.clone(),
+            command: job.command.clone(),
+            line: job.line.clone(),
+            script: job.script.clone(),
+            template: job.template.clone(),
+            named: named
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
+            env: job.env.clone(),
+            name: job.name.clone(),
+            array: job.array.clone(),
+            hold: job.hold,
+            begin_ms: job.begin_ms,
+            deadline_ms: job.deadline_ms,
+            run_limit_s: job.run_limit_s,
+        }
+    }
+}
+
+impl PlainJob {
+    /// # Errors
+    /// It names an option that the portal does not state.
+    fn request(self) -> Result<JobRequest, Failure> {
+        let known = |(name, value): (String, String)| match option_named(&name) {
+            Some(option) => Ok((option, value)),
+            None => Err(wrong("the job states an option that is unknown")),
+        };
+        let named: Result<_, Failure> = self.named.into_iter().map(known).collect();
+        Ok(JobRequest {
+            options: self.options,
+            command: self.command,
+            line: self.line,
+            script: self.script,
+            template: self.template,
+            named: named?,
+            env: self.env,
+            name: self.name,
+            array: self.array,
+            hold: self.hold,
+            begin_ms: self.begin_ms,
+            deadline_ms: self.deadline_ms,
+            run_limit_s: self.run_limit_s,
+        })
+    }
+}
+
+/// What is done for a user: one method of [`AsUser`] each.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Call {
+    Submit { job: Box<PlainJob> },
+    DryRun { job: Box<PlainJob> },
+    Act { act: JobAct, jobs: Vec<String> },
+    Output { id: u32, idx: u32, most: usize },
+    Administer { act: Box<AdminAct> },
+    Files { ask: Box<FileAsk> },
+    Clone { job: String, key: String },
+    Texts { id: u32, idx: u32 },
+    Token {},
+}
+
+/// What a call gives: a value, and a descriptor where it has one.
+type Given = Result<(Value, Option<File>), Failure>;
+
+/// What a token must allow for a call.
+fn needs(call: &Call) -> Scope {
+    match call {
+        Call::DryRun { .. } | Call::Output { .. } | Call::Token {} => Scope::Read,
+        // The user's files and secrets are more than what the cluster shows.
+        Call::Submit { .. }
+        | Call::Act { .. }
+        | Call::Clone { .. }
+        | Call::Files { .. }
+        | Call::Texts { .. } => Scope::Submit,
+        Call::Administer { .. } => Scope::Admin,
+    }
+}
+
+impl Call {
+    fn run(self, user: &SameUser, who: &Identity, token: Option<&PortalToken>) -> Given {
+        match self {
+            Call::Submit { job } => plain(user.submit(who, &job.request()?)?),
+            Call::DryRun { job } => plain(user.dry_run(who, &job.request()?)?),
+            Call::Act { act, jobs } => plain(user.act(who, act, jobs)?),
+            Call::Output { id, idx, most } => {
+                let job = user.reader(who)?.job(JobKey { id, idx })?;
+                plain(user.output(who, &job, most)?)
+            }
+            Call::Administer { act } => plain(user.administer(who, &act)?),
+            Call::Files { ask } => plain(user.files(who, &ask)?),
+            Call::Clone { job, key } => plain(user.clone_job(who, &job, &key)?),
+            Call::Texts { id, idx } => {
+                let job = user.reader(who)?.job(JobKey { id, idx })?;
+                plain(user.texts(who, &job)?)
+            }
+            Call::Token {} => plain((who.name.clone(), token)),
+        }
+    }
+}
+
+fn plain<T: Serialize>(value: T) -> Given {
+    match serde_json::to_value(value) {
+        Ok(value) => Ok((value, None)),
+        Err(e) => Err(system(e)),
+    }
+}
+
+fn wrong(text: &str) -> Failure {
+    Failure {
+        kind: FailureKind::Wrong,
+        text: text.to_owned(),
+    }
+}
+
+fn system(why: impl ToString) -> Failure {
+    Failure {
+        kind: FailureKind::System,
+        text: why.to_string(),
+    }
+}
+
+fn denied(text: &str) -> Failure {
+    Failure {
+        kind: FailureKind::Permission,
+        text: text.to_owned(),
+    }
+}
+
+/// By what the broker lets a process act.
+pub(super) enum By {
+    /// A session that it has found to be the user's.
+    Session,
+    /// A token, which the process must find among the user's own.
+    Token(String),
+}
+
+/// Becomes the user for good, with all groups of theirs.
+///
+/// # Errors
+/// There is no such user, it is root, or the system refuses.
+fn become_the_user(uid: u32) -> Result<UserFacts, Failure> {
+    let unknown = || denied("this user is not known here");
+    if uid == 0 {
+        return Err(denied("the portal does not act for root"));
+    }
+    let facts = users::look_up(uid).map_err(system)?.ok_or_else(unknown)?;
+    let who = Who {
+        uid,
+        gid: facts.gid,
+        groups: users::groups_of(&facts),
+    };
+    become_user(&who).map_err(system)?;
+    if users::effective_uid() != uid || users::effective_gid() != facts.gid {
+        return Err(system("the process has not become the user"));
+    }
+    // What is asked for before becoming another user is forgotten then.
+    sys::proc::die_with_parent(9);
+    confine::login_environment(&facts);
+    sys::caller::umask(0o022);
+    Ok(facts)
+}
+
+/// The life of a process that does one call: becomes the user, reads the call, answers. Runs in a
+/// process of its own; gives its exit code.
+pub(super) fn serve(site: &Site, uid: u32, by: &By, socket: &File) -> i32 {
+    if sys::descriptors::limit_time(socket, TRANSFER_MS).is_err() {
+        return 1;
+    }
+    let (answer, with) = match answer(site, uid, by, socket) {
+        Ok((value, with)) => (Ok(value), with),
+        Err(failure) => (Err(failure), None),
+    };
+    let sent: Result<Value, Failure> = answer;
+    let done = wire::send(socket, &sent, with.as_ref());
+    i32::from(done.is_err())
+}
+
+fn answer(site: &Site, uid: u32, by: &By, socket: &File) -> Given {
+    let facts = become_the_user(uid)?;
+    let now = sys::clock::wall_ms();
+    let token = match by {
+        By::Session => None,
+        By::Token(secret) => {
+            let found = token_of(&site.layout(), uid, secret, now);
+            let gone = || denied("the token is unknown, revoked or expired");
+            Some(found.ok_or_else(gone)?)
+        }
+    };
+    let (call, _) = wire::receive::<Call>(socket).map_err(|e| wrong(&e.to_string()))?;
+    if token
+        .as_ref()
+        .is_some_and(|token| token.scope < needs(&call))
+    {
+        return Err(denied("this token is for reading only"));
+    }
+    let who = Identity::new(uid, facts.name);
+    call.run(&SameUser::new(site.clone()), &who, token.as_ref())
+}
+
+/// The life of a process that uses up a login link: tells the broker the user's name if it is good.
+pub(super) fn log_in(site: &Site, link: &str, tell: &File) -> i32 {
+    let Some(uid) = claimed_uid(link) else {
+        return 1;
+    };
+    let Ok(facts) = become_the_user(uid) else {
+        return 1;
+    };
+    let now = sys::clock::wall_ms();
+    let is_good = take_login(&site.layout(), uid, link, now).unwrap_or(false);
+    let mut to = tell;
+    i32::from(!is_good || to.write_all(facts.name.as_bytes()).is_err())
+}

@@ -1,0 +1,180 @@
+//! The HTTP process's side: [`AsUser`] by asking the broker.
+//!
+//! Holds no right of its own: without the secret of a session or a token the broker does nothing.
+//! What all users may read, the published view, is read here.
+
+use super::calls::{Call, PlainJob};
+use super::wire::{self, Ask, Begun};
+use crate::identity::{AsUser, Identity, JobAct, Proof, reader_for};
+use corral::api::admin::{AdminAct, AdminAnswer};
+use corral::api::files::{FileAsk, FileSaid};
+use corral::api::portal::{PortalToken, claimed_uid};
+use corral::api::read::{JobOutput, JobTexts, Reader};
+use corral::api::{Accepted, Failure, FailureKind, JobRequest};
+use corral::record::ack::Outcome;
+use corral::spool::Site;
+use corral::spool::view::Job;
+use corral::sys::{descriptors, ipc, users};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::fs::File;
+
+/// Longest wait for an answer, ms: the leader's is awaited for a minute.
+const ANSWER_MS: u64 = 90_000;
+
+/// See the top of this file.
+pub struct Broker {
+    control: File,
+    site: Site,
+}
+
+impl Broker {
+    /// `control`: the socket to the broker.
+    pub fn new(control: File, site: Site) -> Broker {
+        Broker { control, site }
+    }
+
+    /// Tells the broker that the HTTP process answers.
+    ///
+    /// # Errors
+    /// The broker is gone.
+    pub fn ready(&self) -> Result<(), Failure> {
+        self.ask(&Ask::Ready {}).map(drop)
+    }
+
+    /// Asks, and gives the socket over which the answer comes.
+    fn ask(&self, ask: &Ask) -> Result<File, Failure> {
+        let (mine, other) = ipc::pair().map_err(failed)?;
+        descriptors::limit_time(&mine, ANSWER_MS).map_err(failed)?;
+        let bytes = serde_json::to_vec(ask).map_err(failed)?;
+        descriptors::send(&self.control, &bytes, Some(&other), true).map_err(failed)?;
+        Ok(mine)
+    }
+
+    /// Has a call done as `who`, and gives the descriptor that came with the answer, too.
+    ///
+    /// # Errors
+    /// The call's own, or the broker refuses or does not answer.
+    pub fn call_with<T: DeserializeOwned>(
+        &self,
+        who: &Identity,
+        call: &Call,
+    ) -> Result<(T, Option<File>), Failure> {
+        let ask = Ask::Act {
+            uid: who.uid,
+            proof: who.proof.0.clone(),
+        };
+        let socket = self.ask(&ask)?;
+        // Who refuses does not read the call: its answer stands there all the same.
+        let sent = wire::send(&socket, call, None);
+        let got = wire::receive::<Result<Value, Failure>>(&socket);
+        let (answer, with) = match (got, sent) {
+            (Ok(got), _) => got,
+            (Err(_), Err(e)) | (Err(e), Ok(())) => return Err(failed(e)),
+        };
+        let value = serde_json::from_value(answer?).map_err(failed)?;
+        Ok((value, with))
+    }
+
+    fn call<T: DeserializeOwned>(&self, who: &Identity, call: &Call) -> Result<T, Failure> {
+        Ok(self.call_with(who, call)?.0)
+    }
+}
+
+fn failed(why: impl ToString) -> Failure {
+    Failure {
+        kind: FailureKind::System,
+        text: format!("the broker of the portal: {}", why.to_string()),
+    }
+}
+
+fn boxed(job: &JobRequest) -> Box<PlainJob> {
+    Box::new(PlainJob::from(job))
+}
+
+impl AsUser for Broker {
+    fn reader(&self, who: &Identity) -> Result<Reader, Failure> {
+        let facts = users::look_up(who.uid).map_err(failed)?;
+        let facts = facts.ok_or_else(|| failed("the user is not known here any more"))?;
+        Ok(reader_for(&self.site, facts))
+    }
+
+    fn submit(&self, who: &Identity, job: &JobRequest) -> Result<Accepted, Failure> {
+        self.call(who, &Call::Submit { job: boxed(job) })
+    }
+
+    fn dry_run(&self, who: &Identity, job: &JobRequest) -> Result<String, Failure> {
+        self.call(who, &Call::DryRun { job: boxed(job) })
+    }
+
+    fn act(&self, who: &Identity, act: JobAct, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure> {
+        self.call(who, &Call::Act { act, jobs })
+    }
+
+    fn output(&self, who: &Identity, job: &Job, most: usize) -> Result<Vec<JobOutput>, Failure> {
+        let (id, idx) = (job.row.j.id, job.row.j.idx);
+        self.call(who, &Call::Output { id, idx, most })
+    }
+
+    fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure> {
+        let act = Box::new(act.clone());
+        self.call(who, &Call::Administer { act })
+    }
+
+    fn files(&self, who: &Identity, ask: &FileAsk) -> Result<FileSaid, Failure> {
+        let ask = Box::new(ask.clone());
+        self.call(who, &Call::Files { ask })
+    }
+
+    fn clone_job(&self, who: &Identity, job: &str, key: &str) -> Result<Accepted, Failure> {
+        let (job, key) = (job.to_owned(), key.to_owned());
+        self.call(who, &Call::Clone { job, key })
+    }
+
+    fn texts(&self, who: &Identity, job: &Job) -> Result<JobTexts, Failure> {
+        let (id, idx) = (job.row.j.id, job.row.j.idx);
+        self.call(who, &Call::Texts { id, idx })
+    }
+
+    fn log_in(&self, secret: &str, _now: i64) -> Result<Option<Identity>, Failure> {
+        if claimed_uid(secret).is_none() {
+            return Ok(None);
+        }
+        let link = secret.to_owned();
+        let socket = self.ask(&Ask::LogIn { link })?;
+        let (begun, _) = wire::receive::<Option<Begun>>(&socket).map_err(failed)?;
+        Ok(begun.map(|begun| Identity {
+            uid: begun.uid,
+            name: begun.name,
+            proof: Proof(begun.session),
+        }))
+    }
+
+    fn token(&self, secret: &str, _now: i64) -> Option<(Identity, PortalToken)> {
+        let mut who = Identity::new(claimed_uid(secret)?, "");
+        who.proof = Proof(secret.to_owned());
+        let got = self.call::<(String, PortalToken)>(&who, &Call::Token {});
+        let (name, token) = got.ok()?;
+        who.name = name;
+        Some((who, token))
+    }
+
+    fn may_go_on(&self, session: &str) -> bool {
+        if !wire::is_secret(session) {
+            return false;
+        }
+        let session = session.to_owned();
+        let socket = self.ask(&Ask::GoOn { session });
+        let said = socket.map(|socket| wire::receive::<bool>(&socket).is_ok_and(|(yes, _)| yes));
+        said.unwrap_or(false)
+    }
+
+    fn end_session(&self, session: &str) {
+        if wire::is_secret(session) {
+            let session = session.to_owned();
+            if let Err(failure) = self.ask(&Ask::End { session }) {
+                tracing::warn!("a session is not ended: {failure}");
+            }
+        }
+    }
+}

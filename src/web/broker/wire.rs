@@ -1,0 +1,197 @@
+//! What the HTTP process and the broker say to each other, byte by byte.
+//!
+//! A message on the control socket says what is asked, in at most [`ASK_MAX`] bytes, and brings one
+//! socket, over which the answer comes. What a call is about follows on that socket as a frame: four
+//! bytes of length, the lowest first, then JSON. The broker itself never reads a frame: the
+//! process that has become the user does.
+
+use corral::sys;
+use corral::sys::descriptors::{self, Message};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+/// Largest message on the control socket, bytes.
+pub const ASK_MAX: usize = 1024;
+/// Largest frame: a script of 1 MiB with its environment, of which JSON may double every byte.
+pub const FRAME_MAX: usize = 24 << 20;
+/// Longest secret, bytes.
+pub const SECRET_MAX: usize = 160;
+
+/// What the HTTP process asks of the broker.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Ask {
+    /// It listens and answers.
+    Ready {},
+    /// Use up this login link and begin a session.
+    LogIn { link: String },
+    /// Let a process become this user, if `proof` is a session or a token of theirs. A frame with
+    /// the call follows.
+    Act { uid: u32, proof: String },
+    /// Whether this session may go on; it counts as used.
+    GoOn { session: String },
+    /// This session is over.
+    End { session: String },
+}
+
+/// What the broker itself answers, as a frame. `None` where the answer is no.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Begun {
+    pub uid: u32,
+    pub name: String,
+    /// The secret of the new session.
+    pub session: String,
+}
+
+/// Reads a message of the HTTP process; `None`: it is none.
+pub fn parse_ask(bytes: &[u8]) -> Option<Ask> {
+    if bytes.len() > ASK_MAX {
+        return None;
+    }
+    let ask: Ask = serde_json::from_slice(bytes).ok()?;
+    let secret = match &ask {
+        Ask::Ready {} => return Some(ask),
+        Ask::LogIn { link: secret }
+        | Ask::Act { proof: secret, .. }
+        | Ask::GoOn { session: secret }
+        | Ask::End { session: secret } => secret,
+    };
+    is_secret(secret).then_some(ask)
+}
+
+/// Whether a text can be a secret: the broker looks nothing else up.
+pub fn is_secret(text: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    !text.is_empty() && text.len() <= SECRET_MAX && text.bytes().all(is_plain)
+}
+
+/// A value as a frame.
+///
+/// # Errors
+/// It is larger than [`FRAME_MAX`].
+pub fn frame<T: Serialize>(value: &T) -> sys::Result<Vec<u8>> {
+    let mut out = vec![0; 4];
+    let wrong = |why: String| sys::Error::invalid("write", Path::new("a frame"), why);
+    serde_json::to_writer(&mut out, value).map_err(|e| wrong(e.to_string()))?;
+    let len = out.len() - 4;
+    if len > FRAME_MAX {
+        return Err(wrong(format!("it has {len} bytes, more than {FRAME_MAX}")));
+    }
+    out[..4].copy_from_slice(&(len as u32).to_le_bytes());
+    Ok(out)
+}
+
+/// Sends a frame over the socket of a call, with a descriptor.
+///
+/// # Errors
+/// The value is too large, or nobody takes it in time.
+pub fn send<T: Serialize>(socket: &File, value: &T, with: Option<&File>) -> sys::Result<()> {
+    let bytes = frame(value)?;
+    // The descriptor goes with the length, so that it comes before the end of the frame.
+    descriptors::send(socket, &bytes[..4], with, true)?;
+    let mut to = socket;
+    let sent = to.write_all(&bytes[4..]);
+    sent.map_err(|e| sys::Error::invalid("send", Path::new("a frame"), e.to_string()))
+}
+
+/// The frame that comes over the socket of a call, and the descriptor that came with it.
+///
+/// # Errors
+/// It does not come in time or whole, is too large, or is no value of this kind.
+pub fn receive<T: DeserializeOwned>(socket: &File) -> sys::Result<(T, Option<File>)> {
+    let wrong = |why: String| sys::Error::invalid("receive", Path::new("a frame"), why);
+    let (mut head, mut with) = (Vec::new(), None);
+    while head.len() < 4 {
+        let Some(Message { bytes, brought, .. }) = descriptors::receive(socket, 4 - head.len())?
+        else {
+            return Err(wrong("the other side has closed".to_owned()));
+        };
+        head.extend_from_slice(&bytes);
+        with = with.or(brought);
+    }
+    let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+    if len > FRAME_MAX {
+        return Err(wrong(format!(
+            "{len} bytes were announced, more than {FRAME_MAX}"
+        )));
+    }
+    let mut bytes = Vec::new();
+    let mut from = socket.take(len as u64);
+    let read = from.read_to_end(&mut bytes);
+    read.map_err(|e| wrong(e.to_string()))?;
+    if bytes.len() < len {
+        return Err(wrong("it is cut off".to_owned()));
+    }
+    let value = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+    Ok((value, with))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asks_come_back_as_they_were() {
+        let secret = || "1000-ab".to_owned();
+        for ask in [
+            Ask::Ready {},
+            Ask::LogIn { link: secret() },
+            Ask::Act {
+                uid: 7,
+                proof: secret(),
+            },
+            Ask::GoOn { session: secret() },
+            Ask::End { session: secret() },
+        ] {
+            let bytes = serde_json::to_vec(&ask).unwrap();
+            assert_eq!(parse_ask(&bytes), Some(ask));
+        }
+    }
+
+    #[test]
+    fn garbage_is_no_ask() {
+        let long = format!(
+            r#"{{"ask":"go_on","session":"{}"}}"#,
+            "a".repeat(SECRET_MAX + 1)
+        );
+        for bad in [
+            "",
+            "{}",
+            "null",
+            r#"{"ask":"ready","more":1}"#,
+            r#"{"ask":"act","uid":-1,"proof":"a"}"#,
+            r#"{"ask":"act","uid":4294967296,"proof":"a"}"#,
+            r#"{"ask":"act","uid":1,"proof":""}"#,
+            r#"{"ask":"act","uid":1,"proof":"../../x"}"#,
+            r#"{"ask":"log_in","link":"a\u0000b"}"#,
+            &long,
+        ] {
+            assert_eq!(parse_ask(bad.as_bytes()), None, "{bad}");
+        }
+        let padded = format!("{{\"ask\":\"ready\"}}{}", " ".repeat(ASK_MAX));
+        assert_eq!(parse_ask(padded.as_bytes()), None, "its size is bounded");
+    }
+
+    #[test]
+    fn a_frame_that_lies_about_its_length_is_refused() {
+        let send_raw = |bytes: &[u8]| {
+            let (a, b) = sys::ipc::pair().unwrap();
+            (&a).write_all(bytes).unwrap();
+            drop(a);
+            receive::<String>(&b).unwrap_err().to_string()
+        };
+        assert!(send_raw(&[]).contains("closed"));
+        assert!(send_raw(&[1, 0]).contains("closed"));
+        assert!(send_raw(&[9, 0, 0, 0, b'"']).contains("cut off"));
+        assert!(send_raw(&[255; 8]).contains("more than"));
+        assert!(send_raw(&[1, 0, 0, 0, b'{']).contains("receive"));
+        let (a, b) = sys::ipc::pair().unwrap();
+        send(&a, &"text", Some(&b)).unwrap();
+        let (text, with) = receive::<String>(&b).unwrap();
+        assert!(text == "text" && with.is_some());
+    }
+}

@@ -1,0 +1,205 @@
+//! The start of a portal for all users, and its two halves: the broker, which stays root, and the
+//! HTTP process, which gives all rights up before it reads its first byte.
+//!
+//! Owns what is refused at the start, the order in which rights are given up, and where the address
+//! is published. Neither acts for a user nor speaks HTTP itself.
+
+use crate::broker::client;
+use crate::broker::{Broker, Ended};
+use crate::cluster::{self, Cluster};
+use crate::command::{Refusal, in_runtime, port_of, until_told};
+use crate::server::{Listener, serve};
+use crate::{Settings, Shared, routes};
+use corral::api::Failure;
+use corral::api::portal::{PortalAddress, publish_service, withdraw_service};
+use corral::spool::Site;
+use corral::sys;
+use corral::sys::fork::fork_snapshot;
+use corral::sys::launch::{Who, become_user};
+use corral::sys::users::{self, UserFacts};
+use corral::sys::{confine, descriptors, signals};
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What `cbweb --service` is told.
+pub(crate) struct ServiceStart {
+    pub site: Site,
+    /// The account of the HTTP process.
+    pub account: String,
+    pub listen: SocketAddr,
+    pub names: Vec<String>,
+    pub metrics_open: bool,
+}
+
+/// Serves all users until it is told to end.
+pub(crate) fn run(start: ServiceStart) -> Result<(), Refusal> {
+    let account = checked(&start)?;
+    sys::logging::start("info");
+    let place = start.listen;
+    let listener = TcpListener::bind(place)
+        .and_then(|tcp| tcp.set_nonblocking(true).map(|()| tcp))
+        .map_err(|e| Refusal::system(format!("cannot listen on {place}: {}", sys::reason(&e))))?;
+    let place = listener.local_addr().map_err(Refusal::system)?;
+    let address = PortalAddress {
+        url: format!("http://{place}"),
+        socket: String::new(),
+        host: sys::host::node_name(),
+        pid: sys::proc::own_pid(),
+        since: sys::clock::wall_ms(),
+    };
+    let settings = Settings {
+        names: start.names,
+        metrics_open: start.metrics_open,
+        cookie: format!("corral_{}", port_of(&address.url)),
+    };
+    let site = start.site;
+    let (mine, theirs) = descriptors::message_pair().map_err(Refusal::system)?;
+    let broker = sys::proc::own_pid();
+    let http = || http_process(&account, broker, listener, theirs, settings, &site);
+    let mut http = fork_snapshot(http).map_err(Refusal::system)?;
+    let mut served = Broker::new(mine, site.clone());
+    let ended = served.run(&mut http, &mut || {
+        as_owner(&site, |layout| publish_service(layout, &address))?;
+        println!("{}", address.url);
+        sys::service::ready("serving all users");
+        Ok(())
+    });
+    sys::service::stopping();
+    let _ = as_owner(&site, |layout| {
+        withdraw_service(layout, &address);
+        Ok(())
+    });
+    match ended {
+        Ok(Ended::Told) => Ok(()),
+        Ok(Ended::Alone) => Err(Refusal::system("the HTTP process has ended")),
+        Err(failure) => Err(Refusal::system(failure)),
+    }
+}
+
+/// The account of the HTTP process, if all is as it must be.
+fn checked(start: &ServiceStart) -> Result<UserFacts, Refusal> {
+    if !users::may_switch() || users::effective_uid() != 0 {
+        return Err(Refusal::usage(
+            "--service: not root: only root can act for all users\n\
+             hint: start it without --service to serve yourself",
+        ));
+    }
+    if !start.listen.ip().is_loopback() {
+        return Err(Refusal::usage(format!(
+            "--listen {}: not an address of this host for itself: what travels is not encrypted\n\
+             hint: let a proxy with TLS forward to it, or use ssh -L",
+            start.listen
+        )));
+    }
+    let name = &start.account;
+    let Some(account) = users::by_name(name) else {
+        return Err(Refusal::usage(format!(
+            "--user {name}: there is no such account\nhint: useradd --system --no-create-home \
+             --shell /usr/sbin/nologin {name}"
+        )));
+    };
+    let share = sys::fs::stat(&start.site.layout().cluster()).map_err(Refusal::system)?;
+    let Some(share) = share else {
+        return Err(Refusal::system(format!(
+            "there is no cluster at {}",
+            start.site.share.display()
+        )));
+    };
+    if account.uid == 0 || account.uid == share.uid {
+        return Err(Refusal::usage(format!(
+            "--user {name}: the account of the HTTP process must not be root or the owner of the \
+             share\nhint: give it an account of its own"
+        )));
+    }
+    Ok(account)
+}
+
+/// The life of the HTTP process; gives its exit code.
+fn http_process(
+    account: &UserFacts,
+    broker: u32,
+    listener: TcpListener,
+    control: File,
+    settings: Settings,
+    site: &Site,
+) -> i32 {
+    let number = |name| signals::number(name).unwrap_or_default();
+    sys::fork::stand_alone(c"cbweb-http", &[listener.as_raw_fd(), control.as_raw_fd()]);
+    if let Err(e) = confine::confine(account.uid, account.gid) {
+        eprintln!("cbweb: {e}");
+        return 1;
+    }
+    confine::login_environment(account);
+    // Asked for only now: becoming another account forgets it.
+    sys::proc::die_with_parent(number("TERM"));
+    if u32::try_from(sys::proc::parent()) != Ok(broker) {
+        return 1;
+    }
+    match in_runtime(live(listener, control, settings, site)) {
+        Ok(()) => 0,
+        Err(refusal) => {
+            eprintln!("cbweb: {refusal}");
+            1
+        }
+    }
+}
+
+async fn live(
+    listener: TcpListener,
+    control: File,
+    settings: Settings,
+    site: &Site,
+) -> Result<(), Refusal> {
+    let listener = tokio::net::TcpListener::from_std(listener).map_err(Refusal::system)?;
+    let (end, ending) = watch::channel(false);
+    let actor = Arc::new(client::Broker::new(control, site.clone()));
+    let app = Shared::new(settings, Cluster::new(site), actor.clone(), ending.clone());
+    let first = app.clone();
+    let _ = tokio::task::spawn_blocking(move || first.cluster.look(true)).await;
+    let watching = tokio::spawn(cluster::watch(app.clone()));
+    tokio::spawn(until_told(end));
+    actor.ready().map_err(Refusal::system)?;
+    serve(Listener::Tcp(listener), routes::router(app), ending).await;
+    let _ = watching.await;
+    Ok(())
+}
+
+/// Does something as the owner of the share, in a process of its own: where the file server takes
+/// root for nobody, root can write nothing there.
+fn as_owner(
+    site: &Site,
+    work: impl FnOnce(&corral::spool::Layout) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let layout = site.layout();
+    let system = |text: String| Failure {
+        kind: corral::api::FailureKind::System,
+        text,
+    };
+    let forked = fork_snapshot(|| {
+        let owner = sys::fs::stat(&layout.cluster()).ok().flatten();
+        let became = owner.is_some_and(|owner| {
+            let (uid, gid, groups) = (owner.uid, owner.gid, vec![owner.gid]);
+            uid == 0 || become_user(&Who { uid, gid, groups }).is_ok()
+        });
+        match became.then(|| work(&layout)) {
+            Some(Ok(())) => 0,
+            Some(Err(failure)) => {
+                eprintln!("cbweb: {failure}");
+                1
+            }
+            None => 1,
+        }
+    });
+    let done = forked.and_then(|mut forked| forked.wait());
+    match done {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(system(format!(
+            "the address cannot be published as the owner of {}",
+            layout.root().display()
+        ))),
+        Err(e) => Err(system(e.to_string())),
+    }
+}
