@@ -6,6 +6,7 @@
 mod admin;
 mod bed;
 mod catalogue;
+mod charts;
 mod pages;
 mod rest;
 mod safety;
