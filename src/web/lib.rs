@@ -5,7 +5,8 @@
 //!
 //! - `command`: options, what is refused at the start; `server`: connections and their limits.
 //! - `identity`: who asks, and acting as them: the one place that a broker will replace.
-//! - `cluster`: the view, read once for all who ask; `history`: samples of it. `sessions`: who is logged in.
+//! - `cluster`: the view, read once for all who ask; `history`: samples of it.
+//! - `sessions`: who is logged in.
 //! - `guard`: what every request passes; `error`: how refusals read; `words`: what people read.
 //! - `pages`: HTML; `rest`: JSON; `live`: events; `routes`: the table of all of them.
 

@@ -1,5 +1,5 @@
-//! Use, cost and efficiency of ended jobs: the totals of `cacct`, its advice, and what each job used
-//! of what it had asked for.
+//! Use, cost and efficiency of ended jobs: the totals of `cacct`, its advice, and what each job
+//! used of what it had asked for.
 //!
 //! Owns the form and the parts in percent. Records, costs and whose they are: `cacct`'s.
 
