@@ -1,6 +1,6 @@
 //! What the cluster was like: samples of the published view in memory, since this portal began.
 //!
-//! Owns the rings and their bounds. Writes no file: after a restart it begins anew, and pages say
+//! Owns the rings and their bounds. Writes no file: after a restart it begins again, and pages say
 //! since when. Decides nothing about who may see what: the pages do.
 
 use crate::cluster::Snapshot;
@@ -26,12 +26,6 @@ const JOB_SAMPLES: usize = 120;
 const JOB_EVERY_MS: i64 = 5_000;
 /// The same while a job's figures do not change, ms.
 const IDLE_MS: i64 = 20_000;
-
-/// Slots of started jobs and pending ones.
-pub type Load = [f32; 2];
-/// Of a host: slots in use, run queue, use of the processors in percent, free memory in MB. What is
-/// not known is no number.
-pub type HostLoad = [f32; 4];
 
 /// Values of several names at the same moments.
 #[derive(Clone, Debug)]
@@ -144,8 +138,11 @@ pub struct History {
     /// When the first sample was taken, ms since 1970; 0: none yet.
     pub since: i64,
     sampled: i64,
+    /// Slots of started jobs, and pending jobs.
     pub queues: Rings<2>,
     pub users: Rings<2>,
+    /// Slots in use, run queue, use of the processors in percent, free memory in MB; what is not
+    /// known is no number.
     pub hosts: Rings<4>,
     jobs: BTreeMap<JobKey, JobRing>,
 }

@@ -9,25 +9,39 @@ function style(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+// The numbers; the legend of a drawn chart is a table, too.
+function table(figure) {
+  return figure.querySelector("details table");
+}
+
 // Moments in seconds, then the values of each column; what is not known is null.
 function numbers(figure) {
-  const rows = [...figure.querySelectorAll("tbody tr")];
-  const columns = figure.querySelectorAll("thead th").length - 1;
+  const rows = [...table(figure).querySelectorAll("tbody tr")];
+  const columns = table(figure).querySelectorAll("thead th").length - 1;
   const value = (row, n) => (row.cells[n].textContent === "" ? null : Number(row.cells[n].textContent));
   const all = [rows.map((row) => Number(row.cells[0].dataset.at))];
   for (let n = 1; n <= columns; n += 1) all.push(rows.map((row) => value(row, n)));
   return all;
 }
 
+// Moments of the axis: with seconds for a short time, with the day for a long one.
+function moments(self, splits) {
+  const span = self.scales.x.max - self.scales.x.min;
+  const parts = { hour: "2-digit", minute: "2-digit", hour12: false };
+  if (span < 600) parts.second = "2-digit";
+  const format = new Intl.DateTimeFormat(document.documentElement.lang, parts);
+  return splits.map((at) => format.format(at * 1000));
+}
+
 function draw(figure) {
   const plot = figure.querySelector(".plot");
-  const names = [...figure.querySelectorAll("thead th")].map((cell) => cell.textContent);
+  const names = [...table(figure).querySelectorAll("thead th")].map((cell) => cell.textContent);
   const axis = { stroke: style("--quiet"), grid: { stroke: style("--line"), width: 1 },
     ticks: { stroke: style("--line"), width: 1 } };
   const series = names.map((label, n) => (n === 0 ? { label, value: "{HH}:{mm}:{ss}" } : {
     label, width: 2, stroke: style(colours[(n - 1) % colours.length]), points: { show: false },
   }));
-  const options = { width: plot.clientWidth, height, series, axes: [axis, { ...axis, size: 60 }],
+  const options = { width: plot.clientWidth, height, series, axes: [{ ...axis, values: moments, space: 80 }, { ...axis, size: 60 }],
     cursor: { drag: { x: false, y: false } }, legend: { live: false },
     scales: { y: { range: (self, low, high) => [Math.min(0, low), high > 0 ? high * 1.05 : 1] } } };
   drawn.get(figure)?.destroy();
@@ -48,7 +62,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 document.addEventListener("renewed", (event) => {
   document.querySelectorAll("figure.chart").forEach((figure) => {
     const fresh = event.detail.getElementById(figure.id);
-    const [old, next] = [figure, fresh].map((one) => one?.querySelector("table"));
+    const [old, next] = [table(figure), fresh && table(fresh)];
     if (!next || old.textContent === next.textContent) return;
     const isSame = old.tHead.textContent === next.tHead.textContent;
     old.replaceChildren(...next.childNodes);

@@ -1,8 +1,8 @@
-//! Pages of administrators: what is wrong with the cluster, queues and hosts opened and closed, the
-//! checks of `cadmin check`, cb.yaml read, checked and saved.
+//! Pages of administrators: what is wrong with the cluster, queues and hosts opened and closed,
+//! the checks of `cadmin check`, cb.yaml read, checked and saved.
 //!
-//! Owns which buttons there are. Who may use them is judged behind [`AsUser::administer`], and by the
-//! leader once more; a token for programs, which may be less than its owner, is refused here.
+//! Owns which buttons there are. Who may use them is judged behind [`AsUser::administer`], and by
+//! the leader once more; a token for programs, which may be less than its owner, is refused here.
 //!
 //! [`AsUser::administer`]: crate::identity::AsUser::administer
 

@@ -1,16 +1,14 @@
-//! Queues, limits, share trees, cron jobs, resources of sensors, and use by accounting.
+//! Queues, limits, share trees, cron jobs and resources of sensors.
 
 use super::frame::{Frame, page};
 use super::jobs::in_path;
 use super::text::percent;
 use crate::error::WebError;
-use crate::fields::Fields;
 use crate::guard::{Caller, Look};
-use crate::rest::Asked;
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use corral::api::read::{Reader, Reading};
 use corral::record::view::{LimitRow, QueueRow, ShareRow};
@@ -146,8 +144,6 @@ struct TextsPage {
     /// What stands above it, and the text, for each part.
     parts: Vec<(&'static str, String)>,
     empty: &'static str,
-    /// The form of the usage page: user, and range of time.
-    usage: Option<(String, String)>,
 }
 
 pub(super) async fn crons(
@@ -162,7 +158,6 @@ pub(super) async fn crons(
             title: look.words.t("menu.cron"),
             parts: vec![("", text)],
             empty: look.words.t("cron.none"),
-            usage: None,
             f: Frame::new(look, &caller, &now, "/cron", "/cron".to_owned()),
         })
     })
@@ -185,43 +180,7 @@ pub(super) async fn resources(
                 (w.t("resources.reserved"), text(Reading::Hosts)),
             ],
             empty: w.t("resources.none"),
-            usage: None,
             f: Frame::new(look, &caller, &now, "/resources", "/resources".to_owned()),
-        })
-    })
-    .await
-}
-
-pub(super) async fn usage(
-    State(app): State<App>,
-    Extension(look): Extension<Look>,
-    Extension(caller): Extension<Caller>,
-    Query(asked): Asked,
-) -> Result<Response, WebError> {
-    let asked = Fields(asked);
-    blocking(move || {
-        let (now, w) = (app.cluster.now(), look.words);
-        let mut words: Vec<&str> = Vec::new();
-        for (name, option) in [("user", "-u"), ("ended", "-C")] {
-            let value = asked.get(name);
-            if value.starts_with('-') {
-                return Err(WebError::wrong("a value cannot begin with a dash"));
-            }
-            if !value.is_empty() {
-                words.extend([option, value]);
-            }
-        }
-        let text = app
-            .actor
-            .reader(&caller.who)?
-            .answer(Reading::Accounting, &words)?;
-        let here = format!("/usage?{}", asked.with("", ""));
-        page(&TextsPage {
-            title: w.t("menu.usage"),
-            parts: vec![("", text)],
-            empty: w.t("usage.none"),
-            usage: Some((asked.get("user").to_owned(), asked.get("ended").to_owned())),
-            f: Frame::new(look, &caller, &now, "/usage", here),
         })
     })
     .await

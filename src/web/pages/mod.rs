@@ -17,6 +17,7 @@ mod login;
 mod overview;
 mod submit;
 mod text;
+mod usage;
 
 pub use frame::MENU;
 
@@ -54,7 +55,7 @@ pub fn routes() -> Router<App> {
         .route("/shares", get(lists::shares))
         .route("/cron", get(lists::crons))
         .route("/resources", get(lists::resources))
-        .route("/usage", get(lists::usage))
+        .route("/usage", get(usage::show))
         .route("/admin", get(admin::show))
         .route("/admin/act", post(admin::act))
         .route("/admin/check", post(admin::check))

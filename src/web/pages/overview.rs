@@ -39,6 +39,11 @@ struct Overview {
     master: String,
     epoch: u64,
     problems: Vec<String>,
+    past: Past,
+}
+
+/// What was before now.
+struct Past {
     charts: Vec<Chart>,
     waits: Option<WaitTable>,
 }
@@ -93,8 +98,10 @@ pub(super) async fn show(
             master: now.head.master.clone(),
             epoch: now.head.epoch,
             problems: now.head.config_problems.clone(),
-            charts: charts(&app, look.words, reader.sees_all()?, &caller.who.name),
-            waits: waits(&app, look.words),
+            past: Past {
+                charts: charts(&app, look.words, reader.sees_all()?, &caller.who.name),
+                waits: waits(&app, look.words),
+            },
             f: Frame::new(look, &caller, &now, "/", "/".to_owned()),
         })
     })

@@ -6,6 +6,7 @@
 mod admin;
 mod bed;
 mod catalogue;
+mod charts;
 mod files;
 mod forms;
 mod pages;

@@ -192,6 +192,8 @@ async fn every_answer_has_the_headers_of_safety() {
         );
         assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
         assert_eq!(answer.header("x-frame-options"), "DENY", "{path}");
+        // With another one browsers send `Origin: null` with the portal's own forms.
+        assert_eq!(answer.header("referrer-policy"), "same-origin", "{path}");
         if path.contains("nowhere") {
             assert_eq!(answer.status, StatusCode::NOT_FOUND);
             let json = answer.header("content-type") == "application/problem+json";
