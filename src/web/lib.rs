@@ -7,7 +7,8 @@
 //! - `identity`: who asks, and acting as them: the one place that a broker will replace.
 //! - `cluster`: the view, read once for all who ask. `sessions`: who is logged in.
 //! - `guard`: what every request passes; `error`: how refusals read; `words`: what people read.
-//! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: places and pieces of files; `live`: events; `routes`: the table of all of them.
+//! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: places and pieces of files.
+//! - `live`: events; `routes`: the table of all of them.
 
 pub mod cluster;
 pub mod command;
