@@ -1,7 +1,7 @@
 //! Files below a directory that a user chose, by paths that come from elsewhere: a browser.
 //!
 //! Owns which names are followed: a path is walked name by name, each opened without following it.
-//! A link is read and followed here, and only where nobody else could have put it; it never leads
+//! A link is read and followed here, and only where no other user could have put it; it never leads
 //! out of the chosen directory. Acts with the rights of the process. What is neither a file nor a
 //! directory is not opened.
 
@@ -209,7 +209,7 @@ fn leads_out() -> io::Error {
     refused("a link leads out of the directory: open its target as a place of its own")
 }
 
-/// Whether nobody but `uid`, root, or the only writer of its directory can have made a link.
+/// Whether only `uid`, root, or the one user who writes to its directory can have made a link.
 fn is_own(link: &FileStat, dir: &FileStat, uid: u32) -> bool {
     let own = |owner: u32| owner == uid || owner == 0;
     let is_shared = dir.st_mode & (FOREIGN | STICKY) != 0;

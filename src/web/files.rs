@@ -274,7 +274,7 @@ pub async fn give(
     let (head, mark) = first;
     let kind = match how {
         Give::Download => "application/octet-stream",
-        Give::Picture => picture(&head).ok_or_else(|| WebError::wrong("it is no picture"))?,
+        Give::Picture => picture(&head).ok_or_else(|| WebError::wrong("it is not a picture"))?,
     };
     let tag = format!("\"{:x}-{:x}-{:x}\"", mark.ino, mark.size, mark.mtime_ns);
     let text = |name| headers.get(name).and_then(|v| v.to_str().ok());

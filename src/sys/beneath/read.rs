@@ -41,7 +41,7 @@ fn open_found(found: &Reached) -> io::Result<File> {
     match found.kind() {
         SFlag::S_IFREG => {}
         SFlag::S_IFDIR => return Err(nix::Error::EISDIR.into()),
-        _ => return Err(refused("it is no regular file")),
+        _ => return Err(refused("it is not a regular file")),
     }
     // The descriptor holds the very file that was looked at.
     let path = PathBuf::from(format!("/proc/self/fd/{}", found.fd.as_raw_fd()));

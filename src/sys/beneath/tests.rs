@@ -116,7 +116,7 @@ fn what_is_no_file_is_not_opened() {
     let bed = Bed::new();
     let pipe = bed.root.join("pipe");
     nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).unwrap();
-    assert!(bed.text("pipe").unwrap_err().contains("no regular file"));
+    assert!(bed.text("pipe").unwrap_err().contains("not a regular file"));
     let device = Spot {
         root: Path::new("/dev"),
         path: Path::new("null"),
