@@ -6,7 +6,7 @@
 
 use super::{Failure, FailureKind};
 use crate::sys;
-use crate::sys::beneath::{self, EntryKind, Mark, Part, Spot};
+use crate::sys::beneath::{self, ContentMark, NameKind, Part, Spot};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -85,8 +85,8 @@ pub struct FileMark {
     pub mtime_ns: i64,
 }
 
-impl From<Mark> for FileMark {
-    fn from(mark: Mark) -> FileMark {
+impl From<ContentMark> for FileMark {
+    fn from(mark: ContentMark) -> FileMark {
         FileMark {
             ino: mark.ino,
             size: mark.size,
@@ -203,13 +203,13 @@ fn done(result: sys::Result<()>) -> Result<FileSaid, Failure> {
 
 fn list(at: &FilePlace, from: usize, count: usize) -> Result<FileSaid, Failure> {
     let listing = beneath::list(at.spot(), from, count)?;
-    let entry = |entry: beneath::Entry| FileEntry {
+    let entry = |entry: beneath::NameEntry| FileEntry {
         name: entry.name.into_vec(),
         kind: match entry.kind {
-            EntryKind::File => FileKind::File,
-            EntryKind::Dir => FileKind::Dir,
-            EntryKind::Link => FileKind::Link,
-            EntryKind::Other => FileKind::Other,
+            NameKind::File => FileKind::File,
+            NameKind::Dir => FileKind::Dir,
+            NameKind::Link => FileKind::Link,
+            NameKind::Other => FileKind::Other,
         },
         size: entry.size,
         mtime_ms: entry.mtime_ms,

@@ -1,7 +1,7 @@
 //! Files below a directory that a user chose, by paths that come from elsewhere: a browser.
 //!
 //! Owns which names are followed: a path is walked name by name, each opened without following it.
-//! A link is read and followed here, and only where nobody else could have put it; it never leads
+//! A link is read and followed here, and only where no other user could have put it; it never leads
 //! out of the chosen directory. Acts with the rights of the process. What is neither a file nor a
 //! directory is not opened.
 
@@ -12,8 +12,8 @@ mod read;
 pub use change::{
     Part, check_upload, finish_part, make_dir, part_size, remove, rename, write_part,
 };
-pub use list::{Entry, EntryKind, Listing, list};
-pub use read::{Chunk, Mark, read_at};
+pub use list::{NameEntry, NameKind, NamePage, list};
+pub use read::{ContentMark, Piece, read_at};
 
 use super::{At, Error, Result};
 use nix::fcntl::{OFlag, openat, readlinkat};
@@ -46,12 +46,12 @@ impl Spot<'_> {
 }
 
 /// What a path leads to, held by a descriptor that neither reads nor writes.
-struct Found {
+struct Reached {
     fd: OwnedFd,
     stat: FileStat,
 }
 
-impl Found {
+impl Reached {
     fn kind(&self) -> SFlag {
         SFlag::from_bits_truncate(self.stat.st_mode & SFlag::S_IFMT.bits())
     }
@@ -92,14 +92,14 @@ fn plain_names(path: &Path) -> io::Result<Vec<OsString>> {
 /// One name of a directory, opened without following it.
 ///
 /// A directory is asked for first: only so does an automounter mount it.
-fn open_name(dir: &OwnedFd, name: &OsStr) -> io::Result<Found> {
+fn open_name(dir: &OwnedFd, name: &OsStr) -> io::Result<Reached> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let fd = match openat(dir, name, flags | OFlag::O_DIRECTORY, Mode::empty()) {
         Err(nix::Error::ENOTDIR) => openat(dir, name, flags, Mode::empty()),
         other => other,
     }?;
     let stat = fstat(&fd)?;
-    Ok(Found { fd, stat })
+    Ok(Reached { fd, stat })
 }
 
 /// The directories from the base down to where a walk is.
@@ -141,7 +141,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What the names lead to. `follow`: also when the last one is a link.
-    fn go(&mut self, names: Vec<OsString>, follow: bool) -> io::Result<Found> {
+    fn go(&mut self, names: Vec<OsString>, follow: bool) -> io::Result<Reached> {
         let mut pending: Vec<OsString> = names.into_iter().rev().collect();
         while let Some(name) = pending.pop() {
             let is_last = pending.is_empty();
@@ -159,7 +159,7 @@ impl<'a> Walk<'a> {
         }
         let fd = self.here().try_clone()?;
         let stat = fstat(&fd)?;
-        Ok(Found { fd, stat })
+        Ok(Reached { fd, stat })
     }
 
     /// `..` of a link: nothing is above the top, and nothing above the base is reached.
@@ -175,7 +175,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Puts the names of a link in the place of its own.
-    fn turn(&mut self, link: &Found, pending: &mut Vec<OsString>) -> io::Result<()> {
+    fn turn(&mut self, link: &Reached, pending: &mut Vec<OsString>) -> io::Result<()> {
         self.links += 1;
         if self.links > LINKS_MAX {
             return Err(nix::Error::ELOOP.into());
@@ -209,7 +209,7 @@ fn leads_out() -> io::Error {
     refused("a link leads out of the directory: open its target as a place of its own")
 }
 
-/// Whether nobody but `uid`, root, or the only writer of its directory can have made a link.
+/// Whether only `uid`, root, or the one user who writes to its directory can have made a link.
 fn is_own(link: &FileStat, dir: &FileStat, uid: u32) -> bool {
     let own = |owner: u32| owner == uid || owner == 0;
     let is_shared = dir.st_mode & (FOREIGN | STICKY) != 0;
@@ -217,8 +217,8 @@ fn is_own(link: &FileStat, dir: &FileStat, uid: u32) -> bool {
 }
 
 /// What the spot is. `follow`: where its last name is a link, what that leads to.
-fn find(act: &'static str, spot: Spot<'_>, follow: bool) -> Result<Found> {
-    let found: io::Result<Found> =
+fn find(act: &'static str, spot: Spot<'_>, follow: bool) -> Result<Reached> {
+    let found: io::Result<Reached> =
         (|| Walk::below(spot.root)?.go(plain_names(spot.path)?, follow))();
     found.at(act, &spot.whole())
 }

@@ -39,12 +39,12 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/');
 
 /// The query of a request, whose values are bytes.
-pub struct Asked(Vec<(Vec<u8>, Vec<u8>)>);
+pub struct ByteQuery(Vec<(Vec<u8>, Vec<u8>)>);
 
-impl Asked {
+impl ByteQuery {
     /// # Errors
     /// It is too long.
-    pub fn parse(query: Option<&str>) -> Result<Asked, WebError> {
+    pub fn parse(query: Option<&str>) -> Result<ByteQuery, WebError> {
         let query = query.unwrap_or_default();
         if query.len() > QUERY_MAX {
             return Err(WebError::wrong(format!(
@@ -57,7 +57,7 @@ impl Asked {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decoded(name), decoded(value))
         };
-        Ok(Asked(pairs.map(pair).collect()))
+        Ok(ByteQuery(pairs.map(pair).collect()))
     }
 
     /// The first value of a name; empty when there is none.
@@ -87,7 +87,7 @@ impl Asked {
 ///
 /// # Errors
 /// The user is not served, or the caller may not touch files.
-pub fn place(app: &App, caller: &Caller, asked: &Asked) -> Result<FilePlace, WebError> {
+pub fn place(app: &App, caller: &Caller, asked: &ByteQuery) -> Result<FilePlace, WebError> {
     allow(caller)?;
     let root = match asked.get("root") {
         b"" => {
@@ -274,7 +274,7 @@ pub async fn give(
     let (head, mark) = first;
     let kind = match how {
         Give::Download => "application/octet-stream",
-        Give::Picture => picture(&head).ok_or_else(|| WebError::wrong("it is no picture"))?,
+        Give::Picture => picture(&head).ok_or_else(|| WebError::wrong("it is not a picture"))?,
     };
     let tag = format!("\"{:x}-{:x}-{:x}\"", mark.ino, mark.size, mark.mtime_ns);
     let text = |name| headers.get(name).and_then(|v| v.to_str().ok());
@@ -357,15 +357,20 @@ mod tests {
         let name = b"a b\xff<\x1b&+";
         let link = query(b"/h/\xe4", name);
         assert_eq!(link, "root=/h/%E4&path=a%20b%FF%3C%1B%26%2B");
-        let asked = Asked::parse(Some(&link)).unwrap();
+        let asked = ByteQuery::parse(Some(&link)).unwrap();
         assert_eq!(
             (asked.get("root"), asked.get("path")),
             (&b"/h/\xe4"[..], &name[..])
         );
         assert_eq!(shown(name), "a b\\xff<\\x1b&+");
         assert_eq!(shown("作业\u{202e}".as_bytes()), "作业\\u{202e}");
-        assert!(Asked::parse(Some(&"a".repeat(QUERY_MAX + 1))).is_err());
-        assert!(Asked::parse(Some("n=x")).unwrap().number("n", 1).is_err());
+        assert!(ByteQuery::parse(Some(&"a".repeat(QUERY_MAX + 1))).is_err());
+        assert!(
+            ByteQuery::parse(Some("n=x"))
+                .unwrap()
+                .number("n", 1)
+                .is_err()
+        );
         assert_eq!(split_last(b"a/b/c"), (&b"a/b"[..], &b"c"[..]));
         assert_eq!(
             (below(b"", b"x"), below(b"a", b"x")),

@@ -9,7 +9,8 @@
 //! - `cluster`: the view, read once for all who ask; `history`: samples of it. `sessions`: who is
 //!   logged in.
 //! - `guard`: what every request passes; `error`: how refusals read; `words`: what people read.
-//! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: places and pieces of files; `live`: events; `routes`: the table of all of them.
+//! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: places and pieces of files.
+//! - `live`: events; `routes`: the table of all of them.
 
 pub mod broker;
 pub mod cluster;

@@ -4,7 +4,7 @@
 //! directory without it, and `path` below it, both percent-encoded.
 
 use crate::error::WebError;
-use crate::files::{self, Asked, Give, encoded, shown};
+use crate::files::{self, ByteQuery, Give, encoded, shown};
 use crate::guard::Caller;
 use crate::rest::{Answered, key_of};
 use crate::{App, blocking, routes};
@@ -42,10 +42,10 @@ async fn answer(
     app: App,
     caller: Caller,
     query: Option<String>,
-    ask: impl FnOnce(FilePlace, &Asked) -> Result<FileAsk, WebError> + Send + 'static,
+    ask: impl FnOnce(FilePlace, &ByteQuery) -> Result<FileAsk, WebError> + Send + 'static,
 ) -> Answered {
     blocking(move || {
-        let asked = Asked::parse(query.as_deref())?;
+        let asked = ByteQuery::parse(query.as_deref())?;
         let at = files::place(&app, &caller, &asked)?;
         let root = shown(&at.root);
         let said = app.actor.files(&caller.who, &ask(at, &asked)?)?;
@@ -95,7 +95,7 @@ pub(crate) async fn content(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answered {
-    let asked = Asked::parse(query.as_deref())?;
+    let asked = ByteQuery::parse(query.as_deref())?;
     let (here, of) = (app.clone(), caller.clone());
     let at = blocking(move || files::place(&here, &of, &asked)).await?;
     files::give(app, caller, at, &headers, Give::Download).await

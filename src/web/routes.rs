@@ -113,7 +113,7 @@ const LIST_QUERY: &[(&str, &str)] = &[
 const UPLOAD_QUERY: &[(&str, &str)] = &[
     ROOT,
     PATH,
-    ("offset", "where the part begins; 0 begins anew"),
+    ("offset", "where the part begins; 0 begins again"),
     ("size", "bytes of the whole file"),
     ("replace", "yes: a file of that name gives way"),
 ];

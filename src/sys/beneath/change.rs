@@ -132,7 +132,7 @@ pub fn part_size(spot: Spot<'_>) -> Result<u64> {
 }
 
 /// Adds a part where the last one ended and gives how many bytes have come. Another offset adds
-/// nothing; 0 begins anew.
+/// nothing; 0 begins again.
 pub fn write_part(spot: Spot<'_>, part: Part<'_>) -> Result<u64> {
     let (dir, name) = find_above(UPLOAD, spot)?;
     let written: io::Result<u64> = (|| {
@@ -159,7 +159,7 @@ fn refuse_target(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<u32>> {
     match stat_of(dir, name)? {
         None => Ok(None),
         Some(stat) if is(&stat, SFlag::S_IFREG) => Ok(Some(stat.st_mode & 0o777)),
-        Some(_) => Err(refused("something has this name that is no regular file")),
+        Some(_) => Err(refused("what has this name is not a regular file")),
     }
 }
 

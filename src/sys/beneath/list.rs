@@ -15,7 +15,7 @@ const NAMES_MAX: usize = 50_000;
 
 /// What a name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryKind {
+pub enum NameKind {
     File,
     Dir,
     Link,
@@ -25,9 +25,9 @@ pub enum EntryKind {
 
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct NameEntry {
     pub name: OsString,
-    pub kind: EntryKind,
+    pub kind: NameKind,
     pub size: u64,
     pub mtime_ms: i64,
     /// Permission bits.
@@ -39,8 +39,8 @@ pub struct Entry {
 
 /// A page of the names of a directory, in the order of their bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listing {
-    pub entries: Vec<Entry>,
+pub struct NamePage {
+    pub entries: Vec<NameEntry>,
     /// Names that were read.
     pub total: usize,
     /// The directory has more than 50,000 names.
@@ -48,7 +48,7 @@ pub struct Listing {
 }
 
 /// `count` names after the first `from`.
-pub fn list(spot: Spot<'_>, from: usize, count: usize) -> Result<Listing> {
+pub fn list(spot: Spot<'_>, from: usize, count: usize) -> Result<NamePage> {
     let found = find("list", spot, true)?;
     let listed: io::Result<_> = (|| {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -56,7 +56,7 @@ pub fn list(spot: Spot<'_>, from: usize, count: usize) -> Result<Listing> {
         let (mut names, is_cut) = names(fd)?;
         names.sort();
         let page = names.iter().skip(from).take(count);
-        Ok(Listing {
+        Ok(NamePage {
             entries: page.map(|name| entry(&found.fd, name)).collect(),
             total: names.len(),
             is_cut,
@@ -82,10 +82,10 @@ fn names(fd: OwnedFd) -> io::Result<(Vec<OsString>, bool)> {
     Ok((names, false))
 }
 
-fn entry(dir: &OwnedFd, name: &OsStr) -> Entry {
-    let mut out = Entry {
+fn entry(dir: &OwnedFd, name: &OsStr) -> NameEntry {
+    let mut out = NameEntry {
         name: name.to_owned(),
-        kind: EntryKind::Other,
+        kind: NameKind::Other,
         size: 0,
         mtime_ms: 0,
         mode: 0,
@@ -102,18 +102,18 @@ fn entry(dir: &OwnedFd, name: &OsStr) -> Entry {
     out.mtime_ms = stat.st_mtime.saturating_mul(1000) + stat.st_mtime_nsec / 1_000_000;
     out.mode = stat.st_mode & 0o7777;
     out.uid = stat.st_uid;
-    if out.kind == EntryKind::Link {
+    if out.kind == NameKind::Link {
         let link = open_name(dir, name);
         out.target = link.ok().and_then(|link| readlinkat(&link.fd, "").ok());
     }
     out
 }
 
-fn kind(stat: &FileStat) -> EntryKind {
+fn kind(stat: &FileStat) -> NameKind {
     match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
-        SFlag::S_IFREG => EntryKind::File,
-        SFlag::S_IFDIR => EntryKind::Dir,
-        SFlag::S_IFLNK => EntryKind::Link,
-        _ => EntryKind::Other,
+        SFlag::S_IFREG => NameKind::File,
+        SFlag::S_IFDIR => NameKind::Dir,
+        SFlag::S_IFLNK => NameKind::Link,
+        _ => NameKind::Other,
     }
 }

@@ -1,6 +1,6 @@
 //! Bytes of a regular file.
 
-use super::{Found, Spot, failed, find, refused};
+use super::{Reached, Spot, failed, find, refused};
 use crate::sys::{At, Result};
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
@@ -12,15 +12,15 @@ use std::path::PathBuf;
 
 /// A file at one moment: while it is the same, the content has not been replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark {
+pub struct ContentMark {
     pub ino: u64,
     pub size: u64,
     pub mtime_ns: i64,
 }
 
-impl Mark {
-    pub(super) fn of(stat: &FileStat) -> Mark {
-        Mark {
+impl ContentMark {
+    pub(super) fn of(stat: &FileStat) -> ContentMark {
+        ContentMark {
             ino: stat.st_ino,
             size: u64::try_from(stat.st_size).unwrap_or(0),
             mtime_ns: (stat.st_mtime.saturating_mul(1_000_000_000))
@@ -31,17 +31,17 @@ impl Mark {
 
 /// Bytes of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Chunk {
+pub struct Piece {
     pub bytes: Vec<u8>,
-    pub mark: Mark,
+    pub mark: ContentMark,
 }
 
 /// Opens what was found for reading, when it is a regular file.
-fn open_found(found: &Found) -> io::Result<File> {
+fn open_found(found: &Reached) -> io::Result<File> {
     match found.kind() {
         SFlag::S_IFREG => {}
         SFlag::S_IFDIR => return Err(nix::Error::EISDIR.into()),
-        _ => return Err(refused("it is no regular file")),
+        _ => return Err(refused("it is not a regular file")),
     }
     // The descriptor holds the very file that was looked at.
     let path = PathBuf::from(format!("/proc/self/fd/{}", found.fd.as_raw_fd()));
@@ -50,7 +50,7 @@ fn open_found(found: &Found) -> io::Result<File> {
 }
 
 /// At most `most` bytes from an offset on, fewer only at the end of the file.
-pub fn read_at(spot: Spot<'_>, offset: u64, most: usize) -> Result<Chunk> {
+pub fn read_at(spot: Spot<'_>, offset: u64, most: usize) -> Result<Piece> {
     let found = find("read", spot, true)?;
     let file = open_found(&found).map_err(|e| failed("read", spot, e))?;
     let mut bytes = vec![0; most];
@@ -65,6 +65,6 @@ pub fn read_at(spot: Spot<'_>, offset: u64, most: usize) -> Result<Chunk> {
     }
     bytes.truncate(used);
     let stat = fstat(&file).map_err(io::Error::from);
-    let mark = Mark::of(&stat.at("read", &spot.whole())?);
-    Ok(Chunk { bytes, mark })
+    let mark = ContentMark::of(&stat.at("read", &spot.whole())?);
+    Ok(Piece { bytes, mark })
 }

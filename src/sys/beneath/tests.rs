@@ -116,7 +116,7 @@ fn what_is_no_file_is_not_opened() {
     let bed = Bed::new();
     let pipe = bed.root.join("pipe");
     nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).unwrap();
-    assert!(bed.text("pipe").unwrap_err().contains("no regular file"));
+    assert!(bed.text("pipe").unwrap_err().contains("not a regular file"));
     let device = Spot {
         root: Path::new("/dev"),
         path: Path::new("null"),
@@ -130,7 +130,7 @@ fn what_is_no_file_is_not_opened() {
     let entry = list(bed.spot(""), 0, 10).unwrap().entries.remove(0);
     assert_eq!(
         (entry.name.to_str(), entry.kind),
-        (Some("pipe"), EntryKind::Other)
+        (Some("pipe"), NameKind::Other)
     );
 }
 
@@ -141,8 +141,8 @@ fn names_are_listed_as_they_are_a_page_at_a_time() {
     fs::write(bed.root.join(raw), "12").unwrap();
     symlink("/etc", bed.root.join("c")).unwrap();
     let all = list(bed.spot(""), 0, 10).unwrap();
-    let kinds: Vec<EntryKind> = all.entries.iter().map(|entry| entry.kind).collect();
-    assert_eq!(kinds, [EntryKind::File, EntryKind::Link, EntryKind::Dir]);
+    let kinds: Vec<NameKind> = all.entries.iter().map(|entry| entry.kind).collect();
+    assert_eq!(kinds, [NameKind::File, NameKind::Link, NameKind::Dir]);
     assert_eq!(
         (all.entries[0].name.as_os_str(), all.entries[0].size),
         (raw, 2)

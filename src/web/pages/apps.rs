@@ -50,7 +50,7 @@ fn say_or(text: &Text, w: Words, otherwise: &str) -> String {
 }
 
 /// A parameter's field.
-struct Field {
+struct ParamField {
     name: String,
     label: String,
     help: String,
@@ -63,8 +63,8 @@ struct Field {
     is_number: bool,
 }
 
-impl Field {
-    fn of(param: &Param, given: Option<&str>, w: Words) -> Field {
+impl ParamField {
+    fn of(param: &Param, given: Option<&str>, w: Words) -> ParamField {
         let default = param.default.clone().unwrap_or_default();
         let mut choices: Vec<(String, String)> = (param.choices.iter())
             .map(|choice| {
@@ -88,7 +88,7 @@ impl Field {
             (ParamKind::Bool, "true" | "on" | "1" | "y") => "yes".to_owned(),
             _ => value,
         };
-        Field {
+        ParamField {
             label: say_or(&param.label, w, &param.name),
             help: say(&param.help, w).to_owned(),
             hint: hint(param, w),
@@ -121,7 +121,7 @@ struct AppPage {
     label: String,
     about: String,
     help: String,
-    fields: Vec<Field>,
+    fields: Vec<ParamField>,
     common: Vec<(&'static str, &'static str, String)>,
     /// The label of the field for a command or more words, where the template takes them.
     words: Option<&'static str>,
@@ -177,7 +177,7 @@ fn form_page(
         about: say(&template.description, w).to_owned(),
         help: say(&template.help, w).to_owned(),
         fields: fields
-            .map(|param| Field::of(param, given(param), w))
+            .map(|param| ParamField::of(param, given(param), w))
             .collect(),
         common: (COMMON.iter())
             .map(|(name, key)| (*name, w.t(key), asked.get(name).to_owned()))

@@ -7,7 +7,7 @@ use super::frame::{Frame, page};
 use super::text::moment;
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::files::{self, Asked, Give, below, query, shown, split_last};
+use crate::files::{self, ByteQuery, Give, below, query, shown, split_last};
 use crate::guard::{Caller, Look};
 use crate::{App, blocking};
 use askama::Template;
@@ -25,7 +25,7 @@ const COUNT: usize = 500;
 const SHOWN: usize = 256 << 10;
 
 /// A name of a directory as it is shown.
-struct Row {
+struct NameRow {
     name: String,
     /// Where it leads: the list of a directory, the page of anything else.
     link: String,
@@ -40,12 +40,12 @@ struct Row {
     target_link: String,
 }
 
-impl Row {
-    fn of(at: &FilePlace, entry: &FileEntry, now: i64) -> Row {
+impl NameRow {
+    fn of(at: &FilePlace, entry: &FileEntry, now: i64) -> NameRow {
         let path = below(&at.path, &entry.name);
         let here = query(&at.root, &path);
         let target = entry.target.as_deref().unwrap_or_default();
-        Row {
+        NameRow {
             name: shown(&entry.name),
             link: match entry.kind {
                 FileKind::Dir | FileKind::Link => format!("/files?{here}"),
@@ -100,7 +100,7 @@ struct FilesPage {
     root: String,
     /// The place within a URL.
     here: String,
-    rows: Vec<Row>,
+    rows: Vec<NameRow>,
     first: usize,
     last: usize,
     total: usize,
@@ -116,7 +116,7 @@ pub(super) async fn list(
     RawQuery(asked): RawQuery,
 ) -> Result<Response, WebError> {
     blocking(move || {
-        let asked = Asked::parse(asked.as_deref())?;
+        let asked = ByteQuery::parse(asked.as_deref())?;
         let at = files::place(&app, &caller, &asked)?;
         let from = usize::try_from(asked.number("from", 0)?).unwrap_or(usize::MAX);
         let ask = FileAsk::List {
@@ -150,7 +150,7 @@ pub(super) async fn list(
             root: String::from_utf8_lossy(&at.root).into_owned(),
             rows: entries
                 .iter()
-                .map(|entry| Row::of(&at, entry, moment))
+                .map(|entry| NameRow::of(&at, entry, moment))
                 .collect(),
             first: from.saturating_add(usize::from(!entries.is_empty())),
             last,
@@ -190,7 +190,7 @@ pub(super) async fn view(
     RawQuery(asked): RawQuery,
 ) -> Result<Response, WebError> {
     blocking(move || {
-        let asked = Asked::parse(asked.as_deref())?;
+        let asked = ByteQuery::parse(asked.as_deref())?;
         let at = files::place(&app, &caller, &asked)?;
         let read = files::read(&app, &caller.who, &at, 0, SHOWN);
         let now = app.cluster.now();
@@ -247,7 +247,7 @@ async fn give(
     headers: HeaderMap,
     how: Give,
 ) -> Result<Response, WebError> {
-    let asked = Asked::parse(asked.as_deref())?;
+    let asked = ByteQuery::parse(asked.as_deref())?;
     let (here, of) = (app.clone(), caller.clone());
     let at = blocking(move || files::place(&here, &of, &asked)).await?;
     files::give(app, caller, at, &headers, how).await
@@ -289,7 +289,7 @@ async fn change(
     ask: impl FnOnce(&FilePlace) -> Result<(FileAsk, Vec<u8>), WebError> + Send + 'static,
 ) -> Result<Response, WebError> {
     blocking(move || {
-        let asked = Asked::parse(asked.as_deref())?;
+        let asked = ByteQuery::parse(asked.as_deref())?;
         let at = files::place(&app, &caller, &asked)?;
         let (ask, dir) = ask(&at)?;
         app.actor.files(&caller.who, &ask)?;
