@@ -117,6 +117,12 @@ pub trait AsUser: Send + Sync {
         true
     }
 
+    /// Whether logins that are tried at once are bounded there. Then wrong ones, which cost little and
+    /// can guess nothing, are not counted: nobody keeps others out by them.
+    fn bounds_logins(&self) -> bool {
+        false
+    }
+
     /// The session with this secret is over.
     fn end_session(&self, _session: &str) {}
 }

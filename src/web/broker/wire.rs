@@ -37,7 +37,7 @@ pub enum Ask {
     End { session: String },
 }
 
-/// What the broker itself answers, as a frame. `None` where the answer is no.
+/// A session that the broker has begun, as it answers a login; `None` where the link is not good.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Begun {

@@ -158,6 +158,7 @@ pub struct Login {
 
 pub struct Bed {
     _dir: tempfile::TempDir,
+    site: Site,
     pub app: App,
     pub done: Arc<Mutex<Done>>,
     pub router: Router,
@@ -198,10 +199,26 @@ impl Bed {
         app.cluster.look(true);
         Bed {
             _dir: dir,
+            site,
             router: routes::router(app.clone()),
             app,
             done,
             _end: end,
+        }
+    }
+
+    /// The same portal, started with these settings.
+    pub fn with_settings(self, settings: Settings) -> Bed {
+        let (site, done) = (self.site.clone(), self.done.clone());
+        let actor = Arc::new(MadeUp { site, done });
+        let (end, ending) = watch::channel(false);
+        let app = Shared::new(settings, Cluster::new(&self.site), actor, ending);
+        app.cluster.look(true);
+        Bed {
+            router: routes::router(app.clone()),
+            app,
+            _end: end,
+            ..self
         }
     }
 

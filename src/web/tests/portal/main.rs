@@ -4,7 +4,9 @@
 #![allow(unreachable_pub)] // nothing uses a test from outside
 
 mod bed;
+mod broker;
 mod catalogue;
+mod encrypted;
 mod pages;
 mod rest;
 mod safety;
