@@ -2,8 +2,8 @@
 //!
 //! Everything that needs a user's rights goes through [`AsUser`]. [`SameUser`] acts as the user of
 //! this process and serves nobody else; a service puts its broker behind the same trait
-//! (`broker::client`), whose processes use [`SameUser`] after becoming the user. Nothing else in this
-//! package submits, acts, or opens a file of a user.
+//! (`broker::client`), whose processes use [`SameUser`] after becoming the user. Nothing else in
+//! this package submits, acts, or opens a file of a user.
 
 use corral::api::portal::{PortalToken, take_login, token_of};
 use corral::api::read::{JobOutput, Reader};
@@ -117,8 +117,8 @@ pub trait AsUser: Send + Sync {
         true
     }
 
-    /// Whether logins that are tried at once are bounded there. Then wrong ones, which cost little and
-    /// can guess nothing, are not counted: nobody keeps others out by them.
+    /// Whether logins that are tried at once are bounded there. Then wrong ones, which cost
+    /// little and can guess nothing, are not counted: nobody keeps others out by them.
     fn bounds_logins(&self) -> bool {
         false
     }

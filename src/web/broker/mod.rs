@@ -172,7 +172,7 @@ impl Broker {
         own.into_iter().chain(told).map(watched).collect()
     }
 
-    fn end_late_ones(&self, now: u64) {
+    fn end_late_ones(&mut self, now: u64) {
         let late = |worker: &&mut Worker| worker.ends <= now;
         for worker in self.workers.iter_mut().filter(late) {
             tracing::warn!("a call of uid {} takes too long and is ended", worker.uid);
