@@ -66,6 +66,10 @@ fn how(address: &PortalAddress, host: &str) -> String {
         "The link is good for {} seconds and one login.\n",
         LOGIN_MS / 1000
     );
+    // One that is encrypted has a name by which browsers reach it.
+    if address.url.starts_with("https://") {
+        return out;
+    }
     let port = address.url.rsplit_once(':').map_or("", |(_, port)| port);
     let there = &address.host;
     if !address.socket.is_empty() {
@@ -98,6 +102,9 @@ mod tests {
         };
         assert!(!how(&address, "h1").contains("ssh"));
         assert!(how(&address, "h2").contains("ssh -L 8080:127.0.0.1:8080 h1"));
+        address.url = "https://portal".into();
+        assert!(!how(&address, "h2").contains("ssh"));
+        address.url = "http://127.0.0.1:8080".into();
         address.socket = "/run/p".into();
         assert!(how(&address, "h1").contains("ssh -L 8080:/run/p h1"));
     }

@@ -74,7 +74,7 @@ pub fn login_environment(user: &super::users::UserFacts) {
         ("LOGNAME", user.name.clone().into()),
         ("PWD", "/".into()),
     ];
-    // SAFETY: the caller has one thread, so nobody reads the environment meanwhile.
+    // SAFETY: the caller has one thread, so no other reads the environment.
     unsafe {
         names.iter().for_each(|name| std::env::remove_var(name));
         own.iter()

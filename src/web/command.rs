@@ -59,6 +59,12 @@ struct Options {
         requires = "service"
     )]
     listen: SocketAddr,
+    /// With --service: file of the certificate (PEM); it encrypts connections.
+    #[arg(long, value_name = "FILE", requires_all = ["service", "tls_key"])]
+    tls_cert: Option<PathBuf>,
+    /// With --service: file of the certificate's key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Serve root, on a development cluster that root has started.
     #[arg(long)]
     as_root: bool,
@@ -118,6 +124,7 @@ fn run(options: &Options) -> Result<(), Refusal> {
             site,
             account: options.user.clone(),
             listen: options.listen,
+            tls: options.tls_cert.clone().zip(options.tls_key.clone()),
             names: lower(&options.names),
             metrics_open: options.metrics_open,
         });
@@ -175,6 +182,7 @@ async fn live(options: &Options, site: Site) -> Result<(), Refusal> {
     let settings = Settings {
         names: lower(&options.names),
         metrics_open: options.metrics_open,
+        encrypted: false,
         // Browsers send the cookies of one port to all: each portal has a name of its own.
         cookie: format!("corral_{}", port_of(&address.url)),
     };
@@ -198,7 +206,7 @@ async fn live(options: &Options, site: Site) -> Result<(), Refusal> {
     Ok(())
 }
 
-pub(crate) fn port_of(url: &str) -> &str {
+fn port_of(url: &str) -> &str {
     url.rsplit_once(':').map_or("socket", |(_, port)| port)
 }
 

@@ -109,7 +109,10 @@ pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Resp
         Ok(Err(error)) => error.into_response(),
         Err(_) => WebError::new(StatusCode::SERVICE_UNAVAILABLE, "").into_response(),
     };
-    let response = finished(response, look, &path);
+    let mut response = finished(response, look, &path);
+    if app.settings.encrypted {
+        keep_encrypted(response.headers_mut());
+    }
     let status = response.status().as_u16();
     let took = sys::clock::boot_ms().saturating_sub(begun);
     // The path alone: a query may hold what people search for.
@@ -286,6 +289,25 @@ async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, WebErr
         csrf: session.csrf,
         secret: secret.to_owned(),
     }))
+}
+
+/// Cookies for encrypted connections alone, and browsers that come by such alone.
+fn keep_encrypted(headers: &mut HeaderMap) {
+    let cookies: Vec<HeaderValue> = headers
+        .get_all(header::SET_COOKIE)
+        .iter()
+        .cloned()
+        .collect();
+    headers.remove(header::SET_COOKIE);
+    for cookie in cookies {
+        let mut bytes = cookie.as_bytes().to_vec();
+        bytes.extend_from_slice(b"; Secure");
+        if let Ok(cookie) = HeaderValue::from_bytes(&bytes) {
+            headers.append(header::SET_COOKIE, cookie);
+        }
+    }
+    let year = HeaderValue::from_static("max-age=31536000");
+    headers.insert(header::STRICT_TRANSPORT_SECURITY, year);
 }
 
 /// The answer with its error written out and the headers of every answer.

@@ -2,8 +2,8 @@
 //!
 //! Everything that needs a user's rights goes through [`AsUser`]. [`SameUser`] acts as the user of
 //! this process and serves nobody else; a service puts its broker behind the same trait
-//! (`broker::client`), whose processes use [`SameUser`] after becoming the user. Nothing else in this
-//! package submits, acts, or opens a file of a user.
+//! (`broker::client`), whose processes use [`SameUser`] after becoming the user. Nothing else in
+//! this package submits, acts, or opens a file of a user.
 
 use corral::api::admin::{self, AdminAct, AdminAnswer};
 use corral::api::files::{self, FileAsk, FileSaid};
@@ -141,6 +141,12 @@ pub trait AsUser: Send + Sync {
     /// somebody else keeps sessions, too. Does not wait for users' files.
     fn may_go_on(&self, _session: &str) -> bool {
         true
+    }
+
+    /// Whether logins that are tried at once are bounded there. Then wrong ones, which cost
+    /// little and can guess nothing, are not counted: nobody keeps others out by them.
+    fn bounds_logins(&self) -> bool {
+        false
     }
 
     /// The session with this secret is over.

@@ -3,7 +3,8 @@
 //! Reads the published view like any command and leaves requests in drop boxes like any command: it
 //! is no new way into the cluster. `docs/portal.md` is the guide to these files.
 //!
-//! - `command`: options, what is refused at the start; `server`: connections and their limits.
+//! - `command`: options, what is refused at the start; `server`: connections and their limits;
+//!   `tls`: certificate and key.
 //! - `identity`: who asks, and acting as them. `broker`: acting for all users of a service, by
 //!   processes that become the user; `service`: the start of its two halves.
 //! - `cluster`: the view, read once for all who ask; `history`: samples of it. `sessions`: who is
@@ -30,6 +31,7 @@ pub mod server;
 pub mod service;
 pub mod sessions;
 pub mod submission;
+pub mod tls;
 pub mod words;
 
 use cluster::Cluster;
@@ -51,6 +53,8 @@ pub struct Settings {
     pub names: Vec<String>,
     /// `/metrics` asks for no token.
     pub metrics_open: bool,
+    /// Connections are encrypted: cookies are for such only.
+    pub encrypted: bool,
     /// Name of the session's cookie.
     pub cookie: String,
 }

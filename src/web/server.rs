@@ -10,13 +10,14 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
 /// Most connections at once.
@@ -26,6 +27,8 @@ const HEAD_MAX: usize = 32 << 10;
 const HEADERS_MAX: usize = 64;
 /// Longest time in which the head of a request comes, idle connections included.
 const HEAD_TIME: Duration = Duration::from_secs(20);
+/// Longest time in which a connection becomes an encrypted one.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Time that requests get to end when the portal is told to end.
 const GRACE: Duration = Duration::from_secs(5);
 /// Pause after a failure to accept: file descriptors may be used up.
@@ -34,6 +37,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Where it listens.
 pub enum Listener {
     Tcp(TcpListener),
+    Tls(TcpListener, TlsAcceptor),
     Unix(UnixListener),
 }
 
@@ -68,17 +72,32 @@ async fn accept(
         Listener::Tcp(tcp) => {
             let (stream, _) = tcp.accept().await?;
             stream.set_nodelay(true)?;
-            attend(stream, permit, app.clone(), graceful);
+            let watcher = graceful.watcher();
+            tokio::spawn(attend(stream, permit, app.clone(), watcher));
+        }
+        Listener::Tls(tcp, acceptor) => {
+            let (stream, _) = tcp.accept().await?;
+            stream.set_nodelay(true)?;
+            let (acceptor, app, watcher) = (acceptor.clone(), app.clone(), graceful.watcher());
+            tokio::spawn(async move {
+                let shaken = tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await;
+                match shaken {
+                    Ok(Ok(stream)) => attend(stream, permit, app, watcher).await,
+                    Ok(Err(e)) => tracing::debug!("a connection is not encrypted: {e}"),
+                    Err(_) => tracing::debug!("a connection does not become an encrypted one"),
+                }
+            });
         }
         Listener::Unix(unix) => {
             let (stream, _) = unix.accept().await?;
-            attend(stream, permit, app.clone(), graceful);
+            let watcher = graceful.watcher();
+            tokio::spawn(attend(stream, permit, app.clone(), watcher));
         }
     }
     Ok(())
 }
 
-fn attend<S>(stream: S, permit: OwnedSemaphorePermit, app: Router, graceful: &GracefulShutdown)
+async fn attend<S>(stream: S, permit: OwnedSemaphorePermit, app: Router, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -92,12 +111,9 @@ where
         .max_buf_size(HEAD_MAX)
         .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(stream), service);
-    let connection = graceful.watch(connection);
-    tokio::spawn(async move {
-        // What the other side does wrong concerns that side alone.
-        if let Err(e) = connection.await {
-            tracing::debug!("a connection ended: {e}");
-        }
-        drop(permit);
-    });
+    // What the other side does wrong concerns that side alone.
+    if let Err(e) = watcher.watch(connection).await {
+        tracing::debug!("a connection ended: {e}");
+    }
+    drop(permit);
 }

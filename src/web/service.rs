@@ -7,9 +7,9 @@
 use crate::broker::client;
 use crate::broker::{Broker, Ended};
 use crate::cluster::{self, Cluster};
-use crate::command::{Refusal, in_runtime, port_of, until_told};
+use crate::command::{Refusal, in_runtime, until_told};
 use crate::server::{Listener, serve};
-use crate::{Settings, Shared, routes};
+use crate::{Settings, Shared, routes, tls};
 use corral::api::Failure;
 use corral::api::portal::{PortalAddress, publish_service, withdraw_service};
 use corral::spool::Site;
@@ -21,8 +21,10 @@ use corral::sys::{confine, descriptors, signals};
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
 /// What `cbweb --service` is told.
 pub(crate) struct ServiceStart {
@@ -30,6 +32,8 @@ pub(crate) struct ServiceStart {
     /// The account of the HTTP process.
     pub account: String,
     pub listen: SocketAddr,
+    /// Files of certificate and key.
+    pub tls: Option<(PathBuf, PathBuf)>,
     pub names: Vec<String>,
     pub metrics_open: bool,
 }
@@ -38,27 +42,43 @@ pub(crate) struct ServiceStart {
 pub(crate) fn run(start: ServiceStart) -> Result<(), Refusal> {
     let account = checked(&start)?;
     sys::logging::start("info");
+    let tls = match &start.tls {
+        Some((certificate, key)) => Some(tls::acceptor(certificate, key).map_err(Refusal::system)?),
+        None => None,
+    };
     let place = start.listen;
     let listener = TcpListener::bind(place)
         .and_then(|tcp| tcp.set_nonblocking(true).map(|()| tcp))
         .map_err(|e| Refusal::system(format!("cannot listen on {place}: {}", sys::reason(&e))))?;
     let place = listener.local_addr().map_err(Refusal::system)?;
     let address = PortalAddress {
-        url: format!("http://{place}"),
+        url: url(place, tls.is_some(), start.names.first()),
         socket: String::new(),
         host: sys::host::node_name(),
         pid: sys::proc::own_pid(),
         since: sys::clock::wall_ms(),
     };
+    let name = format!("corral_{}", place.port());
     let settings = Settings {
         names: start.names,
         metrics_open: start.metrics_open,
-        cookie: format!("corral_{}", port_of(&address.url)),
+        encrypted: tls.is_some(),
+        // A browser takes a cookie with this beginning from an encrypted connection alone.
+        cookie: match tls.is_some() {
+            true => format!("__Host-{name}"),
+            false => name,
+        },
     };
     let site = start.site;
     let (mine, theirs) = descriptors::message_pair().map_err(Refusal::system)?;
     let broker = sys::proc::own_pid();
-    let http = || http_process(&account, broker, listener, theirs, settings, &site);
+    let half = HttpHalf {
+        listener,
+        tls,
+        control: theirs,
+        settings,
+    };
+    let http = || http_process(&account, broker, half, &site);
     let mut http = fork_snapshot(http).map_err(Refusal::system)?;
     let mut served = Broker::new(mine, site.clone());
     let ended = served.run(&mut http, &mut || {
@@ -87,11 +107,17 @@ fn checked(start: &ServiceStart) -> Result<UserFacts, Refusal> {
              hint: start it without --service to serve yourself",
         ));
     }
-    if !start.listen.ip().is_loopback() {
+    let (listen, is_far) = (start.listen, !start.listen.ip().is_loopback());
+    if is_far && start.tls.is_none() {
         return Err(Refusal::usage(format!(
-            "--listen {}: not an address of this host for itself: what travels is not encrypted\n\
-             hint: let a proxy with TLS forward to it, or use ssh -L",
-            start.listen
+            "--listen {listen}: not an address of this host for itself, and what travels is not \
+             encrypted\nhint: give --tls-cert and --tls-key, or let a proxy with TLS forward to it"
+        )));
+    }
+    if is_far && start.names.is_empty() {
+        return Err(Refusal::usage(format!(
+            "--listen {listen}: by which name do browsers call it?\n\
+             hint: --name portal.example.org, a name that the certificate has"
         )));
     }
     let name = &start.account;
@@ -117,17 +143,31 @@ fn checked(start: &ServiceStart) -> Result<UserFacts, Refusal> {
     Ok(account)
 }
 
-/// The life of the HTTP process; gives its exit code.
-fn http_process(
-    account: &UserFacts,
-    broker: u32,
+/// The address that `clogin` prints. Certificates are for names.
+fn url(place: SocketAddr, encrypted: bool, name: Option<&String>) -> String {
+    match (encrypted, name) {
+        (false, _) => format!("http://{place}"),
+        (true, None) => format!("https://localhost:{}", place.port()),
+        (true, Some(name)) if place.port() == 443 => format!("https://{name}"),
+        (true, Some(name)) => format!("https://{name}:{}", place.port()),
+    }
+}
+
+/// What the HTTP process is given.
+struct HttpHalf {
     listener: TcpListener,
+    tls: Option<TlsAcceptor>,
     control: File,
     settings: Settings,
-    site: &Site,
-) -> i32 {
+}
+
+/// The life of the HTTP process; gives its exit code.
+fn http_process(account: &UserFacts, broker: u32, half: HttpHalf, site: &Site) -> i32 {
     let number = |name| signals::number(name).unwrap_or_default();
-    sys::fork::stand_alone(c"cbweb-http", &[listener.as_raw_fd(), control.as_raw_fd()]);
+    sys::fork::stand_alone(
+        c"cbweb-http",
+        &[half.listener.as_raw_fd(), half.control.as_raw_fd()],
+    );
     if let Err(e) = confine::confine(account.uid, account.gid) {
         eprintln!("cbweb: {e}");
         return 1;
@@ -138,7 +178,7 @@ fn http_process(
     if u32::try_from(sys::proc::parent()) != Ok(broker) {
         return 1;
     }
-    match in_runtime(live(listener, control, settings, site)) {
+    match in_runtime(live(half, site)) {
         Ok(()) => 0,
         Err(refusal) => {
             eprintln!("cbweb: {refusal}");
@@ -147,22 +187,26 @@ fn http_process(
     }
 }
 
-async fn live(
-    listener: TcpListener,
-    control: File,
-    settings: Settings,
-    site: &Site,
-) -> Result<(), Refusal> {
-    let listener = tokio::net::TcpListener::from_std(listener).map_err(Refusal::system)?;
+async fn live(half: HttpHalf, site: &Site) -> Result<(), Refusal> {
+    let listener = tokio::net::TcpListener::from_std(half.listener).map_err(Refusal::system)?;
+    let listener = match half.tls {
+        Some(tls) => Listener::Tls(listener, tls),
+        None => Listener::Tcp(listener),
+    };
     let (end, ending) = watch::channel(false);
-    let actor = Arc::new(client::Broker::new(control, site.clone()));
-    let app = Shared::new(settings, Cluster::new(site), actor.clone(), ending.clone());
+    let actor = Arc::new(client::BrokerClient::new(half.control, site.clone()));
+    let app = Shared::new(
+        half.settings,
+        Cluster::new(site),
+        actor.clone(),
+        ending.clone(),
+    );
     let first = app.clone();
     let _ = tokio::task::spawn_blocking(move || first.cluster.look(true)).await;
     let watching = tokio::spawn(cluster::watch(app.clone()));
     tokio::spawn(until_told(end));
     actor.ready().map_err(Refusal::system)?;
-    serve(Listener::Tcp(listener), routes::router(app), ending).await;
+    serve(listener, routes::router(app), ending).await;
     let _ = watching.await;
     Ok(())
 }

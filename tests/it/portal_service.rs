@@ -24,7 +24,7 @@ fn command(site: &Site) -> Command {
     let programs = Path::new(env!("CARGO_BIN_EXE_cb")).parent().unwrap();
     let mut command = Command::new(programs.join("cbweb"));
     command.env("CB_ENVDIR", site.cluster.dir().join("etc"));
-    command.arg("--service");
+    command.env("OF_ROOT", "1").arg("--service");
     command
 }
 
@@ -234,7 +234,7 @@ fn acts(site: &Site, service: &Service) {
         "{text}"
     );
     assert!(
-        !text.contains("CB_ENVDIR="),
+        !text.contains("OF_ROOT="),
         "root's environment is not passed on: {text}"
     );
     assert_eq!(std::fs::metadata(&out).unwrap().uid(), alice.uid);

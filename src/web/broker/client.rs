@@ -23,15 +23,15 @@ use std::fs::File;
 const ANSWER_MS: u64 = 90_000;
 
 /// See the top of this file.
-pub struct Broker {
+pub struct BrokerClient {
     control: File,
     site: Site,
 }
 
-impl Broker {
+impl BrokerClient {
     /// `control`: the socket to the broker.
-    pub fn new(control: File, site: Site) -> Broker {
-        Broker { control, site }
+    pub fn new(control: File, site: Site) -> BrokerClient {
+        BrokerClient { control, site }
     }
 
     /// Tells the broker that the HTTP process answers.
@@ -92,7 +92,7 @@ fn boxed(job: &JobRequest) -> Box<PlainJob> {
     Box::new(PlainJob::from(job))
 }
 
-impl AsUser for Broker {
+impl AsUser for BrokerClient {
     fn reader(&self, who: &Identity) -> Result<Reader, Failure> {
         let facts = users::look_up(who.uid).map_err(failed)?;
         let facts = facts.ok_or_else(|| failed("the user is not known here any more"))?;
@@ -142,8 +142,9 @@ impl AsUser for Broker {
         }
         let link = secret.to_owned();
         let socket = self.ask(&Ask::LogIn { link })?;
-        let (begun, _) = wire::receive::<Option<Begun>>(&socket).map_err(failed)?;
-        Ok(begun.map(|begun| Identity {
+        let got = wire::receive::<Result<Option<Begun>, Failure>>(&socket);
+        let (begun, _) = got.map_err(failed)?;
+        Ok(begun?.map(|begun| Identity {
             uid: begun.uid,
             name: begun.name,
             proof: Proof(begun.session),
@@ -167,6 +168,10 @@ impl AsUser for Broker {
         let socket = self.ask(&Ask::GoOn { session });
         let said = socket.map(|socket| wire::receive::<bool>(&socket).is_ok_and(|(yes, _)| yes));
         said.unwrap_or(false)
+    }
+
+    fn bounds_logins(&self) -> bool {
+        true
     }
 
     fn end_session(&self, session: &str) {

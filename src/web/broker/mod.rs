@@ -37,6 +37,8 @@ pub const OF_USER_MAX: usize = 16;
 pub const LOGINS_MAX: usize = 16;
 /// Longest life of one, ms: the leader's answer is awaited for a minute.
 const LIFE_MS: u64 = 80_000;
+/// How soon it is looked again at a process that ends, ms.
+const ENDING_MS: u64 = 20;
 /// Longest time that the HTTP process gets to end, ms.
 const END_MS: u64 = 10_000;
 /// Random bytes of a session's secret.
@@ -61,11 +63,13 @@ impl Worker {
     /// Ends it with all that it has started.
     fn kill(&self) {
         self.process.kill();
+        self.kill_group();
+    }
+
+    /// Ends what it has started and left.
+    fn kill_group(&self) {
         if self.process.pid() > 1 {
-            let _ = proc::killpg(
-                self.process.pid(),
-                sys::signals::number("KILL").unwrap_or(9),
-            );
+            let _ = proc::killpg(self.process.pid(), signals::number("KILL").unwrap_or(9));
         }
     }
 }
@@ -76,6 +80,8 @@ pub struct Broker {
     control: File,
     sessions: Sessions,
     workers: Vec<Worker>,
+    /// Those that have told their end and are not quite gone: a file server may hold them.
+    ending: Vec<Worker>,
     is_ready: bool,
 }
 
@@ -96,6 +102,7 @@ impl Broker {
             control,
             sessions: Sessions::default(),
             workers: Vec::new(),
+            ending: Vec::new(),
             is_ready: false,
         }
     }
@@ -119,8 +126,11 @@ impl Broker {
                 http.kill();
             }
             self.end_late_ones(now);
+            self.bury();
             let next = self.workers.iter().map(|w| w.ends).chain(ends).min();
             let pause = next.map(|at| at.saturating_sub(now).max(1));
+            let soon = (!self.ending.is_empty()).then_some(ENDING_MS);
+            let pause = soon.into_iter().chain(pause).min();
             let seen = wait(&self.watched(&queue), pause).map_err(system)?;
             if seen[1].0 && queue.next_signal().is_some() && ends.is_none() {
                 ends = Some(clock::boot_ms() + END_MS);
@@ -139,7 +149,10 @@ impl Broker {
                 }
             }
         }
-        self.workers.iter().for_each(Worker::kill);
+        self.workers
+            .iter()
+            .chain(&self.ending)
+            .for_each(Worker::kill);
         http.kill();
         let _ = http.wait();
         Ok(match ends {
@@ -159,14 +172,17 @@ impl Broker {
         own.into_iter().chain(told).map(watched).collect()
     }
 
-    fn end_late_ones(&self, now: u64) {
-        for worker in self.workers.iter().filter(|worker| worker.ends <= now) {
+    fn end_late_ones(&mut self, now: u64) {
+        let late = |worker: &&mut Worker| worker.ends <= now;
+        for worker in self.workers.iter_mut().filter(late) {
             tracing::warn!("a call of uid {} takes too long and is ended", worker.uid);
             worker.kill();
+            // Once: one that a file server holds ends when that answers.
+            worker.ends = u64::MAX;
         }
     }
 
-    /// Takes what processes tell, and buries those that have ended.
+    /// Takes what processes tell. One that tells nothing more is about to end.
     fn hear(&mut self, seen: &[(bool, bool)]) {
         let mut over = Vec::new();
         for (at, worker) in self.workers.iter_mut().enumerate() {
@@ -182,11 +198,30 @@ impl Broker {
             }
         }
         for at in over.into_iter().rev() {
-            let mut worker = self.workers.swap_remove(at);
-            worker.kill();
-            let is_good = worker.process.wait().is_ok_and(|code| code == 0);
+            let worker = self.workers.swap_remove(at);
+            self.ending.push(worker);
+        }
+        self.bury();
+    }
+
+    /// Forgets the processes that have ended, and answers their logins. Waits for none.
+    fn bury(&mut self) {
+        let mut at = 0;
+        while at < self.ending.len() {
+            // While it is known here, its number is nobody else's.
+            self.ending[at].kill_group();
+            let code = match self.ending[at].process.try_wait() {
+                Ok(Some(code)) => Some(code),
+                // It cannot be waited for: nothing is known of it, and nothing is begun.
+                Err(_) => None,
+                Ok(None) => {
+                    at += 1;
+                    continue;
+                }
+            };
+            let worker = self.ending.swap_remove(at);
             if let Some(to) = &worker.login {
-                self.answer_login(to, worker.uid, &worker.said, is_good);
+                self.answer_login(to, worker.uid, &worker.said, code == Some(0));
             }
         }
     }
@@ -201,7 +236,7 @@ impl Broker {
             self.sessions.begin(&session, String::new(), who, now);
             Begun { uid, name, session }
         });
-        answer(to, &begun);
+        answer(to, &Ok::<_, Failure>(begun));
     }
 
     /// Does what a message asks; true: that process answers for the first time. What is no message
@@ -247,7 +282,7 @@ impl Broker {
     fn act(&mut self, uid: u32, by: By, socket: File) {
         let of_user = self.workers.iter().filter(|worker| worker.uid == uid);
         let busy = match () {
-            () if self.workers.len() >= PROCESSES_MAX => Some(PROCESSES_MAX),
+            () if self.count() >= PROCESSES_MAX => Some(PROCESSES_MAX),
             () if of_user.count() >= OF_USER_MAX => Some(OF_USER_MAX),
             () => None,
         };
@@ -265,18 +300,26 @@ impl Broker {
 
     fn log_in(&mut self, link: String, socket: File) {
         let logins = self.workers.iter().filter(|worker| worker.login.is_some());
-        let is_full = logins.count() >= LOGINS_MAX || self.workers.len() >= PROCESSES_MAX;
-        let (Some(uid), false) = (claimed_uid(&link), is_full) else {
-            return answer(&socket, &None::<Begun>);
+        let most = match logins.count() >= LOGINS_MAX {
+            true => LOGINS_MAX,
+            false => PROCESSES_MAX,
+        };
+        if most == LOGINS_MAX || self.count() >= PROCESSES_MAX {
+            return refuse(&socket, too_many(most));
+        }
+        let Some(uid) = claimed_uid(&link) else {
+            return answer(&socket, &Ok::<_, Failure>(None::<Begun>));
         };
         let site = self.site.clone();
         match fork(None, |tell| calls::log_in(&site, &link, tell)) {
             Ok((process, told)) => self.keep(process, told, uid, Some(socket)),
-            Err(e) => {
-                tracing::warn!("a login: {e}");
-                answer(&socket, &None::<Begun>);
-            }
+            Err(e) => refuse(&socket, system(e)),
         }
+    }
+
+    /// All processes.
+    fn count(&self) -> usize {
+        self.workers.len() + self.ending.len()
     }
 
     fn keep(&mut self, process: Forked, told: File, uid: u32, login: Option<File>) {

@@ -1,8 +1,8 @@
 //! What the HTTP process and the broker say to each other, byte by byte.
 //!
 //! A message on the control socket says what is asked, in at most [`ASK_MAX`] bytes, and brings one
-//! socket, over which the answer comes. What a call is about follows on that socket as a frame: four
-//! bytes of length, the lowest first, then JSON. The broker itself never reads a frame: the
+//! socket, over which the answer comes. What a call is about follows on that socket as a frame:
+//! four bytes of length, the lowest first, then JSON. The broker itself never reads a frame: the
 //! process that has become the user does.
 
 use corral::sys;
@@ -37,7 +37,7 @@ pub enum Ask {
     End { session: String },
 }
 
-/// What the broker itself answers, as a frame. `None` where the answer is no.
+/// A session that the broker has begun, as it answers a login; `None` where the link is not good.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Begun {

@@ -221,6 +221,7 @@ pub struct Login {
 
 pub struct Bed {
     dir: tempfile::TempDir,
+    site: Site,
     pub app: App,
     pub done: Arc<Mutex<Done>>,
     pub router: Router,
@@ -262,6 +263,7 @@ impl Bed {
         app.cluster.look(true);
         Bed {
             dir,
+            site,
             router: routes::router(app.clone()),
             app,
             done,
@@ -277,6 +279,21 @@ impl Bed {
     /// The share.
     pub fn share(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// The same portal, started with these settings.
+    pub fn with_settings(self, settings: Settings) -> Bed {
+        let (site, done) = (self.site.clone(), self.done.clone());
+        let actor = Arc::new(MadeUp { site, done });
+        let (end, ending) = watch::channel(false);
+        let app = Shared::new(settings, Cluster::new(&self.site), actor, ending);
+        app.cluster.look(true);
+        Bed {
+            router: routes::router(app.clone()),
+            app,
+            _end: end,
+            ..self
+        }
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {

@@ -5,10 +5,12 @@
 
 mod admin;
 mod bed;
+mod broker;
 mod catalogue;
 mod charts;
 mod files;
 mod forms;
+mod encrypted;
 mod pages;
 mod rest;
 mod safety;
