@@ -2,7 +2,7 @@
 //!
 //! Reads what the notifier has published; a silence is a request to the leader like any other.
 
-use super::{Sub, cmd, matches};
+use super::subcommand::{Sub, cmd, matches};
 use crate::client::alerts;
 use crate::client::cli::{Values, flag, operands, opt};
 use crate::client::exit::{Exit, Fail, Result};

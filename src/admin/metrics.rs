@@ -3,7 +3,7 @@
 //!
 //! Reads the published view like any command, and asks no daemon. A file is replaced whole.
 
-use super::{Sub, cmd, matches};
+use super::subcommand::{Sub, cmd, matches};
 use crate::client::cli::Values;
 use crate::client::exit::{Exit, Result};
 use crate::client::job_requests::finish;

@@ -22,8 +22,9 @@ mod metrics;
 mod options;
 mod ress_check;
 mod showconf;
+mod subcommand;
 
-use crate::client::cli::{Values, command, flag, operands, opt, parse, texts};
+use crate::client::cli::{Values, flag, operands, opt, texts};
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::{act, capital, finish, with_wait};
@@ -42,33 +43,12 @@ pub(crate) use options::subcommands;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use subcommand::{Sub, cmd, matches, sub};
 
 /// Longest comment, bytes.
 const COMMENT_MAX: usize = 511;
 /// Longest line of the prompt.
 const LINE_MAX: u64 = 64 << 10;
-
-/// A subcommand: its name, its arguments and purpose for the help, what runs it.
-struct Sub {
-    name: &'static str,
-    args: &'static str,
-    about: &'static str,
-    run: fn(&'static Sub, &[String]) -> i32,
-}
-
-const fn sub(
-    name: &'static str,
-    args: &'static str,
-    about: &'static str,
-    run: fn(&'static Sub, &[String]) -> i32,
-) -> Sub {
-    Sub {
-        name,
-        args,
-        about,
-        run,
-    }
-}
 
 /// The row of cadmin in the table of commands.
 const COMMAND: Entry = entry(
@@ -389,17 +369,6 @@ fn prompt() -> Result<i32> {
     }
 }
 
-/// The options of a subcommand, parsed.
-fn matches(cmd: Command, words: &[String]) -> std::result::Result<ArgMatches, i32> {
-    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-    parse(cmd, &words)
-}
-
-/// `cadmin NAME` as clap sees it.
-fn cmd(s: &Sub) -> Command {
-    command("cadmin", s.about).override_usage(format!("cadmin {} {}", s.name, s.args))
-}
-
 fn ckconfig_options(s: &Sub) -> Command {
     cmd(s)
         .arg(flag("v", "Show what the file defines"))
@@ -674,6 +643,7 @@ fn control_daemons(s: &Sub, words: &[String]) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::cli::command;
 
     fn line(words: &[&str]) -> i32 {
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();

@@ -1,6 +1,6 @@
 //! `cadmin showconf`: the settings in force.
 
-use super::{Sub, cmd, matches};
+use super::subcommand::{Sub, cmd, matches};
 use crate::client::cli::operands;
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};

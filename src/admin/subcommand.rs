@@ -1,0 +1,38 @@
+//! One subcommand of `cadmin`: its row in the table, its options. Knows none of them.
+
+use crate::client::cli::{command, parse};
+use clap::{ArgMatches, Command};
+use std::ffi::OsString;
+
+/// A subcommand: its name, its arguments and purpose for the help, what runs it.
+pub(super) struct Sub {
+    pub name: &'static str,
+    pub args: &'static str,
+    pub about: &'static str,
+    pub run: fn(&'static Sub, &[String]) -> i32,
+}
+
+pub(super) const fn sub(
+    name: &'static str,
+    args: &'static str,
+    about: &'static str,
+    run: fn(&'static Sub, &[String]) -> i32,
+) -> Sub {
+    Sub {
+        name,
+        args,
+        about,
+        run,
+    }
+}
+
+/// The options of a subcommand, parsed.
+pub(super) fn matches(cmd: Command, words: &[String]) -> std::result::Result<ArgMatches, i32> {
+    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+    parse(cmd, &words)
+}
+
+/// `cadmin NAME` as clap sees it.
+pub(super) fn cmd(s: &Sub) -> Command {
+    command("cadmin", s.about).override_usage(format!("cadmin {} {}", s.name, s.args))
+}
