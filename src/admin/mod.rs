@@ -643,6 +643,7 @@ fn control_daemons(s: &Sub, words: &[String]) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::cli::command;
 
     fn line(words: &[&str]) -> i32 {
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();

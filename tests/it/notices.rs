@@ -152,11 +152,28 @@ fn bed(options: &str) -> Bed {
     );
     std::fs::write(&path, conf).unwrap();
     cluster.ok("cadmin", &["reconfig"]);
-    Bed {
+    let bed = Bed {
         cluster,
         hook,
         mail,
-    }
+    };
+    // What happened before its first look is not told.
+    bed.until("cbnotify looks", |bed| {
+        let looks = bed.cluster.run("cadmin", &["alert", "list", "--json"]);
+        looks.status.success() && bed.notifier().is_some()
+    });
+    bed
+}
+
+/// The newest epoch whose notifier has published.
+fn newest_alerts(share: &Path) -> Option<String> {
+    let names = std::fs::read_dir(share.join("notices")).ok()?.flatten();
+    let names = names.filter_map(|e| e.file_name().into_string().ok());
+    let epochs = names.filter_map(|name| {
+        let epoch = name.strip_prefix("alerts.")?.split('.').next()?;
+        epoch.parse::<u64>().ok()
+    });
+    epochs.max().map(|epoch| epoch.to_string())
 }
 
 impl Bed {
@@ -186,6 +203,33 @@ impl Bed {
                 let word = |key: &str| told[key].as_str().unwrap().to_owned();
                 (word("status"), word("id"))
             })
+            .collect()
+    }
+
+    /// The process of `cbnotify`, once it has published for the present epoch.
+    fn notifier(&self) -> Option<i32> {
+        let epoch = newest_alerts(&self.cluster.share())?;
+        let leader = self.cluster.ps().into_iter().find(|p| p.leader)?.pid;
+        let mine = |pid: &i32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = words.split(|b| *b == 0).collect();
+            words[0].ends_with(b"/cbnotify") && words.get(2) == Some(&epoch.as_bytes())
+        };
+        // Each thread has its own list.
+        let threads = std::fs::read_dir(format!("/proc/{leader}/task"))
+            .ok()?
+            .flatten();
+        let lists = threads.map(|t| std::fs::read_to_string(t.path().join("children")));
+        let lists: Vec<String> = lists.filter_map(Result::ok).collect();
+        let children = lists.iter().flat_map(|list| list.split_whitespace());
+        children.filter_map(|pid| pid.parse().ok()).find(mine)
+    }
+
+    /// Mails to an address whose text says this.
+    fn mails(&self, to: &str, what: &str) -> Vec<String> {
+        let to = format!("RCPT TO:<{to}>");
+        let all = self.mail.all().into_iter();
+        all.filter(|m| m.starts_with(&to) && m.contains(what))
             .collect()
     }
 
@@ -276,13 +320,23 @@ fn a_new_leader_delivers_what_the_old_one_fired_and_fires_nothing_again() {
     assert_eq!(first["id"].as_str(), Some(bed.told()[0].1.as_str()));
     // The program was told by the first one, and is not told again.
     let told = || std::fs::read_to_string(cluster.dir().join("told")).unwrap_or_default();
-    assert_eq!(told().matches("\"firing\"").count(), 1, "{}", told());
+    assert_eq!(
+        told().matches("\"status\":\"firing\"").count(),
+        1,
+        "{}",
+        told()
+    );
     std::fs::write(&go, "").unwrap();
     bed.until("resolved", |bed| bed.statuses() == ["firing", "resolved"]);
     bed.until("the program, too", |_| {
-        told().matches("\"resolved\"").count() == 1
+        told().matches("\"status\":\"resolved\"").count() == 1
     });
-    assert_eq!(told().matches("\"firing\"").count(), 1, "{}", told());
+    assert_eq!(
+        told().matches("\"status\":\"firing\"").count(),
+        1,
+        "{}",
+        told()
+    );
 }
 
 #[test]
@@ -314,7 +368,7 @@ fn a_silence_keeps_messages_back_and_csub_says_where_no_mail_is_sent() {
         "cadmin",
         &["alert", "silence", "run", "--for", "1h", "--because", "x"],
     );
-    assert!(text(&out).contains("no such alert"), "{}", text(&out));
+    assert!(text(&out).contains("No such alert"), "{}", text(&out));
     let out = bed
         .cluster
         .run("csub", &["-N", "-u", "not an address@", "true"]);
@@ -328,7 +382,96 @@ fn a_silence_keeps_messages_back_and_csub_says_where_no_mail_is_sent() {
         bed.listed()["alerts"][0]["state"] == "silenced"
     });
     assert_eq!(bed.listed()["alerts"][0]["announced"], false);
+    let health = bed.cluster.run("cinfo", &["-health"]);
+    assert!(text(&health).contains("silenced"), "{}", text(&health));
     assert!(bed.hook.all().is_empty());
     bed.cluster.ok("cadmin", &["alert", "unsilence", "runs"]);
     bed.until("told", |bed| bed.statuses() == ["firing"]);
+}
+
+/// Mail about jobs comes once each, whoever dies between: `cbnotify` when it is idle and when it
+/// could not send, and the leader.
+#[test]
+fn each_mail_about_a_job_comes_once_over_deaths_of_cbnotify_and_of_the_leader() {
+    let bed = bed("--hosts 1 --slots 4 --masters 2 --lease 3");
+    let cluster = &bed.cluster;
+    let go = cluster.work().join("go");
+    let wait = format!("until [ -e {} ]; do sleep 0.2; done; exit 3", go.display());
+    let out = ["-o", "/dev/null"];
+    let with = |more: &[&str], command: &str| {
+        let words: Vec<&str> = out.iter().chain(more).copied().chain([command]).collect();
+        cluster.csub(&words)
+    };
+    let both = with(&["-B", "-N", "-u", "ann@x.org"], &wait);
+    let begun = format!("Job {both} started at");
+    bed.until("the start", |bed| bed.mails("ann@x.org", &begun).len() == 1);
+    // The one that has sent it dies.
+    let first = bed.notifier().unwrap();
+    kill_9(first);
+    bed.until("another cbnotify", |bed| {
+        bed.notifier().is_some_and(|pid| pid != first)
+    });
+    // The end is known and cannot be sent: this one dies, and the leader with the one after it.
+    bed.mail.broken.store(true, Ordering::SeqCst);
+    std::fs::write(&go, "").unwrap();
+    let ended = format!("Job {both} ended with exit code 3.");
+    let refused = |n: usize| {
+        move |bed: &Bed| {
+            let refused = bed.mail.refused.lock().unwrap();
+            refused.iter().filter(|m| m.contains(&ended)).count() >= n
+        }
+    };
+    bed.until("refused", refused.clone()(1));
+    let second = bed.notifier().unwrap();
+    kill_9(second);
+    bed.until("a third cbnotify", |bed| {
+        bed.notifier().is_some_and(|pid| pid != second)
+    });
+    let leader = cluster.leader();
+    kill_9(leader.pid);
+    assert_ne!(cluster.leader().pid, leader.pid);
+    bed.mail.broken.store(false, Ordering::SeqCst);
+    bed.until("the end", |bed| {
+        bed.mails("ann@x.org", "ended with").len() == 1
+    });
+    let report = bed.mails("ann@x.org", "Resources used:");
+    let says = |what: &str| report.iter().all(|m| m.contains(what));
+    assert!(
+        report.len() == 1 && says("CPU time:") && says("Its output is in /dev/null"),
+        "{report:?}"
+    );
+    let tried = bed.mail.refused.lock().unwrap().clone();
+    let ids = |all: &[String]| -> Vec<String> {
+        let ids = all.iter().filter(|m| m.contains("ended with exit code 3"));
+        let line = |m: &String| {
+            m.lines()
+                .find(|l| l.starts_with("Message-ID:"))
+                .map(str::to_owned)
+        };
+        let mut ids: Vec<String> = ids.filter_map(line).collect();
+        ids.dedup();
+        ids
+    };
+    assert_eq!(ids(&tried), ids(&report), "a repetition has the same id");
+
+    // Later jobs: what was said is not said again.
+    with(&["-Ne", "-u", "bob@x.org"], "true");
+    with(&["-Ne", "-u", "bob@x.org"], "exit 4");
+    with(&["-notify", "start", "-u", "eve@x.org"], "exit 5");
+    with(&["-N"], "exit 6");
+    let me = nix::unistd::User::from_uid(nix::unistd::getuid());
+    let me = format!("{}@home.org", me.unwrap().unwrap().name);
+    bed.until("the last one", |bed| {
+        bed.mails(&me, "exit code 6").len() == 1
+            && !bed.mails("eve@x.org", "started at").is_empty()
+            && !bed.mails("bob@x.org", "").is_empty()
+    });
+    let n = |to: &str| bed.mails(to, "").len();
+    assert_eq!(
+        (n("ann@x.org"), n("bob@x.org"), n("eve@x.org"), n(&me)),
+        (2, 1, 1, 1),
+        "{:?}",
+        bed.mail.all()
+    );
+    assert_eq!(bed.mails("bob@x.org", "exit code 4").len(), 1);
 }
