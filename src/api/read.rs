@@ -375,7 +375,7 @@ mod tests {
         assert!(gone.script.unwrap().unwrap_err().contains("ab1"));
         for (sha, text) in [("ab1", "#!/bin/sh\n"), ("cd2", "{\"B\":\"2\",\"A\":\"1\"}")] {
             let path = layout.blob(sha);
-            sys::fs::mkdir_p(&sys::fs::parent(&path), 0o700).unwrap();
+            sys::fs::mkdir_p(sys::fs::parent(&path), 0o700).unwrap();
             sys::fs::publish(&path, text.as_bytes()).unwrap();
         }
         let (own, _) = texts(7);
