@@ -21,8 +21,8 @@ fn build_library() {
         "--quiet",
         "--locked",
         "--offline",
-        "-p",
-        "corral-drmaa",
+        "--workspace",
+        "--lib",
     ]);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");

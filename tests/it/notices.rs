@@ -107,8 +107,8 @@ fn build() {
         "--quiet",
         "--locked",
         "--offline",
-        "-p",
-        "corral-notify",
+        "--workspace",
+        "--bins",
     ]);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");

@@ -22,8 +22,7 @@ pub fn build() {
         "--quiet",
         "--locked",
         "--offline",
-        "-p",
-        "corral-web",
+        "--workspace",
         "--bins",
     ]);
     if !cfg!(debug_assertions) {
