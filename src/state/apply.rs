@@ -333,8 +333,8 @@ impl State {
             backlog.change(entry.who, entry.spec.min, before, after);
             entry.waiting = entry.waiting + after - before;
         }
-        let depends = entry.depends.then(|| job.wait_changes(was_waiting));
-        let spec = job.spec;
+        let (spec, depends) = (job.spec, entry.depends);
+        let depends = depends.then(|| job.wait_changes(was_waiting)).flatten();
         if job.is_finished() {
             times.finished.insert((job.known_end(), j.id));
         }
@@ -349,9 +349,9 @@ impl State {
             self.dependencies.changed.extend(watching);
         }
         match depends {
-            Some(Some(true)) => self.watch(j.id, spec),
-            Some(Some(false)) => self.unwatch(j.id, spec),
-            Some(None) | None => {}
+            Some(true) => self.watch(j.id, spec),
+            Some(false) => self.unwatch(j.id, spec),
+            None => {}
         }
     }
 

@@ -57,7 +57,8 @@ fn a_script_runs_with_its_options_arguments_and_variables() {
     let said = shell.run("A=1 sbatch s.sh 'a b' c");
     assert_eq!(
         said.err,
-        "sbatch: warning: --mail-type has no effect here: no mail is sent\n"
+        "sbatch: warning: -notify has no effect here: no mail is sent, this cluster has no mail \
+         server in cb.yaml\n"
     );
     let id = said.out.trim().rsplit(' ').next().unwrap().to_owned();
     assert_eq!(said.out, format!("Submitted batch job {id}\n"));

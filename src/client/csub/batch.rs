@@ -2,6 +2,7 @@
 
 use super::foreign::slurm::translate;
 use super::foreign::{self, Context, Foreign, ForeignOption};
+use super::no_effect::NoEffect;
 use super::script::{self, Work};
 use super::{Told, answered, esub, head, shift_of, spec};
 use crate::client::ask;
@@ -59,7 +60,8 @@ pub(crate) fn submit(called: BatchCall) -> std::result::Result<Sent, NotSent> {
     foreign.facts.submit_dir = told.cwd.to_string_lossy().into_owned();
     if !called.quiet {
         let place = "";
-        let texts = [work.warning.clone(), foreign.warning(place)];
+        let mail = NoEffect::of(&foreign.chosen).warning();
+        let texts = [work.warning.clone(), foreign.warning(place), mail];
         for text in texts.into_iter().flatten() {
             eprintln!("sbatch: {text}");
         }
