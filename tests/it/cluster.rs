@@ -325,6 +325,7 @@ pub fn kill_9(pid: i32) {
 
 /// Sends a signal.
 pub fn signal(pid: i32, name: &str) {
+    assert!(name.starts_with('-'), "{name}: kill takes it for a process");
     let done = Command::new("kill")
         .args([name, &pid.to_string()])
         .output()

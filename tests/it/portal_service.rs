@@ -117,7 +117,7 @@ fn a_service_acts_for_each_user_with_their_rights_alone() {
         owner, site.service.uid,
         "the share's owner says where it is"
     );
-    signal(service.child.id() as i32, "TERM");
+    signal(service.child.id() as i32, "-TERM");
     assert!(service.child.wait().unwrap().success());
     assert!(!exists(http) && !place.exists(), "all of it is gone");
     let none = site.run(&site.alice, "clogin", &[]);
