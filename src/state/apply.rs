@@ -333,8 +333,7 @@ impl State {
             backlog.change(entry.who, entry.spec.min, before, after);
             entry.waiting = entry.waiting + after - before;
         }
-        let (spec, depends) = (job.spec, entry.depends);
-        let depends = depends.then(|| job.wait_changes(was_waiting)).flatten();
+        let (spec, watch) = (job.spec, job.watch_changes(entry.depends, was_waiting));
         if job.is_finished() {
             times.finished.insert((job.known_end(), j.id));
         }
@@ -348,7 +347,7 @@ impl State {
         if let Some(watching) = self.dependencies.watchers.get(&j.id) {
             self.dependencies.changed.extend(watching);
         }
-        match depends {
+        match watch {
             Some(true) => self.watch(j.id, spec),
             Some(false) => self.unwatch(j.id, spec),
             None => {}

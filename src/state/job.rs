@@ -480,9 +480,12 @@ impl Job {
         }
     }
 
-    /// After a change of a job with a condition: whether it is to be watched for (true), or nothing
-    /// of it waits (false).
-    pub(super) fn wait_changes(&mut self, was_waiting: bool) -> Option<bool> {
+    /// After a change of the job: whether its condition is to be watched again (true) or no more
+    /// (false). `depends`: it has one.
+    pub(super) fn watch_changes(&mut self, depends: bool, was_waiting: bool) -> Option<bool> {
+        if !depends {
+            return None;
+        }
         let waits = self.is_waiting();
         if !waits && self.was_started() {
             // Judgements have no events: this is what a leader that replays knows of a condition
