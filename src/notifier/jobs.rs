@@ -13,10 +13,13 @@ use crate::record::event::Event;
 use crate::record::notices::{Delivery, NotifierState, Silence};
 use crate::spool::view::{Piece, Want};
 use jiff::tz::TimeZone;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 /// Most jobs that are known; of further ones nobody is told.
 const JOBS_MAX: usize = 500_000;
+
+/// Most sentences about damage of the journal that are passed on.
+const TROUBLES_MAX: usize = 100;
 
 /// To whom, and when.
 pub(super) struct Told<'a> {
@@ -29,9 +32,10 @@ pub(super) struct Jobs {
     history: History,
     /// Events up to here were looked at; `None`: those that there are when it begins.
     began: bool,
-    /// Specifications that ask for something; numbers of the others.
-    asking: HashMap<u32, Box<Spec>>,
-    silent: HashSet<u32>,
+    /// Specifications that ask for something, by their numbers.
+    asking: BTreeMap<u32, Box<Spec>>,
+    /// The first and last number that was read: one between them that is not there asks for nothing.
+    read: Option<(u32, u32)>,
     jobs: HashMap<u32, JobFacts>,
     /// Hosts of present attempts.
     hosts: BTreeMap<JobKey, String>,
@@ -50,8 +54,8 @@ impl Jobs {
         let mut jobs = Jobs {
             history,
             began,
-            asking: HashMap::new(),
-            silent: HashSet::new(),
+            asking: BTreeMap::new(),
+            read: None,
             jobs: HashMap::new(),
             hosts: BTreeMap::new(),
             zone: TimeZone::system(),
@@ -94,12 +98,23 @@ impl Jobs {
         state: &mut NotifierState,
     ) -> Vec<String> {
         let mut history = self.history.clone();
-        let (mut entries, mut troubles) = (Vec::new(), Vec::new());
+        let mut troubles = Vec::new();
+        // The first reading may be all that is kept: nothing of it is gathered.
+        let old = self.began.then_some(state.seen);
         let read = history.read(&mut |entry| match entry {
-            Entry::Event { at, event } => entries.push((at, event)),
-            Entry::Problem(text) => troubles.push(text),
+            Entry::Event { at, event } => {
+                self.note(source, &event);
+                if old.is_some_and(|old| place(at) > old) {
+                    self.tell(told, &event, state);
+                    state.seen = place(at);
+                }
+                self.forget(&event);
+            }
+            Entry::Problem(text) if troubles.len() < TROUBLES_MAX => troubles.push(text),
+            Entry::Problem(_) => {}
         });
         if let Err(e) = read {
+            // What was read is read again, and nobody is told of it twice: `seen` says how far.
             return vec![e.to_string()];
         }
         if self.began && !history.is_whole() {
@@ -107,35 +122,28 @@ impl Jobs {
                         is told";
             troubles.push(text.to_owned());
         }
-        let old = match self.began {
-            true => state.seen,
+        if !self.began {
             // Only records that later ones refer to were given: the last of them is not the end.
-            false => history.last_read().unwrap_or_default(),
-        };
-        state.seen = state.seen.max(old);
+            state.seen = state.seen.max(history.last_read().unwrap_or_default());
+        }
         // What comes now is new.
         (self.history, self.began) = (history.after((0, 0, 0)), true);
-        for (at, event) in entries {
-            self.note(source, &event);
-            if place(at) > old {
-                self.tell(told, &event, state);
-                state.seen = place(at);
-            }
-            self.forget(&event);
-        }
         troubles
     }
 
     /// Remembers what later events refer to.
     fn note(&mut self, source: &Source, event: &Event) {
         match event {
-            Event::Spec { id, spec } if spec.mail.is_wanted() => {
-                self.silent.remove(id);
-                self.asking.insert(*id, spec.clone());
-            }
-            Event::Spec { id, .. } => {
+            Event::Spec { id, spec } => {
+                let (first, last) = self.read.unwrap_or((*id, *id));
+                self.read = Some((first.min(*id), last.max(*id)));
                 self.asking.remove(id);
-                self.silent.insert(*id);
+                if spec.mail.is_wanted() {
+                    self.asking.insert(*id, spec.clone());
+                }
+                if self.asking.len() > JOBS_MAX {
+                    self.asking.pop_first();
+                }
             }
             Event::Submitted(job) => match self.asking.get(&job.s) {
                 Some(spec) if self.jobs.len() < JOBS_MAX => {
@@ -144,18 +152,18 @@ impl Jobs {
                 }
                 Some(_) => {}
                 // Its specification is older than what is kept.
-                None if !self.silent.contains(&job.s) && !self.jobs.contains_key(&job.id) => {
+                None if !self.is_silent(job.s) && !self.jobs.contains_key(&job.id) => {
                     self.learn(source, vec![(job.id, job.id)]);
                 }
                 None => {}
             },
+            Event::Changed { j, s, .. } if self.is_silent(*s) => _ = self.jobs.remove(&j.id),
             Event::Changed { j, s, .. } => match (self.asking.get(s), self.jobs.get_mut(&j.id)) {
                 (Some(spec), Some(job)) => {
                     let now = facts(spec, &job.name, &job.command, job.submit);
                     let hosts = std::mem::take(&mut job.hosts);
                     *job = JobFacts { hosts, ..now };
                 }
-                (None, Some(_)) if self.silent.contains(s) => _ = self.jobs.remove(&j.id),
                 _ => self.learn(source, vec![(j.id, j.id)]),
             },
             Event::Renamed {
@@ -171,6 +179,14 @@ impl Jobs {
             }
             _ => {}
         }
+    }
+
+    /// The specification is known and asks for nothing.
+    fn is_silent(&self, s: u32) -> bool {
+        let read = self
+            .read
+            .is_some_and(|(first, last)| (first..=last).contains(&s));
+        read && !self.asking.contains_key(&s)
     }
 
     fn forget(&mut self, event: &Event) {

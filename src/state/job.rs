@@ -487,7 +487,7 @@ impl Job {
             return None;
         }
         let waits = self.is_waiting();
-        if !waits && self.was_started() {
+        if !waits && self.gated && self.was_started() {
             // Judgements have no events: this is what a leader that replays knows of a condition
             // that was met, and jobs that it names may be forgotten when the job is run again.
             self.gated = false;

@@ -90,7 +90,13 @@ pub fn run_with(
         .stdin(Stdio::null())
         .stdout(Stdio::from(OwnedFd::from(file)))
         .process_group(0);
-    let mut child = command.spawn().at("start", program)?;
+    let child = command.spawn().at("start", program)?;
+    wait_at_most(child, program, limit_ms)
+}
+
+/// The code of a process, which leads a group of its own; `None`: a signal ended it, or the group was
+/// killed when the time was up.
+fn wait_at_most(mut child: Child, program: &Path, limit_ms: u64) -> Result<Option<i32>> {
     let end = super::clock::boot_ms().saturating_add(limit_ms);
     loop {
         match child.try_wait().at("wait for", program)? {
@@ -137,18 +143,7 @@ pub fn feed(
         // It fits into the pipe: this never waits. A program need not read it.
         drop(stdin.write_all(input));
     }
-    let end = super::clock::boot_ms().saturating_add(limit_ms);
-    loop {
-        match child.try_wait().at("wait for", program)? {
-            Some(status) => return Ok(status.code()),
-            None if super::clock::boot_ms() >= end => {
-                let _ = super::proc::killpg(child.id() as i32, libc::SIGKILL);
-                let _ = child.wait();
-                return Ok(None);
-            }
-            None => super::clock::sleep_ms(LOOK_MS),
-        }
-    }
+    wait_at_most(child, program, limit_ms)
 }
 
 /// Most bytes of [`feed`]'s input: what a pipe takes without a reader.

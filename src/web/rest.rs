@@ -14,11 +14,10 @@ use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use corral::api::Failure;
 use corral::api::jobs::{JobQuery, ListedJob, job_key};
 use corral::api::read::{OUTPUT_MAX, Reading};
 use corral::model::JobStat;
-use corral::record::ack::{Code, Outcome};
+use corral::record::ack::Code;
 use corral::sys;
 use serde_json::{Value, json};
 
@@ -346,7 +345,7 @@ async fn act(app: App, caller: Caller, id: String, act: JobAct) -> Answered {
         if let [only] = outcomes.as_slice()
             && only.code != Code::Ok
         {
-            return Err(failure_of(only).into());
+            return Err(corral::api::failure_of(only).into());
         }
         let each = outcomes.iter().map(|outcome| {
             json!({"jobid": outcome.what, "ok": outcome.code == Code::Ok, "text": outcome.text})
@@ -354,10 +353,6 @@ async fn act(app: App, caller: Caller, id: String, act: JobAct) -> Answered {
         Ok(object(&json!({"results": each.collect::<Vec<_>>()})))
     })
     .await
-}
-
-fn failure_of(outcome: &Outcome) -> Failure {
-    corral::api::failure_of(outcome)
 }
 
 pub(crate) async fn kill(
