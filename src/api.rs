@@ -20,8 +20,6 @@ pub use crate::config::template::{Param, ParamKind, Run, Template, Text};
 use crate::client::ask::{self, Outgoing};
 use crate::client::csub::called::{self, Called, Prepared, Unfit};
 use crate::client::exit::{Exit, Fail};
-use crate::client::metrics;
-use crate::client::read::Source;
 use crate::model::Stamp;
 use crate::record::ack::{Ack, Outcome};
 use crate::record::request::{RequestHead, Selector, SignalHow, Verb};
@@ -246,15 +244,6 @@ pub fn requeue(site: &Site, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure> 
         true => Ok(ack.results),
         false => Err(without_ids(&ack)),
     }
-}
-
-/// The cluster's figures as text for Prometheus, as `cadmin metrics` prints them to this user.
-///
-/// # Errors
-/// No leader has published anything yet, or it cannot be read.
-pub fn metrics_text(site: &Site) -> Result<String, Failure> {
-    let source = Source::of("metrics", site.clone());
-    Ok(metrics::text(&source)?)
 }
 
 /// Kills, stops, resumes jobs (`12`, `12[3-5]`) and gives how each of them fared.

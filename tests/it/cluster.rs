@@ -50,6 +50,30 @@ pub fn copy_program(from: &Path, to: &Path) {
     assert!(copied.unwrap().success(), "{} is copied", from.display());
 }
 
+/// Builds what the other packages of the workspace hold, `--bins` or `--lib`, beside the programs of
+/// this one: a test program is given only those of its own package.
+pub fn build(what: &str) {
+    let programs = Path::new(env!("CARGO_BIN_EXE_cb")).parent().unwrap();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--offline",
+        "--workspace",
+        what,
+    ]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    cargo.arg("--target-dir").arg(programs.parent().unwrap());
+    let done = cargo
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{what}: {}", text(&done));
+}
+
 impl Cluster {
     /// Brings a cluster up with the given options of `cadmin dev up`.
     pub fn up(options: &str) -> Cluster {

@@ -1,6 +1,6 @@
 //! libdrmaa: built as its own package, called by a C program (`tests/drmaa`) against a real cluster.
 
-use crate::cluster::{Cluster, signal, text};
+use crate::cluster::{Cluster, build, signal, text};
 use crate::source;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,32 +13,11 @@ fn built() -> PathBuf {
         .to_path_buf()
 }
 
-/// Builds the library as these tests were built, beside their programs.
-fn build_library() {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args([
-        "build",
-        "--quiet",
-        "--locked",
-        "--offline",
-        "--workspace",
-        "--lib",
-    ]);
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
-    let target = built().parent().expect("below the target").to_path_buf();
-    cargo.arg("--target-dir").arg(target);
-    let done = cargo.current_dir(source::root()).output().unwrap();
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "the library is built: {said}");
-}
-
 /// Compiles a program of `tests/drmaa`; `None` without a C compiler.
 fn compiled(dir: &Path, name: &str) -> Option<PathBuf> {
     let found = |cc: &&str| Command::new(cc).arg("--version").output().is_ok();
     let cc = ["cc", "gcc", "clang"].into_iter().find(found)?;
-    build_library();
+    build("--lib");
     let root = source::root();
     let program = dir.join(name);
     let done = Command::new(cc)

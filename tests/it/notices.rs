@@ -1,13 +1,11 @@
 //! Alerts and mail of jobs: `cbnotify` beside a real leader, towards a webhook, a program and a
 //! mail server of the test, which fail as long as they are told to.
 
-use crate::cluster::{Cluster, kill_9, text};
-use crate::source;
+use crate::cluster::{Cluster, build, kill_9, text};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -98,26 +96,6 @@ fn smtp(sink: &Sink, stream: TcpStream) {
     }
 }
 
-/// Builds `cbnotify` as these tests were built, beside their programs.
-fn build() {
-    let built = Path::new(env!("CARGO_BIN_EXE_cb")).parent().unwrap();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args([
-        "build",
-        "--quiet",
-        "--locked",
-        "--offline",
-        "--workspace",
-        "--bins",
-    ]);
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
-    cargo.arg("--target-dir").arg(built.parent().unwrap());
-    let done = cargo.current_dir(source::root()).output().unwrap();
-    assert!(done.status.success(), "{}", text(&done));
-}
-
 struct Bed {
     cluster: Cluster,
     hook: Sink,
@@ -126,7 +104,7 @@ struct Bed {
 
 /// A cluster whose only alert fires while a job runs.
 fn bed(options: &str) -> Bed {
-    build();
+    build("--bins");
     let cluster = Cluster::up(options);
     let (hook, mail) = (Sink::default(), Sink::default());
     let (http, smtp) = (hook.serve(http), mail.serve(smtp));

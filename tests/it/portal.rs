@@ -2,8 +2,7 @@
 //! that is submitted, seen and killed by HTTP, slow requests, the end by a signal and with the
 //! cluster.
 
-use crate::cluster::{Cluster, exists, signal};
-use crate::source;
+use crate::cluster::{Cluster, build, exists, signal};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -12,27 +11,6 @@ use std::time::{Duration, Instant};
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Builds the portal as these tests were built, beside their programs.
-pub fn build() {
-    let programs = Path::new(env!("CARGO_BIN_EXE_cb")).parent().unwrap();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args([
-        "build",
-        "--quiet",
-        "--locked",
-        "--offline",
-        "--workspace",
-        "--bins",
-    ]);
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
-    cargo.arg("--target-dir").arg(programs.parent().unwrap());
-    let done = cargo.current_dir(source::root()).output().unwrap();
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "the portal is built: {said}");
-}
 
 /// A portal's address without `http://`.
 pub fn place(url: &str) -> &str {
@@ -78,7 +56,7 @@ pub fn cookie(answer: &str) -> String {
 
 #[test]
 fn a_development_cluster_has_a_portal_that_a_link_opens_once() {
-    build();
+    build("--bins");
     let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3");
     let dir = cluster.dir().display().to_string();
     let up = ["dev", "up", "--dir", &dir, "--web"];
@@ -177,7 +155,7 @@ fn event(from: &mut impl std::io::BufRead, name: &str, job: u64) -> serde_json::
 
 #[test]
 fn a_program_submits_watches_and_kills_a_job() {
-    build();
+    build("--bins");
     let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3");
     let mut portal = Portal::start(&cluster);
     let place = portal.place.clone();

@@ -1,8 +1,8 @@
 //! The portal over a real cluster: a file goes up in parts and comes down, a form of an application
 //! makes a job, the job is repeated, its user reads script and environment.
 
-use crate::cluster::Cluster;
-use crate::portal::{Portal, ask, build, said, status};
+use crate::cluster::{Cluster, build};
+use crate::portal::{Portal, ask, said, status};
 use serde_json::Value;
 use std::io::Read as _;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const TEMPLATE: &str = "name: count\nparams:\n- {name: INPUT, type: file, exists
 
 #[test]
 fn a_file_goes_up_a_form_makes_a_job_of_it_and_the_job_is_repeated() {
-    build();
+    build("--bins");
     let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3");
     let apps = cluster.share().join("conf/apps.d");
     std::fs::create_dir_all(&apps).unwrap();

@@ -2,8 +2,8 @@
 //! is let in, as whom it acts, what one may not do for another, and that its HTTP process holds no
 //! right. Only root can run it.
 
-use crate::cluster::{exists, signal};
-use crate::portal::{build, cookie, place, said, status};
+use crate::cluster::{build, exists, signal};
+use crate::portal::{cookie, place, said, status};
 use crate::security::{Account, Site};
 use corral::record::portal::{digest, login_name, secret_of};
 use std::io::{BufRead as _, BufReader};
@@ -102,7 +102,7 @@ fn link(site: &Site, who: &Account) -> String {
 
 #[test]
 fn a_service_acts_for_each_user_with_their_rights_alone() {
-    build();
+    build("--bins");
     let Some(site) = Site::up() else { return };
     refusals(&site);
     let mut service = Service::start(&site);
