@@ -34,7 +34,7 @@ pub(super) struct Jobs {
     began: bool,
     /// Specifications that ask for something, by their numbers.
     asking: BTreeMap<u32, Box<Spec>>,
-    /// The first and last number that was read: one between them that is not there asks for nothing.
+    /// The first and last number read: one between them that is not there asks for nothing.
     read: Option<(u32, u32)>,
     jobs: HashMap<u32, JobFacts>,
     /// Hosts of present attempts.

@@ -32,12 +32,13 @@ fn served(with: impl FnOnce(&File, &client::BrokerClient)) {
         servers: None,
         esubs: None,
     };
-    let (mine, theirs) = descriptors::message_pair().unwrap();
+    // Before there is a socket: a copy of it in this process would keep it open.
     let mut http = fork_snapshot(|| {
         clock::sleep_ms(60_000);
         0
     })
     .unwrap();
+    let (mine, theirs) = descriptors::message_pair().unwrap();
     let other = site.clone();
     let running = std::thread::spawn(move || {
         let mut ready = || Ok(());
