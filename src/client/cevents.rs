@@ -80,7 +80,6 @@ fn wanted(m: &ArgMatches, source: &Source) -> Result<Wanted, Fail> {
     // Without a view the journal can still be read: then every user sees their own jobs.
     let params = source.view.params().unwrap_or_default();
     let ids = read::job_ids(m)?;
-    let user = m.last("u").unwrap_or("all");
     let names = read::words_of(m, "e");
     if let Some(name) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
         let shown = crate::text::width::escape(name);
@@ -91,11 +90,15 @@ fn wanted(m: &ArgMatches, source: &Source) -> Result<Wanted, Fail> {
     }
     let queues = read::words_of(m, "q");
     let of_jobs = !ids.is_empty() || !queues.is_empty() || m.last("u").is_some();
+    let users = match m.last("u") {
+        Some(_) => read::users_asked(m, source, &params, &ids)?,
+        None => source.allowed(&params, Users::All),
+    };
     Ok(Wanted {
         ids,
         names,
         queues,
-        users: source.users(user, &params),
+        users,
         of_jobs,
         unowned: !of_jobs && source.sees_all(&params),
     })
@@ -258,8 +261,6 @@ impl Following {
         let m = cli::parse(options(), &words).map_err(|_| Fail::usage("not a job ID"))?;
         let mut wanted = wanted(&m, &source)?;
         let params = source.view.params().unwrap_or_default();
-        let own = Users::one(source.me.uid);
-        wanted.users = source.seen_of(Users::All, &params).unwrap_or(own);
         (wanted.of_jobs, wanted.unowned) = (!ids.is_empty(), source.sees_all(&params));
         let place = after.map(Place::parse).transpose();
         let place = place.map_err(|e| Fail::usage(format!("the position: {e}")))?;

@@ -705,10 +705,12 @@ pub fn changed(
         if let Some(app) = config.app(&old.app) {
             apps::take_back(&mut spec, app);
         }
-        if let Some(queue) = config.queue(&old.queue) {
-            // The application's defaults come before those of the queue.
-            apps::forget_limits(&mut spec.limits, &queue.job_limits());
-        }
+    }
+    if (named("app") || named("q"))
+        && let Some(queue) = config.queue(&old.queue)
+    {
+        // Those of another queue count there, and an application's defaults come before both.
+        apps::forget_limits(&mut spec.limits, &queue.job_limits());
     }
     for option in set {
         replace(&mut spec, from, option)?;

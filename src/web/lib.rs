@@ -23,6 +23,7 @@ pub mod guard;
 pub mod history;
 pub mod identity;
 pub mod live;
+mod metrics;
 pub mod pages;
 pub mod rest;
 pub mod rest_files;

@@ -387,20 +387,6 @@ pub(crate) async fn requeue(
     act(app, caller, id, JobAct::Requeue).await
 }
 
-/// The text of `cadmin metrics`. With `--metrics-open` it is what this process's user sees.
-pub(crate) async fn metrics(State(app): State<App>, caller: Option<Extension<Caller>>) -> Answered {
-    blocking(move || {
-        let page = match caller {
-            Some(Extension(caller)) => app.actor.reader(&caller.who)?.metrics()?,
-            None => app.cluster.metrics()?,
-        };
-        // Counters have help and type under the names of their samples, as this format has it.
-        let kind = "text/plain; version=0.0.4; charset=utf-8";
-        Ok(([(header::CONTENT_TYPE, kind)], page).into_response())
-    })
-    .await
-}
-
 pub(crate) async fn openapi() -> Response {
     object(&routes::openapi())
 }

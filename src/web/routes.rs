@@ -2,7 +2,7 @@
 //! and the OpenAPI document are made: neither can have a route that the other lacks.
 
 use crate::guard::guard;
-use crate::{App, live, pages, rest, rest_files, submission};
+use crate::{App, live, metrics, pages, rest, rest_files, submission};
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
@@ -303,7 +303,7 @@ pub fn router(app: App) -> Router {
     let mut router = pages::routes()
         .route("/live/view", get(live::view))
         .route("/live/jobs/{id}/log", get(live::log))
-        .route("/metrics", get(rest::metrics))
+        .route("/metrics", get(metrics::metrics))
         .route("/api/v1/openapi.json", get(rest::openapi));
     for route in ROUTES {
         router = router.route(&format!("{API}{}", route.path), (route.handler)());

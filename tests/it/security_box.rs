@@ -461,6 +461,12 @@ fn secrets(site: &Site) {
             .lines()
             .any(|l| l.split_whitespace().next() == Some(&id));
         assert!(!lists, "user_view_alljobs: no\n{said}");
+        let whole: [&[&str]; 2] = [&["--after", "0"], &["--after", "0", "-u", "all"]];
+        for args in whole {
+            let said = site.ok(&site.bob, "cevents", args);
+            let of_job = format!("\"job_id\":{id},");
+            assert!(!said.contains(&of_job), "user_view_alljobs: no\n{said}");
+        }
         site.ok(&site.alice, "ckill", &[&id]);
     }
 }

@@ -121,6 +121,24 @@ fn changed_limits_reach_all_hosts_of_a_job() {
 }
 
 #[test]
+fn a_job_leaves_the_limits_that_a_queue_gave_it_behind_and_takes_its_own_along() {
+    let moved = |own: Option<u64>| {
+        let mut b = Bench::with(CONFIG);
+        b.submit(5, |job| {
+            (job.hold, job.spec.queue) = (true, "short".into());
+            job.spec.limits.run_s = own;
+        });
+        let limit = |b: &Bench| b.core.state.spec_of(1).unwrap().limits.run_s;
+        let before = limit(&b);
+        let (code, text) = b.switch("1", "normal");
+        assert_eq!(code, Code::Ok, "{text}");
+        (before, limit(&b))
+    };
+    assert_eq!(moved(None), (Some(600), None));
+    assert_eq!(moved(Some(60)), (Some(60), Some(60)));
+}
+
+#[test]
 fn changes_of_a_pending_job_make_no_order() {
     let mut b = Bench::with(CONFIG);
     b.submit(5, |job| job.hold = true);
