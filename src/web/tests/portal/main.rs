@@ -6,6 +6,7 @@
 mod admin;
 mod bed;
 mod broker;
+mod callers;
 mod catalogue;
 mod charts;
 mod encrypted;
