@@ -303,6 +303,7 @@ unsafe fn drop_responses(all: *mut Response, n: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     fn answered(styles: &[c_int], password: &str) -> Option<(Vec<Option<String>>, bool)> {
         let messages: Vec<Message> = styles
@@ -346,6 +347,142 @@ mod tests {
         assert_eq!(answered(&[PROMPT_ECHO_OFF, 7], "pw"), None);
         assert_eq!(answered(&[], "pw"), None);
         assert_eq!(answered(&[PROMPT_ECHO_OFF; 33], "pw"), None);
+    }
+
+    /// A libpam that is made up: what it answers, and what was called.
+    #[derive(Clone, Copy, Default)]
+    struct MadeUp {
+        authenticate: c_int,
+        account: c_int,
+        asks: bool,
+        conversation: usize,
+        accounts_asked: u32,
+    }
+
+    thread_local! {
+        static MADE_UP: Cell<MadeUp> = Cell::default();
+    }
+
+    fn change(f: impl FnOnce(&mut MadeUp)) -> MadeUp {
+        let mut all = MADE_UP.get();
+        f(&mut all);
+        MADE_UP.set(all);
+        all
+    }
+
+    unsafe extern "C" fn start(
+        _: *const c_char,
+        _: *const c_char,
+        conversation: *const Conversation,
+        handle: *mut Handle,
+    ) -> c_int {
+        change(|all| all.conversation = conversation as usize);
+        // SAFETY: as libpam is called; any address but null is a handle.
+        unsafe { *handle = ptr::dangling_mut::<c_void>() };
+        SUCCESS
+    }
+
+    unsafe extern "C" fn authenticate(_: Handle, flags: c_int) -> c_int {
+        assert_eq!(flags & 1, 1, "accounts without a password are not let in");
+        let all = MADE_UP.get();
+        if all.asks {
+            let conversation = all.conversation as *const Conversation;
+            let message = Message {
+                style: PROMPT_ECHO_OFF,
+                text: c"?".as_ptr(),
+            };
+            let (list, mut out) = ([ptr::from_ref(&message)], ptr::null_mut());
+            // SAFETY: the conversation outlives the handle.
+            unsafe {
+                let data = (*conversation).data;
+                assert_eq!(
+                    ((*conversation).converse)(1, list.as_ptr(), &raw mut out, data),
+                    0
+                );
+                drop_responses(out, 1);
+            }
+        }
+        all.authenticate
+    }
+
+    unsafe extern "C" fn account(_: Handle, _: c_int) -> c_int {
+        change(|all| all.accounts_asked += 1).account
+    }
+
+    unsafe extern "C" fn end(_: Handle, _: c_int) -> c_int {
+        SUCCESS
+    }
+
+    unsafe extern "C" fn set_item(_: Handle, _: c_int, _: *const c_void) -> c_int {
+        SUCCESS
+    }
+
+    unsafe extern "C" fn get_item(_: Handle, _: c_int, out: *mut *const c_void) -> c_int {
+        // SAFETY: as libpam is called.
+        unsafe { *out = c"alice".as_ptr().cast() };
+        SUCCESS
+    }
+
+    unsafe extern "C" fn strerror(_: Handle, _: c_int) -> *const c_char {
+        c"why".as_ptr()
+    }
+
+    /// What is made of answers of authentication and account, and how often the account was asked.
+    fn judged(codes: (c_int, c_int), asks: bool) -> (Verdict, u32) {
+        MADE_UP.set(MadeUp {
+            authenticate: codes.0,
+            account: codes.1,
+            asks,
+            ..MadeUp::default()
+        });
+        let library = Library {
+            start,
+            authenticate,
+            account,
+            end,
+            set_item,
+            get_item,
+            text: strerror,
+        };
+        let mut answers = Answers {
+            password: c"pw".to_owned(),
+            asked: false,
+        };
+        let verdict = talk(&library, c"corral", c"alice", c"", &mut answers);
+        (verdict, MADE_UP.get().accounts_asked)
+    }
+
+    #[test]
+    fn the_account_is_asked_after_a_right_password_alone() {
+        let why = || "why".to_owned();
+        assert_eq!(judged((0, 0), true), (Verdict::Good("alice".into()), 1));
+        // It would say yes: that stands for nothing.
+        for code in [7, 10, 9, 6, 11, 13, 27, -1] {
+            assert_eq!(
+                judged((code, 0), true),
+                (Verdict::Wrong(why()), 0),
+                "{code}"
+            );
+        }
+        assert_eq!(judged((12, 0), true), (Verdict::PasswordExpired, 0));
+        assert_eq!(judged((0, 12), true), (Verdict::PasswordExpired, 1));
+        assert_eq!(judged((0, 27), true), (Verdict::PasswordExpired, 1));
+        assert_eq!(judged((0, 13), true), (Verdict::AccountExpired, 1));
+        for code in [6, 7, 9, 10, 25, -1] {
+            assert_eq!(
+                judged((0, code), true),
+                (Verdict::Denied(why()), 1),
+                "{code}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_was_asked_for_no_password_has_none() {
+        let (verdict, accounts) = judged((0, 0), false);
+        assert!(matches!(verdict, Verdict::Unavailable(_)), "{verdict:?}");
+        assert_eq!(accounts, 0);
+        assert!(matches!(judged((12, 0), false).0, Verdict::Wrong(_)));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod charts;
 mod encrypted;
 mod files;
 mod forms;
+mod hostile;
 mod pages;
 mod rest;
 mod safety;
