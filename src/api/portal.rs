@@ -1,5 +1,5 @@
-//! How the portal knows who somebody is: files below drop boxes, whose owners are the proof; and what
-//! cb.yaml says of the portal.
+//! How the portal knows who somebody is: files below drop boxes, whose owners are the proof; and
+//! what cb.yaml says of the portal.
 
 pub use crate::client::portal::{TOKEN_MS_MAX, find_token as token_of};
 pub use crate::config::Portal;
@@ -11,6 +11,7 @@ use crate::config::{self, OsNames};
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::spool::{self, Layout, Site};
 use crate::sys::fs;
+use std::path::Path;
 
 /// What cb.yaml says of the portal as the leader has put it in force; of a cluster that no leader
 /// has led yet, as it stands there. Accounts and groups that it names are not looked up.
@@ -23,8 +24,9 @@ pub fn portal_settings(site: &Site) -> Result<Portal, Failure> {
         text,
     };
     let layout = site.layout();
-    let read = |path, most| fs::read_small(path, most).map_err(|e| failed(e.to_string()));
-    let doc = ClusterDoc::decode(&read(&layout.cluster(), CLUSTER_MAX)?);
+    let read = |path: &Path, most| fs::read_small(path, most).map_err(|e| failed(e.to_string()));
+    let bytes = read(&layout.cluster(), CLUSTER_MAX)?;
+    let doc = ClusterDoc::decode(&bytes);
     let doc = doc.map_err(|e| failed(format!("{}: {e}", layout.cluster().display())))?;
     let in_force = crate::master::config_in_force_path(&layout);
     let path = match fs::exists(&in_force) {

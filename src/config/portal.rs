@@ -10,11 +10,11 @@ use std::path::PathBuf;
 
 /// The service of PAM that judges logins by password, and the account of the HTTP process, where
 /// nothing else is said.
-pub const PAM_SERVICE: &str = "corral";
-pub const PORTAL_ACCOUNT: &str = "corral-web";
+const PAM_SERVICE: &str = "corral";
+const PORTAL_ACCOUNT: &str = "corral-web";
 /// A session ends when it was not used for so long, and at the latest after so long.
-pub const SESSION_IDLE_MS: u64 = 2 * 3_600_000;
-pub const SESSION_MS: u64 = 12 * 3_600_000;
+const SESSION_IDLE_MS: u64 = 2 * 3_600_000;
+const SESSION_MS: u64 = 12 * 3_600_000;
 
 /// Section `portal`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

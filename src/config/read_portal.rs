@@ -42,6 +42,9 @@ pub(super) fn portal(ctx: &mut Ctx<'_>, node: &Node) -> Option<Portal> {
     }
     if let Some(ms) = f.time(ctx, "session_max", MINUTE, 30 * DAY) {
         out.session_max_ms = ms;
+        if !f.has("session_idle") {
+            out.session_idle_ms = out.session_idle_ms.min(ms);
+        }
     }
     together(ctx, &f, &out);
     Some(out)
@@ -137,13 +140,9 @@ fn nets(ctx: &mut Ctx<'_>, w: &Words) -> Vec<Net> {
 /// What the keys say together; what the command line says is judged at the start.
 fn together(ctx: &mut Ctx<'_>, f: &Fields<'_>, out: &Portal) {
     if out.session_idle_ms > out.session_max_ms {
-        let key = match f.has("session_idle") {
-            true => "session_idle",
-            false => "session_max",
-        };
         let message = "session_idle is longer than session_max: it would end no session";
         let hint = "lower session_idle or raise session_max";
-        ctx.problem_hint(f.key_pos(key), "conflict", message, hint);
+        ctx.problem_hint(f.key_pos("session_idle"), "conflict", message, hint);
     }
     let is_far = out.listen.is_some_and(|place| !place.ip().is_loopback());
     if is_far && !f.has("tls_cert") {

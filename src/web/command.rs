@@ -44,7 +44,7 @@ struct Options {
     /// here section portal of cb.yaml says.
     #[arg(long, conflicts_with_all = ["port", "socket", "as_root"])]
     service: bool,
-    /// With --service: the account that speaks HTTP, without rights and home; corral-web by default.
+    /// With --service: the account that speaks HTTP and has no rights; corral-web by default.
     #[arg(long, value_name = "NAME", requires = "service")]
     user: Option<String>,
     /// With --service: where it listens; 127.0.0.1:8080 by default.

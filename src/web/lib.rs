@@ -9,7 +9,8 @@
 //!   processes that become the user; `service`: the start of its two halves.
 //! - `cluster`: the view, read once for all who ask; `history`: samples of it. `sessions`: who is
 //!   logged in.
-//! - `guard`: what every request passes; `peer`: from where it comes; `secret`: what people type; `error`: how refusals read; `words`: what people read.
+//! - `guard`: what every request passes; `peer`: from where it comes; `secret`: what people type;
+//!   `error`: how refusals read; `words`: what people read.
 //! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: places and pieces of files.
 //! - `live`: events; `routes`: the table of all of them.
 

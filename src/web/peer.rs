@@ -1,5 +1,5 @@
-//! From where a request comes: the other end of the connection, or what a proxy that is trusted says
-//! of its caller.
+//! From where a request comes: the other end of the connection, or what a proxy that is trusted
+//! says of its caller.
 //!
 //! Pure. The headers `Forwarded` (RFC 7239), `X-Forwarded-For`, `-Proto` and `-Host` are looked at
 //! only where the other end is such a proxy: anybody can write them. Looks no name up.

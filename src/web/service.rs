@@ -2,7 +2,8 @@
 //! HTTP process, which gives all rights up before it reads its first byte.
 //!
 //! Owns what is refused at the start, the order in which rights are given up, where the address is
-//! published, and when section `portal` of cb.yaml is read again. Neither acts for a user nor speaks HTTP itself.
+//! published, and when section `portal` of cb.yaml is read again. Neither acts for a user nor
+//! speaks HTTP itself.
 
 use crate::broker::client;
 use crate::broker::{Broker, Ended};
@@ -304,8 +305,8 @@ async fn live(half: HttpHalf, site: &Site) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Reads section `portal` again and again, and when the broker says so. What the broker itself goes by
-/// it reads itself.
+/// Reads section `portal` again and again, and when the broker says so. What the broker itself goes
+/// by it reads itself.
 async fn follow(app: App, site: Site, mut told: Option<Signal>) {
     let mut pause = tokio::time::interval(FOLLOW);
     pause.tick().await;

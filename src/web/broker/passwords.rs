@@ -18,7 +18,7 @@ use std::net::IpAddr;
 /// Most tries at once, those whose answer waits for its time included, and the longest life of a
 /// process that asks PAM, ms.
 pub const PASSWORDS_MAX: usize = 8;
-pub const PASSWORD_MS: u64 = 30_000;
+const PASSWORD_MS: u64 = 30_000;
 /// Longest time in which the password comes, ms.
 const READ_MS: u64 = 5_000;
 /// Answers other than the good ones are given at multiples of this time after the question, ms: how
@@ -61,7 +61,7 @@ pub(super) enum End {
 
 impl End {
     /// By the exit code of the process; `None`: nothing is known of it.
-    pub fn of(code: Option<i32>) -> End {
+    pub(super) fn of(code: Option<i32>) -> End {
         match code {
             Some(GOOD) => End::Right,
             Some(WRONG) => End::Wrong,
@@ -73,7 +73,7 @@ impl End {
     }
 
     /// As the log says it.
-    pub fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             End::Right => "right",
             End::Refused(Refused::PasswordExpired) => "right, but the password has expired",

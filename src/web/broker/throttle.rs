@@ -1,8 +1,8 @@
 //! How often passwords may be tried: by user, by address, and at all.
 //!
-//! Pure: time is an argument, ms since boot. A try counts as wrong from its beginning, so that tries
-//! at once are no way around it, and is taken back when it was right. Who must wait is told so
-//! without a look at the password; whether a user exists makes no difference.
+//! Pure: time is an argument, ms since boot. A try counts as wrong from its beginning, so that
+//! tries at once are no way around it, and is taken back when it was right. Who must wait is told
+//! so without a look at the password; whether a user exists makes no difference.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -243,7 +243,7 @@ mod tests {
             let (user, from) = (format!("u{n}"), Some(IpAddr::from(n.to_be_bytes())));
             let wait = t.wait(&user, from, now);
             assert!(wait == 0 || minute >= OF_ALL_MAX);
-            minute = if wait > 0 { 0 } else { minute + 1 };
+            minute = if wait > 0 { 1 } else { minute + 1 };
             now += wait;
             t.begin(&user, from, now);
         }

@@ -49,12 +49,13 @@ fn served_over(
         servers: None,
         esubs: None,
     };
-    let (mine, theirs) = descriptors::message_pair().unwrap();
+    // Before the sockets, which it would hold open.
     let mut http = fork_snapshot(|| {
         clock::sleep_ms(60_000);
         0
     })
     .unwrap();
+    let (mine, theirs) = descriptors::message_pair().unwrap();
     let (other, portal) = (site.clone(), portal.clone());
     let running = std::thread::spawn(move || {
         let mut ready = || Ok(());
@@ -129,6 +130,9 @@ fn nobody_acts_without_a_session_or_token_of_theirs() {
     });
 }
 
+/// Tries of one test.
+const TRIES: usize = 12;
+
 /// Tries at once are counted at once: so many are looked at, the others wait, whoever they are.
 #[test]
 fn wrong_passwords_are_counted_by_the_broker() {
@@ -147,19 +151,21 @@ fn wrong_passwords_are_counted_by_the_broker() {
             };
             let all: Vec<PasswordSaid> = std::thread::scope(|scope| {
                 let one = |_| scope.spawn(|| tried("nobody-of-that-name"));
-                let all: Vec<_> = (0..FREE_OF_USER + 3).map(one).collect();
+                let all: Vec<_> = (0..TRIES).map(one).collect();
                 all.into_iter().map(|one| one.join().unwrap()).collect()
             });
             if all.contains(&PasswordSaid::Unchecked) {
                 println!("skipped: there is no PAM here");
                 return;
             }
+            // On a slow machine a wait or two have passed before the last is begun.
             let wrong = all.iter().filter(|said| **said == PasswordSaid::Wrong);
-            assert_eq!(wrong.count(), FREE_OF_USER as usize + 1, "{all:?}");
+            let (wrong, free) = (wrong.count(), FREE_OF_USER as usize + 1);
+            assert!((free..free + 3).contains(&wrong), "{all:?}");
             let wait = all
                 .iter()
                 .filter(|said| matches!(said, PasswordSaid::Wait(1..)));
-            assert_eq!(wait.count(), 2, "{all:?}");
+            assert_eq!(wait.count(), TRIES - wrong, "{all:?}");
             // What is no user is not asked about, and answered alike.
             assert_eq!(tried("a b"), PasswordSaid::Wrong);
         },
