@@ -18,6 +18,7 @@ const SESSION_MS: u64 = 12 * 3_600_000;
 
 /// Section `portal`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Portal {
     /// Read at the start of the service; options of the command line count more.
     #[serde(skip_serializing_if = "Option::is_none")]

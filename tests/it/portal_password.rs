@@ -183,6 +183,15 @@ fn users_log_in_by_the_password_of_the_system() {
     assert_eq!(status(&none), 403, "{none}");
     set(&site, &service, "{pam: yes, trust_proxy: [127.0.0.1]}");
     site.until("the form is there", || form(&service).is_some());
+    // Each half reads the section for itself.
+    site.until("the broker has it, too", || {
+        let answer = try_from(&service, "192.0.2.9", &site.queue_admin.name, RIGHT);
+        if status(&answer) == 503 {
+            let log = std::fs::read_to_string(site.cluster.dir().join("log/cbweb.log"));
+            println!("{}: {log:?}", alert(&answer));
+        }
+        status(&answer) != 503
+    });
     let session = right_and_wrong(&site, &service);
     groups_are_fresh(&site, &etc, &service, &session);
     forms(&site, &service);

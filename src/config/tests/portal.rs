@@ -42,6 +42,24 @@ fn what_it_says_is_read_and_what_it_leaves_out_is_the_default() {
     assert_eq!(portal("{trust_proxy: 127.0.0.1}").trust_proxy.len(), 1);
 }
 
+/// As the processes of the portal pass it on.
+#[test]
+fn it_comes_back_as_it_was() {
+    for text in [
+        "{}",
+        "{pam: yes, session_max: 1h}",
+        "{names: [a], listen: '127.0.0.1:1'}",
+    ] {
+        let portal = portal(text);
+        let bytes = serde_json::to_vec(&portal).unwrap();
+        assert_eq!(
+            serde_json::from_slice::<Portal>(&bytes).unwrap(),
+            portal,
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn it_is_part_of_the_digest_and_of_what_a_change_comes_to() {
     let (none, yes) = (good(""), good("portal: {pam: yes}\n"));

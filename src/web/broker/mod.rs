@@ -334,11 +334,15 @@ impl Broker {
     }
 
     fn take_settings(&mut self, said: &[u8]) {
-        if let Ok(portal) = serde_json::from_slice::<Portal>(said)
-            && portal != self.portal
-        {
-            tracing::info!("section portal of cb.yaml has changed, and counts");
-            self.set(portal);
+        match serde_json::from_slice::<Portal>(said) {
+            Ok(portal) if portal != self.portal => {
+                tracing::info!("section portal of cb.yaml has changed, and counts");
+                self.set(portal);
+            }
+            Ok(_) => {}
+            // It has said itself why it could not read them.
+            Err(_) if said.is_empty() => {}
+            Err(e) => tracing::error!("the settings of the portal are not understood: {e}"),
         }
     }
 
