@@ -1,11 +1,47 @@
-//! How the portal knows who somebody is: files below drop boxes, whose owners are the proof.
+//! How the portal knows who somebody is: files below drop boxes, whose owners are the proof; and
+//! what cb.yaml says of the portal.
 
 pub use crate::client::portal::{TOKEN_MS_MAX, find_token as token_of};
+pub use crate::config::Portal;
 pub use crate::record::portal::{LOGIN_MS, PortalAddress, PortalToken, Scope, claimed_uid};
 
-use super::Failure;
+use super::{Failure, FailureKind};
 use crate::client::portal;
-use crate::spool::{Layout, Site};
+use crate::config::{self, OsNames};
+use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
+use crate::spool::{self, Layout, Site};
+use crate::sys::fs;
+use std::path::Path;
+
+/// What cb.yaml says of the portal as the leader has put it in force; of a cluster that no leader
+/// has led yet, as it stands there. Accounts and groups that it names are not looked up.
+///
+/// # Errors
+/// The file cannot be read, has problems, or others can write it or a directory above it.
+pub fn portal_settings(site: &Site) -> Result<Portal, Failure> {
+    let failed = |text: String| Failure {
+        kind: FailureKind::System,
+        text,
+    };
+    let layout = site.layout();
+    let read = |path: &Path, most| fs::read_small(path, most).map_err(|e| failed(e.to_string()));
+    let bytes = read(&layout.cluster(), CLUSTER_MAX)?;
+    let doc = ClusterDoc::decode(&bytes);
+    let doc = doc.map_err(|e| failed(format!("{}: {e}", layout.cluster().display())))?;
+    let in_force = crate::master::config_in_force_path(&layout);
+    let path = match fs::exists(&in_force) {
+        true => in_force,
+        false => layout.config(),
+    };
+    let safe = spool::owners(&doc).safe_to_load(&path, layout.root());
+    safe.map_err(|e| failed(e.to_string()))?;
+    let bytes = read(&path, config::MAX_BYTES as u64 + 1)?;
+    let loaded = config::load(&bytes, &path.display().to_string(), &OsNames::ANY);
+    loaded.map(|loaded| loaded.config.portal).map_err(|all| {
+        let first = all.first().map_or_else(String::new, ToString::to_string);
+        failed(format!("{first}\nhint: cadmin ckconfig"))
+    })
+}
 
 /// Uses up a user's login link: true once, while it is good.
 ///

@@ -53,6 +53,7 @@ pub(super) const SECTIONS: &[Key] = &[
     now("alerts", ""),
     now("receivers", ""),
     now("mail", ""),
+    now("portal", ""),
     later("hooks", ""),
 ];
 
@@ -438,6 +439,20 @@ pub(super) const MAIL: &[Key] = &[
     now("timeout", ""),
 ];
 
+pub(super) const PORTAL: &[Key] = &[
+    now("listen", ""),
+    now("names", ""),
+    now("user", ""),
+    now("tls_cert", ""),
+    now("tls_key", ""),
+    now("metrics_open", ""),
+    now("trust_proxy", ""),
+    now("pam", ""),
+    now("pam_service", ""),
+    now("session_idle", ""),
+    now("session_max", ""),
+];
+
 pub(super) const PRICE: &[Key] = &[
     now("queues", "queue"),
     now("hosts", "host"),
@@ -462,7 +477,7 @@ mod tests {
         let tables = [
             SECTIONS, CLUSTER, GENERAL, HOST, HOST_MODEL, HOST_GROUP, USER_GROUP, USER, QUEUE,
             PREEMPTION, CONTROLS, RESOURCE, LIMIT, APP, TEMPLATE, PARAM, CHOICE, CHARGE, PRICE,
-            DISCOUNT, ALERT, RECEIVER, MAIL,
+            DISCOUNT, ALERT, RECEIVER, MAIL, PORTAL,
         ];
         for table in tables {
             for (i, k) in table.iter().enumerate() {

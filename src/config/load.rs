@@ -7,8 +7,8 @@ use super::read::{Ctx, Fields, OsNames};
 use super::read_users;
 use super::types::{Cluster, Config, HostTable};
 use super::{
-    read_apps, read_charge, read_cluster, read_hosts, read_limits, read_notices, read_queues,
-    read_resources, read_shared,
+    read_apps, read_charge, read_cluster, read_hosts, read_limits, read_notices, read_portal,
+    read_queues, read_resources, read_shared,
 };
 use crate::text::yaml::{self, Document, Pos, Value};
 
@@ -119,6 +119,10 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
         .and_then(|n| read_charge::charge(ctx, n, &queues, &defined));
     general.default_app = read_apps::default_app(ctx, fields.as_ref(), &apps);
     let notices = read_notices::notices(ctx, &f, &queues);
+    let portal = f
+        .node("portal")
+        .and_then(|n| read_portal::portal(ctx, n))
+        .unwrap_or_default();
     general.default_queue = read_cluster::default_queue(ctx, fields.as_ref(), &queues);
     if !fields.as_ref().is_some_and(|f| f.has("iso_timeout")) {
         general.iso_timeout_ms = general.iso_timeout_ms.max(2 * cluster.lease_timeout_ms);
@@ -138,6 +142,7 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
         limits,
         charge,
         notices,
+        portal,
     })
 }
 

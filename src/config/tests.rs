@@ -8,6 +8,7 @@ mod keys;
 mod notices;
 mod policy;
 mod policy_refused;
+mod portal;
 mod refused;
 mod templates;
 mod values;

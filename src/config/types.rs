@@ -8,6 +8,7 @@ use super::policy::{
     Ageing, Backfill, FairFactors, GuardAction, HookRules, HostSpec, Packing, Policy, Preemption,
     QueueHooks, Quota, Shares, Threshold,
 };
+use super::portal::Portal;
 use super::sets::{HostPrefs, HostSet, UserSet};
 use crate::model::{Charge, Checkpoint, ContainerRuntime, CpuBind, Orphans, RunWarning, UnitCheck};
 use crate::text::exits::RequeueExits;
@@ -40,6 +41,9 @@ pub struct Config {
     /// Alerts and mail.
     #[serde(skip_serializing_if = "Notices::says_nothing")]
     pub notices: Notices,
+    /// What the portal for all users honours.
+    #[serde(skip_serializing_if = "Portal::says_nothing")]
+    pub portal: Portal,
 }
 
 /// Section `cluster`.

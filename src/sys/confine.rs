@@ -61,6 +61,18 @@ pub fn confine(uid: u32, gid: u32) -> Result<()> {
     }
 }
 
+/// From now on this process writes no core and no other process of its user may look into it: for
+/// one that is to hold a secret.
+///
+/// # Errors
+/// The system refuses it.
+pub fn close_memory() -> Result<()> {
+    use nix::sys::resource::{Resource, setrlimit};
+    let what = Path::new("the memory of this process");
+    nix::sys::prctl::set_dumpable(false).at("close", what)?;
+    setrlimit(Resource::RLIMIT_CORE, 0, 0).at("close", what)
+}
+
 /// Makes the environment of this process that of a login of the user, and nothing else of it; the
 /// working directory the root.
 pub fn login_environment(user: &super::users::UserFacts) {

@@ -39,6 +39,7 @@ pub mod memory;
 pub mod mount;
 pub mod overwrite_file;
 pub mod own_dir;
+pub mod pam;
 pub mod platform;
 pub mod proc;
 pub mod ranks;

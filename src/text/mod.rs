@@ -42,6 +42,7 @@ pub mod hostlist;
 pub mod indexset;
 pub mod jobids;
 pub mod names;
+pub mod net;
 pub mod resreq;
 pub mod size;
 pub mod slurm;

@@ -3,7 +3,7 @@
 use crate::cluster::{self, Cluster};
 use crate::identity::SameUser;
 use crate::server::{Listener, serve};
-use crate::service::{self, ServiceStart};
+use crate::service::{self, ServiceOptions};
 use crate::{Settings, Shared, routes};
 use clap::Parser;
 use corral::api::portal::{PortalAddress, publish_address, withdraw_address};
@@ -40,25 +40,16 @@ struct Options {
     /// Ask for no token at /metrics.
     #[arg(long)]
     metrics_open: bool,
-    /// Serve all users of this host, each with their own rights: started as root.
+    /// Serve all users of this host, each with their own rights: started as root. What is not said
+    /// here section portal of cb.yaml says.
     #[arg(long, conflicts_with_all = ["port", "socket", "as_root"])]
     service: bool,
-    /// With --service: the account that speaks HTTP; it needs no rights and no home.
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "corral-web",
-        requires = "service"
-    )]
-    user: String,
-    /// With --service: where it listens, an address of this host for itself.
-    #[arg(
-        long,
-        value_name = "ADDRESS:PORT",
-        default_value = "127.0.0.1:8080",
-        requires = "service"
-    )]
-    listen: SocketAddr,
+    /// With --service: the account that speaks HTTP and has no rights; corral-web by default.
+    #[arg(long, value_name = "NAME", requires = "service")]
+    user: Option<String>,
+    /// With --service: where it listens; 127.0.0.1:8080 by default.
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "service")]
+    listen: Option<SocketAddr>,
     /// With --service: file of the certificate (PEM); it encrypts connections.
     #[arg(long, value_name = "FILE", requires_all = ["service", "tls_key"])]
     tls_cert: Option<PathBuf>,
@@ -120,14 +111,14 @@ pub fn main() -> ExitCode {
 fn run(options: &Options) -> Result<(), Refusal> {
     let site = Site::find().map_err(Refusal::system)?;
     if options.service {
-        return service::run(ServiceStart {
-            site,
+        let said = ServiceOptions {
             account: options.user.clone(),
             listen: options.listen,
             tls: options.tls_cert.clone().zip(options.tls_key.clone()),
             names: lower(&options.names),
             metrics_open: options.metrics_open,
-        });
+        };
+        return service::run(said, site);
     }
     refuse_root(options, &site)?;
     sys::logging::start("info");

@@ -1,5 +1,7 @@
 //! Names and values of a form or a query, in their order; a name may come more than once.
 
+use crate::secret::Secret;
+
 /// Most fields of one form.
 const FIELDS_MAX: usize = 2_000;
 
@@ -18,6 +20,14 @@ impl Fields {
     pub fn get(&self, name: &str) -> &str {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value.trim())
+    }
+
+    /// Takes the first value of a name out, as it was typed; empty when it is not there.
+    pub fn take_secret(&mut self, name: &str) -> Secret {
+        let found = self.0.iter_mut().find(|(known, _)| known == name);
+        let text = found.map(|(_, value)| std::mem::take(value));
+        self.0.retain(|(known, _)| known != name);
+        Secret::new(text.unwrap_or_default())
     }
 
     /// Every value of a name.
@@ -60,6 +70,10 @@ mod tests {
         assert_eq!((fields.get("q"), fields.get("none")), ("a b", ""));
         assert_eq!(fields.with("q", ""), "id=1&id=2%5B3%5D");
         assert_eq!(fields.with("n", "5&6"), "id=1&id=2%5B3%5D&q=+a+b+&n=5%266");
+        let mut fields = Fields::parse(b"user=a&password=+p%26+&password=q").unwrap();
+        assert_eq!(fields.take_secret("password").reveal(), " p& ");
+        assert!(!fields.has("password") && fields.get("user") == "a");
+        assert_eq!(fields.take_secret("password").reveal(), "");
         assert_eq!(
             Fields::parse("a=1&".repeat(FIELDS_MAX + 1).as_bytes()),
             None

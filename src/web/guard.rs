@@ -1,12 +1,13 @@
-//! What every request passes, in this order: the Host it names, who asks, for changes where they
-//! come from and the session's CSRF token, limits on its body and on time; and what every answer
-//! gets: headers of safety, an error page, a line in the log.
+//! What every request passes, in this order: from where it comes, the Host it names, who asks, for
+//! changes which page sent them and the session's CSRF token, limits on its body and on time; and
+//! what every answer gets: headers of safety, an error page, a line in the log.
 //!
 //! Owns cookies. No handler sees a request that has not passed.
 
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::identity::{Identity, Proof};
+use crate::peer::{Origin, Peer, origin};
 use crate::sessions::is_same;
 use crate::words::{Language, Words};
 use crate::{App, blocking, routes};
@@ -103,21 +104,41 @@ pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Resp
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let look = Look::of(request.headers());
     let mut user = String::new();
-    let answer = tokio::time::timeout(ANSWER_TIME, pass(&app, look, request, next, &mut user));
-    let response = match answer.await {
+    let peer = request.extensions().get::<Peer>().copied();
+    let peer = peer.unwrap_or_default();
+    let from = origin(peer, &app.portal().trust_proxy, request.headers());
+    let (from, refused) = match from {
+        Ok(from) => (from, None),
+        Err(why) => {
+            let address = peer.0;
+            let from = Origin {
+                address,
+                ..Origin::default()
+            };
+            (from, Some(WebError::wrong(why)))
+        }
+    };
+    let passed = pass(&app, (look, &from), request, next, &mut user);
+    let answer = async {
+        match refused {
+            Some(error) => Err(error),
+            None => passed.await,
+        }
+    };
+    let response = match tokio::time::timeout(ANSWER_TIME, answer).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => error.into_response(),
         Err(_) => WebError::new(StatusCode::SERVICE_UNAVAILABLE, "").into_response(),
     };
     let mut response = finished(response, look, &path);
-    if app.settings.encrypted {
+    if app.settings.encrypted || from.encrypted {
         keep_encrypted(response.headers_mut());
     }
     let status = response.status().as_u16();
     let took = sys::clock::boot_ms().saturating_sub(begun);
     // The path alone: a query may hold what people search for.
     let path = corral::text::width::escape(&path);
-    tracing::info!("{method} {path} {status} {took} ms user={user}");
+    tracing::info!("{method} {path} {status} {took} ms user={user} from={from}");
     response
 }
 
@@ -128,12 +149,12 @@ fn is_for_programs(path: &str) -> bool {
 
 async fn pass(
     app: &App,
-    look: Look,
+    (look, from): (Look, &Origin),
     request: Request,
     next: Next,
     user: &mut String,
 ) -> Result<Response, WebError> {
-    check_host(app, request.headers())?;
+    check_host(app, request.headers(), &from.hosts)?;
     let (mut parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
     let caller = caller(app, &parts.headers).await?;
@@ -150,16 +171,21 @@ async fn pass(
     }
     let mut bytes = Bytes::new();
     if is_change {
-        check_origin(&parts.headers)?;
+        check_origin(&parts.headers, &from.hosts)?;
         bytes = whole(body).await?;
-        let fields = match text(&parts.headers, header::CONTENT_TYPE) {
+        let mut fields = match text(&parts.headers, header::CONTENT_TYPE) {
             kind if kind.starts_with("application/x-www-form-urlencoded") => {
                 Fields::parse(&bytes).ok_or_else(|| WebError::wrong(""))?
             }
             _ => Fields::default(),
         };
-        if let Some(caller) = &caller {
+        // A login ends the session there was, and has a token of its own where it needs one.
+        if let Some(caller) = caller.as_ref().filter(|_| path != "/login") {
             check_change(caller, &parts.headers, &fields)?;
+        }
+        if path == "/login" {
+            parts.extensions.insert(fields.take_secret("password"));
+            forget(std::mem::take(&mut bytes));
         }
         parts.extensions.insert(fields);
     }
@@ -167,23 +193,41 @@ async fn pass(
         parts.extensions.insert(caller);
     }
     parts.extensions.insert(look);
+    parts.extensions.insert(from.clone());
     Ok(next
         .run(Request::from_parts(parts, Body::from(bytes)))
         .await)
 }
 
-/// Another name in Host is a page of another place that was made to point here.
-fn check_host(app: &App, headers: &HeaderMap) -> Result<(), WebError> {
-    let host = text(headers, header::HOST).to_ascii_lowercase();
-    let name = match host.rsplit_once(':') {
+/// The body of a login, overwritten where nothing else holds it.
+fn forget(bytes: Bytes) {
+    if let Ok(mut own) = bytes.try_into_mut() {
+        own.fill(0);
+    }
+}
+
+/// A name without its port.
+fn bare(host: &str) -> &str {
+    match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
-        _ => host.as_str(),
+        _ => host,
+    }
+}
+
+/// Another name in Host is a page of another place that was made to point here. Those by which a
+/// trusted proxy was called must be known as well: it may pass on what the caller has made up.
+fn check_host(app: &App, headers: &HeaderMap, of_proxy: &[String]) -> Result<(), WebError> {
+    let host = text(headers, header::HOST).to_ascii_lowercase();
+    let is_known = |host: &str| {
+        let name = bare(host);
+        OWN_NAMES.contains(&name) || app.settings.names.iter().any(|own| own == name)
     };
-    let known = OWN_NAMES.contains(&name) || app.settings.names.iter().any(|own| own == name);
+    let known = is_known(&host) && of_proxy.iter().all(|host| is_known(host));
     match known && headers.get_all(header::HOST).iter().count() == 1 {
         true => Ok(()),
         false => Err(WebError {
-            hint: "cbweb --name NAME allows another name".to_owned(),
+            hint: "cbweb --name NAME, or names of section portal of cb.yaml, allows another name"
+                .to_owned(),
             ..WebError::new(
                 StatusCode::MISDIRECTED_REQUEST,
                 "the portal is not known by this name",
@@ -193,7 +237,8 @@ fn check_host(app: &App, headers: &HeaderMap) -> Result<(), WebError> {
 }
 
 /// A change must come from a page of the portal, where the browser says from where it comes.
-fn check_origin(headers: &HeaderMap) -> Result<(), WebError> {
+/// `of_proxy`: names by which a trusted proxy was called.
+fn check_origin(headers: &HeaderMap, of_proxy: &[String]) -> Result<(), WebError> {
     let foreign = || WebError::new(StatusCode::FORBIDDEN, "the request comes from another site");
     let site = headers.get("sec-fetch-site").and_then(|v| v.to_str().ok());
     if site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
@@ -204,7 +249,9 @@ fn check_origin(headers: &HeaderMap) -> Result<(), WebError> {
     };
     let origin = origin.to_str().unwrap_or_default();
     let place = origin.split_once("://").map_or("", |(_, place)| place);
-    match place.eq_ignore_ascii_case(text(headers, header::HOST)) && !place.is_empty() {
+    let own = [text(headers, header::HOST)].into_iter();
+    let mut own = own.chain(of_proxy.iter().map(String::as_str));
+    match !place.is_empty() && own.any(|host| place.eq_ignore_ascii_case(host)) {
         true => Ok(()),
         false => Err(foreign()),
     }
@@ -373,15 +420,20 @@ mod tests {
             for (name, value) in pairs {
                 headers.insert(*name, HeaderValue::from_static(value));
             }
-            check_origin(&headers).is_ok()
+            check_origin(&headers, &["portal:1".to_owned()]).is_ok()
         };
         assert!(with(&[]), "a program");
         assert!(with(&[
             ("origin", "http://localhost:1"),
             ("host", "localhost:1")
         ]));
+        assert!(with(&[
+            ("origin", "https://Portal:1"),
+            ("host", "localhost:1")
+        ]));
         for bad in [
             &[("origin", "http://localhost:2"), ("host", "localhost:1")][..],
+            &[("origin", "http://portal:2"), ("host", "localhost:1")],
             &[("origin", "null"), ("host", "localhost:1")],
             &[("sec-fetch-site", "cross-site")],
             &[("sec-fetch-site", "same-site")],

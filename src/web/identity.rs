@@ -5,6 +5,8 @@
 //! (`broker::client`), whose processes use [`SameUser`] after becoming the user. Nothing else in
 //! this package submits, acts, or opens a file of a user.
 
+use crate::broker::wire::PasswordSaid;
+use crate::secret::Secret;
 use corral::api::admin::{self, AdminAct, AdminAnswer};
 use corral::api::files::{self, FileAsk, FileSaid};
 use corral::api::portal::{PortalToken, take_login, token_of};
@@ -17,6 +19,7 @@ use corral::spool::view::Job;
 use corral::sys;
 use corral::sys::users::UserFacts;
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 
 /// Who asks: a user of the operating system.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -133,6 +136,20 @@ pub trait AsUser: Send + Sync {
     /// # Errors
     /// The drop box cannot be read.
     fn log_in(&self, secret: &str, now: i64) -> Result<Option<Identity>, Failure>;
+
+    /// Begins a session by the password of the operating system; `from`: the caller's address. May
+    /// take seconds, and does where the password is wrong.
+    ///
+    /// # Errors
+    /// No passwords are taken here, or they cannot be judged now.
+    fn log_in_by_password(
+        &self,
+        _user: &str,
+        _password: &Secret,
+        _from: Option<IpAddr>,
+    ) -> Result<PasswordSaid, Failure> {
+        Ok(PasswordSaid::Unchecked)
+    }
 
     /// Whose token for programs this is, while it is good.
     fn token(&self, secret: &str, now: i64) -> Option<(Identity, PortalToken)>;

@@ -9,7 +9,8 @@
 //!   processes that become the user; `service`: the start of its two halves.
 //! - `cluster`: the view, read once for all who ask; `history`: samples of it. `sessions`: who is
 //!   logged in.
-//! - `guard`: what every request passes; `error`: how refusals read; `words`: what people read.
+//! - `guard`: what every request passes; `peer`: from where it comes; `secret`: what people type;
+//!   `error`: how refusals read; `words`: what people read.
 //! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: places and pieces of files.
 //! - `live`: events; `routes`: the table of all of them.
 
@@ -25,9 +26,11 @@ pub mod identity;
 pub mod live;
 mod metrics;
 pub mod pages;
+pub mod peer;
 pub mod rest;
 pub mod rest_files;
 pub mod routes;
+pub mod secret;
 pub mod server;
 pub mod service;
 pub mod sessions;
@@ -36,12 +39,13 @@ pub mod tls;
 pub mod words;
 
 use cluster::Cluster;
+use corral::api::portal::Portal;
 use error::WebError;
 use history::History;
 use identity::{AsUser, Identity};
-use sessions::Sessions;
+use sessions::{Limits, Sessions};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tokio::sync::{Semaphore, watch};
 
 /// Most open event streams of one portal.
@@ -65,6 +69,8 @@ pub struct Shared {
     pub settings: Settings,
     pub cluster: Cluster,
     pub actor: Arc<dyn AsUser>,
+    /// What counts of section `portal` while it runs.
+    portal: RwLock<Arc<Portal>>,
     sessions: Mutex<Sessions>,
     history: Mutex<History>,
     /// Who administers the cluster, and when that was found, ms since 1970.
@@ -89,12 +95,25 @@ impl Shared {
             settings,
             cluster,
             actor,
+            portal: RwLock::default(),
             sessions: Mutex::new(Sessions::default()),
             history: Mutex::default(),
             administrators: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             ending,
         })
+    }
+
+    /// From now on these settings count.
+    pub fn follow(&self, portal: Portal) {
+        self.sessions().set_limits(Limits::of(&portal));
+        *self.portal.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(portal);
+    }
+
+    /// What counts of section `portal` now.
+    pub fn portal(&self) -> Arc<Portal> {
+        let known = self.portal.read();
+        known.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Samples of the view. They are held for moments only.

@@ -1,8 +1,9 @@
 //! Connections: accepted up to a limit, with limits on headers and on the time in which they come;
 //! ended in order when the portal is told to end.
 //!
-//! Knows nothing of what is asked.
+//! Knows nothing of what is asked. Each request is told the other end of its connection.
 
+use crate::peer::Peer;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
@@ -70,19 +71,20 @@ async fn accept(
 ) -> io::Result<()> {
     match listener {
         Listener::Tcp(tcp) => {
-            let (stream, _) = tcp.accept().await?;
+            let (stream, from) = tcp.accept().await?;
             stream.set_nodelay(true)?;
-            let watcher = graceful.watcher();
-            tokio::spawn(attend(stream, permit, app.clone(), watcher));
+            let (watcher, peer) = (graceful.watcher(), Peer(Some(from.ip())));
+            tokio::spawn(attend(stream, peer, permit, app.clone(), watcher));
         }
         Listener::Tls(tcp, acceptor) => {
-            let (stream, _) = tcp.accept().await?;
+            let (stream, from) = tcp.accept().await?;
             stream.set_nodelay(true)?;
+            let peer = Peer(Some(from.ip()));
             let (acceptor, app, watcher) = (acceptor.clone(), app.clone(), graceful.watcher());
             tokio::spawn(async move {
                 let shaken = tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await;
                 match shaken {
-                    Ok(Ok(stream)) => attend(stream, permit, app, watcher).await,
+                    Ok(Ok(stream)) => attend(stream, peer, permit, app, watcher).await,
                     Ok(Err(e)) => tracing::debug!("a connection is not encrypted: {e}"),
                     Err(_) => tracing::debug!("a connection does not become an encrypted one"),
                 }
@@ -91,18 +93,25 @@ async fn accept(
         Listener::Unix(unix) => {
             let (stream, _) = unix.accept().await?;
             let watcher = graceful.watcher();
-            tokio::spawn(attend(stream, permit, app.clone(), watcher));
+            let peer = Peer::default();
+            tokio::spawn(attend(stream, peer, permit, app.clone(), watcher));
         }
     }
     Ok(())
 }
 
-async fn attend<S>(stream: S, permit: OwnedSemaphorePermit, app: Router, watcher: Watcher)
-where
+async fn attend<S>(
+    stream: S,
+    peer: Peer,
+    permit: OwnedSemaphorePermit,
+    app: Router,
+    watcher: Watcher,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
         let app = app.clone();
+        request.extensions_mut().insert(peer);
         app.oneshot(request.map(Body::new))
     });
     let connection = http1::Builder::new()

@@ -1,47 +1,101 @@
 //! The start of a portal for all users, and its two halves: the broker, which stays root, and the
 //! HTTP process, which gives all rights up before it reads its first byte.
 //!
-//! Owns what is refused at the start, the order in which rights are given up, and where the address
-//! is published. Neither acts for a user nor speaks HTTP itself.
+//! Owns what is refused at the start, the order in which rights are given up, where the address is
+//! published, and when section `portal` of cb.yaml is read again. Neither acts for a user nor
+//! speaks HTTP itself.
 
 use crate::broker::client;
 use crate::broker::{Broker, Ended};
 use crate::cluster::{self, Cluster};
 use crate::command::{Refusal, in_runtime, until_told};
 use crate::server::{Listener, serve};
-use crate::{Settings, Shared, routes, tls};
+use crate::{App, Settings, Shared, routes, tls};
 use corral::api::Failure;
-use corral::api::portal::{PortalAddress, publish_service, withdraw_service};
+use corral::api::portal::{
+    Portal, PortalAddress, portal_settings, publish_service, withdraw_service,
+};
 use corral::spool::Site;
 use corral::sys;
 use corral::sys::fork::fork_snapshot;
 use corral::sys::launch::{Who, become_user};
 use corral::sys::users::{self, UserFacts};
-use corral::sys::{confine, descriptors, signals};
+use corral::sys::{confine, descriptors, pam, signals};
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// What `cbweb --service` is told.
-pub(crate) struct ServiceStart {
-    pub site: Site,
+/// Where it listens if nothing is said.
+const LISTEN: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 8080);
+/// Interval at which section `portal` is read again.
+const FOLLOW: Duration = Duration::from_secs(60);
+
+/// What `cbweb --service` is started with.
+struct ServiceStart {
+    site: Site,
     /// The account of the HTTP process.
-    pub account: String,
-    pub listen: SocketAddr,
+    account: String,
+    listen: SocketAddr,
     /// Files of certificate and key.
+    tls: Option<(PathBuf, PathBuf)>,
+    names: Vec<String>,
+    metrics_open: bool,
+    /// What counts while it runs.
+    portal: Portal,
+}
+
+/// What the command line says; what it does not say, section `portal` of cb.yaml does.
+pub(crate) struct ServiceOptions {
+    pub account: Option<String>,
+    pub listen: Option<SocketAddr>,
     pub tls: Option<(PathBuf, PathBuf)>,
     pub names: Vec<String>,
     pub metrics_open: bool,
 }
 
+impl ServiceOptions {
+    /// With what the file says.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    fn over_the_file(self, site: Site) -> Result<ServiceStart, Refusal> {
+        let portal = portal_settings(&site).map_err(Refusal::system)?;
+        let listen = self.listen.or(portal.listen);
+        Ok(ServiceStart {
+            site,
+            account: self.account.unwrap_or_else(|| portal.user.clone()),
+            listen: listen.unwrap_or_else(|| LISTEN.into()),
+            tls: self.tls.or_else(|| portal.tls.clone()),
+            names: match self.names.is_empty() {
+                true => portal.names.clone(),
+                false => self.names,
+            },
+            metrics_open: self.metrics_open || portal.metrics_open,
+            portal,
+        })
+    }
+}
+
 /// Serves all users until it is told to end.
-pub(crate) fn run(start: ServiceStart) -> Result<(), Refusal> {
+pub(crate) fn run(options: ServiceOptions, site: Site) -> Result<(), Refusal> {
+    if !users::may_switch() || users::effective_uid() != 0 {
+        return Err(Refusal::usage(
+            "--service: not root: only root can act for all users\n\
+             hint: start it without --service to serve yourself",
+        ));
+    }
+    let start = options.over_the_file(site)?;
     let account = checked(&start)?;
     sys::logging::start("info");
+    if start.portal.pam {
+        can_ask_pam(&start.portal)?;
+    }
     let tls = match &start.tls {
         Some((certificate, key)) => Some(tls::acceptor(certificate, key).map_err(Refusal::system)?),
         None => None,
@@ -51,13 +105,7 @@ pub(crate) fn run(start: ServiceStart) -> Result<(), Refusal> {
         .and_then(|tcp| tcp.set_nonblocking(true).map(|()| tcp))
         .map_err(|e| Refusal::system(format!("cannot listen on {place}: {}", sys::reason(&e))))?;
     let place = listener.local_addr().map_err(Refusal::system)?;
-    let address = PortalAddress {
-        url: url(place, tls.is_some(), start.names.first()),
-        socket: String::new(),
-        host: sys::host::node_name(),
-        pid: sys::proc::own_pid(),
-        since: sys::clock::wall_ms(),
-    };
+    let address = address(place, &start);
     let name = format!("corral_{}", place.port());
     let settings = Settings {
         names: start.names,
@@ -77,10 +125,11 @@ pub(crate) fn run(start: ServiceStart) -> Result<(), Refusal> {
         tls,
         control: theirs,
         settings,
+        portal: start.portal.clone(),
     };
     let http = || http_process(&account, broker, half, &site);
     let mut http = fork_snapshot(http).map_err(Refusal::system)?;
-    let mut served = Broker::new(mine, site.clone());
+    let mut served = Broker::new(mine, site.clone()).following(&start.portal);
     let ended = served.run(&mut http, &mut || {
         as_owner(&site, |layout| publish_service(layout, &address))?;
         println!("{}", address.url);
@@ -101,12 +150,6 @@ pub(crate) fn run(start: ServiceStart) -> Result<(), Refusal> {
 
 /// The account of the HTTP process, if all is as it must be.
 fn checked(start: &ServiceStart) -> Result<UserFacts, Refusal> {
-    if !users::may_switch() || users::effective_uid() != 0 {
-        return Err(Refusal::usage(
-            "--service: not root: only root can act for all users\n\
-             hint: start it without --service to serve yourself",
-        ));
-    }
     let (listen, is_far) = (start.listen, !start.listen.ip().is_loopback());
     if is_far && start.tls.is_none() {
         return Err(Refusal::usage(format!(
@@ -143,6 +186,52 @@ fn checked(start: &ServiceStart) -> Result<UserFacts, Refusal> {
     Ok(account)
 }
 
+/// Says before the first login what would make all of them fail.
+///
+/// # Errors
+/// PAM is not there.
+fn can_ask_pam(portal: &Portal) -> Result<(), Refusal> {
+    // In a process of its own: a library that is loaded stays.
+    let asked = fork_snapshot(|| match pam::can_be_asked() {
+        Ok(()) => 0,
+        Err(why) => {
+            eprintln!("cbweb: {why}");
+            1
+        }
+    });
+    let asked = asked.and_then(|mut process| process.wait());
+    if asked.map_err(Refusal::system)? != 0 {
+        return Err(Refusal::system(
+            "pam: yes in section portal of cb.yaml, and this host has no PAM\nhint: install it \
+             (Debian: libpam0g libpam-modules; Red Hat: pam), or write pam: no",
+        ));
+    }
+    let file = std::path::Path::new("/etc/pam.d").join(&portal.pam_service);
+    if !sys::fs::exists(&file) {
+        tracing::warn!(
+            "{} is not there: PAM asks its service other, which refuses everybody as a rule",
+            file.display()
+        );
+    }
+    Ok(())
+}
+
+/// What is published of it.
+fn address(place: SocketAddr, start: &ServiceStart) -> PortalAddress {
+    let (encrypted, behind) = (start.tls.is_some(), !start.portal.trust_proxy.is_empty());
+    PortalAddress {
+        url: match start.names.first() {
+            // Browsers reach it through the proxy.
+            Some(name) if behind && !encrypted => format!("https://{name}"),
+            name => url(place, encrypted, name),
+        },
+        socket: String::new(),
+        host: sys::host::node_name(),
+        pid: sys::proc::own_pid(),
+        since: sys::clock::wall_ms(),
+    }
+}
+
 /// The address that `clogin` prints. Certificates are for names.
 fn url(place: SocketAddr, encrypted: bool, name: Option<&String>) -> String {
     match (encrypted, name) {
@@ -159,6 +248,7 @@ struct HttpHalf {
     tls: Option<TlsAcceptor>,
     control: File,
     settings: Settings,
+    portal: Portal,
 }
 
 /// The life of the HTTP process; gives its exit code.
@@ -201,14 +291,43 @@ async fn live(half: HttpHalf, site: &Site) -> Result<(), Refusal> {
         actor.clone(),
         ending.clone(),
     );
+    app.follow(half.portal);
     let first = app.clone();
     let _ = tokio::task::spawn_blocking(move || first.cluster.look(true)).await;
     let watching = tokio::spawn(cluster::watch(app.clone()));
+    // Before the broker may send it.
+    let hangup = signal(SignalKind::hangup()).ok();
+    tokio::spawn(follow(app.clone(), site.clone(), hangup));
     tokio::spawn(until_told(end));
     actor.ready().map_err(Refusal::system)?;
     serve(listener, routes::router(app), ending).await;
     let _ = watching.await;
     Ok(())
+}
+
+/// Reads section `portal` again and again, and when the broker says so. What the broker itself goes
+/// by it reads itself.
+async fn follow(app: App, site: Site, mut told: Option<Signal>) {
+    let mut pause = tokio::time::interval(FOLLOW);
+    pause.tick().await;
+    loop {
+        let hangup = async {
+            match &mut told {
+                Some(told) => drop(told.recv().await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = pause.tick() => {}
+            () = hangup => {}
+        }
+        let (app, site) = (app.clone(), site.clone());
+        let _ = tokio::task::spawn_blocking(move || match portal_settings(&site) {
+            Ok(portal) => app.follow(portal),
+            Err(failure) => tracing::debug!("section portal stays as it was read: {failure}"),
+        })
+        .await;
+    }
 }
 
 /// Does something as the owner of the share, in a process of its own: where the file server takes

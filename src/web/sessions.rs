@@ -4,12 +4,36 @@
 //! everybody out.
 
 use crate::identity::Identity;
+use corral::api::portal::Portal;
 use corral::record::portal::digest;
 use std::collections::HashMap;
 
-/// A session ends when it was not used for so long, and at the latest after so long, ms.
-pub const IDLE_MS: i64 = 2 * 3_600_000;
-pub const ABSOLUTE_MS: i64 = 12 * 3_600_000;
+/// How long sessions last, ms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// One that was not used for so long ends.
+    pub idle: i64,
+    /// Each ends after so long.
+    pub absolute: i64,
+}
+
+impl Limits {
+    /// As section `portal` says.
+    pub fn of(portal: &Portal) -> Limits {
+        let ms = |ms| i64::try_from(ms).unwrap_or(i64::MAX);
+        Limits {
+            idle: ms(portal.session_idle_ms),
+            absolute: ms(portal.session_max_ms),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits::of(&Portal::default())
+    }
+}
+
 /// Most sessions of one user and of all; the one that was not used for the longest gives way.
 pub const OF_USER_MAX: usize = 20;
 pub const SESSIONS_MAX: usize = 10_000;
@@ -28,8 +52,8 @@ pub struct Session {
 }
 
 impl Session {
-    fn is_good(&self, now: i64) -> bool {
-        now - self.used < IDLE_MS && now - self.created < ABSOLUTE_MS
+    fn is_good(&self, limits: Limits, now: i64) -> bool {
+        now - self.used < limits.idle && now - self.created < limits.absolute
     }
 }
 
@@ -37,14 +61,26 @@ impl Session {
 #[derive(Default, Debug)]
 pub struct Sessions {
     by_digest: HashMap<String, Session>,
+    limits: Limits,
     /// Wrong logins since this moment.
     wrong: (i64, u32),
 }
 
 impl Sessions {
+    /// From now on sessions, those that there are too, last so long.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// Begins a session; `secret` is what its cookie holds.
     pub fn begin(&mut self, secret: &str, csrf: String, who: Identity, now: i64) {
-        self.by_digest.retain(|_, session| session.is_good(now));
+        let limits = self.limits;
+        self.by_digest
+            .retain(|_, session| session.is_good(limits, now));
         let of_user = self.by_digest.values().filter(|s| s.who.uid == who.uid);
         if of_user.count() >= OF_USER_MAX {
             self.drop_oldest(|session| session.who.uid == who.uid);
@@ -72,8 +108,9 @@ impl Sessions {
     /// The session of a cookie, which counts as used now.
     pub fn find(&mut self, secret: &str, now: i64) -> Option<Session> {
         let key = digest(secret);
+        let limits = self.limits;
         let session = self.by_digest.get_mut(&key)?;
-        if !session.is_good(now) {
+        if !session.is_good(limits, now) {
             self.by_digest.remove(&key);
             return None;
         }
@@ -84,7 +121,7 @@ impl Sessions {
     /// Whether the session of a cookie still is; asking does not use it.
     pub fn is_there(&self, secret: &str, now: i64) -> bool {
         let session = self.by_digest.get(&digest(secret));
-        session.is_some_and(|session| session.is_good(now))
+        session.is_some_and(|session| session.is_good(self.limits, now))
     }
 
     pub fn end(&mut self, secret: &str) {
@@ -133,21 +170,30 @@ mod tests {
     #[test]
     fn sessions_end_by_idleness_age_and_logout() {
         let mut all = Sessions::default();
+        let Limits { idle, absolute } = all.limits();
+        assert_eq!((idle, absolute), (2 * 3_600_000, 12 * 3_600_000));
         all.begin("a", "c".into(), who(1), 0);
-        assert_eq!(all.find("a", IDLE_MS - 1).unwrap().who, who(1));
+        assert_eq!(all.find("a", idle - 1).unwrap().who, who(1));
         assert!(all.find("b", 1).is_none());
-        assert!(all.find("a", 2 * IDLE_MS).is_none(), "idle for too long");
+        assert!(all.find("a", 2 * idle).is_none(), "idle for too long");
         assert!(all.is_empty());
         all.begin("a", "c".into(), who(1), 0);
         let mut now = 0;
-        while now < ABSOLUTE_MS {
+        while now < absolute {
             assert!(all.find("a", now).is_some(), "{now}");
-            now += IDLE_MS / 2;
+            now += idle / 2;
         }
         assert!(all.find("a", now).is_none(), "too old");
         all.begin("a", "c".into(), who(1), 0);
         all.end("a");
         assert!(!all.is_there("a", 1));
+        // Shorter limits count for sessions that there are, too.
+        all.begin("a", "c".into(), who(1), 0);
+        all.set_limits(Limits {
+            idle: 10,
+            absolute: 10,
+        });
+        assert!(all.is_there("a", 9) && !all.is_there("a", 10));
     }
 
     #[test]

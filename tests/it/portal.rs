@@ -153,6 +153,17 @@ fn event(from: &mut impl std::io::BufRead, name: &str, job: u64) -> serde_json::
     panic!("no event {name} of job {job}");
 }
 
+/// Whether a request with such a header gets no more than a refusal.
+fn large_is_refused(place: &str, header: &str) -> bool {
+    let mut stream = connect(place);
+    let text = format!("GET /login HTTP/1.1\r\nHost: {place}\r\n{header}\r\n\r\n");
+    // It may be closed before all of it was sent.
+    let _ = stream.write_all(text.as_bytes());
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    answer.is_empty() || answer.starts_with(b"HTTP/1.1 431")
+}
+
 #[test]
 fn a_program_submits_watches_and_kills_a_job() {
     build("--bins");
@@ -162,6 +173,12 @@ fn a_program_submits_watches_and_kills_a_job() {
     // Who sends the head of a request too slowly is cut off.
     let mut slow = connect(&place);
     slow.write_all(b"GET / HTTP/1.1\r\nHost: lo").unwrap();
+    // As is who sends a body too slowly, or a head that is too large.
+    let mut no_body = connect(&place);
+    let head = format!("POST /login HTTP/1.1\r\nHost: {place}\r\nContent-Length: 9\r\n\r\n");
+    no_body.write_all(head.as_bytes()).unwrap();
+    let large = format!("X-Large: {}", "x".repeat(100_000));
+    assert!(large_is_refused(&place, &large));
     let token = cluster.ok(
         "ctoken",
         &["create", "--scope", "submit", "--expires", "1h"],
@@ -216,6 +233,9 @@ fn a_program_submits_watches_and_kills_a_job() {
     let mut rest = Vec::new();
     slow.read_to_end(&mut rest)
         .expect("it is closed, not left open");
+    let mut answer = [0; 12];
+    no_body.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 408");
     // Streams are open; it ends all the same, and takes its address back.
     signal(portal.child.id() as i32, "-TERM");
     assert!(portal.child.wait().unwrap().success());

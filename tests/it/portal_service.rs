@@ -11,18 +11,23 @@ use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-const FORM: &str = "Content-Type: application/x-www-form-urlencoded";
+pub(crate) const FORM: &str = "Content-Type: application/x-www-form-urlencoded";
 const JSON: &str = "Content-Type: application/json";
 
 /// A service that a test has started; ended with it.
-struct Service {
-    child: Child,
-    place: String,
+pub(crate) struct Service {
+    pub(crate) child: Child,
+    pub(crate) place: String,
+}
+
+/// The program.
+pub(crate) fn cbweb() -> std::path::PathBuf {
+    let programs = Path::new(env!("CARGO_BIN_EXE_cb")).parent().unwrap();
+    programs.join("cbweb")
 }
 
 fn command(site: &Site) -> Command {
-    let programs = Path::new(env!("CARGO_BIN_EXE_cb")).parent().unwrap();
-    let mut command = Command::new(programs.join("cbweb"));
+    let mut command = Command::new(cbweb());
     command.env("CB_ENVDIR", site.cluster.dir().join("etc"));
     command.env("OF_ROOT", "1").arg("--service");
     command
@@ -30,7 +35,11 @@ fn command(site: &Site) -> Command {
 
 impl Service {
     fn start(site: &Site) -> Service {
-        let mut command = command(site);
+        Service::spawn(site, command(site))
+    }
+
+    /// Starts it by a command that ends in its program's name and `--service`.
+    pub(crate) fn spawn(site: &Site, mut command: Command) -> Service {
         command.args(["--user", &site.group_admin.name, "--listen", "127.0.0.1:0"]);
         let log = std::fs::File::create(site.cluster.dir().join("log/cbweb.log")).unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
@@ -44,7 +53,7 @@ impl Service {
     }
 
     /// The process that speaks HTTP.
-    fn http(&self) -> i32 {
+    pub(crate) fn http(&self) -> i32 {
         let all = corral::sys::proc::children(self.child.id() as i32);
         let name = |pid: &&i32| {
             let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -64,7 +73,7 @@ impl Service {
     }
 
     /// A session of a user: the header with its cookie, and with the token of its forms.
-    fn session(&self, site: &Site, who: &Account) -> (String, String) {
+    pub(crate) fn session(&self, site: &Site, who: &Account) -> (String, String) {
         let answer = self.log_in(&link(site, who), &[]);
         assert_eq!(status(&answer), 303, "{answer}");
         let cookie = cookie(&answer);

@@ -26,6 +26,7 @@ const TABLES: &[(&[Key], &str)] = &[
     (keys::ALERT, "alerts: [{@}]"),
     (keys::RECEIVER, "receivers: [{@}]"),
     (keys::MAIL, "mail: {@}"),
+    (keys::PORTAL, "portal: {@}"),
     (keys::CHARGE, "charge: {@}"),
     (keys::PRICE, "charge: {prices: [{@}]}"),
     (

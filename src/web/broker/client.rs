@@ -4,8 +4,9 @@
 //! What all users may read, the published view, is read here.
 
 use super::calls::{Call, PlainJob};
-use super::wire::{self, Ask, Begun};
+use super::wire::{self, Ask, Begun, PasswordSaid};
 use crate::identity::{AsUser, Identity, JobAct, Proof, reader_for};
+use crate::secret::Secret;
 use corral::api::admin::{AdminAct, AdminAnswer};
 use corral::api::files::{FileAsk, FileSaid};
 use corral::api::portal::{PortalToken, claimed_uid};
@@ -18,6 +19,7 @@ use corral::sys::{descriptors, ipc, users};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fs::File;
+use std::net::IpAddr;
 
 /// Longest wait for an answer, ms: the leader's is awaited for a minute.
 const ANSWER_MS: u64 = 90_000;
@@ -149,6 +151,24 @@ impl AsUser for BrokerClient {
             name: begun.name,
             proof: Proof(begun.session),
         }))
+    }
+
+    fn log_in_by_password(
+        &self,
+        user: &str,
+        password: &Secret,
+        from: Option<IpAddr>,
+    ) -> Result<PasswordSaid, Failure> {
+        let password = password.reveal();
+        if !wire::is_user(user) || password.len() > wire::PASSWORD_MAX {
+            return Ok(PasswordSaid::Wrong);
+        }
+        let user = user.to_owned();
+        let socket = self.ask(&Ask::Password { user, from })?;
+        // Who refuses does not read it: the answer stands there all the same.
+        let _ = wire::send_password(&socket, password);
+        let got = wire::receive::<Result<PasswordSaid, Failure>>(&socket);
+        got.map_err(failed)?.0
     }
 
     fn token(&self, secret: &str, _now: i64) -> Option<(Identity, PortalToken)> {

@@ -1,35 +1,43 @@
 //! The broker of a portal for all users: root, with one thread, without a word of HTTP.
 //!
 //! - `wire`: messages and frames. `calls`: what is done for a user, in a process that becomes them.
+//! - `passwords`: the process that asks PAM; `throttle`: how often it may be asked.
 //! - `client`: the HTTP process's side.
 //!
 //! Owns the sessions and the processes that act for users. What comes from the HTTP process is
 //! believed nowhere: a message is at most [`wire::ASK_MAX`] bytes and of one of a few forms, an act
 //! needs the secret of a session or a token, and everything else is read by a process that has
-//! given up root's rights. The broker waits for no file server, no user database and no caller.
+//! given up root's rights: but for a password, which a process that PAM runs in takes as bytes. The
+//! broker waits for no file server, no user database, no module of PAM and no caller.
 
 mod calls;
 pub mod client;
+mod passwords;
+pub mod throttle;
 pub mod wire;
 
 pub use calls::{Call, PlainJob};
+pub use passwords::{PASSWORDS_MAX, STEP_MS};
 
 use crate::identity::Identity;
-use crate::sessions::Sessions;
+use crate::sessions::{Limits, Sessions};
 use calls::By;
-use corral::api::portal::claimed_uid;
+use corral::api::portal::{Portal, claimed_uid, portal_settings};
 use corral::api::{Failure, FailureKind};
 use corral::spool::Site;
 use corral::sys;
 use corral::sys::fork::{Forked, fork_snapshot, stand_alone};
+use corral::sys::launch::{Who, become_user};
 use corral::sys::signals::{self, SignalQueue};
 use corral::sys::stream::{Watched, wait};
 use corral::sys::{clock, descriptors, ipc, proc};
+use passwords::Try;
 use serde::Serialize;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use wire::{Ask, Begun};
+use throttle::Throttle;
+use wire::{Ask, Begun, PasswordSaid};
 
 /// Most processes that act for users at once, for one of them, and for logins.
 pub const PROCESSES_MAX: usize = 64;
@@ -43,8 +51,10 @@ const ENDING_MS: u64 = 20;
 const END_MS: u64 = 10_000;
 /// Random bytes of a session's secret.
 const SECRET: usize = 32;
-/// Longest name of a user, bytes.
-const NAME_MAX: usize = 256;
+/// Most that a process tells the broker, bytes: a user, or settings.
+const SAID_MAX: usize = 1024;
+/// Interval at which the settings of the portal are read again, ms.
+const SETTINGS_MS: u64 = 60_000;
 
 /// A process that acts for a user.
 struct Worker {
@@ -52,11 +62,22 @@ struct Worker {
     uid: u32,
     /// When it is killed, ms since boot.
     ends: u64,
-    /// Closed when it has ended; before that, what a login tells.
+    /// Closed when it has ended; before that, what it tells.
     told: File,
     said: Vec<u8>,
-    /// Where the answer to a login goes; other calls answer themselves.
-    login: Option<File>,
+    work: Work,
+}
+
+/// What a process is there for, and what its end means.
+enum Work {
+    /// It answers itself.
+    Call,
+    /// It uses up a login link. Where the answer goes.
+    Link(File),
+    /// It asks PAM.
+    Password(Try),
+    /// It reads the settings of the portal again.
+    Settings,
 }
 
 impl Worker {
@@ -79,6 +100,12 @@ pub struct Broker {
     site: Site,
     control: File,
     sessions: Sessions,
+    /// What counts of section `portal`, and when it is read again, ms since boot.
+    portal: Portal,
+    read_again: u64,
+    throttle: Throttle,
+    /// Answers about passwords that wait for their time, ms since boot.
+    late: Vec<(u64, File, PasswordSaid)>,
     workers: Vec<Worker>,
     /// Those that have told their end and are not quite gone: a file server may hold them.
     ending: Vec<Worker>,
@@ -101,10 +128,26 @@ impl Broker {
             site,
             control,
             sessions: Sessions::default(),
+            portal: Portal::default(),
+            read_again: u64::MAX,
+            throttle: Throttle::default(),
+            late: Vec::new(),
             workers: Vec::new(),
             ending: Vec::new(),
             is_ready: false,
         }
+    }
+
+    /// With these settings, which are read again while it runs.
+    pub fn following(mut self, portal: &Portal) -> Broker {
+        self.read_again = clock::boot_ms() + SETTINGS_MS;
+        self.set(counting(portal));
+        self
+    }
+
+    fn set(&mut self, portal: Portal) {
+        self.sessions.set_limits(Limits::of(&portal));
+        self.portal = portal;
     }
 
     /// Serves until a signal comes and the HTTP process, `http`, has ended. `ready` is called when
@@ -117,24 +160,27 @@ impl Broker {
         http: &mut Forked,
         ready: &mut dyn FnMut() -> Result<(), Failure>,
     ) -> Result<Ended, Failure> {
-        let stop = ["TERM", "INT"].map(|name| signals::number(name).unwrap_or_default());
-        let queue = SignalQueue::open(&stop).map_err(system)?;
+        let signal = |name| signals::number(name).unwrap_or_default();
+        let (term, hup) = (signal("TERM"), signal("HUP"));
+        let queue = SignalQueue::open(&[term, signal("INT"), hup]).map_err(system)?;
         let mut ends: Option<u64> = None;
         loop {
             let now = clock::boot_ms();
             if ends.is_some_and(|end| now >= end) {
                 http.kill();
             }
-            self.end_late_ones(now);
-            self.bury();
-            let next = self.workers.iter().map(|w| w.ends).chain(ends).min();
-            let pause = next.map(|at| at.saturating_sub(now).max(1));
-            let soon = (!self.ending.is_empty()).then_some(ENDING_MS);
-            let pause = soon.into_iter().chain(pause).min();
+            self.do_what_is_due(now);
+            let pause = self.pause(ends, now);
             let seen = wait(&self.watched(&queue), pause).map_err(system)?;
-            if seen[1].0 && queue.next_signal().is_some() && ends.is_none() {
+            let caught = seen[1].0.then(|| queue.next_signal()).flatten();
+            if caught == Some(hup) {
+                self.read_again = 0;
+                if self.is_ready {
+                    let _ = proc::kill(http.pid(), hup);
+                }
+            } else if caught.is_some() && ends.is_none() {
                 ends = Some(clock::boot_ms() + END_MS);
-                let _ = proc::kill(http.pid(), stop[0]);
+                let _ = proc::kill(http.pid(), term);
             }
             self.hear(&seen[2..]);
             if seen[0].0 {
@@ -159,6 +205,30 @@ impl Broker {
             Some(_) => Ended::Told,
             None => Ended::Alone,
         })
+    }
+
+    fn do_what_is_due(&mut self, now: u64) {
+        self.end_late_ones(now);
+        self.bury();
+        let is_due = |late: &mut (u64, File, PasswordSaid)| late.0 <= now;
+        for (_, to, said) in self.late.extract_if(.., is_due) {
+            answer(&to, &Ok::<_, Failure>(said));
+        }
+        if self.read_again <= now {
+            self.read_again = now + SETTINGS_MS;
+            self.read_settings();
+        }
+    }
+
+    /// Until something is due, ms.
+    fn pause(&self, ends: Option<u64>, now: u64) -> Option<u64> {
+        let workers = self.workers.iter().map(|worker| worker.ends);
+        let late = self.late.iter().map(|(at, ..)| *at);
+        let next = workers.chain(late).chain(ends).chain([self.read_again]);
+        let next = next.min().filter(|at| *at < u64::MAX);
+        let pause = next.map(|at| at.saturating_sub(now).max(1));
+        let soon = (!self.ending.is_empty()).then_some(ENDING_MS);
+        soon.into_iter().chain(pause).min()
     }
 
     fn watched(&self, queue: &SignalQueue) -> Vec<Watched> {
@@ -189,9 +259,9 @@ impl Broker {
             if !seen.get(at).is_some_and(|seen| seen.0) {
                 continue;
             }
-            let mut bytes = [0u8; NAME_MAX];
+            let mut bytes = [0u8; SAID_MAX];
             match (&worker.told).read(&mut bytes) {
-                Ok(n) if n > 0 && worker.said.len() + n <= NAME_MAX => {
+                Ok(n) if n > 0 && worker.said.len() + n <= SAID_MAX => {
                     worker.said.extend_from_slice(&bytes[..n]);
                 }
                 _ => over.push(at),
@@ -219,9 +289,14 @@ impl Broker {
                     continue;
                 }
             };
-            let worker = self.ending.swap_remove(at);
-            if let Some(to) = &worker.login {
-                self.answer_login(to, worker.uid, &worker.said, code == Some(0));
+            let Worker {
+                uid, said, work, ..
+            } = self.ending.swap_remove(at);
+            match work {
+                Work::Call => {}
+                Work::Link(to) => self.answer_login(&to, uid, &said, code == Some(0)),
+                Work::Password(tried) => self.end_of_password(tried, &said, code),
+                Work::Settings => self.take_settings(&said),
             }
         }
     }
@@ -229,14 +304,46 @@ impl Broker {
     fn answer_login(&mut self, to: &File, uid: u32, name: &[u8], is_good: bool) {
         let name = String::from_utf8_lossy(name).into_owned();
         let begun = (is_good && !name.is_empty()).then(|| {
-            tracing::info!("{name} ({uid}) has logged in");
-            let session = clock::nonce(SECRET);
-            let who = Identity::new(uid, name.clone());
-            let now = clock::wall_ms();
-            self.sessions.begin(&session, String::new(), who, now);
-            Begun { uid, name, session }
+            tracing::info!("login by a link: {name} ({uid})");
+            self.begin(uid, name)
         });
         answer(to, &Ok::<_, Failure>(begun));
+    }
+
+    /// Begins a session of this user.
+    fn begin(&mut self, uid: u32, name: String) -> Begun {
+        let session = clock::nonce(SECRET);
+        let who = Identity::new(uid, name.clone());
+        let now = clock::wall_ms();
+        self.sessions.begin(&session, String::new(), who, now);
+        Begun { uid, name, session }
+    }
+
+    /// Has the settings of the portal read by a process that waits for the file server.
+    fn read_settings(&mut self) {
+        let mut all = self.workers.iter().chain(&self.ending);
+        if all.any(|worker| matches!(worker.work, Work::Settings)) || self.count() >= PROCESSES_MAX
+        {
+            return;
+        }
+        let site = self.site.clone();
+        match fork(None, |tell| tell_settings(&site, tell)) {
+            Ok(made) => self.keep(made, 0, LIFE_MS, Work::Settings),
+            Err(e) => tracing::warn!("the settings of the portal: {e}"),
+        }
+    }
+
+    fn take_settings(&mut self, said: &[u8]) {
+        match serde_json::from_slice::<Portal>(said) {
+            Ok(portal) if portal != self.portal => {
+                tracing::info!("section portal of cb.yaml has changed, and counts");
+                self.set(portal);
+            }
+            Ok(_) => {}
+            // It has said itself why it could not read them.
+            Err(_) if said.is_empty() => {}
+            Err(e) => tracing::error!("the settings of the portal are not understood: {e}"),
+        }
     }
 
     /// Does what a message asks; true: that process answers for the first time. What is no message
@@ -250,6 +357,7 @@ impl Broker {
         match ask {
             Ask::Ready {} => return !std::mem::replace(&mut self.is_ready, true),
             Ask::LogIn { link } => self.log_in(link, socket),
+            Ask::Password { user, from } => self.try_password(user, from, socket),
             Ask::GoOn { session } => {
                 answer(&socket, &self.sessions.find(&session, now).is_some());
             }
@@ -293,13 +401,14 @@ impl Broker {
         let call = |_: &File| calls::serve(&site, uid, &by, &socket);
         let made = fork(Some(&socket), call);
         match made {
-            Ok((process, told)) => self.keep(process, told, uid, None),
+            Ok(made) => self.keep(made, uid, LIFE_MS, Work::Call),
             Err(e) => refuse(&socket, system(e)),
         }
     }
 
     fn log_in(&mut self, link: String, socket: File) {
-        let logins = self.workers.iter().filter(|worker| worker.login.is_some());
+        let is_link = |worker: &&Worker| matches!(worker.work, Work::Link(_));
+        let logins = self.workers.iter().filter(is_link);
         let most = match logins.count() >= LOGINS_MAX {
             true => LOGINS_MAX,
             false => PROCESSES_MAX,
@@ -312,7 +421,7 @@ impl Broker {
         };
         let site = self.site.clone();
         match fork(None, |tell| calls::log_in(&site, &link, tell)) {
-            Ok((process, told)) => self.keep(process, told, uid, Some(socket)),
+            Ok(made) => self.keep(made, uid, LIFE_MS, Work::Link(socket)),
             Err(e) => refuse(&socket, system(e)),
         }
     }
@@ -322,15 +431,50 @@ impl Broker {
         self.workers.len() + self.ending.len()
     }
 
-    fn keep(&mut self, process: Forked, told: File, uid: u32, login: Option<File>) {
+    fn keep(&mut self, (process, told): (Forked, File), uid: u32, life_ms: u64, work: Work) {
         self.workers.push(Worker {
             process,
             uid,
-            ends: clock::boot_ms() + LIFE_MS,
+            ends: clock::boot_ms() + life_ms,
             told,
             said: Vec::new(),
-            login,
+            work,
         });
+    }
+}
+
+/// What the broker goes by, and nothing else of it.
+fn counting(portal: &Portal) -> Portal {
+    Portal {
+        pam: portal.pam,
+        pam_service: portal.pam_service.clone(),
+        session_idle_ms: portal.session_idle_ms,
+        session_max_ms: portal.session_max_ms,
+        ..Portal::default()
+    }
+}
+
+/// The life of a process that reads what counts of section `portal`, as the owner of the share, and
+/// tells it; gives its exit code.
+fn tell_settings(site: &Site, tell: &File) -> i32 {
+    let owner = sys::fs::stat(&site.layout().cluster()).ok().flatten();
+    let became = owner.is_some_and(|owner| {
+        let (uid, gid, groups) = (owner.uid, owner.gid, vec![owner.gid]);
+        uid == 0 || become_user(&Who { uid, gid, groups }).is_ok()
+    });
+    if !became {
+        return 1;
+    }
+    match portal_settings(site) {
+        Ok(portal) => {
+            let text = serde_json::to_vec(&counting(&portal)).unwrap_or_default();
+            let mut to = tell;
+            i32::from(to.write_all(&text).is_err())
+        }
+        Err(failure) => {
+            tracing::warn!("section portal stays as it was read: {failure}");
+            1
+        }
     }
 }
 

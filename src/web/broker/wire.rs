@@ -11,7 +11,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::net::IpAddr;
 use std::path::Path;
+use zeroize::Zeroizing;
 
 /// Largest message on the control socket, bytes.
 pub const ASK_MAX: usize = 1024;
@@ -19,6 +21,9 @@ pub const ASK_MAX: usize = 1024;
 pub const FRAME_MAX: usize = 24 << 20;
 /// Longest secret, bytes.
 pub const SECRET_MAX: usize = 160;
+/// Longest name of a user and longest password, bytes.
+pub const USER_MAX: usize = 128;
+pub const PASSWORD_MAX: usize = 512;
 
 /// What the HTTP process asks of the broker.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -28,6 +33,8 @@ pub enum Ask {
     Ready {},
     /// Use up this login link and begin a session.
     LogIn { link: String },
+    /// Have PAM judge a password, which follows on the socket, and begin a session.
+    Password { user: String, from: Option<IpAddr> },
     /// Let a process become this user, if `proof` is a session or a token of theirs. A frame with
     /// the call follows.
     Act { uid: u32, proof: String },
@@ -47,6 +54,31 @@ pub struct Begun {
     pub session: String,
 }
 
+/// How a login by password has ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum PasswordSaid {
+    Begun(Begun),
+    /// User or password is wrong, or it could not be told.
+    Wrong,
+    /// Nothing was looked at: first so many seconds must pass.
+    Wait(u64),
+    /// The password is right, and does not do.
+    Refused(Refused),
+    /// Nothing was looked at: passwords cannot be judged here now, or as many as may be are being.
+    Unchecked,
+    Busy,
+}
+
+/// Why a right password does not do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Refused {
+    PasswordExpired,
+    AccountExpired,
+    Denied,
+}
+
 /// Reads a message of the HTTP process; `None`: it is none.
 pub fn parse_ask(bytes: &[u8]) -> Option<Ask> {
     if bytes.len() > ASK_MAX {
@@ -55,6 +87,7 @@ pub fn parse_ask(bytes: &[u8]) -> Option<Ask> {
     let ask: Ask = serde_json::from_slice(bytes).ok()?;
     let secret = match &ask {
         Ask::Ready {} => return Some(ask),
+        Ask::Password { user, .. } => return is_user(user).then_some(ask),
         Ask::LogIn { link: secret }
         | Ask::Act { proof: secret, .. }
         | Ask::GoOn { session: secret }
@@ -67,6 +100,49 @@ pub fn parse_ask(bytes: &[u8]) -> Option<Ask> {
 pub fn is_secret(text: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
     !text.is_empty() && text.len() <= SECRET_MAX && text.bytes().all(is_plain)
+}
+
+/// Whether a text can be the name of a user: PAM is asked for no other.
+pub fn is_user(text: &str) -> bool {
+    let is_odd = |c: char| c.is_control() || c.is_whitespace() || "/:\"'`$*?<>|;&()".contains(c);
+    let is_short = !text.is_empty() && text.len() <= USER_MAX;
+    is_short && !text.starts_with(['-', '.', '+']) && !text.contains(is_odd)
+}
+
+/// Sends a password over the socket of its question.
+///
+/// # Errors
+/// It is too long, or nobody takes it in time.
+pub fn send_password(socket: &File, password: &str) -> sys::Result<()> {
+    let wrong = |why: String| sys::Error::invalid("send", Path::new("a password"), why);
+    if password.len() > PASSWORD_MAX {
+        return Err(wrong(format!("it has more than {PASSWORD_MAX} bytes")));
+    }
+    let mut bytes = Zeroizing::new(Vec::with_capacity(4 + PASSWORD_MAX));
+    bytes.extend_from_slice(&(password.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(password.as_bytes());
+    // Few bytes into an empty socket: they never wait for a reader.
+    descriptors::send(socket, &bytes, None, false)
+}
+
+/// The password that comes over the socket of a question.
+///
+/// # Errors
+/// It does not come in time or whole, or is too long.
+pub fn receive_password(socket: &File) -> sys::Result<Zeroizing<Vec<u8>>> {
+    let wrong = |why: String| sys::Error::invalid("receive", Path::new("a password"), why);
+    let mut from = socket;
+    let mut head = [0u8; 4];
+    from.read_exact(&mut head)
+        .map_err(|e| wrong(e.to_string()))?;
+    let len = u32::from_le_bytes(head) as usize;
+    if len > PASSWORD_MAX {
+        return Err(wrong(format!("{len} bytes were announced")));
+    }
+    let mut bytes = Zeroizing::new(vec![0u8; len]);
+    from.read_exact(&mut bytes)
+        .map_err(|e| wrong(e.to_string()))?;
+    Ok(bytes)
 }
 
 /// A value as a frame.
@@ -140,6 +216,14 @@ mod tests {
         for ask in [
             Ask::Ready {},
             Ask::LogIn { link: secret() },
+            Ask::Password {
+                user: "alice@example.org".to_owned(),
+                from: "2001:db8::1".parse().ok(),
+            },
+            Ask::Password {
+                user: "DOM\\用户".to_owned(),
+                from: None,
+            },
             Ask::Act {
                 uid: 7,
                 proof: secret(),
@@ -168,12 +252,33 @@ mod tests {
             r#"{"ask":"act","uid":1,"proof":""}"#,
             r#"{"ask":"act","uid":1,"proof":"../../x"}"#,
             r#"{"ask":"log_in","link":"a\u0000b"}"#,
+            r#"{"ask":"password","user":"","from":null}"#,
+            r#"{"ask":"password","user":"a b","from":null}"#,
+            r#"{"ask":"password","user":"-a","from":null}"#,
+            r#"{"ask":"password","user":"../a","from":null}"#,
+            r#"{"ask":"password","user":"a\u001b[2J","from":null}"#,
+            r#"{"ask":"password","user":"a","from":"proxy"}"#,
+            r#"{"ask":"password","user":"a","from":null,"password":"x"}"#,
             &long,
         ] {
             assert_eq!(parse_ask(bad.as_bytes()), None, "{bad}");
         }
         let padded = format!("{{\"ask\":\"ready\"}}{}", " ".repeat(ASK_MAX));
         assert_eq!(parse_ask(padded.as_bytes()), None, "its size is bounded");
+    }
+
+    #[test]
+    fn a_password_is_bounded_and_whole() {
+        let (a, b) = sys::ipc::pair().unwrap();
+        send_password(&a, "pä ss").unwrap();
+        assert_eq!(receive_password(&b).unwrap().as_slice(), "pä ss".as_bytes());
+        assert!(send_password(&a, &"x".repeat(PASSWORD_MAX + 1)).is_err());
+        for bad in [&[1u8, 0, 0][..], &[5, 0, 0, 0, b'a'], &[255; 8]] {
+            let (a, b) = sys::ipc::pair().unwrap();
+            (&a).write_all(bad).unwrap();
+            drop(a);
+            assert!(receive_password(&b).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -1,50 +1,106 @@
-//! Logging in by a link of `clogin`, logging out, language and colours.
+//! Logging in by a link of `clogin` or by a password, logging out, language and colours.
 //!
 //! A login always begins a new session under a new secret: what a browser brought before is ended,
-//! never taken over.
+//! never taken over. A form with a password has a token of its own, which its browser got with the
+//! page, so that no other page logs anybody in.
 
 use super::frame::page;
+use crate::broker::wire::{Begun, PasswordSaid, Refused};
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, LANGUAGE, Look, THEME, cookie, set_cookie};
-use crate::identity::Proof;
-use crate::sessions::ABSOLUTE_MS;
+use crate::identity::{Identity, Proof};
+use crate::peer::Origin;
+use crate::secret::Secret;
+use crate::sessions::is_same;
 use crate::words::{Language, Words};
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 use corral::sys;
 
 /// How long a preference is kept, seconds.
 const KEEP_S: i64 = 365 * 86_400;
-/// Random bytes of a session's secret and of its CSRF token.
+/// Random bytes of a session's secret and of its CSRF token, and the letters that come of them.
 const SECRET: usize = 32;
+const LETTERS: usize = 2 * SECRET;
 
 #[derive(Template)]
 #[template(path = "login.html")]
 struct LoginPage {
     w: Words,
     theme: &'static str,
-    wrong: bool,
+    /// Why the last try has failed; empty: there was none.
+    wrong: String,
+    /// The token of the form with a password; empty: there is no such form.
+    csrf: String,
+    /// The name that was typed before.
+    user: String,
 }
 
-pub(super) async fn show(Extension(look): Extension<Look>) -> Result<Response, WebError> {
-    page(&LoginPage {
+/// Name of the cookie with the token of the form with a password.
+fn form_cookie(app: &App) -> String {
+    format!("{}_login", app.settings.cookie)
+}
+
+/// The token of this browser's form with a password.
+fn form_token<'h>(app: &App, headers: &'h HeaderMap) -> Option<&'h str> {
+    let token = cookie(headers, &form_cookie(app))?;
+    let is_one = token.len() == LETTERS && token.bytes().all(|b| b.is_ascii_alphanumeric());
+    is_one.then_some(token)
+}
+
+/// The page; `wrong`: why the last try has failed.
+fn login_page(
+    app: &App,
+    look: Look,
+    headers: &HeaderMap,
+    (wrong, user): (String, &str),
+) -> Result<Response, WebError> {
+    let known = form_token(app, headers).map(str::to_owned);
+    let csrf = match app.portal().pam {
+        true => known.clone().unwrap_or_else(|| sys::clock::nonce(SECRET)),
+        false => String::new(),
+    };
+    let answer = page(&LoginPage {
         w: look.words,
         theme: look.theme,
-        wrong: false,
+        wrong,
+        csrf: csrf.clone(),
+        user: user.to_owned(),
+    })?;
+    Ok(match csrf.is_empty() || known.is_some() {
+        true => answer,
+        false => (
+            AppendHeaders([set_cookie(&form_cookie(app), &csrf, None)]),
+            answer,
+        )
+            .into_response(),
     })
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    headers: HeaderMap,
+) -> Result<Response, WebError> {
+    login_page(&app, look, &headers, (String::new(), ""))
 }
 
 pub(super) async fn log_in(
     State(app): State<App>,
     Extension(look): Extension<Look>,
+    Extension(from): Extension<Origin>,
     Extension(form): Extension<Fields>,
+    Extension(password): Extension<Secret>,
     headers: HeaderMap,
 ) -> Result<Response, WebError> {
+    if form.has("user") || !password.reveal().is_empty() {
+        return by_password(&app, look, (&from, &headers), &form, password).await;
+    }
     let now = sys::clock::wall_ms();
     let counts = !app.actor.bounds_logins();
     if counts && !app.sessions().may_try(now) {
@@ -53,17 +109,20 @@ pub(super) async fn log_in(
     }
     let (actor, secret) = (app.actor.clone(), form.get("token").to_owned());
     let found = blocking(move || Ok(actor.log_in(&secret, now)?)).await?;
-    let Some(mut who) = found else {
+    let Some(who) = found else {
         app.sessions().count_wrong(now);
-        let mut answer = page(&LoginPage {
-            w: look.words,
-            theme: look.theme,
-            wrong: true,
-        })?;
+        let wrong = look.words.t("login.wrong").to_owned();
+        let mut answer = login_page(&app, look, &headers, (wrong, ""))?;
         *answer.status_mut() = StatusCode::FORBIDDEN;
         return Ok(answer);
     };
-    tracing::info!("{} has logged in", who.name);
+    Ok(begin(&app, &headers, who, &from).await)
+}
+
+/// Begins a session for who has logged in, and ends the one that the browser brought.
+async fn begin(app: &App, headers: &HeaderMap, mut who: Identity, from: &Origin) -> Response {
+    let now = sys::clock::wall_ms();
+    tracing::info!("{} has logged in from {from}", who.name);
     // Who acts for users begins the session itself, and gives its secret; never the browser.
     let secret = match std::mem::take(&mut who.proof) {
         Proof(own) if own.is_empty() => sys::clock::nonce(SECRET),
@@ -71,13 +130,78 @@ pub(super) async fn log_in(
     };
     let csrf = sys::clock::nonce(SECRET);
     let name = &app.settings.cookie;
-    if let Some(old) = cookie(&headers, name) {
-        end(&app, old.to_owned()).await;
+    if let Some(old) = cookie(headers, name) {
+        end(app, old.to_owned()).await;
     }
     let mut sessions = app.sessions();
     sessions.begin(&secret, csrf, who, now);
-    let set = AppendHeaders([set_cookie(name, &secret, Some(ABSOLUTE_MS / 1000))]);
-    Ok((set, Redirect::to("/")).into_response())
+    let age_s = sessions.limits().absolute / 1000;
+    drop(sessions);
+    let mut set = vec![set_cookie(name, &secret, Some(age_s))];
+    if form_token(app, headers).is_some() {
+        set.push(set_cookie(&form_cookie(app), "", Some(0)));
+    }
+    let mut answer = Redirect::to("/").into_response();
+    for (name, value) in set {
+        if let Ok(value) = value.parse() {
+            answer.headers_mut().append(name, value);
+        }
+    }
+    answer
+}
+
+/// A login by the password of the operating system.
+async fn by_password(
+    app: &App,
+    look: Look,
+    (from, headers): (&Origin, &HeaderMap),
+    form: &Fields,
+    password: Secret,
+) -> Result<Response, WebError> {
+    if !app.portal().pam {
+        return Err(WebError {
+            hint: "cb login".to_owned(),
+            ..WebError::new(StatusCode::FORBIDDEN, "there is no login by password here")
+        });
+    }
+    let token = form_token(app, headers).unwrap_or_default();
+    if token.is_empty() || !is_same(token, form.get("csrf")) {
+        return Err(WebError {
+            hint: "load the page again; the browser must keep cookies".to_owned(),
+            ..WebError::new(StatusCode::FORBIDDEN, "the form is not one of this browser")
+        });
+    }
+    let user = form.get("user");
+    let (actor, name, address) = (app.actor.clone(), user.to_owned(), from.address);
+    let said = blocking(move || Ok(actor.log_in_by_password(&name, &password, address)?)).await?;
+    let w = look.words;
+    let t = |key: &'static str| w.t(key).to_owned();
+    let (status, wrong) = match &said {
+        PasswordSaid::Begun(Begun { uid, name, session }) => {
+            let who = Identity {
+                proof: Proof(session.clone()),
+                ..Identity::new(*uid, name.clone())
+            };
+            return Ok(begin(app, headers, who, from).await);
+        }
+        PasswordSaid::Wrong => (StatusCode::FORBIDDEN, t("login.bad")),
+        PasswordSaid::Wait(s) => (StatusCode::TOO_MANY_REQUESTS, w.f("login.wait", s)),
+        PasswordSaid::Refused(Refused::PasswordExpired) => {
+            (StatusCode::FORBIDDEN, t("login.expired"))
+        }
+        PasswordSaid::Refused(Refused::AccountExpired) => {
+            (StatusCode::FORBIDDEN, t("login.account"))
+        }
+        PasswordSaid::Refused(Refused::Denied) => (StatusCode::FORBIDDEN, t("login.denied")),
+        PasswordSaid::Unchecked => (StatusCode::SERVICE_UNAVAILABLE, t("login.unchecked")),
+        PasswordSaid::Busy => (StatusCode::SERVICE_UNAVAILABLE, t("login.busy")),
+    };
+    let mut answer = login_page(app, look, headers, (wrong, user))?;
+    *answer.status_mut() = status;
+    if let PasswordSaid::Wait(s) = said {
+        answer.headers_mut().insert(header::RETRY_AFTER, s.into());
+    }
+    Ok(answer)
 }
 
 pub(super) async fn log_out(

@@ -19,10 +19,13 @@ use corral::record::view::{
 use corral::spool::Site;
 use corral::spool::view::Job;
 use corral::sys::users::UserFacts;
+use corral_web::broker::wire::{Begun, PasswordSaid, Refused};
 use corral_web::cluster::Cluster;
 use corral_web::identity::{AsUser, Identity, JobAct};
+use corral_web::secret::Secret;
 use corral_web::{App, Settings, Shared, routes};
 use serde::Serialize;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
@@ -35,6 +38,8 @@ pub const OTHER: u32 = 4712;
 pub const LINK: &str = "the-link";
 pub const READ_TOKEN: &str = "read-token";
 pub const SUBMIT_TOKEN: &str = "submit-token";
+/// The right password of the bed's user.
+pub const PASSWORD: &str = "right & <b>";
 /// A name that a page must not take for its own words.
 pub const EVIL: &str = "<script>alert(1)</script>\"'&";
 
@@ -46,6 +51,8 @@ pub struct Done {
     pub administered: Vec<AdminAct>,
     pub clones: Vec<(String, String)>,
     pub link_used: bool,
+    /// Users whose passwords were to be judged, and from where.
+    pub tried: Vec<(String, Option<IpAddr>)>,
 }
 
 struct MadeUp {
@@ -168,6 +175,33 @@ impl AsUser for MadeUp {
         let good = secret == LINK && !done.link_used;
         done.link_used |= good;
         Ok(good.then(me))
+    }
+
+    fn log_in_by_password(
+        &self,
+        user: &str,
+        password: &Secret,
+        from: Option<IpAddr>,
+    ) -> Result<PasswordSaid, Failure> {
+        self.done
+            .lock()
+            .unwrap()
+            .tried
+            .push((user.to_owned(), from));
+        Ok(match (user, password.reveal()) {
+            ("me", PASSWORD) => PasswordSaid::Begun(Begun {
+                uid: ME,
+                name: format!("u{ME}"),
+                session: "session-of-the-broker".into(),
+            }),
+            ("old", PASSWORD) => PasswordSaid::Refused(Refused::PasswordExpired),
+            ("gone", PASSWORD) => PasswordSaid::Refused(Refused::AccountExpired),
+            ("denied", PASSWORD) => PasswordSaid::Refused(Refused::Denied),
+            ("often", _) => PasswordSaid::Wait(17),
+            ("many", _) => PasswordSaid::Busy,
+            ("broken", _) => PasswordSaid::Unchecked,
+            _ => PasswordSaid::Wrong,
+        })
     }
 
     fn token(&self, secret: &str, _: i64) -> Option<(Identity, PortalToken)> {

@@ -1,15 +1,22 @@
 //! The broker fed with what a broken HTTP process may send: it answers each question as before and
 //! begins nothing for who has no session.
 
+use corral::api::files::{FileAsk, FilePlace, FileSaid};
+use corral::api::portal::{Portal, PortalToken, Scope};
 use corral::api::{Failure, FailureKind};
+use corral::record::portal::{digest, login_name, secret_of, token_name};
 use corral::spool::Site;
 use corral::sys::fork::fork_snapshot;
 use corral::sys::{clock, descriptors, ipc};
-use corral_web::broker::wire::{self, ASK_MAX, Ask};
+use corral_web::broker::throttle::FREE_OF_USER;
+use corral_web::broker::wire::{self, ASK_MAX, Ask, PasswordSaid};
 use corral_web::broker::{Broker, Call, Ended, client};
 use corral_web::identity::{AsUser as _, Identity, Proof};
+use corral_web::secret::Secret;
 use proptest::prelude::*;
 use std::fs::File;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One at a time: its signal handlers are the process's.
@@ -20,9 +27,19 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// Runs a broker while `with` has the socket to it; it must go on until that is closed.
 fn served(with: impl FnOnce(&File, &client::BrokerClient)) {
+    served_over(&Portal::default(), |_| (), with);
+}
+
+/// The same with settings, over a share that `prepare` has filled.
+fn served_over(
+    portal: &Portal,
+    prepare: impl FnOnce(&Path),
+    with: impl FnOnce(&File, &client::BrokerClient),
+) {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("inbox")).unwrap();
+    prepare(dir.path());
     let site = Site {
         conf: "/etc/cb.conf".into(),
         share: dir.path().to_path_buf(),
@@ -32,17 +49,18 @@ fn served(with: impl FnOnce(&File, &client::BrokerClient)) {
         servers: None,
         esubs: None,
     };
-    // Before there is a socket: a copy of it in this process would keep it open.
+    // Before the sockets, which it would hold open.
     let mut http = fork_snapshot(|| {
         clock::sleep_ms(60_000);
         0
     })
     .unwrap();
     let (mine, theirs) = descriptors::message_pair().unwrap();
-    let other = site.clone();
+    let (other, portal) = (site.clone(), portal.clone());
     let running = std::thread::spawn(move || {
         let mut ready = || Ok(());
-        Broker::new(mine, other).run(&mut http, &mut ready)
+        let mut broker = Broker::new(mine, other).following(&portal);
+        broker.run(&mut http, &mut ready)
     });
     let asker = client::BrokerClient::new(theirs.try_clone().unwrap(), site);
     with(&theirs, &asker);
@@ -109,5 +127,154 @@ fn nobody_acts_without_a_session_or_token_of_theirs() {
             assert_eq!(failure.kind, FailureKind::Permission, "{failure}");
         }
         assert_eq!(asker.log_in("x", 0).unwrap(), None);
+    });
+}
+
+/// Tries of one test.
+const TRIES: usize = 12;
+
+/// Tries at once are counted at once: so many are looked at, the others wait, whoever they are.
+#[test]
+fn wrong_passwords_are_counted_by_the_broker() {
+    let portal = Portal {
+        pam: true,
+        pam_service: "corral-of-a-test".into(),
+        ..Portal::default()
+    };
+    served_over(
+        &portal,
+        |_| (),
+        |_, asker| {
+            let tried = |user: &str| {
+                let password = Secret::new("wrong".to_owned());
+                asker.log_in_by_password(user, &password, None).unwrap()
+            };
+            let all: Vec<PasswordSaid> = std::thread::scope(|scope| {
+                let one = |_| scope.spawn(|| tried("nobody-of-that-name"));
+                let all: Vec<_> = (0..TRIES).map(one).collect();
+                all.into_iter().map(|one| one.join().unwrap()).collect()
+            });
+            if all.contains(&PasswordSaid::Unchecked) {
+                println!("skipped: there is no PAM here");
+                return;
+            }
+            // On a slow machine a wait or two have passed before the last is begun.
+            let wrong = all.iter().filter(|said| **said == PasswordSaid::Wrong);
+            let (wrong, free) = (wrong.count(), FREE_OF_USER as usize + 1);
+            assert!((free..free + 3).contains(&wrong), "{all:?}");
+            let wait = all
+                .iter()
+                .filter(|said| matches!(said, PasswordSaid::Wait(1..)));
+            assert_eq!(wait.count(), TRIES - wrong, "{all:?}");
+            // What is no user is not asked about, and answered alike.
+            assert_eq!(tried("a b"), PasswordSaid::Wrong);
+        },
+    );
+}
+
+#[test]
+fn no_password_is_looked_at_where_none_is_wanted() {
+    served(|_, asker| {
+        let said = asker.log_in_by_password("root", &Secret::default(), None);
+        assert_eq!(said.unwrap(), PasswordSaid::Unchecked);
+    });
+}
+
+/// An account of every system, and another one.
+const ONE: u32 = 1;
+const TWO: u32 = 2;
+
+/// A token of root's that may do all.
+fn token_of_root() -> String {
+    secret_of(0, &[7; 32])
+}
+
+/// A link and a token that only reads, of the first account; their secrets.
+fn proofs(share: &Path) -> (String, String) {
+    std::fs::set_permissions(share, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let own = share.join("inbox").join(ONE.to_string());
+    let dir = own.join(".portal");
+    std::fs::create_dir_all(&dir).unwrap();
+    let (link, token) = (secret_of(ONE, &[5; 32]), secret_of(ONE, &[6; 32]));
+    let file = dir.join(login_name(&digest(&link), clock::wall_ms() + 50_000));
+    std::fs::write(&file, "").unwrap();
+    let known = PortalToken {
+        id: "0".into(),
+        scope: Scope::Read,
+        created: 0,
+        ends: i64::MAX,
+        note: String::new(),
+    };
+    let kept = dir.join(token_name(&digest(&token)));
+    std::fs::write(&kept, serde_json::to_vec(&known).unwrap()).unwrap();
+    for path in [&own, &dir, &file, &kept] {
+        chown(path, Some(ONE), Some(ONE)).unwrap();
+    }
+    let of_root = share.join("inbox/0/.portal");
+    std::fs::create_dir_all(&of_root).unwrap();
+    let kept = of_root.join(token_name(&digest(&token_of_root())));
+    let known = PortalToken {
+        scope: Scope::Admin,
+        ..known
+    };
+    std::fs::write(&kept, serde_json::to_vec(&known).unwrap()).unwrap();
+    (link, token)
+}
+
+/// Who has a session or token of one user acts for no other, and within its scope.
+#[test]
+fn a_session_and_a_token_are_their_users_alone() {
+    if !corral::sys::users::may_switch() {
+        println!("skipped: only root can play two users");
+        return;
+    }
+    let secrets = std::cell::OnceCell::new();
+    let prepare = |share: &Path| secrets.set(proofs(share)).unwrap();
+    served_over(&Portal::default(), prepare, |_, asker| {
+        let (link, token) = secrets.get().unwrap();
+        let who = asker.log_in(link, 0).unwrap().expect("the link is good");
+        assert_eq!(who.uid, ONE);
+        assert!(asker.may_go_on(&who.proof.0));
+        let list = || FileAsk::List {
+            at: FilePlace {
+                root: b"/".to_vec(),
+                path: Vec::new(),
+            },
+            from: 0,
+            count: 1,
+        };
+        let files = |uid, proof: &str| {
+            let who = Identity {
+                proof: Proof(proof.to_owned()),
+                ..Identity::new(uid, "x")
+            };
+            let ask = Box::new(list());
+            asker
+                .call_with::<FileSaid>(&who, &Call::Files { ask })
+                .map(drop)
+        };
+        files(ONE, &who.proof.0).unwrap();
+        for uid in [0, TWO, u32::MAX] {
+            let refused = files(uid, &who.proof.0).unwrap_err();
+            assert_eq!(refused.kind, FailureKind::Permission, "{uid}: {refused}");
+            let refused = files(uid, token).unwrap_err();
+            assert_eq!(refused.kind, FailureKind::Permission, "{uid}: {refused}");
+        }
+        // The token is good, for reading the cluster alone.
+        assert_eq!(asker.token(token, 0).unwrap().1.scope, Scope::Read);
+        let refused = files(ONE, token).unwrap_err();
+        assert!(refused.text.contains("reading only"), "{refused}");
+        // Nobody acts for root, whatever root has left.
+        assert!(asker.token(&token_of_root(), 0).is_none());
+        assert_eq!(
+            files(0, &token_of_root()).unwrap_err().kind,
+            FailureKind::Permission
+        );
+        asker.end_session(&who.proof.0);
+        assert!(!asker.may_go_on(&who.proof.0));
+        assert_eq!(
+            files(ONE, &who.proof.0).unwrap_err().kind,
+            FailureKind::Permission
+        );
     });
 }

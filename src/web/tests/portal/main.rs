@@ -6,11 +6,13 @@
 mod admin;
 mod bed;
 mod broker;
+mod callers;
 mod catalogue;
 mod charts;
 mod encrypted;
 mod files;
 mod forms;
+mod hostile;
 mod pages;
 mod rest;
 mod safety;

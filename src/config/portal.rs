@@ -1,0 +1,66 @@
+//! Section `portal` as plain values: what the service `cbweb` is started with and what it honours.
+//! Owns no parsing.
+//!
+//! Times in milliseconds; `None` = what the program does by itself.
+
+use crate::text::net::Net;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The service of PAM that judges logins by password, and the account of the HTTP process, where
+/// nothing else is said.
+const PAM_SERVICE: &str = "corral";
+const PORTAL_ACCOUNT: &str = "corral-web";
+/// A session ends when it was not used for so long, and at the latest after so long.
+const SESSION_IDLE_MS: u64 = 2 * 3_600_000;
+const SESSION_MS: u64 = 12 * 3_600_000;
+
+/// Section `portal`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Portal {
+    /// Read at the start of the service; options of the command line count more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<SocketAddr>,
+    /// Names by which browsers may call it; the first is the one that links have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// The account of the HTTP process.
+    pub user: String,
+    /// Files of certificate and key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<(PathBuf, PathBuf)>,
+    pub metrics_open: bool,
+    /// From here on: read again while it runs. Peers whose words about callers are believed.
+    pub trust_proxy: Vec<Net>,
+    /// Users may log in with their password.
+    pub pam: bool,
+    pub pam_service: String,
+    pub session_idle_ms: u64,
+    pub session_max_ms: u64,
+}
+
+impl Default for Portal {
+    fn default() -> Portal {
+        Portal {
+            listen: None,
+            names: Vec::new(),
+            user: PORTAL_ACCOUNT.to_owned(),
+            tls: None,
+            metrics_open: false,
+            trust_proxy: Vec::new(),
+            pam: false,
+            pam_service: PAM_SERVICE.to_owned(),
+            session_idle_ms: SESSION_IDLE_MS,
+            session_max_ms: SESSION_MS,
+        }
+    }
+}
+
+impl Portal {
+    /// The section is missing, or is as if it were.
+    pub fn says_nothing(&self) -> bool {
+        *self == Portal::default()
+    }
+}

@@ -1,0 +1,158 @@
+//! Section `portal`: its keys, their ranges and what they say together. Owns their text; starts
+//! nothing and looks no account up, since the leader's host need not be the portal's.
+
+use super::keys;
+use super::portal::Portal;
+use super::read::{Ctx, DAY, Fields, MINUTE, Words, split};
+use crate::text::net::Net;
+use crate::text::yaml::Node;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Most names and most nets.
+const MOST_NAMES: usize = 64;
+const MOST_NETS: usize = 256;
+/// Longest name of a host, and of a service or an account.
+const NAME_MAX: usize = 253;
+const WORD_MAX: usize = 64;
+/// Longest path of a file.
+const PATH_MAX: usize = 4096;
+
+pub(super) fn portal(ctx: &mut Ctx<'_>, node: &Node) -> Option<Portal> {
+    let f = Fields::new(ctx, node, keys::PORTAL, "portal")?;
+    let mut out = Portal::default();
+    out.listen = f.scalar(ctx, "listen").and_then(|w| listen(ctx, &w));
+    if let Some(words) = f.words(ctx, "names") {
+        out.names = names(ctx, &words);
+    }
+    if let Some(name) = word(ctx, &f, "user") {
+        out.user = name;
+    }
+    out.tls = tls(ctx, &f);
+    out.metrics_open = f.flag(ctx, "metrics_open", false);
+    if let Some(words) = f.words(ctx, "trust_proxy") {
+        out.trust_proxy = nets(ctx, &words);
+    }
+    out.pam = f.flag(ctx, "pam", false);
+    if let Some(name) = word(ctx, &f, "pam_service") {
+        out.pam_service = name;
+    }
+    if let Some(ms) = f.time(ctx, "session_idle", MINUTE, 7 * DAY) {
+        out.session_idle_ms = ms;
+    }
+    if let Some(ms) = f.time(ctx, "session_max", MINUTE, 30 * DAY) {
+        out.session_max_ms = ms;
+        if !f.has("session_idle") {
+            out.session_idle_ms = out.session_idle_ms.min(ms);
+        }
+    }
+    together(ctx, &f, &out);
+    Some(out)
+}
+
+fn listen(ctx: &mut Ctx<'_>, w: &Words) -> Option<SocketAddr> {
+    let place = w.text.parse::<SocketAddr>().ok();
+    if place.is_none() {
+        let message = format!("listen: {:?} is not an address with a port", w.text);
+        let hint = "write 127.0.0.1:8080, 0.0.0.0:443 or '[::]:443'";
+        ctx.problem_hint(w.pos, "address", message, hint);
+    }
+    place
+}
+
+fn names(ctx: &mut Ctx<'_>, w: &Words) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for (at, name) in split(&w.text) {
+        let pos = w.pos_at(at, ctx);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-._[]:".contains(c);
+        let is_port = name
+            .rsplit_once(':')
+            .is_some_and(|(head, _)| !head.contains([':', '[']));
+        if name.len() > NAME_MAX || !name.chars().all(plain) || is_port {
+            let message = format!("names: {name:?} is not the name of a host");
+            let hint = "write portal.example.org, without https:// and without a port";
+            ctx.problem_hint(pos, "name", message, hint);
+        } else if out.len() >= MOST_NAMES {
+            ctx.problem(pos, "range", format!("names: more than {MOST_NAMES}"));
+            break;
+        } else {
+            out.push(name.to_ascii_lowercase());
+        }
+    }
+    out
+}
+
+/// The name of an account or of a service of PAM, which is the name of a file.
+fn word(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Option<String> {
+    let w = f.scalar(ctx, key)?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let is_word = !w.text.is_empty()
+        && w.text.len() <= WORD_MAX
+        && !w.text.starts_with(['-', '.'])
+        && w.text.chars().all(plain);
+    if !is_word {
+        let message = format!("{key}: {:?} is not a name", w.text);
+        let hint = "write letters, digits, - and _";
+        ctx.problem_hint(w.pos, "name", message, hint);
+    }
+    is_word.then_some(w.text)
+}
+
+fn tls(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<(PathBuf, PathBuf)> {
+    let (cert, key) = (path(ctx, f, "tls_cert"), path(ctx, f, "tls_key"));
+    for (one, other) in [("tls_cert", "tls_key"), ("tls_key", "tls_cert")] {
+        if f.has(one) && !f.has(other) {
+            let message = format!("{one} has no effect without {other}");
+            let hint = format!("write {other}: FILE");
+            ctx.problem_hint(f.key_pos(one), "missing-key", message, hint);
+        }
+    }
+    Some((cert?, key?))
+}
+
+fn path(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Option<PathBuf> {
+    let w = f.scalar(ctx, key)?;
+    let is_path =
+        w.text.starts_with('/') && w.text.len() < PATH_MAX && !w.text.chars().any(char::is_control);
+    if !is_path {
+        let message = format!("{key}: {:?} is not an absolute path", w.text);
+        ctx.problem_hint(w.pos, "path", message, "write /etc/corral/portal.pem");
+    }
+    is_path.then(|| PathBuf::from(w.text))
+}
+
+fn nets(ctx: &mut Ctx<'_>, w: &Words) -> Vec<Net> {
+    let mut out = Vec::new();
+    for (at, text) in split(&w.text) {
+        match Net::parse(text) {
+            Ok(_) if out.len() >= MOST_NETS => {
+                let pos = w.pos_at(at, ctx);
+                ctx.problem(pos, "range", format!("trust_proxy: more than {MOST_NETS}"));
+                break;
+            }
+            Ok(net) => out.push(net),
+            Err(e) => ctx.parse_error(w, "address", &e.shifted(at)),
+        }
+    }
+    out
+}
+
+/// What the keys say together; what the command line says is judged at the start.
+fn together(ctx: &mut Ctx<'_>, f: &Fields<'_>, out: &Portal) {
+    if out.session_idle_ms > out.session_max_ms {
+        let message = "session_idle is longer than session_max: it would end no session";
+        let hint = "lower session_idle or raise session_max";
+        ctx.problem_hint(f.key_pos("session_idle"), "conflict", message, hint);
+    }
+    let is_far = out.listen.is_some_and(|place| !place.ip().is_loopback());
+    if is_far && !f.has("tls_cert") {
+        let message = "others reach this address, and what travels is not encrypted";
+        let hint = "write tls_cert and tls_key, or listen at 127.0.0.1 behind a proxy with TLS";
+        ctx.problem_hint(f.key_pos("listen"), "conflict", message, hint);
+    }
+    if f.has("pam_service") && !out.pam {
+        let message = "pam_service has no effect without pam: yes";
+        let hint = "write pam: yes, or remove it".to_owned();
+        ctx.warn(f.key_pos("pam_service"), "no-effect", message, Some(hint));
+    }
+}

@@ -1,0 +1,269 @@
+//! A login by the password of the operating system: the process that asks PAM, and what the broker
+//! makes of its end.
+//!
+//! The process is root, since PAM reads what root alone may read; it reads one text of bounded
+//! length, speaks to PAM and ends. Neither the broker nor a log ever has the password.
+
+use super::wire::{self, PasswordSaid, Refused};
+use super::{Broker, PROCESSES_MAX, Work, answer, fork};
+use corral::api::Failure;
+use corral::sys::pam::{self, Verdict};
+use corral::sys::{clock, confine, descriptors, users};
+use corral::text::width::escape;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write as _;
+use std::net::IpAddr;
+
+/// Most tries at once, those whose answer waits for its time included, and the longest life of a
+/// process that asks PAM, ms.
+pub const PASSWORDS_MAX: usize = 8;
+const PASSWORD_MS: u64 = 30_000;
+/// Longest time in which the password comes, ms.
+const READ_MS: u64 = 5_000;
+/// Answers other than the good ones are given at multiples of this time after the question, ms: how
+/// long PAM takes for a user that there is and for one that there is not is not seen.
+pub const STEP_MS: u64 = 2_000;
+
+/// A try whose process runs.
+pub(super) struct Try {
+    /// Where the answer goes.
+    pub to: File,
+    pub user: String,
+    pub from: Option<IpAddr>,
+    /// When it was asked for, ms since boot.
+    pub begun: u64,
+}
+
+/// What the process tells when the password is right.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Known {
+    pub uid: u32,
+    pub name: String,
+}
+
+// Exit codes of the process.
+const GOOD: i32 = 0;
+const WRONG: i32 = 10;
+const PASSWORD_EXPIRED: i32 = 11;
+const ACCOUNT_EXPIRED: i32 = 12;
+const DENIED: i32 = 13;
+
+/// How a try has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    Right,
+    Refused(Refused),
+    Wrong,
+    /// PAM was not asked, or did not answer in time.
+    Unchecked,
+}
+
+impl End {
+    /// By the exit code of the process; `None`: nothing is known of it.
+    pub(super) fn of(code: Option<i32>) -> End {
+        match code {
+            Some(GOOD) => End::Right,
+            Some(WRONG) => End::Wrong,
+            Some(PASSWORD_EXPIRED) => End::Refused(Refused::PasswordExpired),
+            Some(ACCOUNT_EXPIRED) => End::Refused(Refused::AccountExpired),
+            Some(DENIED) => End::Refused(Refused::Denied),
+            _ => End::Unchecked,
+        }
+    }
+
+    /// As the log says it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            End::Right => "right",
+            End::Refused(Refused::PasswordExpired) => "right, but the password has expired",
+            End::Refused(Refused::AccountExpired) => "right, but the account has expired",
+            End::Refused(Refused::Denied) => "right, but the account may not log in",
+            End::Wrong => "wrong",
+            End::Unchecked => "not checked",
+        }
+    }
+}
+
+/// When the answer to a question of `begun` is given that is known at `now`, ms since boot.
+pub(super) fn answer_at(begun: u64, now: u64) -> u64 {
+    let took = now.saturating_sub(begun);
+    begun + (took / STEP_MS + 1) * STEP_MS
+}
+
+/// The life of the process; gives its exit code. `socket` brings the password, `tell` tells the
+/// broker whose it is.
+pub(super) fn ask(service: &str, user: &str, from: &str, socket: &File, tell: &File) -> i32 {
+    let closed = confine::close_memory().is_ok();
+    if !closed || descriptors::limit_time(socket, READ_MS).is_err() {
+        return 1;
+    }
+    let Ok(password) = wire::receive_password(socket) else {
+        return WRONG;
+    };
+    // An empty password opens an account without one, or a directory to nobody in particular.
+    // Root's is not tried: the portal does not act for root, and nobody shall guess it here.
+    let is_root = |name: &str| users::by_name(name).is_some_and(|facts| facts.uid == 0);
+    if password.is_empty() || is_root(user) {
+        return WRONG;
+    }
+    let shown = escape(user);
+    match pam::check(service, user, &password, from) {
+        Verdict::Good(name) => match users::by_name(&name) {
+            Some(facts) if facts.uid != 0 => {
+                let known = Known {
+                    uid: facts.uid,
+                    name: facts.name,
+                };
+                let text = serde_json::to_vec(&known).unwrap_or_default();
+                let mut to = tell;
+                if to.write_all(&text).is_ok() { GOOD } else { 1 }
+            }
+            Some(_) => WRONG,
+            None => {
+                tracing::error!("PAM knows {shown}, the user database does not");
+                1
+            }
+        },
+        Verdict::Wrong(why) => {
+            tracing::info!("PAM does not let {shown} in: {}", escape(&why));
+            WRONG
+        }
+        Verdict::PasswordExpired => PASSWORD_EXPIRED,
+        Verdict::AccountExpired => ACCOUNT_EXPIRED,
+        Verdict::Denied(why) => {
+            tracing::info!("PAM refuses the account {shown}: {}", escape(&why));
+            DENIED
+        }
+        Verdict::Unavailable(why) => {
+            tracing::error!("the password of {shown} is not checked: {}", escape(&why));
+            1
+        }
+    }
+}
+
+/// The user that the process has told; `None`: it has told none.
+pub(super) fn told(said: &[u8]) -> Option<Known> {
+    let known: Known = serde_json::from_slice(said).ok()?;
+    (known.uid != 0 && !known.name.is_empty()).then_some(known)
+}
+
+impl Broker {
+    /// Begins a try, if one may be made now.
+    pub(super) fn try_password(&mut self, user: String, from: Option<IpAddr>, socket: File) {
+        let say = |said: PasswordSaid| answer(&socket, &Ok::<_, Failure>(said));
+        if !self.portal.pam {
+            return say(PasswordSaid::Unchecked);
+        }
+        let now = clock::boot_ms();
+        let wait = self.throttle.wait(&user, from, now);
+        if wait > 0 {
+            audit(&user, from, "must wait");
+            return say(PasswordSaid::Wait(wait.div_ceil(1000)));
+        }
+        let all = self.workers.iter().chain(&self.ending);
+        let asking = all.filter(|worker| matches!(worker.work, Work::Password(_)));
+        // Each answer that waits holds a thread of the HTTP process.
+        if asking.count() + self.late.len() >= PASSWORDS_MAX || self.count() >= PROCESSES_MAX {
+            return say(PasswordSaid::Busy);
+        }
+        let service = self.portal.pam_service.clone();
+        let shown = from.map_or_else(String::new, |from| from.to_string());
+        let made = fork(Some(&socket), |tell| {
+            ask(&service, &user, &shown, &socket, tell)
+        });
+        match made {
+            Ok(made) => {
+                self.throttle.begin(&user, from, now);
+                let tried = Try {
+                    to: socket,
+                    user,
+                    from,
+                    begun: now,
+                };
+                self.keep(made, 0, PASSWORD_MS, Work::Password(tried));
+            }
+            Err(e) => {
+                tracing::error!("no password is checked: {e}");
+                say(PasswordSaid::Unchecked);
+            }
+        }
+    }
+
+    /// Makes of the end of the process what it means: a session only where PAM has said so.
+    pub(super) fn end_of_password(&mut self, tried: Try, said: &[u8], code: Option<i32>) {
+        let Try {
+            to,
+            user,
+            from,
+            begun,
+        } = tried;
+        let end = End::of(code);
+        let known = told(said).filter(|_| end == End::Right);
+        let end = if end == End::Right && known.is_none() {
+            End::Unchecked
+        } else {
+            end
+        };
+        audit(&user, from, end.word());
+        match end {
+            End::Right | End::Refused(_) => self.throttle.was_right(&user, from),
+            End::Unchecked => self.throttle.was_none(&user, from),
+            End::Wrong => {}
+        }
+        let now = match (end, known) {
+            (_, Some(known)) => PasswordSaid::Begun(self.begin(known.uid, known.name)),
+            (End::Refused(why), None) => PasswordSaid::Refused(why),
+            (End::Wrong, None) => {
+                let at = answer_at(begun, clock::boot_ms());
+                return self.late.push((at, to, PasswordSaid::Wrong));
+            }
+            (End::Right | End::Unchecked, None) => {
+                let at = answer_at(begun, clock::boot_ms());
+                return self.late.push((at, to, PasswordSaid::Unchecked));
+            }
+        };
+        answer(&to, &Ok::<_, Failure>(now));
+    }
+}
+
+/// Who tried, from where, and what came of it: for the log.
+fn audit(user: &str, from: Option<IpAddr>, result: &str) {
+    let from = from.map_or_else(|| "here".to_owned(), |from| from.to_string());
+    tracing::info!(
+        "login by password: user={} from={from}: {result}",
+        escape(user)
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_is_not_understood_lets_nobody_in() {
+        assert_eq!(End::of(Some(0)), End::Right);
+        for code in [
+            None,
+            Some(1),
+            Some(101),
+            Some(102),
+            Some(128 + 9),
+            Some(255),
+            Some(-1),
+        ] {
+            assert_eq!(End::of(code), End::Unchecked, "{code:?}");
+        }
+        assert!(told(b"").is_none() && told(b"{\"uid\":0,\"name\":\"root\"}").is_none());
+        assert!(told(b"{\"uid\":5,\"name\":\"\"}").is_none());
+        assert_eq!(told(b"{\"uid\":5,\"name\":\"u\"}").map(|k| k.uid), Some(5));
+    }
+
+    #[test]
+    fn answers_come_at_steps_of_time() {
+        assert_eq!(answer_at(1_000, 1_000), 3_000);
+        assert_eq!(answer_at(1_000, 2_999), 3_000);
+        assert_eq!(answer_at(1_000, 3_000), 5_000);
+        assert_eq!(answer_at(1_000, 7_500), 9_000);
+    }
+}

@@ -1,0 +1,257 @@
+//! How often passwords may be tried: by user, by address, and at all.
+//!
+//! Pure: time is an argument, ms since boot. A try counts as wrong from its beginning, so that
+//! tries at once are no way around it, and is taken back when it was right. Who must wait is told
+//! so without a look at the password; whether a user exists makes no difference.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// Tries that cost no wait, of one user name and of one address, where many may work.
+pub const FREE_OF_USER: u32 = 3;
+pub const FREE_OF_ADDRESS: u32 = 10;
+/// The wait after the next one, ms; it doubles with each, up to these.
+const FIRST_MS: u64 = 1_000;
+pub const LONGEST_OF_USER_MS: u64 = 15 * 60_000;
+pub const LONGEST_OF_ADDRESS_MS: u64 = 60_000;
+/// A name or an address is forgotten after so long without a wrong try, ms.
+pub const FORGET_MS: u64 = 60 * 60_000;
+/// Wrong tries of all within a minute.
+pub const OF_ALL_MAX: u32 = 120;
+const MINUTE_MS: u64 = 60_000;
+/// Most names and most addresses that are remembered. More than `OF_ALL_MAX` cannot come within a
+/// minute, so none is forgotten before its time by others' tries.
+pub const KNOWN_MAX: usize = 8_192;
+
+/// Wrong tries of one name or address.
+#[derive(Clone, Copy, Debug)]
+struct Wrong {
+    n: u32,
+    last: u64,
+}
+
+impl Wrong {
+    /// When the next try may be made.
+    fn until(self, free: u32, longest: u64) -> u64 {
+        let over = self.n.saturating_sub(free);
+        let wait = match over {
+            0 => 0,
+            over => FIRST_MS
+                .saturating_mul(1 << (over - 1).min(30))
+                .min(longest),
+        };
+        self.last + wait
+    }
+}
+
+/// See the top of this file.
+#[derive(Default, Debug)]
+pub struct Throttle {
+    users: HashMap<String, Wrong>,
+    addresses: HashMap<Place, Wrong>,
+    /// Wrong tries of all since this moment.
+    all: (u64, u32),
+}
+
+/// An address as it is counted: of IPv6 the net, which is one caller's.
+type Place = [u8; 8];
+
+fn place(from: IpAddr) -> Place {
+    let mut out = [0; 8];
+    match from.to_canonical() {
+        IpAddr::V4(v4) => out[..4].copy_from_slice(&v4.octets()),
+        IpAddr::V6(v6) => out.copy_from_slice(&v6.octets()[..8]),
+    }
+    out
+}
+
+/// A name as it is counted: directories take it in capital letters, too.
+fn name(user: &str) -> String {
+    user.to_lowercase()
+}
+
+impl Throttle {
+    /// How long a try must wait, ms; 0: it may be made now.
+    pub fn wait(&self, user: &str, from: Option<IpAddr>, now: u64) -> u64 {
+        let of_user = self.users.get(&name(user));
+        let until = of_user.map_or(0, |w| w.until(FREE_OF_USER, LONGEST_OF_USER_MS));
+        let of_address = from.and_then(|from| self.addresses.get(&place(from)));
+        let longest = LONGEST_OF_ADDRESS_MS;
+        let until = until.max(of_address.map_or(0, |w| w.until(FREE_OF_ADDRESS, longest)));
+        let (since, n) = self.all;
+        let of_all = match now.saturating_sub(since) < MINUTE_MS && n >= OF_ALL_MAX {
+            true => since + MINUTE_MS,
+            false => 0,
+        };
+        until.max(of_all).saturating_sub(now)
+    }
+
+    /// A try begins.
+    pub fn begin(&mut self, user: &str, from: Option<IpAddr>, now: u64) {
+        note(&mut self.users, name(user), now);
+        if let Some(from) = from {
+            note(&mut self.addresses, place(from), now);
+        }
+        let (since, n) = self.all;
+        self.all = match now.saturating_sub(since) < MINUTE_MS {
+            true => (since, n.saturating_add(1)),
+            false => (now, 1),
+        };
+    }
+
+    /// The password was right: the name begins anew. Of the address only this try is taken back:
+    /// who has one password must not get more tries at others by it.
+    pub fn was_right(&mut self, user: &str, from: Option<IpAddr>) {
+        self.users.remove(&name(user));
+        self.take_back_others(from);
+    }
+
+    /// Nothing was looked at: the try does not count.
+    pub fn was_none(&mut self, user: &str, from: Option<IpAddr>) {
+        less(&mut self.users, &name(user));
+        self.take_back_others(from);
+    }
+
+    fn take_back_others(&mut self, from: Option<IpAddr>) {
+        if let Some(from) = from {
+            less(&mut self.addresses, &place(from));
+        }
+        self.all.1 = self.all.1.saturating_sub(1);
+    }
+
+    /// How many names and addresses are remembered.
+    pub fn len(&self) -> usize {
+        self.users.len() + self.addresses.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+fn note<K: std::hash::Hash + Eq + Clone>(all: &mut HashMap<K, Wrong>, key: K, now: u64) {
+    if all.len() >= KNOWN_MAX && !all.contains_key(&key) {
+        all.retain(|_, wrong| now.saturating_sub(wrong.last) < FORGET_MS);
+    }
+    if all.len() >= KNOWN_MAX && !all.contains_key(&key) {
+        let oldest = all.iter().min_by_key(|(_, wrong)| wrong.last);
+        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+            all.remove(&key);
+        }
+    }
+    let wrong = all.entry(key).or_insert(Wrong { n: 0, last: now });
+    let is_old = now.saturating_sub(wrong.last) >= FORGET_MS;
+    wrong.n = if is_old { 1 } else { wrong.n.saturating_add(1) };
+    wrong.last = now;
+}
+
+fn less<K: std::hash::Hash + Eq>(all: &mut HashMap<K, Wrong>, key: &K) {
+    if let Some(wrong) = all.get_mut(key) {
+        wrong.n -= 1;
+        if wrong.n == 0 {
+            all.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(n: u8) -> Option<IpAddr> {
+        Some(IpAddr::from([192, 0, 2, n]))
+    }
+
+    #[test]
+    fn waits_double_and_end() {
+        let mut t = Throttle::default();
+        let mut waits = Vec::new();
+        let mut now = 1_000;
+        for n in 0..16u8 {
+            assert_eq!(t.wait("alice", from(n), now), 0);
+            t.begin("alice", from(n), now);
+            waits.push(t.wait("alice", from(n), now));
+            now += waits[n as usize];
+        }
+        assert_eq!(waits[..6], [0, 0, 0, 1_000, 2_000, 4_000]);
+        assert_eq!(waits[13..], [LONGEST_OF_USER_MS; 3]);
+        assert_eq!(
+            t.wait("ALICE", None, now - 1),
+            1,
+            "capitals are the same name"
+        );
+        assert_eq!(t.wait("bob", from(200), now), 0);
+        // Long after the last one it begins anew.
+        let later = now + FORGET_MS;
+        t.begin("alice", None, later);
+        assert_eq!(t.wait("alice", None, later), 0);
+    }
+
+    #[test]
+    fn an_address_waits_for_whatever_names_it_tries() {
+        let mut t = Throttle::default();
+        for n in 0..=FREE_OF_ADDRESS {
+            t.begin(&format!("u{n}"), from(1), 5_000);
+        }
+        assert_eq!(t.wait("somebody", from(1), 5_000), 1_000);
+        assert_eq!(t.wait("somebody", from(2), 5_000), 0);
+        // Of IPv6 a caller has a whole net.
+        let (a, b) = ("2001:db8::1", "2001:db8::ffff:1");
+        for n in 0..=FREE_OF_ADDRESS {
+            t.begin(&format!("v{n}"), a.parse().ok(), 5_000);
+        }
+        assert_eq!(t.wait("somebody", b.parse().ok(), 5_000), 1_000);
+    }
+
+    #[test]
+    fn a_right_password_gives_its_name_back_and_the_address_nothing_more() {
+        let mut t = Throttle::default();
+        for n in 0..FREE_OF_ADDRESS {
+            t.begin(&format!("u{n}"), from(1), 5_000);
+        }
+        for _ in 0..100 {
+            t.begin("mallory", from(1), 5_000);
+            t.was_right("mallory", from(1));
+        }
+        t.begin("victim", from(1), 5_000);
+        assert_eq!(t.wait("next", from(1), 5_000), 1_000);
+        for _ in 0..9 {
+            t.begin("alice", from(2), 5_000);
+        }
+        t.was_right("alice", from(2));
+        assert_eq!(t.wait("alice", from(3), 5_000), 0);
+        t.begin("bob", from(4), 5_000);
+        t.was_none("bob", from(4));
+        t.was_none("bob", from(4));
+        assert_eq!(t.wait("bob", from(4), 5_000), 0);
+    }
+
+    #[test]
+    fn a_thousand_wrong_passwords_take_days_and_little_memory() {
+        let mut t = Throttle::default();
+        let mut now = 0;
+        for n in 0..1_000u32 {
+            let from = Some(IpAddr::from(n.to_be_bytes()));
+            now += t.wait("alice", from, now);
+            t.begin("alice", from, now);
+        }
+        assert!(now > 1_000 * LONGEST_OF_USER_MS / 2, "{now}");
+        // Many names from many addresses: so many a minute, and none is forgotten too early.
+        let mut t = Throttle::default();
+        let (mut now, mut minute) = (0, 0);
+        for n in 0..20_000u32 {
+            let (user, from) = (format!("u{n}"), Some(IpAddr::from(n.to_be_bytes())));
+            let wait = t.wait(&user, from, now);
+            assert!(wait == 0 || minute >= OF_ALL_MAX);
+            minute = if wait > 0 { 1 } else { minute + 1 };
+            now += wait;
+            t.begin(&user, from, now);
+        }
+        assert!(
+            now >= (20_000 / u64::from(OF_ALL_MAX) - 1) * MINUTE_MS,
+            "{now}"
+        );
+        assert!(t.len() <= 2 * KNOWN_MAX, "{}", t.len());
+        assert!(u64::from(OF_ALL_MAX) * FORGET_MS / MINUTE_MS < KNOWN_MAX as u64);
+    }
+}
