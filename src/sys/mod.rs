@@ -40,6 +40,7 @@ pub mod mount;
 pub mod overwrite_file;
 pub mod own_dir;
 pub mod platform;
+pub mod ports;
 pub mod proc;
 pub mod ranks;
 pub mod sensor;

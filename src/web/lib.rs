@@ -12,7 +12,9 @@
 //! - `guard`: what every request passes; `error`: how refusals read; `words`: what people read.
 //! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: places and pieces of files.
 //! - `live`: events; `routes`: the table of all of them.
+//! - `terminal`: shells in a page; `apps`: programs of jobs, each at a name of its own.
 
+pub mod apps;
 pub mod broker;
 pub mod cluster;
 pub mod command;
@@ -31,15 +33,18 @@ pub mod server;
 pub mod service;
 pub mod sessions;
 pub mod submission;
+pub mod terminal;
 pub mod tls;
 pub mod words;
 
+use apps::Apps;
 use cluster::Cluster;
 use error::WebError;
 use history::History;
 use identity::{AsUser, Identity};
 use sessions::Sessions;
 use std::collections::BTreeMap;
+use terminal::Terminals;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, watch};
 
@@ -57,6 +62,9 @@ pub struct Settings {
     pub encrypted: bool,
     /// Name of the session's cookie.
     pub cookie: String,
+    /// Programs of jobs are at names below this one; `None`: below `localhost`, for who calls the
+    /// portal by a name of this machine for itself.
+    pub apps_domain: Option<String>,
 }
 
 /// What all requests share.
@@ -70,6 +78,8 @@ pub struct Shared {
     administrators: Mutex<BTreeMap<u32, (bool, i64)>>,
     /// A permit for each open event stream.
     pub streams: Arc<Semaphore>,
+    pub terminals: Terminals,
+    pub apps: Apps,
     /// True from the moment on at which the portal is to end: streams end then.
     pub ending: watch::Receiver<bool>,
 }
@@ -92,6 +102,8 @@ impl Shared {
             history: Mutex::default(),
             administrators: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            terminals: Terminals::default(),
+            apps: Apps::default(),
             ending,
         })
     }

@@ -110,7 +110,8 @@ where
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     // What the other side does wrong concerns that side alone.
     if let Err(e) = watcher.watch(connection).await {
         tracing::debug!("a connection ended: {e}");

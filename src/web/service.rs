@@ -36,6 +36,7 @@ pub(crate) struct ServiceStart {
     pub tls: Option<(PathBuf, PathBuf)>,
     pub names: Vec<String>,
     pub metrics_open: bool,
+    pub apps_domain: Option<String>,
 }
 
 /// Serves all users until it is told to end.
@@ -68,6 +69,7 @@ pub(crate) fn run(start: ServiceStart) -> Result<(), Refusal> {
             true => format!("__Host-{name}"),
             false => name,
         },
+        apps_domain: start.apps_domain,
     };
     let site = start.site;
     let (mine, theirs) = descriptors::message_pair().map_err(Refusal::system)?;

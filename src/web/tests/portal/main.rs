@@ -4,6 +4,7 @@
 #![allow(unreachable_pub)] // nothing uses a test from outside
 
 mod admin;
+mod apps;
 mod bed;
 mod broker;
 mod catalogue;
@@ -11,7 +12,9 @@ mod charts;
 mod encrypted;
 mod files;
 mod forms;
+mod live;
 mod pages;
 mod rest;
 mod safety;
 mod speed;
+mod terminal;
