@@ -10,13 +10,16 @@ use crate::client::exit::{Fail, Result};
 use crate::client::job_requests::finish;
 use crate::record::connect::{CONNECT_DIR, CONNECT_HOME, CONNECT_MAX, Connect, connect_name};
 use crate::sys::stream::{self, Place, Watched};
-use crate::sys::{self, fs, ports, terminal};
+use crate::sys::{self, fs, ports, proc, terminal};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::PathBuf;
 
+/// Most places in which the job's file is looked for.
+const PLACES_MAX: usize = 16;
 /// Beyond so many bytes to be sent nothing more is read from programs.
 const GOING_MAX: usize = 1 << 20;
 
@@ -29,34 +32,62 @@ fn serve() -> Result<i32> {
     sys::signals::ignore_sigpipe();
     let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let number = |name: &str| var(name).and_then(|text| text.parse::<u32>().ok());
-    let (Some(id), Some(home)) = (number("CB_JOBID"), var("HOME")) else {
+    let Some(id) = number("CB_JOBID") else {
         return Err(Fail::usage("far-end: not started beside a job"));
     };
     let idx = number("CB_JOBINDEX").unwrap_or(0);
-    let dir = var(CONNECT_DIR).map_or_else(|| PathBuf::from(home).join(CONNECT_HOME), PathBuf::from);
-    let file = dir.join(connect_name(id, idx));
-    let announced = move || announced(&file, (id, idx));
+    let known = RefCell::new(Vec::new());
+    let announced = move || {
+        let mut known = known.borrow_mut();
+        // Processes are looked through once, and again while there is no file.
+        if !known.iter().any(|file: &PathBuf| fs::exists(file)) {
+            *known = places(id, idx);
+        }
+        announced(&known, (id, idx))
+    };
     let (input, output) = (terminal::own_stream(0)?, terminal::own_stream(1)?);
     FarEnd::new(input, output, &announced)?.run()?;
     Ok(0)
 }
 
+/// Where the job may have put its file: the directories that the environments of its processes name,
+/// of which this is one. Those of other users cannot be read.
+fn places(id: u32, idx: u32) -> Vec<PathBuf> {
+    let of_job = [format!("CB_JOBID={id}"), format!("CB_JOBINDEX={idx}")];
+    let mut all = Vec::new();
+    for pid in proc::with_environment(&of_job) {
+        let [dir, home] = proc::variables(pid, [CONNECT_DIR, "HOME"]);
+        let home = home.map(|home| PathBuf::from(home).join(CONNECT_HOME));
+        for dir in dir.map(PathBuf::from).into_iter().chain(home) {
+            let place = dir.join(connect_name(id, idx));
+            if place.is_absolute() && !all.contains(&place) && all.len() < PLACES_MAX {
+                all.push(place);
+            }
+        }
+    }
+    all
+}
+
 /// What the job says, as it stands in its file and as it is understood.
 type Announced = std::result::Result<(Vec<u8>, Connect), String>;
 
-fn announced(file: &std::path::Path, (id, idx): (u32, u32)) -> Announced {
+/// The first of these files that is there.
+fn announced(files: &[PathBuf], (id, idx): (u32, u32)) -> Announced {
     let me = sys::users::effective_uid();
-    let read = fs::read_small_owned(file, CONNECT_MAX);
-    let (bytes, uid) = read.map_err(|e| match e.is_not_found() {
-        true => "the job has announced nothing that could be opened (yet)".to_owned(),
-        false => e.to_string(),
-    })?;
-    if uid != me {
-        return Err(format!("{} is another user's", file.display()));
+    for file in files {
+        let (bytes, uid) = match fs::read_small_owned(file, CONNECT_MAX) {
+            Ok(read) => read,
+            Err(e) if e.is_not_found() => continue,
+            Err(e) => return Err(e.to_string()),
+        };
+        if uid != me {
+            return Err(format!("{} is another user's", file.display()));
+        }
+        let connect = Connect::from_bytes(&bytes, id, idx);
+        let connect = connect.map_err(|why| format!("{}: {why}", file.display()))?;
+        return Ok((bytes, connect));
     }
-    let connect = Connect::from_bytes(&bytes, id, idx);
-    let connect = connect.map_err(|why| format!("{}: {why}", file.display()))?;
-    Ok((bytes, connect))
+    Err("the job has announced nothing that could be opened (yet)".to_owned())
 }
 
 /// A connection to the program.

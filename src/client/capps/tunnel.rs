@@ -5,6 +5,7 @@
 //! checks whose job it is, and what is started has the user's rights and the job's limits, and ends
 //! with the job or with this process. Owns nothing of what is carried.
 
+use crate::channel::Frame;
 use crate::client::claunch::{Started, catch_signals};
 use crate::client::cpeek;
 use crate::client::env::Site;
@@ -12,17 +13,23 @@ use crate::client::exit::{Fail, Result};
 use crate::client::interactive::several::Over;
 use crate::client::job_requests::finish;
 use crate::model::{AttemptId, JobStat};
-use crate::record::connect::CONNECT_DIR;
 use crate::spool::view::{Job, ViewReader};
 use crate::sys;
 use crate::text::command::quote;
+use std::io::Write as _;
 
 /// What runs beside the job. A host's own programs: those of another version are another form.
 const FAR_END: &str = "exec \"$CB_BINDIR/cb\" capps far-end";
 
-/// Runs it; returns the exit code.
+/// Runs it; returns the exit code. Who reads the frames is told why there are none.
 pub(super) fn run(operands: &[String]) -> i32 {
-    finish("capps", tunnel(operands))
+    let done = tunnel(operands);
+    if let Err(fail) = &done {
+        let mut out = Vec::new();
+        Frame::About(Err(fail.text.clone())).put(&mut out);
+        let _ = std::io::stdout().write_all(&out);
+    }
+    finish("capps", done)
 }
 
 fn tunnel(operands: &[String]) -> Result<i32> {
@@ -33,7 +40,7 @@ fn tunnel(operands: &[String]) -> Result<i32> {
     let job = cpeek::by_key(&ViewReader::new(&site.layout()), cpeek::one_job(job)?)?;
     let host = host_of(&job, sys::users::effective_uid())?;
     let queue = catch_signals()?;
-    let env = ["HOME", "USER", "LOGNAME", "PATH", CONNECT_DIR];
+    let env = ["HOME", "USER", "LOGNAME", "PATH"];
     let env = env.iter().filter_map(|name| {
         let value = std::env::var(name).ok()?;
         Some(((*name).to_owned(), value))

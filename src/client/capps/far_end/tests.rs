@@ -179,14 +179,15 @@ fn garbage_ends_it() {
 fn an_announcement_of_another_user_or_job_counts_for_nothing() {
     let d = tempfile::tempdir().unwrap();
     let file = d.path().join("7.0.json");
-    let why = announced(&file, (7, 0)).unwrap_err();
+    let found = || announced(&[d.path().join("none"), file.clone()], (7, 0));
+    let why = found().unwrap_err();
     assert!(why.contains("announced nothing"), "{why}");
     std::fs::write(&file, r#"{"job_id":8,"kind":"x","port":1}"#).unwrap();
-    assert!(announced(&file, (7, 0)).unwrap_err().contains("of job 8"));
+    assert!(found().unwrap_err().contains("of job 8"));
     std::fs::write(&file, r#"{"job_id":7,"kind":"x","port":1}"#).unwrap();
-    assert_eq!(announced(&file, (7, 0)).unwrap().1.port, 1);
+    assert_eq!(found().unwrap().1.port, 1);
     if sys::users::effective_uid() == 0 {
         std::os::unix::fs::chown(&file, Some(1), Some(1)).unwrap();
-        assert!(announced(&file, (7, 0)).unwrap_err().contains("another user's"));
+        assert!(found().unwrap_err().contains("another user's"));
     }
 }
