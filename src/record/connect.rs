@@ -102,7 +102,12 @@ mod tests {
             "bind":"127.0.0.1","token":"5f","url":"http://n:41723/lab?a=b#c"}"#;
         let read = Connect::from_bytes(text, 12, 3).unwrap();
         assert_eq!(
-            (read.kind.as_str(), read.port, read.token.as_str(), read.path.as_str()),
+            (
+                read.kind.as_str(),
+                read.port,
+                read.token.as_str(),
+                read.path.as_str()
+            ),
             ("jupyter", 41723, "5f", "/lab?a=b")
         );
         assert!(Connect::from_bytes(text, 12, 0).is_err());
@@ -110,7 +115,11 @@ mod tests {
         let vnc = br#"{"job_id":1,"kind":"vnc","port":5901,"web_port":6080}"#;
         assert_eq!(Connect::from_bytes(vnc, 1, 0).unwrap().port, 6080);
         let bare = br#"{"job_id":1,"kind":"vnc","port":5901}"#;
-        assert!(Connect::from_bytes(bare, 1, 0).unwrap_err().contains("websockify"));
+        assert!(
+            Connect::from_bytes(bare, 1, 0)
+                .unwrap_err()
+                .contains("websockify")
+        );
         let plain = br#"{"job_id":1,"kind":"x","port":1}"#;
         assert_eq!(Connect::from_bytes(plain, 1, 0).unwrap().path, "/");
     }
@@ -131,7 +140,10 @@ mod tests {
                 r#"{{"job_id":1,"kind":"{kind}","port":{port},"url":"{}"}}"#,
                 url.replace('\\', "\\\\")
             );
-            assert!(Connect::from_bytes(text.as_bytes(), 1, 0).is_err(), "{text}");
+            assert!(
+                Connect::from_bytes(text.as_bytes(), 1, 0).is_err(),
+                "{text}"
+            );
         }
         assert!(Connect::from_bytes(b"{}", 1, 0).is_err());
         assert!(Connect::from_bytes(br#"{"job_id":1,"kind":"x","port":70000}"#, 1, 0).is_err());

@@ -98,7 +98,10 @@ mod tests {
         let found = listeners(port).unwrap();
         let me = super::super::users::effective_uid();
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!((found[0].uid, found[0].near()), (me, Ipv4Addr::LOCALHOST.into()));
+        assert_eq!(
+            (found[0].uid, found[0].near()),
+            (me, Ipv4Addr::LOCALHOST.into())
+        );
         drop(listener);
         assert_eq!(listeners(port).unwrap(), []);
     }
@@ -113,7 +116,13 @@ mod tests {
         if cfg!(target_endian = "little") {
             let found = parse(list, 0x1F90);
             let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-            assert_eq!(found, [Listens { address: local, uid: 1000 }]);
+            assert_eq!(
+                found,
+                [Listens {
+                    address: local,
+                    uid: 1000
+                }]
+            );
             let six = "00000000000000000000000001000000";
             assert_eq!(address_of(six), Some(Ipv6Addr::LOCALHOST.into()));
         }

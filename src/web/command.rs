@@ -165,7 +165,9 @@ fn apps_domain(options: &Options) -> Result<Option<String>, Refusal> {
     };
     let domain = domain.to_ascii_lowercase();
     let is_label = |label: &str| {
-        let plain = label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        let plain = label
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-');
         !label.is_empty() && plain
     };
     if !domain.contains('.') || !domain.split('.').all(is_label) {

@@ -44,8 +44,8 @@ use history::History;
 use identity::{AsUser, Identity};
 use sessions::Sessions;
 use std::collections::BTreeMap;
-use terminal::Terminals;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use terminal::Terminals;
 use tokio::sync::{Semaphore, watch};
 
 /// Most open event streams of one portal.

@@ -276,7 +276,11 @@ async fn until_over(app: &App, session: &str) {
 
 /// Who types uses the session.
 fn use_session(app: &App, session: &str) {
-    if app.sessions().find(session, sys::clock::wall_ms()).is_none() {
+    if app
+        .sessions()
+        .find(session, sys::clock::wall_ms())
+        .is_none()
+    {
         return;
     }
     let (actor, session) = (app.actor.clone(), session.to_owned());
@@ -284,11 +288,7 @@ fn use_session(app: &App, session: &str) {
 }
 
 /// Passes the shell's output on, as fast as the page takes it.
-async fn show(
-    master: &AsyncFd<File>,
-    kept: &mut VecDeque<u8>,
-    out: &mpsc::Sender<Bytes>,
-) -> Left {
+async fn show(master: &AsyncFd<File>, kept: &mut VecDeque<u8>, out: &mpsc::Sender<Bytes>) -> Left {
     loop {
         let Ok(room) = out.reserve().await else {
             return Left::Away;
@@ -374,7 +374,9 @@ pub(crate) async fn socket(
     let none = || WebError::not_found("there is no such terminal");
     let pages = app.terminals.pages(&caller, &name).ok_or_else(none)?;
     let upgrade = upgrade.map_err(|e| WebError::wrong(e.to_string()))?;
-    let upgrade = upgrade.max_message_size(MESSAGE_MAX).max_frame_size(MESSAGE_MAX);
+    let upgrade = upgrade
+        .max_message_size(MESSAGE_MAX)
+        .max_frame_size(MESSAGE_MAX);
     Ok(upgrade.on_upgrade(move |socket| at_page(socket, pages)))
 }
 

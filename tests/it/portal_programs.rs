@@ -23,7 +23,9 @@ const SOON: u64 = 90;
 /// Sends a request to another name of the portal's place.
 pub(crate) fn ask_as(place: &str, host: &str, line: &str, headers: &[&str]) -> TcpStream {
     let mut stream = TcpStream::connect(place).expect("it listens");
-    stream.set_read_timeout(Some(Duration::from_secs(SOON))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(SOON)))
+        .unwrap();
     let mut text = format!("{line} HTTP/1.1\r\nHost: {host}\r\n");
     for header in headers {
         text.push_str(&format!("{header}\r\n"));
@@ -118,7 +120,9 @@ pub(crate) fn terminal(place: &str, (cookie, csrf): &(String, String)) -> TcpStr
 pub(crate) fn open(place: &str, cookie: &str, job: u32) -> (String, String, String) {
     let opened = said(place, &format!("GET /apps/{job}"), &[cookie], "");
     assert_eq!(status(&opened), 303, "{opened}");
-    let to = header(&opened, "location").strip_prefix("//").expect(&opened);
+    let to = header(&opened, "location")
+        .strip_prefix("//")
+        .expect(&opened);
     let (host, path) = to.split_once('/').unwrap();
     let entered = head(&mut ask_as(place, host, &format!("GET /{path}"), &[]));
     assert_eq!(status(&entered), 303, "{entered}");
@@ -138,14 +142,28 @@ pub(crate) fn talk(place: &str, (host, cookie, first): &(String, String, String)
         (head, String::from_utf8_lossy(&body).into_owned())
     };
     let (refused, _) = get("/", &[cookie]);
-    assert_eq!(status(&refused), 403, "the program's own token is asked for");
+    assert_eq!(
+        status(&refused),
+        403,
+        "the program's own token is asked for"
+    );
     let (started, _) = get(first, &[cookie]);
-    assert_eq!((status(&started), header(&started, "location")), (302, "/"), "{started}");
+    assert_eq!(
+        (status(&started), header(&started, "location")),
+        (302, "/"),
+        "{started}"
+    );
     let its = header(&started, "set-cookie");
-    assert!(its.starts_with("program=") && !its.contains("Domain"), "{its}");
+    assert!(
+        its.starts_with("program=") && !its.contains("Domain"),
+        "{its}"
+    );
     let both = format!("{cookie}; {}", its.split(';').next().unwrap());
     let (page, body) = get("/", &[&both]);
-    assert!(status(&page) == 200 && body.contains("<h1>program</h1>"), "{page}{body}");
+    assert!(
+        status(&page) == 200 && body.contains("<h1>program</h1>"),
+        "{page}{body}"
+    );
     let origin = format!("Origin: http://{host}");
     let headers: Vec<&str> = [both.as_str(), &origin].into_iter().chain(WISH).collect();
     let mut at = ask_as(place, host, "GET /ws", &headers);
@@ -159,24 +177,37 @@ pub(crate) fn talk(place: &str, (host, cookie, first): &(String, String, String)
     assert_eq!(status(&refused), 403, "{refused}");
     let heard = std::fs::read_to_string(heard).unwrap();
     let secret = cookie.split_once('=').unwrap().1;
-    assert!(!heard.contains(secret) && heard.contains("Cookie: program="), "{heard}");
+    assert!(
+        !heard.contains(secret) && heard.contains("Cookie: program="),
+        "{heard}"
+    );
 }
 
 /// A job whose program is the test's, by these words of csub: its ID, once that has announced itself.
 pub(crate) fn begun(mut csub: Command, dir: &Path, words: &[&str]) -> u32 {
     let out = dir.join(format!("out.{}", corral::sys::clock::nonce(4)));
     csub.env("CB_CONNECT_DIR", dir.join("connect"));
-    let said = csub.args(["-oo", out.to_str().unwrap()]).args(words).output().unwrap();
+    let said = csub
+        .args(["-oo", out.to_str().unwrap()])
+        .args(words)
+        .output()
+        .unwrap();
     let id = job_id(&String::from_utf8_lossy(&said.stdout));
     let id = id.unwrap_or_else(|| panic!("{}", text(&said)));
-    let announced = || std::fs::read_to_string(&out).unwrap_or_default().contains("announced");
+    let announced = || {
+        std::fs::read_to_string(&out)
+            .unwrap_or_default()
+            .contains("announced")
+    };
     wait_until("the program has begun", SOON, announced);
     id
 }
 
-/// The command line of the test's program, which writes what it hears to this file.
+/// The command line of the test's program, which writes what it hears to this file. The program lies beside
+/// it: where the checkout is, other users may have no way in.
 pub(crate) fn program(heard: &Path) -> String {
-    let file = source::root().join("tests/portal/program.py");
+    let file = heard.with_file_name("program.py");
+    std::fs::copy(source::root().join("tests/portal/program.py"), &file).unwrap();
     format!("exec python3 {} {}", file.display(), heard.display())
 }
 
@@ -191,21 +222,39 @@ fn a_page_has_a_shell_and_reaches_programs_of_jobs() {
     tell(&mut at, 1, br#"{"size":[41,133]}"#);
     tell(&mut at, 2, b"stty size; echo job $LSB_JOBID is he''re\n");
     let shown = until(&mut at, "is here\r\n");
-    assert!(shown.contains("41 133") && shown.contains("Starting on h"), "{shown}");
-    let job = shown.split("job ").filter_map(|rest| rest.split(' ').next()?.parse().ok());
+    assert!(
+        shown.contains("41 133") && shown.contains("Starting on h"),
+        "{shown}"
+    );
+    let job = shown
+        .split("job ")
+        .filter_map(|rest| rest.split(' ').next()?.parse().ok());
     let job: u32 = job.last().expect(&shown);
     assert_eq!(cluster.states()[&(job, 0)], "RUN");
     // A page that closes it ends the job, as at a terminal that hangs up.
     let page = said(place, "GET /terminal", &[&login.0], "");
     let (_, rest) = page.split_once("action=\"/terminal/").expect(&page);
     let close = format!("POST /terminal/{}", rest.split('"').next().unwrap());
-    let closed = said(place, &close, &[&login.0, FORM], &format!("csrf={}", login.1));
+    let closed = said(
+        place,
+        &close,
+        &[&login.0, FORM],
+        &format!("csrf={}", login.1),
+    );
     assert_eq!(status(&closed), 303, "{closed}");
-    let ended = || cluster.states().get(&(job, 0)).is_some_and(|stat| stat == "EXIT");
+    let ended = || {
+        cluster
+            .states()
+            .get(&(job, 0))
+            .is_some_and(|stat| stat == "EXIT")
+    };
     wait_until("the job ends with its terminal", SOON, ended);
     // A program on several slots, and one of an application on one.
     let heard = cluster.dir().join("heard");
-    let form = format!("name: program\nscript: |\n  #!/bin/sh\n  {}\n", program(&heard));
+    let form = format!(
+        "name: program\nscript: |\n  #!/bin/sh\n  {}\n",
+        program(&heard)
+    );
     let forms = cluster.share().join("conf/apps.d");
     std::fs::create_dir_all(&forms).unwrap();
     std::fs::write(forms.join("program.yaml"), form).unwrap();
@@ -218,8 +267,16 @@ fn a_page_has_a_shell_and_reaches_programs_of_jobs() {
     }
     // One that announces nothing is said to.
     let id = cluster.csub(&["-n", "2", "-o", "/dev/null", "sleep 300"]);
-    let runs = || cluster.states().get(&(id, 0)).is_some_and(|stat| stat == "RUN");
+    let runs = || {
+        cluster
+            .states()
+            .get(&(id, 0))
+            .is_some_and(|stat| stat == "RUN")
+    };
     wait_until("it runs", SOON, runs);
     let none = said(place, &format!("GET /apps/{id}"), &[&login.0], "");
-    assert!(status(&none) == 502 && none.contains("announced nothing"), "{none}");
+    assert!(
+        status(&none) == 502 && none.contains("announced nothing"),
+        "{none}"
+    );
 }

@@ -2,7 +2,7 @@
 //! is let in, as whom it acts, what one may not do for another, and that its HTTP process holds no
 //! right. Only root can run it.
 
-use crate::cluster::{exists, signal};
+use crate::cluster::{exists, reachable, signal};
 use crate::portal::{build, cookie, place, said, status};
 use crate::portal_programs as programs;
 use crate::security::{Account, Site};
@@ -22,8 +22,14 @@ struct Service {
 }
 
 fn command(site: &Site) -> Command {
-    let programs = Path::new(env!("CARGO_BIN_EXE_cb")).parent().unwrap();
-    let mut command = Command::new(programs.join("cbweb"));
+    // Beside it is what it starts as users.
+    let (dir, cb) = (
+        site.cluster.dir().parent().unwrap(),
+        env!("CARGO_BIN_EXE_cb"),
+    );
+    let cbweb = Path::new(cb).with_file_name("cbweb");
+    reachable(dir, cb);
+    let mut command = Command::new(reachable(dir, cbweb.to_str().unwrap()));
     command.env("CB_ENVDIR", site.cluster.dir().join("etc"));
     command.env("OF_ROOT", "1").arg("--service");
     command
@@ -153,10 +159,22 @@ fn terminals_and_programs(site: &Site, service: &Service) {
     programs::talk(place, &programs::open(place, &hers.0, id), &heard);
     assert_eq!(of_alice("tunnel"), 1, "the near end is alice's");
     let path = format!("GET /apps/{id}");
-    assert_eq!(status(&said(place, &path, &[&his.0], "")), 403, "bob is not let in");
-    let token = site.ok(alice, "ctoken", &["create", "--scope", "submit", "--expires", "1h"]);
+    assert_eq!(
+        status(&said(place, &path, &[&his.0], "")),
+        403,
+        "bob is not let in"
+    );
+    let token = site.ok(
+        alice,
+        "ctoken",
+        &["create", "--scope", "submit", "--expires", "1h"],
+    );
     let auth = format!("Authorization: Bearer {}", token.trim());
-    assert_eq!(status(&said(place, &path, &[&auth], "")), 403, "nor a token");
+    assert_eq!(
+        status(&said(place, &path, &[&auth], "")),
+        403,
+        "nor a token"
+    );
     let out = format!("POST /logout");
     said(place, &out, &[&hers.0, FORM], &format!("csrf={}", hers.1));
     site.until("what alice has open ends with her session", || {

@@ -230,14 +230,17 @@ impl<'a> FarEnd<'a> {
     /// A connection to the program that the job has announced.
     fn open(&self, n: u32) -> std::result::Result<Stream, String> {
         if self.streams.len() >= STREAMS_MAX || self.streams.contains_key(&n) {
-            return Err(format!("{STREAMS_MAX} connections are open, the most there may be"));
+            return Err(format!(
+                "{STREAMS_MAX} connections are open, the most there may be"
+            ));
         }
         let (_, connect) = (self.announced)()?;
         let port = connect.port;
         let unheard = || format!("nothing listens on port {port}: it starts, or has ended");
         let near = self.program_of(port)?.ok_or_else(unheard)?;
         let at = Place::Tcp(SocketAddr::new(near, port));
-        let socket = stream::call_now(&at).map_err(|e| format!("port {port}: {}", sys::reason(&e)))?;
+        let socket =
+            stream::call_now(&at).map_err(|e| format!("port {port}: {}", sys::reason(&e)))?;
         // Again: it may have been another one's at the moment of the call.
         self.program_of(port)?.ok_or_else(unheard)?;
         Ok(Stream {
@@ -254,7 +257,9 @@ impl<'a> FarEnd<'a> {
     fn program_of(&self, port: u16) -> std::result::Result<Option<std::net::IpAddr>, String> {
         let all = ports::listeners(port).map_err(|e| e.to_string())?;
         match all.iter().find(|listens| listens.uid != self.me) {
-            Some(_) => Err(format!("port {port} is another user's on this host: not called")),
+            Some(_) => Err(format!(
+                "port {port} is another user's on this host: not called"
+            )),
             None => Ok(all.first().map(ports::Listens::near)),
         }
     }

@@ -15,7 +15,6 @@ use crate::client::job_requests::finish;
 use crate::model::{AttemptId, JobStat};
 use crate::spool::view::{Job, ViewReader};
 use crate::sys;
-use crate::text::command::quote;
 use std::io::Write as _;
 
 /// What runs beside the job. A host's own programs: those of another version are another form.
@@ -45,7 +44,8 @@ fn tunnel(operands: &[String]) -> Result<i32> {
         let value = std::env::var(name).ok()?;
         Some(((*name).to_owned(), value))
     });
-    let counted = job.row.hosts.iter().map(|share| format!("{} {}", quote(&share.0), share.1));
+    let counted = job.row.hosts.iter();
+    let counted = counted.map(|share| format!("{} {}", share.0, share.1));
     let counted = counted.collect::<Vec<_>>().join(" ");
     let started = Started {
         a: AttemptId {
@@ -55,7 +55,9 @@ fn tunnel(operands: &[String]) -> Result<i32> {
         line: FAR_END.to_owned(),
         cwd: "/".to_owned(),
         umask: 0o077,
-        env: env.chain([("LSB_MCPU_HOSTS".to_owned(), counted)]).collect(),
+        env: env
+            .chain([("LSB_MCPU_HOSTS".to_owned(), counted)])
+            .collect(),
     };
     Ok(match started.run(&site, &[host], true, &queue)? {
         Over::Codes(codes) => codes.into_iter().flatten().max().unwrap_or(5),

@@ -49,7 +49,9 @@ impl Program<'_> {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut onward = Request::new(body);
         *onward.method_mut() = parts.method;
-        *onward.uri_mut() = path.parse::<Uri>().map_err(|_| WebError::wrong("no path"))?;
+        *onward.uri_mut() = path
+            .parse::<Uri>()
+            .map_err(|_| WebError::wrong("no path"))?;
         *onward.headers_mut() = for_program(&parts.headers, self.port, self.own, is_socket);
         let Connection { io, why } = self.tunnel.open().await.map_err(unreached)?;
         let told = |e: &dyn std::fmt::Display| {

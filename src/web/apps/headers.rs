@@ -26,7 +26,12 @@ const OF_CONNECTION: &[&str] = &[
     "x-real-ip",
 ];
 /// Headers of an answer that speak for more than the program's own pages, or for its connection.
-const OF_OTHERS: &[&str] = &["strict-transport-security", "alt-svc", "clear-site-data", "sourcemap"];
+const OF_OTHERS: &[&str] = &[
+    "strict-transport-security",
+    "alt-svc",
+    "clear-site-data",
+    "sourcemap",
+];
 
 /// Why a request is not passed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,7 +84,10 @@ pub(super) fn for_program(
     for (name, value) in headers {
         let is_dropped = OF_CONNECTION.contains(&name.as_str())
             || named.iter().any(|other| other == name.as_str())
-            || matches!(*name, header::HOST | header::COOKIE | header::ORIGIN | header::REFERER)
+            || matches!(
+                *name,
+                header::HOST | header::COOKIE | header::ORIGIN | header::REFERER
+            )
             || (*name == header::AUTHORIZATION && is_the_portals(value));
         if !is_dropped {
             out.append(name.clone(), value.clone());
@@ -218,7 +226,9 @@ mod tests {
     }
 
     fn shown(headers: &HeaderMap) -> String {
-        let each = headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
+        let each = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
         each.collect::<Vec<_>>().join("\n")
     }
 
@@ -240,7 +250,14 @@ mod tests {
         ]);
         let text = shown(&for_program(&given, 99, &own, false));
         assert!(!text.contains("secret") && !text.contains(&token), "{text}");
-        for word in ["x-hop", "x-forwarded", "referer", "connection", "h2c", "j12"] {
+        for word in [
+            "x-hop",
+            "x-forwarded",
+            "referer",
+            "connection",
+            "h2c",
+            "j12",
+        ] {
             assert!(!text.contains(word), "{word}: {text}");
         }
         for line in [
@@ -269,18 +286,30 @@ mod tests {
             ("content-type", "text/html"),
         ]);
         let text = shown(&for_browser(&given, 99, &own, false));
-        assert!(!text.contains("planted") && !text.contains("omain"), "{text}");
+        assert!(
+            !text.contains("planted") && !text.contains("omain"),
+            "{text}"
+        );
         assert!(text.contains("set-cookie: a=b; Path=/; HttpOnly"), "{text}");
-        assert!(text.contains("location: /lab?x=y") && text.contains("text/html"), "{text}");
+        assert!(
+            text.contains("location: /lab?x=y") && text.contains("text/html"),
+            "{text}"
+        );
         assert!(!text.contains("chunked"));
         let place = |text: &str| {
             let value = HeaderValue::from_str(text).unwrap();
-            location_for_browser(&value, 99).to_str().unwrap().to_owned()
+            location_for_browser(&value, 99)
+                .to_str()
+                .unwrap()
+                .to_owned()
         };
         assert_eq!(place("/x"), "/x");
         assert_eq!(place("http://localhost:99"), "/");
         assert_eq!(place("http://localhost:99//evil.example"), "/evil.example");
-        assert_eq!(place("http://localhost:99.evil/"), "http://localhost:99.evil/");
+        assert_eq!(
+            place("http://localhost:99.evil/"),
+            "http://localhost:99.evil/"
+        );
     }
 
     #[test]
@@ -291,7 +320,10 @@ mod tests {
         let good = |method: &Method, pairs: &[(&'static str, &str)]| {
             check_origin(method, &headers(pairs), host).is_ok()
         };
-        assert!(good(&Method::GET, &[("origin", "http://evil")]), "reading is the browser's matter");
+        assert!(
+            good(&Method::GET, &[("origin", "http://evil")]),
+            "reading is the browser's matter"
+        );
         assert!(good(&Method::POST, &[mine]) && good(&Method::GET, &[socket, mine]));
         assert!(good(&Method::POST, &[]), "a program");
         for (method, pairs) in [

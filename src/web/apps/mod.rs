@@ -178,7 +178,10 @@ impl Apps {
         if let Some((_, way)) = all.get(&place) {
             return Ok(way.clone());
         }
-        let of_user = all.values().filter(|(uid, _)| *uid == right.who.uid).count();
+        let of_user = all
+            .values()
+            .filter(|(uid, _)| *uid == right.who.uid)
+            .count();
         let most = match (of_user >= OF_USER_MAX, all.len() >= TUNNELS_MAX) {
             (true, _) => OF_USER_MAX,
             (_, true) => TUNNELS_MAX,
@@ -297,7 +300,10 @@ pub async fn divert(State(app): State<App>, request: Request, next: Next) -> Res
         Ok(response) => response,
         Err(error) => plain(&error, look),
     };
-    let (status, path) = (response.status().as_u16(), corral::text::width::escape(&path));
+    let (status, path) = (
+        response.status().as_u16(),
+        corral::text::width::escape(&path),
+    );
     let took = sys::clock::boot_ms().saturating_sub(begun);
     tracing::info!("job {key}: {method} {path} {status} {took} ms user={user}");
     response
@@ -315,7 +321,10 @@ fn plain(error: &WebError, look: Look) -> Response {
     text.push('\n');
     let headers = [
         ("content-type", "text/plain; charset=utf-8"),
-        ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+        (
+            "content-security-policy",
+            "default-src 'none'; frame-ancestors 'none'",
+        ),
         ("x-content-type-options", "nosniff"),
         ("cache-control", "no-store"),
     ];
@@ -335,7 +344,9 @@ async fn serve(
         return Err(WebError::wrong("more than one Host"));
     }
     if request.uri().path() == ENTER {
-        return enter(app, key, &request, user).await;
+        let given = Fields::parse(request.uri().query().unwrap_or_default().as_bytes());
+        let given = given.filter(|_| method == Method::GET).unwrap_or_default();
+        return enter(app, key, given.get("ticket"), user).await;
     }
     headers::check_origin(method, headers, host).map_err(|headers::Foreign| foreign())?;
     let closed = || WebError {
@@ -364,7 +375,10 @@ async fn serve(
 async fn uses(app: &App, right: &Right, now: i64) -> bool {
     let is_there = app.sessions().find(&right.session, now).is_some();
     let (actor, session) = (app.actor.clone(), right.session.clone());
-    is_there && blocking(move || Ok(actor.may_go_on(&session))).await.unwrap_or(false)
+    is_there
+        && blocking(move || Ok(actor.may_go_on(&session)))
+            .await
+            .unwrap_or(false)
 }
 
 /// Takes a ticket: sets the cookie of this name, and leads to where the program begins, with what it
@@ -372,19 +386,17 @@ async fn uses(app: &App, right: &Right, now: i64) -> bool {
 async fn enter(
     app: &App,
     key: JobKey,
-    request: &Request,
+    ticket: &str,
     user: &mut String,
 ) -> Result<Response, WebError> {
-    let query = request.uri().query().unwrap_or_default();
-    let given = Fields::parse(query.as_bytes()).unwrap_or_default();
     let now = sys::clock::wall_ms();
-    let ticket = match *request.method() {
-        Method::GET => app.apps.take_ticket(given.get("ticket"), key, now),
-        _ => None,
-    };
+    let ticket = app.apps.take_ticket(ticket, key, now);
     let used = || WebError {
         hint: "open it again from the page of the job".to_owned(),
-        ..WebError::new(StatusCode::FORBIDDEN, "this link was used, or is older than a minute")
+        ..WebError::new(
+            StatusCode::FORBIDDEN,
+            "this link was used, or is older than a minute",
+        )
     };
     let Ticket {
         right, announced, ..
@@ -400,7 +412,11 @@ async fn enter(
     }
     let secret = app.apps.begin_visit(right, announced.port, now);
     let name = cookie_name(&app.settings);
-    let secure = if app.settings.encrypted { "; Secure" } else { "" };
+    let secure = if app.settings.encrypted {
+        "; Secure"
+    } else {
+        ""
+    };
     // Strict would not be sent after this answer, which another site's link has led to.
     let cookie = format!("{name}={secret}; Path=/; HttpOnly; SameSite=Lax{secure}");
     let cookie = HeaderValue::from_str(&cookie).map_err(|_| WebError::internal())?;
@@ -410,7 +426,9 @@ async fn enter(
         ("referrer-policy", "no-referrer"),
     ];
     for (name, value) in fixed {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
     }
     Ok(response)
 }
@@ -455,7 +473,12 @@ async fn log_in(app: &App, right: &Right, announced: &Announced) -> Vec<HeaderVa
     let Ok(answer) = program.ask(request).await else {
         return Vec::new();
     };
-    let cookies = answer.headers().get_all(header::SET_COOKIE).iter().cloned().collect();
+    let cookies = answer
+        .headers()
+        .get_all(header::SET_COOKIE)
+        .iter()
+        .cloned()
+        .collect();
     // Read to its end, so that the program is done with it.
     let _ = axum::body::to_bytes(answer.into_body(), LOGIN_MAX).await;
     cookies
@@ -489,12 +512,25 @@ mod tests {
         let ticket = give(0);
         assert!(apps.take_ticket("x", JobKey::job(1), 1).is_none());
         assert!(apps.take_ticket(&ticket, JobKey::job(1), 1).is_some());
-        assert!(apps.take_ticket(&ticket, JobKey::job(1), 1).is_none(), "used");
+        assert!(
+            apps.take_ticket(&ticket, JobKey::job(1), 1).is_none(),
+            "used"
+        );
         let ticket = give(0);
-        assert!(apps.take_ticket(&ticket, JobKey::job(2), 1).is_none(), "another job's");
-        assert!(apps.take_ticket(&ticket, JobKey::job(1), 1).is_none(), "and spent by that");
+        assert!(
+            apps.take_ticket(&ticket, JobKey::job(2), 1).is_none(),
+            "another job's"
+        );
+        assert!(
+            apps.take_ticket(&ticket, JobKey::job(1), 1).is_none(),
+            "and spent by that"
+        );
         let ticket = give(0);
-        assert!(apps.take_ticket(&ticket, JobKey::job(1), TICKET_MS).is_none(), "too old");
+        assert!(
+            apps.take_ticket(&ticket, JobKey::job(1), TICKET_MS)
+                .is_none(),
+            "too old"
+        );
     }
 
     #[test]
@@ -512,7 +548,10 @@ mod tests {
         for n in 0..OF_SESSION_MAX as i64 {
             apps.begin_visit(right("s", 1), 9, 10 + n);
         }
-        assert!(apps.visit(&first, JobKey::job(1), 99).is_none(), "the oldest gives way");
+        assert!(
+            apps.visit(&first, JobKey::job(1), 99).is_none(),
+            "the oldest gives way"
+        );
     }
 
     #[test]
@@ -520,7 +559,10 @@ mod tests {
         assert!(check_job(7, 7, JobStat::Run).is_ok());
         let status = |owner, stat| check_job(7, owner, stat).unwrap_err().status;
         assert_eq!(status(8, JobStat::Run), StatusCode::FORBIDDEN);
-        for stat in JobStat::ALL.into_iter().filter(|stat| *stat != JobStat::Run) {
+        for stat in JobStat::ALL
+            .into_iter()
+            .filter(|stat| *stat != JobStat::Run)
+        {
             assert_eq!(status(7, stat), StatusCode::CONFLICT);
         }
     }
@@ -530,7 +572,10 @@ mod tests {
         let first = |kind, path, token| first_place(&announced(kind, path, token));
         assert_eq!(first("jupyter", "/lab", "5f"), "/lab?token=5f");
         assert_eq!(first("jupyter", "/lab?a=b", "5f"), "/lab?a=b&token=5f");
-        assert_eq!(first("vnc", "/vnc.html?x=1", "5f"), "/vnc.html?x=1#password=5f");
+        assert_eq!(
+            first("vnc", "/vnc.html?x=1", "5f"),
+            "/vnc.html?x=1#password=5f"
+        );
         assert_eq!(first("tensorboard", "/", ""), "/");
         assert_eq!(first("vscode", "/", "5f"), "/", "by a form");
         assert_eq!(first("jupyter", "/", "a\r\nb"), "/");

@@ -20,7 +20,10 @@ fn label(key: JobKey) -> String {
 }
 
 fn key_of(text: &str) -> Option<JobKey> {
-    let (id, idx) = text.strip_prefix('j')?.split_once('-').unwrap_or((&text[1..], "0"));
+    let (id, idx) = text
+        .strip_prefix('j')?
+        .split_once('-')
+        .unwrap_or((&text[1..], "0"));
     let key = JobKey {
         id: id.parse().ok()?,
         idx: idx.parse().ok()?,
@@ -41,7 +44,11 @@ pub(super) fn split(host: &str) -> (&str, &str) {
 pub(super) fn job_of(host: &str, settings: &Settings) -> Option<JobKey> {
     let host = host.to_ascii_lowercase();
     let (name, _) = split(&host);
-    let below = |domain: &str| name.strip_suffix(domain)?.strip_suffix('.').and_then(key_of);
+    let below = |domain: &str| {
+        name.strip_suffix(domain)?
+            .strip_suffix('.')
+            .and_then(key_of)
+    };
     let far = settings.apps_domain.as_deref().and_then(below);
     far.or_else(|| below(NEAR))
 }

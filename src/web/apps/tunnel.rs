@@ -138,7 +138,10 @@ impl Tunnel {
                 _ = ending.wait_for(|ending| *ending) => return,
                 () = tokio::time::sleep(LOOK) => {}
             }
-            if !app.sessions().is_there(session, corral::sys::clock::wall_ms()) {
+            if !app
+                .sessions()
+                .is_there(session, corral::sys::clock::wall_ms())
+            {
                 return;
             }
             let state = lock(&self.state);
@@ -191,7 +194,9 @@ impl Tunnel {
                 return Err(state.why.clone());
             }
             if state.streams.len() >= STREAMS_MAX {
-                return Err(format!("{STREAMS_MAX} connections to the job are open, the most there may be"));
+                return Err(format!(
+                    "{STREAMS_MAX} connections to the job are open, the most there may be"
+                ));
             }
             state.last = state.last.wrapping_add(1);
             let n = state.last;
@@ -334,7 +339,10 @@ async fn take_down(
         to.write_all(&bytes).await.map_err(|_| Broken)?;
         waits.fetch_sub(bytes.len(), std::sync::atomic::Ordering::Relaxed);
         let took = u32::try_from(bytes.len()).map_err(|_| Broken)?;
-        frames.send(Frame::Took(n, took)).await.map_err(|_| Broken)?;
+        frames
+            .send(Frame::Took(n, took))
+            .await
+            .map_err(|_| Broken)?;
     }
     let _ = to.shutdown().await;
     Err(Broken)

@@ -98,17 +98,40 @@ impl PlainJob {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Call {
-    Submit { job: Box<PlainJob> },
-    DryRun { job: Box<PlainJob> },
-    Act { act: JobAct, jobs: Vec<String> },
-    Output { id: u32, idx: u32, most: usize },
-    Administer { act: Box<AdminAct> },
-    Files { ask: Box<FileAsk> },
-    Clone { job: String, key: String },
-    Texts { id: u32, idx: u32 },
+    Submit {
+        job: Box<PlainJob>,
+    },
+    DryRun {
+        job: Box<PlainJob>,
+    },
+    Act {
+        act: JobAct,
+        jobs: Vec<String>,
+    },
+    Output {
+        id: u32,
+        idx: u32,
+        most: usize,
+    },
+    Administer {
+        act: Box<AdminAct>,
+    },
+    Files {
+        ask: Box<FileAsk>,
+    },
+    Clone {
+        job: String,
+        key: String,
+    },
+    Texts {
+        id: u32,
+        idx: u32,
+    },
     Token {},
     /// Something that stays while its socket is open: of a process that the broker lets stay.
-    Attend { ask: AttendAsk },
+    Attend {
+        ask: AttendAsk,
+    },
 }
 
 /// What a call gives: a value, and a descriptor where it has one.

@@ -275,7 +275,10 @@ impl Broker {
             Ask::End { session } => {
                 self.sessions.end(&session);
                 let of_it = |worker: &&mut Worker| worker.session.as_ref() == Some(&session);
-                self.workers.iter_mut().filter(of_it).for_each(|worker| worker.ends = 0);
+                self.workers
+                    .iter_mut()
+                    .filter(of_it)
+                    .for_each(|worker| worker.ends = 0);
             }
             Ask::Attend { uid, proof } => match self.sessions.find(&proof, now) {
                 Some(session) if session.who.uid == uid => self.attend(uid, proof, &socket),
@@ -305,7 +308,10 @@ impl Broker {
 
     /// Starts a process that stays, for a session of this user.
     fn attend(&mut self, uid: u32, session: String, socket: &File) {
-        let all = self.workers.iter().filter(|worker| worker.session.is_some());
+        let all = self
+            .workers
+            .iter()
+            .filter(|worker| worker.session.is_some());
         let of_user = all.clone().filter(|worker| worker.uid == uid).count();
         let busy = match () {
             () if all.count() + self.ending.len() >= ATTENDED_MAX => Some(ATTENDED_MAX),
@@ -369,7 +375,10 @@ impl Broker {
 
     /// All processes that do a call.
     fn count(&self) -> usize {
-        let calls = self.workers.iter().filter(|worker| worker.session.is_none());
+        let calls = self
+            .workers
+            .iter()
+            .filter(|worker| worker.session.is_none());
         calls.count() + self.ending.len()
     }
 

@@ -90,7 +90,9 @@ fn label_of(form: &Fields, w: Words) -> String {
         (w.t("submit.run_limit"), form.get("run_limit")),
     ];
     let parts = parts.iter().filter(|(_, value)| !value.is_empty());
-    let words: Vec<String> = parts.map(|(name, value)| format!("{name} {value}")).collect();
+    let words: Vec<String> = parts
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
     match words.is_empty() {
         true => w.t("terminal.title").to_owned(),
         false => words.join(", "),

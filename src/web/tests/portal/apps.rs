@@ -108,7 +108,9 @@ fn open(live: &Live) -> (Answered, String, String) {
     let entered = live.ask(&format!("GET /{path}"), host, &[], "");
     assert_eq!(entered.status(), 303, "{}", entered.head);
     let cookies = entered.all("set-cookie");
-    let own = cookies.iter().find(|cookie| cookie.starts_with("corral_1_app="));
+    let own = cookies
+        .iter()
+        .find(|cookie| cookie.starts_with("corral_1_app="));
     let own = own.expect(&entered.raw);
     for part in ["HttpOnly", "SameSite=Lax", "Path=/"] {
         assert!(own.contains(part) && !own.contains("Domain"), "{own}");
@@ -154,7 +156,10 @@ fn a_websocket_goes_through() {
     assert_eq!(&buf[6..], b"ping", "the program echoes it");
     // With the session the connection is over.
     let csrf = format!("csrf={}", live.login.csrf);
-    live.run(live.bed.form("/logout", &csrf, &[("cookie", &live.login.cookie)]));
+    live.run(
+        live.bed
+            .form("/logout", &csrf, &[("cookie", &live.login.cookie)]),
+    );
     assert_eq!(at.stream.read(&mut buf).unwrap_or(0), 0);
     let page = live.ask("GET /", &host, &[("Cookie", &cookie)], "");
     assert_eq!(page.status(), 403);
@@ -175,7 +180,11 @@ fn a_program_gets_and_sets_none_of_the_portals_cookies() {
     let page = live.ask("GET /x", &host, &headers, "");
     assert_eq!(page.status(), 200);
     let set = page.all("set-cookie");
-    assert_eq!(set, ["its=own; Path=/"], "neither the portal's nor a wider one");
+    assert_eq!(
+        set,
+        ["its=own; Path=/"],
+        "neither the portal's nor a wider one"
+    );
     assert!(page.header("strict-transport-security").is_empty());
     let heard = program.heard();
     for secret in [&live.login.cookie, &cookie, &token, "9.9.9.9", "referer"] {
@@ -183,7 +192,10 @@ fn a_program_gets_and_sets_none_of_the_portals_cookies() {
         assert!(!heard.contains(&secret), "{secret}: {heard}");
     }
     assert!(heard.contains("cookie: _xsrf=its"), "{heard}");
-    assert!(heard.contains(&format!("host: 127.0.0.1:{}", program.port)), "{heard}");
+    assert!(
+        heard.contains(&format!("host: 127.0.0.1:{}", program.port)),
+        "{heard}"
+    );
 }
 
 #[test]
@@ -191,7 +203,8 @@ fn only_the_jobs_user_opens_it_and_only_with_a_login() {
     let (live, program) = bed("jupyter", "/");
     let cookie = live.login.cookie.clone();
     let status = |path: &str, headers: &[(&str, &str)]| {
-        live.ask(&format!("GET {path}"), &live.host(), headers, "").status()
+        live.ask(&format!("GET {path}"), &live.host(), headers, "")
+            .status()
     };
     let mine = [("Cookie", cookie.as_str())];
     assert_eq!(status("/apps/3", &mine), 403, "another user's job");
@@ -204,7 +217,10 @@ fn only_the_jobs_user_opens_it_and_only_with_a_login() {
     }
     let who = Identity::new(OTHER, "u");
     let now = corral::sys::clock::wall_ms();
-    live.bed.app.sessions().begin("other", "csrf".into(), who, now);
+    live.bed
+        .app
+        .sessions()
+        .begin("other", "csrf".into(), who, now);
     assert_eq!(status("/apps/1", &[("Cookie", "corral_1=other")]), 403);
     // At the program's name the portal's session, a token and made-up cookies are nothing.
     let (_, host, own) = open(&live);
@@ -235,10 +251,22 @@ fn what_other_pages_send_does_not_reach_a_program() {
         "null".to_owned(),
     ] {
         let headers = [mine, ("Origin", origin.as_str())];
-        assert_eq!(live.ask_socket("/ws", &host, &headers).status(), 403, "{origin}");
-        assert_eq!(live.ask("POST /x", &host, &headers, "a").status(), 403, "{origin}");
+        assert_eq!(
+            live.ask_socket("/ws", &host, &headers).status(),
+            403,
+            "{origin}"
+        );
+        assert_eq!(
+            live.ask("POST /x", &host, &headers, "a").status(),
+            403,
+            "{origin}"
+        );
     }
-    assert_eq!(live.ask_socket("/ws", &host, &[mine]).status(), 403, "without an origin");
+    assert_eq!(
+        live.ask_socket("/ws", &host, &[mine]).status(),
+        403,
+        "without an origin"
+    );
     assert!(program.heard().is_empty(), "{}", program.heard());
 }
 
@@ -247,9 +275,16 @@ fn code_server_is_told_its_password_in_its_form() {
     let (live, program) = bed("vscode", "/?folder=/h");
     let (entered, _, _) = open(&live);
     assert_eq!(entered.header("location"), "/?folder=/h");
-    assert!(entered.all("set-cookie").contains(&"its=own; Path=/".to_owned()));
+    assert!(
+        entered
+            .all("set-cookie")
+            .contains(&"its=own; Path=/".to_owned())
+    );
     let heard = program.heard();
-    assert!(heard.starts_with("post /login ") && heard.ends_with("password=5f0c"), "{heard}");
+    assert!(
+        heard.starts_with("post /login ") && heard.ends_with("password=5f0c"),
+        "{heard}"
+    );
 }
 
 #[test]
@@ -260,27 +295,43 @@ fn what_cannot_be_opened_says_why() {
     // It has ended since: its port is nobody's.
     let announced = live.bed.done.lock().unwrap().announced.clone();
     let text = String::from_utf8(announced).unwrap();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let other = Bed::new();
-    other.done.lock().unwrap().announced =
-        text.replace(&program.port.to_string(), &free.to_string()).into_bytes();
+    other.done.lock().unwrap().announced = text
+        .replace(&program.port.to_string(), &free.to_string())
+        .into_bytes();
     let gone = Live::start(other);
     let (_, gone_host, gone_own) = open(&gone);
     let page = gone.ask("GET /", &gone_host, &[("Cookie", &gone_own)], "");
     assert_eq!(page.status(), 502, "{}", page.head);
     assert!(page.header("content-security-policy").contains("'none'"));
     assert!(page.body().contains("nothing listens"));
-    assert_eq!(live.ask("GET /", &host, &[("Cookie", &own)], "").status(), 200);
+    assert_eq!(
+        live.ask("GET /", &host, &[("Cookie", &own)], "").status(),
+        200
+    );
     // Nothing announced, and no names for programs.
     let none = Live::start(Bed::new());
     let cookie = [("Cookie", none.login.cookie.as_str())];
-    assert_eq!(none.ask("GET /apps/1", &none.host(), &cookie, "").status(), 502);
+    assert_eq!(
+        none.ask("GET /apps/1", &none.host(), &cookie, "").status(),
+        502
+    );
     let named = Live::start(Bed::new().with_settings(Settings {
         cookie: "corral_1".into(),
         names: vec!["portal.example.org".into()],
         ..Settings::default()
     }));
     let cookie = [("Cookie", named.login.cookie.as_str())];
-    assert_eq!(named.ask("GET /apps/1", "portal.example.org", &cookie, "").status(), 409);
+    assert_eq!(
+        named
+            .ask("GET /apps/1", "portal.example.org", &cookie, "")
+            .status(),
+        409
+    );
     assert_eq!(mine.len(), 1);
 }

@@ -67,7 +67,12 @@ impl Live {
         let mut head = Vec::new();
         let mut byte = [0];
         while !head.ends_with(b"\r\n\r\n") {
-            assert_eq!(stream.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&head));
+            assert_eq!(
+                stream.read(&mut byte).unwrap(),
+                1,
+                "{}",
+                String::from_utf8_lossy(&head)
+            );
             head.push(byte[0]);
         }
         Answered {
@@ -108,7 +113,9 @@ impl Answered {
         let lines = self.raw.lines().filter(|line| {
             line.len() > mark.len() && line[..mark.len()].eq_ignore_ascii_case(&mark)
         });
-        lines.map(|line| line[mark.len()..].trim().to_owned()).collect()
+        lines
+            .map(|line| line[mark.len()..].trim().to_owned())
+            .collect()
     }
 
     pub fn header(&self, name: &str) -> String {
@@ -170,7 +177,12 @@ impl Answered {
         let mut got = String::new();
         while !got.contains(text) {
             let (kind, bytes) = self.next();
-            assert_eq!(kind, 2, "after {got:?}: {}", String::from_utf8_lossy(&bytes));
+            assert_eq!(
+                kind,
+                2,
+                "after {got:?}: {}",
+                String::from_utf8_lossy(&bytes)
+            );
             self.say(1, format!("{{\"shown\":{}}}", bytes.len()).as_bytes());
             got.push_str(&String::from_utf8_lossy(&bytes));
         }

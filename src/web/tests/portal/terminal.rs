@@ -9,7 +9,10 @@ use corral_web::terminal::OF_USER_MAX;
 /// Begins a terminal; its place.
 fn begin(live: &Live, login: &Login) -> String {
     let body = format!("csrf={}&queue=night&slots=2&run_limit=1:30", login.csrf);
-    let answer = live.run(live.bed.form("/terminal", &body, &[("cookie", &login.cookie)]));
+    let answer = live.run(
+        live.bed
+            .form("/terminal", &body, &[("cookie", &login.cookie)]),
+    );
     assert_eq!(answer.status.as_u16(), 303, "{}", answer.text);
     answer.header("location").to_owned()
 }
@@ -36,9 +39,16 @@ fn a_page_is_at_a_shell_that_ends_with_it() {
     else {
         panic!("{asked:?}");
     };
-    assert_eq!((queue.as_str(), *slots, run_limit.as_str()), ("night", 2, "1:30"));
+    assert_eq!(
+        (queue.as_str(), *slots, run_limit.as_str()),
+        ("night", 2, "1:30")
+    );
     let page = live.run(live.bed.get(&place, &[("cookie", &live.login.cookie)]));
-    assert!(page.text.contains(&format!("data-place=\"{place}/ws\"")), "{}", page.text);
+    assert!(
+        page.text.contains(&format!("data-place=\"{place}/ws\"")),
+        "{}",
+        page.text
+    );
     let mut at = socket(&live, &place);
     at.say(1, br#"{"size":[41,133]}"#);
     at.say(2, b"stty size; echo be''gun\n");
@@ -56,7 +66,10 @@ fn a_page_is_at_a_shell_that_ends_with_it() {
     next.say(2, b"exit\n");
     assert_eq!(next.closed(), 4000);
     let gone = live.run(live.bed.get(&place, &[("cookie", &live.login.cookie)]));
-    assert_eq!((gone.status.as_u16(), gone.header("location")), (303, "/terminal"));
+    assert_eq!(
+        (gone.status.as_u16(), gone.header("location")),
+        (303, "/terminal")
+    );
 }
 
 #[test]
@@ -67,7 +80,9 @@ fn a_shell_that_writes_without_end_waits_for_its_page() {
     at.say(2, b"yes | head -c 3000000; echo; echo do''ne\n");
     // Nothing is said to be shown: it stops, and goes on when it is.
     let mut got = 0;
-    at.stream.set_read_timeout(Some(std::time::Duration::from_secs(3))).unwrap();
+    at.stream
+        .set_read_timeout(Some(std::time::Duration::from_secs(3)))
+        .unwrap();
     let read = loop {
         let mut buf = [0; 65536];
         match std::io::Read::read(&mut at.stream, &mut buf) {
@@ -77,7 +92,9 @@ fn a_shell_that_writes_without_end_waits_for_its_page() {
         assert!(got < 1 << 20, "it goes on: {got}");
     };
     assert!(read.is_err() && got >= 256 << 10, "{got}: {read:?}");
-    at.stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    at.stream
+        .set_read_timeout(Some(std::time::Duration::from_secs(30)))
+        .unwrap();
     at.say(1, format!("{{\"shown\":{got}}}").as_bytes());
     at.until("done\r\n");
 }
@@ -91,18 +108,39 @@ fn nobody_else_is_at_a_terminal() {
     let origin = format!("http://{host}");
     let status = |headers: &[(&str, &str)]| live.ask_socket(&ws, &host, headers).status();
     // From a page of another place, or of one that does not say.
-    for foreign in ["http://evil.example", "null", "http://localhost:1", "http://j1.localhost:1"] {
-        assert_eq!(status(&[("Cookie", &cookie), ("Origin", foreign)]), 403, "{foreign}");
+    for foreign in [
+        "http://evil.example",
+        "null",
+        "http://localhost:1",
+        "http://j1.localhost:1",
+    ] {
+        assert_eq!(
+            status(&[("Cookie", &cookie), ("Origin", foreign)]),
+            403,
+            "{foreign}"
+        );
     }
     assert_eq!(status(&[("Cookie", &cookie)]), 403, "without an origin");
-    let cross = [("Cookie", cookie.as_str()), ("Origin", &origin), ("Sec-Fetch-Site", "same-site")];
+    let cross = [
+        ("Cookie", cookie.as_str()),
+        ("Origin", &origin),
+        ("Sec-Fetch-Site", "same-site"),
+    ];
     assert_eq!(status(&cross), 403);
     // A token is less than a login.
     for token in [READ_TOKEN, SUBMIT_TOKEN] {
         let bearer = format!("Bearer {token}");
-        assert_eq!(status(&[("Authorization", &bearer), ("Origin", &origin)]), 403);
+        assert_eq!(
+            status(&[("Authorization", &bearer), ("Origin", &origin)]),
+            403
+        );
         let auth = [("authorization", bearer.as_str())];
-        assert_eq!(live.run(live.bed.form("/terminal", "slots=1", &auth)).status.as_u16(), 403);
+        assert_eq!(
+            live.run(live.bed.form("/terminal", "slots=1", &auth))
+                .status
+                .as_u16(),
+            403
+        );
         assert_eq!(live.run(live.bed.get(&place, &auth)).status.as_u16(), 403);
     }
     assert_eq!(status(&[("Origin", &origin)]), 303, "to the login");
@@ -110,9 +148,16 @@ fn nobody_else_is_at_a_terminal() {
     for (secret, uid) in [("other", crate::bed::OTHER), ("second", crate::bed::ME)] {
         let who = Identity::new(uid, "u");
         let now = corral::sys::clock::wall_ms();
-        live.bed.app.sessions().begin(secret, "csrf".into(), who, now);
+        live.bed
+            .app
+            .sessions()
+            .begin(secret, "csrf".into(), who, now);
         let cookie = format!("corral_1={secret}");
-        assert_eq!(status(&[("Cookie", &cookie), ("Origin", &origin)]), 404, "{secret}");
+        assert_eq!(
+            status(&[("Cookie", &cookie), ("Origin", &origin)]),
+            404,
+            "{secret}"
+        );
         let close = format!("{place}/close");
         let theirs = [("cookie", cookie.as_str())];
         live.run(live.bed.form(&close, "csrf=csrf", &theirs));
@@ -121,8 +166,15 @@ fn nobody_else_is_at_a_terminal() {
     }
     // It is still there.
     socket(&live, &place).say(2, b"exit\n");
-    let forged = live.run(live.bed.form("/terminal", "slots=1", &[("cookie", &cookie)]));
-    assert_eq!(forged.status.as_u16(), 403, "without the token of the forms");
+    let forged = live.run(
+        live.bed
+            .form("/terminal", "slots=1", &[("cookie", &cookie)]),
+    );
+    assert_eq!(
+        forged.status.as_u16(),
+        403,
+        "without the token of the forms"
+    );
 }
 
 #[test]
@@ -148,7 +200,11 @@ fn terminals_are_counted_and_refusals_are_told() {
     let csrf = &live.login.csrf;
     let refused = send(format!("csrf={csrf}&queue=refuse"));
     assert_eq!(refused.status.as_u16(), 409);
-    assert!(refused.text.contains("the queue is closed"), "{}", refused.text);
+    assert!(
+        refused.text.contains("the queue is closed"),
+        "{}",
+        refused.text
+    );
     assert_eq!(send(format!("csrf={csrf}&slots=many")).status.as_u16(), 400);
     for _ in 0..OF_USER_MAX {
         begin(&live, &live.login);
