@@ -21,7 +21,7 @@ use corral::sys::terminal::{never_wait, read_now, set_size, write_now};
 use serde::Deserialize;
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
@@ -158,6 +158,9 @@ pub fn begin(app: &App, caller: &Caller, label: String, held: Held) -> Result<St
         WebError::internal()
     };
     never_wait(&master).map_err(|e| unusable(&e))?;
+    // What makes this call deprecated is a type that names a descriptor of which it is not the owner;
+    // a File is.
+    #[allow(deprecated)]
     let master = AsyncFd::new(master).map_err(|e| unusable(&e))?;
     let name = sys::clock::nonce(16);
     let (pages, coming) = mpsc::channel(1);

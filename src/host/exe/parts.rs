@@ -70,10 +70,8 @@ impl Parts {
             units: o.units.clone(),
             ..Own::default()
         };
-        let work = Work {
-            is_rare,
-            ..Work::new((spec, o.s), own, None)
-        };
+        let mut work = Work::new((spec, o.s), own, None);
+        work.is_rare = is_rare;
         self.launches.note(o.a, work);
     }
 
