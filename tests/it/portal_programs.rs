@@ -178,7 +178,7 @@ pub(crate) fn talk(place: &str, (host, cookie, first): &(String, String, String)
     let heard = std::fs::read_to_string(heard).unwrap();
     let secret = cookie.split_once('=').unwrap().1;
     assert!(
-        !heard.contains(secret) && heard.contains("Cookie: program="),
+        !heard.contains(secret) && heard.contains("cookie: program="),
         "{heard}"
     );
 }

@@ -90,7 +90,11 @@ async function watchArray(page) {
   await go(page, "/submit");
   await page.locator('a[href="/submit/app/sweep"]').click();
   await page.waitForURL(/\/submit\/app\/sweep$/);
-  await page.locator('[name="p.SECONDS"]').fill("4");
+  for (const [name, value] of [["p.SECONDS", "4"], ["array", "1-8"], ["name", "sweep"]]) {
+    const field = page.locator(`[name="${name}"]`);
+    if (!await field.isVisible()) await page.locator("main details summary").first().click();
+    await field.fill(value);
+  }
   await page.locator("main form button.first").click();
   await page.waitForURL(/\/jobs\/\d+$/);
   const id = page.url().match(/\d+$/)[0];
