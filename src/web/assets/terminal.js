@@ -17,7 +17,7 @@
   });
   const term = new Terminal({
     theme: theme(), screenReaderMode: true, scrollback: 5000, minimumContrastRatio: 4.5,
-    fontFamily: "ui-monospace, 'DejaVu Sans Mono', 'Noto Sans Mono CJK SC', monospace", fontSize: 14,
+    fontFamily: "ui-monospace, 'DejaVu Sans Mono', 'Noto Sans Mono CJK SC', monospace", fontSize: 14, lineHeight: 1.2,
   });
   const fit = new FitAddon.FitAddon();
   term.loadAddon(fit);

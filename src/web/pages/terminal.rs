@@ -84,19 +84,21 @@ fn ask_of(form: &Fields, w: Words) -> Result<AttendAsk, WebError> {
 }
 
 fn label_of(form: &Fields, w: Words) -> String {
+    let slots = if form.has("slots") {
+        form.get("slots")
+    } else {
+        "1"
+    };
     let parts = [
         (w.t("col.queue"), form.get("queue")),
-        (w.t("submit.slots"), form.get("slots")),
-        (w.t("submit.run_limit"), form.get("run_limit")),
+        (w.t("col.slots"), slots),
+        (w.t("terminal.limit"), form.get("run_limit")),
     ];
     let parts = parts.iter().filter(|(_, value)| !value.is_empty());
     let words: Vec<String> = parts
         .map(|(name, value)| format!("{name} {value}"))
         .collect();
-    match words.is_empty() {
-        true => w.t("terminal.title").to_owned(),
-        false => words.join(", "),
-    }
+    words.join(", ")
 }
 
 pub(super) async fn begin(
