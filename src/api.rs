@@ -8,6 +8,7 @@
 
 pub mod accounting;
 pub mod admin;
+pub mod attend;
 pub mod events;
 pub mod files;
 pub mod hosts;

@@ -19,8 +19,9 @@ session_bind() {
     esac
 }
 
-# session_ready KIND PORT TOKEN [PATH]: writes how the session is reached into a file that only its
-# user can read, and removes it when the job ends. See docs/apps.md, Sessions.
+# session_ready KIND PORT TOKEN [PATH [WEB_PORT]]: writes how the session is reached into a file that only
+# its user can read, and removes it when the job ends. WEB_PORT: where a program beside it speaks HTTP.
+# See docs/apps.md, Sessions.
 session_ready() {
     session_dir=${CB_CONNECT_DIR:-$HOME/.corral/connect}
     session_file=$session_dir/$CB_JOBID.$CB_JOBINDEX.json
@@ -29,9 +30,9 @@ session_ready() {
     (
         umask 077
         mkdir -p "$session_dir" || exit
-        printf '{"job_id":%s,"index":%s,"kind":"%s","host":"%s","port":%s,"bind":"%s","token":"%s","url":"%s"}\n' \
+        printf '{"job_id":%s,"index":%s,"kind":"%s","host":"%s","port":%s,"bind":"%s","token":"%s","url":"%s"%s}\n' \
             "$CB_JOBID" "$CB_JOBINDEX" "$1" "$(uname -n)" "$2" "$(session_bind)" "$3" \
-            "http://$(uname -n):$2$4" > "$session_file.tmp" &&
+            "http://$(uname -n):${5:-$2}$4" "${5:+,\"web_port\":$5}" > "$session_file.tmp" &&
             mv "$session_file.tmp" "$session_file"
     ) || echo "no connection file: $session_dir" >&2
     echo "Connect: $1 on $(uname -n), port $2; token and address in $session_file"

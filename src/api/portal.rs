@@ -2,7 +2,7 @@
 //! what cb.yaml says of the portal.
 
 pub use crate::client::portal::{TOKEN_MS_MAX, find_token as token_of};
-pub use crate::config::Portal;
+pub use crate::config::{Portal, is_apps_domain};
 pub use crate::record::portal::{LOGIN_MS, PortalAddress, PortalToken, Scope, claimed_uid};
 
 use super::{Failure, FailureKind};

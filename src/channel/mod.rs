@@ -8,6 +8,7 @@ mod key;
 mod link;
 mod message;
 mod rendezvous;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ pub use key::{Cookie, Key};
 pub use link::{ChannelError, Link};
 pub use message::{DATA_MAX, Finish, Hello, Message, Screen, Stream, Welcome, XMessage};
 pub use rendezvous::{ADDRESSES_MAX, RENDEZVOUS_MAX, Rendezvous, Unreached};
+pub use streams::{FRAME_DATA_MAX, Frame, NoFrame, STREAMS_MAX, WINDOW};
 
 use crate::model::Token;
 

@@ -1,7 +1,13 @@
 //! `capps` (`bapp`): the applications of cb.yaml and of `apps.d`, what their templates take, and
 //! what is wrong with a template.
 //!
-//! Owns what is printed. Profiles come from the published view, templates from the share.
+//! Owns what is printed; `tunnel` and `far_end` are the two ends of the way to a program of a job,
+//! which programs use. Profiles come from the published view, templates from the share.
+
+mod far_end;
+mod tunnel;
+
+pub(crate) use far_end::FarEnd;
 
 use super::cli::{self, Values, command, flag, operands};
 use super::csub::template;
@@ -136,8 +142,9 @@ pub(super) fn options() -> Command {
         .arg(flag("w", "Wide: no value is cut"))
         .arg(operands(
             "names",
-            "[show|check] APPLICATION",
-            "Only these; show: their pages; check: what is wrong with these templates or files",
+            "[show|check|tunnel] APPLICATION",
+            "Only these; show: their pages; check: what is wrong with these templates or files; \
+             tunnel JOB: what the portal runs to reach a program of a job",
         ));
     table::options(cmd)
 }
@@ -151,6 +158,8 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     let names = m.all("names");
     let answer = match names.split_first() {
         Some((verb, files)) if verb == "check" => check(files),
+        Some((verb, job)) if verb == "tunnel" => return tunnel::run(job),
+        Some((verb, [])) if verb == "far-end" => return far_end::run(),
         _ => Source::open("capps").and_then(|source| {
             let (out, exit) = show(&m, &source)?;
             read::put(&out)?;

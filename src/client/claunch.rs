@@ -156,7 +156,6 @@ fn launch(table: &Table, split: &Split) -> Result<i32> {
     }
     let site = Site::find()?;
     let queue = catch_signals()?;
-    let doorbell = Doorbell::new(site.layout());
     let umask = sys::caller::umask(0o007);
     sys::caller::umask(umask);
     let cwd = sys::caller::working_directory()?;
@@ -165,37 +164,70 @@ fn launch(table: &Table, split: &Split) -> Result<i32> {
     let env: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)))
         .collect();
-    let mut waiting = Vec::new();
-    for (host, task) in hosts.iter().zip(1..) {
-        let mut one = Waiting::open(&site, Terminal::Streams)?;
-        let launch = LaunchRequest {
-            a: around.a,
-            session: one.session().token,
-            command: line.clone(),
-            cwd: cwd.clone(),
-            umask,
-            env: env.clone(),
-            task,
-            ..LaunchRequest::default()
-        };
-        let bytes = launch.to_bytes();
-        if bytes.len() as u64 > LAUNCH_MAX {
-            let text = format!("command and environment have more than {LAUNCH_MAX} bytes");
-            return Err(Fail::usage(text));
-        }
-        one.ask_host(&site, host, &bytes)?;
-        doorbell.ring(host);
-        waiting.push((host.clone(), one));
-    }
-    let several = Several::new(around.a.j, waiting, &queue);
-    Ok(match several.run(!no_input)? {
+    let started = Started {
+        a: around.a,
+        line,
+        cwd,
+        umask,
+        env,
+    };
+    Ok(match started.run(&site, &hosts, !no_input, &queue)? {
         Over::Codes(codes) => code_of_all(&hosts, &codes),
         Over::Signal(signal) => 128 + signal,
     })
 }
 
+/// A command that is started beside a running job, and what is around it.
+pub(crate) struct Started {
+    pub(crate) a: AttemptId,
+    pub(crate) line: String,
+    pub(crate) cwd: String,
+    pub(crate) umask: u32,
+    pub(crate) env: BTreeMap<String, String>,
+}
+
+impl Started {
+    /// Starts it on each of these hosts and waits for all ends. `input`: the first one gets standard
+    /// input.
+    ///
+    /// # Errors
+    /// It is too long, or a host does not call.
+    pub(crate) fn run(
+        &self,
+        site: &Site,
+        hosts: &[String],
+        input: bool,
+        queue: &SignalQueue,
+    ) -> Result<Over> {
+        let doorbell = Doorbell::new(site.layout());
+        let mut waiting = Vec::new();
+        for (host, task) in hosts.iter().zip(1..) {
+            let mut one = Waiting::open(site, Terminal::Streams)?;
+            let launch = LaunchRequest {
+                a: self.a,
+                session: one.session().token,
+                command: self.line.clone(),
+                cwd: self.cwd.clone(),
+                umask: self.umask,
+                env: self.env.clone(),
+                task,
+                ..LaunchRequest::default()
+            };
+            let bytes = launch.to_bytes();
+            if bytes.len() as u64 > LAUNCH_MAX {
+                let text = format!("command and environment have more than {LAUNCH_MAX} bytes");
+                return Err(Fail::usage(text));
+            }
+            one.ask_host(site, host, &bytes)?;
+            doorbell.ring(host);
+            waiting.push((host.clone(), one));
+        }
+        Several::new(self.a.j, waiting, queue).run(input)
+    }
+}
+
 /// Signals to this process come to the queue from now on.
-fn catch_signals() -> Result<SignalQueue> {
+pub(crate) fn catch_signals() -> Result<SignalQueue> {
     signals::ignore_sigpipe();
     let numbers = SIGNALS.iter().filter_map(|name| signals::number(name));
     Ok(SignalQueue::open(&numbers.collect::<Vec<_>>())?)

@@ -79,7 +79,7 @@ fn peek(m: &ArgMatches) -> Result<i32> {
 }
 
 /// The one job or element an operand names.
-fn one_job(operand: &str) -> Result<JobKey> {
+pub(crate) fn one_job(operand: &str) -> Result<JobKey> {
     let wrong = || Fail::usage(format!("'{operand}' does not name one job or element"));
     match JobSel::parse(operand) {
         Ok(JobSel::Job(id)) => Ok(JobKey::job(id)),
@@ -96,7 +96,8 @@ fn one_job(operand: &str) -> Result<JobKey> {
     }
 }
 
-fn by_key(reader: &ViewReader, key: JobKey) -> Result<Job> {
+/// The job or element of this key, by the view.
+pub(crate) fn by_key(reader: &ViewReader, key: JobKey) -> Result<Job> {
     let want = Want {
         ids: vec![(key.id, key.id)],
         finished: true,

@@ -446,6 +446,7 @@ pub(super) const PORTAL: &[Key] = &[
     now("tls_cert", ""),
     now("tls_key", ""),
     now("metrics_open", ""),
+    now("apps_domain", ""),
     now("trust_proxy", ""),
     now("pam", ""),
     now("pam_service", ""),

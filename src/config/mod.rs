@@ -45,7 +45,7 @@ pub use changes::{ConfigChange, changes};
 pub use load::{Loaded, MAX_BYTES, load};
 pub use notices::*;
 pub use policy::*;
-pub use portal::Portal;
+pub use portal::{Portal, is_apps_domain};
 pub use problem::Problem;
 pub use query::{ShareNode, ShareStep, UserLimits, seconds_on};
 pub use read::OsNames;

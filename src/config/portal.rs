@@ -32,6 +32,9 @@ pub struct Portal {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<(PathBuf, PathBuf)>,
     pub metrics_open: bool,
+    /// The domain below which the programs of jobs have names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apps_domain: Option<String>,
     /// From here on: read again while it runs. Peers whose words about callers are believed.
     pub trust_proxy: Vec<Net>,
     /// Users may log in with their password.
@@ -49,6 +52,7 @@ impl Default for Portal {
             user: PORTAL_ACCOUNT.to_owned(),
             tls: None,
             metrics_open: false,
+            apps_domain: None,
             trust_proxy: Vec::new(),
             pam: false,
             pam_service: PAM_SERVICE.to_owned(),
@@ -56,6 +60,15 @@ impl Default for Portal {
             session_max_ms: SESSION_MS,
         }
     }
+}
+
+/// What a domain of programs is: two labels or more, of letters, digits and `-`.
+pub fn is_apps_domain(domain: &str) -> bool {
+    let is_label = |label: &str| {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+        !label.is_empty() && label.bytes().all(plain)
+    };
+    domain.contains('.') && domain.split('.').all(is_label)
 }
 
 impl Portal {

@@ -2,7 +2,7 @@
 //! nothing and looks no account up, since the leader's host need not be the portal's.
 
 use super::keys;
-use super::portal::Portal;
+use super::portal::{Portal, is_apps_domain};
 use super::read::{Ctx, DAY, Fields, MINUTE, Words, split};
 use crate::text::net::Net;
 use crate::text::yaml::Node;
@@ -30,6 +30,7 @@ pub(super) fn portal(ctx: &mut Ctx<'_>, node: &Node) -> Option<Portal> {
     }
     out.tls = tls(ctx, &f);
     out.metrics_open = f.flag(ctx, "metrics_open", false);
+    out.apps_domain = apps_domain(ctx, &f, &out.names);
     if let Some(words) = f.words(ctx, "trust_proxy") {
         out.trust_proxy = nets(ctx, &words);
     }
@@ -80,6 +81,24 @@ fn names(ctx: &mut Ctx<'_>, w: &Words) -> Vec<String> {
         }
     }
     out
+}
+
+/// It must be none of the portal's own names: a page of a program would be one of the portal's.
+fn apps_domain(ctx: &mut Ctx<'_>, f: &Fields<'_>, names: &[String]) -> Option<String> {
+    let w = f.scalar(ctx, "apps_domain")?;
+    let domain = w.text.to_ascii_lowercase();
+    if !is_apps_domain(&domain) || domain.len() > NAME_MAX {
+        let message = format!("apps_domain: {:?} is not a domain", w.text);
+        let hint = "write apps.example.org, with *.apps.example.org leading to the portal";
+        ctx.problem_hint(w.pos, "name", message, hint);
+        return None;
+    }
+    if names.contains(&domain) {
+        let message = format!("apps_domain: the portal itself has the name {domain}");
+        ctx.problem_hint(w.pos, "conflict", message, "write a domain of its own");
+        return None;
+    }
+    Some(domain)
 }
 
 /// The name of an account or of a service of PAM, which is the name of a file.

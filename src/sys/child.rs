@@ -173,3 +173,165 @@ pub fn sibling(name: &str) -> PathBuf {
     here.and_then(|p| Some(p.parent()?.join(name)))
         .unwrap_or_else(|| PathBuf::from(name))
 }
+
+/// A program of the system that somebody speaks to through one descriptor, its standard input and
+/// output, until that is closed. It is ended when this is dropped.
+#[derive(Debug)]
+pub struct Attended {
+    child: Option<Child>,
+}
+
+/// How an attended program begins.
+#[derive(Debug)]
+pub struct Attend<'a> {
+    pub program: &'a Path,
+    pub args: &'a [String],
+    /// Over the variables of this process.
+    pub env: &'a [(&'a str, String)],
+    pub dir: &'a Path,
+    /// It is killed when the thread that starts it ends: only for a process with one thread.
+    pub dies_with_parent: bool,
+}
+
+/// How long an attended program has to end after it was asked to, ms.
+const END_MS: u64 = 5_000;
+
+impl Attended {
+    /// Starts it in a session of its own. `stream` becomes its standard input and output, and its
+    /// error output and controlling terminal where it is a terminal.
+    pub fn begin(how: &Attend<'_>, stream: File, is_terminal: bool) -> Result<Attended> {
+        let mut command = Command::new(how.program);
+        let copy = || stream.try_clone().at("start", how.program);
+        command
+            .args(how.args)
+            .envs(how.env.iter().map(|(name, value)| (name, value)))
+            .current_dir(how.dir)
+            .stdin(Stdio::from(OwnedFd::from(copy()?)))
+            .stdout(Stdio::from(OwnedFd::from(copy()?)));
+        if is_terminal {
+            command.stderr(Stdio::from(OwnedFd::from(copy()?)));
+        }
+        let dies = how.dies_with_parent;
+        // SAFETY: only async-signal-safe system calls between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                libc::setsid();
+                super::signals::reset_all();
+                if is_terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                if dies && libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                Ok(())
+            });
+        }
+        let child = command.spawn().at("start", how.program)?;
+        Ok(Attended { child: Some(child) })
+    }
+
+    /// True once it has ended; collects it.
+    pub fn has_ended(&mut self) -> bool {
+        let ended = match &mut self.child {
+            Some(child) => !matches!(child.try_wait(), Ok(None)),
+            None => true,
+        };
+        if ended {
+            self.child = None;
+        }
+        ended
+    }
+
+    /// Asks it to end, and kills it when it does not. Waits for that.
+    pub fn end(&mut self) {
+        if let Some(child) = self.child.take() {
+            end_child(child);
+        }
+    }
+}
+
+fn end_child(mut child: Child) {
+    let group = child.id() as i32;
+    let _ = super::proc::killpg(group, libc::SIGHUP);
+    let end = super::clock::boot_ms() + END_MS;
+    while matches!(child.try_wait(), Ok(None)) {
+        if super::clock::boot_ms() >= end {
+            let _ = super::proc::killpg(group, libc::SIGKILL);
+            let _ = child.wait();
+            return;
+        }
+        super::clock::sleep_ms(LOOK_MS);
+    }
+}
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        let Some(child) = self.child.take() else {
+            return;
+        };
+        // Who drops it waits for nothing.
+        let ending = std::thread::Builder::new().name("ending".to_owned());
+        let _ = ending.spawn(move || end_child(child));
+    }
+}
+
+#[cfg(test)]
+mod attended_tests {
+    use super::*;
+    use crate::sys::{ipc, terminal};
+
+    fn attend(line: &str, is_terminal: bool) -> (File, Attended) {
+        let (mine, other) = match is_terminal {
+            true => terminal::open_pair(31, 97).unwrap(),
+            false => ipc::pair().unwrap(),
+        };
+        let how = Attend {
+            program: Path::new("/bin/sh"),
+            args: &["-c".to_owned(), line.to_owned()],
+            env: &[("ATTENDED", "yes".to_owned())],
+            dir: Path::new("/"),
+            dies_with_parent: false,
+        };
+        let attended = Attended::begin(&how, other, is_terminal).unwrap();
+        (mine, attended)
+    }
+
+    fn until(text: &str, from: &File) -> String {
+        let (mut got, mut from) = (String::new(), from);
+        while !got.contains(text) {
+            let mut buf = [0; 512];
+            let n = from.read(&mut buf).unwrap();
+            assert!(n > 0, "{got}");
+            got.push_str(&String::from_utf8_lossy(&buf[..n]));
+        }
+        got
+    }
+
+    #[test]
+    fn it_has_the_stream_and_ends_with_it() {
+        let (mine, mut attended) = attend("echo $ATTENDED; read x; echo $x; cat", false);
+        until("yes", &mine);
+        (&mine).write_all(b"word\n").unwrap();
+        until("word", &mine);
+        assert!(!attended.has_ended());
+        attended.end();
+        assert!(attended.has_ended());
+        let (mine, attended) = attend("sleep 300", false);
+        drop(attended);
+        let mut rest = Vec::new();
+        (&mine).read_to_end(&mut rest).unwrap();
+    }
+
+    #[test]
+    fn a_terminal_is_its_own_and_hangs_up() {
+        let (mine, mut attended) = attend("stty size; tty >/dev/tty; sleep 300", true);
+        until("31 97", &mine);
+        until("/dev/", &mine);
+        drop(mine);
+        let begin = crate::sys::clock::boot_ms();
+        while !attended.has_ended() {
+            assert!(crate::sys::clock::boot_ms() - begin < 30_000, "it hangs up");
+            crate::sys::clock::sleep_ms(10);
+        }
+    }
+}

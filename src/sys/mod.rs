@@ -41,6 +41,7 @@ pub mod overwrite_file;
 pub mod own_dir;
 pub mod pam;
 pub mod platform;
+pub mod ports;
 pub mod proc;
 pub mod ranks;
 pub mod sensor;

@@ -6,7 +6,7 @@ use crate::server::{Listener, serve};
 use crate::service::{self, ServiceOptions};
 use crate::{Settings, Shared, routes};
 use clap::Parser;
-use corral::api::portal::{PortalAddress, publish_address, withdraw_address};
+use corral::api::portal::{PortalAddress, is_apps_domain, publish_address, withdraw_address};
 use corral::spool::Site;
 use corral::sys;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -37,6 +37,9 @@ struct Options {
     /// A name by which browsers may call the portal, besides localhost; may be given again.
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
+    /// Programs of jobs are at names below this one, all of which must lead here (*.DOMAIN).
+    #[arg(long, value_name = "DOMAIN")]
+    apps_domain: Option<String>,
     /// Ask for no token at /metrics.
     #[arg(long)]
     metrics_open: bool,
@@ -110,6 +113,7 @@ pub fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<(), Refusal> {
     let site = Site::find().map_err(Refusal::system)?;
+    let apps_domain = apps_domain(options)?;
     if options.service {
         let said = ServiceOptions {
             account: options.user.clone(),
@@ -117,12 +121,13 @@ fn run(options: &Options) -> Result<(), Refusal> {
             tls: options.tls_cert.clone().zip(options.tls_key.clone()),
             names: lower(&options.names),
             metrics_open: options.metrics_open,
+            apps_domain,
         };
         return service::run(said, site);
     }
     refuse_root(options, &site)?;
     sys::logging::start("info");
-    in_runtime(live(options, site))
+    in_runtime(live(options, site, apps_domain))
 }
 
 /// Runs the asynchronous part of the portal to its end.
@@ -141,6 +146,27 @@ pub(crate) fn in_runtime(work: impl Future<Output = Result<(), Refusal>>) -> Res
 
 fn lower(names: &[String]) -> Vec<String> {
     names.iter().map(|name| name.to_ascii_lowercase()).collect()
+}
+
+/// The domain of programs. It must be none of the portal's own names: a page of a program would be one
+/// of the portal's.
+fn apps_domain(options: &Options) -> Result<Option<String>, Refusal> {
+    let Some(domain) = &options.apps_domain else {
+        return Ok(None);
+    };
+    let domain = domain.to_ascii_lowercase();
+    if !is_apps_domain(&domain) {
+        return Err(Refusal::usage(format!(
+            "--apps-domain {domain}: not a domain\nhint: --apps-domain apps.example.org, with \
+             *.apps.example.org leading here"
+        )));
+    }
+    if lower(&options.names).contains(&domain) {
+        return Err(Refusal::usage(format!(
+            "--apps-domain {domain}: the portal itself has this name"
+        )));
+    }
+    Ok(Some(domain))
 }
 
 /// A portal of root's would give every login root's rights.
@@ -167,7 +193,7 @@ fn refuse_root(options: &Options, site: &Site) -> Result<(), Refusal> {
     }
 }
 
-async fn live(options: &Options, site: Site) -> Result<(), Refusal> {
+async fn live(options: &Options, site: Site, apps_domain: Option<String>) -> Result<(), Refusal> {
     let (listener, address) = listen(options).await?;
     let (end, ending) = watch::channel(false);
     let settings = Settings {
@@ -176,6 +202,7 @@ async fn live(options: &Options, site: Site) -> Result<(), Refusal> {
         encrypted: false,
         // Browsers send the cookies of one port to all: each portal has a name of its own.
         cookie: format!("corral_{}", port_of(&address.url)),
+        apps_domain,
     };
     let actor = Arc::new(SameUser::new(site.clone()));
     let app = Shared::new(settings, Cluster::new(&site), actor, ending.clone());

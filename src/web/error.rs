@@ -42,7 +42,7 @@ impl WebError {
     }
 
     /// The key of its title in the catalogue of words.
-    fn title(&self) -> &'static str {
+    pub fn title(&self) -> &'static str {
         match self.status.as_u16() {
             400 | 422 => "error.wrong",
             401 => "error.login",
@@ -54,6 +54,7 @@ impl WebError {
             413 => "error.large",
             415 => "error.type",
             429 => "error.often",
+            502 => "error.program",
             503 => "error.cluster",
             _ => "error.internal",
         }

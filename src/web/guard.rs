@@ -27,7 +27,7 @@ pub const BODY_MAX: usize = 4 << 20;
 const BODY_TIME: Duration = Duration::from_secs(15);
 const ANSWER_TIME: Duration = Duration::from_secs(75);
 /// Names by which this machine calls itself.
-const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+pub const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Cookies of what a person prefers.
 pub const LANGUAGE: &str = "corral_lang";
@@ -60,7 +60,7 @@ pub struct Look {
 }
 
 impl Look {
-    fn of(headers: &HeaderMap) -> Look {
+    pub fn of(headers: &HeaderMap) -> Look {
         let accepted = text(headers, header::ACCEPT_LANGUAGE);
         let chosen = cookie(headers, LANGUAGE).and_then(Language::parse);
         Look {
@@ -74,7 +74,8 @@ impl Look {
     }
 }
 
-fn text(headers: &HeaderMap, name: HeaderName) -> &str {
+/// The text of a header; empty where there is none.
+pub fn text(headers: &HeaderMap, name: HeaderName) -> &str {
     let value = headers.get(name).and_then(|value| value.to_str().ok());
     value.unwrap_or_default()
 }
@@ -234,6 +235,33 @@ fn check_host(app: &App, headers: &HeaderMap, of_proxy: &[String]) -> Result<(),
             )
         }),
     }
+}
+
+/// What only a login may: a terminal or an application of a job is the user, and no token is so much.
+///
+/// # Errors
+/// The caller has shown a token.
+pub fn session_only(caller: &Caller) -> Result<(), WebError> {
+    match caller.secret.is_empty() {
+        false => Ok(()),
+        true => Err(WebError::new(
+            StatusCode::FORBIDDEN,
+            "a token does not do this: log in",
+        )),
+    }
+}
+
+/// A WebSocket must come from a page of the portal: browsers let every page open one to every place,
+/// with its cookies, and always say from where it comes.
+///
+/// # Errors
+/// It comes from elsewhere, or does not say.
+pub fn websocket_origin(headers: &HeaderMap, from: &Origin) -> Result<(), WebError> {
+    if headers.get(header::ORIGIN).is_none() {
+        let why = "a WebSocket must say from where it comes";
+        return Err(WebError::new(StatusCode::FORBIDDEN, why));
+    }
+    check_origin(headers, &from.hosts)
 }
 
 /// A change must come from a page of the portal, where the browser says from where it comes.

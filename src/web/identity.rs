@@ -8,6 +8,7 @@
 use crate::broker::wire::PasswordSaid;
 use crate::secret::Secret;
 use corral::api::admin::{self, AdminAct, AdminAnswer};
+use corral::api::attend::{self, AttendAsk};
 use corral::api::files::{self, FileAsk, FileSaid};
 use corral::api::portal::{PortalToken, take_login, token_of};
 use corral::api::read::{JobOutput, JobTexts, Reader};
@@ -19,6 +20,7 @@ use corral::spool::view::Job;
 use corral::sys;
 use corral::sys::users::UserFacts;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::net::IpAddr;
 
 /// Who asks: a user of the operating system.
@@ -77,6 +79,28 @@ impl JobAct {
     }
 }
 
+/// Something that runs for a user and that they speak to through `end`; it is ended when this is
+/// dropped.
+pub struct Held {
+    pub end: File,
+    keeps: Box<dyn Send + Sync>,
+}
+
+impl Held {
+    /// `keeps`: what ends it when it is dropped.
+    pub fn new(end: File, keeps: impl Send + Sync + 'static) -> Held {
+        Held {
+            end,
+            keeps: Box::new(keeps),
+        }
+    }
+
+    /// The descriptor, and what must be kept as long as it is used.
+    pub fn split(self) -> (File, Box<dyn Send + Sync>) {
+        (self.end, self.keeps)
+    }
+}
+
 /// Acting with a user's rights. Calls may block and wait for the leader.
 pub trait AsUser: Send + Sync {
     /// What the user sees of the cluster.
@@ -130,6 +154,12 @@ pub trait AsUser: Send + Sync {
     /// # Errors
     /// The user is not served here.
     fn texts(&self, who: &Identity, job: &Job) -> Result<JobTexts, Failure>;
+
+    /// Starts something that the user speaks to. Only for who has a session: no token is enough.
+    ///
+    /// # Errors
+    /// The user is not served here, a value is none, or the system refuses.
+    fn attend(&self, who: &Identity, ask: &AttendAsk) -> Result<Held, Failure>;
 
     /// Uses up a login link: whose it is, while it is good.
     ///
@@ -250,6 +280,12 @@ impl AsUser for SameUser {
 
     fn texts(&self, who: &Identity, job: &Job) -> Result<JobTexts, Failure> {
         Ok(self.reader(who)?.texts(job))
+    }
+
+    fn attend(&self, who: &Identity, ask: &AttendAsk) -> Result<Held, Failure> {
+        self.check(who)?;
+        let (end, attended) = attend::attend(&self.site, &self.me, ask, false)?;
+        Ok(Held::new(end, attended))
     }
 
     fn log_in(&self, secret: &str, now: i64) -> Result<Option<Identity>, Failure> {

@@ -13,7 +13,9 @@
 //!   `error`: how refusals read; `words`: what people read.
 //! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: places and pieces of files.
 //! - `live`: events; `routes`: the table of all of them.
+//! - `terminal`: shells in a page; `apps`: programs of jobs, each at a name of its own.
 
+pub mod apps;
 pub mod broker;
 pub mod cluster;
 pub mod command;
@@ -35,9 +37,11 @@ pub mod server;
 pub mod service;
 pub mod sessions;
 pub mod submission;
+pub mod terminal;
 pub mod tls;
 pub mod words;
 
+use apps::Apps;
 use cluster::Cluster;
 use corral::api::portal::Portal;
 use error::WebError;
@@ -46,6 +50,7 @@ use identity::{AsUser, Identity};
 use sessions::{Limits, Sessions};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use terminal::Terminals;
 use tokio::sync::{Semaphore, watch};
 
 /// Most open event streams of one portal.
@@ -62,6 +67,9 @@ pub struct Settings {
     pub encrypted: bool,
     /// Name of the session's cookie.
     pub cookie: String,
+    /// Programs of jobs are at names below this one; `None`: below `localhost`, for who calls the
+    /// portal by a name of this machine for itself.
+    pub apps_domain: Option<String>,
 }
 
 /// What all requests share.
@@ -77,6 +85,8 @@ pub struct Shared {
     administrators: Mutex<BTreeMap<u32, (bool, i64)>>,
     /// A permit for each open event stream.
     pub streams: Arc<Semaphore>,
+    pub terminals: Terminals,
+    pub apps: Apps,
     /// True from the moment on at which the portal is to end: streams end then.
     pub ending: watch::Receiver<bool>,
 }
@@ -100,6 +110,8 @@ impl Shared {
             history: Mutex::default(),
             administrators: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            terminals: Terminals::default(),
+            apps: Apps::default(),
             ending,
         })
     }

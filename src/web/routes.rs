@@ -2,7 +2,7 @@
 //! and the OpenAPI document are made: neither can have a route that the other lacks.
 
 use crate::guard::guard;
-use crate::{App, live, metrics, pages, rest, rest_files, submission};
+use crate::{App, apps, live, metrics, pages, rest, rest_files, submission, terminal};
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
@@ -303,6 +303,8 @@ pub fn router(app: App) -> Router {
     let mut router = pages::routes()
         .route("/live/view", get(live::view))
         .route("/live/jobs/{id}/log", get(live::log))
+        .route("/terminal/{name}/ws", get(terminal::socket))
+        .route("/apps/{id}", get(apps::open))
         .route("/metrics", get(metrics::metrics))
         .route("/api/v1/openapi.json", get(rest::openapi));
     for route in ROUTES {
@@ -310,6 +312,8 @@ pub fn router(app: App) -> Router {
     }
     router
         .layer(from_fn_with_state(app.clone(), guard))
+        // Before all else: what is for a job's program is none of the portal's requests.
+        .layer(from_fn_with_state(app.clone(), apps::divert))
         .with_state(app)
 }
 

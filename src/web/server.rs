@@ -11,7 +11,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,13 +44,13 @@ pub enum Listener {
 /// Serves until `ending` is true, then until requests have ended or time is up.
 pub async fn serve(listener: Listener, app: Router, mut ending: watch::Receiver<bool>) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let graceful = GracefulShutdown::new();
+    let told = ending.clone();
     loop {
         let Ok(permit) = connections.clone().acquire_owned().await else {
             break;
         };
         let accepted = tokio::select! {
-            accepted = accept(&listener, permit, &app, &graceful) => accepted,
+            accepted = accept(&listener, permit, &app, &told) => accepted,
             _ = ending.wait_for(|ending| *ending) => break,
         };
         if let Err(e) = accepted {
@@ -60,31 +59,33 @@ pub async fn serve(listener: Listener, app: Router, mut ending: watch::Receiver<
         }
     }
     drop(listener);
-    let _ = tokio::time::timeout(GRACE, graceful.shutdown()).await;
+    // Each connection has a permit until it has ended or become something else.
+    let all = connections.acquire_many(CONNECTIONS_MAX as u32);
+    let _ = tokio::time::timeout(GRACE, all).await;
 }
 
 async fn accept(
     listener: &Listener,
     permit: OwnedSemaphorePermit,
     app: &Router,
-    graceful: &GracefulShutdown,
+    ending: &watch::Receiver<bool>,
 ) -> io::Result<()> {
     match listener {
         Listener::Tcp(tcp) => {
             let (stream, from) = tcp.accept().await?;
             stream.set_nodelay(true)?;
-            let (watcher, peer) = (graceful.watcher(), Peer(Some(from.ip())));
-            tokio::spawn(attend(stream, peer, permit, app.clone(), watcher));
+            let (peer, ending) = (Peer(Some(from.ip())), ending.clone());
+            tokio::spawn(attend(stream, peer, permit, app.clone(), ending));
         }
         Listener::Tls(tcp, acceptor) => {
             let (stream, from) = tcp.accept().await?;
             stream.set_nodelay(true)?;
             let peer = Peer(Some(from.ip()));
-            let (acceptor, app, watcher) = (acceptor.clone(), app.clone(), graceful.watcher());
+            let (acceptor, app, ending) = (acceptor.clone(), app.clone(), ending.clone());
             tokio::spawn(async move {
                 let shaken = tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await;
                 match shaken {
-                    Ok(Ok(stream)) => attend(stream, peer, permit, app, watcher).await,
+                    Ok(Ok(stream)) => attend(stream, peer, permit, app, ending).await,
                     Ok(Err(e)) => tracing::debug!("a connection is not encrypted: {e}"),
                     Err(_) => tracing::debug!("a connection does not become an encrypted one"),
                 }
@@ -92,9 +93,8 @@ async fn accept(
         }
         Listener::Unix(unix) => {
             let (stream, _) = unix.accept().await?;
-            let watcher = graceful.watcher();
             let peer = Peer::default();
-            tokio::spawn(attend(stream, peer, permit, app.clone(), watcher));
+            tokio::spawn(attend(stream, peer, permit, app.clone(), ending.clone()));
         }
     }
     Ok(())
@@ -105,7 +105,7 @@ async fn attend<S>(
     peer: Peer,
     permit: OwnedSemaphorePermit,
     app: Router,
-    watcher: Watcher,
+    mut ending: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -119,9 +119,22 @@ async fn attend<S>(
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Some(ended),
+        _ = ending.wait_for(|ending| *ending) => None,
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
     // What the other side does wrong concerns that side alone.
-    if let Err(e) = watcher.watch(connection).await {
+    if let Err(e) = ended {
         tracing::debug!("a connection ended: {e}");
     }
     drop(permit);

@@ -46,6 +46,7 @@ struct ServiceStart {
     tls: Option<(PathBuf, PathBuf)>,
     names: Vec<String>,
     metrics_open: bool,
+    apps_domain: Option<String>,
     /// What counts while it runs.
     portal: Portal,
 }
@@ -57,6 +58,7 @@ pub(crate) struct ServiceOptions {
     pub tls: Option<(PathBuf, PathBuf)>,
     pub names: Vec<String>,
     pub metrics_open: bool,
+    pub apps_domain: Option<String>,
 }
 
 impl ServiceOptions {
@@ -77,6 +79,7 @@ impl ServiceOptions {
                 false => self.names,
             },
             metrics_open: self.metrics_open || portal.metrics_open,
+            apps_domain: self.apps_domain.or_else(|| portal.apps_domain.clone()),
             portal,
         })
     }
@@ -116,6 +119,7 @@ pub(crate) fn run(options: ServiceOptions, site: Site) -> Result<(), Refusal> {
             true => format!("__Host-{name}"),
             false => name,
         },
+        apps_domain: start.apps_domain,
     };
     let site = start.site;
     let (mine, theirs) = descriptors::message_pair().map_err(Refusal::system)?;

@@ -190,6 +190,12 @@ fn the_portal_uses_the_door_that_is_meant_for_it() {
             "Reader::new(",
         ];
         let may_act = ["src/web/identity.rs", "src/web/cluster.rs"].contains(&file.as_str());
+        let attends = ["src/web/identity.rs", "src/web/broker/calls.rs"];
+        if blanked.contains("attend::attend(") && !attends.contains(&file.as_str()) {
+            wrong.push(format!(
+                "{file}: attend::attend: only a process of the user attends"
+            ));
+        }
         for call in acts
             .iter()
             .filter(|call| !may_act && blanked.contains(*call))

@@ -60,6 +60,7 @@ mod policies_watch;
 mod portal;
 mod portal_files;
 mod portal_password;
+mod portal_programs;
 mod portal_service;
 mod real_work;
 mod repeated_jobs;

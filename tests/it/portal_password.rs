@@ -4,8 +4,8 @@
 //! `cbweb` runs in a mount namespace of its own, in which copies of /etc/shadow, /etc/group and
 //! /etc/pam.d lie over the machine's: nothing of the machine changes. Only root can do that.
 
-use crate::cluster::signal;
-use crate::portal::{build, cookie, said, status};
+use crate::cluster::{build, signal};
+use crate::portal::{cookie, said, status};
 use crate::portal_service::{FORM, Service, cbweb};
 use crate::security::{Account, Site};
 use std::collections::BTreeSet;
@@ -168,7 +168,7 @@ fn alert(answer: &str) -> &str {
 
 #[test]
 fn users_log_in_by_the_password_of_the_system() {
-    build();
+    build("--bins");
     let Some(site) = Site::up() else { return };
     if corral::sys::pam::can_be_asked().is_err() {
         println!("skipped: there is no PAM here");

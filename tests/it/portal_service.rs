@@ -2,8 +2,9 @@
 //! is let in, as whom it acts, what one may not do for another, and that its HTTP process holds no
 //! right. Only root can run it.
 
-use crate::cluster::{build, exists, signal};
+use crate::cluster::{build, exists, reachable, signal};
 use crate::portal::{cookie, place, said, status};
+use crate::portal_programs as programs;
 use crate::security::{Account, Site};
 use corral::record::portal::{digest, login_name, secret_of};
 use std::io::{BufRead as _, BufReader};
@@ -27,7 +28,10 @@ pub(crate) fn cbweb() -> std::path::PathBuf {
 }
 
 fn command(site: &Site) -> Command {
-    let mut command = Command::new(cbweb());
+    // Beside it is what it starts as users.
+    let dir = site.cluster.dir().parent().unwrap();
+    reachable(dir, env!("CARGO_BIN_EXE_cb"));
+    let mut command = Command::new(reachable(dir, cbweb().to_str().unwrap()));
     command.env("CB_ENVDIR", site.cluster.dir().join("etc"));
     command.env("OF_ROOT", "1").arg("--service");
     command
@@ -120,6 +124,7 @@ fn a_service_acts_for_each_user_with_their_rights_alone() {
     links(&site, &service);
     acts(&site, &service);
     tokens(&site, &service);
+    terminals_and_programs(&site, &service);
     let place = site.cluster.share().join("portal");
     let owner = std::fs::metadata(&place).unwrap().uid();
     assert_eq!(
@@ -131,6 +136,57 @@ fn a_service_acts_for_each_user_with_their_rights_alone() {
     assert!(!exists(http) && !place.exists(), "all of it is gone");
     let none = site.run(&site.alice, "clogin", &[]);
     assert_eq!(none.status.code(), Some(1));
+}
+
+/// Programs of one's own job and shells in pages are the user's alone, and end with the session.
+fn terminals_and_programs(site: &Site, service: &Service) {
+    let (alice, bob) = (&site.alice, &site.bob);
+    let place = &service.place;
+    let hers = programs::session(place, &site.ok(alice, "clogin", &[]));
+    let his = programs::session(place, &site.ok(bob, "clogin", &[]));
+    // The shell of a system's account says that there is none, or is one.
+    let mut at = programs::terminal(place, &hers);
+    programs::until(&mut at, "Starting on h1");
+    let of_alice = |name: &str| {
+        let all = corral::sys::proc::all().into_iter().map(|found| found.pid);
+        let own = all.filter(|pid| {
+            let line = corral::sys::proc::command_line(*pid);
+            let meta = std::fs::metadata(format!("/proc/{pid}"));
+            line.contains(name) && meta.is_ok_and(|meta| meta.uid() == alice.uid)
+        });
+        own.count()
+    };
+    let home = site.home(alice);
+    let heard = home.join("heard");
+    let line = programs::program(&heard);
+    let mut csub = site.command(alice, "csub");
+    csub.env("HOME", &home);
+    let id = programs::begun(csub, &home, &["-n", "2", &line]);
+    programs::talk(place, &programs::open(place, &hers.0, id), &heard);
+    assert_eq!(of_alice("tunnel"), 1, "the near end is alice's");
+    let path = format!("GET /apps/{id}");
+    assert_eq!(
+        status(&said(place, &path, &[&his.0], "")),
+        403,
+        "bob is not let in"
+    );
+    let token = site.ok(
+        alice,
+        "ctoken",
+        &["create", "--scope", "submit", "--expires", "1h"],
+    );
+    let auth = format!("Authorization: Bearer {}", token.trim());
+    assert_eq!(
+        status(&said(place, &path, &[&auth], "")),
+        403,
+        "nor a token"
+    );
+    let out = format!("POST /logout");
+    said(place, &out, &[&hers.0, FORM], &format!("csrf={}", hers.1));
+    site.until("what alice has open ends with her session", || {
+        of_alice("tunnel") + of_alice("far-end") + of_alice("csub") == 0
+    });
+    site.ok(alice, "ckill", &[&id.to_string()]);
 }
 
 /// What is no service is refused at the start.

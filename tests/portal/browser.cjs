@@ -1,6 +1,7 @@
 // The steps of tests/portal/browser, which starts the cluster and says where chromium and the link
 // are. Each step is a sentence that is printed once it holds; the first that does not ends the run.
 "use strict";
+const os = require("node:os");
 const { execFileSync } = require("node:child_process");
 const fs = require("node:fs");
 const path = require("node:path");
@@ -14,7 +15,7 @@ const PATIENCE = 60000;
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
   "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 // Pages without a parameter; /jobs/ID and /hosts/NAME come to them.
-const PAGES = ["/", "/jobs", "/submit", "/hosts", "/hosts?view=map", "/queues", "/limits", "/shares",
+const PAGES = ["/", "/jobs", "/submit", "/submit/app/sweep", "/terminal", "/files", "/hosts", "/hosts?view=map", "/queues", "/limits", "/shares",
   "/cron", "/resources", "/usage", "/usage?view=efficiency", "/admin", "/admin/config"];
 
 const began = Date.now();
@@ -84,8 +85,20 @@ async function login(browser) {
   return page;
 }
 
+// An array from the form of a template.
 async function watchArray(page) {
-  const id = await submit(page, { command: "echo element $LSB_JOBINDEX; sleep 4", name: "sweep", array: "1-8" });
+  await go(page, "/submit");
+  await page.locator('a[href="/submit/app/sweep"]').click();
+  await page.waitForURL(/\/submit\/app\/sweep$/);
+  for (const [name, value] of [["p.SECONDS", "4"], ["array", "1-8"], ["name", "sweep"]]) {
+    const field = page.locator(`[name="${name}"]`);
+    if (!await field.isVisible()) await page.locator("main details summary").first().click();
+    await field.fill(value);
+  }
+  await page.locator("main form button.first").click();
+  await page.waitForURL(/\/jobs\/\d+$/);
+  const id = page.url().match(/\d+$/)[0];
+  said("an array is submitted by the form of a template");
   await go(page, `/jobs?array=${id}&finished=yes`);
   await page.evaluate(() => { window.sameDocument = true; });
   const stat = (n) => page.locator("tbody tr", { hasText: `${id}[${n}]` }).locator(".state");
@@ -135,6 +148,138 @@ async function killOne(page) {
   check(await row(2).locator(".state.bad").count() === 0, "another element was killed, too");
   said("one element is killed, the others are not");
   return id;
+}
+
+// One element again, as it was.
+async function cloneOne(page, array) {
+  await go(page, `/jobs/${array}[2]`);
+  await page.locator('form[action$="/clone"] button').click();
+  await page.waitForURL(/\/jobs\/\d+$/);
+  const id = page.url().match(/\d+$/)[0];
+  check(id !== array, "the same job is shown");
+  check((await page.locator("main").innerText()).includes("sleep 300"), "the clone has another command");
+  cb("ckill", id);
+  said("a job is cloned");
+}
+
+// A file goes to the home directory and comes back as it was.
+async function files(page) {
+  const name = `browser test ${process.pid}.bin`;
+  const bytes = Buffer.alloc(5 << 20, "corral ");
+  const place = path.join(os.homedir(), name);
+  try {
+    await go(page, "/files");
+    const file = { name, mimeType: "application/octet-stream", buffer: bytes };
+    await page.locator('input[type="file"]').setInputFiles(file);
+    const row = page.locator("tbody tr", { hasText: name });
+    await row.waitFor();
+    check(fs.readFileSync(place).equals(bytes), "what was uploaded differs");
+    const link = row.locator('a[href*="/files/download"]').first();
+    const [download] = await Promise.all([page.waitForEvent("download"), link.click()]);
+    check(fs.readFileSync(await download.path()).equals(bytes), "what was downloaded differs");
+  } finally {
+    fs.rmSync(place, { force: true });
+  }
+  said("a file is uploaded, and downloaded as it was");
+}
+
+// What a terminal shows.
+function shown(page) {
+  return page.evaluate(() => [...document.querySelectorAll(".xterm-rows > div")]
+    .map((row) => row.textContent).join("\n"));
+}
+
+async function untilShown(page, what) {
+  for (let n = 0; !what.test(await shown(page)); n += 1) {
+    check(n < 240, `the terminal shows:\n${await shown(page)}`);
+    await page.waitForTimeout(250);
+  }
+}
+
+async function typeLine(page, words) {
+  await page.locator(".xterm-helper-textarea").focus();
+  await page.keyboard.type(words);
+  await page.keyboard.press("Enter");
+}
+
+// A shell in a page: what is typed comes back, colours, a size, a reload, its end.
+async function terminal(page) {
+  await go(page, "/terminal");
+  await page.locator('form[action="/terminal"] button').click();
+  await page.waitForURL(/\/terminal\/[0-9a-zA-Z]+$/);
+  await untilShown(page, /Starting on h\d/);
+  await typeLine(page, "echo $((6 * 7))-$LSB_QUEUE");
+  await untilShown(page, /42-\w+/);
+  await typeLine(page, "printf '\\033[38;2;10;120;30mtrue\\033[0m \\033[1mbold\\033[0m wide\\n'");
+  await untilShown(page, /^true bold wide/m);
+  const look = await page.evaluate(() => {
+    const of = (text) => [...document.querySelectorAll(".xterm-rows span")]
+      .filter((span) => span.textContent.startsWith(text)).slice(-1).map((span) => getComputedStyle(span))[0];
+    const row = document.querySelector(".xterm-rows > div").getBoundingClientRect();
+    return { green: of("true")?.color, bold: of("bold")?.fontWeight, height: row.height };
+  });
+  check(look.green === "rgb(10, 120, 30)", `a true colour is ${look.green}`);
+  check(Number(look.bold) >= 600, `bold is ${look.bold}`);
+  check(look.height > 10, `a row is ${look.height} pixels high`);
+  await judge(page, "/terminal/ID", "light");
+  for (const [theme, width] of [["light", 1280], ["light", 390], ["dark", 1280], ["dark", 390]]) {
+    await page.emulateMedia({ colorScheme: theme });
+    await page.setViewportSize({ width, height: width === 390 ? 844 : 900 });
+    await page.waitForTimeout(500);
+    await isTooWide(page, "/terminal/ID", width);
+    if (SHOTS) await page.screenshot({ path: shotName("/terminal-id", "en", theme, width), fullPage: true });
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.reload();
+  await untilShown(page, /^true bold wide/m);
+  await typeLine(page, "exit");
+  await page.locator("#term-state", { hasText: /ended/ }).waitFor();
+  check(troubles.length === 0, troubles.join(", "));
+  said("a shell runs in a page, over a reload, and ends");
+}
+
+// What a page of a program can do in the portal.
+function reach(tab) {
+  return tab.evaluate(async (base) => {
+    let read = "refused";
+    try { read = (await fetch(`${base}/jobs`, { credentials: "include" })).status; } catch { /* as it must */ }
+    const socket = await new Promise((done) => {
+      const at = new WebSocket(`${base.replace("http", "ws")}/terminal/x/ws`);
+      at.onopen = () => done("open");
+      at.onerror = () => done("refused");
+    });
+    return { read, socket, cookies: document.cookie };
+  }, BASE);
+}
+
+// The program of a job at a name of its own, with its WebSocket.
+async function program(page) {
+  const script = path.join(__dirname, "program.py");
+  const [out, heard] = ["program.out", "heard"].map((name) => path.join(process.cwd(), name));
+  const told = cb("csub", "-n", "2", "-oo", out, `exec python3 ${script} ${heard}`);
+  const id = /<(\d+)>/.exec(told)[1];
+  for (let n = 0; !(fs.existsSync(out) && fs.readFileSync(out, "utf8").includes("announced")); n += 1) {
+    check(n < 240, "the program does not begin");
+    await page.waitForTimeout(250);
+  }
+  const link = page.locator(`a[href="/apps/${id}"]`);
+  for (let n = 0; n === 0 || await link.count() === 0; n += 1) {
+    check(n < 60, "the job's page has no link to its program");
+    await go(page, `/jobs/${id}`);
+    await page.waitForTimeout(500);
+  }
+  if (SHOTS) await page.screenshot({ path: shotName("/jobs-with-program", "en", "light", 1280), fullPage: true });
+  const [tab] = await Promise.all([page.context().waitForEvent("page"), link.click()]);
+  await tab.waitForURL(`http://j${id}.localhost:${new URL(BASE).port}/`);
+  await tab.locator("#said", { hasText: "over and back" }).waitFor();
+  const reached = await reach(tab);
+  check(reached.read === "refused" && reached.socket === "refused" && reached.cookies === "",
+    `a program's page reaches the portal: ${JSON.stringify(reached)}`);
+  await tab.close();
+  check(!/corral_/.test(fs.readFileSync(heard, "utf8")), "the program got a cookie of the portal's");
+  cb("ckill", id);
+  said("the program of a job is opened at its own name, and reaches nothing of the portal");
 }
 
 async function requeue(page) {
@@ -353,7 +498,11 @@ async function run(browser) {
   await watchArray(page);
   const talks = await followLog(page);
   const long = await killOne(page);
+  await cloneOne(page, long);
   await requeue(page);
+  await files(page);
+  await terminal(page);
+  await program(page);
   await closeHost(page);
   await configuration(page);
   await charts(page, `${long}[2]`);

@@ -15,7 +15,7 @@ fn what_it_says_is_read_and_what_it_leaves_out_is_the_default() {
     assert_eq!(none.user, "corral-web");
     let p = portal(
         "{listen: '0.0.0.0:443', names: [Portal.Example.org, alias], user: web, \
-         tls_cert: /etc/c.pem, tls_key: /etc/k.pem, metrics_open: yes, \
+         tls_cert: /etc/c.pem, tls_key: /etc/k.pem, metrics_open: yes, apps_domain: Apps.example.org, \
          trust_proxy: [127.0.0.1, '10.0.0.0/8', '::1'], pam: yes, pam_service: corral-site, \
          session_idle: 30m, session_max: 8h}",
     );
@@ -31,6 +31,7 @@ fn what_it_says_is_read_and_what_it_leaves_out_is_the_default() {
         (Some("/etc/c.pem"), Some("/etc/k.pem"))
     );
     assert!(p.pam && p.metrics_open);
+    assert_eq!(p.apps_domain.as_deref(), Some("apps.example.org"));
     let nets: Vec<String> = p.trust_proxy.iter().map(ToString::to_string).collect();
     assert_eq!(nets, ["127.0.0.1", "10.0.0.0/8", "::1"]);
     assert_eq!(
@@ -82,6 +83,9 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("{names: [a, 'https://b']}", "name", "'https"),
     ("{names: 'a:80'}", "name", "'a:80"),
     ("{user: 'a b'}", "name", "'a b'"),
+    ("{apps_domain: apps}", "name", "apps}"),
+    ("{apps_domain: 'a..b'}", "name", "'a..b'"),
+    ("{names: [a.b], apps_domain: a.b}", "conflict", "a.b}"),
     ("{pam: yes, pam_service: ../su}", "name", "../su"),
     ("{pam: yes, pam_service: ''}", "name", "''"),
     ("{tls_cert: /a}", "missing-key", "tls_cert"),

@@ -2,7 +2,7 @@
 //! only, no files.
 //!
 //! A command runs here only for an attempt or a part of one that the leader ordered on this host,
-//! on several slots, for the user of that job.
+//! on several slots or of an application, for the user of that job.
 
 use crate::model::{AttemptId, Binding, CpuSet, Spec};
 use crate::record::launch::LaunchRequest;
@@ -10,6 +10,10 @@ use crate::record::order::TaskUnits;
 use crate::record::report::{RunId, Usage};
 use crate::task::spec::TaskLimits;
 use std::collections::BTreeMap;
+
+/// Least pause between two looks where all that runs here has one slot (ms): what is started beside
+/// it is the way to its program, which a person opens.
+const RARE_MS: u64 = 5_000;
 
 /// What may be added to here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub(super) struct Work {
     pub spec: u32,
     /// It starts a task for each slot.
     pub tasks: bool,
+    /// It has one slot: little is started beside it.
+    pub is_rare: bool,
     pub own: Own,
     /// Which run it is, where another host runs the command; `None`: this one does.
     pub part_of: Option<RunId>,
@@ -55,7 +61,7 @@ pub(super) struct Own {
     pub units: TaskUnits,
 }
 
-/// The attempts and parts on several slots that this host has.
+/// The attempts and parts to which commands may be added on this host.
 #[derive(Debug, Default)]
 pub(super) struct Launches {
     works: BTreeMap<AttemptId, Work>,
@@ -203,6 +209,10 @@ impl Launches {
 
     /// How long until the next look (ms); `None`: there is nothing to look for.
     pub(super) fn due_in(&self, now: u64, pause_ms: u64) -> Option<u64> {
+        let pause_ms = match self.works.values().all(|work| work.is_rare) {
+            true => pause_ms.max(RARE_MS),
+            false => pause_ms,
+        };
         let next = match self.hinted {
             true => 0,
             false => self.looked_at + pause_ms,
@@ -367,5 +377,22 @@ mod tests {
         assert!(!all.end(attempt(1)));
         assert!(all.judge(&launch(1), 1000).is_err());
         assert_eq!(all.due_in(40, 100), None);
+    }
+
+    #[test]
+    fn jobs_of_one_slot_alone_are_looked_for_rarely() {
+        let mut all = Launches::default();
+        let rare = || Work {
+            is_rare: true,
+            ..work(1000)
+        };
+        all.note(attempt(1), rare());
+        all.looked(40);
+        assert_eq!(all.due_in(40, 100), Some(RARE_MS));
+        all.look_now();
+        assert_eq!(all.due_in(40, 100), Some(0), "a hint");
+        all.looked(40);
+        all.note(attempt(2), work(1000));
+        assert_eq!(all.due_in(40, 100), Some(100));
     }
 }

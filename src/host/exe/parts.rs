@@ -58,15 +58,21 @@ impl Parts {
         self.launches.limit(a, numbered(limits, n), mark)
     }
 
-    /// Notes an attempt that begins here: what has several slots may start more.
+    /// Notes an attempt that begins here: what has several slots may start more, and the program of
+    /// an application's job may be reached from elsewhere.
     pub(super) fn note_start(&mut self, o: &StartOrder, spec: Option<&Spec>) {
-        if let Some(spec) = spec.filter(|spec| build::has_hosts_file(&o.hosts, spec)) {
-            let own = Own {
-                units: o.units.clone(),
-                ..Own::default()
-            };
-            self.launches.note(o.a, Work::new((spec, o.s), own, None));
+        let Some(spec) = spec else { return };
+        let is_rare = !build::has_hosts_file(&o.hosts, spec);
+        if is_rare && spec.app.is_empty() {
+            return;
         }
+        let own = Own {
+            units: o.units.clone(),
+            ..Own::default()
+        };
+        let mut work = Work::new((spec, o.s), own, None);
+        work.is_rare = is_rare;
+        self.launches.note(o.a, work);
     }
 
     /// Forgets a part.

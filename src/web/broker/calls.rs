@@ -7,6 +7,7 @@ use super::wire;
 use crate::identity::{AsUser, Identity, JobAct, SameUser};
 use crate::submission::option_named;
 use corral::api::admin::AdminAct;
+use corral::api::attend::{self, AttendAsk};
 use corral::api::files::FileAsk;
 use corral::api::portal::{PortalToken, Scope, claimed_uid, take_login, token_of};
 use corral::api::{Failure, FailureKind, JobRequest, TemplateValues};
@@ -19,7 +20,7 @@ use corral::sys::users::{self, UserFacts};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 
 /// Longest time in which a call comes whole, and in which its answer is taken, ms.
 const TRANSFER_MS: u64 = 20_000;
@@ -97,15 +98,40 @@ impl PlainJob {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Call {
-    Submit { job: Box<PlainJob> },
-    DryRun { job: Box<PlainJob> },
-    Act { act: JobAct, jobs: Vec<String> },
-    Output { id: u32, idx: u32, most: usize },
-    Administer { act: Box<AdminAct> },
-    Files { ask: Box<FileAsk> },
-    Clone { job: String, key: String },
-    Texts { id: u32, idx: u32 },
+    Submit {
+        job: Box<PlainJob>,
+    },
+    DryRun {
+        job: Box<PlainJob>,
+    },
+    Act {
+        act: JobAct,
+        jobs: Vec<String>,
+    },
+    Output {
+        id: u32,
+        idx: u32,
+        most: usize,
+    },
+    Administer {
+        act: Box<AdminAct>,
+    },
+    Files {
+        ask: Box<FileAsk>,
+    },
+    Clone {
+        job: String,
+        key: String,
+    },
+    Texts {
+        id: u32,
+        idx: u32,
+    },
     Token {},
+    /// Something that stays while its socket is open: of a process that the broker lets stay.
+    Attend {
+        ask: AttendAsk,
+    },
 }
 
 /// What a call gives: a value, and a descriptor where it has one.
@@ -121,7 +147,7 @@ fn needs(call: &Call) -> Scope {
         | Call::Clone { .. }
         | Call::Files { .. }
         | Call::Texts { .. } => Scope::Submit,
-        Call::Administer { .. } => Scope::Admin,
+        Call::Administer { .. } | Call::Attend { .. } => Scope::Admin,
     }
 }
 
@@ -143,6 +169,7 @@ impl Call {
                 plain(user.texts(who, &job)?)
             }
             Call::Token {} => plain((who.name.clone(), token)),
+            Call::Attend { .. } => Err(wrong("this process does not stay")),
         }
     }
 }
@@ -244,6 +271,44 @@ fn answer(site: &Site, uid: u32, by: &By, socket: &File) -> Given {
     }
     let who = Identity::new(uid, facts.name);
     call.run(&SameUser::new(site.clone()), &who, token.as_ref())
+}
+
+/// How often a process that stays looks after what it has started, ms.
+const LOOK_MS: u64 = 500;
+
+/// The life of a process that stays with what the user speaks to: becomes the user, reads the call,
+/// starts it, hands its descriptor over, and ends it when the socket is closed. Gives its exit code.
+pub(super) fn attend(site: &Site, uid: u32, socket: &File) -> i32 {
+    if sys::descriptors::limit_time(socket, TRANSFER_MS).is_err() {
+        return 1;
+    }
+    let begun = (|| {
+        let facts = become_the_user(uid)?;
+        match wire::receive::<Call>(socket) {
+            Ok((Call::Attend { ask }, _)) => attend::attend(site, &facts, &ask, true),
+            Ok(_) => Err(wrong("this process does one thing only")),
+            Err(e) => Err(wrong(&e.to_string())),
+        }
+    })();
+    let (end, mut attended) = match begun {
+        Ok(begun) => begun,
+        Err(failure) => {
+            let _ = wire::send(socket, &Err::<Value, Failure>(failure), None);
+            return 1;
+        }
+    };
+    let sent = wire::send(socket, &Ok::<_, Failure>(Value::Null), Some(&end));
+    // Who speaks to it has the only end from now on.
+    drop(end);
+    while sent.is_ok() && !attended.has_ended() && !is_closed(socket) {}
+    attended.end();
+    i32::from(sent.is_err())
+}
+
+/// Whether a socket is closed at its other end, at which nothing is said any more. Waits a little.
+fn is_closed(socket: &File) -> bool {
+    let mut from = socket;
+    sys::ipc::wait_readable(socket, Some(LOOK_MS)) && !from.read(&mut [0; 1]).is_ok_and(|n| n > 0)
 }
 
 /// The life of a process that uses up a login link: tells the broker the user's name if it is good.

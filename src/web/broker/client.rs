@@ -5,9 +5,10 @@
 
 use super::calls::{Call, PlainJob};
 use super::wire::{self, Ask, Begun, PasswordSaid};
-use crate::identity::{AsUser, Identity, JobAct, Proof, reader_for};
+use crate::identity::{AsUser, Held, Identity, JobAct, Proof, reader_for};
 use crate::secret::Secret;
 use corral::api::admin::{AdminAct, AdminAnswer};
+use corral::api::attend::AttendAsk;
 use corral::api::files::{FileAsk, FileSaid};
 use corral::api::portal::{PortalToken, claimed_uid};
 use corral::api::read::{JobOutput, JobTexts, Reader};
@@ -66,7 +67,17 @@ impl BrokerClient {
             uid: who.uid,
             proof: who.proof.0.clone(),
         };
-        let socket = self.ask(&ask)?;
+        let (value, with, _) = self.answered(&ask, call)?;
+        Ok((value, with))
+    }
+
+    /// Asks, sends the call; its answer, the descriptor that came with it, and the socket.
+    fn answered<T: DeserializeOwned>(
+        &self,
+        ask: &Ask,
+        call: &Call,
+    ) -> Result<(T, Option<File>, File), Failure> {
+        let socket = self.ask(ask)?;
         // Who refuses does not read the call: its answer stands there all the same.
         let sent = wire::send(&socket, call, None);
         let got = wire::receive::<Result<Value, Failure>>(&socket);
@@ -75,7 +86,7 @@ impl BrokerClient {
             (Err(_), Err(e)) | (Err(e), Ok(())) => return Err(failed(e)),
         };
         let value = serde_json::from_value(answer?).map_err(failed)?;
-        Ok((value, with))
+        Ok((value, with, socket))
     }
 
     fn call<T: DeserializeOwned>(&self, who: &Identity, call: &Call) -> Result<T, Failure> {
@@ -136,6 +147,19 @@ impl AsUser for BrokerClient {
     fn texts(&self, who: &Identity, job: &Job) -> Result<JobTexts, Failure> {
         let (id, idx) = (job.row.j.id, job.row.j.idx);
         self.call(who, &Call::Texts { id, idx })
+    }
+
+    fn attend(&self, who: &Identity, ask: &AttendAsk) -> Result<Held, Failure> {
+        let call = Call::Attend { ask: ask.clone() };
+        let ask = Ask::Attend {
+            uid: who.uid,
+            proof: who.proof.0.clone(),
+        };
+        let (Value::Null, Some(end), socket) = self.answered(&ask, &call)? else {
+            return Err(failed("the answer is without a descriptor"));
+        };
+        // While the socket is open, what was started goes on.
+        Ok(Held::new(end, socket))
     }
 
     fn log_in(&self, secret: &str, _now: i64) -> Result<Option<Identity>, Failure> {

@@ -43,8 +43,13 @@ use wire::{Ask, Begun, PasswordSaid};
 pub const PROCESSES_MAX: usize = 64;
 pub const OF_USER_MAX: usize = 16;
 pub const LOGINS_MAX: usize = 16;
+/// Most processes that stay with what users speak to, and of one user.
+pub const ATTENDED_MAX: usize = 128;
+pub const ATTENDED_OF_USER_MAX: usize = 16;
 /// Longest life of one, ms: the leader's answer is awaited for a minute.
 const LIFE_MS: u64 = 80_000;
+/// How often it is looked whether the sessions of those that stay still are, ms.
+const SESSION_LOOK_MS: u64 = 5_000;
 /// How soon it is looked again at a process that ends, ms.
 const ENDING_MS: u64 = 20;
 /// Longest time that the HTTP process gets to end, ms.
@@ -62,6 +67,8 @@ struct Worker {
     uid: u32,
     /// When it is killed, ms since boot.
     ends: u64,
+    /// The session that it ends with; other processes end with their call.
+    session: Option<String>,
     /// Closed when it has ended; before that, what it tells.
     told: File,
     said: Vec<u8>,
@@ -243,9 +250,21 @@ impl Broker {
     }
 
     fn end_late_ones(&mut self, now: u64) {
+        let wall = clock::wall_ms();
+        for worker in &mut self.workers {
+            let session = worker.session.as_ref().filter(|_| worker.ends <= now);
+            if session.is_some_and(|session| self.sessions.is_there(session, wall)) {
+                worker.ends = now + SESSION_LOOK_MS;
+            }
+        }
         let late = |worker: &&mut Worker| worker.ends <= now;
         for worker in self.workers.iter_mut().filter(late) {
-            tracing::warn!("a call of uid {} takes too long and is ended", worker.uid);
+            match worker.session {
+                Some(_) => tracing::info!("the session of uid {} is over", worker.uid),
+                None => {
+                    tracing::warn!("a call of uid {} takes too long and is ended", worker.uid);
+                }
+            }
             worker.kill();
             // Once: one that a file server holds ends when that answers.
             worker.ends = u64::MAX;
@@ -361,7 +380,18 @@ impl Broker {
             Ask::GoOn { session } => {
                 answer(&socket, &self.sessions.find(&session, now).is_some());
             }
-            Ask::End { session } => self.sessions.end(&session),
+            Ask::End { session } => {
+                self.sessions.end(&session);
+                let of_it = |worker: &&mut Worker| worker.session.as_ref() == Some(&session);
+                self.workers
+                    .iter_mut()
+                    .filter(of_it)
+                    .for_each(|worker| worker.ends = 0);
+            }
+            Ask::Attend { uid, proof } => match self.sessions.find(&proof, now) {
+                Some(session) if session.who.uid == uid => self.attend(uid, proof, &socket),
+                _ => refuse(&socket, no_session()),
+            },
             Ask::Act { uid, proof } => match self.right_of(uid, proof, now) {
                 Ok(by) => self.act(uid, by, socket),
                 Err(failure) => refuse(&socket, failure),
@@ -381,14 +411,40 @@ impl Broker {
             None if claimed_uid(&proof) == Some(uid) => return Ok(By::Token(proof)),
             None => {}
         }
-        Err(Failure {
-            kind: FailureKind::Permission,
-            text: "the session is over\nhint: log in again".to_owned(),
-        })
+        Err(no_session())
+    }
+
+    /// Starts a process that stays, for a session of this user.
+    fn attend(&mut self, uid: u32, session: String, socket: &File) {
+        let all = self
+            .workers
+            .iter()
+            .filter(|worker| worker.session.is_some());
+        let of_user = all.clone().filter(|worker| worker.uid == uid).count();
+        let busy = match () {
+            () if all.count() + self.ending.len() >= ATTENDED_MAX => Some(ATTENDED_MAX),
+            () if of_user >= ATTENDED_OF_USER_MAX => Some(ATTENDED_OF_USER_MAX),
+            () => None,
+        };
+        if let Some(most) = busy {
+            return refuse(socket, too_many(most));
+        }
+        let site = self.site.clone();
+        match fork(Some(socket), |_| calls::attend(&site, uid, socket)) {
+            Ok(made) => {
+                self.keep(made, uid, LIFE_MS, Work::Call);
+                if let Some(worker) = self.workers.last_mut() {
+                    worker.session = Some(session);
+                    worker.ends = clock::boot_ms() + SESSION_LOOK_MS;
+                }
+            }
+            Err(e) => refuse(socket, system(e)),
+        }
     }
 
     fn act(&mut self, uid: u32, by: By, socket: File) {
-        let of_user = self.workers.iter().filter(|worker| worker.uid == uid);
+        let is_call = |worker: &&Worker| worker.uid == uid && worker.session.is_none();
+        let of_user = self.workers.iter().filter(is_call);
         let busy = match () {
             () if self.count() >= PROCESSES_MAX => Some(PROCESSES_MAX),
             () if of_user.count() >= OF_USER_MAX => Some(OF_USER_MAX),
@@ -426,9 +482,13 @@ impl Broker {
         }
     }
 
-    /// All processes.
+    /// All processes that do a call.
     fn count(&self) -> usize {
-        self.workers.len() + self.ending.len()
+        let calls = self
+            .workers
+            .iter()
+            .filter(|worker| worker.session.is_none());
+        calls.count() + self.ending.len()
     }
 
     fn keep(&mut self, (process, told): (Forked, File), uid: u32, life_ms: u64, work: Work) {
@@ -436,6 +496,7 @@ impl Broker {
             process,
             uid,
             ends: clock::boot_ms() + life_ms,
+            session: None,
             told,
             said: Vec::new(),
             work,
@@ -503,6 +564,13 @@ fn answer<T: Serialize>(to: &File, value: &T) {
 
 fn refuse(to: &File, failure: Failure) {
     answer(to, &Err::<serde_json::Value, Failure>(failure));
+}
+
+fn no_session() -> Failure {
+    Failure {
+        kind: FailureKind::Permission,
+        text: "the session is over\nhint: log in again".to_owned(),
+    }
 }
 
 fn too_many(most: usize) -> Failure {

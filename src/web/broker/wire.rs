@@ -38,6 +38,9 @@ pub enum Ask {
     /// Let a process become this user, if `proof` is a session or a token of theirs. A frame with
     /// the call follows.
     Act { uid: u32, proof: String },
+    /// Let a process become this user and stay while the socket is open, for something that they
+    /// speak to; `proof` is a session of theirs. A frame with the call follows.
+    Attend { uid: u32, proof: String },
     /// Whether this session may go on; it counts as used.
     GoOn { session: String },
     /// This session is over.
@@ -90,6 +93,7 @@ pub fn parse_ask(bytes: &[u8]) -> Option<Ask> {
         Ask::Password { user, .. } => return is_user(user).then_some(ask),
         Ask::LogIn { link: secret }
         | Ask::Act { proof: secret, .. }
+        | Ask::Attend { proof: secret, .. }
         | Ask::GoOn { session: secret }
         | Ask::End { session: secret } => secret,
     };
@@ -225,6 +229,10 @@ mod tests {
                 from: None,
             },
             Ask::Act {
+                uid: 7,
+                proof: secret(),
+            },
+            Ask::Attend {
                 uid: 7,
                 proof: secret(),
             },

@@ -29,6 +29,7 @@ const PARAM: &str = "p.";
 /// Fields of every form: the name, the key of the label.
 const COMMON: &[(&str, &str)] = &[
     ("name", "submit.name"),
+    ("array", "submit.array"),
     ("queue", "col.queue"),
     ("cwd", "submit.cwd"),
     ("options", "submit.options"),
@@ -230,6 +231,7 @@ fn job_of(name: &str, form: &Fields) -> JobForm {
         params: params.collect(),
         command: text("command"),
         name: text("name"),
+        array: text("array"),
         options: form
             .get("options")
             .split_whitespace()

@@ -15,6 +15,7 @@ pub const MENU: &[(&str, &str)] = &[
     ("/", "menu.overview"),
     ("/jobs", "menu.jobs"),
     ("/submit", "menu.submit"),
+    ("/terminal", "menu.terminal"),
     ("/files", "menu.files"),
     ("/hosts", "menu.hosts"),
     ("/queues", "menu.queues"),

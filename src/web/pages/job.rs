@@ -14,8 +14,10 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
+use corral::api::attend::{CONNECT_HOME, CONNECT_MAX, connect_name, read_announced};
+use corral::api::files::{FileAsk, FilePlace, FileSaid};
 use corral::api::read::{JobOutput, JobTexts, Reader, Reading};
-use corral::model::{JobKey, Share};
+use corral::model::{JobKey, JobStat, Share};
 use corral::record::report::TaskUse;
 use corral::spool::view::Job;
 use corral::sys;
@@ -89,6 +91,8 @@ struct JobPage {
     history: String,
     acts: Vec<(&'static str, String)>,
     texts: Option<Texts>,
+    /// What its program is that can be opened, for its user.
+    program: Option<String>,
 }
 
 /// What only the job's user sees.
@@ -147,10 +151,33 @@ pub(super) async fn show(
             history: history.unwrap_or_else(|failure| failure.text),
             acts: acts(look.words),
             texts: Texts::of(&app, &caller, &job)?,
+            program: program(&app, &caller, &job),
             job: Facts::of(&reader, &job, &id),
         })
     })
     .await
+}
+
+/// The kind of program that a running job has announced, as far as its file is seen from here.
+fn program(app: &App, caller: &Caller, job: &Job) -> Option<String> {
+    let is_own = job.spec.uid == caller.who.uid && !caller.secret.is_empty();
+    if !is_own || job.row.stat != JobStat::Run || job.row.arr.is_some() {
+        return None;
+    }
+    let JobKey { id, idx } = job.row.j;
+    let home = app.actor.reader(&caller.who).ok()?.user().home.clone();
+    let ask = FileAsk::Read {
+        at: FilePlace {
+            root: home.into_os_string().into_encoded_bytes(),
+            path: format!("{CONNECT_HOME}/{}", connect_name(id, idx)).into_bytes(),
+        },
+        offset: 0,
+        most: CONNECT_MAX as usize,
+    };
+    let FileSaid::Bytes { bytes, .. } = app.actor.files(&caller.who, &ask).ok()? else {
+        return None;
+    };
+    Some(read_announced(&bytes, id, idx).ok()?.kind)
 }
 
 /// What the present or last attempt used.

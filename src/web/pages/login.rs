@@ -215,6 +215,7 @@ pub(super) async fn log_out(
 
 async fn end(app: &App, secret: String) {
     app.sessions().end(&secret);
+    app.apps.end_session(&secret);
     let actor = app.actor.clone();
     let _ = blocking(move || {
         actor.end_session(&secret);

@@ -16,6 +16,7 @@ mod lists;
 mod login;
 mod overview;
 mod submit;
+mod terminal;
 mod text;
 mod usage;
 
@@ -41,6 +42,9 @@ pub fn routes() -> Router<App> {
         .route("/submit/check", post(submit::check))
         .route("/submit/app/{name}", get(apps::show).post(apps::submit))
         .route("/submit/app/{name}/check", post(apps::check))
+        .route("/terminal", get(terminal::list).post(terminal::begin))
+        .route("/terminal/{name}", get(terminal::show))
+        .route("/terminal/{name}/close", post(terminal::close))
         .route("/files", get(files::list))
         .route("/files/view", get(files::view))
         .route("/files/download", get(files::download))

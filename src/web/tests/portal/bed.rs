@@ -5,6 +5,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use corral::api::admin::{self, AdminAct, AdminAnswer};
+use corral::api::attend::{AttendAsk, far_end};
 use corral::api::files::{FileAsk, FilePlace, FileSaid, carry_out};
 use corral::api::portal::{PortalToken, Scope};
 use corral::api::read::{JobOutput, JobTexts, Reader};
@@ -18,10 +19,12 @@ use corral::record::view::{
 };
 use corral::spool::Site;
 use corral::spool::view::Job;
+use corral::sys::child::{Attend, Attended};
 use corral::sys::users::UserFacts;
+use corral::sys::{ipc, terminal};
 use corral_web::broker::wire::{Begun, PasswordSaid, Refused};
 use corral_web::cluster::Cluster;
-use corral_web::identity::{AsUser, Identity, JobAct};
+use corral_web::identity::{AsUser, Held, Identity, JobAct};
 use corral_web::secret::Secret;
 use corral_web::{App, Settings, Shared, routes};
 use serde::Serialize;
@@ -53,6 +56,9 @@ pub struct Done {
     pub link_used: bool,
     /// Users whose passwords were to be judged, and from where.
     pub tried: Vec<(String, Option<IpAddr>)>,
+    pub attended: Vec<AttendAsk>,
+    /// What job 1 has announced.
+    pub announced: Vec<u8>,
 }
 
 struct MadeUp {
@@ -168,6 +174,38 @@ impl AsUser for MadeUp {
 
     fn texts(&self, who: &Identity, job: &Job) -> Result<JobTexts, Failure> {
         Ok(self.reader(who)?.texts(job))
+    }
+
+    /// A shell of who runs the test, or the far end of a way in a thread.
+    fn attend(&self, _: &Identity, ask: &AttendAsk) -> Result<Held, Failure> {
+        let mut done = self.done.lock().unwrap();
+        done.attended.push(ask.clone());
+        let announced = done.announced.clone();
+        drop(done);
+        match ask {
+            AttendAsk::Terminal { queue, .. } if queue == "refuse" => Err(Failure {
+                kind: FailureKind::Refused,
+                text: "the queue is closed".into(),
+            }),
+            AttendAsk::Terminal { rows, cols, .. } => {
+                let (master, slave) = terminal::open_pair(*rows, *cols).unwrap();
+                let how = Attend {
+                    program: Path::new("/bin/sh"),
+                    args: &[],
+                    env: &[("PS1", "$ ".into())],
+                    dir: Path::new("/"),
+                    dies_with_parent: false,
+                };
+                let attended = Attended::begin(&how, slave, true).unwrap();
+                Ok(Held::new(master, attended))
+            }
+            AttendAsk::Tunnel { id, .. } => {
+                let (mine, other) = ipc::pair().unwrap();
+                let id = *id;
+                std::thread::spawn(move || far_end(other, &announced, id));
+                Ok(Held::new(mine, ()))
+            }
+        }
     }
 
     fn log_in(&self, secret: &str, _: i64) -> Result<Option<Identity>, Failure> {

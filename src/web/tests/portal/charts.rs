@@ -5,8 +5,8 @@ use corral::model::JobStat;
 use corral::record::view::Row;
 use sha2::{Digest, Sha256};
 
-/// uPlot 1.6.32 as npm has it. To renew it: `npm pack uplot`, then these files of `dist` and the
-/// licence.
+/// uPlot 1.6.32, @xterm/xterm 6.0.0 and @xterm/addon-fit 0.11.0 as npm has them. To renew one: `npm pack
+/// NAME`, then these files of `dist`, `lib` and `css`, and the licence.
 const VENDORED: &[(&str, &str)] = &[
     (
         "uPlot.iife.min.js",
@@ -19,6 +19,26 @@ const VENDORED: &[(&str, &str)] = &[
     (
         "uPlot.LICENSE",
         "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+    ),
+    (
+        "xterm.js",
+        "14903579ff54664cd72f8e8699e6961a6272c21863ec1c3b118cdc8af5d4a972",
+    ),
+    (
+        "xterm.css",
+        "854a7c0fb70e8b1a083c16797ab827299fb18744f5ad34f227b48337e33293c6",
+    ),
+    (
+        "xterm.LICENSE",
+        "b569f629d00f2626a8100df2a1798210535621e42164dfd426a6fe5aac7b0ccd",
+    ),
+    (
+        "addon-fit.js",
+        "ba3ea256ce0620a0992a197d6c9baea64823fc93d8da07a9e366ca9943c18527",
+    ),
+    (
+        "addon-fit.LICENSE",
+        "e256f01188af527e4d06d21d06fbf785ae9c50d4b328bf03cbe0ba7f0aa4228f",
     ),
 ];
 

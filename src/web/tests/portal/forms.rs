@@ -98,7 +98,7 @@ async fn a_form_gives_values_to_its_template() {
         let body = format!("csrf={}&{fields}", login.csrf);
         bed.form(path, &body, &[("cookie", &login.cookie)]).await
     };
-    let fields = "p.CASE=a+b&p.SLOTS=8&p.GPU=yes&queue=normal&key=k";
+    let fields = "p.CASE=a+b&p.SLOTS=8&p.GPU=yes&queue=normal&array=1-3&key=k";
     let checked = send("/submit/app/solver/check", fields).await;
     assert!(
         checked.text.contains("Would be accepted"),
@@ -113,6 +113,7 @@ async fn a_form_gives_values_to_its_template() {
     assert_eq!(template.name, "solver");
     assert!(template.values.contains(&("CASE".into(), "a b".into())));
     assert!(job.script.is_empty() && job.named.contains(&("q", "normal".to_owned())));
+    assert_eq!(job.array, "1-3");
     assert!(bed.done.lock().unwrap().jobs.is_empty());
 }
 

@@ -4,6 +4,7 @@
 #![allow(unreachable_pub)] // nothing uses a test from outside
 
 mod admin;
+mod apps;
 mod bed;
 mod broker;
 mod callers;
@@ -13,7 +14,9 @@ mod encrypted;
 mod files;
 mod forms;
 mod hostile;
+mod live;
 mod pages;
 mod rest;
 mod safety;
 mod speed;
+mod terminal;

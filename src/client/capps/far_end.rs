@@ -1,0 +1,323 @@
+//! `capps far-end`: the far end of the way to a program that a running job has, beside that job on
+//! its host, as its user. Frames of `channel::Frame` come and go; each connection that they open is
+//! made to the port that the job has announced, and to no other.
+//!
+//! Owns whom it connects to: a program of the same user that listens on this host. A port that
+//! another user has taken is refused before a byte is sent there.
+
+use crate::channel::{FRAME_DATA_MAX, Frame, STREAMS_MAX, WINDOW};
+use crate::client::exit::{Fail, Result};
+use crate::client::job_requests::finish;
+use crate::record::connect::{CONNECT_DIR, CONNECT_HOME, CONNECT_MAX, Connect, connect_name};
+use crate::sys::stream::{self, Place, Watched};
+use crate::sys::{self, fs, ports, proc, terminal};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::path::PathBuf;
+
+/// Most places in which the job's file is looked for.
+const PLACES_MAX: usize = 16;
+/// Beyond so many bytes to be sent nothing more is read from programs.
+const GOING_MAX: usize = 1 << 20;
+
+/// Runs it; returns the exit code.
+pub(super) fn run() -> i32 {
+    finish("capps", serve())
+}
+
+fn serve() -> Result<i32> {
+    sys::signals::ignore_sigpipe();
+    let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let number = |name: &str| var(name).and_then(|text| text.parse::<u32>().ok());
+    let Some(id) = number("CB_JOBID") else {
+        return Err(Fail::usage("far-end: not started beside a job"));
+    };
+    let idx = number("CB_JOBINDEX").unwrap_or(0);
+    let known = RefCell::new(Vec::new());
+    let announced = move || {
+        let mut known = known.borrow_mut();
+        // Processes are looked through once, and again while there is no file.
+        if !known.iter().any(|file: &PathBuf| fs::exists(file)) {
+            *known = places(id, idx);
+        }
+        announced(&known, (id, idx))
+    };
+    let (input, output) = (terminal::own_stream(0)?, terminal::own_stream(1)?);
+    FarEnd::new(input, output, &announced)?.run()?;
+    Ok(0)
+}
+
+/// Where the job may have put its file: the directories that the environments of its processes name,
+/// of which this is one. Those of other users cannot be read.
+fn places(id: u32, idx: u32) -> Vec<PathBuf> {
+    let of_job = [format!("CB_JOBID={id}"), format!("CB_JOBINDEX={idx}")];
+    let mut all = Vec::new();
+    for pid in proc::with_environment(&of_job) {
+        let [dir, home] = proc::variables(pid, [CONNECT_DIR, "HOME"]);
+        let home = home.map(|home| PathBuf::from(home).join(CONNECT_HOME));
+        for dir in dir.map(PathBuf::from).into_iter().chain(home) {
+            let place = dir.join(connect_name(id, idx));
+            if place.is_absolute() && !all.contains(&place) && all.len() < PLACES_MAX {
+                all.push(place);
+            }
+        }
+    }
+    all
+}
+
+/// What the job says, as it stands in its file and as it is understood.
+type Announced = std::result::Result<(Vec<u8>, Connect), String>;
+
+/// The first of these files that is there.
+fn announced(files: &[PathBuf], (id, idx): (u32, u32)) -> Announced {
+    let me = sys::users::effective_uid();
+    for file in files {
+        let (bytes, uid) = match fs::read_small_owned(file, CONNECT_MAX) {
+            Ok(read) => read,
+            Err(e) if e.is_not_found() => continue,
+            Err(e) => return Err(e.to_string()),
+        };
+        if uid != me {
+            return Err(format!("{} is another user's", file.display()));
+        }
+        let connect = Connect::from_bytes(&bytes, id, idx);
+        let connect = connect.map_err(|why| format!("{}: {why}", file.display()))?;
+        return Ok((bytes, connect));
+    }
+    Err("the job has announced nothing that could be opened (yet)".to_owned())
+}
+
+/// A connection to the program.
+struct Stream {
+    socket: File,
+    /// For the program.
+    going: Vec<u8>,
+    /// Bytes that the near end still takes.
+    room: usize,
+    /// The near end sends no more; that was passed on; the program sends no more.
+    came_all: bool,
+    told: bool,
+    sent_all: bool,
+}
+
+/// See the top of this file.
+pub(crate) struct FarEnd<'a> {
+    input: File,
+    output: File,
+    announced: &'a dyn Fn() -> Announced,
+    came: Vec<u8>,
+    going: Vec<u8>,
+    streams: BTreeMap<u32, Stream>,
+    /// The user who must have the program's port.
+    me: u32,
+}
+
+impl<'a> FarEnd<'a> {
+    /// Over these two, which may be one socket. `announced` says what the program says of itself.
+    ///
+    /// # Errors
+    /// They cannot be made not to wait.
+    pub(crate) fn new(
+        input: File,
+        output: File,
+        announced: &'a dyn Fn() -> Announced,
+    ) -> Result<FarEnd<'a>> {
+        terminal::never_wait(&input)?;
+        terminal::never_wait(&output)?;
+        Ok(FarEnd {
+            input,
+            output,
+            announced,
+            came: Vec::new(),
+            going: Vec::new(),
+            streams: BTreeMap::new(),
+            me: sys::users::effective_uid(),
+        })
+    }
+
+    /// Carries bytes until the near end closes.
+    ///
+    /// # Errors
+    /// The near end sends what is no frame.
+    pub(crate) fn run(mut self) -> Result<()> {
+        loop {
+            let (list, order) = self.watched();
+            let ready = stream::wait(&list, None)?;
+            for (stream, (read, write)) in order.iter().zip(&ready[2..]) {
+                self.attend(*stream, *read, *write);
+            }
+            if ready[0].0 && !self.hear()? {
+                return Ok(());
+            }
+            if !self.going.is_empty() {
+                match terminal::write_now(&self.output, &self.going) {
+                    Ok(n) => drop(self.going.drain(..n)),
+                    Err(_) => return Ok(()),
+                }
+            }
+        }
+    }
+
+    /// What is waited for, and the number of each connection behind the first two.
+    fn watched(&self) -> (Vec<Watched>, Vec<u32>) {
+        let of = |fd: RawFd, read: bool, write: bool| Watched { fd, read, write };
+        let mut list = vec![
+            of(self.input.as_raw_fd(), true, false),
+            of(self.output.as_raw_fd(), false, !self.going.is_empty()),
+        ];
+        let reads = self.going.len() < GOING_MAX;
+        for stream in self.streams.values() {
+            let read = reads && stream.room > 0 && !stream.sent_all;
+            let write = !stream.going.is_empty() || (stream.came_all && !stream.told);
+            list.push(of(stream.socket.as_raw_fd(), read, write));
+        }
+        (list, self.streams.keys().copied().collect())
+    }
+
+    fn say(&mut self, frame: &Frame) {
+        frame.put(&mut self.going);
+    }
+
+    /// Takes what the near end says; false: it has closed.
+    fn hear(&mut self) -> Result<bool> {
+        let mut buf = [0; 32 << 10];
+        match terminal::read_now(&self.input, &mut buf) {
+            Ok(None) => return Ok(true),
+            Ok(Some(n)) if n > 0 => self.came.extend_from_slice(&buf[..n]),
+            _ => return Ok(false),
+        }
+        loop {
+            let frame = Frame::take(&mut self.came).map_err(|e| Fail::system(e.to_string()))?;
+            match frame {
+                None => return Ok(true),
+                Some(Frame::Ask) => {
+                    let about = (self.announced)().map(|(bytes, _)| bytes);
+                    self.say(&Frame::About(about));
+                }
+                Some(Frame::Open(n)) => match self.open(n) {
+                    Ok(stream) => drop(self.streams.insert(n, stream)),
+                    Err(why) => self.say(&Frame::Over(n, why)),
+                },
+                Some(Frame::Data(n, bytes)) => self.take(n, &bytes),
+                Some(Frame::Took(n, bytes)) => {
+                    if let Some(stream) = self.streams.get_mut(&n) {
+                        stream.room = (stream.room + bytes as usize).min(WINDOW as usize);
+                    }
+                }
+                Some(Frame::Over(n, _)) => drop(self.streams.remove(&n)),
+                Some(Frame::About(_)) => return Err(Fail::system("an answer to no question")),
+            }
+        }
+    }
+
+    /// Bytes for the program. More than it was granted is against the rules.
+    fn take(&mut self, n: u32, bytes: &[u8]) {
+        let Some(stream) = self.streams.get_mut(&n) else {
+            return;
+        };
+        if stream.came_all || stream.going.len() + bytes.len() > WINDOW as usize {
+            self.streams.remove(&n);
+            let why = "more came than was granted".to_owned();
+            return self.say(&Frame::Over(n, why));
+        }
+        stream.came_all = bytes.is_empty();
+        stream.going.extend_from_slice(bytes);
+    }
+
+    /// A connection to the program that the job has announced.
+    fn open(&self, n: u32) -> std::result::Result<Stream, String> {
+        if self.streams.len() >= STREAMS_MAX || self.streams.contains_key(&n) {
+            return Err(format!(
+                "{STREAMS_MAX} connections are open, the most there may be"
+            ));
+        }
+        let (_, connect) = (self.announced)()?;
+        let port = connect.port;
+        let unheard = || format!("nothing listens on port {port}: it starts, or has ended");
+        let near = self.program_of(port)?.ok_or_else(unheard)?;
+        let at = Place::Tcp(SocketAddr::new(near, port));
+        let socket =
+            stream::call_now(&at).map_err(|e| format!("port {port}: {}", sys::reason(&e)))?;
+        // Again: it may have been another one's at the moment of the call.
+        self.program_of(port)?.ok_or_else(unheard)?;
+        Ok(Stream {
+            socket,
+            going: Vec::new(),
+            room: WINDOW as usize,
+            came_all: false,
+            told: false,
+            sent_all: false,
+        })
+    }
+
+    /// Where the user's own program listens on a port; `None`: nothing does.
+    fn program_of(&self, port: u16) -> std::result::Result<Option<std::net::IpAddr>, String> {
+        let all = ports::listeners(port).map_err(|e| e.to_string())?;
+        match all.iter().find(|listens| listens.uid != self.me) {
+            Some(_) => Err(format!(
+                "port {port} is another user's on this host: not called"
+            )),
+            None => Ok(all.first().map(ports::Listens::near)),
+        }
+    }
+
+    /// Bytes from and to a program.
+    fn attend(&mut self, n: u32, read: bool, write: bool) {
+        let Some(stream) = self.streams.get_mut(&n) else {
+            return;
+        };
+        let mut said = Vec::new();
+        let goes_on = stream.attend(n, read, write, &mut said);
+        if !goes_on {
+            self.streams.remove(&n);
+        }
+        said.iter().for_each(|frame| self.say(frame));
+    }
+}
+
+impl Stream {
+    /// Passes on what can be now; false: it is over.
+    fn attend(&mut self, n: u32, read: bool, write: bool, said: &mut Vec<Frame>) -> bool {
+        let over = |why: &std::io::Error| Frame::Over(n, sys::reason(why));
+        if write && !self.going.is_empty() {
+            match terminal::write_now(&self.socket, &self.going) {
+                Ok(0) => {}
+                Ok(sent) => {
+                    self.going.drain(..sent);
+                    said.push(Frame::Took(n, u32::try_from(sent).unwrap_or(WINDOW)));
+                }
+                Err(e) => {
+                    said.push(over(&e));
+                    return false;
+                }
+            }
+        }
+        if self.came_all && self.going.is_empty() && !self.told {
+            sys::ipc::no_more_writes(&self.socket);
+            self.told = true;
+        }
+        if read && self.room > 0 && !self.sent_all {
+            let mut buf = [0; FRAME_DATA_MAX];
+            let most = self.room.min(buf.len());
+            match terminal::read_now(&self.socket, &mut buf[..most]) {
+                Ok(None) => {}
+                Ok(Some(got)) => {
+                    self.room -= got;
+                    self.sent_all = got == 0;
+                    said.push(Frame::Data(n, buf[..got].to_vec()));
+                }
+                Err(e) => {
+                    said.push(over(&e));
+                    return false;
+                }
+            }
+        }
+        !(self.sent_all && self.told)
+    }
+}
+
+#[cfg(test)]
+mod tests;

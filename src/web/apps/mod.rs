@@ -1,0 +1,583 @@
+//! Programs of running jobs in a browser: Jupyter, VS Code, TensorBoard, desktops.
+//!
+//! - `names`: each program has a host name of its own, so that its pages share no origin with the
+//!   portal or with each other.
+//! - `tunnel`: the way to it, through the job. `forward`: one request. `headers`: what goes on.
+//!
+//! Owns who may: the user whose job it is, with a session. The portal's page `/apps/ID` gives a ticket
+//! that is good once and for a minute; at the program's own name it becomes a cookie of that name,
+//! which ends with the session. The portal's cookie is never sent there.
+
+mod forward;
+mod headers;
+mod names;
+mod tunnel;
+
+use crate::error::WebError;
+use crate::fields::Fields;
+use crate::guard::{self, Caller, Look, session_only};
+use crate::identity::Identity;
+use crate::rest::key_of;
+use crate::sessions::is_same;
+use crate::{App, Settings, blocking};
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use corral::api::attend::{Announced, AttendAsk, read_announced};
+use corral::model::{JobKey, JobStat};
+use corral::record::portal::digest;
+use corral::sys;
+use forward::{Program, unreached};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::OnceCell;
+use tunnel::Tunnel;
+
+/// How long a ticket is good, ms.
+const TICKET_MS: i64 = 60_000;
+/// Most tickets, and most programs that are open, of all and of one session.
+const TICKETS_MAX: usize = 1_000;
+const VISITS_MAX: usize = 4_096;
+const OF_SESSION_MAX: usize = 32;
+/// Most ways to jobs, of all and of one user.
+pub const TUNNELS_MAX: usize = 64;
+pub const OF_USER_MAX: usize = 8;
+/// How often a request counts as a use of the session, ms.
+const USED_MS: i64 = 60_000;
+/// Where a ticket is taken, at a program's own name.
+const ENTER: &str = "/.corral/enter";
+/// Largest form in which a program is told its password, and largest answer to it.
+const LOGIN_MAX: usize = 1 << 20;
+
+/// Who may see which program.
+#[derive(Clone)]
+struct Right {
+    who: Identity,
+    /// The secret of the session.
+    session: String,
+    key: JobKey,
+}
+
+struct Ticket {
+    right: Right,
+    announced: Announced,
+    ends: i64,
+}
+
+/// A program that is open in a browser.
+struct Visit {
+    right: Right,
+    port: u16,
+    used: i64,
+    /// When that last counted as a use of the session.
+    told: i64,
+}
+
+type Way = Arc<OnceCell<Arc<Tunnel>>>;
+
+/// All that is open. Secrets are kept by their digests.
+#[derive(Default)]
+pub struct Apps {
+    tickets: Mutex<HashMap<String, Ticket>>,
+    visits: Mutex<HashMap<String, Visit>>,
+    /// By job and session.
+    ways: Mutex<HashMap<(JobKey, String), (u32, Way)>>,
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The name of the cookie at programs' names.
+fn cookie_name(settings: &Settings) -> String {
+    format!("{}_app", settings.cookie)
+}
+
+/// Whether a cookie is the portal's, which no program sees or sets.
+fn is_own_cookie(settings: &Settings, name: &str) -> bool {
+    name == settings.cookie
+        || name == cookie_name(settings)
+        || [guard::LANGUAGE, guard::THEME].contains(&name)
+}
+
+impl Apps {
+    fn give_ticket(&self, right: Right, announced: Announced, now: i64) -> String {
+        let secret = sys::clock::nonce(32);
+        let mut all = lock(&self.tickets);
+        all.retain(|_, ticket| ticket.ends > now);
+        if all.len() >= TICKETS_MAX {
+            all.clear();
+        }
+        let ends = now + TICKET_MS;
+        let ticket = Ticket {
+            right,
+            announced,
+            ends,
+        };
+        all.insert(digest(&secret), ticket);
+        secret
+    }
+
+    /// Uses up a ticket to this job's program.
+    fn take_ticket(&self, secret: &str, key: JobKey, now: i64) -> Option<Ticket> {
+        let ticket = lock(&self.tickets).remove(&digest(secret))?;
+        (ticket.right.key == key && ticket.ends > now).then_some(ticket)
+    }
+
+    fn begin_visit(&self, right: Right, port: u16, now: i64) -> String {
+        let secret = sys::clock::nonce(32);
+        let mut all = lock(&self.visits);
+        let of_session = |visit: &Visit| is_same(&visit.right.session, &right.session);
+        let own = all.values().filter(|visit| of_session(visit)).count();
+        let full = all.len() >= VISITS_MAX;
+        if own >= OF_SESSION_MAX || full {
+            let gives_way = all.iter().filter(|(_, visit)| full || of_session(visit));
+            let oldest = gives_way.min_by_key(|(_, visit)| visit.used);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                all.remove(&oldest);
+            }
+        }
+        let visit = Visit {
+            right,
+            port,
+            used: now,
+            told: now,
+        };
+        all.insert(digest(&secret), visit);
+        secret
+    }
+
+    /// The right that a cookie gives to this job's program, the program's port, and whether the
+    /// session is to be told that it is used.
+    fn visit(&self, secret: &str, key: JobKey, now: i64) -> Option<(Right, u16, bool)> {
+        let mut all = lock(&self.visits);
+        let visit = all.get_mut(&digest(secret))?;
+        if visit.right.key != key {
+            return None;
+        }
+        visit.used = now;
+        let tells = now - visit.told >= USED_MS;
+        if tells {
+            visit.told = now;
+        }
+        Some((visit.right.clone(), visit.port, tells))
+    }
+
+    fn end_visit(&self, secret: &str) {
+        lock(&self.visits).remove(&digest(secret));
+    }
+
+    /// The place of a way to a job, which may have to be begun.
+    fn way(&self, right: &Right) -> Result<Way, WebError> {
+        let mut all = lock(&self.ways);
+        all.retain(|_, (_, way)| way.get().is_none_or(|tunnel| !tunnel.is_over()));
+        let place = (right.key, right.session.clone());
+        if let Some((_, way)) = all.get(&place) {
+            return Ok(way.clone());
+        }
+        let of_user = all
+            .values()
+            .filter(|(uid, _)| *uid == right.who.uid)
+            .count();
+        let most = match (of_user >= OF_USER_MAX, all.len() >= TUNNELS_MAX) {
+            (true, _) => OF_USER_MAX,
+            (_, true) => TUNNELS_MAX,
+            _ => {
+                let way = Way::default();
+                all.insert(place, (right.who.uid, way.clone()));
+                return Ok(way);
+            }
+        };
+        let why = format!("programs of {most} jobs are open, the most there may be");
+        Err(WebError {
+            hint: "log out and in to close them, or wait ten minutes".to_owned(),
+            ..WebError::new(StatusCode::TOO_MANY_REQUESTS, why)
+        })
+    }
+
+    fn forget_way(&self, right: &Right) {
+        lock(&self.ways).remove(&(right.key, right.session.clone()));
+    }
+
+    /// Ends what a session has open.
+    pub fn end_session(&self, session: &str) {
+        lock(&self.tickets).retain(|_, ticket| ticket.right.session != session);
+        lock(&self.visits).retain(|_, visit| visit.right.session != session);
+        lock(&self.ways).retain(|(_, of), (_, way)| {
+            let stays = of != session;
+            if let Some(tunnel) = way.get().filter(|_| !stays) {
+                tunnel.end();
+            }
+            stays
+        });
+    }
+}
+
+/// The way to a job, begun where there is none.
+async fn way_to(app: &App, right: &Right) -> Result<Arc<Tunnel>, WebError> {
+    let way = app.apps.way(right)?;
+    let begun = way.get_or_try_init(|| async {
+        let (actor, who, key) = (app.actor.clone(), right.who.clone(), right.key);
+        let held = blocking(move || {
+            let (id, idx) = (key.id, key.idx);
+            Ok(actor.attend(&who, &AttendAsk::Tunnel { id, idx })?)
+        });
+        let tunnel = Tunnel::begin(app, &right.session, held.await?);
+        tunnel.map_err(|e| unreached(sys::reason(&e)))
+    });
+    match begun.await {
+        Ok(tunnel) => Ok(tunnel.clone()),
+        Err(failure) => {
+            app.apps.forget_way(right);
+            Err(failure)
+        }
+    }
+}
+
+/// `GET /apps/{id}` of the portal: to the program of a job of the caller's.
+pub(crate) async fn open(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: axum::http::HeaderMap,
+) -> Result<Response, WebError> {
+    session_only(&caller)?;
+    let key = key_of(&id)?;
+    let host = guard::text(&headers, header::HOST);
+    let place = names::host_of(key, host, &app.settings).ok_or_else(|| WebError {
+        hint: "its administrator starts it with --apps-domain".to_owned(),
+        ..WebError::new(
+            StatusCode::CONFLICT,
+            "programs of jobs need names of their own, and this portal has none for them",
+        )
+    })?;
+    let (seer, who) = (app.clone(), caller.who.clone());
+    blocking(move || {
+        let job = seer.actor.reader(&who)?.job(key)?;
+        check_job(who.uid, job.spec.uid, job.row.stat)
+    })
+    .await?;
+    let right = Right {
+        who: caller.who,
+        session: caller.secret,
+        key,
+    };
+    let tunnel = way_to(&app, &right).await?;
+    let about = tunnel.about().await.map_err(unreached)?;
+    let announced = read_announced(&about, key.id, key.idx).map_err(unreached)?;
+    let now = sys::clock::wall_ms();
+    let ticket = app.apps.give_ticket(right, announced, now);
+    // Without the scheme: it stays the one by which the portal was called.
+    Ok(Redirect::to(&format!("//{place}{ENTER}?ticket={ticket}")).into_response())
+}
+
+/// Only the own program, and only while it runs.
+fn check_job(me: u32, owner: u32, stat: JobStat) -> Result<(), WebError> {
+    if owner != me {
+        let why = "the job is another user's: only its user opens its program";
+        return Err(WebError::new(StatusCode::FORBIDDEN, why));
+    }
+    match stat {
+        JobStat::Run => Ok(()),
+        _ => Err(WebError::new(StatusCode::CONFLICT, "the job does not run")),
+    }
+}
+
+/// Requests to names of programs go there; all others are the portal's.
+pub async fn divert(State(app): State<App>, request: Request, next: Next) -> Response {
+    let host = guard::text(request.headers(), header::HOST).to_owned();
+    let Some(key) = names::job_of(&host, &app.settings) else {
+        return next.run(request).await;
+    };
+    let begun = sys::clock::boot_ms();
+    let look = Look::of(request.headers());
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let mut user = String::new();
+    let response = match serve(&app, key, &host, request, &mut user).await {
+        Ok(response) => response,
+        Err(error) => plain(&error, look),
+    };
+    let (status, path) = (
+        response.status().as_u16(),
+        corral::text::width::escape(&path),
+    );
+    let took = sys::clock::boot_ms().saturating_sub(begun);
+    tracing::info!("job {key}: {method} {path} {status} {took} ms user={user}");
+    response
+}
+
+/// A refusal at a program's name: text, without anything of the portal's pages.
+fn plain(error: &WebError, look: Look) -> Response {
+    let mut text = look.words.t(error.title()).to_owned();
+    for line in [&error.why, &error.hint] {
+        if !line.is_empty() {
+            text.push_str("\n\n");
+            text.push_str(line);
+        }
+    }
+    text.push('\n');
+    let headers = [
+        ("content-type", "text/plain; charset=utf-8"),
+        (
+            "content-security-policy",
+            "default-src 'none'; frame-ancestors 'none'",
+        ),
+        ("x-content-type-options", "nosniff"),
+        ("cache-control", "no-store"),
+    ];
+    (error.status, headers, text).into_response()
+}
+
+async fn serve(
+    app: &App,
+    key: JobKey,
+    host: &str,
+    request: Request,
+    user: &mut String,
+) -> Result<Response, WebError> {
+    let foreign = || WebError::new(StatusCode::FORBIDDEN, "the request comes from another site");
+    let (method, headers) = (request.method(), request.headers());
+    if headers.get_all(header::HOST).iter().count() != 1 {
+        return Err(WebError::wrong("more than one Host"));
+    }
+    if request.uri().path() == ENTER {
+        let given = Fields::parse(request.uri().query().unwrap_or_default().as_bytes());
+        let given = given.filter(|_| method == Method::GET).unwrap_or_default();
+        return enter(app, key, given.get("ticket"), user).await;
+    }
+    headers::check_origin(method, headers, host).map_err(|headers::Foreign| foreign())?;
+    let closed = || WebError {
+        hint: "open it from the page of the job".to_owned(),
+        ..WebError::new(StatusCode::FORBIDDEN, "this program is not open here")
+    };
+    let secret = guard::cookie(headers, &cookie_name(&app.settings)).ok_or_else(closed)?;
+    let now = sys::clock::wall_ms();
+    let (right, port, tells) = app.apps.visit(secret, key, now).ok_or_else(closed)?;
+    user.clone_from(&right.who.name);
+    if !app.sessions().is_there(&right.session, now) || (tells && !uses(app, &right, now).await) {
+        app.apps.end_visit(secret);
+        return Err(closed());
+    }
+    let tunnel = way_to(app, &right).await?;
+    let settings = app.settings.clone();
+    let program = Program {
+        tunnel: &tunnel,
+        port,
+        own: &move |name| is_own_cookie(&settings, name),
+    };
+    program.ask(request).await
+}
+
+/// A request uses the session; false: it is over.
+async fn uses(app: &App, right: &Right, now: i64) -> bool {
+    let is_there = app.sessions().find(&right.session, now).is_some();
+    let (actor, session) = (app.actor.clone(), right.session.clone());
+    is_there
+        && blocking(move || Ok(actor.may_go_on(&session)))
+            .await
+            .unwrap_or(false)
+}
+
+/// Takes a ticket: sets the cookie of this name, and leads to where the program begins, with what it
+/// asks for.
+async fn enter(
+    app: &App,
+    key: JobKey,
+    ticket: &str,
+    user: &mut String,
+) -> Result<Response, WebError> {
+    let now = sys::clock::wall_ms();
+    let ticket = app.apps.take_ticket(ticket, key, now);
+    let used = || WebError {
+        hint: "open it again from the page of the job".to_owned(),
+        ..WebError::new(
+            StatusCode::FORBIDDEN,
+            "this link was used, or is older than a minute",
+        )
+    };
+    let Ticket {
+        right, announced, ..
+    } = ticket.ok_or_else(used)?;
+    user.clone_from(&right.who.name);
+    if !app.sessions().is_there(&right.session, now) {
+        return Err(used());
+    }
+    let first = first_place(&announced);
+    let mut response = (StatusCode::SEE_OTHER, [(header::LOCATION, first)]).into_response();
+    for cookie in log_in(app, &right, &announced).await {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    let secret = app.apps.begin_visit(right, announced.port, now);
+    let name = cookie_name(&app.settings);
+    let secure = if app.settings.encrypted {
+        "; Secure"
+    } else {
+        ""
+    };
+    // Strict would not be sent after this answer, which another site's link has led to.
+    let cookie = format!("{name}={secret}; Path=/; HttpOnly; SameSite=Lax{secure}");
+    let cookie = HeaderValue::from_str(&cookie).map_err(|_| WebError::internal())?;
+    response.headers_mut().append(header::SET_COOKIE, cookie);
+    let fixed = [
+        ("cache-control", "no-store"),
+        ("referrer-policy", "no-referrer"),
+    ];
+    for (name, value) in fixed {
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    Ok(response)
+}
+
+/// Where a program begins. What it asks for is in the place where its kind looks for that.
+fn first_place(announced: &Announced) -> String {
+    let (path, token) = (&announced.path, &announced.token);
+    let is_plain = token.bytes().all(|b| b.is_ascii_alphanumeric());
+    if token.is_empty() || !is_plain {
+        return path.clone();
+    }
+    let mark = if path.contains('?') { '&' } else { '?' };
+    match announced.kind.as_str() {
+        "jupyter" => format!("{path}{mark}token={token}"),
+        // A fragment is not sent to anybody.
+        "vnc" => format!("{path}#password={token}"),
+        _ => path.clone(),
+    }
+}
+
+/// The cookies of a program that wants its password in a form: code-server. None where it does not
+/// take it; the user is asked then.
+async fn log_in(app: &App, right: &Right, announced: &Announced) -> Vec<HeaderValue> {
+    if announced.kind != "vscode" || announced.token.is_empty() {
+        return Vec::new();
+    }
+    let form = [("password", announced.token.as_str())];
+    let form = serde_urlencoded::to_string(form).unwrap_or_default();
+    let request = Request::post("/login")
+        .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+        .header(header::CONTENT_LENGTH, form.len())
+        .body(Body::from(form));
+    let (Ok(request), Ok(tunnel)) = (request, way_to(app, right).await) else {
+        return Vec::new();
+    };
+    let settings = app.settings.clone();
+    let program = Program {
+        tunnel: &tunnel,
+        port: announced.port,
+        own: &move |name| is_own_cookie(&settings, name),
+    };
+    let Ok(answer) = program.ask(request).await else {
+        return Vec::new();
+    };
+    let cookies = answer
+        .headers()
+        .get_all(header::SET_COOKIE)
+        .iter()
+        .cloned()
+        .collect();
+    // Read to its end, so that the program is done with it.
+    let _ = axum::body::to_bytes(answer.into_body(), LOGIN_MAX).await;
+    cookies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn right(session: &str, id: u32) -> Right {
+        Right {
+            who: Identity::new(7, "u"),
+            session: session.to_owned(),
+            key: JobKey::job(id),
+        }
+    }
+
+    fn announced(kind: &str, path: &str, token: &str) -> Announced {
+        Announced {
+            kind: kind.into(),
+            path: path.into(),
+            port: 9,
+            token: token.into(),
+        }
+    }
+
+    #[test]
+    fn a_ticket_is_good_once_for_its_job_and_for_a_minute() {
+        let apps = Apps::default();
+        let give = |now| apps.give_ticket(right("s", 1), announced("x", "/", ""), now);
+        let ticket = give(0);
+        assert!(apps.take_ticket("x", JobKey::job(1), 1).is_none());
+        assert!(apps.take_ticket(&ticket, JobKey::job(1), 1).is_some());
+        assert!(
+            apps.take_ticket(&ticket, JobKey::job(1), 1).is_none(),
+            "used"
+        );
+        let ticket = give(0);
+        assert!(
+            apps.take_ticket(&ticket, JobKey::job(2), 1).is_none(),
+            "another job's"
+        );
+        assert!(
+            apps.take_ticket(&ticket, JobKey::job(1), 1).is_none(),
+            "and spent by that"
+        );
+        let ticket = give(0);
+        assert!(
+            apps.take_ticket(&ticket, JobKey::job(1), TICKET_MS)
+                .is_none(),
+            "too old"
+        );
+    }
+
+    #[test]
+    fn a_visit_is_of_one_job_and_ends_with_its_session() {
+        let apps = Apps::default();
+        let visit = apps.begin_visit(right("s", 1), 9, 0);
+        assert!(apps.visit(&visit, JobKey::job(1), 1).is_some());
+        assert!(apps.visit(&visit, JobKey::job(2), 1).is_none());
+        assert!(apps.visit("x", JobKey::job(1), 1).is_none());
+        apps.end_session("other");
+        assert!(apps.visit(&visit, JobKey::job(1), 1).is_some());
+        apps.end_session("s");
+        assert!(apps.visit(&visit, JobKey::job(1), 1).is_none());
+        let first = apps.begin_visit(right("s", 1), 9, 5);
+        for n in 0..OF_SESSION_MAX as i64 {
+            apps.begin_visit(right("s", 1), 9, 10 + n);
+        }
+        assert!(
+            apps.visit(&first, JobKey::job(1), 99).is_none(),
+            "the oldest gives way"
+        );
+    }
+
+    #[test]
+    fn only_the_own_running_job_is_opened() {
+        assert!(check_job(7, 7, JobStat::Run).is_ok());
+        let status = |owner, stat| check_job(7, owner, stat).unwrap_err().status;
+        assert_eq!(status(8, JobStat::Run), StatusCode::FORBIDDEN);
+        for stat in JobStat::ALL
+            .into_iter()
+            .filter(|stat| *stat != JobStat::Run)
+        {
+            assert_eq!(status(7, stat), StatusCode::CONFLICT);
+        }
+    }
+
+    #[test]
+    fn each_kind_gets_what_it_asks_for_where_it_looks() {
+        let first = |kind, path, token| first_place(&announced(kind, path, token));
+        assert_eq!(first("jupyter", "/lab", "5f"), "/lab?token=5f");
+        assert_eq!(first("jupyter", "/lab?a=b", "5f"), "/lab?a=b&token=5f");
+        assert_eq!(
+            first("vnc", "/vnc.html?x=1", "5f"),
+            "/vnc.html?x=1#password=5f"
+        );
+        assert_eq!(first("tensorboard", "/", ""), "/");
+        assert_eq!(first("vscode", "/", "5f"), "/", "by a form");
+        assert_eq!(first("jupyter", "/", "a\r\nb"), "/");
+    }
+}

@@ -1,0 +1,349 @@
+//! A way to the program of a job: `capps tunnel`, started for its user, whose input and output are
+//! one socket of frames. Connections within it are opened as they are needed.
+//!
+//! Owns its bookkeeping and what waits: each connection has a window of bytes in each direction, and
+//! one that nobody reads holds up no other.
+
+use crate::App;
+use crate::identity::Held;
+use corral::api::Failure;
+use corral::api::attend::{FRAME_DATA_MAX, STREAMS_MAX, TunnelFrame as Frame, WINDOW, take_frame};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as Plain;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+/// Bytes between a connection and who uses it.
+const BETWEEN: usize = 64 << 10;
+/// Frames that wait to be sent.
+const WAITING: usize = 64;
+/// A way that nobody uses for so long is given up.
+const IDLE: Duration = Duration::from_secs(600);
+/// How often it is looked whether anybody does, and whether the session goes on.
+const LOOK: Duration = Duration::from_secs(5);
+/// Longest wait for what the job's program says of itself: its host looks for us at its own pace.
+const ABOUT_TIME: Duration = Duration::from_secs(60);
+
+type About = Result<Vec<u8>, String>;
+
+/// A connection to the program.
+pub(super) struct Connection {
+    pub(super) io: DuplexStream,
+    /// Why it was ended from the other side, where it was.
+    pub(super) why: Arc<Mutex<String>>,
+}
+
+/// A connection, as the way sees it.
+struct Stream {
+    /// For who uses it; closed: its end.
+    down: mpsc::UnboundedSender<Vec<u8>>,
+    /// Bytes that the program's side still takes.
+    room: Arc<Semaphore>,
+    /// Bytes that came and were not taken.
+    waits: Arc<std::sync::atomic::AtomicUsize>,
+    why: Arc<Mutex<String>>,
+}
+
+#[derive(Default)]
+struct State {
+    streams: HashMap<u32, Stream>,
+    last: u32,
+    asking: Vec<oneshot::Sender<About>>,
+    is_over: bool,
+    /// Why, where the other side has said so.
+    why: String,
+}
+
+/// See the top of this file.
+pub(super) struct Tunnel {
+    state: Mutex<State>,
+    frames: mpsc::Sender<Frame>,
+    end: watch::Sender<bool>,
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn over() -> String {
+    "the way to the job is closed".to_owned()
+}
+
+impl Tunnel {
+    /// Over what was started, for as long as this session goes on.
+    ///
+    /// # Errors
+    /// The descriptor cannot be used.
+    pub(super) fn begin(app: &App, session: &str, held: Held) -> io::Result<Arc<Tunnel>> {
+        let (end, keeps) = held.split();
+        let plain = Plain::from(OwnedFd::from(end));
+        plain.set_nonblocking(true)?;
+        let (from, to) = UnixStream::from_std(plain)?.into_split();
+        let (frames, going) = mpsc::channel(WAITING);
+        let (end, mut ending) = watch::channel(false);
+        let tunnel = Arc::new(Tunnel {
+            state: Mutex::default(),
+            frames,
+            end,
+        });
+        let (own, app, session) = (tunnel.clone(), app.clone(), session.to_owned());
+        tokio::spawn(async move {
+            tokio::select! {
+                why = own.hear(from) => own.close(&why),
+                () = write(to, going) => own.close(&over()),
+                () = own.until_unused(&app, &session) => own.close(&over()),
+                _ = ending.wait_for(|end| *end) => own.close(&over()),
+            }
+            drop(keeps);
+        });
+        Ok(tunnel)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        lock(&self.state).is_over
+    }
+
+    /// Ends it with all its connections.
+    pub(super) fn end(&self) {
+        let _ = self.end.send(true);
+    }
+
+    fn close(&self, why: &str) {
+        let mut state = lock(&self.state);
+        state.is_over = true;
+        if state.why.is_empty() {
+            why.clone_into(&mut state.why);
+        }
+        let why = state.why.clone();
+        for asked in state.asking.drain(..) {
+            let _ = asked.send(Err(why.clone()));
+        }
+        for (_, stream) in state.streams.drain() {
+            lock(&stream.why).clone_from(&why);
+            stream.room.close();
+        }
+    }
+
+    async fn until_unused(&self, app: &App, session: &str) {
+        let mut idle = Duration::ZERO;
+        let mut ending = app.ending.clone();
+        while idle < IDLE {
+            tokio::select! {
+                _ = ending.wait_for(|ending| *ending) => return,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            if !app
+                .sessions()
+                .is_there(session, corral::sys::clock::wall_ms())
+            {
+                return;
+            }
+            let state = lock(&self.state);
+            idle = match state.streams.is_empty() && state.asking.is_empty() {
+                true => idle + LOOK,
+                false => Duration::ZERO,
+            };
+        }
+    }
+
+    /// What the job's program says of itself.
+    ///
+    /// # Errors
+    /// It says nothing, or cannot be asked.
+    pub(super) async fn about(&self) -> About {
+        let (to, answer) = oneshot::channel();
+        {
+            let mut state = lock(&self.state);
+            if state.is_over {
+                return Err(state.why.clone());
+            }
+            state.asking.push(to);
+        }
+        let _ = self.frames.send(Frame::Ask).await;
+        match tokio::time::timeout(ABOUT_TIME, answer).await {
+            Ok(Ok(about)) => about,
+            Ok(Err(_)) => Err(over()),
+            Err(_) => Err("the job's host does not answer".to_owned()),
+        }
+    }
+
+    /// A new connection to it.
+    ///
+    /// # Errors
+    /// The way is closed, or has as many as it may have.
+    pub(super) async fn open(self: &Arc<Self>) -> Result<Connection, String> {
+        let (mine, theirs) = tokio::io::duplex(BETWEEN);
+        let (down, coming) = mpsc::unbounded_channel();
+        let room = Arc::new(Semaphore::new(WINDOW as usize));
+        let (why, waits) = (Arc::default(), Arc::default());
+        let stream = Stream {
+            down,
+            room: room.clone(),
+            waits: Arc::clone(&waits),
+            why: Arc::clone(&why),
+        };
+        let n = {
+            let mut state = lock(&self.state);
+            if state.is_over {
+                return Err(state.why.clone());
+            }
+            if state.streams.len() >= STREAMS_MAX {
+                return Err(format!(
+                    "{STREAMS_MAX} connections to the job are open, the most there may be"
+                ));
+            }
+            state.last = state.last.wrapping_add(1);
+            let n = state.last;
+            state.streams.insert(n, stream);
+            n
+        };
+        if self.frames.send(Frame::Open(n)).await.is_err() {
+            return Err(over());
+        }
+        let (from, to) = tokio::io::split(theirs);
+        let own = self.clone();
+        tokio::spawn(async move {
+            // Either side may end first; the connection is over when both have.
+            let up = send_up(&own.frames, n, from, &room);
+            let down = take_down(&own.frames, n, to, coming, &waits);
+            let (up, down) = tokio::join!(up, down);
+            lock(&own.state).streams.remove(&n);
+            if up.is_err() || down.is_err() {
+                let _ = own.frames.send(Frame::Over(n, String::new())).await;
+            }
+        });
+        Ok(Connection { io: mine, why })
+    }
+
+    /// Takes what comes, until it ends; why it did.
+    async fn hear(&self, mut from: OwnedReadHalf) -> String {
+        let (mut came, mut buf) = (Vec::new(), vec![0; 32 << 10]);
+        loop {
+            match from.read(&mut buf).await {
+                Ok(n) if n > 0 => came.extend_from_slice(&buf[..n]),
+                _ => return over(),
+            }
+            loop {
+                match take_frame(&mut came) {
+                    Ok(None) => break,
+                    Ok(Some(frame)) => {
+                        if let Err(Failure { text, .. }) = self.heed(frame) {
+                            return text;
+                        }
+                    }
+                    Err(failure) => return failure.text,
+                }
+            }
+        }
+    }
+
+    fn heed(&self, frame: Frame) -> Result<(), Failure> {
+        use std::sync::atomic::Ordering::Relaxed;
+        let broken = || Failure {
+            kind: corral::api::FailureKind::System,
+            text: "the other end does not keep to the rules".to_owned(),
+        };
+        let mut state = lock(&self.state);
+        match frame {
+            Frame::About(about) => {
+                // It is said once more before the way ends.
+                if let Err(why) = &about {
+                    state.why.clone_from(why);
+                }
+                for asked in state.asking.drain(..) {
+                    let _ = asked.send(about.clone());
+                }
+            }
+            Frame::Data(n, bytes) => {
+                let Some(stream) = state.streams.get(&n) else {
+                    return Ok(());
+                };
+                let waits = stream.waits.fetch_add(bytes.len(), Relaxed) + bytes.len();
+                if waits > WINDOW as usize {
+                    return Err(broken());
+                }
+                let _ = stream.down.send(bytes);
+            }
+            Frame::Took(n, bytes) => {
+                if let Some(stream) = state.streams.get(&n) {
+                    if stream.room.available_permits() + bytes as usize > WINDOW as usize {
+                        return Err(broken());
+                    }
+                    stream.room.add_permits(bytes as usize);
+                }
+            }
+            Frame::Over(n, why) => {
+                if let Some(stream) = state.streams.remove(&n) {
+                    *lock(&stream.why) = why;
+                    stream.room.close();
+                }
+            }
+            Frame::Ask | Frame::Open(_) => return Err(broken()),
+        }
+        Ok(())
+    }
+}
+
+async fn write(mut to: OwnedWriteHalf, mut frames: mpsc::Receiver<Frame>) {
+    let mut out = Vec::new();
+    while let Some(frame) = frames.recv().await {
+        out.clear();
+        frame.put(&mut out);
+        if to.write_all(&out).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The connection ended before its time.
+struct Broken;
+
+/// Passes on what its user writes, as far as the other side takes it.
+async fn send_up(
+    frames: &mpsc::Sender<Frame>,
+    n: u32,
+    mut from: ReadHalf<DuplexStream>,
+    room: &Semaphore,
+) -> Result<(), Broken> {
+    let mut buf = vec![0; FRAME_DATA_MAX];
+    loop {
+        let got = from.read(&mut buf).await.map_err(|_| Broken)?;
+        let cost = u32::try_from(got).map_err(|_| Broken)?;
+        room.acquire_many(cost).await.map_err(|_| Broken)?.forget();
+        let frame = Frame::Data(n, buf[..got].to_vec());
+        frames.send(frame).await.map_err(|_| Broken)?;
+        if got == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Gives its user what comes, and grants as much again.
+async fn take_down(
+    frames: &mpsc::Sender<Frame>,
+    n: u32,
+    mut to: WriteHalf<DuplexStream>,
+    mut coming: mpsc::UnboundedReceiver<Vec<u8>>,
+    waits: &std::sync::atomic::AtomicUsize,
+) -> Result<(), Broken> {
+    while let Some(bytes) = coming.recv().await {
+        if bytes.is_empty() {
+            return to.shutdown().await.map_err(|_| Broken);
+        }
+        to.write_all(&bytes).await.map_err(|_| Broken)?;
+        waits.fetch_sub(bytes.len(), std::sync::atomic::Ordering::Relaxed);
+        let took = u32::try_from(bytes.len()).map_err(|_| Broken)?;
+        frames
+            .send(Frame::Took(n, took))
+            .await
+            .map_err(|_| Broken)?;
+    }
+    let _ = to.shutdown().await;
+    Err(Broken)
+}

@@ -1,0 +1,151 @@
+//! Terminals: the form that begins one, those that are open, and the page of one.
+
+use super::frame::{Frame, page};
+use crate::error::WebError;
+use crate::fields::Fields;
+use crate::guard::{Caller, Look, session_only};
+use crate::words::Words;
+use crate::{App, blocking, terminal};
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use corral::api::attend::AttendAsk;
+
+/// Its place in the menu.
+const PLACE: &str = "/terminal";
+/// The screen until the page says its own.
+const SCREEN: (u16, u16) = (24, 80);
+
+#[derive(Template)]
+#[template(path = "terminals.html")]
+struct TerminalsPage {
+    f: Frame,
+    queues: Vec<String>,
+    /// Name and label.
+    open: Vec<(String, String)>,
+    asked: Fields,
+    failure: Option<WebError>,
+}
+
+#[derive(Template)]
+#[template(path = "terminal.html")]
+struct TerminalPage {
+    f: Frame,
+    name: String,
+    label: String,
+}
+
+fn form(
+    app: &App,
+    look: Look,
+    caller: &Caller,
+    asked: Fields,
+    failure: Option<WebError>,
+) -> Result<Response, WebError> {
+    let now = app.cluster.now();
+    let status = failure.as_ref().map(|failure| failure.status);
+    let mut response = page(&TerminalsPage {
+        queues: now.queues.iter().map(|queue| queue.name.clone()).collect(),
+        open: app.terminals.of_session(&caller.secret),
+        f: Frame::new(look, caller, &now, PLACE, PLACE.to_owned()),
+        asked,
+        failure,
+    })?;
+    if let Some(status) = status {
+        *response.status_mut() = status;
+    }
+    Ok(response)
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, WebError> {
+    session_only(&caller)?;
+    form(&app, look, &caller, Fields::default(), None)
+}
+
+/// What the form asks for.
+fn ask_of(form: &Fields, w: Words) -> Result<AttendAsk, WebError> {
+    let slots = match form.get("slots") {
+        "" => Ok(1),
+        text => text.parse(),
+    };
+    let slots = slots.map_err(|_| WebError::wrong(w.f("terminal.wrong", form.get("slots"))))?;
+    Ok(AttendAsk::Terminal {
+        queue: form.get("queue").to_owned(),
+        slots,
+        run_limit: form.get("run_limit").to_owned(),
+        rows: SCREEN.0,
+        cols: SCREEN.1,
+    })
+}
+
+fn label_of(form: &Fields, w: Words) -> String {
+    let slots = if form.has("slots") {
+        form.get("slots")
+    } else {
+        "1"
+    };
+    let parts = [
+        (w.t("col.queue"), form.get("queue")),
+        (w.t("col.slots"), slots),
+        (w.t("terminal.limit"), form.get("run_limit")),
+    ];
+    let parts = parts.iter().filter(|(_, value)| !value.is_empty());
+    let words: Vec<String> = parts
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    words.join(", ")
+}
+
+pub(super) async fn begin(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+    Extension(asked): Extension<Fields>,
+) -> Result<Response, WebError> {
+    session_only(&caller)?;
+    let begun = async {
+        let ask = ask_of(&asked, look.words)?;
+        app.terminals.check_room(caller.who.uid)?;
+        let (actor, who) = (app.actor.clone(), caller.who.clone());
+        let held = blocking(move || Ok(actor.attend(&who, &ask)?)).await?;
+        terminal::begin(&app, &caller, label_of(&asked, look.words), held)
+    };
+    match begun.await {
+        Ok(name) => Ok(Redirect::to(&format!("{PLACE}/{name}")).into_response()),
+        Err(failure) => form(&app, look, &caller, asked, Some(failure)),
+    }
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    Extension(look): Extension<Look>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Result<Response, WebError> {
+    session_only(&caller)?;
+    let Some(label) = app.terminals.label(&caller, &name) else {
+        // One that has ended.
+        return Ok(Redirect::to(PLACE).into_response());
+    };
+    let here = format!("{PLACE}/{name}");
+    page(&TerminalPage {
+        f: Frame::new(look, &caller, &app.cluster.now(), PLACE, here),
+        name,
+        label,
+    })
+}
+
+pub(super) async fn close(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Result<Response, WebError> {
+    session_only(&caller)?;
+    app.terminals.end(&caller, &name);
+    Ok(Redirect::to(PLACE).into_response())
+}

@@ -1,0 +1,496 @@
+//! Terminals: shells of interactive jobs, each at a pseudo-terminal whose master this process has,
+//! and the WebSocket by which a page is at one.
+//!
+//! Owns which terminals there are, whose they are and when they end: with their shell, with the
+//! session that began them, or when no page was at one for [`AWAY`]. What waits is bounded: a shell
+//! whose page does not read is not read, a page whose shell does not read is not read.
+
+use crate::App;
+use crate::error::WebError;
+use crate::guard::{Caller, session_only, websocket_origin};
+use crate::identity::Held;
+use crate::peer::Origin;
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use corral::sys;
+use corral::sys::terminal::{never_wait, read_now, set_size, write_now};
+use serde::Deserialize;
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{mpsc, watch};
+
+/// Most terminals of one user and of all.
+pub const OF_USER_MAX: usize = 8;
+pub const TERMINALS_MAX: usize = 64;
+/// How long a terminal waits for a page: while one is loaded again, or a network is away.
+const AWAY: Duration = Duration::from_secs(60);
+/// How often it is looked whether the session goes on, and a page is asked for a sign of life.
+const LOOK: Duration = Duration::from_secs(5);
+const ALIVE: Duration = Duration::from_secs(20);
+/// Time for a page to take what is the last.
+const LAST: Duration = Duration::from_secs(5);
+/// How often typing counts as a use of the session, ms.
+const USED_MS: u64 = 60_000;
+/// Last bytes of the output, which a page that comes later gets first.
+const KEPT: usize = 64 << 10;
+/// Bytes that are read of a shell at once, and pieces that wait for a page.
+const PIECE: usize = 16 << 10;
+const WAITING: usize = 4;
+/// Bytes that a page has not shown yet; beyond it none are sent.
+const UNSHOWN_MAX: usize = 256 << 10;
+/// Largest message of a page: what is pasted comes in pieces.
+const MESSAGE_MAX: usize = 64 << 10;
+/// Bytes that were typed and that the shell has not taken.
+const TYPED_MAX: usize = 1 << 20;
+/// Longest time in which a page takes a message.
+const TAKE_TIME: Duration = Duration::from_secs(60);
+/// Largest screen.
+const SCREEN_MAX: u16 = 1_000;
+
+/// Codes by which a connection is closed: as the page's script knows them.
+const ENDED: u16 = 4_000;
+const TAKEN: u16 = 4_001;
+const TOO_MUCH: u16 = 4_002;
+
+/// A terminal, as requests see it.
+struct Entry {
+    uid: u32,
+    /// The secret of the session that began it.
+    session: String,
+    /// What was asked for, for the list.
+    label: String,
+    pages: mpsc::Sender<Page>,
+    end: watch::Sender<bool>,
+}
+
+/// A page that comes to a terminal.
+struct Page {
+    keys: mpsc::Receiver<Bytes>,
+    sizes: watch::Receiver<(u16, u16)>,
+    /// Pieces of output; closed when the terminal is over.
+    out: mpsc::Sender<Bytes>,
+    /// True when another page has taken its place.
+    taken: watch::Sender<bool>,
+}
+
+/// All terminals.
+#[derive(Default)]
+pub struct Terminals(Mutex<HashMap<String, Entry>>);
+
+impl Terminals {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the user may have one more.
+    ///
+    /// # Errors
+    /// There are as many as there may be.
+    pub fn check_room(&self, uid: u32) -> Result<(), WebError> {
+        let all = self.all();
+        let of_user = all.values().filter(|entry| entry.uid == uid).count();
+        let most = match (of_user >= OF_USER_MAX, all.len() >= TERMINALS_MAX) {
+            (true, _) => OF_USER_MAX,
+            (_, true) => TERMINALS_MAX,
+            _ => return Ok(()),
+        };
+        let why = format!("{most} terminals are open, the most there may be");
+        Err(WebError {
+            hint: "close one".to_owned(),
+            ..WebError::new(StatusCode::TOO_MANY_REQUESTS, why)
+        })
+    }
+
+    /// Those of a session: name and label.
+    pub fn of_session(&self, session: &str) -> Vec<(String, String)> {
+        let all = self.all();
+        let own = all.iter().filter(|(_, entry)| entry.session == session);
+        let mut own: Vec<(String, String)> = own
+            .map(|(name, entry)| (name.clone(), entry.label.clone()))
+            .collect();
+        own.sort();
+        own
+    }
+
+    /// The label of a terminal of this caller; `None`: there is none of theirs by that name.
+    pub fn label(&self, caller: &Caller, name: &str) -> Option<String> {
+        let all = self.all();
+        let entry = all.get(name).filter(|entry| entry.is_of(caller))?;
+        Some(entry.label.clone())
+    }
+
+    /// Ends a terminal of this caller.
+    pub fn end(&self, caller: &Caller, name: &str) {
+        if let Some(entry) = self.all().get(name).filter(|entry| entry.is_of(caller)) {
+            let _ = entry.end.send(true);
+        }
+    }
+
+    fn pages(&self, caller: &Caller, name: &str) -> Option<mpsc::Sender<Page>> {
+        let all = self.all();
+        let entry = all.get(name).filter(|entry| entry.is_of(caller))?;
+        Some(entry.pages.clone())
+    }
+}
+
+impl Entry {
+    /// Another session of the same user is another login: its pages are not at this terminal.
+    fn is_of(&self, caller: &Caller) -> bool {
+        self.uid == caller.who.uid && !caller.secret.is_empty() && self.session == caller.secret
+    }
+}
+
+/// Takes up a terminal that was started; its name.
+///
+/// # Errors
+/// Its descriptor cannot be used.
+pub fn begin(app: &App, caller: &Caller, label: String, held: Held) -> Result<String, WebError> {
+    let (master, keeps) = held.split();
+    let unusable = |e: &dyn std::fmt::Display| {
+        tracing::warn!("a terminal cannot be used: {e}");
+        WebError::internal()
+    };
+    never_wait(&master).map_err(|e| unusable(&e))?;
+    // What makes this call deprecated is a type that names a descriptor of which it is not the owner;
+    // a File is.
+    #[allow(deprecated)]
+    let master = AsyncFd::new(master).map_err(|e| unusable(&e))?;
+    let name = sys::clock::nonce(16);
+    let (pages, coming) = mpsc::channel(1);
+    let (end, ending) = watch::channel(false);
+    let entry = Entry {
+        uid: caller.who.uid,
+        session: caller.secret.clone(),
+        label,
+        pages,
+        end,
+    };
+    app.terminals.all().insert(name.clone(), entry);
+    let life = Life {
+        app: app.clone(),
+        session: caller.secret.clone(),
+        master,
+        kept: VecDeque::new(),
+        coming,
+        ending,
+    };
+    let (app, own) = (app.clone(), name.clone());
+    tokio::spawn(async move {
+        life.run().await;
+        app.terminals.all().remove(&own);
+        // The shell's side hangs up now at the latest.
+        drop(keeps);
+    });
+    Ok(name)
+}
+
+/// A terminal at work.
+struct Life {
+    app: App,
+    session: String,
+    master: AsyncFd<File>,
+    kept: VecDeque<u8>,
+    coming: mpsc::Receiver<Page>,
+    ending: watch::Receiver<bool>,
+}
+
+/// Why a page is not at a terminal any more.
+enum Left {
+    /// The terminal is over.
+    Over,
+    Away,
+    For(Page),
+}
+
+impl Life {
+    async fn run(mut self) {
+        let mut page = None;
+        loop {
+            let left = match page.take() {
+                Some(page) => self.with(page).await,
+                None => self.without().await,
+            };
+            match left {
+                Left::Over => return,
+                Left::Away => {}
+                Left::For(next) => page = Some(next),
+            }
+        }
+    }
+
+    /// Waits for a page. Nothing is read: a shell that writes waits, too.
+    async fn without(&mut self) -> Left {
+        tokio::select! {
+            page = self.coming.recv() => page.map_or(Left::Over, Left::For),
+            _ = self.ending.wait_for(|end| *end) => Left::Over,
+            () = tokio::time::sleep(AWAY) => Left::Over,
+            () = until_over(&self.app, &self.session) => Left::Over,
+        }
+    }
+
+    /// Is at the page's service until that is gone or another one comes.
+    async fn with(&mut self, page: Page) -> Left {
+        let Page {
+            mut keys,
+            sizes,
+            out,
+            taken,
+        } = page;
+        let kept: Vec<u8> = self.kept.iter().copied().collect();
+        if !kept.is_empty() && out.send(kept.into()).await.is_err() {
+            return Left::Away;
+        }
+        let (app, session, master) = (&self.app, &self.session, &self.master);
+        let left = tokio::select! {
+            left = show(master, &mut self.kept, &out) => left,
+            left = take_keys(master, &mut keys, || use_session(app, session)) => left,
+            left = take_sizes(master, sizes) => left,
+            next = self.coming.recv() => next.map_or(Left::Over, Left::For),
+            _ = self.ending.wait_for(|end| *end) => Left::Over,
+            () = until_over(app, session) => Left::Over,
+        };
+        if matches!(left, Left::For(_)) {
+            let _ = taken.send(true);
+        }
+        left
+    }
+}
+
+/// Waits until the session or the portal is over.
+async fn until_over(app: &App, session: &str) {
+    let mut ending = app.ending.clone();
+    loop {
+        tokio::select! {
+            _ = ending.wait_for(|ending| *ending) => return,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        if !app.sessions().is_there(session, sys::clock::wall_ms()) {
+            return;
+        }
+    }
+}
+
+/// Who types uses the session.
+fn use_session(app: &App, session: &str) {
+    if app
+        .sessions()
+        .find(session, sys::clock::wall_ms())
+        .is_none()
+    {
+        return;
+    }
+    let (actor, session) = (app.actor.clone(), session.to_owned());
+    tokio::task::spawn_blocking(move || actor.may_go_on(&session));
+}
+
+/// Passes the shell's output on, as fast as the page takes it.
+async fn show(master: &AsyncFd<File>, kept: &mut VecDeque<u8>, out: &mpsc::Sender<Bytes>) -> Left {
+    loop {
+        let Ok(room) = out.reserve().await else {
+            return Left::Away;
+        };
+        let mut piece = vec![0; PIECE];
+        let n = loop {
+            let Ok(mut ready) = master.readable().await else {
+                return Left::Over;
+            };
+            match read_now(ready.get_inner(), &mut piece) {
+                Ok(Some(n)) if n > 0 => break n,
+                Ok(None) => ready.clear_ready(),
+                _ => return Left::Over,
+            }
+        };
+        piece.truncate(n);
+        kept.extend(&piece);
+        let over = kept.len().saturating_sub(KEPT);
+        kept.drain(..over);
+        room.send(piece.into());
+    }
+}
+
+/// Passes keys on, as fast as the shell takes them. `used` is called now and then.
+async fn take_keys(
+    master: &AsyncFd<File>,
+    keys: &mut mpsc::Receiver<Bytes>,
+    used: impl Fn(),
+) -> Left {
+    let mut used_at = None;
+    while let Some(bytes) = keys.recv().await {
+        let now = sys::clock::boot_ms();
+        if used_at.is_none_or(|at| now >= at + USED_MS) {
+            used_at = Some(now);
+            used();
+        }
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let Ok(mut ready) = master.writable().await else {
+                return Left::Over;
+            };
+            match write_now(ready.get_inner(), rest) {
+                Ok(0) => ready.clear_ready(),
+                Ok(n) => rest = &rest[n..],
+                Err(_) => return Left::Over,
+            }
+        }
+    }
+    Left::Away
+}
+
+async fn take_sizes(master: &AsyncFd<File>, mut sizes: watch::Receiver<(u16, u16)>) -> Left {
+    loop {
+        if sizes.changed().await.is_err() {
+            return Left::Away;
+        }
+        let (rows, cols) = *sizes.borrow_and_update();
+        set_size(master.get_ref(), rows, cols);
+    }
+}
+
+/// What a page says beside keys.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Said {
+    /// The size of its screen: rows, columns.
+    Size(u16, u16),
+    /// So many bytes were shown.
+    Shown(usize),
+}
+
+/// `GET /terminal/{name}/ws`: the page of a terminal. Keys come as binary messages, sizes and what
+/// was shown as text.
+pub(crate) async fn socket(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Extension(from): Extension<Origin>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, WebError> {
+    session_only(&caller)?;
+    websocket_origin(&headers, &from)?;
+    let none = || WebError::not_found("there is no such terminal");
+    let pages = app.terminals.pages(&caller, &name).ok_or_else(none)?;
+    let upgrade = upgrade.map_err(|e| WebError::wrong(e.to_string()))?;
+    let upgrade = upgrade
+        .max_message_size(MESSAGE_MAX)
+        .max_frame_size(MESSAGE_MAX);
+    Ok(upgrade.on_upgrade(move |socket| at_page(socket, pages)))
+}
+
+/// What a page has typed and its shell has not taken.
+#[derive(Default)]
+struct Typed {
+    pieces: VecDeque<Bytes>,
+    len: usize,
+}
+
+impl Typed {
+    /// False: more waits than may.
+    fn add(&mut self, bytes: Bytes) -> bool {
+        self.len += bytes.len();
+        self.pieces.push_back(bytes);
+        self.len <= TYPED_MAX
+    }
+
+    fn next(&mut self) -> Option<Bytes> {
+        let first = self.pieces.pop_front()?;
+        self.len -= first.len();
+        Some(first)
+    }
+}
+
+/// The life of a page at a terminal.
+async fn at_page(mut socket: WebSocket, pages: mpsc::Sender<Page>) {
+    let (keys, typed) = mpsc::channel(1);
+    let (size, sizes) = watch::channel((0, 0));
+    let (out, mut output) = mpsc::channel(WAITING);
+    let (taken, mut is_taken) = watch::channel(false);
+    let page = Page {
+        keys: typed,
+        sizes,
+        out,
+        taken,
+    };
+    if pages.send(page).await.is_err() {
+        return close(socket, ENDED, "").await;
+    }
+    let (mut typed, mut unshown) = (Typed::default(), 0);
+    let mut alive = tokio::time::interval(ALIVE);
+    loop {
+        tokio::select! {
+            piece = output.recv(), if unshown < UNSHOWN_MAX => {
+                let Some(piece) = piece else {
+                    let (code, why) = match *is_taken.borrow_and_update() {
+                        true => (TAKEN, "another page has it"),
+                        false => (ENDED, ""),
+                    };
+                    return close(socket, code, why).await;
+                };
+                unshown += piece.len();
+                if !send(&mut socket, Message::Binary(piece)).await {
+                    return;
+                }
+            }
+            // Read always: what was shown must be heard while a shell takes no keys.
+            said = socket.recv() => match said {
+                Some(Ok(Message::Binary(bytes))) => {
+                    if !typed.add(bytes) {
+                        return close(socket, TOO_MUCH, "the shell does not read").await;
+                    }
+                }
+                Some(Ok(Message::Text(text))) => heed(&text, &size, &mut unshown),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                _ => return,
+            },
+            room = keys.reserve(), if typed.len > 0 => {
+                match (room, typed.next()) {
+                    (Ok(room), Some(bytes)) => room.send(bytes),
+                    // The terminal has left: the end of its output says so.
+                    _ => typed = Typed::default(),
+                }
+            }
+            _ = alive.tick() => {
+                if !send(&mut socket, Message::Ping(Bytes::new())).await {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// False: the page does not take it.
+async fn send(socket: &mut WebSocket, message: Message) -> bool {
+    let sent = tokio::time::timeout(TAKE_TIME, socket.send(message)).await;
+    matches!(sent, Ok(Ok(())))
+}
+
+fn heed(text: &str, size: &watch::Sender<(u16, u16)>, unshown: &mut usize) {
+    match serde_json::from_str(text) {
+        Ok(Said::Size(rows, cols)) => {
+            let sane = |n: u16| n.clamp(1, SCREEN_MAX);
+            let _ = size.send((sane(rows), sane(cols)));
+        }
+        Ok(Said::Shown(n)) => *unshown = unshown.saturating_sub(n),
+        Err(_) => {}
+    }
+}
+
+async fn close(mut socket: WebSocket, code: u16, why: &'static str) {
+    let frame = CloseFrame {
+        code,
+        reason: why.into(),
+    };
+    if send(&mut socket, Message::Close(Some(frame))).await {
+        // The page answers; what came before is on its way until then.
+        let answered = async { while let Some(Ok(_)) = socket.recv().await {} };
+        let _ = tokio::time::timeout(LAST, answered).await;
+    }
+}
