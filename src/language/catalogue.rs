@@ -5,8 +5,9 @@
 //! name) stand for the same text; `{name:t}` for it in Chinese, if the catalogue has it;
 //! `{name:T}` likewise, and without an entry the pattern does not fit; `{name:-}` for nothing;
 //! `{name:n}` for a number, and of something else the pattern does not fit.
-//! What stands where a plain value should be holds no `; `, nor `: ` unless the
-//! pattern ends with it. Of several patterns that fit, the one with the most characters of its own wins; see [`Pattern`].
+//! What stands where a plain value should be holds no `; `, nor `: ` unless the pattern ends with
+//! it. Of several patterns that fit, the one with the most characters of its own wins;
+//! see [`Pattern`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,8 +16,9 @@ use std::sync::OnceLock;
 /// The text of the catalogue, in the format of GNU gettext: msgid and msgstr on a line each.
 pub const CATALOGUE: &str = include_str!("zh_CN.po");
 
-/// Sentences within sentences: how deep they are looked up.
-const DEPTH: u32 = 6;
+/// Sentences within a line: how often one is looked up at most, so that a text that somebody made
+/// up costs little.
+const LOOKS: u32 = 200;
 /// A pattern that joins sentences counts as much as one with so many characters of its own.
 const JOINT_RANK: usize = 12;
 /// The longest name of a command, `cadmin schedrestart`, bytes.
@@ -198,7 +200,7 @@ impl Pattern {
     }
 
     /// The sentence with these values; `None` when one that must be in the catalogue is not.
-    fn sentence(&self, all: &Catalogue, values: &[&str], depth: u32) -> Option<String> {
+    fn sentence(&self, all: &Catalogue, values: &[&str], looks: &mut u32) -> Option<String> {
         let mut out = String::with_capacity(self.chinese.len() + 32);
         let mut unnamed = 0;
         for piece in pieces(&self.chinese) {
@@ -219,11 +221,11 @@ impl Pattern {
                 "-" => {}
                 "n" if !value.bytes().all(|c| c.is_ascii_digit()) => return None,
                 "" if self.is_more_than_a_value(at, value) => return None,
-                "t" => match all.line(value, depth - 1) {
+                "t" => match all.line(value, looks) {
                     Some(said) => out.push_str(&said),
                     None => out.push_str(value),
                 },
-                "T" => out.push_str(&all.line(value, depth - 1)?),
+                "T" => out.push_str(&all.line(value, looks)?),
                 _ => out.push_str(value),
             }
         }
@@ -263,43 +265,46 @@ fn catalogue() -> &'static Catalogue {
 
 impl Catalogue {
     /// A line in Chinese, if the catalogue has it.
-    fn line(&self, line: &str, depth: u32) -> Option<String> {
-        if depth == 0 || line.is_empty() || line.len() > LINE_MAX {
+    fn line(&self, line: &str, looks: &mut u32) -> Option<String> {
+        if *looks == 0 || line.is_empty() || line.len() > LINE_MAX {
             return None;
         }
-        if let Some(found) = self.as_it_is(line, depth) {
+        *looks -= 1;
+        if let Some(found) = self.as_it_is(line, looks) {
             return Some(found);
         }
         // Sentences that begin a line do so with a capital letter.
         let first = line.chars().next().filter(char::is_ascii_uppercase)?;
         let small = format!("{}{}", first.to_ascii_lowercase(), &line[1..]);
-        self.as_it_is(&small, depth)
+        self.as_it_is(&small, looks)
     }
 
-    fn as_it_is(&self, line: &str, depth: u32) -> Option<String> {
+    fn as_it_is(&self, line: &str, looks: &mut u32) -> Option<String> {
         if let Some(found) = self.whole.get(line) {
             return Some(found.clone());
         }
         self.patterns.iter().find_map(|pattern| {
             let values = pattern.values(line)?;
-            pattern.sentence(self, &values, depth)
+            pattern.sentence(self, &values, looks)
         })
     }
 }
 
 /// A line in Chinese, with the name of the command that says it, if it begins with one.
 fn sentence(line: &str) -> Option<String> {
+    let mut left = LOOKS;
+    let looks = &mut left;
     let is_name = |name: &str| {
         let plain = |c: u8| c.is_ascii_lowercase() || c == b' ' || c == b'-';
         name.starts_with('c') && name.len() <= NAME_MAX && name.bytes().all(plain)
     };
     let Some((name, rest)) = line.split_once(": ").filter(|(name, _)| is_name(name)) else {
-        return catalogue().line(line, DEPTH);
+        return catalogue().line(line, looks);
     };
-    if let Some(found) = catalogue().line(rest, DEPTH) {
+    if let Some(found) = catalogue().line(rest, looks) {
         return Some(format!("{name}: {found}"));
     }
-    let found = catalogue().line(line, DEPTH)?;
+    let found = catalogue().line(line, looks)?;
     match found
         .strip_prefix(name)
         .and_then(|rest| rest.strip_prefix('：'))

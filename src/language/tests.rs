@@ -67,7 +67,9 @@ fn a_process_that_has_not_chosen_speaks_english() {
 fn sentences_are_found_by_their_patterns() {
     for (english, chinese) in [
         ("held by its owner", "被属主保持"),
-        ("queue a: b is inactive", "队列 a: b 未激活"),
+        ("queue a b is inactive", "队列 a b 未激活"),
+        // What stands for a name holds no part of another sentence.
+        ("-q: queue a: b is inactive", "-q: queue a: b is inactive"),
         ("Queue night is inactive", "队列 night 未激活"),
         ("csub: no command given", "csub: 没有给出命令"),
         ("No matching job found", "没有找到匹配的作业"),
@@ -111,8 +113,10 @@ fn lines_are_looked_up_one_by_one_and_quotations_are_left_alone() {
 fn a_long_or_nested_text_costs_little() {
     let nested = "warning: ".repeat(4000);
     assert_eq!(zh(&nested), nested);
-    let deep = format!("{}x", "a: b; ".repeat(300));
-    assert_eq!(zh(&deep), deep);
+    for part in ["a: b; ", "no command given: ", "x (", "; ; : : ."] {
+        let deep = format!("{}x", part.repeat(300));
+        assert_eq!(zh(&deep), deep);
+    }
 }
 
 #[test]
@@ -187,6 +191,7 @@ fn values(text: &str) -> Vec<(String, String)> {
 }
 
 /// One reason of each kind.
+#[allow(clippy::too_many_lines)] // a list
 fn pending() -> Vec<PendReason> {
     use PendReason as R;
     let s = || "x1".to_owned();
@@ -287,7 +292,7 @@ fn pending() -> Vec<PendReason> {
         near(None, Some(miss("x2"))),
         near(None, Some(miss(""))),
         R::NeverFits {
-            why: "needs 1 slots".into(),
+            why: "it needs 1 slots in all, hosts it may use have 0".into(),
         },
         R::Slots { need: 1, free: 2 },
         R::DispatchWindow {

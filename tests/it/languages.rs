@@ -40,6 +40,7 @@ const NOT_THESE: &[&str] = &[
     // Screens whose columns are words.
     "src/client/cview/",
     "src/client/cwait/progress.rs",
+    "src/admin/check/progress.rs",
     // Command lines; what they do is in the catalogue, see the test of the help.
     "src/client/examples.rs",
     "src/admin/dev/demo.rs",
@@ -78,7 +79,6 @@ const NOT_THIS: &[&str] = &[
     "For instance: #!/bin/sh",
     // Columns.
     "name kind users description",
-    "HOST_NAME          STATUS       JL/U    MAX",
     "ID            SCOPE   UNTIL         NOTE",
     // Usage.
     "[show|check] APPLICATION",
@@ -124,7 +124,20 @@ const NOT_THIS: &[&str] = &[
     "unset CB_HOST CB_LOCAL CB_SHARE CB_JOBID CB_JOBINDEX",
     "export LSF_ENVDIR={etc} LSF_BINDIR={bin} LSF_SERVERDIR={} LSF_LIBDIR={}",
     "cd {} && exec env",
+    "export CB_ENVDIR={etc}",
+    "export PATH={bin}:\"$PATH\"",
+    "export MANPATH={man}:\"${MANPATH-}\"",
+    // The name of a subcommand before what it says.
+    "cadmin check: {}",
+    "cadmin host add",
+    "cadmin host remove",
+    "cadmin journal export",
+    "cadmin reconfig: {}",
+    // Of a defect of the program.
+    "slots are given back that were never taken",
     // Parts.
+    ", of the speed of {on}",
+    "from a sensor",
     "declared in cb.yaml",
     "what fits has units",
 ];
@@ -361,10 +374,11 @@ fn commands_speak_the_language_of_the_locale() {
     // What programs read is the same everywhere.
     let (line, _) = out(ZH, "csub", &["-J", "作业一", "-H", "sleep", "1"]);
     assert_eq!(line, "Job <1> is submitted to default queue <normal>.\n");
+    out(ZH, "csub", &["-w", "done(1)", "true"]);
     let header = |text: &str| text.lines().next().unwrap_or_default().to_owned();
     let (table, _) = out(ZH, "cjobs", &["-p"]);
     assert_eq!(header(&table), header(&out(C, "cjobs", &["-p"]).0));
-    assert!(table.contains("\n 被属主保持;\n"), "{table}");
+    assert!(table.contains("\n 等待依赖条件 done(1);\n"), "{table}");
     assert!(
         out(ZH, "cjobs", &["-l", "1"])
             .0
@@ -372,9 +386,9 @@ fn commands_speak_the_language_of_the_locale() {
     );
     for (name, args) in [
         ("cjobs", &["-json", "1"][..]),
-        ("cjobs", &["-o", "pend_reason", "1"]),
+        ("cjobs", &["-o", "pend_reason", "2"]),
         ("cjobs", &["--json", "1"]),
-        ("bjobs", &["-p", "1"]),
+        ("bjobs", &["-p", "2"]),
         ("squeue", &[]),
     ] {
         assert_eq!(out(ZH, name, args), out(C, name, args), "{name} {args:?}");
@@ -403,8 +417,9 @@ fn column_of(line: &str, text: &str) -> usize {
 #[test]
 fn columns_are_aligned_beside_chinese_names() {
     let cluster = Cluster::up("--hosts 1 --slots 1 --masters 1");
-    for name in ["作业一", "plain", "一个名字很长的作业"] {
-        cluster.ok("csub", &["-J", name, "-H", "true"]);
+    cluster.ok("csub", &["-J", "plain", "-H", "true"]);
+    for name in ["作业一", "一个名字很长的作业"] {
+        cluster.ok("csub", &["-J", name, "-w", "done(1)", "true"]);
     }
     for options in [&[][..], &["-p"]] {
         let out = run(&cluster, ZH, "cjobs", options);
