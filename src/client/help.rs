@@ -107,7 +107,7 @@ fn folded(text: &str) -> String {
             .char_indices()
             .filter(|(at, c)| PAUSES.contains(c) && *at > full / 2)
             .map(|(at, c)| at + c.len_utf8())
-            .last();
+            .next_back();
         let word = rest[..full].rfind(|c: char| c == ' ' || !c.is_ascii());
         let word = word.map_or(full, |at| {
             rest[at..].chars().next().map_or(at, |c| at + c.len_utf8())
