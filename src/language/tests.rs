@@ -400,7 +400,7 @@ fn english_words(text: &str) -> Vec<String> {
 #[test]
 fn every_reason_of_a_job_has_a_sentence() {
     // Names of keys of cb.yaml and of commands.
-    let names = ["server", "cresume", "span"];
+    let names = ["server", "cresume", "span", "cchkpnt"];
     let check = |english: &str| {
         let said = zh(english);
         assert!(is_chinese(&said), "{english}");

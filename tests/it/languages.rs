@@ -66,6 +66,7 @@ const NOT_THESE: &[&str] = &[
 const NOT_THIS: &[&str] = &[
     // Programs look for these lines.
     "Job <{}> is submitted to {default}queue <{}>.",
+    "job <{}> is submitted to queue <{}>",
     "#{line} Job <{id}> is",
     "#{}-{last} Jobs {ids} are",
     "Line{jobs} submitted to {default}queue <{}>.",
