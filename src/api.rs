@@ -16,6 +16,8 @@ pub mod jobs;
 pub mod portal;
 pub mod read;
 
+pub use crate::language::Language;
+
 pub use crate::config::template::{Param, ParamKind, Run, Template, Text};
 
 use crate::client::ask::{self, Outgoing};

@@ -4,10 +4,13 @@
 //! The tables of commands are in `client` and `admin`.
 
 mod complete;
+#[cfg(test)]
+mod help_tests;
 
 use crate::admin;
 use crate::client::exit::{self, Exit};
 use crate::client::{Entry, hang_notice, past_view};
+use crate::language::{self, Language, said, tell};
 use crate::text::error::did_you_mean;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -22,7 +25,8 @@ pub fn main(argv: &[OsString]) -> i32 {
     past_view::set_maker(crate::master::past::view_at);
     let called = argv.first().map(OsString::as_os_str).unwrap_or_default();
     let link = Path::new(called).file_name().unwrap_or(OsStr::new("cb"));
-    if let Some(found) = link.to_str().and_then(find) {
+    if let Some((name, found)) = link.to_str().and_then(|name| Some((name, find(name)?))) {
+        speak(found, name);
         hang_notice::watch(found.names[0]);
         return (found.run)(&argv[1..]);
     }
@@ -34,6 +38,7 @@ pub fn main(argv: &[OsString]) -> i32 {
     }
     match argv.get(1).and_then(|word| word.to_str()) {
         None | Some("-h" | "--help" | "help") => {
+            language::choose(of_locale());
             print!("{}", overview());
             Exit::Ok.code()
         }
@@ -57,13 +62,17 @@ pub fn main(argv: &[OsString]) -> i32 {
         }
         Some(word) => match find(word).or_else(|| find(&format!("c{word}"))) {
             Some(found) => {
+                speak(found, word);
                 hang_notice::watch(found.names[0]);
                 (found.run)(&argv[2..])
             }
             None => match (find_lsf(word), find_slurm(word)) {
                 (Some(found), _) => run_lsf(found, &argv[2..]),
                 (None, Some(found)) => run_slurm(found, &argv[2..]),
-                (None, None) => unknown(word),
+                (None, None) => {
+                    language::choose(of_locale());
+                    unknown(word)
+                }
             },
         },
     }
@@ -109,13 +118,27 @@ fn find(name: &str) -> Option<&'static Entry> {
     admin::all_commands().find(|e| e.names.contains(&name))
 }
 
+/// The language of the locale.
+fn of_locale() -> Language {
+    Language::of_locale(|name| std::env::var(name).ok())
+}
+
+/// Sets the language of a command of Corral's own name. What a command says by another's name is
+/// read by programs that were written for that: it stays English.
+fn speak(found: &Entry, called: &str) {
+    let own = found.names[0];
+    if called == own || own.strip_prefix('c') == Some(called) {
+        language::choose(of_locale());
+    }
+}
+
 fn unknown(word: &str) -> i32 {
     let hint = match did_you_mean(word, names()) {
         none if none.is_empty() => did_you_mean(&format!("c{word}"), names()),
         hint => hint,
     };
     let all: Vec<&str> = names().collect();
-    eprintln!(
+    tell!(
         "cb: unknown command '{}'{hint}\ncommands: {}",
         crate::text::width::escape(word),
         all.join(" ")
@@ -124,27 +147,31 @@ fn unknown(word: &str) -> i32 {
 }
 
 fn overview() -> String {
-    let mut out = String::from(
-        "Usage: cb COMMAND [OPTIONS] [ARGUMENTS], or the command's own name as a link to cb\n\n",
-    );
+    let usage =
+        "Usage: cb COMMAND [OPTIONS] [ARGUMENTS], or the command's own name as a link to cb\n\n";
+    let mut out = said(usage).into_owned();
     for e in admin::all_commands() {
-        out.push_str(&format!("  {:<16} {}\n", e.names.join(", "), e.about));
+        out.push_str(&format!("  {:<16} {}\n", e.names.join(", "), said(e.about)));
     }
     let lsf: Vec<&str> = lsf_names().collect();
-    out.push_str("\nNames of LSF's for the same commands (man 7 lsf-names):\n");
+    out.push_str(&said(
+        "\nNames of LSF's for the same commands (man 7 lsf-names):\n",
+    ));
     for names in lsf.chunks(NAMES_A_LINE) {
         out.push_str(&format!("  {}\n", names.join(" ")));
     }
     let slurm: Vec<&str> = slurm_names().collect();
-    out.push_str("\nNames of Slurm's, with Slurm's options (man 7 slurm-names):\n");
+    out.push_str(&said(
+        "\nNames of Slurm's, with Slurm's options (man 7 slurm-names):\n",
+    ));
     for names in slurm.chunks(NAMES_A_LINE) {
         out.push_str(&format!("  {}\n", names.join(" ")));
     }
-    out.push_str(
+    out.push_str(&said(
         "\n'COMMAND -h' lists the options of a command, 'man COMMAND' explains them.\n\
          'cb --names', 'cb --lsf-names' and 'cb --slurm-names' print the names to link to cb, \
          one a line.\n",
-    );
+    ));
     out
 }
 

@@ -10,6 +10,7 @@
 pub mod model;
 // floor 1
 pub mod channel;
+pub mod language;
 pub mod record;
 pub mod sys;
 pub mod text;

@@ -20,6 +20,7 @@ mod view;
 pub(crate) use context::{Ctx, open};
 pub(crate) use finding::{Finding, Report, Seen};
 
+use crate::language::tell;
 use crate::sys;
 use clap::{Command, CommandFactory as _, Parser};
 use finding::UNKNOWN;
@@ -55,14 +56,14 @@ pub(super) fn options() -> Command {
 
 /// Runs `cadmin check` with its arguments; returns the exit code.
 pub(crate) fn run(words: &[String]) -> i32 {
-    let args = match Args::try_parse_from(crate::client::with_name("cadmin check", words)) {
+    let args = match crate::client::parsed::<Args>("cadmin check", words) {
         Ok(args) => args,
         Err(e) => return crate::client::usage(&e),
     };
     let ctx = match open(args.dir) {
         Ok(ctx) => ctx,
         Err(e) => {
-            eprintln!("cadmin check: {}", e.text);
+            tell!("cadmin check: {}", e.text);
             return UNKNOWN;
         }
     };
@@ -73,7 +74,7 @@ pub(crate) fn run(words: &[String]) -> i32 {
         finding::text(&report, args.quiet, SHOWN_MAX)
     };
     if let Err(e) = crate::client::read::put(&text) {
-        eprintln!("cadmin check: {}", e.text);
+        tell!("cadmin check: {}", e.text);
         return UNKNOWN;
     }
     report.code()

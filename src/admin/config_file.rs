@@ -7,6 +7,7 @@
 use crate::client::exit::{Fail, Result};
 use crate::config;
 use crate::config::edit::Edited;
+use crate::language::tell;
 use crate::model::sha256_hex;
 use crate::sys::fs::{self, Kind};
 use crate::sys::lock::Lock;
@@ -178,7 +179,7 @@ fn hand_over(path: &Path, before: &fs::Stat) {
         _ => Ok(()),
     });
     if let Err(e) = set {
-        eprintln!("warning: {e}");
+        tell!("warning: {e}");
     }
 }
 
@@ -218,7 +219,7 @@ fn forget_old(path: &Path) {
     let old = kept.len().saturating_sub(KEPT_MAX);
     for name in &kept[..old] {
         if let Err(e) = fs::remove(&path.with_file_name(name)) {
-            eprintln!("warning: {e}");
+            tell!("warning: {e}");
         }
     }
 }

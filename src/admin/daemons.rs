@@ -9,6 +9,7 @@ use super::dev::site::{Daemon, Site};
 use super::dev::up;
 use crate::client::env;
 use crate::client::exit::{Exit, Fail, Result};
+use crate::language::{answer, tell};
 use crate::sys::{clock, detach, proc};
 use std::path::{Path, PathBuf};
 
@@ -50,7 +51,7 @@ pub(super) fn control(role: &'static str, act: Act, names: &[String]) -> Result<
     let mut exit = Exit::Ok;
     for daemon in chosen(&site.settings.daemons(), role, names, &here.host)? {
         if let Err(fail) = control_one(&site, &daemon, act) {
-            eprintln!("cadmin: Host <{}>: {}", daemon.host, fail.text);
+            tell!("cadmin: Host <{}>: {}", daemon.host, fail.text);
             exit = exit.or(fail.exit);
         }
     }
@@ -110,7 +111,7 @@ fn chosen(all: &[Daemon], role: &str, names: &[String], here: &str) -> Result<Ve
 
 fn control_one(site: &Site, daemon: &Daemon, act: Act) -> Result<()> {
     let running = processes::find(site).daemon(daemon).cloned();
-    let what = |text: &str| println!("Host <{}>: {} {text}", daemon.host, daemon.role);
+    let what = |text: &str| answer!("Host <{}>: {} {text}", daemon.host, daemon.role);
     if act == Act::Start {
         if let Some(member) = running {
             what(&format!("already runs (pid {})", member.pid));

@@ -123,7 +123,7 @@ pub(super) fn options() -> Command {
 
 /// Runs `cadmin dev` with its arguments; returns the exit code.
 pub(crate) fn run(words: &[String]) -> i32 {
-    let dev = match Dev::try_parse_from(crate::client::with_name("cadmin dev", words)) {
+    let dev = match crate::client::parsed::<Dev>("cadmin dev", words) {
         Ok(dev) => dev,
         Err(e) => return crate::client::usage(&e),
     };
@@ -210,7 +210,7 @@ mod tests {
 
     fn up_args(words: &str) -> Up {
         let words: Vec<String> = words.split(' ').map(String::from).collect();
-        let parsed = Dev::try_parse_from(crate::client::with_name("cadmin dev", &words));
+        let parsed = crate::client::parsed::<Dev>("cadmin dev", &words);
         match parsed.unwrap().what {
             What::Up(up) => up,
             other => panic!("{other:?}"),

@@ -10,6 +10,7 @@ use super::daemons::dev_site;
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::journal::{Chain, Flow, Item};
+use crate::language::answer;
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::load::{self, LOAD_MAX};
 use crate::spool::Layout;
@@ -76,7 +77,7 @@ pub(super) fn options() -> Command {
 
 /// Runs `cadmin diag` with its arguments; returns the exit code.
 pub(crate) fn run(words: &[String]) -> i32 {
-    let args = match Args::try_parse_from(crate::client::with_name("cadmin diag", words)) {
+    let args = match crate::client::parsed::<Args>("cadmin diag", words) {
         Ok(args) => args,
         Err(e) => return crate::client::usage(&e),
     };
@@ -102,7 +103,7 @@ fn make(args: &Args) -> Result<i32> {
     let bundle = gather(&site, args.names);
     let bytes = pack(&bundle, now).map_err(|e| Fail::system(format!("cannot pack: {e}")))?;
     sys::fs::publish_mode(&path, &bytes, 0o600)?;
-    println!(
+    answer!(
         "{}: {}, {} KB. Review it before you send it (tar tzf, tar xzf).",
         path.display(),
         count(bundle.files.len(), "file"),

@@ -8,6 +8,7 @@ use super::journal_damage::{self, Met, whole_line};
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail};
 use crate::journal::{Chain, LineError, Lines, snapshot};
+use crate::language::answer;
 use crate::model::sha256_hex;
 use crate::record::acct::{AttemptRecord, Written};
 use crate::record::ack::Ack;
@@ -53,7 +54,7 @@ pub(super) fn options() -> Command {
 
 /// Runs `cadmin fsck` with its arguments; returns the exit code.
 pub(crate) fn run(words: &[String]) -> i32 {
-    let args = match Args::try_parse_from(crate::client::with_name("cadmin fsck", words)) {
+    let args = match crate::client::parsed::<Args>("cadmin fsck", words) {
         Ok(args) => args,
         Err(e) => return crate::client::usage(&e),
     };
@@ -69,7 +70,7 @@ pub(crate) fn run(words: &[String]) -> i32 {
         Err(e) => return crate::client::report(Err(e)),
     };
     for line in report.lines(args.quiet) {
-        println!("{line}");
+        answer!("{line}");
     }
     if report.damaged == 0 {
         Exit::Ok.code()

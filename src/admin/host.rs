@@ -11,6 +11,7 @@ use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::capital;
 use crate::config::Config;
 use crate::config::edit::{self, NewHost, Refusal};
+use crate::language::{answer, tell};
 use crate::record::ack::{Ack, Code};
 use crate::record::request::{HostAct, Verb};
 use crate::record::view::HostRow;
@@ -79,7 +80,7 @@ fn parse_time(text: &str) -> std::result::Result<u64, String> {
 
 /// Runs `cadmin host` with its arguments; returns the exit code.
 pub(super) fn run(words: &[String]) -> i32 {
-    let host = match Host::try_parse_from(crate::client::with_name("cadmin host", words)) {
+    let host = match crate::client::parsed::<Host>("cadmin host", words) {
         Ok(host) => host,
         Err(e) => return crate::client::usage(&e),
     };
@@ -107,7 +108,7 @@ fn add(args: &Add) -> Result<Exit> {
     );
     in_force(&site)?;
     open_again(&site, &args.name)?;
-    println!("Its daemons join when they are started: systemctl enable --now cbls cbexe");
+    answer!("Its daemons join when they are started: systemctl enable --now cbls cbexe");
     Ok(Exit::Ok)
 }
 
@@ -118,7 +119,7 @@ fn remove(args: &Remove) -> Result<Exit> {
     let path = site.layout().config();
     let (text, loaded) = config_file::text(&path)?;
     if !edit::lists_host(&text, name).map_err(|e| refused(&path, &e))? {
-        println!("Host <{name}> is not listed in {}.", path.display());
+        answer!("Host <{name}> is not listed in {}.", path.display());
         in_force(&site)?;
         return Ok(Exit::Ok);
     }
@@ -136,9 +137,9 @@ fn remove(args: &Remove) -> Result<Exit> {
     );
     in_force(&site)?;
     if loaded.config.hosts.open {
-        println!("Any host may join this cluster: it comes back while its daemons run.");
+        answer!("Any host may join this cluster: it comes back while its daemons run.");
     }
-    println!("Stop its daemons: systemctl disable --now cbls cbexe");
+    answer!("Stop its daemons: systemctl disable --now cbls cbexe");
     Ok(Exit::Ok)
 }
 
@@ -167,18 +168,18 @@ fn removable(path: &Path, text: &str, name: &str, config: &Config) -> Result<()>
 /// What became of the file, in sentences.
 fn show(changed: &Changed, path: &Path, same: &str) {
     for warning in &changed.warnings {
-        eprintln!("warning: {warning}");
+        tell!("warning: {warning}");
     }
     for sentence in &changed.done {
-        println!("{sentence}.");
+        answer!("{sentence}.");
     }
     match &changed.kept {
-        Some(kept) => println!(
+        Some(kept) => answer!(
             "{} is changed; it was as in {}.",
             path.display(),
             kept.display()
         ),
-        None => println!("{same}."),
+        None => answer!("{same}."),
     }
 }
 
@@ -220,7 +221,7 @@ fn in_force(site: &Site) -> Result<()> {
         return Err(later(fail));
     }
     for outcome in &ack.results {
-        println!("{}.", capital(&outcome.text));
+        answer!("{}.", capital(&outcome.text));
     }
     Ok(())
 }
@@ -259,7 +260,7 @@ fn open_again(site: &Site, name: &str) -> Result<()> {
         if let Some(fail) = failure(&ack) {
             return Err(fail);
         }
-        println!("Host <{name}> is opened again.");
+        answer!("Host <{name}> is opened again.");
     }
     Ok(())
 }
@@ -280,7 +281,7 @@ fn drain(site: &Site, args: &Remove) -> Result<()> {
         // Listed, but not yet in force: no job can be there.
         Some(fail) if fail.exit == Exit::NotFound => return Ok(()),
         Some(fail) => return Err(fail),
-        None => println!("Host <{name}> is closed."),
+        None => answer!("Host <{name}> is closed."),
     }
     if args.force {
         return Ok(());
@@ -300,7 +301,7 @@ fn drain(site: &Site, args: &Remove) -> Result<()> {
             )));
         }
         if text != said {
-            println!("Waiting for {text}.");
+            answer!("Waiting for {text}.");
             said = text;
         }
         clock::sleep_ms(LOOK_MS);
@@ -324,7 +325,7 @@ mod tests {
 
     fn parsed(line: &str) -> std::result::Result<Host, clap::Error> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        Host::try_parse_from(crate::client::with_name("cadmin host", &words))
+        crate::client::parsed::<Host>("cadmin host", &words)
     }
 
     #[test]

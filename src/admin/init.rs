@@ -6,6 +6,7 @@
 
 use crate::client::Fail;
 use crate::config;
+use crate::language::{answer, tell};
 use crate::record::FORMAT;
 use crate::record::leader::{BeatDoc, CLUSTER_MAX, ClusterDoc, EpochDoc, encode_fixed};
 use crate::spool::{Layout, Site};
@@ -42,7 +43,7 @@ pub(super) fn options() -> Command {
 
 /// Runs `cadmin init` with its arguments; returns the exit code.
 pub(crate) fn run(words: &[String]) -> i32 {
-    let args = match Args::try_parse_from(crate::client::with_name("cadmin init", words)) {
+    let args = match crate::client::parsed::<Args>("cadmin init", words) {
         Ok(args) => args,
         Err(e) => return crate::client::usage(&e),
     };
@@ -62,7 +63,7 @@ fn init(args: &Args) -> Result<(), Fail> {
         refuse_other(conf)?;
     }
     let doc = make(&layout, &args.name, &config)?;
-    println!(
+    answer!(
         "Cluster {} ({}) made in {}.",
         doc.name,
         doc.cluster,
@@ -73,9 +74,9 @@ fn init(args: &Args) -> Result<(), Fail> {
         let share = fs::canonical(&args.dir)?;
         let text = format!("CB_SHARE={}\n", share.display());
         fs::durable_write(conf, text.as_bytes())?;
-        println!("{} names it.", conf.display());
+        answer!("{} names it.", conf.display());
     }
-    println!(
+    answer!(
         "Edit {}, then start the daemons.",
         layout.config().display()
     );
@@ -104,7 +105,7 @@ fn checked_config(path: &Path) -> Result<String, Fail> {
     };
     match config::load(&bytes, &name, &os) {
         Ok(loaded) => {
-            loaded.warnings.iter().for_each(|w| eprintln!("{w}"));
+            loaded.warnings.iter().for_each(|w| tell!("{w}"));
             Ok(String::from_utf8_lossy(&bytes).into_owned())
         }
         Err(problems) => {

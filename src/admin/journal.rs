@@ -53,7 +53,7 @@ pub(super) fn options() -> Command {
 
 /// Runs `cadmin journal` with its arguments; returns the exit code.
 pub(crate) fn run(words: &[String]) -> i32 {
-    let args = match Args::try_parse_from(crate::client::with_name("cadmin journal", words)) {
+    let args = match crate::client::parsed::<Args>("cadmin journal", words) {
         Ok(args) => args,
         Err(e) => return crate::client::usage(&e),
     };

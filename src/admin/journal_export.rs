@@ -9,6 +9,7 @@ use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail};
 use crate::client::read::{OWN_ONLY, Source};
 use crate::journal;
+use crate::language::answer;
 use crate::show::history::range;
 use crate::spool::Layout;
 use crate::sys;
@@ -62,7 +63,7 @@ pub(super) fn run(args: &Export) -> Result<Exit, Fail> {
         let path = args.file.display();
         Fail::system(format!("{path}: {}; no archive was made", sys::reason(&e)))
     })?;
-    println!(
+    answer!(
         "{} files, {} MB packed, in {}",
         files.len(),
         bytes.div_ceil(1 << 20),

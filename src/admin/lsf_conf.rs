@@ -151,7 +151,7 @@ pub(super) fn options() -> Command {
 
 /// Runs `cadmin lsf-conf` with its arguments; returns the exit code.
 pub(super) fn run(words: &[String]) -> i32 {
-    match Args::try_parse_from(crate::client::with_name("cadmin lsf-conf", words)) {
+    match crate::client::parsed::<Args>("cadmin lsf-conf", words) {
         Ok(args) => crate::client::report(make(args.dir)),
         Err(e) => crate::client::usage(&e),
     }

@@ -29,6 +29,7 @@ use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::{act, capital, finish, with_wait};
 use crate::client::{self, Entry, ask, entry};
+use crate::language::{answer, said, tell};
 use crate::record::ack::{Code, Outcome};
 use crate::record::request::{HostAct, QueueAct, Verb};
 use crate::sys;
@@ -312,7 +313,7 @@ fn one(words: &[String]) -> i32 {
     }
     match name {
         "help" | "-h" | "--help" | "?" => {
-            print!("{}", overview());
+            print!("{}", said(&overview()));
             Exit::Ok.code()
         }
         "-V" | "--version" => {
@@ -337,7 +338,7 @@ fn overview() -> String {
     let mut out = String::from("Usage: cadmin SUBCOMMAND [OPTIONS] [ARGUMENTS]\n\n");
     for s in SUBS {
         let left = format!("{} {}", s.name, s.args);
-        let _ = writeln!(out, "  {left:<36} {}", s.about);
+        let _ = writeln!(out, "  {left:<36} {}", said(s.about));
     }
     out.push_str("\nWithout a subcommand cadmin reads them from standard input until 'quit'.\n");
     out
@@ -399,7 +400,7 @@ fn check(m: &ArgMatches) -> Result<i32> {
         _ => fail,
     })?;
     for warning in &loaded.warnings {
-        eprintln!("warning: {warning}");
+        tell!("warning: {warning}");
     }
     if m.has("v") {
         let c = &loaded.config;
@@ -407,7 +408,7 @@ fn check(m: &ArgMatches) -> Result<i32> {
         let queues: Vec<&str> = c.queues.iter().map(|q| q.name.as_str()).collect();
         println!("queues {}", queues.join(" "));
     }
-    println!("No errors found in {}.", path.display());
+    answer!("No errors found in {}.", path.display());
     Ok(Exit::Ok.code())
 }
 
@@ -447,7 +448,7 @@ fn ask_reconfig(m: &ArgMatches) -> Result<i32> {
     // Checked here first: all problems at once, with line and caret. The leader checks again.
     let loaded = load(&site.layout().config())?;
     for warning in &loaded.warnings {
-        eprintln!("warning: {warning}");
+        tell!("warning: {warning}");
     }
     let ack = match ask::ask(&site, "cadmin", &[Verb::Reconfig], wait_s) {
         Ok(ack) => ack,
@@ -455,13 +456,13 @@ fn ask_reconfig(m: &ArgMatches) -> Result<i32> {
     };
     let mut exit = if ack.ok { Exit::Ok } else { Exit::Refused };
     if !ack.error.is_empty() {
-        eprintln!("cadmin reconfig: {}", ack.error);
+        tell!("cadmin reconfig: {}", ack.error);
     }
     for outcome in &ack.results {
         exit = exit.or(Exit::of(outcome.code));
         match outcome.code {
-            Code::Ok => println!("{}.", capital(&outcome.text)),
-            _ => eprintln!("{}", outcome.text),
+            Code::Ok => answer!("{}.", capital(&outcome.text)),
+            _ => tell!("{}", outcome.text),
         }
     }
     Ok(exit.code())

@@ -4,6 +4,7 @@
 
 use crate::client::cli::Values;
 use crate::client::exit::{Exit, Fail, Result};
+use crate::language::answer;
 use crate::record::load::SensedKind;
 use crate::ress::parse::{Parsed, document};
 use crate::ress::split::{self, Piece};
@@ -45,7 +46,7 @@ pub(super) fn check(m: &ArgMatches) -> Result<i32> {
         )));
     }
     let (n, s) = (read.documents, s(read.documents));
-    println!("No errors found in {n} document{s} of {name}.");
+    answer!("No errors found in {n} document{s} of {name}.");
     Ok(Exit::Ok.code())
 }
 

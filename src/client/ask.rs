@@ -10,6 +10,7 @@ mod outgoing;
 
 use super::env::Site;
 use super::exit::{Exit, Fail};
+use crate::language::{said, tell};
 use crate::model::Token;
 use crate::record::ack::Ack;
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
@@ -69,7 +70,7 @@ impl NoAnswer {
             NoAnswer::NotSent(failure) => failure.report(command),
             NoAnswer::Silence(text) => Fail::new(Exit::System, text.clone()).report(command),
             NoAnswer::Interrupted(text) => {
-                eprintln!("{command}: {text}");
+                tell!("{command}: {text}");
                 128 + 2
             }
         }
@@ -370,12 +371,12 @@ impl<'a> Wait<'a> {
             }
             if let Some(command) = command.filter(|_| now >= NOTE_MS && !noted) {
                 noted = true;
-                sys::caller::say(&format!(
+                sys::caller::say(&said(&format!(
                     "{command}: no answer for {} s: {}; waiting up to {} s",
                     now / 1000,
                     self.who(now),
                     limit_ms / 1000
-                ));
+                )));
             }
             let left_us = (limit_ms - now).saturating_mul(1000);
             let (first_us, part) = match (local, self.hints.expected()) {

@@ -12,6 +12,7 @@ mod totals;
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
 use super::read::{self, Source};
+use crate::language::tell;
 use crate::record::acct::{AttemptRecord, month_of};
 use crate::record::view::Params;
 use crate::show::history::range::{self, Range};
@@ -92,10 +93,10 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     let answer = Source::open("cacct").and_then(|source| {
         let said = show(&m, &source, &source.ctx(), &mut |text| read::put(text))?;
         for text in said.warnings {
-            eprintln!("cacct: warning: {text}");
+            tell!("cacct: warning: {text}");
         }
         for sel in &said.missing {
-            eprintln!("Job <{sel}> is not found");
+            tell!("Job <{sel}> is not found");
         }
         Ok(match said.missing.is_empty() {
             true => Exit::Ok,

@@ -16,6 +16,7 @@ use super::read::table::{self, Listing};
 use super::read::{self, Source};
 use super::templates::{self, FoundTemplate};
 use crate::config::template::{Param, ParamKind, Run, Template, Text};
+use crate::language::{said, tell};
 use crate::record::view::AppRow;
 use crate::show::cell::Cut;
 use crate::show::field::{Field, Get, Table};
@@ -207,7 +208,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
         return Ok((out, exit));
     }
     if rows.is_empty() && exit == Exit::Ok {
-        eprintln!("No application: neither section apps of cb.yaml nor a template in apps.d");
+        tell!("No application: neither section apps of cb.yaml nor a template in apps.d");
     }
     Ok((LIST.render(m, &rows, list_table)?, exit))
 }
@@ -357,11 +358,11 @@ fn check(names: &[String]) -> Result<Exit, Fail> {
     for file in &files {
         let problems = problems_of(file);
         wrong += usize::from(!problems.is_empty());
-        problems.iter().for_each(|problem| eprintln!("{problem}"));
+        problems.iter().for_each(|problem| tell!("{problem}"));
     }
     match (wrong, files.len()) {
         (0, n) => {
-            read::put(&format!("{n} templates are fine\n"))?;
+            read::put(&said(&format!("{n} templates are fine\n")))?;
             Ok(Exit::Ok)
         }
         (wrong, n) => Err(Fail::usage(format!("{wrong} of {n} templates are wrong"))),

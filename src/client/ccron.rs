@@ -16,6 +16,7 @@ use super::exit::{Exit, Fail, Result};
 use super::job_requests::{finish, show, with_wait};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
+use crate::language::{answer, said, tell};
 use crate::record::ack::{Ack, Outcome};
 use crate::record::cron::CronJob;
 use crate::record::request::{CronAct, CronPut, Verb};
@@ -193,7 +194,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     let word = args.first().and_then(|word| word.to_str());
     match word {
         Some("-h" | "--help" | "help") => {
-            print!("{}", overview());
+            print!("{}", said(&overview()));
             return Exit::Ok.code();
         }
         Some("-V" | "--version") => {
@@ -231,7 +232,8 @@ fn overview() -> String {
     for sub in &SUBS {
         let about = (sub.options)().get_about().map(ToString::to_string);
         // Writing to a string cannot fail.
-        let _ = writeln!(out, "  {:<8} {}", sub.name, about.unwrap_or_default());
+        let about = about.unwrap_or_default();
+        let _ = writeln!(out, "  {:<8} {}", sub.name, said(&about));
     }
     out.push_str(
         "\n'ccron SUBCOMMAND -h' lists the options of a subcommand.\n\nExamples:\n  \
@@ -247,7 +249,7 @@ pub(crate) fn aip(args: &[OsString]) -> i32 {
     let words: Vec<&str> = args.iter().filter_map(|word| word.to_str()).collect();
     match words.first() {
         Some(&("-h" | "--help" | "help")) => {
-            println!(
+            answer!(
                 "Usage: aip cronjob create|edit|info|list|show|enable|disable|start|kill|remove|\
                  next|import ...\n       aip job submit FILE [OPTIONS]\n\nThe same as ccron, where \
                  info is show, and as csub --spec FILE. Other words of aip have commands of their \
@@ -424,7 +426,7 @@ fn list(m: &ArgMatches) -> Result<i32> {
 fn listed(m: &ArgMatches, source: &Source) -> Result<String> {
     let all = rows(source, m.last("u"))?;
     if all.is_empty() && !Listing::<CronJob>::is_asked(m) {
-        eprintln!("No cron job is found");
+        tell!("No cron job is found");
     }
     let rows: Vec<&CronJob> = all.iter().collect();
     LIST.render(m, &rows, cron::table)
@@ -456,7 +458,7 @@ pub(super) fn pages(m: &ArgMatches, source: &Source) -> Result<(String, Exit)> {
         }
     }
     if all.is_empty() {
-        eprintln!("No cron job is found");
+        tell!("No cron job is found");
     }
     Ok((out, exit))
 }

@@ -6,6 +6,7 @@
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail, Result};
 use super::read::{self, Source};
+use crate::language::tell;
 use crate::model::JobStat;
 use crate::record::view::Params;
 use crate::show::cell::Object;
@@ -85,7 +86,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<Exit> {
     let mut all = Vec::new();
     for id in ids {
         let Some(job) = jobs.get(&id) else {
-            eprintln!("Job <{id}> is not found");
+            tell!("Job <{id}> is not found");
             exit = Exit::NotFound;
             continue;
         };
@@ -102,7 +103,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<Exit> {
                 true => "no job depends on it",
                 false => "it depends on no job",
             };
-            eprintln!("Job <{id}>: {text}");
+            tell!("Job <{id}>: {text}");
         }
         all.extend(found);
     }

@@ -8,6 +8,7 @@ use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
 use super::read::{self, Source};
 use crate::journal::{Entry, History};
+use crate::language::tell;
 use crate::record::event::Event;
 use crate::show::event::job_of;
 use crate::show::event_json::{Documents, NAMES, Owner, Place, name_of, trouble};
@@ -385,7 +386,7 @@ impl Events {
     /// Names the jobs of which there is no event.
     fn missing(&self) -> Exit {
         for sel in &self.unseen {
-            eprintln!("Job <{sel}> is not found");
+            tell!("Job <{sel}> is not found");
         }
         match self.unseen.is_empty() {
             true => Exit::Ok,

@@ -7,6 +7,7 @@ use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
 use super::read::{self, Source};
 use crate::journal::{Entry, History};
+use crate::language::tell;
 use crate::model::JobStat;
 use crate::record::view::Params;
 use crate::show::history::range::{self, Range};
@@ -92,7 +93,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     let answer = Source::open("chist").and_then(|source| {
         let answer = show(&m, &source, &source.ctx())?;
         read::put(&answer.out)?;
-        answer.err.iter().for_each(|line| eprintln!("{line}"));
+        answer.err.iter().for_each(|line| tell!("{line}"));
         Ok(answer.exit)
     });
     read::end("chist", answer)

@@ -7,6 +7,7 @@ use super::cli::{self, Values, command, flag};
 use super::exit::{self, Exit, Fail};
 use super::leadership;
 use super::read::{self, Source};
+use crate::language::tell;
 use crate::show::{health, params};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
@@ -62,7 +63,7 @@ fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
         return Ok((out, Exit::Ok));
     }
     if leader.epoch == 0 {
-        eprintln!("cid: no leader has been elected yet; start cbsched on a master host");
+        tell!("cid: no leader has been elected yet; start cbsched on a master host");
         out.push_str(&format!(
             "My cluster name is {}\n",
             crate::text::width::escape(name)
@@ -85,7 +86,7 @@ fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
         }
     }
     if let Some(quiet) = leadership::silence(source, &facts) {
-        eprintln!(
+        tell!(
             "cid: the leader has been silent for {}; another cbsched takes over if one runs",
             crate::text::duration::short(quiet)
         );

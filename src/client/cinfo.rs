@@ -7,6 +7,7 @@ use super::exit::{Exit, Fail};
 use super::leadership;
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
+use crate::language::tell;
 use crate::record::view::{HostRow, Params};
 use crate::show::cell::Object;
 use crate::show::health::{self, Health};
@@ -100,7 +101,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         .filter(|n| !params.resources.iter().any(|r| r.0 == **n))
     {
         let known = params.resources.iter().map(|r| r.0.as_str());
-        eprintln!("{}", read::unknown("resource", name, known).text);
+        tell!("{}", read::unknown("resource", name, known).text);
         exit = Exit::NotFound;
     }
     let mut out = String::new();

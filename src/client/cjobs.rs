@@ -10,6 +10,7 @@ use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
 use super::known_names;
 use super::read::{self, Source};
+use crate::language::tell;
 use crate::model::JobStat;
 use crate::record::view::Params;
 use crate::show::Table;
@@ -152,7 +153,7 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
     };
     let outcome = list::run_at(&source, &asked, ctx, &read::put)?;
     for line in &outcome.err {
-        eprintln!("{line}");
+        tell!("{line}");
     }
     Ok(outcome.exit)
 }

@@ -12,6 +12,7 @@ use super::exit::{Exit, Fail, Result};
 use super::interactive::Waiting;
 use super::interactive::several::{Over, Several};
 use super::job_requests::finish;
+use crate::language::tell;
 use crate::model::Terminal;
 use crate::model::{AttemptId, JobKey};
 use crate::record::launch::{LAUNCH_MAX, LaunchRequest};
@@ -238,7 +239,7 @@ fn code_of_all(hosts: &[String], codes: &[Option<i32>]) -> i32 {
     let each = hosts.iter().zip(codes).map(|(host, code)| match code {
         Some(code) => *code,
         None => {
-            eprintln!("claunch: the connection to host {host} was lost");
+            tell!("claunch: the connection to host {host} was lost");
             Exit::System.code()
         }
     });

@@ -7,6 +7,8 @@
 
 use super::examples;
 use super::exit::{Exit, lsf_name};
+use super::help;
+use crate::language::tell;
 use crate::text::error::nearest;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::collections::HashMap;
@@ -118,7 +120,7 @@ pub(crate) fn parse(cmd: Command, args: &[OsString]) -> Result<ArgMatches, i32> 
     let words = match texts(args).and_then(|args| table.split(&args)) {
         Ok(split) => split.to_clap(&table),
         Err(e) => {
-            eprintln!("{name}: {e}\nTry '{name} -h' for its options.");
+            tell!("{name}: {e}\nTry '{name} -h' for its options.");
             return Err(Exit::Usage.code());
         }
     };
@@ -127,12 +129,13 @@ pub(crate) fn parse(cmd: Command, args: &[OsString]) -> Result<ArgMatches, i32> 
 
 /// Lets clap check rewritten words and prints its message.
 fn clap_matches(cmd: Command, name: &str, words: Vec<String>) -> Result<ArgMatches, i32> {
+    let cmd = help::if_asked(cmd, &words);
     let all = std::iter::once(name.to_owned()).chain(words);
     cmd.try_get_matches_from(all).map_err(|e| {
         if !e.use_stderr() {
             return super::usage(&e);
         }
-        eprintln!(
+        tell!(
             "{name}: {}\nTry '{name} -h' for its options.",
             what_is_wrong(&e)
         );

@@ -5,6 +5,7 @@ use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
 use super::visibility::Sets;
+use crate::language::tell;
 use crate::record::view::LimitRow;
 use crate::show::limit;
 use crate::spool::view::ViewReader;
@@ -91,12 +92,12 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         (Some(name), true) if !limits.iter().any(|row| row.name == name) => {
             let near = did_you_mean(name, limits.iter().map(|row| row.name.as_str()));
             let name = crate::text::width::escape(name);
-            eprintln!("{name}: no counter of such a limit{near}");
+            tell!("{name}: no counter of such a limit{near}");
             Exit::NotFound
         }
         (_, true) => {
             super::known_names::check(m, source)?;
-            eprintln!("No matching limit found");
+            tell!("No matching limit found");
             Exit::Ok
         }
         _ => Exit::Ok,

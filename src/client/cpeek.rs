@@ -8,6 +8,7 @@ use super::exit::{Exit, Fail, Result};
 use super::job_requests::finish;
 use super::known_names;
 use super::read::{OWN_ONLY, Source};
+use crate::language::tell;
 use crate::model::{AttemptId, JobKey, JobStat};
 use crate::spool::Layout;
 use crate::spool::view::{Job, Piece, ViewReader, Want, into_owned};
@@ -225,7 +226,7 @@ impl Files {
                 true => "has written no output",
                 false => "has written no output yet",
             };
-            eprintln!("cpeek: Job <{}> {state}.", job.row.j);
+            tell!("cpeek: Job <{}> {state}.", job.row.j);
         }
         Ok(offsets)
     }

@@ -4,6 +4,7 @@ use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
+use crate::language::tell;
 use crate::record::view::{Params, QueueRow};
 use crate::show::{queue, share};
 use crate::text::names::NameSet;
@@ -86,7 +87,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         let shares = source.view.shares().map_err(|e| source.failed(e))?;
         let mut out = String::new();
         if shares.is_empty() && m.all("names").is_empty() {
-            eprintln!("cqueues: no queue has a share tree (policy: fairshare or drf)");
+            tell!("cqueues: no queue has a share tree (policy: fairshare or drf)");
         }
         for q in rows {
             let tree: Vec<_> = shares.iter().filter(|s| s.queue == q.name).collect();
@@ -94,7 +95,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
                 (true, _) => tree.iter().for_each(|s| share::put_json(&mut out, s)),
                 // Who names no queue asks for the trees there are.
                 (false, true) if m.all("names").is_empty() => {}
-                (false, true) => eprintln!("queue {} has no share tree", q.name),
+                (false, true) => tell!("queue {} has no share tree", q.name),
                 (false, false) => share::put_tree(&mut out, &q.name, &tree),
             }
         }
@@ -107,7 +108,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     }
     if rows.is_empty() && exit == Exit::Ok {
         super::known_names::check(m, source)?;
-        eprintln!("No matching queue found");
+        tell!("No matching queue found");
     }
     Ok((LIST.render(m, &rows, || queue::table(m.has("w")))?, exit))
 }

@@ -29,6 +29,7 @@ use super::exit::{self, Exit, Fail, Result};
 use super::interactive::{self, Waiting};
 use super::job_description::{self, Description};
 use super::limit_unit::limit_unit;
+use crate::language::{said, tell};
 use crate::model::{JobKey, Submission};
 use crate::record::ack::{Ack, IdRun};
 use crate::record::request::{RequestHead, SCRIPT_MAX, Verb};
@@ -103,9 +104,10 @@ fn not_submitted(fail: &Fail) -> i32 {
     // A question, "did you mean x?", ends as one.
     let stop = if first.ends_with('?') { "" } else { "." };
     let name = exit::lsf_name().unwrap_or("csub");
-    eprintln!("{name}: {first}{stop} Job not submitted.");
+    let first = format!("{first}{stop}");
+    eprintln!("{name}: {} {}", said(&first), said("Job not submitted."));
     if !rest.is_empty() {
-        eprintln!("{rest}");
+        tell!("{rest}");
     }
     fail.exit.code()
 }
@@ -168,7 +170,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     chosen.check_built()?;
     let wait_s = ask::wait_s(chosen.get("wait"))?;
     if let Some(text) = &work.warning {
-        eprintln!("csub: {text}");
+        tell!("csub: {text}");
     }
     let terminal = interactive::asked(&chosen)?;
     let site = Site::find()?;
@@ -213,7 +215,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     let run = answered(&ack)?;
     let line = job_line(run, told, chosen.has("q"));
     if let Some(waiting) = waiting {
-        // Standard output is the job's.
+        // Standard output is the job's. Programs look for this line.
         eprintln!("{line}");
         let output = site.layout().default_output(JobKey::job(run.id));
         return Ok(waiting.attend(&site, run, by_default.then_some(output)));
@@ -278,7 +280,7 @@ fn send_job(
 fn submitted(site: &Site, run: &IdRun, line: &str, key: &str, wait: bool) -> i32 {
     println!("{line}");
     if run.known {
-        eprintln!("csub: the key '{key}' named this job already; no new job was made");
+        tell!("csub: the key '{key}' named this job already; no new job was made");
     }
     match wait {
         true => super::cwait::until_end(site, run.id, run.t),
@@ -326,7 +328,7 @@ fn foreign_lines(work: &Work, told: &Told, command: &str) -> Result<Foreign> {
     };
     let found = foreign::of_lines(&work.foreign, &work.place, &mut context)?;
     if let Some(text) = found.warning(&work.place) {
-        eprintln!("{}: {text}", exit::lsf_name().unwrap_or(command));
+        tell!("{}: {text}", exit::lsf_name().unwrap_or(command));
     }
     Ok(found)
 }
@@ -407,7 +409,7 @@ pub(super) fn described(
         }
     }
     if let Some(text) = &work.warning {
-        eprintln!("ccron: {text}");
+        tell!("ccron: {text}");
     }
     if foreign.begin.is_some() {
         let text = "a begin is not taken in a cron job: the schedule says when it starts";
@@ -448,7 +450,7 @@ fn head(chosen: &Chosen, script: String, cwd: &Path) -> Result<RequestHead> {
     }
     if !env.left_out.is_empty() && chosen.has("verbose") {
         let names = env.left_out.join(" ");
-        eprintln!("csub: left out of the environment, by name or bytes: {names}");
+        tell!("csub: left out of the environment, by name or bytes: {names}");
     }
     let stdin = match chosen.get("is") {
         None => String::new(),
@@ -552,7 +554,7 @@ fn submit_pack(
     let verbose = mine.has("verbose");
     let report = report_pack(&pack, ack.as_ref(), verbose);
     print!("{}", report.out);
-    eprint!("{}", report.err);
+    eprint!("{}", said(&report.err));
     Ok(report.exit.code())
 }
 
@@ -624,7 +626,8 @@ fn report_pack(pack: &Pack, ack: Option<&Ack>, verbose: bool) -> Report {
         }
         if !ack.ok {
             exit = exit.or(Exit::Refused);
-            let _ = writeln!(err, "csub: {}. Jobs not submitted.", ack.error);
+            let (why, end) = (said(&ack.error), said("Jobs not submitted."));
+            let _ = writeln!(err, "csub: {why}. {end}");
         }
     }
     Report { out, err, exit }

@@ -6,6 +6,7 @@
 
 use super::cli::{Table, command, opt, texts, trailing_command};
 use super::exit::{Exit, Fail, Result};
+use crate::language::tell;
 use crate::model::{LAUNCH_KINDS, Launch, LaunchKind, TaskSection};
 use crate::sys::{self, ranks, supervise::Ended};
 use crate::task::launch::{self, Places, Ranked};
@@ -172,7 +173,7 @@ impl Job {
                     running.insert(pid, task);
                 }
                 Err(fail) => {
-                    eprintln!("ctasks: task {} on {}: {}", task.rank, task.host, fail.text);
+                    tell!("ctasks: task {} on {}: {}", task.rank, task.host, fail.text);
                     failed = Some(NOT_STARTED);
                     break;
                 }
@@ -306,7 +307,7 @@ fn until_over(mut running: HashMap<i32, &Ranked>, mut failed: Option<i32>) -> i3
         };
         if code != 0 && failed.is_none() {
             let (rank, host) = (task.rank, &task.host);
-            eprintln!("ctasks: task {rank} on {host} ended with {code}; the others are ended");
+            tell!("ctasks: task {rank} on {host} ended with {code}; the others are ended");
             failed = Some(code);
             deadline = end_all(&running);
         }

@@ -8,6 +8,7 @@ use super::env::Site;
 use super::exit::{Exit, Fail, Result};
 use super::job_requests::finish;
 use super::portal;
+use crate::language::{answer, tell};
 use crate::record::portal::{PortalToken, Scope};
 use crate::show::Dates;
 use crate::sys;
@@ -81,7 +82,7 @@ fn act(m: &ArgMatches) -> Result<i32> {
         }
         ["revoke", id] => match portal::revoke_token(&site()?.layout(), id)? {
             true => {
-                println!("Token {} is revoked.", escape(id));
+                answer!("Token {} is revoked.", escape(id));
                 Ok(Exit::Ok.code())
             }
             false => Err(Fail::not_found(format!(
@@ -99,7 +100,7 @@ fn create(m: &ArgMatches, site: &Site) -> Result<i32> {
     let times = (sys::clock::wall_ms(), for_ms);
     let (token, secret) = portal::make_token(site, scope, times, note)?;
     println!("{secret}");
-    eprintln!(
+    tell!(
         "Token {} ({}) is good until {}. It is not shown again.",
         token.id,
         scope.word(),

@@ -9,6 +9,7 @@ use super::cli::{Values, command, flag, operands, opt, parse};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
 use super::job_requests::finish;
+use crate::language::tell;
 use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
 use crate::spool::view::{Job, ViewReader, Want};
@@ -162,7 +163,7 @@ fn wait(m: &ArgMatches) -> Result<i32> {
         if sys::signals::sleep_unless_caught(pause.min(left)) {
             progress.clear();
             if !quiet {
-                eprintln!("cwait: interrupted; the jobs go on");
+                tell!("cwait: interrupted; the jobs go on");
             }
             return Ok(INTERRUPTED);
         }
@@ -181,7 +182,7 @@ fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
     }
     if !quiet {
         for text in bad {
-            eprintln!("cwait: {text}");
+            tell!("cwait: {text}");
         }
     }
     Exit::NotFound
@@ -193,7 +194,7 @@ fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
 pub(crate) fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
     let mut progress = Progress::of("csub", false);
     let code = follow(site, id, accepted, &mut progress, &mut |line| {
-        eprintln!("{line}");
+        tell!("{line}");
     });
     progress.clear();
     code

@@ -1,9 +1,9 @@
 //! The exit codes of every command. Only `client` chooses them; the floors below answer with
 //! errors.
 
+use crate::language::{self, Language, said, tell};
 use crate::record::ack::Code;
 use crate::sys;
-use std::ffi::OsString;
 use std::sync::OnceLock;
 
 /// The name of LSF's that this command was called by, if it was one.
@@ -119,7 +119,8 @@ impl Fail {
     /// Prints `command: text` to standard error and returns the code.
     pub(crate) fn report(&self, command: &str) -> i32 {
         let error = if by_slurm_name() { "error: " } else { "" };
-        eprintln!("{}: {error}{}", lsf_name().unwrap_or(command), self.text);
+        let name = lsf_name().unwrap_or(command);
+        eprintln!("{name}: {error}{}", said(&self.text));
         self.exit.code()
     }
 }
@@ -139,7 +140,7 @@ pub(crate) fn report(result: Result<()>) -> i32 {
     match result {
         Ok(()) => Exit::Ok.code(),
         Err(fail) => {
-            eprintln!("{}", fail.text);
+            tell!("{}", fail.text);
             fail.exit.code()
         }
     }
@@ -147,20 +148,16 @@ pub(crate) fn report(result: Result<()>) -> i32 {
 
 /// Prints clap's message (help, version or error) and returns the exit code.
 pub(crate) fn usage(e: &clap::Error) -> i32 {
-    // A failure to print cannot be reported.
-    drop(e.print());
-    if e.use_stderr() {
-        Exit::Usage.code()
-    } else {
-        Exit::Ok.code()
+    if !e.use_stderr() {
+        // A failure to print cannot be reported.
+        drop(e.print());
+        return Exit::Ok.code();
     }
-}
-
-/// The words of a command after its name, as clap expects them.
-pub(crate) fn with_name(name: &str, words: &[String]) -> Vec<OsString> {
-    std::iter::once(name.into())
-        .chain(words.iter().map(OsString::from))
-        .collect()
+    match language::here() {
+        Language::English => drop(e.print()),
+        Language::Chinese => eprint!("{}", said(&e.to_string())),
+    }
+    Exit::Usage.code()
 }
 
 /// What a command's own function answers.

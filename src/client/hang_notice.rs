@@ -6,6 +6,7 @@
 
 use super::env::Site;
 use super::exit::Exit;
+use crate::language::said;
 use crate::sys::held_thread::{self, HeldThread};
 use crate::sys::{caller, clock, proc, signals, thread};
 use std::collections::HashMap;
@@ -101,7 +102,7 @@ fn body(command: &str) {
             }));
         }
         if ms >= INTERRUPTED_MS && signals::caught() {
-            caller::say(&format!(
+            say(&format!(
                 "{command}: interrupted while {} does not answer; what was asked for may still \
                  be carried out when it does",
                 place(&thread)
@@ -109,7 +110,7 @@ fn body(command: &str) {
             proc::exit_now(INTERRUPTED);
         }
         if ms >= WAIT_MS.load(Ordering::Relaxed) {
-            caller::say(&format!(
+            say(&format!(
                 "{command}: {} has not answered for {} s; what was asked for may still be carried \
                  out when it does",
                 place(&thread),
@@ -119,13 +120,18 @@ fn body(command: &str) {
         }
         if ms >= HANGS_MS && !said {
             said = true;
-            caller::say(&format!(
+            say(&format!(
                 "{command}: {} has not answered for {} s; waiting until it does (^C gives up)",
                 place(&thread),
                 ms / 1000
             ));
         }
     }
+}
+
+/// Prints a sentence in the language of the process.
+fn say(text: &str) {
+    caller::say(&said(text));
 }
 
 /// What does not answer, as far as it is known.

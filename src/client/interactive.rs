@@ -15,6 +15,7 @@ use super::cwait::{self, JobSeen};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
 use crate::channel::{ADDRESSES_MAX, Key, Rendezvous, Screen, Welcome};
+use crate::language::tell;
 use crate::model::{JobKey, Session, Terminal, Token};
 use crate::record::ack::IdRun;
 use crate::record::request::{Selector, SignalHow, Verb};
@@ -207,7 +208,7 @@ impl Waiting {
             said_start: false,
             killed: false,
         };
-        eprintln!("<<Waiting for dispatch ...>>");
+        tell!("<<Waiting for dispatch ...>>");
         attendant.wait(self, follow)
     }
 }
@@ -250,12 +251,12 @@ impl Attendant<'_> {
                     Some(_) => "its output is read from the share",
                     None => "its output goes to its file",
                 };
-                eprintln!(
+                tell!(
                     "csub: host {host} cannot reach this command ({why}): {own}, input is not \
                      passed on"
                 );
                 if waiting.windows.is_some() {
-                    eprintln!("csub: -XF: the windows of the job are not passed on either");
+                    tell!("csub: -XF: the windows of the job are not passed on either");
                 }
                 waiting.place.take_notice();
                 self.say_start(&host);
@@ -268,7 +269,7 @@ impl Attendant<'_> {
 
     fn say_start(&mut self, host: &str) {
         if !std::mem::replace(&mut self.said_start, true) {
-            eprintln!("<<Starting on {host}>>");
+            tell!("<<Starting on {host}>>");
         }
     }
 
@@ -288,7 +289,7 @@ impl Attendant<'_> {
                     if let Some(peer) = calls.last(&waiting.listener, waiting.welcome()) {
                         return Came::Called(Box::new(peer));
                     }
-                    lines.iter().for_each(|line| eprintln!("{line}"));
+                    lines.iter().for_each(|line| tell!("{line}"));
                     return Came::Code(code);
                 }
                 look_at = now + pause;
@@ -316,7 +317,7 @@ impl Attendant<'_> {
         match seen {
             JobSeen::Over(code) => return Some(code),
             JobSeen::Unknown(text) if now - self.seen_at >= MISSING_MS => {
-                eprintln!("csub: {text}; its end is unknown");
+                tell!("csub: {text}; its end is unknown");
                 return Some(Exit::System.code());
             }
             JobSeen::Unknown(_) => {}
@@ -353,7 +354,7 @@ impl Attendant<'_> {
         let wait_s = ask::wait_s(None).unwrap_or(0);
         if let Err(e) = ask::ask(self.site, "csub", &[Verb::Signal { sel, how }], wait_s) {
             e.report("csub");
-            eprintln!("csub: job <{id}> goes on; again to leave it");
+            tell!("csub: job <{id}> goes on; again to leave it");
         }
     }
 
@@ -371,12 +372,12 @@ impl Attendant<'_> {
                 Some(finish) => {
                     if !finish.text.is_empty() {
                         let text = crate::text::width::escape(&finish.text);
-                        eprintln!("csub: job <{id}>: {text}");
+                        tell!("csub: job <{id}>: {text}");
                     }
                     finish.shell_code().unwrap_or(Exit::System.code())
                 }
                 None => {
-                    eprintln!("csub: the connection was lost; waiting for the end of job <{id}>");
+                    tell!("csub: the connection was lost; waiting for the end of job <{id}>");
                     self.until_over()
                 }
             },
@@ -394,13 +395,13 @@ impl Attendant<'_> {
     fn follow(&mut self, file: Option<PathBuf>) -> i32 {
         let mut offset = 0;
         loop {
-            let code = self.look(clock::boot_ms(), &mut |line| eprintln!("{line}"));
+            let code = self.look(clock::boot_ms(), &mut |line| tell!("{line}"));
             // Asked before the last copy, so that nothing written before the end is missed.
             if let Some(file) = &file
                 && let Err(e) = super::cpeek::copy(file, &mut offset)
                 && !e.is_not_found()
             {
-                eprintln!("csub: {e}");
+                tell!("csub: {e}");
                 return Exit::System.code();
             }
             if let Some(code) = code {

@@ -7,6 +7,7 @@ use super::exit::{Exit, Fail, Result};
 use super::known_names;
 use super::read::Source;
 use crate::intake::roles;
+use crate::language::said;
 use crate::record::ack::{Ack, Code, Outcome};
 use crate::record::request::{Selector, Verb};
 use crate::text::jobids::JobSel;
@@ -153,8 +154,8 @@ fn matched_nothing(outcome: &Outcome) -> bool {
 /// Prints an answer: what was done on standard output, what was not on standard error.
 pub(crate) fn show(command: &str, ack: &Ack, phrase: Phrase) -> i32 {
     let shown = Shown::of(command, ack, phrase);
-    print!("{}", shown.out);
-    eprint!("{}", shown.err);
+    print!("{}", said(&shown.out));
+    eprint!("{}", said(&shown.err));
     shown.exit.code()
 }
 

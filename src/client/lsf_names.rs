@@ -13,6 +13,7 @@ use super::{
     cacct, capps, cdeps, checkpoint, chist, chosts, cid, cinfo, cjobs, climits, cload, cmod,
     cparams, cpeek, cqueues, crun, csub, cusers, cwait, reorder, requeue, signal, switch,
 };
+use crate::language::tell;
 use crate::record::view::Params;
 use crate::text::width::escape;
 use clap::Command;
@@ -160,7 +161,7 @@ fn group_table(title: &str, groups: &[(String, Vec<String>)], names: &[String]) 
     let mut exit = Exit::Ok;
     for name in names.iter().filter(|n| !groups.iter().any(|g| g.0 == **n)) {
         let known = groups.iter().map(|g| g.0.as_str());
-        eprintln!("{}", read::unknown("group", name, known).text);
+        tell!("{}", read::unknown("group", name, known).text);
         exit = Exit::NotFound;
     }
     let mut out = String::new();

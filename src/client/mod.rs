@@ -38,6 +38,7 @@ pub(crate) mod env;
 mod examples;
 pub(crate) mod exit;
 pub(crate) mod hang_notice;
+mod help;
 pub(crate) mod interactive;
 mod job_description;
 pub(crate) mod job_requests;
@@ -58,7 +59,8 @@ pub(crate) mod switch;
 pub(crate) mod templates;
 mod visibility;
 
-pub(crate) use exit::{Fail, report, usage, with_name};
+pub(crate) use exit::{Fail, report, usage};
+pub(crate) use help::parsed;
 pub(crate) use limit_unit::limit_unit;
 
 use std::ffi::OsString;

@@ -6,6 +6,7 @@
 
 use super::cli::opt;
 use super::exit::Fail;
+use crate::language::tell;
 use crate::model::Stamp;
 use crate::show::history::range;
 use crate::spool::Layout;
@@ -70,7 +71,7 @@ impl PastView {
         let notes = make(layout, past.moment, &past.dir)
             .map_err(|e| Fail::system(format!("--at {word}: {e}")))?;
         for note in notes {
-            eprintln!("{name}: note: {note}");
+            tell!("{name}: note: {note}");
         }
         Ok(past)
     }

@@ -8,6 +8,7 @@ use super::exit::{Exit, Fail};
 use super::job_requests::not_a_job_id;
 use super::past_view::PastView;
 use super::visibility::{Sets, Visible};
+use crate::language::tell;
 use crate::model::{Spec, Stamp};
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::view::{HostRow, Params, QueueRow};
@@ -267,11 +268,11 @@ impl Source {
             return;
         }
         for text in warnings.iter().take(WARNINGS_MAX) {
-            eprintln!("{}: warning: {text}", self.name);
+            tell!("{}: warning: {text}", self.name);
         }
         let more = warnings.len().saturating_sub(WARNINGS_MAX);
         if more > 0 {
-            eprintln!("{}: warning: and {more} more", self.name);
+            tell!("{}: warning: and {more} more", self.name);
         }
     }
 
@@ -282,14 +283,14 @@ impl Source {
             return;
         }
         for alarm in params.alarms.iter().take(WARNINGS_MAX) {
-            eprintln!(
+            tell!(
                 "{}: alarm: {}",
                 self.name,
                 crate::text::width::escape(alarm)
             );
         }
         if let Some(quiet) = self.quiet_ms().filter(|ms| *ms > quiet_limit_ms(params)) {
-            eprintln!(
+            tell!(
                 "{}: the leader has been silent for {}; this output may be out of date",
                 self.name,
                 crate::text::duration::short(quiet)
@@ -342,7 +343,7 @@ impl Source {
             match expand(word, hosts, params) {
                 Ok(list) => names.extend(list),
                 Err(fail) => {
-                    eprintln!("{}", fail.text);
+                    tell!("{}", fail.text);
                     exit = Exit::NotFound;
                 }
             }
@@ -408,7 +409,7 @@ pub(crate) fn named<'r, R>(
     let mut exit = Exit::Ok;
     for word in names {
         if !rows.iter().any(|r| name(r) == word) {
-            eprintln!("{}", unknown(what, word, rows.iter().map(&name)).text);
+            tell!("{}", unknown(what, word, rows.iter().map(&name)).text);
             exit = Exit::NotFound;
         }
     }
@@ -535,7 +536,7 @@ pub(crate) fn resources_table(
             let known = all.lines().filter_map(|line| line.split(' ').next());
             let hint = did_you_mean(name, known);
             let name = crate::text::width::escape(name);
-            eprintln!("{command}: no host has a resource {name}{hint}");
+            tell!("{command}: no host has a resource {name}{hint}");
         }
     }
     let out = match wanted {
@@ -544,7 +545,7 @@ pub(crate) fn resources_table(
     };
     if out.is_empty() {
         if wanted.is_empty() {
-            eprintln!("{command}: no host has such a resource");
+            tell!("{command}: no host has such a resource");
         }
         return out;
     }

@@ -3,6 +3,7 @@
 use super::cli::{Values, command, flag, opt, parse};
 use super::exit::{Exit, Fail, Result, lsf_name};
 use super::job_requests::{act, finish, job_phrase, selector, with_selectors};
+use crate::language::tell;
 use crate::record::request::{SignalHow, Verb};
 use crate::sys::signals;
 use clap::{ArgMatches, Command};
@@ -39,7 +40,7 @@ pub(crate) fn ckill(args: &[OsString]) -> i32 {
             return Fail::usage("-d, -r and -s exclude each other").report("ckill");
         }
         let name = lsf_name().unwrap_or("ckill");
-        eprintln!("{name}: warning: -d: the jobs are killed and recorded as EXIT, not as DONE");
+        tell!("{name}: warning: -d: the jobs are killed and recorded as EXIT, not as DONE");
     }
     let how = how(m.last("s"), m.has("r"));
     finish("ckill", how.and_then(|how| signal("ckill", &m, how)))

@@ -4,6 +4,7 @@
 use super::cell::{self, Object};
 use super::dates::Dates;
 use super::params::Leader;
+use crate::language::said;
 use crate::record::notices::AlertsDoc;
 use crate::record::view::{HostRow, Params};
 use crate::text::count::count;
@@ -184,10 +185,11 @@ fn put(out: &mut String, args: std::fmt::Arguments<'_>) {
 }
 
 fn put_host(out: &mut String, name: &str, status: &str, text: &str) {
+    let text = said(text);
     let (name, status, text) = (
         width::escape(name),
         width::escape(status),
-        width::escape(text),
+        width::escape(&text),
     );
     put(out, format_args!("  {name:<18} {status:<12} {text}\n"));
 }

@@ -6,6 +6,7 @@ use super::cell::{self, Cut};
 use super::job::{self, JobView};
 use super::wrap;
 use crate::config::warn_signal_name;
+use crate::language::said;
 use crate::model::{JobStat, Spec, TermReason, Terminal};
 use crate::text::count::count;
 use crate::text::resreq::{Anything, Builtins, ResReq};
@@ -248,18 +249,18 @@ fn put_reasons(out: &mut String, v: &JobView<'_>, unfolded: bool) {
     let text = if v.stat().is_waiting() {
         out.push_str(" PENDING REASONS:\n");
         let why = match v.why {
-            Some(why) => format!(" {why};"),
-            None => " new: not yet considered by the scheduler;".to_owned(),
+            Some(why) => format!(" {};", said(&why.to_string())),
+            None => format!(" {};", said(super::job_table::NEW)),
         };
         why + &estimate(v)
     } else if v.stat().is_started() && v.stat() != JobStat::Run {
         out.push_str(" SUSPENDING REASONS:\n");
-        let mut text = " ".to_owned();
-        job::put_suspend(&mut text, v);
-        text + ";"
+        let mut why = String::new();
+        job::put_suspend(&mut why, v);
+        format!(" {};", said(&why))
     } else if let Some(s) = job::warned_s(v) {
         out.push_str(" WARNED:\n");
-        format!(" will be preempted in {s} seconds;")
+        format!(" {};", said(&format!("will be preempted in {s} seconds")))
     } else {
         return;
     };
@@ -381,13 +382,12 @@ fn events(v: &JobView<'_>) -> Vec<String> {
     if row.stat.is_finished() {
         items.push(dated(row.end) + &ending(v));
         // Of a job that was not started the sentence itself says why.
-        let said = row.reason == TermReason::StartFailed;
-        if !said && (row.reason != TermReason::None || row.oom) {
-            let mut s = dated(row.end) + "Completed <exit>; ";
-            v.put_term(&mut s);
-            s.push(';');
-            items.push(s);
-        } else if !said && !row.text.is_empty() {
+        let in_end = row.reason == TermReason::StartFailed;
+        if !in_end && (row.reason != TermReason::None || row.oom) {
+            let mut why = String::new();
+            v.put_term(&mut why);
+            items.push(dated(row.end) + &format!("Completed <exit>; {};", said(&why)));
+        } else if !in_end && !row.text.is_empty() {
             // What went wrong beside it: with its report, a post-exec command.
             items.push(dated(row.end) + &row.text + ";");
         }

@@ -5,6 +5,7 @@
 use super::cell::{self, Cut};
 use super::field::{Field, Table};
 use super::job::{self, FIELDS, JobGet, JobView};
+use crate::language::said;
 use crate::model::JobStat;
 use crate::record::view::ArrayRow;
 use crate::text::IndexSet;
@@ -13,6 +14,9 @@ use std::fmt::Write as _;
 
 /// Columns before EXEC_HOST in the short table.
 const BEFORE_HOST: usize = 45;
+
+/// Why a job waits that has no reason yet.
+pub(crate) const NEW: &str = "new: not yet considered by the scheduler";
 
 /// Fields that only the short table shows.
 static SHORT_ONLY: &[Field<JobGet>] = &[Field {
@@ -152,13 +156,13 @@ pub(crate) fn put_reason(out: &mut String, v: &JobView<'_>) {
     out.push(' ');
     if v.stat().is_waiting() {
         match v.why {
-            Some(why) => {
-                write!(out, "{why}").expect("a string takes every write");
-            }
-            None => out.push_str("new: not yet considered by the scheduler"),
+            Some(why) => out.push_str(&said(&why.to_string())),
+            None => out.push_str(&said(NEW)),
         }
     } else if v.stat().is_started() && v.stat() != JobStat::Run {
-        job::put_suspend(out, v);
+        let mut why = String::new();
+        job::put_suspend(&mut why, v);
+        out.push_str(&said(&why));
     } else {
         out.truncate(from);
         return;

@@ -17,6 +17,14 @@ pub enum Language {
 impl Language {
     pub const ALL: [Language; 2] = [Language::English, Language::Chinese];
 
+    /// What the library calls it: of its sentences, such as why a job waits.
+    fn of_library(self) -> corral::api::Language {
+        match self {
+            Language::English => corral::api::Language::English,
+            Language::Chinese => corral::api::Language::Chinese,
+        }
+    }
+
     /// As in `lang` of a page and in the cookie.
     pub fn tag(self) -> &'static str {
         match self {
@@ -74,6 +82,11 @@ impl Words {
     /// The words of a key; an unknown key, which a test refuses, stands for itself.
     pub fn t(self, key: &'static str) -> &'static str {
         self.find(key).unwrap_or(key)
+    }
+
+    /// A sentence of the cluster: a reason, a refusal.
+    pub fn said(self, text: &str) -> std::borrow::Cow<'_, str> {
+        self.0.of_library().said(text)
     }
 
     /// The words of a key that is made of parts, or what it is without any.

@@ -202,6 +202,7 @@ impl Cluster {
         let mut command = Command::new(self.dir.join("bin").join(name));
         command
             .env("CB_ENVDIR", self.dir.join("etc"))
+            .env("LC_ALL", "C")
             .current_dir(self.work());
         command
     }

@@ -9,6 +9,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("text", 1),
     ("record", 1),
     ("channel", 1),
+    ("language", 1),
     ("sys", 1),
     ("config", 2),
     ("state", 2),
@@ -42,8 +43,8 @@ const BESIDE: &[(&str, &str)] = &[("journal", "spool"), ("client", "replay"), ("
 
 /// Modules that decide and never act: time, ids and files reach them as arguments.
 const PURE: &[&str] = &[
-    "model", "text", "record", "channel", "config", "state", "sched", "intake", "lease", "ress",
-    "alert", "task", "show", "turn",
+    "model", "text", "record", "channel", "language", "config", "state", "sched", "intake",
+    "lease", "ress", "alert", "task", "show", "turn",
 ];
 
 fn floor(module: &str) -> Option<u8> {

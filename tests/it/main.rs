@@ -45,6 +45,7 @@ mod install;
 mod interactive;
 mod interactive_x11;
 mod job_tmpdir;
+mod languages;
 mod launch;
 mod layering;
 mod layering_circles;

@@ -64,6 +64,57 @@ pub fn blank(text: &str) -> String {
     String::from_utf8(out).expect("only whole literals are blanked")
 }
 
+/// The string literals of a source outside comments, each with its offset, as the program has them:
+/// escapes read, continued lines joined.
+pub fn literals(text: &str) -> Vec<(usize, String)> {
+    let b = text.as_bytes();
+    let (mut out, mut i) = (Vec::new(), 0);
+    while i < b.len() {
+        let end = match b[i] {
+            b'/' if b[i..].starts_with(b"//") => find(b, i, b"\n"),
+            b'/' if b[i..].starts_with(b"/*") => block_comment(b, i),
+            b'"' => {
+                let end = string(b, i);
+                out.push((i, unescaped(&text[i + 1..end - 1])));
+                end
+            }
+            b'r' if !ident_before(b, i) && raw_hashes(b, i).is_some() => {
+                let hashes = raw_hashes(b, i).expect("it was looked at");
+                let end = raw_string(b, i);
+                out.push((i, text[i + hashes + 2..end - hashes - 1].to_owned()));
+                end
+            }
+            b'\'' => char_literal(b, i),
+            _ => i,
+        };
+        i = end.max(i + 1);
+    }
+    out
+}
+
+fn unescaped(text: &str) -> String {
+    let (mut out, mut chars) = (String::new(), text.chars().peekable());
+    while let Some(c) = chars.next() {
+        match (c, chars.peek()) {
+            ('\\', Some('n')) => out.push('\n'),
+            ('\\', Some('t')) => out.push('\t'),
+            ('\\', Some('\n')) => {
+                while chars.peek().is_some_and(|c| c.is_whitespace()) {
+                    chars.next();
+                }
+                continue;
+            }
+            ('\\', Some(other)) => out.push(*other),
+            _ => {
+                out.push(c);
+                continue;
+            }
+        }
+        chars.next();
+    }
+    out
+}
+
 fn ident_before(b: &[u8], i: usize) -> bool {
     i > 0 && (b[i - 1].is_ascii_alphanumeric() && b[i - 1] != b'b' || b[i - 1] == b'_')
 }
@@ -177,6 +228,13 @@ fn blanking_keeps_code_and_drops_literals() {
     assert_eq!(out.matches('{').count(), 1, "{out}");
     assert_eq!(out.matches('}').count(), 1, "{out}");
     assert!(out.contains("fn f<'a>()"), "{out}");
+}
+
+#[test]
+fn literals_are_read_as_the_program_has_them() {
+    let src = "// \"no\"\nf(\"a \\\n     b\\n{}\", 'x', r#\"c\"d\"#); /* \"no\" */";
+    let texts: Vec<String> = literals(src).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(texts, ["a b\n{}", "c\"d"]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a check found, and how it is printed.
 
 use crate::client::exit::Exit;
+use crate::language::said;
 use crate::text::count::count;
 use crate::text::width::escape;
 use serde::Serialize;
@@ -158,19 +159,22 @@ pub(super) fn text(report: &Report, quiet: bool, most: usize) -> String {
             Level::Unknown => "UNKNOWN",
             Level::Warning => "warning",
         };
-        let (place, what) = (escape(&f.place), lines(&f.what));
+        let (place, what) = (escape(&f.place), lines(&said(&f.what)));
         put(
             &mut out,
             format_args!("{word} {}: {place}: {what}\n", f.area),
         );
         if !f.todo.is_empty() {
-            put(&mut out, format_args!("        do: {}\n", lines(&f.todo)));
+            put(
+                &mut out,
+                format_args!("        do: {}\n", lines(&said(&f.todo))),
+            );
         }
     }
     if all.len() > most {
         put(
             &mut out,
-            format_args!("... and {} more\n", all.len() - most),
+            format_args!("{}\n", said(&format!("... and {} more", all.len() - most))),
         );
     }
     if !quiet {
@@ -179,7 +183,7 @@ pub(super) fn text(report: &Report, quiet: bool, most: usize) -> String {
             format_args!("Checked {}. ", checked(&report.seen)),
         );
     }
-    put(&mut out, format_args!("{}.\n", verdict(report)));
+    put(&mut out, format_args!("{}.\n", said(&verdict(report))));
     out
 }
 

@@ -3,6 +3,7 @@
 use super::processes::{self, Processes};
 use super::site::Site;
 use crate::client::Fail;
+use crate::language::answer;
 use crate::sys::cgroup::{self, Group, Hierarchy};
 use crate::sys::{clock, fs, proc};
 use std::collections::BTreeSet;
@@ -30,7 +31,7 @@ pub(super) fn down(dir: &Path, purge: bool) -> Result<(), Fail> {
     // The portal was killed, too.
     let _ = crate::client::portal::forget_address(&site.layout());
     remove_groups(&site);
-    println!(
+    answer!(
         "Cluster in {} is down: {} ended.",
         site.dir.display(),
         match ended {
@@ -41,7 +42,7 @@ pub(super) fn down(dir: &Path, purge: bool) -> Result<(), Fail> {
     if purge {
         drop(lock);
         fs::remove_tree(&site.dir)?;
-        println!("{} removed.", site.dir.display());
+        answer!("{} removed.", site.dir.display());
     }
     Ok(())
 }

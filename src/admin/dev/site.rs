@@ -4,6 +4,7 @@
 use crate::admin::{init, lsf_conf};
 use crate::client::Fail;
 use crate::config::{self, Starter};
+use crate::language::tell;
 use crate::spool::Layout;
 use crate::sys::{clock, detach, fs, lock::Lock, users};
 use serde::{Deserialize, Serialize};
@@ -199,7 +200,7 @@ impl Site {
         }
         if let Err(e) = self.write_lsf_conf() {
             // The leader goes on with the last good configuration, so do these files.
-            eprintln!("warning: lsf.conf is not written: {}", e.text);
+            tell!("warning: lsf.conf is not written: {}", e.text);
         }
         self.link_commands()?;
         self.link_completions()?;

@@ -4,6 +4,7 @@ use super::processes::{self, MARK, MARK_NAME, Processes};
 use super::ready::{self, Progress};
 use super::site::{Daemon, Site};
 use crate::client::Fail;
+use crate::language::answer;
 use crate::sys::detach::{self, Background};
 use crate::sys::{clock, failpoint, fs, proc};
 use crate::text::count::count;
@@ -60,14 +61,14 @@ pub(crate) fn up(site: &Site, wait_ms: Option<u64>) -> Result<(), Fail> {
         }
     }
     let Some(timeout_ms) = wait_ms else {
-        println!("{} started.", count(started.len(), "daemon"));
+        answer!("{} started.", count(started.len(), "daemon"));
         return Ok(());
     };
     let bar = bar(site);
     let progress = wait(site, &mut started, timeout_ms, &bar);
     bar.finish_and_clear();
     let progress = progress?;
-    println!(
+    answer!(
         "Cluster in {} is up: leader on {}, {} ok, {} started.",
         site.dir.display(),
         progress.leader.unwrap_or_default(),

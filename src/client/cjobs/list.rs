@@ -7,6 +7,7 @@
 use super::{Asked, Style};
 use crate::client::exit::{self, Exit, Fail};
 use crate::client::read::{self, Source};
+use crate::language::tell;
 use crate::model::{JobKey, PendReason, Spec};
 use crate::record::view::JobRow;
 use crate::show::job::{Ctx, JobView};
@@ -445,7 +446,7 @@ impl Rows<'_> {
                     self.add(key, row, spec, why, &text.name, &text.command);
                 }
             }
-            Err(e) => eprintln!("cjobs: warning: array {}: {}", row.j.id, e.message),
+            Err(e) => tell!("cjobs: warning: array {}: {}", row.j.id, e.message),
         }
     }
 

@@ -20,6 +20,7 @@ use crate::client::cli::Values as _;
 use crate::client::cpeek;
 use crate::client::exit::{Exit, Fail};
 use crate::client::read::{self, Source};
+use crate::language::tell;
 use crate::model::{JobKey, JobStat};
 use crate::replay::estimate::{Beginning, StartEstimates, estimate};
 use crate::replay::live_cluster;
@@ -60,7 +61,7 @@ pub(super) fn run(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
     let jobs = jobs(source, &ids)?;
     let found = subjects::find(jobs, &ids, &users);
     for label in &found.lost {
-        eprintln!("Job <{label}> is not found");
+        tell!("Job <{label}> is not found");
     }
     let mut subjects = found.subjects;
     let left_out = found.left_out + subjects.len().saturating_sub(SUBJECTS_MAX);
@@ -100,7 +101,7 @@ pub(super) fn run(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
     };
     read::put(&page::print(&explained, form, &ctx.dates))?;
     if left_out > 0 {
-        eprintln!(
+        tell!(
             "{}: {left_out} more jobs or groups of elements are left out: name them",
             source.name
         );

@@ -13,6 +13,7 @@ use crate::client::read::{self, Source, os_groups};
 use crate::config::template::VARIABLE;
 use crate::config::{self, Config, require};
 use crate::intake::{self, NameRoom, Requester};
+use crate::language::tell;
 use crate::model::{Session, Spec, Stamp, Submission, Terminal};
 use crate::record::request::RequestHead;
 use crate::record::view::{HostRow, Params, QueueRow};
@@ -138,7 +139,7 @@ pub(super) fn run(
     let answer = answer(site, job, head, how)?;
     read::put(&answer.text)?;
     if answer.is_other {
-        eprintln!(
+        tell!(
             "csub: warning: cb.yaml on the share is not what the leader uses: it was changed \
              since, or is refused"
         );

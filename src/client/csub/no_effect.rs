@@ -7,6 +7,7 @@
 use super::options::Chosen;
 use crate::client::env::Site;
 use crate::client::exit::lsf_name;
+use crate::language::tell;
 use crate::spool::view::ViewReader;
 use crate::text::command::{ForeignDirective, PBS, SBATCH};
 use std::collections::HashMap;
@@ -105,7 +106,7 @@ impl NoEffect {
     /// Prints the warning to standard error.
     pub(crate) fn warn(&self, command: &str) {
         if let Some(text) = self.warning() {
-            eprintln!("{}: {text}", lsf_name().unwrap_or(command));
+            tell!("{}: {text}", lsf_name().unwrap_or(command));
         }
     }
 }

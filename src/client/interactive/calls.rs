@@ -3,6 +3,7 @@
 
 use super::talk::Peer;
 use crate::channel::{Key, Link, Message, Welcome};
+use crate::language::tell;
 use crate::model::JobKey;
 use crate::sys::clock;
 use crate::sys::stream::{self, Listener, Watched, Wire};
@@ -93,7 +94,7 @@ impl Calls {
                     let from = self.calls.remove(n).from;
                     self.named += 1;
                     if self.named <= NAMED_MAX {
-                        eprintln!("csub: a caller from {from} does not have the key: refused");
+                        tell!("csub: a caller from {from} does not have the key: refused");
                     }
                 }
                 Seen::Proven => {

@@ -4,6 +4,7 @@
 
 use crate::channel::{RENDEZVOUS_MAX, Rendezvous, Unreached};
 use crate::client::exit::{Fail, Result};
+use crate::language::tell;
 use crate::model::Token;
 use crate::spool::Layout;
 use crate::sys::fs::Kind;
@@ -90,7 +91,7 @@ impl Place {
     /// Says to that host that the command reads the output's file: the key is void from then on.
     pub(super) fn take_notice(&self) {
         if let Err(e) = fs::overwrite_unsynced(&self.file, b"") {
-            eprintln!("csub: {e}");
+            tell!("csub: {e}");
         }
     }
 

@@ -6,6 +6,7 @@ use super::talk::{Peer, Talk, TalkOver};
 use super::{Waiting, readable};
 use crate::channel::{Welcome, about};
 use crate::client::exit::{Fail, Result};
+use crate::language::tell;
 use crate::model::JobKey;
 use crate::sys::signals::{self, SignalQueue};
 use crate::sys::{clock, stream};
@@ -70,7 +71,7 @@ impl<'a> Several<'a> {
                 let code = |end: Option<crate::channel::Finish>| {
                     let end = end?;
                     if !end.text.is_empty() {
-                        eprintln!("claunch: {}", crate::text::width::escape(&end.text));
+                        tell!("claunch: {}", crate::text::width::escape(&end.text));
                     }
                     end.shell_code()
                 };

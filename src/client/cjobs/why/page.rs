@@ -4,6 +4,7 @@ use super::ended::Cause;
 use super::pending::{Ahead, Help, HelpEffect, WaitingJob};
 use super::subjects::JobSubject;
 use super::text;
+use crate::language::said;
 use crate::model::{JobStat, Orphans};
 use crate::record::view::JobRow;
 use crate::show::Dates;
@@ -60,6 +61,15 @@ macro_rules! add {
     ($out:expr, $($what:tt)*) => {
         writeln!($out, $($what)*).expect("a string takes every write")
     };
+}
+
+/// A line of the page, in the language of the process. What stands before its first word is kept.
+macro_rules! line {
+    ($out:expr, $($what:tt)*) => {{
+        let text = format!($($what)*);
+        let words = text.trim_start();
+        add!($out, "{}{}", &text[..text.len() - words.len()], said(words));
+    }};
 }
 
 /// A job that has started and has not ended.
@@ -131,7 +141,7 @@ fn page(out: &mut String, one: &Explained, dates: &Dates) {
         JobCase::Started(text) => text.clone(),
         JobCase::Ended(cause, _) => cause.text.clone(),
     };
-    add!(out, "{}: {}", escape(&head), escape(&say));
+    line!(out, "{}: {}", escape(&head), escape(&say));
     match &one.state {
         JobCase::Waits(waiting) => {
             put_waiting(out, one, waiting);
@@ -146,11 +156,11 @@ fn page(out: &mut String, one: &Explained, dates: &Dates) {
 fn put_waiting(out: &mut String, one: &Explained, waiting: &WaitingJob) {
     let published = one.subject.why.as_ref();
     if let Some(why) = published.filter(|why| waiting.reason.as_ref() != Some(why)) {
-        add!(out, " The leader says: {}", escape(&why.to_string()));
+        line!(out, " The leader says: {}", escape(&why.to_string()));
     }
     if let Some(hosts) = &waiting.hosts {
         let fit = hosts.hosts - hosts.lost.iter().map(|lost| lost.hosts).sum::<u32>();
-        add!(out, " Hosts: {} in the cluster", hosts.hosts);
+        line!(out, " Hosts: {} in the cluster", hosts.hosts);
         for lost in &hosts.lost {
             let names = lost.first.join(" ");
             let more = match lost.hosts as usize > lost.first.len() {
@@ -158,17 +168,18 @@ fn put_waiting(out: &mut String, one: &Explained, waiting: &WaitingJob) {
                 false => "",
             };
             let why = text::stage(lost, &one.subject.spec, hosts);
+            let why = said(&why);
             add!(out, " {:>6}  {} ({names}{more})", lost.hosts, escape(&why));
         }
         if fit > 0 {
-            add!(out, " {fit:>6}  could take it");
+            line!(out, " {fit:>6}  could take it");
         }
         if let Some(miss) = &hosts.nearest {
-            add!(out, " Nearest: {}", escape(&text::nearest(miss)));
+            line!(out, " Nearest: {}", escape(&text::nearest(miss)));
         }
     }
     if let Some(policy) = waiting.orphans {
-        add!(
+        line!(
             out,
             " Orphan policy: {}: {} (csub -orphan, orphans in cb.yaml)",
             policy.word(),
@@ -177,13 +188,13 @@ fn put_waiting(out: &mut String, one: &Explained, waiting: &WaitingJob) {
     }
     let ahead = text::ahead(&waiting.ahead);
     if !ahead.is_empty() {
-        add!(out, " First: {ahead}");
+        line!(out, " First: {ahead}");
     }
 }
 
 fn put_estimate(out: &mut String, one: &Explained, waiting: &WaitingJob, dates: &Dates) {
     if waiting.never {
-        add!(out, " Start: never, as it stands");
+        line!(out, " Start: never, as it stands");
         return;
     }
     let Some(estimate) = &one.estimate else {
@@ -203,15 +214,15 @@ fn put_estimate(out: &mut String, one: &Explained, waiting: &WaitingJob, dates: 
         ),
     };
     match (estimate.at, estimate.cut_at) {
-        (Some(at), _) if at <= estimate.now => add!(out, " Start: now, in the next pass"),
-        (Some(at), _) => add!(out, " Start: {}, in {}, {assumed}", date(at), in_ms(at)),
-        (None, Some(at)) => add!(
+        (Some(at), _) if at <= estimate.now => line!(out, " Start: now, in the next pass"),
+        (Some(at), _) => line!(out, " Start: {}, in {}, {assumed}", date(at), in_ms(at)),
+        (None, Some(at)) => line!(
             out,
             " Start: later than {}, which is in {}; the estimate was ended there",
             date(at),
             in_ms(at)
         ),
-        (None, None) => add!(
+        (None, None) => line!(
             out,
             " Start: never, as it stands: {}",
             escape(&estimate.why)
@@ -229,14 +240,14 @@ fn put_helps(out: &mut String, one: &Explained, waiting: &WaitingJob) {
             false => "tried on a copy of the cluster",
         };
         let n = count(waiting.tried as u64, "change");
-        add!(out, " What helps: none of {n} that were {all}");
+        line!(out, " What helps: none of {n} that were {all}");
         return;
     }
-    add!(out, " What helps, tried on a copy of the cluster:");
+    line!(out, " What helps, tried on a copy of the cluster:");
     for help in &waiting.helps {
         let command = help.candidate.command(one.subject.j.id);
         add!(out, "   {}", escape(&command));
-        add!(out, "       {}", escape(&text::effect(help)));
+        line!(out, "       {}", escape(&text::effect(help)));
     }
 }
 
@@ -244,32 +255,32 @@ fn put_ended(out: &mut String, subject: &JobSubject, cause: &Cause, output: &[Ou
     let row = &subject.row;
     let hosts: Vec<&str> = row.hosts.iter().map(|share| &*share.0).collect();
     match hosts[..] {
-        [] => add!(out, " It had no host"),
-        [one] => add!(out, " Host: {one}"),
-        [first, ..] => add!(
+        [] => line!(out, " It had no host"),
+        [one] => line!(out, " Host: {one}"),
+        [first, ..] => line!(
             out,
             " Hosts: {first}, which ran the command, and {} more",
             hosts.len() - 1
         ),
     }
     if !cause.limit.is_empty() {
-        add!(out, " Limit: {}, used: {}", cause.limit, cause.used);
+        line!(out, " Limit: {}, used: {}", cause.limit, cause.used);
     }
     for advice in &cause.advice {
-        add!(out, " To do: {}", escape(advice));
+        line!(out, " To do: {}", escape(advice));
     }
     for file in output {
         match &file.lines {
             Ok(lines) if lines.is_empty() => {
-                add!(out, " {} is empty", escape(&file.path));
+                line!(out, " {} is empty", escape(&file.path));
             }
             Ok(lines) => {
-                add!(out, " The end of {}:", escape(&file.path));
+                line!(out, " The end of {}:", escape(&file.path));
                 for line in lines {
                     add!(out, "   {}", escape(line));
                 }
             }
-            Err(why) => add!(out, " {}", escape(why.lines().next().unwrap_or_default())),
+            Err(why) => line!(out, " {}", escape(why.lines().next().unwrap_or_default())),
         }
     }
 }

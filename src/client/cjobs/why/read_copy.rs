@@ -5,6 +5,7 @@ use super::copy::{ClusterCopy, Samples};
 use crate::client::exit::{Fail, Result};
 use crate::client::read::{Source, os_groups};
 use crate::config::{self, Config, OsNames, ResourceDecl, ResourceKind};
+use crate::language::tell;
 use crate::model::Stamp;
 use crate::record::view::{HostRow, Params};
 use crate::spool::view::{Piece, Want};
@@ -50,7 +51,7 @@ fn config(source: &Source, params: &Params, hosts: &[HostRow]) -> Result<Arc<Con
     })?;
     let mut config = loaded.config;
     if config.digest() != params.config_digest {
-        eprintln!(
+        tell!(
             "{}: warning: cb.yaml on the share is not what the leader uses: it was changed since, \
              or is refused",
             source.name
@@ -96,7 +97,7 @@ fn state(source: &Source, hosts: &[HostRow], now: Stamp) -> Result<State> {
     let reading = reading.map_err(|e| source.failed(e))?;
     source.warn(&reading.warnings);
     if let Some(e) = wrong {
-        eprintln!(
+        tell!(
             "{}: warning: a row of the view is left out: {e}",
             source.name
         );

@@ -1,0 +1,107 @@
+//! The language in which a command speaks with a person: English, or Chinese by a catalogue.
+//!
+//! Everything is written in English: journals, answers, code. Where a text reaches a person it goes
+//! through [`said`], which in Chinese looks it up in the catalogue and else gives it back as it is.
+//! Owns what a locale means and the choice of this process; never reads the environment and never
+//! prints. In English nothing of the catalogue is read.
+
+mod catalogue;
+
+pub use catalogue::{CATALOGUE, Entry, Piece, entries, pieces};
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+/// A language that commands speak.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Language {
+    #[default]
+    English,
+    Chinese,
+}
+
+/// What this process speaks; unset: English.
+static HERE: OnceLock<Language> = OnceLock::new();
+
+/// Sets what this process speaks. The first call counts.
+pub fn choose(language: Language) {
+    HERE.get_or_init(|| language);
+}
+
+/// What this process speaks.
+pub fn here() -> Language {
+    HERE.get().copied().unwrap_or_default()
+}
+
+/// A text as this process says it to a person.
+pub fn said(text: &str) -> Cow<'_, str> {
+    here().said(text)
+}
+
+impl Language {
+    /// The language of a locale. `value` gives an environment variable: of LC_ALL, LC_MESSAGES and
+    /// LANG the first that is not empty names the locale; unless that is C, the first language of
+    /// LANGUAGE that is spoken here counts, as GNU gettext does it. Chinese needs UTF-8.
+    ///
+    /// ```
+    /// use corral::language::Language;
+    /// let lang = |name: &str| (name == "LANG").then(|| "zh_CN.UTF-8".to_owned());
+    /// assert_eq!(Language::of_locale(lang), Language::Chinese);
+    /// ```
+    pub fn of_locale(value: impl Fn(&str) -> Option<String>) -> Language {
+        let set = |name| value(name).filter(|text| !text.is_empty());
+        let Some(locale) = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set) else {
+            return Language::English;
+        };
+        let (name, codeset) = locale.split_once('.').unwrap_or((&locale, ""));
+        let codeset = codeset.split('@').next().unwrap_or_default();
+        let utf8 = ["utf-8", "utf8"].contains(&codeset.to_ascii_lowercase().as_str());
+        if !utf8 || ["C", "POSIX"].contains(&name) {
+            return Language::English;
+        }
+        let wished = set("LANGUAGE").unwrap_or_default();
+        let wished = wished.split(':').find_map(Language::named);
+        wished.or_else(|| Language::named(name)).unwrap_or_default()
+    }
+
+    /// The language of a name such as `zh_CN`; `None`: it is not spoken here. Readers of
+    /// traditional characters (`zh_TW`) are not served by simplified ones unless they ask for them.
+    fn named(name: &str) -> Option<Language> {
+        let name = name.split(['.', '@']).next().unwrap_or_default();
+        match name {
+            "zh" | "zh_CN" | "zh_SG" | "zh_Hans" | "zh_Hans_CN" => Some(Language::Chinese),
+            "C" | "POSIX" | "en" => Some(Language::English),
+            name if name.starts_with("en_") => Some(Language::English),
+            _ => None,
+        }
+    }
+
+    /// A text in this language, line by line. What the catalogue does not have stays English.
+    pub fn said(self, text: &str) -> Cow<'_, str> {
+        match self {
+            Language::English => Cow::Borrowed(text),
+            Language::Chinese => catalogue::said(text),
+        }
+    }
+}
+
+/// Prints a line to standard error as a person of this process's language reads it.
+macro_rules! tell {
+    ($($text:tt)*) => {
+        eprintln!("{}", $crate::language::said(&format!($($text)*)))
+    };
+}
+
+/// Prints a line to standard output as a person of this process's language reads it: for sentences
+/// that no program reads.
+macro_rules! answer {
+    ($($text:tt)*) => {
+        println!("{}", $crate::language::said(&format!($($text)*)))
+    };
+}
+
+pub(crate) use answer;
+pub(crate) use tell;
+
+#[cfg(test)]
+mod tests;

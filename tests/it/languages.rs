@@ -1,0 +1,482 @@
+//! The languages of commands: that the catalogue has what the sources say, and nothing that they do
+//! not; and what commands say in a real cluster, by locale.
+//!
+//! What is not in the catalogue is named here, with the reason. docs/languages.md has the rules.
+
+use crate::cluster::{Cluster, text};
+use crate::{source, tidy};
+use corral::language::{Entry, Language, Piece, entries, pieces};
+use std::process::Output;
+
+/// Where sentences that people read come from. The others write logs and files.
+const SPEAK: &[&str] = &[
+    "src/admin/",
+    "src/client/",
+    "src/commands/",
+    "src/commands.rs",
+    "src/config/",
+    "src/intake/",
+    "src/model/",
+    "src/sched/",
+    "src/spool/",
+    "src/text/",
+    "src/turn/",
+];
+
+/// Files that say nothing in Chinese.
+const NOT_THESE: &[&str] = &[
+    // Called by the names of others: programs read what they say.
+    "src/client/slurm",
+    "src/client/slurm.rs",
+    "src/client/lsf_names.rs",
+    "src/client/csub/batch.rs",
+    "src/admin/badmin.rs",
+    "src/admin/lsf_conf.rs",
+    "src/admin/showconf.rs",
+    // Half of it is the help of sbatch; what refuses a line of a script is in the catalogue.
+    "src/client/csub/foreign/slurm_table.rs",
+    // Pages in LSF's form.
+    "src/client/cacct/print.rs",
+    // Screens whose columns are words.
+    "src/client/cview/",
+    "src/client/cwait/progress.rs",
+    "src/admin/check/progress.rs",
+    // Command lines; what they do is in the catalogue, see the test of the help.
+    "src/client/examples.rs",
+    "src/admin/dev/demo.rs",
+    // Texts of files.
+    "src/admin/diag.rs",
+    "src/admin/diag/",
+    "src/config/shown.rs",
+    "src/config/starter.rs",
+    // Descriptions that are values of a table.
+    "src/text/resreq/table.rs",
+    "src/intake/roles.rs",
+    // Words that shells show.
+    "src/commands/complete",
+    // Internal: checks of the state, of identifiers.
+    "src/model/id.rs",
+    "src/model/slurm.rs",
+    "src/sched/allocations.rs",
+    "src/sched/units.rs",
+];
+
+/// Literals that are no sentences: command lines, usage, names of columns, what is made of parts
+/// whose whole is in the catalogue, and what stays English for the programs that read it.
+const NOT_THIS: &[&str] = &[
+    // Programs look for these lines.
+    "Job <{}> is submitted to {default}queue <{}>.",
+    "job <{}> is submitted to queue <{}>",
+    "#{line} Job <{id}> is",
+    "#{}-{last} Jobs {ids} are",
+    "Line{jobs} submitted to {default}queue <{}>.",
+    "My cluster name is {}",
+    "Portal: {}/login#{secret}",
+    "(good for a minute; `cb login` prints another link)",
+    // Of sbatch.
+    "Unable to open file {name}: {e}",
+    "This does not look like a batch script.  The first",
+    "line must start with #! followed by the path to an interpreter.",
+    "For instance: #!/bin/sh",
+    // Columns.
+    "name kind users description",
+    "ID            SCOPE   UNTIL         NOTE",
+    // Usage.
+    "[show|check] APPLICATION",
+    "aip job submit FILE [OPTIONS]",
+    "[HOST] COMMAND",
+    "FILE OP FILE",
+    "DIR [init=MIN] [MIN] [method=NAME]",
+    "JOB... | CONDITION",
+    "JOB [POSITION]",
+    "cswitch [OPTIONS] QUEUE JOB...",
+    "QUEUE JOB",
+    "[-C COMMENT] [QUEUE...|all]",
+    "[-C COMMENT] [HOST...|all]",
+    "add|remove NAME ...",
+    "list | silence ALERT --for TIME --because TEXT | unsilence ALERT",
+    "--confirm HOST",
+    "[--file FILE]",
+    "[-q] [--json] [DIR]",
+    "[--out FILE] [--names]",
+    "[-f] [-n N] [--json] [JOB...]",
+    "done exit",
+    "queues: {}, hosts: {}",
+    "users: {}, queues: {}",
+    "watch: metric",
+    "watch: resource",
+    "startdeadline (minutes)",
+    // What a check looks at, on a terminal that it overwrites; where a finding is.
+    "again what may have changed meanwhile",
+    "the leader and the hosts",
+    "answers, orders and reports",
+    "view row",
+    "an empty share",
+    "mount on this host",
+    "document at line {line}:",
+    "number, increase",
+    "number, decrease",
+    ", per unit of {}",
+    "leaves the cluster (cadmin host remove)",
+    // Settings and shell lines of a development cluster.
+    "--hosts {} --slots {} --masters {} --lease {}s --cgroup {cgroup}",
+    "lease_timeout: {}ms",
+    "allow_root_jobs: yes",
+    "unset CB_HOST CB_LOCAL CB_SHARE CB_JOBID CB_JOBINDEX",
+    "export LSF_ENVDIR={etc} LSF_BINDIR={bin} LSF_SERVERDIR={} LSF_LIBDIR={}",
+    "cd {} && exec env",
+    "export CB_ENVDIR={etc}",
+    "export PATH={bin}:\"$PATH\"",
+    "export MANPATH={man}:\"${MANPATH-}\"",
+    // The name of a subcommand before what it says.
+    "cadmin check: {}",
+    "cadmin host add",
+    "cadmin host remove",
+    "cadmin journal export",
+    "cadmin reconfig: {}",
+    // Of a defect of the program.
+    "slots are given back that were never taken",
+    // Parts.
+    ", of the speed of {on}",
+    "from a sensor",
+    "declared in cb.yaml",
+    "what fits has units",
+];
+
+/// A sentence of ours: two words with a blank between them, not counting what varies.
+fn is_sentence(text: &str) -> bool {
+    let mut own = String::new();
+    for piece in pieces(text) {
+        own.push_str(match piece {
+            Piece::Text(text) => text,
+            Piece::Value(..) => "\0",
+        });
+    }
+    let word = |word: &&str| {
+        let mut run = 0;
+        word.chars().any(|c| {
+            run = if c.is_ascii_alphabetic() { run + 1 } else { 0 };
+            run > 1
+        })
+    };
+    own.split(' ').filter(word).count() > 1
+}
+
+/// Words of a command line: the name of a command, then what it is given.
+fn is_command_line(text: &str) -> bool {
+    let Some((first, rest)) = text.split_once(' ') else {
+        return false;
+    };
+    let rest_is_given = rest.split(' ').all(|word| {
+        let start = word.trim_start_matches(['\'', '"', '[']);
+        !start.starts_with(|c: char| c.is_ascii_lowercase()) || word.contains('=')
+    });
+    let sub = rest.split(' ').next().unwrap_or_default();
+    let is_sub = !rest.contains(' ') || rest.split(' ').nth(1).is_some_and(|w| w.starts_with('{'));
+    corral::commands::names().any(|name| name == first)
+        && (rest_is_given || is_sub && sub.bytes().all(|c| c.is_ascii_lowercase() || c == b'-'))
+}
+
+/// The literals of a file that people may read, line by line, each with its line number.
+fn said_by(file: &str) -> Vec<(usize, String)> {
+    let text = source::read(file);
+    let blanked = source::blank(&text);
+    let tests = source::test_ranges(&blanked);
+    let silent = |at: usize| {
+        let before = &text[..at];
+        let before = before.trim_end_matches(|c: char| c.is_whitespace());
+        let calls = [
+            "expect(",
+            "debug!(",
+            "info!(",
+            "warn!(",
+            "error!(",
+            "trace!(",
+            "panic!(",
+            "unreachable!(",
+            "hit(",
+            "assert!(",
+        ];
+        let attribute = before
+            .rfind("#[")
+            .is_some_and(|open| !before[open..].contains(']'));
+        calls.iter().any(|call| before.ends_with(call)) || attribute
+    };
+    let mut out = Vec::new();
+    for (at, literal) in source::literals(&text) {
+        if silent(at) || tests.iter().any(|range| range.contains(&at)) {
+            continue;
+        }
+        let line = source::line_of(&text, at);
+        let literal = literal.replace("{{", "{").replace("}}", "}");
+        let lines = literal
+            .lines()
+            .map(str::trim)
+            .filter(|line| is_sentence(line));
+        out.extend(lines.map(|part| (line, part.to_owned())));
+    }
+    out
+}
+
+fn speaking_files() -> Vec<String> {
+    let mut all = source::files("src", &["rs"]);
+    all.retain(|file| {
+        SPEAK.iter().any(|dir| file.starts_with(dir))
+            && !NOT_THESE.iter().any(|not| file.starts_with(not))
+            && !tidy::is_test_file(file)
+            && !file.contains("test_")
+    });
+    all
+}
+
+/// The catalogue has the text: as a sentence, or as a part of a pattern.
+fn is_known(text: &str, patterns: &str) -> bool {
+    let text = ["hint: ", "warning: "]
+        .iter()
+        .fold(text, |t, start| t.strip_prefix(start).unwrap_or(t));
+    if patterns.contains(text) || patterns.contains(text.trim_matches([' ', ';', ':', ',', '.'])) {
+        return true;
+    }
+    let said = Language::Chinese.said(text);
+    said.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c))
+}
+
+#[test]
+fn the_catalogue_has_every_sentence_that_people_read() {
+    let all: Vec<String> = entries().into_iter().map(|entry| entry.english).collect();
+    let patterns = all.join("\n");
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    let mut excused: Vec<&str> = Vec::new();
+    for file in speaking_files() {
+        for (line, part) in said_by(&file) {
+            seen += 1;
+            if let Some(known) = NOT_THIS.iter().find(|known| **known == part) {
+                excused.push(known);
+            } else if !is_command_line(part.trim_start_matches("hint: ").trim_matches('\''))
+                && !is_known(&part, &patterns)
+            {
+                wrong.push(format!("{file}:{line}: {part}"));
+            }
+        }
+    }
+    assert!(seen > 1500, "the sources were not understood: {seen}");
+    assert!(
+        wrong.is_empty(),
+        "src/language/zh_CN.po lacks (docs/languages.md)\n{}",
+        wrong.join("\n")
+    );
+    let unused: Vec<_> = NOT_THIS
+        .iter()
+        .filter(|known| !excused.contains(known))
+        .collect();
+    assert!(
+        unused.is_empty(),
+        "exceptions that nothing needs: {unused:?}"
+    );
+}
+
+/// All that the sources say, comments that become help included.
+fn haystack() -> String {
+    let mut out = String::new();
+    for file in source::files("src", &["rs"]) {
+        if file.starts_with("src/language") || tidy::is_test_file(&file) {
+            continue;
+        }
+        let text = source::read(&file);
+        for (_, literal) in source::literals(&text) {
+            out.push_str(&literal.replace("{{", "{").replace("}}", "}"));
+            out.push('\n');
+        }
+        for line in text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("///"))
+        {
+            out.push_str(line.trim());
+            out.push('\n');
+        }
+    }
+    out
+}
+
+#[test]
+fn the_catalogue_has_no_sentence_that_nothing_says() {
+    let said = haystack();
+    let mut wrong = Vec::new();
+    for Entry { english, flag, .. } in entries() {
+        // What clap and the operating system say is not in our sources.
+        if ["clap", "system"].contains(&flag) {
+            continue;
+        }
+        let texts: Vec<&str> = pieces(&english)
+            .into_iter()
+            .filter_map(|piece| match piece {
+                Piece::Text(text) => Some(text.trim()),
+                Piece::Value(..) => None,
+            })
+            .collect();
+        let missing = |text: &&&str| !said.contains(**text);
+        let part = match flag {
+            // Put together of parts: their words must be there.
+            "joint" | "count" => texts
+                .iter()
+                .flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric()))
+                .map(|word| {
+                    if flag == "count" {
+                        word.trim_end_matches("es").trim_end_matches('s')
+                    } else {
+                        word
+                    }
+                })
+                .filter(|word| word.len() > 2)
+                .find(|word| !said.contains(word))
+                .map(str::to_owned),
+            _ => texts.iter().find(missing).map(|text| (*text).to_owned()),
+        };
+        if let Some(part) = part {
+            wrong.push(format!("{english}: nothing says {part:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Runs a command with a locale.
+fn run(cluster: &Cluster, locale: &[(&str, &str)], name: &str, args: &[&str]) -> Output {
+    let mut command = cluster.command(name);
+    for variable in ["LC_ALL", "LC_MESSAGES", "LANG", "LANGUAGE"] {
+        command.env_remove(variable);
+    }
+    command.envs(locale.iter().copied()).args(args);
+    command.output().unwrap()
+}
+
+const ZH: &[(&str, &str)] = &[("LANG", "zh_CN.UTF-8")];
+const C: &[(&str, &str)] = &[("LANG", "zh_CN.UTF-8"), ("LC_ALL", "C")];
+
+#[test]
+fn commands_speak_the_language_of_the_locale() {
+    let cluster = Cluster::up("--hosts 1 --slots 1 --masters 1");
+    let out = |locale, name, args: &[&str]| {
+        let out = run(&cluster, locale, name, args);
+        (
+            String::from_utf8(out.stdout).unwrap(),
+            String::from_utf8(out.stderr).unwrap(),
+        )
+    };
+    // A refusal of the leader, found here; in the C locale, and by a name of LSF's, English.
+    let wrong = ["-q", "nrmal", "true"];
+    let (_, said) = out(ZH, "csub", &wrong);
+    assert_eq!(
+        said,
+        "csub: 没有队列 \"nrmal\"；是不是 \"normal\"？ 作业没有提交。\n"
+    );
+    let english = "there is no queue \"nrmal\"; did you mean \"normal\"? Job not submitted.\n";
+    assert_eq!(out(C, "csub", &wrong).1, format!("csub: {english}"));
+    assert_eq!(out(ZH, "bsub", &wrong).1, format!("bsub: {english}"));
+    // What programs read is the same everywhere.
+    let (line, _) = out(ZH, "csub", &["-J", "作业一", "-H", "sleep", "1"]);
+    assert_eq!(line, "Job <1> is submitted to default queue <normal>.\n");
+    out(ZH, "csub", &["-w", "done(1)", "true"]);
+    let header = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+    let (table, _) = out(ZH, "cjobs", &["-p"]);
+    assert_eq!(header(&table), header(&out(C, "cjobs", &["-p"]).0));
+    assert!(table.contains("\n 等待依赖条件 done(1);\n"), "{table}");
+    assert!(
+        out(ZH, "cjobs", &["-l", "1"])
+            .0
+            .contains("\n 被属主保持;\n")
+    );
+    for (name, args) in [
+        ("cjobs", &["-json", "1"][..]),
+        ("cjobs", &["-o", "pend_reason", "2"]),
+        ("cjobs", &["--json", "1"]),
+        ("bjobs", &["-p", "2"]),
+        ("squeue", &[]),
+    ] {
+        assert_eq!(out(ZH, name, args), out(C, name, args), "{name} {args:?}");
+    }
+    // An answer, and the language of the leader's clients is not that of what is on the share.
+    assert_eq!(out(ZH, "ckill", &["1"]).0, "作业 <1> 正在终止\n");
+    let (journal, _) = out(C, "cadmin", &["journal"]);
+    assert!(!journal.contains("终止"), "{journal}");
+    let all = run(&cluster, ZH, "cadmin", &["check"]);
+    let said = String::from_utf8_lossy(&all.stdout).into_owned();
+    assert!(said.contains("没有发现问题"), "{}", text(&all));
+}
+
+/// Columns of a line up to the text.
+fn column_of(line: &str, text: &str) -> usize {
+    let before = line
+        .split_once(text)
+        .unwrap_or_else(|| panic!("{text}: {line}"))
+        .0;
+    before
+        .chars()
+        .map(|c| if c.is_ascii() { 1 } else { 2 })
+        .sum()
+}
+
+#[test]
+fn columns_are_aligned_beside_chinese_names() {
+    let cluster = Cluster::up("--hosts 1 --slots 1 --masters 1");
+    cluster.ok("csub", &["-J", "plain", "-H", "true"]);
+    for name in ["作业一", "一个名字很长的作业"] {
+        cluster.ok("csub", &["-J", name, "-w", "done(1)", "true"]);
+    }
+    for options in [&[][..], &["-p"]] {
+        let out = run(&cluster, ZH, "cjobs", options);
+        let table = String::from_utf8(out.stdout).unwrap();
+        let mut rows = table.lines().filter(|line| !line.starts_with(' '));
+        let at = column_of(rows.next().unwrap(), "SUBMIT_TIME");
+        // Of a moment only the first letter of its month is known here.
+        for row in rows {
+            let month = row.split_whitespace().rev().nth(2).unwrap();
+            assert_eq!(column_of(row, month), at, "{table}");
+        }
+    }
+}
+
+#[test]
+fn help_is_chinese_where_the_locale_is() {
+    let help = |words: &[&str], lang: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cb"));
+        let out = command
+            .args(words)
+            .arg("-h")
+            .env_clear()
+            .env("COLUMNS", "100")
+            .env("LANG", lang);
+        String::from_utf8(out.output().unwrap().stdout).unwrap()
+    };
+    for words in [
+        &["csub"][..],
+        &["cjobs"],
+        &["ccron", "list"],
+        &["cadmin", "dev"],
+        &["cadmin", "dev", "up"],
+        &["cadmin", "hclose"],
+        &["cadmin"],
+        &[],
+    ] {
+        let (zh, en) = (help(words, "zh_CN.UTF-8"), help(words, "C.UTF-8"));
+        assert!(en.contains("Usage: ") && en.is_ascii(), "{words:?}\n{en}");
+        assert!(
+            zh.contains("用法：") && !zh.contains("Usage"),
+            "{words:?}\n{zh}"
+        );
+        for title in [
+            "Options:",
+            "Arguments:",
+            "Commands:",
+            "Examples:",
+            "Print help",
+        ] {
+            assert!(!zh.contains(title), "{title}: {words:?}\n{zh}");
+        }
+        let wide = |line: &&str| {
+            let columns: usize = line.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum();
+            columns > 110
+        };
+        let wide: Vec<&str> = zh.lines().filter(wide).collect();
+        assert!(wide.is_empty(), "{words:?}: {wide:?}");
+    }
+}
