@@ -137,7 +137,7 @@ impl Turn<'_> {
         let may = self.may_act(who, job_verb.action.action(), id);
         let once = !matches!(
             job_verb.action,
-            JobAction::Signal(_) | JobAction::Requeue { .. }
+            JobAction::Signal(_) | JobAction::Requeue { .. } | JobAction::Migrate { .. }
         );
         let Some(set) = set else {
             let j = JobKey::job(id);
@@ -213,6 +213,27 @@ impl Turn<'_> {
                 match job_verb.counts.done {
                     0 => answer.say(j, Code::Refused, "is not in a state to be requeued"),
                     _ => answer.say(j, Code::Ok, requeued(job_verb.counts.stray_host.as_deref())),
+                }
+                self.core.pass.needed = true;
+            }
+            JobAction::Migrate { hosts, force } => {
+                let force = *force;
+                if let Err(refusal) = self.move_to(who, j, hosts) {
+                    answer.refuse(j, refusal);
+                    return true;
+                }
+                if !self.for_each_work(j, at, false, |turn, key, counts| {
+                    match turn.migrate_one(who, key, force) {
+                        Ok(()) => counts.done += 1,
+                        Err(refusal) => counts.refusal = counts.refusal.take().or(Some(refusal)),
+                    }
+                }) {
+                    return false;
+                }
+                match (job_verb.counts.done, job_verb.counts.refusal.take()) {
+                    (0, Some(refusal)) => answer.refuse(j, refusal),
+                    (0, None) => answer.refuse(j, not_found()),
+                    _ => answer.say(j, Code::Ok, "is being migrated"),
                 }
                 self.core.pass.needed = true;
             }
