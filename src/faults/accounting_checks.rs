@@ -1,7 +1,7 @@
-//! The journal of the simulated cluster at the end of a run, against accounting and what clients
-//! were told: each record of `acct/` is about one end in the journal, none counts twice, and none is
-//! missing up to the mark to which the leader said that they are durable; each silence of an alert
-//! that was confirmed is on record once. Reads a copy of the share; judges only.
+//! The journal of the simulated cluster at the end of a run, against accounting and the answers
+//! that clients got: each record of `acct/` is about one end in the journal, none counts twice, and
+//! none is missing up to the mark to which the leader said that they are durable; each silence of an
+//! alert that was confirmed is on record once. Reads a copy of the share; judges only.
 
 use super::disk::Disk;
 use super::still_disk::ReadOnlyDisk;
@@ -51,13 +51,13 @@ fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, 
     let journal = read(layout, &cluster)?;
     let mark = mark(layout)?;
     let mut wrong = against_silences(&journal, silences);
-    let mut told: BTreeMap<AttemptId, End> = BTreeMap::new();
+    let mut accounted: BTreeMap<AttemptId, End> = BTreeMap::new();
     let records = Records::open(layout, &cluster, |_| true).map_err(|e| e.to_string())?;
     let each = records.each(
         &mut |r| {
             let (j, at): (JobKey, u32) = (r.j, r.at);
             let (a, end) = (AttemptId { j, at }, (r.end, r.code, r.sig));
-            if told.insert(a, end).is_some() {
+            if accounted.insert(a, end).is_some() {
                 wrong.push(format!("accounting counts attempt {a} twice"));
             }
             Ok(())
@@ -66,7 +66,7 @@ fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, 
         &mut |_| {},
     );
     each.map_err(|e| e.to_string())?;
-    for (a, end) in &told {
+    for (a, end) in &accounted {
         match journal.ends.get(a) {
             // The journal of before was compacted.
             None if journal.late => {}
@@ -82,7 +82,7 @@ fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, 
         }
     }
     let due = journal.ends.iter().filter(|(_, (at, _))| *at <= mark);
-    let missing = due.filter(|(a, _)| !told.contains_key(a));
+    let missing = due.filter(|(a, _)| !accounted.contains_key(a));
     wrong.extend(missing.map(|(a, (at, _))| {
         format!("accounting lacks attempt {a}, whose end at {at} is before its mark {mark}")
     }));

@@ -264,7 +264,7 @@ impl State {
             }
             let of_no_run = |id: &&u32| !cron.running.contains_key(id);
             if let Some(id) = cron.packs.keys().find(of_no_run) {
-                broken.push(format!("cron job {}: pack {id} is no run of it", key.1));
+                broken.push(format!("cron job {}: pack {id} is not a run of it", key.1));
             }
             let open = cron.packs.values().any(PackRun::is_open);
             if open != self.crons.open.contains(key) {

@@ -217,25 +217,8 @@ impl Turn<'_> {
                 self.core.pass.needed = true;
             }
             JobAction::Migrate { hosts, force } => {
-                let force = *force;
-                if let Err(refusal) = self.move_to(who, j, hosts) {
-                    answer.refuse(j, refusal);
-                    return true;
-                }
-                if !self.for_each_work(j, at, false, |turn, key, counts| {
-                    match turn.migrate_one(who, key, force) {
-                        Ok(()) => counts.done += 1,
-                        Err(refusal) => counts.refusal = counts.refusal.take().or(Some(refusal)),
-                    }
-                }) {
-                    return false;
-                }
-                match (job_verb.counts.done, job_verb.counts.refusal.take()) {
-                    (0, Some(refusal)) => answer.refuse(j, refusal),
-                    (0, None) => answer.refuse(j, not_found()),
-                    _ => answer.say(j, Code::Ok, "is being migrated"),
-                }
-                self.core.pass.needed = true;
+                let (hosts, force) = (hosts.clone(), *force);
+                return self.migrate(who, j, (&hosts, force), at, answer);
             }
             JobAction::Switch { queue, changes } => {
                 self.spend(CHANGE);
@@ -257,6 +240,37 @@ impl Turn<'_> {
                 }
             }
         }
+        true
+    }
+
+    /// True when it is done.
+    fn migrate(
+        &mut self,
+        who: &Requester,
+        j: JobKey,
+        (hosts, force): (&str, bool),
+        (within, counts): (&mut u32, &mut WorkCounts),
+        answer: &mut Answer,
+    ) -> bool {
+        if let Err(refusal) = self.move_to(who, j, hosts) {
+            answer.refuse(j, refusal);
+            return true;
+        }
+        let at = (&mut *within, &mut *counts);
+        if !self.for_each_work(j, at, false, |turn, key, counts| {
+            match turn.migrate_one(who, key, force) {
+                Ok(()) => counts.done += 1,
+                Err(refusal) => counts.refusal = counts.refusal.take().or(Some(refusal)),
+            }
+        }) {
+            return false;
+        }
+        match (counts.done, counts.refusal.take()) {
+            (0, Some(refusal)) => answer.refuse(j, refusal),
+            (0, None) => answer.refuse(j, not_found()),
+            _ => answer.say(j, Code::Ok, "is being migrated"),
+        }
+        self.core.pass.needed = true;
         true
     }
 

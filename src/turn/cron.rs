@@ -5,8 +5,8 @@
 //! was submitted. A leader that dies before that event is durable has done nothing, one that dies
 //! after it has done all, so a due time leads to at most one run over all leaders. Times up to the
 //! last handled one never fall due again, whatever the clock says. Of a pack the first job's
-//! submission handles the due time; each further one says which it is, so that a leader that finds a
-//! pack incomplete submits the rest of it, and nothing twice.
+//! submission handles the due time; each further one says which it is, so that a leader that finds
+//! a pack incomplete submits the rest of it, and nothing twice.
 
 use super::answer::Answer;
 use super::context::Turn;
@@ -404,32 +404,7 @@ impl Turn<'_> {
             (false, ..) => {}
         }
         self.core.note_groups(&owner.user, &owner.groups);
-        if put.def.more.len() >= PACK_MAX {
-            return Err(Refusal::usage(format!(
-                "a pack has at most {PACK_MAX} jobs"
-            )));
-        }
-        if put
-            .def
-            .jobs()
-            .any(|job| job.hold || job.spec.session.is_some())
-        {
-            return Err(Refusal::usage(
-                "a cron job's job cannot be interactive or held",
-            ));
-        }
-        if !put.def.more.is_empty() && !(head.script.is_empty() && head.stdin.is_empty()) {
-            return Err(Refusal::usage(
-                "the jobs of a pack have no script and no input of their own: give commands",
-            ));
-        }
-        // What the cluster would refuse today is refused now; the same is checked at each due time.
-        let trial: Vec<Submission> = put.def.jobs().cloned().collect();
-        let mut room = NameRoom::default();
-        for job in trial {
-            let core = &*self.core;
-            intake::admit(job, owner, &core.config, &core.state, self.now, &mut room)?;
-        }
+        self.check_jobs(&put.def, owner, head)?;
         let attached = attachments(head, &mut self.out.blobs).map_err(Refusal::usage)?;
         attached.attach(&mut put.def.job.spec);
         for job in &mut put.def.more {
@@ -453,6 +428,35 @@ impl Turn<'_> {
             t,
         });
         Ok(verb.to_owned())
+    }
+
+    /// What the cluster would refuse today is refused now; the same is checked at each due time.
+    fn check_jobs(
+        &self,
+        def: &CronDef,
+        owner: &Requester,
+        head: &RequestHead,
+    ) -> Result<(), Refusal> {
+        if def.more.len() >= PACK_MAX {
+            let text = format!("a pack has at most {PACK_MAX} jobs");
+            return Err(Refusal::usage(text));
+        }
+        let mut jobs = def.jobs();
+        if jobs.any(|job| job.hold || job.spec.session.is_some()) {
+            let text = "a cron job's job cannot be interactive or held";
+            return Err(Refusal::usage(text));
+        }
+        if !def.more.is_empty() && !(head.script.is_empty() && head.stdin.is_empty()) {
+            return Err(Refusal::usage(
+                "the jobs of a pack have no script and no input of their own: give commands",
+            ));
+        }
+        let mut room = NameRoom::default();
+        let core = &*self.core;
+        for job in def.jobs().cloned() {
+            intake::admit(job, owner, &core.config, &core.state, self.now, &mut room)?;
+        }
+        Ok(())
     }
 
     fn no_such_cron(&self, uid: u32, name: &str) -> Refusal {

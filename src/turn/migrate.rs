@@ -1,6 +1,7 @@
-//! `cmig`: started work goes on elsewhere. What has checkpoints is saved, then ended, and stays where
-//! it is if it cannot be saved; what may only be run again is ended at once. Both are pending again
-//! under the same id by the reason of their end, which the host records: no leader need remember it.
+//! `cmig`: started work goes on elsewhere. What has checkpoints is saved, then ended, and stays
+//! where it is if it cannot be saved; what may only be run again is ended at once. Both are pending
+//! again under the same id by the reason of their end, which the host records: no leader need
+//! remember it.
 //!
 //! Owns which work may migrate, and that the hosts it may run on are changed before it ends.
 
