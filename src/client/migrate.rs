@@ -2,7 +2,7 @@
 
 use super::cli::{Values, command, flag, operands, opt, parse};
 use super::env::Site;
-use super::exit::Result;
+use super::exit::{Fail, Result};
 use super::job_requests::{act, filters_but_host, finish, ids, job_phrase, with_wait};
 use super::read::Source;
 use crate::record::request::{Selector, Verb};
@@ -78,8 +78,11 @@ fn verb(m: &ArgMatches) -> Result<Verb> {
         ..filters_but_host(m)?
     };
     let hosts = m.last("hosts").map(|text| {
-        let set = HostSet::parse(text);
-        set.map_err(|e| super::csub::spec::wrong("m", text, &e))
+        let set = HostSet::parse(text).map_err(|e| super::csub::spec::wrong("m", text, &e))?;
+        match set.items.is_empty() {
+            true => Err(Fail::usage("-m: name the hosts that the jobs are to go to")),
+            false => Ok(set),
+        }
     });
     Ok(Verb::Migrate {
         sel,

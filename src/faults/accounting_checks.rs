@@ -1,7 +1,7 @@
 //! The journal of the simulated cluster at the end of a run, against accounting and the answers
 //! that clients got: each record of `acct/` is about one end in the journal, none counts twice, and
-//! none is missing up to the mark to which the leader said that they are durable; each silence of an
-//! alert that was confirmed is on record once. Reads a copy of the share; judges only.
+//! none is missing up to the mark to which the leader said that they are durable; each silence of
+//! an alert that was confirmed is on record once. Reads a copy of the share; judges only.
 
 use super::disk::Disk;
 use super::still_disk::ReadOnlyDisk;
