@@ -446,7 +446,8 @@ impl Turn<'_> {
             let text = "a cron job's job cannot be interactive or held";
             return Err(Refusal::usage(text));
         }
-        if !def.more.is_empty() && !(head.script.is_empty() && head.stdin.is_empty()) {
+        let attached = !head.script.is_empty() || !head.stdin.is_empty();
+        if attached && !def.more.is_empty() {
             return Err(Refusal::usage(
                 "the jobs of a pack have no script and no input of their own: give commands",
             ));

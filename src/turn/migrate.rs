@@ -18,7 +18,7 @@ use crate::state::Body;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     /// It does already.
-    UnderWay,
+    Already,
     /// Its state is saved first; it runs on if that fails.
     Saved,
     /// From its beginning.
@@ -62,7 +62,7 @@ impl Turn<'_> {
         force: bool,
     ) -> Result<(), Refusal> {
         let (event, act, reason) = match self.way_of(j)? {
-            Way::UnderWay => return Ok(()),
+            Way::Already => return Ok(()),
             Way::Saved => {
                 let act = Act::Checkpoint(to_migrate(force));
                 (SignalAct::Migrate { force }, act, TermReason::None)
@@ -106,10 +106,10 @@ impl Turn<'_> {
             Some(SignalAct::Requeue {
                 why: TermReason::Migrate,
                 ..
-            }) => return Ok(Way::UnderWay),
+            }) => return Ok(Way::Already),
             Some(SignalAct::Requeue { .. }) => return Err(Refusal::refused("is being requeued")),
             Some(_) => return Err(Refusal::refused("is being terminated")),
-            None if run.migrating().is_some() => return Ok(Way::UnderWay),
+            None if run.migrating().is_some() => return Ok(Way::Already),
             None => {}
         }
         let saved = checkpoint_of(self.core, spec).is_some();

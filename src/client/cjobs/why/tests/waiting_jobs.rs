@@ -353,7 +353,7 @@ fn slots_beside_a_reservation_last_until_it_begins() {
     let beside = ("h1".to_owned(), vec![(1, Some(7200))]);
     assert_eq!(slots(&backfills, &job()), [beside, free.clone()]);
     // A queue without backfill has what no reservation ever needs.
-    assert_eq!(slots(&site(""), &job()), [free.clone()]);
+    assert_eq!(slots(&site(""), &job()), std::slice::from_ref(&free));
     let never = Spec {
         res_req: "select[mem>999999]".into(),
         ..job()
