@@ -15,6 +15,8 @@ use super::read::{self, Source};
 use crate::language::tell;
 use crate::record::acct::{AttemptRecord, month_of};
 use crate::record::view::Params;
+use crate::show::Table;
+use crate::show::acct::{self, AcctGet, AcctRow};
 use crate::show::history::range::{self, Range};
 use crate::show::job::Ctx;
 use crate::show::job_select::Users;
@@ -28,7 +30,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use totals::{By, ByName, Totals};
 
-const NOT_BUILT: &[&str] = &["N", "o", "cname", "sla", "x", "f"];
+const NOT_BUILT: &[&str] = &["N", "cname", "sla", "x", "f"];
 /// Most damages that are named one by one.
 const WARNINGS_MAX: usize = 5;
 /// Text that is collected before it is written.
@@ -46,6 +48,12 @@ pub(super) fn options() -> Command {
         .arg(flag("w", "Wide: one line for each attempt, nothing cut"))
         .arg(flag("l", "Long: a page for each attempt"))
         .arg(flag("csv", "Each attempt as a line of CSV, with a header"))
+        .arg(opt(
+            "o",
+            "FORMAT",
+            "Each attempt: \"field[:[-]width] ... [delimiter='c']\", fields as of cjobs",
+        ))
+        .arg(flag("noheader", "No header line"))
         .arg(opt(
             "by",
             "WHAT",
@@ -211,6 +219,10 @@ enum Form {
     Csv,
     Lines,
     Json,
+    /// The columns of `-o`; `json`: as LSF's JSON.
+    Columns {
+        json: bool,
+    },
     /// `lines`: as JSON Lines.
     Advice {
         lines: bool,
@@ -232,6 +244,17 @@ fn form(m: &ArgMatches) -> Result<Form, Fail> {
             return Err(Fail::usage("beside --advice only --json can be given"));
         }
         return Ok(Form::Advice { lines });
+    }
+    if m.last("o").is_some() {
+        let others = ["b", "w", "l", "csv", "jsonl"];
+        if !forms.is_empty() || others.iter().any(|id| m.has(id)) {
+            return Err(Fail::usage(
+                "beside -o only -json and -noheader can be given",
+            ));
+        }
+        return Ok(Form::Columns {
+            json: m.has("json"),
+        });
     }
     for (id, form) in [
         ("b", Form::Brief),
@@ -378,11 +401,17 @@ pub(super) fn show(
     let rates = Rates::of(&params, &read::os_groups);
     let rates = rates.map_err(|e| Fail::system(format!("section charge of cb.yaml: {e}")))?;
     let (form, wanted) = (form(m)?, wanted(m, source, ctx, &params)?);
+    let format = |text: &str| Table::from_format(acct::FIELDS, text);
+    let table = m.last("o").map(format).transpose();
+    let table = table.map_err(|e| Fail::usage(e.to_string()))?;
     let cluster = source.cluster()?.cluster;
     let records = Records::open(&source.layout, &cluster, |month| wanted.in_month(month))?;
     let (text, failed) = (String::new(), None);
     let mut out = Out { text, put, failed };
     begin(form, &mut out.text);
+    if let (Form::Columns { json: false }, Some(table), false) = (form, &table, m.has("noheader")) {
+        table.header(&mut out.text);
+    }
     let mut warnings = Warnings::default();
     let mut sums = Sums::new(&wanted);
     match form {
@@ -401,6 +430,7 @@ pub(super) fn show(
                 form,
                 ctx,
                 rates: rates.as_ref(),
+                table: table.as_ref(),
             };
             printer.each(&records, &wanted, &mut out, &mut sums, &mut warnings)?;
         }
@@ -422,7 +452,7 @@ pub(super) fn show(
         }
         Form::Advice { lines: true } => sums.advice.json(&mut out.text),
         Form::Advice { lines: false } => sums.advice.print(&mut out.text),
-        Form::Json => {
+        Form::Json | Form::Columns { json: true } => {
             let n = sums.records;
             out.text.push_str(&format!("\n  ],\n  \"JOBS\":{n}\n}}\n"));
         }
@@ -441,6 +471,8 @@ struct Printer<'p> {
     form: Form,
     ctx: &'p Ctx,
     rates: Option<&'p Rates<'p>>,
+    /// Of the columns of `-o`.
+    table: Option<&'p Table<AcctGet>>,
 }
 
 impl Printer<'_> {
@@ -469,11 +501,26 @@ impl Printer<'_> {
 
     /// `more`: it is not the first one.
     fn put(&self, out: &mut String, record: &AttemptRecord<'_>, cost: Option<u128>, more: bool) {
+        if let (Form::Columns { json }, Some(table)) = (self.form, self.table) {
+            let dates = &self.ctx.dates;
+            let row = AcctRow {
+                record,
+                dates,
+                cost,
+            };
+            return match json {
+                true => {
+                    out.push_str(if more { ",\n    " } else { "\n    " });
+                    table.record(out, |get, out| get(&row, out));
+                }
+                false => table.row(out, |get, out| get(&row, out)),
+            };
+        }
         let currency = self.rates.map_or("", Rates::currency);
         let cost = cost.map(|cost| (cost, currency));
         let dates = &self.ctx.dates;
         match self.form {
-            Form::Summary | Form::By(_) | Form::Advice { .. } => {}
+            Form::Summary | Form::By(_) | Form::Advice { .. } | Form::Columns { .. } => {}
             Form::Brief => print::row(out, record, false, dates),
             Form::Wide => print::row(out, record, true, dates),
             Form::Long => print::long(out, record, cost, dates),
@@ -497,7 +544,9 @@ fn begin(form: Form, out: &mut String) {
     match form {
         Form::Brief | Form::Wide => print::head(out),
         Form::Csv => print::csv_head(out),
-        Form::Json => out.push_str("{\n  \"COMMAND\":\"cacct\",\n  \"RECORDS\":["),
+        Form::Json | Form::Columns { json: true } => {
+            out.push_str("{\n  \"COMMAND\":\"cacct\",\n  \"RECORDS\":[")
+        }
         _ => {}
     }
 }

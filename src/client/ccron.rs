@@ -17,9 +17,10 @@ use super::job_requests::{finish, show, with_wait};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
 use crate::language::{answer, said, tell};
+use crate::model::Submission;
 use crate::record::ack::{Ack, Outcome};
 use crate::record::cron::CronJob;
-use crate::record::request::{CronAct, CronPut, Verb};
+use crate::record::request::{CronAct, CronPut, RequestHead, Verb};
 use crate::show::cron;
 use crate::sys;
 use crate::text::cron::{Schedule, Zone};
@@ -336,10 +337,11 @@ fn send_all(all: Vec<Written>, (create, replace): (bool, bool), wait_s: u64) -> 
     let site = Site::find()?;
     let mut ready = Vec::new();
     for written in all {
-        let Written { mut def, user, job } = written;
-        let at = |fail: Fail| Fail::new(fail.exit, format!("{}: {}", job.place, fail.text));
-        let (submission, head) = csub::described(&site, &job, &user).map_err(at)?;
-        def.job = submission;
+        let (jobs, head) = submissions(&site, &written)?;
+        let Written { mut def, user, .. } = written;
+        let mut jobs = jobs.into_iter();
+        def.job = jobs.next().unwrap_or_default();
+        def.more = jobs.collect();
         let put = CronPut {
             def,
             user,
@@ -360,6 +362,29 @@ fn send_all(all: Vec<Written>, (create, replace): (bool, bool), wait_s: u64) -> 
         code = if code == 0 { end } else { code };
     }
     Ok(code)
+}
+
+/// The jobs of a definition, and what they have in common: their environment. Of one job also its
+/// script and input.
+fn submissions(site: &Site, written: &Written) -> Result<(Vec<Submission>, RequestHead)> {
+    let (mut jobs, mut common) = (Vec::new(), None::<RequestHead>);
+    for what in written.jobs() {
+        let at = |text: &str| format!("{}: {text}", what.place);
+        let (job, head) = csub::described(site, what, &written.user)
+            .map_err(|fail| Fail::new(fail.exit, at(&fail.text)))?;
+        let own = !(head.script.is_empty() && head.stdin.is_empty() && head.params.is_empty());
+        if own && !written.more.is_empty() {
+            let text = "script, input and --params are for cron jobs with one job: give a command";
+            return Err(Fail::usage(at(text)));
+        }
+        if common.as_ref().is_some_and(|common| common.env != head.env) {
+            let text = "the jobs of a pack have one environment: give -env the same to each";
+            return Err(Fail::usage(at(text)));
+        }
+        common.get_or_insert(head);
+        jobs.push(job);
+    }
+    Ok((jobs, common.unwrap_or_default()))
 }
 
 /// `Cron job <nightly> is created`.

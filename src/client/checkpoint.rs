@@ -34,6 +34,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 fn save(m: &ArgMatches) -> Result<i32> {
     let how = SignalHow::Checkpoint(CheckpointAct {
         kill: m.has("k"),
+        migrate: false,
         force: m.has("f"),
         period_min: m.last("p").map(period).transpose()?,
     });

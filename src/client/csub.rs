@@ -347,8 +347,8 @@ const NOT_DESCRIBED: &[(&str, &str)] = &[
     ("XF", "no command waits for the job"),
     ("K", "no command waits for the job"),
     ("H", "disable the cron job instead"),
-    ("pack", "define several cron jobs"),
-    ("params", "a run is one job"),
+    ("pack", "write a list of jobs"),
+    ("params", "give an index list, as -J name[1-10]"),
     ("clone", "write down its options"),
     ("spec", "write its keys here"),
     ("key", "each run is a job of its own"),
@@ -425,9 +425,6 @@ pub(super) fn described(
     let unit = || limit_unit(site);
     let mut job = spec::submission(&chosen, &told.here(site, &unit))?;
     spec::check_command(&work.command)?;
-    if !job.array.is_empty() {
-        return Err(Fail::usage("-J: an index list is not taken in a cron job"));
-    }
     job.spec.shell = script::interpreter(&work, &job.spec.shell)?;
     job.command = work.command;
     let mut head = head(&chosen, work.script, &told.cwd)?;

@@ -52,6 +52,14 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "cmig",
+        &[
+            ("123", "to any of its hosts that has room"),
+            ("-m 'h2 h3' 123", "to one of these"),
+            ("-q low 0", "all of yours in queue low"),
+        ],
+    ),
+    (
         "cmod",
         &[
             ("-W 4:00 123", "another run limit"),
@@ -229,6 +237,14 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("", "all limits"),
             ("-q normal", "those that concern a queue"),
+        ],
+    ),
+    (
+        "cslots",
+        &[
+            ("", "windows for a job of the default queue"),
+            ("-l -n 8 -W 30", "8 slots for half an hour, and where"),
+            ("-R 'rusage[mem=4G]' -m gpu1", "with 4 GB each on one host"),
         ],
     ),
     (

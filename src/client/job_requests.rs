@@ -63,18 +63,31 @@ pub(crate) fn selector(m: &ArgMatches) -> Result<Selector> {
 /// # Errors
 /// A name that is not valid.
 pub(crate) fn filters(m: &ArgMatches) -> Result<Selector> {
+    let host = m.last("m").unwrap_or_default();
+    if !host.is_empty() {
+        names::check_name(host).map_err(|e| Fail::usage(format!("-m: '{host}': {}", e.message)))?;
+    }
+    Ok(Selector {
+        host: host.to_owned(),
+        ..filters_but_host(m)?
+    })
+}
+
+/// Likewise by -J -q -u.
+///
+/// # Errors
+/// A name that is not valid.
+pub(crate) fn filters_but_host(m: &ArgMatches) -> Result<Selector> {
     let mut sel = Selector {
         name: m.last("J").unwrap_or_default().to_owned(),
         ..Selector::default()
     };
-    for (option, place) in [("q", &mut sel.queue), ("m", &mut sel.host)] {
-        let name = m.last(option).unwrap_or_default();
-        if !name.is_empty() {
-            names::check_name(name)
-                .map_err(|e| Fail::usage(format!("-{option}: '{name}': {}", e.message)))?;
-        }
-        *place = name.to_owned();
+    let queue = m.last("q").unwrap_or_default();
+    if !queue.is_empty() {
+        names::check_name(queue)
+            .map_err(|e| Fail::usage(format!("-q: '{queue}': {}", e.message)))?;
     }
+    sel.queue = queue.to_owned();
     let user = m.last("u").unwrap_or_default();
     if !user.is_empty() {
         names::check_user(user).map_err(|e| Fail::usage(format!("-u: '{user}': {}", e.message)))?;

@@ -11,7 +11,8 @@ use super::read::{self, Source};
 use super::{Entry, entry};
 use super::{
     cacct, capps, cdeps, checkpoint, chist, chosts, cid, cinfo, cjobs, climits, cload, cmod,
-    cparams, cpeek, cqueues, crun, csub, cusers, cwait, reorder, requeue, signal, switch,
+    cparams, cpeek, cqueues, crun, cslots, csub, cusers, cwait, migrate, reorder, requeue, signal,
+    switch,
 };
 use crate::language::tell;
 use crate::record::view::Params;
@@ -28,6 +29,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["bstop"], "cstop", signal::cstop),
     entry(&["bresume"], "cresume", signal::cresume),
     entry(&["brequeue"], "crequeue", requeue::run),
+    entry(&["bmig"], "cmig", migrate::run),
     entry(&["bmod"], "cmod", cmod::run),
     entry(&["bswitch"], "cswitch", switch::run),
     entry(&["btop"], "ctop", reorder::ctop),
@@ -39,6 +41,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["bqueues"], "cqueues", cqueues::run),
     entry(&["bhosts"], "chosts", chosts::run),
     entry(&["blimits"], "climits", climits::run),
+    entry(&["bslots"], "cslots", cslots::run),
     entry(&["busers"], "cusers", cusers::run),
     entry(&["bparams"], "cparams", cparams::run),
     entry(&["bjdepinfo"], "cdeps", cdeps::run),

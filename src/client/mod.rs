@@ -22,11 +22,13 @@ pub(crate) mod cli;
 pub(crate) mod climits;
 pub(crate) mod cload;
 pub(crate) mod clogin;
+mod cluster_copy;
 pub(crate) mod cmod;
 pub(crate) mod cparams;
 pub(crate) mod cpeek;
 pub(crate) mod cqueues;
 pub(crate) mod crun;
+pub(crate) mod cslots;
 pub(crate) mod csub;
 pub(crate) mod ctasks;
 pub(crate) mod ctoken;
@@ -47,6 +49,7 @@ pub(crate) mod leadership;
 mod limit_unit;
 pub(crate) mod lsf_names;
 pub(crate) mod metrics;
+pub(crate) mod migrate;
 pub(crate) mod options;
 pub(crate) mod past_view;
 pub(crate) mod portal;
@@ -99,6 +102,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
         &["crequeue"],
         "requeue jobs: put them back to pending",
         requeue::run,
+    ),
+    entry(
+        &["cmig"],
+        "migrate jobs: save them or run them again, on other hosts",
+        migrate::run,
     ),
     entry(&["cmod"], "change the options of jobs", cmod::run),
     entry(&["cswitch"], "switch jobs to another queue", switch::run),
@@ -178,6 +186,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
         &["climits"],
         "list the limits of cb.yaml and their usage",
         climits::run,
+    ),
+    entry(
+        &["cslots"],
+        "show the slots that a job could begin on now, and for how long",
+        cslots::run,
     ),
     entry(&["cusers"], "list users with their slots", cusers::run),
     entry(&["cparams"], "show the cluster's parameters", cparams::run),

@@ -4,8 +4,8 @@
 
 use super::{
     cacct, capps, ccron, cdeps, cevents, checkpoint, chist, chosts, cid, cinfo, cjobs, claunch,
-    climits, cload, clogin, cparams, cpeek, cqueues, crun, csub, ctasks, ctoken, cusers, cview,
-    cwait, lsf_names, reorder, requeue, signal, switch,
+    climits, cload, clogin, cparams, cpeek, cqueues, crun, cslots, csub, ctasks, ctoken, cusers,
+    cview, cwait, lsf_names, migrate, reorder, requeue, signal, switch,
 };
 use clap::Command;
 
@@ -19,6 +19,7 @@ pub(crate) fn of(name: &str) -> Option<Command> {
         "cresume" => signal::cresume_options,
         "cchkpnt" => checkpoint::options,
         "crequeue" => requeue::options,
+        "cmig" => migrate::options,
         "cmod" => csub::options::cmod,
         "cswitch" => switch::options,
         "ctop" => reorder::ctop_options,
@@ -39,6 +40,7 @@ pub(crate) fn of(name: &str) -> Option<Command> {
         "cload" => cload::options,
         "cinfo" | "lshosts" => cinfo::options,
         "climits" => climits::options,
+        "cslots" => cslots::options,
         "cusers" => cusers::options,
         "cparams" => cparams::options,
         "cview" => cview::options,

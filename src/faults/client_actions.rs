@@ -28,6 +28,7 @@ enum ClientAction {
     Remove,
     Stop,
     Requeue,
+    Migrate,
     RequeueEnded,
     KillAnothers,
     Modify,
@@ -37,10 +38,11 @@ enum ClientAction {
     Queue,
     Host,
     Reconfig,
+    SilenceAlert,
 }
 use ClientAction::{
-    Host, Kill, KillAnothers, KillElement, Modify, Move, Queue, Reconfig, Remove, Requeue,
-    RequeueEnded, Run, Stop, Switch,
+    Host, Kill, KillAnothers, KillElement, Migrate, Modify, Move, Queue, Reconfig, Remove, Requeue,
+    RequeueEnded, Run, SilenceAlert, Stop, Switch,
 };
 
 /// How often a user does it, in proportion to the others.
@@ -50,6 +52,7 @@ const ACTIONS: &[(u64, ClientAction)] = &[
     (40, Remove),
     (60, Stop),
     (60, Requeue),
+    (60, Migrate),
     (40, RequeueEnded),
     (30, KillAnothers),
     (100, Modify),
@@ -70,6 +73,7 @@ const ADMIN_ACTIONS: &[(u64, ClientAction)] = &[
     (100, Queue),
     (100, Host),
     (100, Reconfig),
+    (40, SilenceAlert),
 ];
 
 /// What was not answered is carried out so long (µs) after the last fault, or never.
@@ -107,6 +111,7 @@ impl Client<'_> {
             Remove => self.kill(whole, SignalHow::Force),
             Stop => self.stop(job.id),
             Requeue => self.requeue(job.id, &["run"]),
+            Migrate => self.migrate(job.id),
             RequeueEnded => {
                 self.think(8000);
                 self.requeue(job.id, &["done", "exit"]);
@@ -119,6 +124,7 @@ impl Client<'_> {
             Queue => self.queue(),
             Host => self.host(),
             Reconfig => self.reconfig(),
+            SilenceAlert => self.silence_alert(),
         }
     }
 
@@ -163,6 +169,19 @@ impl Client<'_> {
         if self.ask("crequeue", verb).is_err() {
             self.os.lock().cluster.history.requeue_unanswered(id);
         }
+    }
+
+    /// What was saved, or may be run again, goes on elsewhere.
+    fn migrate(&self, id: u32) {
+        self.think(4000);
+        self.os.lock().cluster.history.migration_asked(id);
+        let verb = Verb::Migrate {
+            sel: one(JobKey::job(id)),
+            hosts: String::new(),
+            force: false,
+        };
+        // Whether it was answered or not, each run of it is checked.
+        let _ = self.ask("cmig", verb);
     }
 
     /// Signals another user's job, which only an administrator may.
@@ -381,6 +400,23 @@ impl Client<'_> {
         self.put_in_force(settings);
     }
 
+    /// Silences an alert: from the answer on the journal says so, once.
+    fn silence_alert(&self) {
+        let why = {
+            let inner = self.os.lock();
+            let n = inner.cluster.history.clients.silences.len() as u64 + inner.kernel.now;
+            format!("{}-{n}", self.site.host)
+        };
+        let verb = Verb::SilenceAlert {
+            name: configuration::ALERT.to_owned(),
+            for_ms: 60_000,
+            why: why.clone(),
+        };
+        if self.code("cadmin", verb) == Ok(Code::Ok) {
+            self.os.lock().cluster.history.clients.silences.insert(why);
+        }
+    }
+
     /// Writes cb.yaml, if this client may, and asks for a reconfiguration.
     fn put_in_force(&self, settings: Settings) {
         let text = configuration::text(&self.os.lock().cluster.plan, settings);
@@ -426,6 +462,11 @@ impl Client<'_> {
             def.job.command = "true".to_owned();
             def.job.name = format!("{CRON_NAME}{}", self.site.host);
             def.job.spec.cwd = "/local".to_owned();
+            match self.slot % 3 {
+                0 => {}
+                1 => def.job.array = "1-2".to_owned(),
+                _ => def.more = vec![def.job.clone(); 2],
+            }
             let create = true;
             let put = CronPut {
                 def,

@@ -7,7 +7,7 @@ use super::unit_checks::REQUESTS;
 use super::world::Inner;
 use crate::client::ask::{Outgoing, send};
 use crate::client::cwait::watch;
-use crate::model::{Spec, Submission};
+use crate::model::{Checkpoint, Orphans, Spec, Submission};
 use crate::record::leader::{FIXED_LEN, decode_fixed};
 use crate::record::request::{RequestHead, Verb};
 use crate::spool::view::{ViewReader, Want};
@@ -183,8 +183,25 @@ impl Client<'_> {
             }
             false => "",
         };
+        let saved = rng.permille(200).then(|| Checkpoint {
+            dir: "/ck".to_owned(),
+            ..Checkpoint::default()
+        });
+        let after = cluster.history.known.acked.values().next_back().copied();
+        let after = after.filter(|_| !cluster.plan.restore && rng.permille(100));
+        let orphan = match rng.permille(500) {
+            true => Orphans::Kill,
+            false => Orphans::Run,
+        };
+        if let Some(id) = after.filter(|_| orphan == Orphans::Kill) {
+            let dependent = &mut cluster.history.clients.dependent;
+            dependent.insert(name.to_owned(), id);
+        }
         let job = Submission {
             spec: Spec {
+                depend: after.map_or(String::new(), |id| format!("done({id})")),
+                orphan: after.map(|_| orphan),
+                chkpnt: saved.map(Box::new),
                 res_req: request.to_owned(),
                 cwd: "/local".into(),
                 rerunnable,

@@ -8,6 +8,9 @@ pub(super) const SERVICE: u32 = 900;
 /// The first of the users' accounts, and how many there are.
 const USERS: (u32, u32) = (1001, 3);
 
+/// The alert that the administrator silences.
+pub(super) const ALERT: &str = "silent";
+
 /// What an administrator changes in cb.yaml.
 #[derive(Clone, Copy)]
 pub(super) struct Settings {
@@ -43,7 +46,7 @@ pub(super) fn text(plan: &Plan, settings: Settings) -> String {
          lease_timeout: 3s\n  poll_interval: 500ms\ngeneral:\n  iso_timeout: {iso}\nhosts:\n\
          - {{name: default, slots: {}, resources: {{gpu: {}, gpu_mem: {UNIT_MB}}}}}\n{}\
          queues:\n- name: normal\n\
-         - name: other{}\n",
+         - name: other{}\nalerts:\n- {{name: {ALERT}, watch: host_silent, for: 5m}}\n",
         masters.join(" "),
         plan.sizes.slots,
         units_of_host(plan.sizes.slots),

@@ -20,6 +20,8 @@ pub(super) struct CronChecks {
     pub defined: BTreeSet<usize>,
     /// The job of each due time.
     runs: BTreeMap<(CronKey, i64), u32>,
+    /// The jobs of each pack, by its first one.
+    packs: BTreeMap<(CronKey, u32), BTreeSet<u32>>,
 }
 
 impl CronChecks {
@@ -44,6 +46,17 @@ impl CronChecks {
                         "epoch {epoch}: {name} has job {id} for its due time {}, which job {first} \
                          was for",
                         due.0
+                    ));
+                }
+            }
+            for (first, pack) in &cron.packs {
+                let known = self.packs.entry((key.clone(), *first)).or_default();
+                known.extend(&pack.live);
+                if known.len() > pack.parts as usize {
+                    let (name, parts) = (&cron.def.name, pack.parts);
+                    wrong.push(format!(
+                        "epoch {epoch}: the pack {first} of {name} has {known:?} for its {parts} \
+                         jobs"
                     ));
                 }
             }

@@ -76,6 +76,8 @@ pub(super) struct Reruns {
     unanswered: BTreeSet<u32>,
     /// They may run again when their end is unknown.
     pub rerunnable: BTreeSet<u32>,
+    /// Jobs that were asked to migrate.
+    pub migrated: BTreeSet<u32>,
 }
 
 /// What clients did.
@@ -89,6 +91,10 @@ pub(super) struct ClientLog {
     pub with_units: BTreeMap<String, usize>,
     /// Their cron jobs, and what these have led to.
     pub crons: CronChecks,
+    /// Jobs that end without a start when the job of that id does not end well.
+    pub dependent: BTreeMap<String, u32>,
+    /// Reasons of the silences that the administrator was confirmed.
+    pub silences: BTreeSet<String>,
     /// How many times the view was read.
     pub reads: u64,
     /// Longest wait for an answer since the first leader came, ms.
@@ -243,6 +249,12 @@ impl History {
         self.known.killed.extend(made);
     }
 
+    /// An owner asks that what runs of a job goes on elsewhere: what was saved and ended for that
+    /// runs again.
+    pub(super) fn migration_asked(&mut self, id: u32) {
+        self.reruns.migrated.insert(id);
+    }
+
     /// An owner asks that what runs of a job, or has ended, runs again.
     pub(super) fn requeue_asked(&mut self, id: u32) {
         self.reruns.requeued.insert(id);
@@ -348,6 +360,7 @@ impl History {
         let mut wrong = self.against_earlier_starts(kernel, a, host);
         wrong.extend(self.against_kill(a, host));
         wrong.extend(self.against_gang(run, host));
+        wrong.extend(self.against_dependency(run, host));
         self.all_broken(kernel, wrong);
         let started = Started {
             machine: task.machine,
@@ -363,6 +376,7 @@ impl History {
     fn against_earlier_starts(&self, kernel: &Kernel, a: AttemptId, host: &str) -> Vec<String> {
         let asked = self.reruns.requeued.contains(&a.j.id);
         let again = asked || self.reruns.rerunnable.contains(&a.j.id);
+        let migrates = self.reruns.migrated.contains(&a.j.id);
         let of_job = self.starts.range((AttemptId { j: a.j, at: 0 }, 0)..);
         let of_job = of_job.take_while(|((b, _), _)| b.j == a.j);
         let wrong = of_job.filter_map(|(of, other)| {
@@ -371,6 +385,8 @@ impl History {
                 None => "while it still runs",
                 Some(_) if self.restored.is_lost(of) => return None,
                 Some(_) if b.at > a.at => "although it is the later one",
+                // It was ended, and not with its host.
+                Some(None) if migrates && !other.forgotten => return None,
                 Some(_) if !again => "though it must not run twice",
                 Some(Some(0)) if !other.forgotten && !asked && !self.cut_off(kernel, other) => {
                     "after it had succeeded"
@@ -400,6 +416,31 @@ impl History {
         (settled && a.at > *at).then(|| {
             format!(
                 "attempt {a} starts on {host}; its kill was accepted when attempt {at} was the last"
+            )
+        })
+    }
+
+    /// What is wrong with a start of a job whose dependency was never met.
+    fn against_dependency(&self, run: RunKey, host: &str) -> Option<String> {
+        let name = self.runs.names.get(&run)?;
+        let id = *self.clients.dependent.get(name)?;
+        // What an administrator forces waits for nothing.
+        if self.uncounted.contains(&run.0) {
+            return None;
+        }
+        let from = AttemptId {
+            j: JobKey::job(id),
+            at: 0,
+        };
+        let mut of_job = self.starts.range((from, 0)..);
+        let met = of_job
+            .by_ref()
+            .take_while(|((b, _), _)| b.j.id == id)
+            .any(|(_, s)| s.ended == Some(Some(0)));
+        (!met).then(|| {
+            format!(
+                "attempt {} starts on {host}: job {id} never ended well",
+                run.0
             )
         })
     }

@@ -6,6 +6,7 @@
 //! `processes` and `shepherds` the daemons and tasks, `clients` the users, `injector` the faults,
 //! `history` and `leader_checks` the promises. Never touches a real file.
 
+mod accounting_checks;
 mod breakpoint;
 pub(crate) mod cli;
 mod client_actions;
@@ -32,13 +33,14 @@ mod restored_share;
 mod share_restore;
 mod shepherds;
 mod simulated_os;
+mod still_disk;
 mod tasks;
 mod unit_checks;
 mod world;
 
 use cluster::Cluster;
 use kernel::MS;
-use plan::{Options, Plan};
+use plan::{Fault, Options, Plan};
 use std::collections::BTreeMap;
 use world::{Handlers, World};
 
@@ -121,38 +123,47 @@ fn run(options: &Options, log: bool) -> Outcome {
 }
 
 fn run_plan(options: &Options, plan: Plan, log: bool) -> Outcome {
-    run_cluster(options.seed, Cluster::new(plan), log, |inner| {
-        let kernel = &mut inner.kernel;
-        let (digest, steps, ms) = (kernel.digest(), kernel.steps, kernel.now / MS);
-        let kept = kernel.log.take();
-        let cluster = &inner.cluster;
-        let disks = kept.as_ref().map_or_else(Vec::new, |_| {
-            let local = |m: &cluster::Machine| (m.name, m.local.clone());
-            let locals = cluster.machines.iter().map(local);
-            std::iter::once(("share", cluster.share.clone()))
-                .chain(locals)
-                .collect()
+    let restored = plan.restore;
+    let (mut outcome, share, silences) =
+        run_cluster(options.seed, Cluster::new(plan), log, |inner| {
+            let kernel = &mut inner.kernel;
+            let (digest, steps, ms) = (kernel.digest(), kernel.steps, kernel.now / MS);
+            let kept = kernel.log.take();
+            let cluster = &inner.cluster;
+            let disks = kept.as_ref().map_or_else(Vec::new, |_| {
+                let local = |m: &cluster::Machine| (m.name, m.local.clone());
+                let locals = cluster.machines.iter().map(local);
+                std::iter::once(("share", cluster.share.clone()))
+                    .chain(locals)
+                    .collect()
+            });
+            let history = &cluster.history;
+            let outcome = Outcome {
+                seed: options.seed,
+                broken: history.broken.clone(),
+                digest,
+                figures: Figures {
+                    steps,
+                    ms,
+                    takeovers: history.takeovers,
+                    acked: history.known.acked.len(),
+                    starts: history.starts.len(),
+                    reads: history.clients.reads,
+                    crons: history.clients.crons.count() as u64,
+                    faults: cluster.injected.counts.clone(),
+                },
+                longest_ms: history.clients.longest_ms,
+                log: kept.unwrap_or_default(),
+                disks,
+            };
+            let silences = history.clients.silences.clone();
+            (outcome, cluster.share.clone(), silences)
         });
-        let history = &cluster.history;
-        Outcome {
-            seed: options.seed,
-            broken: history.broken.clone(),
-            digest,
-            figures: Figures {
-                steps,
-                ms,
-                takeovers: history.takeovers,
-                acked: history.known.acked.len(),
-                starts: history.starts.len(),
-                reads: history.clients.reads,
-                crons: history.clients.crons.count() as u64,
-                faults: cluster.injected.counts.clone(),
-            },
-            longest_ms: history.clients.longest_ms,
-            log: kept.unwrap_or_default(),
-            disks,
-        }
-    })
+    let flipped = outcome.figures.faults.contains_key(Fault::Flip.name());
+    if outcome.broken.is_empty() && !restored && !flipped {
+        outcome.broken = accounting_checks::check(&share, &silences);
+    }
+    outcome
 }
 
 /// Runs a cluster to its end, and gives what is to be known of it.

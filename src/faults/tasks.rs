@@ -5,7 +5,7 @@
 use super::kernel::{Kernel, MS, ThreadId};
 use super::own_units::OwnUnit;
 use crate::host::exe::spawn::SpawnerEvent;
-use crate::model::{AttemptId, TermReason};
+use crate::model::{AttemptId, CheckpointAct, TermReason};
 use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, unpack_act};
 use crossbeam::channel::Sender;
 use std::collections::BTreeMap;
@@ -133,6 +133,15 @@ impl Tasks {
             let plan = task.plan;
             let at = kernel.now + kernel.rng.between(1, 50) * MS;
             self.plan(kernel, machine, at, ShepherdAct::End(pid, plan));
+        } else if let TaskAct::Checkpoint(CheckpointAct { migrate: true, .. }) = act {
+            // What cannot be saved runs on.
+            if task.sig == 0 && task.left.is_none() && kernel.rng.permille(700) {
+                (task.sig, task.reason) = (15, TermReason::Migrate);
+                task.plan += 1;
+                let plan = task.plan;
+                let at = kernel.now + kernel.rng.between(1, 500) * MS;
+                self.plan(kernel, machine, at, ShepherdAct::End(pid, plan));
+            }
         } else if act == TaskAct::Stop && task.left.is_none() && task.sig == 0 {
             task.left = Some(task.until.saturating_sub(kernel.now));
             task.plan += 1;

@@ -69,6 +69,7 @@ pub enum Action {
     ResumeAdmins,
     Signal,
     Requeue,
+    Migrate,
     Switch,
     Modify,
     ModifyProgram,
@@ -172,6 +173,12 @@ pub const TABLE: &[Row] = &[
     ),
     job(Action::Signal, "ckill -s", "send it a signal", OVER_JOB),
     job(Action::Requeue, "crequeue", "run it again", OVER_JOB),
+    job(
+        Action::Migrate,
+        "cmig",
+        "have it go on on other hosts",
+        OVER_JOB,
+    ),
     job(
         Action::Switch,
         "cswitch",

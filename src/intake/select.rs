@@ -107,6 +107,7 @@ fn selector(verb: &Verb) -> Option<&Selector> {
     match verb {
         Verb::Signal { sel, .. }
         | Verb::Requeue { sel, .. }
+        | Verb::Migrate { sel, .. }
         | Verb::Switch { sel, .. }
         | Verb::Modify { sel, .. } => Some(sel),
         _ => None,

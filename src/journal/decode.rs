@@ -260,6 +260,9 @@ mod tests {
                 name: "c".into(),
                 due: Stamp(8),
                 missed: 9,
+                part: 1,
+                parts: 3,
+                first: 4,
             })),
         };
         let [gang, alone] = dispatched(a);

@@ -121,6 +121,9 @@ pub struct CheckpointAct {
     /// The job is ended once its state is saved.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub kill: bool,
+    /// Likewise, to run again elsewhere (`cmig`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub migrate: bool,
     /// The method is to save it whatever stands against that.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,

@@ -586,6 +586,8 @@ pub enum TermReason {
     Window,
     /// Ended by `cchkpnt -k` once its state was saved.
     Checkpoint,
+    /// Ended by `cmig`, to run again elsewhere.
+    Migrate,
     /// The host went away or rebooted; the end is unknown.
     HostLost,
     /// The shepherd died; the end is unknown.
@@ -622,6 +624,7 @@ impl TermReason {
             TermReason::Load => "TERM_LOAD",
             TermReason::Window => "TERM_WINDOW",
             TermReason::Checkpoint => "TERM_CHKPNT",
+            TermReason::Migrate => "TERM_MIGRATE",
             TermReason::HostLost => "TERM_HOST_LOST",
             TermReason::ShepherdLost => "TERM_SHEPHERD_LOST",
             TermReason::StartFailed => "TERM_START_FAILED",
@@ -653,6 +656,7 @@ impl TermReason {
             }
             TermReason::Window => "killed: the run window of its queue closed",
             TermReason::Checkpoint => "ended after a checkpoint, as cchkpnt -k asked",
+            TermReason::Migrate => "ended to run again elsewhere, as cmig asked",
             TermReason::HostLost => "its host was lost; how it ended is unknown",
             TermReason::ShepherdLost => "its shepherd died; how it ended is unknown",
             TermReason::StartFailed => "could not be started",

@@ -3,7 +3,7 @@
 
 use crate::model::{Stamp, Submission};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest name of a cron job, in bytes.
 pub const NAME_MAX: usize = 64;
@@ -13,6 +13,8 @@ pub const HISTORY_DEFAULT: u32 = 10;
 /// Longest start deadline in seconds (a year), most runs at a time, most failures in a row.
 pub const DEADLINE_MAX_S: u64 = 366 * 86_400;
 pub const RUNS_MAX: u32 = 1000;
+/// Most jobs of one run: a pack.
+pub const PACK_MAX: usize = 100;
 /// Longest text of a record, in bytes.
 pub const TEXT_MAX: usize = 300;
 
@@ -64,7 +66,18 @@ pub struct CronDef {
     /// Nothing falls due.
     #[serde(skip_serializing_if = "is_false")]
     pub disabled: bool,
+    /// May be an array.
     pub job: Submission,
+    /// The other jobs of each run, where it is a pack.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub more: Vec<Submission>,
+}
+
+impl CronDef {
+    /// The jobs of each run, in their order.
+    pub fn jobs(&self) -> impl Iterator<Item = &Submission> {
+        std::iter::once(&self.job).chain(&self.more)
+    }
 }
 
 /// Why a job was submitted without a request of its own; part of its `submitted` event, so that a
@@ -79,6 +92,36 @@ pub struct CronRun {
     /// Earlier due times that this run stands for.
     #[serde(skip_serializing_if = "is_zero")]
     pub missed: u32,
+    /// Of a pack: which of its jobs this is, counted from 0, how many there are, and the id of the
+    /// first one, where this is another.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub part: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub parts: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub first: u32,
+}
+
+/// A run that is a pack and has not ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PackRun {
+    /// How many of its jobs were submitted, and how many there are to be. Less than all only as
+    /// long as the leader that submitted them died in between.
+    pub made: u32,
+    pub parts: u32,
+    /// Its jobs that have not ended.
+    pub live: BTreeSet<u32>,
+    /// How the first one failed that did.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub failed: String,
+}
+
+impl PackRun {
+    /// Some of its jobs are still to be submitted.
+    pub fn is_open(&self) -> bool {
+        self.made < self.parts
+    }
 }
 
 /// What became of a due time or a run.
@@ -149,15 +192,29 @@ pub struct CronJob {
     /// Why it is disabled, when that followed from its failures.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
-    /// Jobs that have not ended, and the due times that they are for.
+    /// Runs that have not ended by their job, and the due times that they are for.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub running: BTreeMap<u32, Stamp>,
+    /// More of those that are packs, by their first job, which stands for all of it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub packs: BTreeMap<u32, PackRun>,
     /// Oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<CronRecord>,
 }
 
 impl CronJob {
+    /// All jobs of its runs that have not ended.
+    pub fn live_jobs(&self) -> impl Iterator<Item = u32> {
+        let alone = self.running.keys().copied();
+        let alone = alone.filter(|id| !self.packs.contains_key(id));
+        let packed = self
+            .packs
+            .values()
+            .flat_map(|pack| pack.live.iter().copied());
+        alone.chain(packed)
+    }
+
     /// Adds a record, and forgets the oldest ones.
     pub fn note(&mut self, record: CronRecord) {
         self.history.push(record);

@@ -74,6 +74,15 @@ pub enum Verb {
         #[serde(default)]
         states: Vec<String>,
     },
+    /// Save it where it has checkpoints, kill it, and put it back to pending. `hosts`: the hosts
+    /// it may run on from now on (`-m`), empty = as before; `force`: for the method of checkpoints.
+    Migrate {
+        sel: Selector,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        hosts: String,
+        #[serde(default, skip_serializing_if = "is_false")]
+        force: bool,
+    },
     Switch {
         sel: Selector,
         queue: String,

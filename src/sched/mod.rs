@@ -28,6 +28,7 @@ mod inspect;
 mod job_terms;
 mod limit_checks;
 mod load_thresholds;
+mod openings;
 mod pass;
 mod pending_classes;
 mod picture;
@@ -57,6 +58,7 @@ mod views;
 pub use engine::Engine;
 pub use examine::{AmountRoom, Examination, Lack, LostHosts, NearestMiss, Stage};
 pub use hosts::{HostInfo, HostTable, Obstacle};
+pub use openings::{Opening, OpeningStep};
 pub use plan::{Grow, Placement, Plan, Start};
 pub use threshold_monitor::Bar;
 

@@ -8,6 +8,7 @@ mod elastic;
 mod find_hosts;
 mod job_limits;
 mod nearest_miss;
+mod openings;
 mod pending_reasons;
 mod preempt;
 mod run_windows;

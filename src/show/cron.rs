@@ -108,6 +108,8 @@ pub(crate) fn put_json(out: &mut String, cron: &CronJob) {
     o.int("fails", cron.fails);
     o.int("history_limit", def.history);
     o.text("command", &def.job.command);
+    o.some_text("array", &def.job.array);
+    o.int("jobs", 1 + def.more.len());
     o.text("queue", &def.job.spec.queue);
     o.opt("run_limit_s", def.job.spec.limits.run_s);
     o.opt("retries", def.job.spec.again.retries);
@@ -170,6 +172,10 @@ pub(crate) fn page(cron: &CronJob) -> String {
     line("Schedule", format!("{} {}", def.schedule, def.zone));
     line("Next", next_text(cron));
     line("Command", def.job.command.clone());
+    for job in &def.more {
+        line("and", job.command.clone());
+    }
+    line("Array", def.job.array.clone());
     line("Queue", def.job.spec.queue.clone());
     let runs = match def.max_runs {
         0 => String::new(),

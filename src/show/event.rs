@@ -298,6 +298,11 @@ fn ended(e: &Ended, requeue: bool, hold: bool, signal_name: SignalName) -> Strin
 fn signal(act: SignalAct, signal_name: SignalName) -> String {
     match act {
         SignalAct::Kill(reason) => format!("kill asked ({})", reason.word()),
+        SignalAct::Migrate { .. }
+        | SignalAct::Requeue {
+            why: TermReason::Migrate,
+            ..
+        } => "migration asked".into(),
         SignalAct::Requeue { hold: false, .. } => "requeue asked".into(),
         SignalAct::Requeue { hold: true, .. } => "requeue and hold asked".into(),
         SignalAct::Stop => "stop asked".into(),

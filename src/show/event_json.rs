@@ -5,7 +5,7 @@
 
 use super::cell::Object;
 use super::event::{job_of, time_of};
-use crate::model::{AttemptId, Share, Spec, Stamp};
+use crate::model::{AttemptId, Share, Spec, Stamp, TermReason};
 use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::report::Ended;
 use crate::record::request::{HostAct, QueueAct};
@@ -219,6 +219,11 @@ impl Documents {
     fn act(&self, act: SignalAct) -> String {
         match act {
             SignalAct::Kill(_) => "kill".into(),
+            SignalAct::Migrate { .. }
+            | SignalAct::Requeue {
+                why: TermReason::Migrate,
+                ..
+            } => "migrate".into(),
             SignalAct::Requeue { .. } => "requeue".into(),
             SignalAct::Stop => "stop".into(),
             SignalAct::Resume => "resume".into(),

@@ -383,6 +383,11 @@ impl Histories {
             SignalAct::Kill(reason) => {
                 format!("Kill requested by <{by}>; {}", page::reason_words(reason))
             }
+            SignalAct::Migrate { .. }
+            | SignalAct::Requeue {
+                why: TermReason::Migrate,
+                ..
+            } => format!("Migration requested by <{by}>"),
             SignalAct::Requeue { why, .. } if why != TermReason::None => {
                 format!("Requeue by the system; {}", page::reason_words(why))
             }
@@ -400,7 +405,10 @@ impl Histories {
             SignalAct::Requeue { .. } if past.killing.is_none() => past.killing = Some(act),
             SignalAct::Stop => past.user_stop = true,
             SignalAct::Resume => past.user_stop = false,
-            SignalAct::Requeue { .. } | SignalAct::Number(_) | SignalAct::Checkpoint { .. } => {}
+            SignalAct::Requeue { .. }
+            | SignalAct::Migrate { .. }
+            | SignalAct::Number(_)
+            | SignalAct::Checkpoint { .. } => {}
         });
     }
 

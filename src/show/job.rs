@@ -212,13 +212,13 @@ fn cpu_clock(out: &mut String, ms: u64) {
     super::dates::two(out, (ms % 1000 / 10).cast_signed());
 }
 
-fn seconds(out: &mut String, ms: u64) {
+pub(super) fn seconds(out: &mut String, ms: u64) {
     cell::fraction(out, ms, 1);
     out.push_str(" second(s)");
 }
 
 /// `2 Mbytes`, `1.5 Gbytes`; nothing for 0.
-fn amount(out: &mut String, kb: u64) {
+pub(super) fn amount(out: &mut String, kb: u64) {
     match kb {
         0 => {}
         1..1024 => {
@@ -236,7 +236,7 @@ fn amount(out: &mut String, kb: u64) {
     }
 }
 
-fn limit_size(out: &mut String, bytes: Option<u64>) {
+pub(super) fn limit_size(out: &mut String, bytes: Option<u64>) {
     if let Some(bytes) = bytes {
         out.push_str(&crate::text::size::human(bytes));
     }

@@ -5,6 +5,7 @@
 //! time and the time zone are arguments, the result is text in a buffer; nothing here reads a file
 //! or knows a terminal.
 
+pub(crate) mod acct;
 pub(crate) mod alert;
 pub(crate) mod cell;
 pub(crate) mod cron;
@@ -30,6 +31,7 @@ pub(crate) mod metrics;
 pub(crate) mod params;
 pub(crate) mod queue;
 pub(crate) mod share;
+pub(crate) mod slots;
 pub(crate) mod user;
 pub(crate) mod wrap;
 

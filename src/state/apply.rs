@@ -5,8 +5,9 @@ use super::job::{Array, Body, Fate, HostId, Job, Run, RunExtras, Work};
 use super::running::close_suspension;
 use super::{SpecEntry, State};
 use crate::model::{
-    AttemptId, Binding, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason, Units,
+    AttemptId, Binding, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason, Token, Units,
 };
+use crate::record::cron::CronRun;
 use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::report::{Ended, PartUse};
 use crate::text::indexset::IndexSet;
@@ -58,7 +59,7 @@ impl State {
             Event::Cancelled { j, reason, t, .. } => self.cancelled(*j, *reason, *t),
             Event::Held { j, held, admin, .. } => self.held(*j, *held, *admin),
             Event::Suspended { a, on, t } => self.suspended(*a, *on, *t),
-            Event::Checkpointed { a, t, .. } => self.checkpointed(*a, *t),
+            Event::Checkpointed { a, why, t } => self.checkpointed(*a, why.is_empty(), *t),
             Event::Requeued { j, hold, .. } => self.requeued(*j, *hold),
             Event::Changed { j, s, .. } => self.changed(*j, *s),
             Event::Renamed {
@@ -152,7 +153,8 @@ impl State {
     fn submitted(&mut self, s: &Submitted) {
         self.numbers.last_job = s.id;
         // What falls due by itself answers no request.
-        if s.cron.as_deref().is_none_or(|run| run.due == Stamp(0)) {
+        let of_request = |run: &CronRun| run.due == Stamp(0) && s.tok != Token(0);
+        if s.cron.as_deref().is_none_or(of_request) {
             self.remember(s);
         }
         if self.jobs.contains_key(s.id) || !self.specs.contains_key(&s.s) {

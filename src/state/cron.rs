@@ -4,7 +4,7 @@
 use super::State;
 use super::job::{Body, Job};
 use crate::model::{JobStat, Stamp};
-use crate::record::cron::{CronJob, CronRecord, CronRun, CronWhat, TEXT_MAX};
+use crate::record::cron::{CronJob, CronRecord, CronRun, CronWhat, PackRun, TEXT_MAX};
 use crate::record::event::{Event, Submitted};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +16,10 @@ pub type CronKey = (u32, String);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Crons {
     all: BTreeMap<CronKey, CronJob>,
-    /// Jobs that are runs and have not ended.
-    runs: FxHashMap<u32, CronKey>,
+    /// Jobs of runs that have not ended, each with the first job of its run.
+    runs: FxHashMap<u32, (CronKey, u32)>,
+    /// Those with a pack of which some jobs are still to be submitted.
+    open: BTreeSet<CronKey>,
     /// Whose due times must be worked out again.
     changed: BTreeSet<CronKey>,
     /// Grows whenever something of a cron job changes.
@@ -44,6 +46,11 @@ impl State {
 
     pub fn cron_count(&self) -> usize {
         self.crons.all.len()
+    }
+
+    /// Cron jobs with a run of which an earlier leader submitted some jobs only.
+    pub fn open_crons(&self) -> Vec<CronKey> {
+        self.crons.open.iter().cloned().collect()
     }
 
     /// Tells whether anything of them changed since this number was asked for.
@@ -73,6 +80,9 @@ impl State {
                 // What was due before a definition is not due by it.
                 cron.handled = cron.handled.max(*t);
                 (cron.fails, cron.why) = (0, String::new());
+                // What is left of a pack was a job of the old definition.
+                self.crons
+                    .close_packs(&key, *t, None, "its definition was changed");
                 self.cron_changed(key);
             }
             Event::CronSwitched {
@@ -92,9 +102,10 @@ impl State {
             Event::CronRemoved { uid, name, .. } => {
                 let key = (*uid, name.clone());
                 if let Some(cron) = self.crons.all.remove(&key) {
-                    for id in cron.running.keys() {
-                        self.crons.runs.remove(id);
+                    for id in cron.live_jobs() {
+                        self.crons.runs.remove(&id);
                     }
+                    self.crons.open.remove(&key);
                     self.cron_changed(key);
                 }
             }
@@ -108,7 +119,10 @@ impl State {
                 t,
             } => {
                 let key = (*uid, name.clone());
-                if let Some(cron) = self.crons.all.get_mut(&key) {
+                if *n == 0 {
+                    self.crons.close_packs(&key, *t, Some(*due), text);
+                    self.cron_changed(key);
+                } else if let Some(cron) = self.crons.all.get_mut(&key) {
                     cron.handled = cron.handled.max(*due);
                     cron.note(CronRecord {
                         what: *why,
@@ -127,13 +141,31 @@ impl State {
         true
     }
 
-    /// A job was submitted as a run.
+    /// A job was submitted as a run, or as another job of a pack.
     pub(super) fn cron_run(&mut self, s: &Submitted, run: &CronRun) {
         let key = (run.uid, run.name.clone());
         let made = self.jobs.contains_key(s.id);
-        let Some(cron) = self.crons.all.get_mut(&key) else {
+        let Crons {
+            all, runs, open, ..
+        } = &mut self.crons;
+        let Some(cron) = all.get_mut(&key) else {
             return;
         };
+        if run.part > 0 {
+            let pack = cron.packs.get_mut(&run.first);
+            let Some(pack) = pack.filter(|pack| pack.made == run.part) else {
+                return;
+            };
+            pack.made += 1;
+            if made {
+                pack.live.insert(s.id);
+                runs.insert(s.id, (key.clone(), run.first));
+            }
+            if !pack.is_open() {
+                open.remove(&key);
+            }
+            return self.cron_changed(key);
+        }
         cron.handled = cron.handled.max(run.due);
         if run.missed > 0 {
             cron.note(CronRecord {
@@ -147,12 +179,24 @@ impl State {
         }
         if made {
             cron.running.insert(s.id, run.due);
-            self.crons.runs.insert(s.id, key.clone());
+            runs.insert(s.id, (key.clone(), s.id));
+            if run.parts > 1 {
+                let (made, parts, live) = (1, run.parts, [s.id].into());
+                let failed = String::new();
+                let pack = PackRun {
+                    made,
+                    parts,
+                    live,
+                    failed,
+                };
+                cron.packs.insert(s.id, pack);
+                open.insert(key.clone());
+            }
         }
         self.cron_changed(key);
     }
 
-    /// Looks whether an event ended a run.
+    /// Looks whether an event ended a job of a run.
     pub(super) fn note_cron_end(&mut self, event: &Event) {
         if self.crons.runs.is_empty() {
             return;
@@ -164,26 +208,14 @@ impl State {
             _ => return,
         };
         let finished = self.jobs.get(id).filter(|job| job.is_finished());
-        let (Some(job), Some(key)) = (finished, self.crons.runs.get(&id)) else {
+        let (Some(job), true) = (finished, self.crons.runs.contains_key(&id)) else {
             return;
         };
-        let ((what, text), key) = (end_of(job), key.clone());
-        self.crons.runs.remove(&id);
-        let Some(cron) = self.crons.all.get_mut(&key) else {
-            return;
-        };
-        let due = cron.running.remove(&id).unwrap_or_default();
-        let n = 1;
-        cron.note(CronRecord {
-            what,
-            due,
-            t,
-            id,
-            n,
-            text,
-        });
-        cron.count(what);
-        self.cron_changed(key);
+        let end = end_of(job);
+        if let Some((key, first)) = self.crons.runs.remove(&id) {
+            self.crons.job_ended(&key, (first, id), end, t);
+            self.cron_changed(key);
+        }
     }
 
     /// The share was restored from a copy: what happened since is not known, so nothing of before
@@ -200,7 +232,16 @@ impl State {
     pub(super) fn restore_cron(&mut self, cron: CronJob) {
         let key = (cron.uid, cron.def.name.clone());
         for id in cron.running.keys() {
-            self.crons.runs.insert(*id, key.clone());
+            match cron.packs.get(id) {
+                None => _ = self.crons.runs.insert(*id, (key.clone(), *id)),
+                Some(pack) => {
+                    let jobs = pack.live.iter().map(|job| (*job, (key.clone(), *id)));
+                    self.crons.runs.extend(jobs);
+                    if pack.is_open() {
+                        self.crons.open.insert(key.clone());
+                    }
+                }
+            }
         }
         self.crons.all.insert(key.clone(), cron);
         self.cron_changed(key);
@@ -214,12 +255,23 @@ impl State {
             if (cron.uid, &cron.def.name) != (key.0, &key.1) {
                 broken.push(format!("cron job {}: listed under another name", key.1));
             }
-            for id in cron.running.keys() {
+            for id in cron.live_jobs() {
                 runs += 1;
-                let live = self.jobs.get(*id).is_some_and(|job| !job.is_finished());
-                if !live || self.crons.runs.get(id) != Some(key) {
+                let live = self.jobs.get(id).is_some_and(|job| !job.is_finished());
+                if !live || self.crons.runs.get(&id).map(|(of, _)| of) != Some(key) {
                     broken.push(format!("cron job {}: job {id} does not run for it", key.1));
                 }
+            }
+            let of_no_run = |id: &&u32| !cron.running.contains_key(id);
+            if let Some(id) = cron.packs.keys().find(of_no_run) {
+                broken.push(format!("cron job {}: pack {id} is not a run of it", key.1));
+            }
+            let open = cron.packs.values().any(PackRun::is_open);
+            if open != self.crons.open.contains(key) {
+                broken.push(format!(
+                    "cron job {}: the list of open packs is wrong",
+                    key.1
+                ));
             }
         }
         if runs != self.crons.runs.len() {
@@ -232,6 +284,84 @@ impl State {
         self.crons.changed.insert(key);
         self.crons.version += 1;
     }
+}
+
+impl Crons {
+    /// A job of the run `first` has ended. The run has when none is left, and failed if one did.
+    fn job_ended(
+        &mut self,
+        key: &CronKey,
+        (first, id): (u32, u32),
+        (what, text): (CronWhat, String),
+        t: Stamp,
+    ) {
+        let Some(cron) = self.all.get_mut(key) else {
+            return;
+        };
+        let Some(pack) = cron.packs.get_mut(&first) else {
+            return end_run(cron, first, (what, text), t);
+        };
+        pack.live.remove(&id);
+        if what != CronWhat::Done && pack.failed.is_empty() {
+            pack.failed = short(&format!("job {id}: {text}"));
+        }
+        end_pack(cron, first, t);
+    }
+
+    /// What was not submitted of packs, of this due time or of all, is not submitted any more.
+    fn close_packs(&mut self, key: &CronKey, t: Stamp, due: Option<Stamp>, why: &str) {
+        let Some(cron) = self.all.get_mut(key).filter(|_| self.open.contains(key)) else {
+            return;
+        };
+        let is_due = |first: &u32| due.is_none_or(|due| cron.running.get(first) == Some(&due));
+        let open = cron.packs.iter().filter(|(_, pack)| pack.is_open());
+        let open: Vec<u32> = open.map(|(first, _)| *first).filter(is_due).collect();
+        for first in open {
+            if let Some(pack) = cron.packs.get_mut(&first) {
+                if pack.failed.is_empty() {
+                    let (made, parts) = (pack.made, pack.parts);
+                    let text = format!("{made} of {parts} jobs were submitted: {why}");
+                    pack.failed = short(&text);
+                }
+                pack.made = pack.parts;
+            }
+            end_pack(cron, first, t);
+        }
+        if !cron.packs.values().any(PackRun::is_open) {
+            self.open.remove(key);
+        }
+    }
+}
+
+/// Ends a pack when none of its jobs is left.
+fn end_pack(cron: &mut CronJob, first: u32, t: Stamp) {
+    let over = |pack: &&PackRun| pack.live.is_empty() && !pack.is_open();
+    if cron.packs.get(&first).filter(over).is_none() {
+        return;
+    }
+    let failed = cron
+        .packs
+        .remove(&first)
+        .map_or(String::new(), |p| p.failed);
+    let what = match failed.is_empty() {
+        true => CronWhat::Done,
+        false => CronWhat::Failed,
+    };
+    end_run(cron, first, (what, failed), t);
+}
+
+/// Records the end of a run by its first job.
+fn end_run(cron: &mut CronJob, id: u32, (what, text): (CronWhat, String), t: Stamp) {
+    let due = cron.running.remove(&id).unwrap_or_default();
+    cron.note(CronRecord {
+        what,
+        due,
+        t,
+        id,
+        n: 1,
+        text,
+    });
+    cron.count(what);
 }
 
 /// How a finished job ended.

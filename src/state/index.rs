@@ -107,7 +107,7 @@ impl Pending {
         self.version
     }
 
-    fn note(&mut self, id: u32) {
+    pub(super) fn note(&mut self, id: u32) {
         self.version += 1;
         if let Some(log) = &mut self.log
             && log.last() != Some(&id)

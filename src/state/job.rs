@@ -161,6 +161,8 @@ pub(super) struct RunExtras {
     pub(super) bind: Option<Box<Binding>>,
     /// When its host last saved its state, or tried to.
     pub(super) saved_at: Stamp,
+    /// It is to be saved, ended and put back to pending, true: whatever stands against saving it.
+    pub(super) migrating: Option<bool>,
     /// What its hosts after the first have bound their parts to.
     pub(super) part_binds: Vec<PartBinding>,
     /// After its end: what its usage holds of hosts after the first.
@@ -173,6 +175,7 @@ impl RunExtras {
         let times = [self.warned, self.saved_at];
         let has = !self.units.is_empty() || times != [Stamp(0); 2] || self.bind.is_some();
         let has = has || !self.part_binds.is_empty() || !self.part_use.is_empty();
+        let has = has || self.migrating.is_some();
         has.then(|| Box::new(self))
     }
 }
@@ -236,6 +239,18 @@ impl Run {
     pub(super) fn set_saved_at(&mut self, t: Stamp) {
         let more = self.extras.get_or_insert_default();
         more.saved_at = more.saved_at.max(t);
+    }
+
+    /// Its host is ordered to save it and to end it then, so that it runs again elsewhere. True:
+    /// whatever stands against saving it.
+    pub fn migrating(&self) -> Option<bool> {
+        self.extras.as_deref()?.migrating
+    }
+
+    pub(super) fn set_migrating(&mut self, force: Option<bool>) {
+        if force.is_some() || self.extras.is_some() {
+            self.extras.get_or_insert_default().migrating = force;
+        }
     }
 
     pub(super) fn set_bind(&mut self, bind: &Option<Box<Binding>>) {

@@ -328,6 +328,16 @@ impl State {
         }
     }
 
+    /// Lets [`State::take_changed`] name a work and its class, as if they had changed: what a
+    /// scheduler has booked for it does not come.
+    pub fn look_again(&mut self, j: JobKey) {
+        if let Some(job) = self.job(j.id) {
+            let class = self.class_of(job.spec);
+            self.pending.note(class);
+        }
+        self.note_work(j);
+    }
+
     /// What ended work counted in the share trees of queues, as of these times.
     pub fn pasts(&self) -> &BTreeMap<String, (Stamp, Vec<Past>)> {
         &self.queues.pasts
@@ -479,7 +489,8 @@ impl State {
     /// Hashes of blobs that live jobs and cron jobs refer to.
     pub fn blobs(&self) -> BTreeSet<&str> {
         let specs = self.specs.values().map(|e| &e.spec);
-        let of_crons = self.crons().map(|cron| &cron.def.job.spec);
+        let of_crons = self.crons().flat_map(|cron| cron.def.jobs());
+        let of_crons = of_crons.map(|job| &job.spec);
         specs
             .map(|spec| spec.as_ref())
             .chain(of_crons)

@@ -33,6 +33,9 @@ impl State {
             if matches!(act, SignalAct::Kill(_) | SignalAct::Requeue { .. }) {
                 run.set_warned(Stamp(0), 0);
             }
+            if matches!(act, SignalAct::Stop | SignalAct::Resume) {
+                run.set_migrating(None);
+            }
             match act {
                 SignalAct::Kill(_) => run.killing = Some(act),
                 // A kill outranks a requeue that comes after it.
@@ -43,6 +46,7 @@ impl State {
                     run.user_stop = true;
                 }
                 SignalAct::Resume => (run.user_stop, run.admin_stop) = (false, false),
+                SignalAct::Migrate { force } => run.set_migrating(Some(force)),
                 SignalAct::Requeue { .. } | SignalAct::Number(_) | SignalAct::Checkpoint { .. } => {
                 }
             }
@@ -62,6 +66,7 @@ impl State {
         self.change_run(j, |run| {
             run.signals += 1;
             run.set_warned(Stamp(0), 0);
+            run.set_migrating(None);
             run.halt = why.cloned().map(Box::new);
         });
     }
@@ -84,10 +89,15 @@ impl State {
         });
     }
 
-    /// Its state was saved, or could not be, at this time.
-    pub(super) fn checkpointed(&mut self, a: AttemptId, t: Stamp) {
+    /// Its state was saved, or could not be, at this time: then it does not migrate.
+    pub(super) fn checkpointed(&mut self, a: AttemptId, saved: bool, t: Stamp) {
         if self.is_current(a) {
-            self.change_run(a.j, |run| run.set_saved_at(t));
+            self.change_run(a.j, |run| {
+                run.set_saved_at(t);
+                if !saved {
+                    run.set_migrating(None);
+                }
+            });
         }
     }
 

@@ -181,6 +181,9 @@ pub(super) struct SnapRun {
     /// When its state was last saved.
     #[serde(skip_serializing_if = "is_default")]
     pub(super) saved: Stamp,
+    /// It migrates (`cmig`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mig: Option<bool>,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) u: Usage,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -365,6 +368,7 @@ impl State {
             stopped: run.stopped_at,
             sus: run.suspended_ms,
             saved: run.saved_at(),
+            mig: run.migrating(),
             u: run.usage().clone(),
             fate: run.fate.clone(),
             bind: run.bind().cloned().map(Box::new),
@@ -493,6 +497,7 @@ impl State {
             warn_signal: run.warn.1,
             bind: run.bind,
             saved_at: run.saved,
+            migrating: run.mig,
             part_binds: run.pb,
             part_use: run.pu,
         };

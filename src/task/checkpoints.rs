@@ -139,6 +139,8 @@ pub enum Then {
     Stop,
     /// The job is ended if it was made.
     End,
+    /// Likewise, to run again elsewhere.
+    Migrate,
 }
 
 /// When the checkpoints of a task are due. Times in ms of the boot-time clock.
@@ -203,9 +205,11 @@ impl Checkpoints {
     /// queue wants it. One that is over its memory is not helped by a further program.
     pub(super) fn comes_before(&self, reason: TermReason) -> bool {
         match reason {
-            TermReason::Requeue | TermReason::Preempt | TermReason::Load | TermReason::Window => {
-                true
-            }
+            TermReason::Requeue
+            | TermReason::Migrate
+            | TermReason::Preempt
+            | TermReason::Load
+            | TermReason::Window => true,
             TermReason::MemLimit | TermReason::SwapLimit | TermReason::ProcessLimit => false,
             _ => self.before_end,
         }

@@ -224,11 +224,18 @@ impl Machine {
             Some(e) if e.step == Step::Save => self.advance(e, now),
             Some(_) => Vec::new(),
             None if then == Then::Stop => vec![Effect::Freeze],
-            None if then == Then::End && made => {
+            None => {
+                let reason = match then {
+                    Then::End => TermReason::Checkpoint,
+                    Then::Migrate => TermReason::Migrate,
+                    Then::GoOn | Then::Stop => return Vec::new(),
+                };
                 let grace_ms = self.grace_ms;
-                self.end_by_signals(TermReason::Checkpoint, grace_ms, now)
+                match made {
+                    true => self.end_by_signals(reason, grace_ms, now),
+                    false => Vec::new(),
+                }
             }
-            None => Vec::new(),
         }
     }
 
@@ -238,9 +245,10 @@ impl Machine {
         let Some(saving) = self.saving.as_mut().filter(|_| can) else {
             return Vec::new();
         };
-        let then = match act.kill {
-            true => Then::End,
-            false => Then::GoOn,
+        let then = match (act.kill, act.migrate) {
+            (_, true) => Then::Migrate,
+            (true, _) => Then::End,
+            _ => Then::GoOn,
         };
         let begun = saving.begin(then, now);
         saving.set_period(act, now);

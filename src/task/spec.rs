@@ -430,6 +430,7 @@ const REASONS: &[TermReason] = &[
     TermReason::Window,
     TermReason::Units,
     TermReason::Checkpoint,
+    TermReason::Migrate,
 ];
 
 /// Packs an act, its reason and the grace (ms, capped at about 49 days) into a signal's value.
@@ -442,7 +443,11 @@ pub fn pack_act(act: TaskAct, reason: TermReason, grace_ms: u64) -> u64 {
         TaskAct::Number(n) => (5, n as u64 & 0xff),
         TaskAct::Resize => (6, 0),
         TaskAct::Limits => (7, 0),
-        TaskAct::Checkpoint(act) => (8, u64::from(act.kill) | u64::from(act.force) << 1),
+        TaskAct::Checkpoint(act) => {
+            let bits = [act.kill, act.force, act.migrate];
+            let bits = bits.iter().zip(0u32..).map(|(on, at)| u64::from(*on) << at);
+            (8, bits.sum())
+        }
     };
     // In the place of the grace, which a checkpoint has not: a period and one.
     let grace_ms = match act {
@@ -472,6 +477,7 @@ pub fn unpack_act(value: u64) -> Option<(TaskAct, TermReason, u64)> {
             let act = CheckpointAct {
                 kill: number & 1 > 0,
                 force: number & 2 > 0,
+                migrate: number & 4 > 0,
                 period_min: period.checked_sub(1),
             };
             return Some((TaskAct::Checkpoint(act), TermReason::None, 0));
@@ -577,6 +583,7 @@ mod tests {
             let act = TaskAct::Checkpoint(CheckpointAct {
                 kill,
                 force,
+                migrate: !force,
                 period_min,
             });
             let packed = pack_act(act, TermReason::None, 10_000);

@@ -137,7 +137,7 @@ impl Turn<'_> {
         let may = self.may_act(who, job_verb.action.action(), id);
         let once = !matches!(
             job_verb.action,
-            JobAction::Signal(_) | JobAction::Requeue { .. }
+            JobAction::Signal(_) | JobAction::Requeue { .. } | JobAction::Migrate { .. }
         );
         let Some(set) = set else {
             let j = JobKey::job(id);
@@ -216,6 +216,10 @@ impl Turn<'_> {
                 }
                 self.core.pass.needed = true;
             }
+            JobAction::Migrate { hosts, force } => {
+                let (hosts, force) = (hosts.clone(), *force);
+                return self.migrate(who, j, (&hosts, force), at, answer);
+            }
             JobAction::Switch { queue, changes } => {
                 self.spend(CHANGE);
                 match self.switch_one(who, j, changes) {
@@ -236,6 +240,37 @@ impl Turn<'_> {
                 }
             }
         }
+        true
+    }
+
+    /// True when it is done.
+    fn migrate(
+        &mut self,
+        who: &Requester,
+        j: JobKey,
+        (hosts, force): (&str, bool),
+        (within, counts): (&mut u32, &mut WorkCounts),
+        answer: &mut Answer,
+    ) -> bool {
+        if let Err(refusal) = self.move_to(who, j, hosts) {
+            answer.refuse(j, refusal);
+            return true;
+        }
+        let at = (&mut *within, &mut *counts);
+        if !self.for_each_work(j, at, false, |turn, key, counts| {
+            match turn.migrate_one(who, key, force) {
+                Ok(()) => counts.done += 1,
+                Err(refusal) => counts.refusal = counts.refusal.take().or(Some(refusal)),
+            }
+        }) {
+            return false;
+        }
+        match (counts.done, counts.refusal.take()) {
+            (0, Some(refusal)) => answer.refuse(j, refusal),
+            (0, None) => answer.refuse(j, not_found()),
+            _ => answer.say(j, Code::Ok, "is being migrated"),
+        }
+        self.core.pass.needed = true;
         true
     }
 

@@ -3,8 +3,10 @@
 //!
 //! A due time is handled by one event: the submission that names it, or the record that nothing
 //! was submitted. A leader that dies before that event is durable has done nothing, one that dies
-//! after it has done all, so a due time leads to at most one job over all leaders. Times up to the
-//! last handled one never fall due again, whatever the clock says.
+//! after it has done all, so a due time leads to at most one run over all leaders. Times up to the
+//! last handled one never fall due again, whatever the clock says. Of a pack the first job's
+//! submission handles the due time; each further one says which it is, so that a leader that finds
+//! a pack incomplete submits the rest of it, and nothing twice.
 
 use super::answer::Answer;
 use super::context::Turn;
@@ -12,11 +14,12 @@ use super::core::Core;
 use super::job_verb::WorkCounts;
 use super::pack::attachments;
 use super::request_queue::{CHANGE, SUBMIT};
-use crate::intake::{self, Action, NameRoom, Over, Owner, Refusal, Requester};
-use crate::model::{JobKey, Mono, Stamp, Token};
+use crate::intake::{self, Action, Admitted, NameRoom, Over, Owner, Refusal, Requester};
+use crate::model::{JobKey, Mono, Stamp, Submission, Token};
 use crate::record::ack::{Code, IdRun};
 use crate::record::cron::{
-    CronDef, CronJob, CronRun, CronWhat, DEADLINE_MAX_S, HISTORY_MAX, NAME_MAX, Overlap, RUNS_MAX,
+    CronDef, CronJob, CronRun, CronWhat, DEADLINE_MAX_S, HISTORY_MAX, NAME_MAX, Overlap, PACK_MAX,
+    RUNS_MAX,
 };
 use crate::record::event::Event;
 use crate::record::request::{CronAct, CronPut, RequestHead, SignalHow};
@@ -106,6 +109,9 @@ impl Turn<'_> {
         if self.core.inputs.share_full || !self.core.clock_is_known(mono) {
             return;
         }
+        for key in self.core.state.open_crons() {
+            self.go_on_with_packs(&key);
+        }
         let now = self.now;
         let agenda = &self.core.memory.agenda;
         let due = agenda.due.iter().take_while(|(at, _)| *at <= now);
@@ -160,6 +166,7 @@ impl Turn<'_> {
             name: key.1.clone(),
             due: due.newest,
             missed: due.count - 1,
+            ..CronRun::default()
         };
         let start_by = cron.def.deadline_s.map(|s| plus_s(due.newest, s));
         if let Err((what, text)) = self.start_run(key, run, start_by, Token(0)) {
@@ -187,7 +194,7 @@ impl Turn<'_> {
         run: CronRun,
         start_by: Option<Stamp>,
         token: Token,
-    ) -> Result<IdRun, (CronWhat, String)> {
+    ) -> Result<Vec<IdRun>, (CronWhat, String)> {
         let core = &*self.core;
         let Some(cron) = core.state.cron(key) else {
             return Err((CronWhat::Refused, "no such cron job".to_owned()));
@@ -203,43 +210,128 @@ impl Turn<'_> {
             return Err((CronWhat::Overlapped, text));
         }
         let owner = self.cron_owner(cron);
-        let mut job = cron.def.job.clone();
-        job.spec.start_by = start_by;
-        if job.name.is_empty() {
-            job.name.clone_from(&cron.def.name);
-        }
-        let (config, state) = (&core.config, &core.state);
-        let mut room = NameRoom::default();
-        let refused = |refusal: Refusal| (CronWhat::Refused, refusal.text);
-        let admitted = intake::admit(job, &owner, config, state, self.now, &mut room);
-        let admitted = admitted.map_err(refused)?;
+        let jobs = runs_of(&cron.def, 0, start_by);
+        // Nothing is submitted of a pack of which something is refused.
+        let admitted = self.admit_all(jobs, &owner);
+        let admitted = admitted.map_err(|text| (CronWhat::Refused, text))?;
         if replaces {
             self.end_runs(&owner, key);
         }
-        let made = self.accept_run(admitted, token, 0, Some(Box::new(run)));
-        let (id, queue, default) = made.map_err(|why| (CronWhat::Refused, why.to_owned()))?;
+        self.submit_run(key, &run, admitted, token)
+    }
+
+    /// Submits the jobs of a run. What is left out of a pack for want of numbers fails it.
+    fn submit_run(
+        &mut self,
+        key: &CronKey,
+        run: &CronRun,
+        admitted: Vec<Admitted>,
+        token: Token,
+    ) -> Result<Vec<IdRun>, (CronWhat, String)> {
+        let parts = match admitted.len() {
+            1 => 0,
+            n => u32::try_from(n).unwrap_or(u32::MAX),
+        };
+        let mut made: Vec<IdRun> = Vec::new();
+        for (part, job) in (0u32..).zip(admitted) {
+            let run = CronRun {
+                part,
+                parts,
+                first: made.first().map_or(0, |first| first.id),
+                missed: if part == 0 { run.missed } else { 0 },
+                ..run.clone()
+            };
+            let due = run.due;
+            match self.accept_run(job, token, part, Some(Box::new(run))) {
+                Ok((id, queue, default)) => made.push(IdRun {
+                    line: part,
+                    id,
+                    n: 1,
+                    queue,
+                    default,
+                    known: false,
+                    t: self.now.0,
+                }),
+                Err(why) if part == 0 => return Err((CronWhat::Refused, why.to_owned())),
+                Err(why) => {
+                    self.skip(key, (due, 0), CronWhat::Refused, why.to_owned());
+                    break;
+                }
+            }
+        }
         self.core.pass.needed = true;
-        Ok(IdRun {
-            line: 0,
-            id,
-            n: 1,
-            queue,
-            default,
-            known: false,
-            t: self.now.0,
-        })
+        Ok(made)
+    }
+
+    /// Submits what an earlier leader had left of packs when it died.
+    fn go_on_with_packs(&mut self, key: &CronKey) {
+        let Some(cron) = self.core.state.cron(key) else {
+            return;
+        };
+        let open = cron.packs.iter().filter(|(_, pack)| pack.is_open());
+        let open: Vec<(u32, u32, u32)> = open.map(|(id, p)| (*id, p.made, p.parts)).collect();
+        for (first, made, parts) in open {
+            let Some(cron) = self.core.state.cron(key) else {
+                return;
+            };
+            let due = cron.running.get(&first).copied().unwrap_or_default();
+            let from = if due == Stamp(0) { self.now } else { due };
+            let start_by = cron.def.deadline_s.map(|s| plus_s(from, s));
+            let owner = self.cron_owner(cron);
+            let jobs = runs_of(&cron.def, made as usize, start_by);
+            if let Err(text) = self.rest_of_pack((key, due), (first, made, parts), jobs, &owner) {
+                self.skip(key, (due, 0), CronWhat::Refused, text);
+            }
+        }
+        self.core.pass.needed = true;
+    }
+
+    fn rest_of_pack(
+        &mut self,
+        (key, due): (&CronKey, Stamp),
+        (first, made, parts): (u32, u32, u32),
+        jobs: Vec<Submission>,
+        owner: &Requester,
+    ) -> Result<(), String> {
+        let admitted = self.admit_all(jobs, owner)?;
+        for (part, job) in (made..parts).zip(admitted) {
+            let run = CronRun {
+                uid: key.0,
+                name: key.1.clone(),
+                due,
+                missed: 0,
+                part,
+                parts,
+                first,
+            };
+            self.accept_run(job, Token(0), part, Some(Box::new(run)))?;
+        }
+        Ok(())
+    }
+
+    /// Why one is refused.
+    fn admit_all(&self, jobs: Vec<Submission>, owner: &Requester) -> Result<Vec<Admitted>, String> {
+        let (config, state) = (&self.core.config, &self.core.state);
+        let mut room = NameRoom::default();
+        let admit = |job| intake::admit(job, owner, config, state, self.now, &mut room);
+        let admitted: Result<Vec<Admitted>, Refusal> = jobs.into_iter().map(admit).collect();
+        admitted.map_err(|refusal| refusal.text)
     }
 
     /// Ends the runs of a cron job; gives how many there were.
     fn end_runs(&mut self, who: &Requester, key: &CronKey) -> usize {
-        let cron = self.core.state.cron(key);
-        let ids: Vec<u32> = cron.map_or(Vec::new(), |c| c.running.keys().copied().collect());
-        for id in &ids {
-            let mut counts = WorkCounts::default();
-            self.signal_work(who, JobKey::job(*id), SignalHow::Kill, &mut counts);
+        let Some(cron) = self.core.state.cron(key) else {
+            return 0;
+        };
+        let (runs, ids): (usize, Vec<u32>) = (cron.running.len(), cron.live_jobs().collect());
+        for id in ids {
+            for j in self.works_of(JobKey::job(id)) {
+                let mut counts = WorkCounts::default();
+                self.signal_work(who, j, SignalHow::Kill, &mut counts);
+            }
         }
-        self.core.pass.needed |= !ids.is_empty();
-        ids.len()
+        self.core.pass.needed |= runs > 0;
+        runs
     }
 
     fn cron_owner(&self, cron: &CronJob) -> Requester {
@@ -312,18 +404,12 @@ impl Turn<'_> {
             (false, ..) => {}
         }
         self.core.note_groups(&owner.user, &owner.groups);
-        let mut room = NameRoom::default();
-        let core = &*self.core;
-        let trial = put.def.job.clone();
-        if trial.hold || !trial.array.is_empty() || trial.spec.session.is_some() {
-            return Err(Refusal::usage(
-                "a cron job's job cannot be an array, interactive or held",
-            ));
-        }
-        // What the cluster would refuse today is refused now; the same is checked at each due time.
-        intake::admit(trial, owner, &core.config, &core.state, self.now, &mut room)?;
+        self.check_jobs(&put.def, owner, head)?;
         let attached = attachments(head, &mut self.out.blobs).map_err(Refusal::usage)?;
         attached.attach(&mut put.def.job.spec);
+        for job in &mut put.def.more {
+            attached.attach(&mut job.spec);
+        }
         let (verb, uid, user) = (
             if put.create {
                 "is created"
@@ -342,6 +428,36 @@ impl Turn<'_> {
             t,
         });
         Ok(verb.to_owned())
+    }
+
+    /// What the cluster would refuse today is refused now; the same is checked at each due time.
+    fn check_jobs(
+        &self,
+        def: &CronDef,
+        owner: &Requester,
+        head: &RequestHead,
+    ) -> Result<(), Refusal> {
+        if def.more.len() >= PACK_MAX {
+            let text = format!("a pack has at most {PACK_MAX} jobs");
+            return Err(Refusal::usage(text));
+        }
+        let mut jobs = def.jobs();
+        if jobs.any(|job| job.hold || job.spec.session.is_some()) {
+            let text = "a cron job's job cannot be interactive or held";
+            return Err(Refusal::usage(text));
+        }
+        let attached = !head.script.is_empty() || !head.stdin.is_empty();
+        if attached && !def.more.is_empty() {
+            return Err(Refusal::usage(
+                "the jobs of a pack have no script and no input of their own: give commands",
+            ));
+        }
+        let mut room = NameRoom::default();
+        let core = &*self.core;
+        for job in def.jobs().cloned() {
+            intake::admit(job, owner, &core.config, &core.state, self.now, &mut room)?;
+        }
+        Ok(())
     }
 
     fn no_such_cron(&self, uid: u32, name: &str) -> Refusal {
@@ -441,12 +557,31 @@ impl Turn<'_> {
                 let start_by = cron.def.deadline_s.map(|s| plus_s(t, s));
                 let made = self.start_run(key, run, start_by, token);
                 let made = made.map_err(|(_, text)| Refusal::refused(text))?;
-                let text = format!("job <{}> is submitted to queue <{}>", made.id, made.queue);
-                answer.ack.ids.push(made);
+                let text = match &made[..] {
+                    [one] => format!("job <{}> is submitted to queue <{}>", one.id, one.queue),
+                    all => {
+                        let ids: Vec<String> = all.iter().map(|m| m.id.to_string()).collect();
+                        format!("jobs <{}> are submitted", ids.join("> <"))
+                    }
+                };
+                answer.ack.ids.extend(made);
                 text
             }
         })
     }
+}
+
+/// The jobs of one run from this one on, as they are submitted.
+fn runs_of(def: &CronDef, from: usize, start_by: Option<Stamp>) -> Vec<Submission> {
+    let jobs = def.jobs().skip(from).cloned();
+    jobs.map(|mut job| {
+        job.spec.start_by = start_by;
+        if job.name.is_empty() {
+            job.name.clone_from(&def.name);
+        }
+        job
+    })
+    .collect()
 }
 
 /// Most runs at a time by the overlap policy.

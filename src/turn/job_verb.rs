@@ -2,7 +2,7 @@
 //! come. Nothing is lost when a slice ends: the selection continues after the last job, and inside
 //! of an array after the last element.
 
-use crate::intake::{Action, Picked, Selection};
+use crate::intake::{Action, Picked, Refusal, Selection};
 use crate::model::JobStat;
 use crate::record::request::{Changes, Selector, SignalHow, Verb};
 use crate::state::{Body, Job};
@@ -14,6 +14,10 @@ pub(super) enum JobAction {
     Requeue {
         hold: bool,
         wants: RequeueStates,
+    },
+    Migrate {
+        hosts: String,
+        force: bool,
     },
     Switch {
         queue: String,
@@ -27,6 +31,7 @@ impl JobAction {
         match self {
             JobAction::Signal(how) => signal_action(*how),
             JobAction::Requeue { .. } => Action::Requeue,
+            JobAction::Migrate { .. } => Action::Migrate,
             JobAction::Switch { .. } => Action::Switch,
             JobAction::Modify(_) => Action::Modify,
         }
@@ -37,6 +42,7 @@ impl JobAction {
         match self {
             JobAction::Signal(SignalHow::Resume) => any_stat(job, held),
             JobAction::Requeue { wants, .. } => any_stat(job, |s| wants.stat(s)),
+            JobAction::Migrate { .. } => any_stat(job, JobStat::is_started),
             _ => !job.is_finished(),
         }
     }
@@ -62,6 +68,10 @@ impl JobVerb {
             Verb::Requeue { sel, hold, states } => {
                 let (hold, wants) = (*hold, RequeueStates::new(states));
                 (JobAction::Requeue { hold, wants }, sel)
+            }
+            Verb::Migrate { sel, hosts, force } => {
+                let (hosts, force) = (hosts.clone(), *force);
+                (JobAction::Migrate { hosts, force }, sel)
             }
             Verb::Switch { sel, queue } => {
                 let mut changes = Box::<Changes>::default();
@@ -131,6 +141,8 @@ pub(super) struct WorkCounts {
     /// Of these the ones that cannot be saved: without checkpoints, or not running.
     pub unsaved: u32,
     pub done: u32,
+    /// Why the first one that cannot migrate cannot.
+    pub refusal: Option<Refusal>,
     /// The host on which an attempt may still run that `ckill -r` removed.
     pub stray_host: Option<String>,
 }

@@ -26,6 +26,7 @@ mod job_verb;
 mod leader_clock;
 mod load_reports;
 mod memory;
+mod migrate;
 mod modify;
 mod move_job;
 mod orders;

@@ -143,7 +143,7 @@ impl Turn<'_> {
         }
     }
 
-    fn apply_changes(
+    pub(super) fn apply_changes(
         &mut self,
         who: &Requester,
         j: JobKey,

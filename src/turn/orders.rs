@@ -6,8 +6,8 @@ use super::context::Turn;
 use super::core::Core;
 use crate::config::{QueueHooks, seconds_on};
 use crate::model::{
-    AttemptId, ContainerRuntime, CpuBind, JobKey, Limits, Share, Spec, Stamp, SuspReason,
-    TermReason, UnitCheck, Units,
+    AttemptId, CheckpointAct, ContainerRuntime, CpuBind, JobKey, Limits, Share, Spec, Stamp,
+    SuspReason, TermReason, UnitCheck, Units,
 };
 use crate::record::event::SignalAct;
 use crate::record::order::{
@@ -352,7 +352,8 @@ pub(super) fn signal_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let work = core.state.work(j)?;
     let run = work.run.as_deref()?;
     // A warning has the number of the last signal: it is repeated in its place.
-    if run.warned().is_some() && run.killing.is_none() && !run.to_stop() {
+    let other = run.killing.is_some() || run.to_stop() || run.migrating().is_some();
+    if run.warned().is_some() && !other {
         return warn_order(core, j);
     }
     let (act, reason) = pending_signal(run)?;
@@ -398,6 +399,19 @@ pub(super) fn pending_signal(run: &Run) -> Option<(Act, TermReason)> {
             let why = run.halt.as_deref().map(SuspReason::of_order);
             Some((Act::Stop, why.unwrap_or_default()))
         }
-        _ => Some((Act::Resume, TermReason::None)),
+        _ => match run.migrating() {
+            Some(force) => Some((Act::Checkpoint(to_migrate(force)), TermReason::None)),
+            None => Some((Act::Resume, TermReason::None)),
+        },
+    }
+}
+
+/// What the host of work that migrates is asked to do.
+pub(super) fn to_migrate(force: bool) -> CheckpointAct {
+    CheckpointAct {
+        kill: true,
+        migrate: true,
+        force,
+        period_min: None,
     }
 }

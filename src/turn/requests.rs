@@ -228,6 +228,7 @@ impl Turn<'_> {
             Verb::Restored => self.confirm_restored(who, answer),
             Verb::Signal { .. }
             | Verb::Requeue { .. }
+            | Verb::Migrate { .. }
             | Verb::Switch { .. }
             | Verb::Modify { .. } => {}
         }

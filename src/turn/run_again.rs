@@ -26,6 +26,9 @@ impl Turn<'_> {
             }
             _ => {}
         }
+        if e.reason == TermReason::Migrate {
+            return (true, old);
+        }
         if e.pre_failed.is_some() {
             return self.after_pre_exec(e.a.j, old);
         }

@@ -130,9 +130,9 @@ fn wrong_definitions_are_refused_with_their_place() {
             "-b is not taken in a cron job",
         ),
         (
-            "name: a\nschedule: '@daily'\njob: {command: x, options: '-J a[1-3]'}",
+            "name: a\nschedule: '@daily'\njob: [{command: x}, {script: job.sh}]",
             2,
-            "an index list is not taken",
+            "are for cron jobs with one job",
         ),
         (
             "name: a\nschedule: '@daily'\njob: {command: x, options: -n 2, slots: 3}",
@@ -248,4 +248,38 @@ fn the_calendar_agrees_with_cronsim() {
         wrong.len(),
         wrong.join("\n")
     );
+}
+
+#[test]
+fn a_run_may_be_an_array_or_a_pack_and_fails_with_any_of_its_jobs() {
+    let cluster = Cluster::up("--hosts 2 --slots 4 --masters 1 --lease 3");
+    let text = "\
+- name: sweep
+  schedule: '0 0 29 2 *'
+  job: {command: 'echo $LSB_JOBINDEX >> sweep', options: '-J s[1-3]'}
+- name: pair
+  schedule: '0 0 29 2 *'
+  max_fails: 1
+  job: [{command: 'echo one >> pair'}, {command: 'sleep 1; exit 4'}]
+";
+    std::fs::write(cluster.work().join("more.yaml"), text).unwrap();
+    cluster.ok("ccron", &["create", "more.yaml"]);
+    let said = cluster.ok("ccron", &["start", "sweep", "pair"]);
+    assert!(
+        said.contains("Cron job <pair>: jobs <2> <3> are submitted"),
+        "{said}"
+    );
+    let ended = |name: &str| shown(&cluster, name)["finished"][0].clone();
+    let over = |name: &str| !ended(name).is_null();
+    wait_for("the array", Duration::from_secs(60), || over("sweep"));
+    wait_for("the pack", Duration::from_secs(60), || over("pair"));
+    assert_eq!(ended("sweep")["what"], "done");
+    let wrote = std::fs::read_to_string(cluster.work().join("sweep")).unwrap();
+    assert_eq!(wrote.lines().count(), 3, "{wrote}");
+    let pair = ended("pair");
+    assert_eq!((&pair["what"], &pair["id"]), (&"failed".into(), &2.into()));
+    assert_eq!(pair["text"], "job 3: exit code 4");
+    let shown = shown(&cluster, "pair");
+    assert_eq!((&shown["jobs"], &shown["fails"]), (&2.into(), &1.into()));
+    assert_eq!(shown["status"], "disabled");
 }

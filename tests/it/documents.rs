@@ -38,6 +38,37 @@ fn tests_that_the_documents_name_exist() {
     assert_eq!(missing, [] as [&str; 0], "named in docs/fault-matrix.md");
 }
 
+/// So does the list of expectations.
+#[test]
+fn tests_that_the_expectations_name_exist() {
+    let (mut missing, mut seen) = (Vec::new(), 0);
+    for row in source::read("docs/expectations.md").lines() {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let numbered = row.starts_with("| ") && !row.starts_with("| no.");
+        let Some(shown) = cells.get(2).filter(|_| numbered) else {
+            continue;
+        };
+        let mut kind = "";
+        for word in shown.split([' ', ',']).filter(|word| !word.is_empty()) {
+            if word.starts_with('[') {
+                kind = word;
+                continue;
+            }
+            seen += 1;
+            let known = match kind {
+                "[script]" => exists(word),
+                "[unit]" | "[e2e]" => named_test_exists(kind, word),
+                _ => false,
+            };
+            if !known {
+                missing.push(word.to_owned());
+            }
+        }
+    }
+    assert!(seen >= 40, "the table was not understood: {seen} names");
+    assert_eq!(missing, [] as [&str; 0], "named in docs/expectations.md");
+}
+
 fn named_test_exists(kind: &str, name: &str) -> bool {
     let Some((file, function)) = name.split_once("::") else {
         return false;

@@ -284,3 +284,66 @@ fn users_ask_for_checkpoints_and_a_requeued_job_goes_on_from_one() {
     assert!(refused("csub", &["-k", "ck x=1", "true"]).contains("is not understood"));
     site.ok("ckill", &[&plain.to_string()]);
 }
+
+#[test]
+fn a_started_job_goes_on_elsewhere_from_what_was_saved_or_from_its_beginning() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (dir, marks) = (tmp.path().join("methods"), tmp.path().join("marks"));
+    methods(&dir, &marks);
+    let site = policies::cluster(
+        2,
+        &format!(
+            "hosts:\n- {{name: h1, slots: 2}}\n- {{name: h2, slots: 2}}\nqueues:\n- {{name: q}}\n\
+             general: {{checkpoint_methods: {}}}\n",
+            dir.display()
+        ),
+    );
+    let wait_file = |name: &str| {
+        while !site.work().join(name).exists() {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    };
+    let job = site.csub(&["-m", "h1", "-k", "ck method=app", JOB]);
+    policies::until(&site, job, "RUN", policies::is("RUN"));
+    wait_file("state");
+    let said = site.ok("cmig", &["-m", "h2", &job.to_string()]);
+    assert!(said.contains("is being migrated"), "{said}");
+    policies::until(&site, job, "DONE", policies::is("DONE"));
+    let marks = std::fs::read_to_string(&marks).unwrap_or_default();
+    assert!(marks.starts_with("saved\non from 7 in "), "{marks}");
+    let history = site.ok("chist", &["-l", &job.to_string()]);
+    assert!(history.contains("Migration requested by <"), "{history}");
+    // From its beginning, on the host that is named.
+    let again = "echo $LSB_HOSTS $LSB_RESTART >>runs; [ -n \"$LSB_RESTART\" ] || sleep 1000";
+    let rerun = site.csub(&["-m", "h1", "-r", again]);
+    policies::until(&site, rerun, "RUN", policies::is("RUN"));
+    wait_file("runs");
+    site.ok("cmig", &["-m", "all ~h1", &rerun.to_string()]);
+    policies::until(&site, rerun, "DONE", policies::is("DONE"));
+    let runs = std::fs::read_to_string(site.work().join("runs")).unwrap();
+    assert_eq!(runs, "h1\nh2 Y\n");
+    let ends = || {
+        let format = "term_reason: exec_host: requeued:";
+        let ids = [job, rerun].map(|id| id.to_string());
+        let args = ["-noheader", "-o", format, &ids[0], &ids[1]];
+        // The last one may not be there yet.
+        let out = site.run("cacct", &args);
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    let want = "TERM_MIGRATE h1 yes\n- h2 -\nTERM_MIGRATE h1 yes\n- h2 -\n";
+    // Records wait a second for company.
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while ends() != want {
+        assert!(std::time::Instant::now() < end, "{}", ends());
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let plain = site.csub(&["sleep 1000"]);
+    policies::until(&site, plain, "RUN", policies::is("RUN"));
+    let out = site.run("cmig", &[&plain.to_string()]);
+    let said = crate::cluster::text(&out);
+    assert!(
+        !out.status.success() && said.contains("no checkpoints"),
+        "{said}"
+    );
+    site.ok("ckill", &[&plain.to_string()]);
+}

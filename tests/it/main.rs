@@ -25,6 +25,7 @@ mod dry_run;
 mod events;
 mod executor;
 mod executor_bed;
+mod expectations;
 mod faults_calls;
 mod faults_disk;
 mod faults_flips;

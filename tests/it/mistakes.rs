@@ -8,8 +8,8 @@ use std::process::Output;
 /// Users' commands that take no job, or none without more: of each of the others a job that does
 /// not exist is asked.
 const NO_JOBS: &[&str] = &[
-    "csub", "claunch", "ctasks", "capps", "cqueues", "chosts", "cload", "cinfo", "climits",
-    "cusers", "cparams", "cid", "cadmin", "ccron", "aip", "cview", "clogin", "ctoken",
+    "csub", "cslots", "claunch", "ctasks", "capps", "cqueues", "chosts", "cload", "cinfo",
+    "climits", "cusers", "cparams", "cid", "cadmin", "ccron", "aip", "cview", "clogin", "ctoken",
 ];
 
 /// What stands before the job.
@@ -25,7 +25,7 @@ fn before_job(command: &str) -> &'static [&'static str] {
 /// What a command needs beside the option that selects.
 fn operands(command: &str) -> &'static [&'static str] {
     match command {
-        "ckill" | "cstop" | "cresume" | "crequeue" | "cchkpnt" => &["0"],
+        "ckill" | "cstop" | "cresume" | "crequeue" | "cchkpnt" | "cmig" => &["0"],
         "cswitch" => &["normal", "0"],
         "cmod" | "crun" => &["1"],
         "csub" => &["true"],

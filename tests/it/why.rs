@@ -206,6 +206,138 @@ fn causes_of_failures_are_named_with_the_end_of_the_output() {
     assert_eq!(state(&cluster, ids[0]), "EXIT");
 }
 
+/// What makes a success of a failure.
+enum Fix {
+    /// The command that the explanation offers.
+    Offered,
+    /// A clone of the job with this.
+    Clone(&'static [&'static str]),
+    /// It is run again, once what it waited for is there.
+    Again,
+}
+
+/// Failures: options and command, the cause that is named, what makes a success of it.
+const FAILURES: &[(&[&str], &str, Fix)] = &[
+    (&["exit 3"], "exit_code", Fix::Clone(&["true"])),
+    (&["(exit 137)"], "exit_code", Fix::Clone(&["true"])),
+    (&["kill -11 $$"], "signal", Fix::Clone(&["true"])),
+    (&["kill -9 $$"], "signal", Fix::Clone(&["true"])),
+    (
+        &["/nowhere/program"],
+        "no_program",
+        Fix::Clone(&["/bin/true"]),
+    ),
+    (
+        &["nowhere-program; exit $?"],
+        "no_program",
+        Fix::Clone(&["true"]),
+    ),
+    (
+        &["/etc/passwd; exit $?"],
+        "not_executable",
+        Fix::Clone(&["sh -c true"]),
+    ),
+    (
+        &["-o", "/nowhere/out", "true"],
+        "not_started",
+        Fix::Clone(&["-o", "out"]),
+    ),
+    (
+        &["-e", "/nowhere/err", "true"],
+        "not_started",
+        Fix::Clone(&["-e", "err"]),
+    ),
+    (
+        &["-i", "/nowhere/in", "true"],
+        "not_started",
+        Fix::Clone(&["-i", "/dev/null"]),
+    ),
+    (
+        &["-cwd", "/nowhere/at/all", "true"],
+        "not_started",
+        Fix::Clone(&["-cwd", "/tmp"]),
+    ),
+    (&["-W", "1s", "sleep 4"], "run_limit", Fix::Offered),
+    (
+        &[
+            "-c",
+            "1s",
+            "i=0; while [ $i -lt 1500000 ]; do i=$((i+1)); done",
+        ],
+        "cpu_limit",
+        Fix::Offered,
+    ),
+    (
+        &["-F", "1", "exec dd if=/dev/zero of=big bs=1M count=2"],
+        "signal",
+        Fix::Clone(&["-F", "9000"]),
+    ),
+    (&["test -e flag || sleep 1000"], "owner", Fix::Again),
+    (&["test -e flag || sleep 2000"], "force", Fix::Again),
+];
+
+/// Fifteen and one, and a dependency that can never be met.
+#[test]
+fn failures_are_named_and_what_is_offered_makes_a_success() {
+    let cluster = Cluster::up("--hosts 1 --slots 8 --masters 1");
+    let ids: Vec<u32> = FAILURES
+        .iter()
+        .map(|(args, ..)| cluster.csub(args))
+        .collect();
+    let first = ids[0].to_string();
+    let orphan = cluster.csub(&["-ti", "-w", &format!("done({first})"), "true"]);
+    let of = |cause: &str| {
+        let at = FAILURES.iter().position(|(_, known, _)| *known == cause);
+        ids[at.expect("it is one of them")]
+    };
+    let (owned, forced) = (of("owner"), of("force"));
+    cluster.wait(LONG, |states| {
+        states[&(owned, 0)] == "RUN" && states[&(forced, 0)] == "RUN"
+    });
+    cluster.ok("ckill", &[&owned.to_string()]);
+    cluster.ok("ckill", &["-r", &forced.to_string()]);
+    cluster.wait(LONG, |states| states.values().all(|stat| stat == "EXIT"));
+    std::fs::write(cluster.work().join("flag"), "").expect("it is written");
+    let mut mended = Vec::new();
+    for ((args, cause, fix), id) in FAILURES.iter().zip(&ids) {
+        let name = id.to_string();
+        let said = why(&cluster, &name);
+        assert_eq!(said["cause"], *cause, "{args:?}: {said:#}");
+        let advice = said["advice"][0].as_str().unwrap_or_default().to_owned();
+        assert!(!advice.is_empty(), "{args:?}: {said:#}");
+        match fix {
+            Fix::Again => {
+                cluster.ok("crequeue", &["-e", &name]);
+                mended.push(*id);
+            }
+            Fix::Offered => {
+                let words = corral::text::command::split_words(&advice).expect("a line");
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                mended.push(cluster.csub(&words[1..]));
+            }
+            Fix::Clone(more) => {
+                mended.push(cluster.csub(&[&["-clone", &name], *more].concat()));
+            }
+        }
+    }
+    let said = why(&cluster, &orphan.to_string());
+    assert_eq!(said["cause"], "orphan", "{said:#}");
+    let met = format!("ended({first})");
+    mended.push(cluster.csub(&["-clone", &orphan.to_string(), "-w", &met]));
+    cluster.wait(LONG, |states| {
+        let over = |id: &u32| {
+            states
+                .get(&(*id, 0))
+                .is_some_and(|s| s == "DONE" || s == "EXIT")
+        };
+        mended.iter().all(over)
+    });
+    for (n, id) in mended.iter().enumerate() {
+        let args = FAILURES.get(n).map(|(args, ..)| args);
+        assert_eq!(state(&cluster, *id), "DONE", "{args:?}");
+    }
+}
+
 /// Where control groups hold memory limits.
 #[test]
 fn a_memory_limit_is_named_with_its_peak() {

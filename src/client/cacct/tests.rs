@@ -211,7 +211,12 @@ fn names_that_select_nothing_must_exist_and_jobs_without_a_record_are_named() {
 #[test]
 fn forms_and_unbuilt_options_are_refused() {
     let bed = bed();
-    for line in [&["--by", "color"][..], &["-o", "jobid"], &["--csv", "-l"]] {
+    for line in [
+        &["--by", "color"][..],
+        &["-o", "nothing"],
+        &["-o", "jobid", "-l"],
+        &["--csv", "-l"],
+    ] {
         let fail = ask(&bed, line).unwrap_err();
         assert_eq!(fail.exit, Exit::Usage, "{line:?}: {}", fail.text);
     }
@@ -269,6 +274,9 @@ fn golden_output() {
         "-u all --by user",
         "-u all --by host",
         "--by queue",
+        "-u all -o 'jobid stat user exec_host run_time cpu_used max_mem term_reason'",
+        "-o \"id:4 attempt requeued submit_time finish_time delimiter='|'\" -noheader 3",
+        "-json -o 'jobid slots memlimit rlimit eresreq' 2 3",
     ];
     test_cluster::compare("cacct", &lines, |words| {
         ask(&bed, words).expect("it answers").0

@@ -6,7 +6,7 @@
 use crate::client::definition_file::{Reader, at, entries, tree};
 use crate::client::exit::{Fail, Result};
 use crate::client::job_description::{self, Description};
-use crate::record::cron::{CronDef, HISTORY_DEFAULT, Overlap};
+use crate::record::cron::{CronDef, HISTORY_DEFAULT, Overlap, PACK_MAX};
 use crate::text::cron::{Schedule, Zone};
 use crate::text::yaml::{Entry, Node, Value};
 
@@ -37,6 +37,15 @@ pub(super) struct Written {
     pub def: CronDef,
     pub user: String,
     pub job: Description,
+    /// The other jobs of a pack.
+    pub more: Vec<Description>,
+}
+
+impl Written {
+    /// The jobs of each run.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = &Description> {
+        std::iter::once(&self.job).chain(&self.more)
+    }
 }
 
 /// Reads a job specification in a file of its own.
@@ -104,9 +113,13 @@ fn definition(node: &Node, (place, zone): (&str, &str), file: ReadFile<'_>) -> R
         }
     }
     if let Some(entry) = job {
-        out.job = job_of(entry, place, file)?;
+        let mut jobs = jobs_of(entry, place, file)?.into_iter();
+        out.job = jobs.next().unwrap_or_default();
+        out.more = jobs.collect();
     }
-    out.job.named.extend(named);
+    for job in std::iter::once(&mut out.job).chain(&mut out.more) {
+        job.named.extend(named.iter().cloned());
+    }
     Ok(out)
 }
 
@@ -150,12 +163,24 @@ fn rule(def: &mut CronDef, key: &str, entry: &Entry, r: Reader<'_>) -> Result<()
     Ok(())
 }
 
-/// The job: a map, or the name of a file that holds one.
-fn job_of(entry: &Entry, place: &str, file: ReadFile<'_>) -> Result<Description> {
+/// The job: a map, or a list of them, which is a pack, or the name of a file that holds either.
+fn jobs_of(entry: &Entry, place: &str, file: ReadFile<'_>) -> Result<Vec<Description>> {
     match &entry.value.value {
-        Value::Text { text, .. } => job_description::read(&tree(&file(text)?, text)?, text),
-        _ => job_description::read(&entry.value, place),
+        Value::Text { text, .. } => jobs_in(&tree(&file(text)?, text)?, text),
+        _ => jobs_in(&entry.value, place),
     }
+}
+
+fn jobs_in(node: &Node, place: &str) -> Result<Vec<Description>> {
+    let Value::List(nodes) = &node.value else {
+        return Ok(vec![job_description::read(node, place)?]);
+    };
+    if nodes.is_empty() || nodes.len() > PACK_MAX {
+        let text = format!("job: a pack has 1 to {PACK_MAX} jobs, not {}", nodes.len());
+        return Err(Reader { place }.wrong(node.pos, text));
+    }
+    let read = |node: &Node| job_description::read(node, place);
+    nodes.iter().map(read).collect()
 }
 
 #[cfg(test)]
@@ -217,6 +242,23 @@ job: {command: ./run a b, queue: night, options: -n 4}
             ("0 0 * * *", "Europe/Berlin")
         );
         assert_eq!(got[1].job.command, "from a file");
+    }
+
+    #[test]
+    fn a_list_of_jobs_is_a_pack_whose_rules_hold_for_each() {
+        let text = "{name: a, schedule: '@daily', max_run_time: 5, \
+                    job: [{command: x}, {command: y, options: '-J n[1-3]'}]}";
+        let got = &read_text(text).unwrap()[0];
+        let commands: Vec<_> = got.jobs().map(|job| job.command.as_str()).collect();
+        assert_eq!(commands, ["x", "y"]);
+        let limited = |job: &Description| job.named.contains(&("W".to_owned(), "5".to_owned()));
+        assert!(got.jobs().all(limited));
+        let none = read_text("{name: a, schedule: '@daily', job: []}").unwrap_err();
+        assert!(
+            none.text.contains("a pack has 1 to 100 jobs"),
+            "{}",
+            none.text
+        );
     }
 
     #[test]

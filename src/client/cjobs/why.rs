@@ -5,11 +5,9 @@
 //! the published view, cb.yaml and the job's own files.
 
 mod candidates;
-mod copy;
 mod ended;
 mod page;
 mod pending;
-mod read_copy;
 mod subjects;
 #[cfg(test)]
 mod tests;
@@ -17,6 +15,7 @@ mod text;
 mod units;
 
 use crate::client::cli::Values as _;
+use crate::client::cluster_copy::{self, ClusterCopy};
 use crate::client::cpeek;
 use crate::client::exit::{Exit, Fail};
 use crate::client::read::{self, Source};
@@ -28,7 +27,6 @@ use crate::spool::view::{Job, Want};
 use crate::sys;
 use crate::text::jobids::JobSel;
 use clap::ArgMatches;
-use copy::ClusterCopy;
 use page::{Estimate, Explained, JobCase, Output};
 use std::collections::BTreeMap;
 use subjects::JobSubject;
@@ -72,7 +70,7 @@ pub(super) fn run(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
     let ctx = source.ctx();
     let waits = |subject: &JobSubject| subject.row.stat.is_waiting();
     let mut copy = match subjects.iter().any(waits) {
-        true => Some(read_copy::read(source, &params, ctx.now)?),
+        true => Some(cluster_copy::read(source, &params, ctx.now)?),
         false => None,
     };
     let mut explained: Vec<Explained> = Vec::with_capacity(subjects.len());

@@ -8,7 +8,9 @@ use super::command_line::{
     self, Refused, both, comma_words, help_option, job_words, refusals, refuse, users_named, words,
 };
 use super::jobs::{self, Item};
+use super::json;
 use super::sacct_fields::{self, AcctJob, FIELDS, Line, is_whole};
+use super::sacct_json;
 use super::states::{State, states_of};
 use crate::client::cacct::records::Records;
 use crate::client::cli::{Values, command, flag, opt};
@@ -37,7 +39,6 @@ const WIDTH_MAX: usize = 4096;
 const NAMES_A_LINE: usize = 4;
 
 const REFUSED: &[Refused] = &[
-    ("json", ' ', false, "cacct --json gives records as JSON"),
     ("yaml", ' ', false, "cacct --json gives records as JSON"),
     ("long", 'l', false, "--format names the fields"),
     ("file", 'f', true, "accounting is read from the cluster"),
@@ -155,6 +156,7 @@ fn printing(cmd: Command) -> Command {
             opt("format", "FIELDS", "Fields: NAME[%[-]WIDTH],..."),
             'o',
         ))
+        .arg(flag("json", "The jobs as one JSON object"))
         .arg(both(flag("helpformat", "List the fields"), 'e'))
         .arg(both(
             opt("clusters", "NAMES", "all, or the name of this cluster"),
@@ -267,6 +269,8 @@ impl Asked {
 
 /// How lines are written.
 struct Form {
+    /// As JSON, of which so many jobs were written.
+    json: Option<u64>,
     columns: Vec<FormatColumn>,
     /// Between values; `None`: in columns.
     between: Option<String>,
@@ -293,6 +297,7 @@ impl Form {
         let parsable = m.has("parsable") || m.has("parsable2");
         let between = m.last("delimiter").unwrap_or("|").to_owned();
         Ok(Form {
+            json: m.has("json").then_some(0),
             columns: columns(text).map_err(Fail::usage)?,
             between: parsable.then_some(between),
             trailing: m.has("parsable"),
@@ -334,7 +339,12 @@ impl Form {
         }
     }
 
-    fn entry(&self, out: &mut String, entry: &AcctJob, cluster: &str, zone: &TimeZone) {
+    fn entry(&mut self, out: &mut String, entry: &AcctJob, cluster: &str, zone: &TimeZone) {
+        if let Some(n) = &mut self.json {
+            json::put(out, &sacct_json::job(entry, self.steps, cluster), *n > 0);
+            *n += 1;
+            return;
+        }
         for step in [false, true] {
             if step && !(self.steps && entry.has_step()) {
                 continue;
@@ -418,7 +428,7 @@ fn show(
     put: &mut dyn FnMut(&str) -> Result<()>,
 ) -> Result<Vec<String>> {
     refuse(m, REFUSED)?;
-    let form = Form::of(m)?;
+    let mut form = Form::of(m)?;
     if m.has("helpformat") {
         put(&field_names())?;
         return Ok(Vec::new());
@@ -434,8 +444,11 @@ fn show(
     }
     let asked = Asked::of(m, source, now, zone)?;
     let mut out = String::new();
-    if !m.has("noheader") {
-        form.head(&mut out);
+    let (before, behind) = json::frame("jobs", &["sacct", "--json"], &cluster.name);
+    match (form.json, m.has("noheader")) {
+        (Some(_), _) => out.push_str(&before),
+        (None, true) => {}
+        (None, false) => form.head(&mut out),
     }
     let (remembered, known) = remembered(source, &asked, now)?;
     let mut warnings = Vec::new();
@@ -466,6 +479,9 @@ fn show(
     }
     for entry in &remembered {
         form.entry(&mut out, entry, &cluster.name, zone);
+    }
+    if form.json.is_some() {
+        out.push_str(&behind);
     }
     put(&out)?;
     Ok(warnings)

@@ -2,6 +2,8 @@
 
 use super::command_line::{self, Refused, both, headless, refusals, refuse, words};
 use super::format::{self, FormatColumn, Piece};
+use super::json;
+use super::sinfo_json;
 use super::sinfo_nodes::{FIELDS, Group, Node, NodeField, NodeState, by_letter};
 use crate::client::cli::{Values, flag, opt};
 use crate::client::exit::{Exit, Fail, Result};
@@ -29,12 +31,6 @@ const REFUSED: &[Refused] = &[
         ' ',
         false,
         "there are no reservations by name",
-    ),
-    (
-        "json",
-        ' ',
-        false,
-        "chosts --json and cqueues --json give the values",
     ),
     (
         "yaml",
@@ -75,6 +71,7 @@ fn options() -> Command {
             opt("format", "FORMAT", "Columns: %[.][WIDTH]LETTER ..."),
             'o',
         ))
+        .arg(flag("json", "The nodes as one JSON object"))
         .arg(both(flag("responding", "Hosts that answer"), 'r'))
         .arg(both(flag("dead", "Hosts that do not answer"), 'd'))
         .arg(both(
@@ -160,7 +157,11 @@ impl Asked {
 
 fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result<String> {
     refuse(m, REFUSED)?;
-    let mut pieces = format::percent(format_of(m), &by_letter).map_err(Fail::usage)?;
+    let format = match m.has("json") {
+        true => sinfo_json::FORMAT,
+        false => format_of(m),
+    };
+    let mut pieces = format::percent(format, &by_letter).map_err(Fail::usage)?;
     let asked = Asked::of(m)?;
     let hosts = source.counted_hosts()?;
     let queues = source.queues()?;
@@ -193,6 +194,16 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
         widen(&mut pieces, &groups);
     }
     let mut out = String::new();
+    if m.has("json") {
+        let cluster = source.params()?.cluster;
+        let (before, behind) = json::frame("sinfo", &["sinfo", "--json"], &cluster);
+        out.push_str(&before);
+        for (n, group) in groups.iter().enumerate() {
+            json::put(&mut out, &sinfo_json::entry(group, &cluster), n > 0);
+        }
+        out.push_str(&behind);
+        return Ok(out);
+    }
     if m.has("long") {
         let t = jiff::Timestamp::from_millisecond(now).unwrap_or_default();
         let t = t.to_zoned(zone);
@@ -329,6 +340,7 @@ mod tests {
             "-h -d -o '%N %E %u %H'",
             "-n h1,h2 -h",
             "-R",
+            "--json -p normal",
         ];
         test_cluster::compare("sinfo", &lines, |words| {
             let m = command_line::parsed(options(), words);

@@ -118,15 +118,17 @@ fn avail(queue: &QueueRow) -> &'static str {
     }
 }
 
-/// A limit of the queue as Slurm writes times.
-fn limit(queue: &QueueRow, title: &str, none: &str) -> String {
+/// A limit of the queue in seconds.
+pub(super) fn limit_s(queue: &QueueRow, title: &str) -> Option<u64> {
     let mut settings = queue.settings.iter();
-    let found = settings.find(|(name, _)| name == title);
-    let minutes = found.and_then(|(_, text)| text.strip_suffix(" min")?.parse::<f64>().ok());
-    match minutes {
-        None => none.to_owned(),
-        Some(minutes) => crate::text::slurm::clock((minutes * 60.0).round() as u64),
-    }
+    let (_, text) = settings.find(|(name, _)| name == title)?;
+    let minutes = text.strip_suffix(" min")?.parse::<f64>().ok()?;
+    Some((minutes * 60.0).round() as u64)
+}
+
+/// The same as Slurm writes times.
+fn limit(queue: &QueueRow, title: &str, none: &str) -> String {
+    limit_s(queue, title).map_or_else(|| none.to_owned(), crate::text::slurm::clock)
 }
 
 /// The least of the nodes, with `+` where they differ.
@@ -155,7 +157,7 @@ fn state(group: &Group<'_>, short: bool) -> String {
 }
 
 /// Allocated, idle, other, all: of nodes, or of their slots.
-fn counts(group: &Group<'_>, slots: bool) -> [u64; 4] {
+pub(super) fn counts(group: &Group<'_>, slots: bool) -> [u64; 4] {
     let mut out = [0; 4];
     for node in &group.nodes {
         let size = if slots { u64::from(node.host.slots) } else { 1 };
@@ -182,7 +184,7 @@ fn slashed(numbers: &[u64]) -> String {
 }
 
 /// Units of the host that jobs get by number: `gpu:2`.
-fn gres(host: &HostRow) -> String {
+pub(super) fn gres(host: &HostRow) -> String {
     let values = [&host.resources, &host.load.values];
     let found = values
         .iter()
@@ -208,7 +210,7 @@ fn or_null(text: String) -> String {
     }
 }
 
-fn why(group: &Group<'_>) -> String {
+pub(super) fn why(group: &Group<'_>) -> String {
     let host = first(group);
     let comment = host.map_or(String::new(), |host| host.comment.clone());
     match (comment.is_empty(), group.nodes.first().map(|n| n.state)) {

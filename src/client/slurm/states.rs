@@ -117,7 +117,7 @@ impl State {
             R::Deadline => State::Deadline,
             R::MemLimit | R::Oom | R::SwapLimit => State::OutOfMemory,
             R::Preempt | R::Load | R::Window => State::Preempted,
-            R::Requeue => State::Requeued,
+            R::Requeue | R::Migrate => State::Requeued,
             R::HostLost | R::ShepherdLost | R::Fenced => State::NodeFail,
             R::None | R::CpuLimit | R::ProcessLimit | R::StartFailed | R::Units | R::Unknown => {
                 State::Failed

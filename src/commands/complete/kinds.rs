@@ -5,7 +5,7 @@
 
 use crate::model::LAUNCH_KINDS;
 use crate::show::field::Field;
-use crate::show::{cron, event_json, host, info, job, limit, load, queue, user};
+use crate::show::{acct, cron, event_json, host, info, job, limit, load, queue, slots, user};
 use crate::sys::signals;
 
 /// A word that may be meant, and what it is.
@@ -160,10 +160,12 @@ fn fields(command: &str) -> Vec<Candidate> {
     }
     match command {
         "cjobs" => named(job::FIELDS),
+        "cacct" => named(acct::FIELDS),
         "cqueues" => named(queue::FIELDS),
         "chosts" => named(host::FIELDS),
         "cload" => named(load::FIELDS),
         "cinfo" | "lshosts" => named(info::HOST_FIELDS),
+        "cslots" => named(slots::FIELDS),
         "climits" => named(limit::FIELDS),
         "cusers" => named(user::FIELDS),
         "ccron" => named(cron::FIELDS),

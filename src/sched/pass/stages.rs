@@ -19,14 +19,14 @@ const LACKS_MAX: usize = 4;
 const HARD: f64 = 1e6;
 
 /// What one host has to give to the job at least.
-struct Least {
+pub(super) struct Least {
     slots: u32,
     /// Amounts in thousandths by the item of `rusage[]`.
     amounts: Vec<i64>,
 }
 
 /// What became of one host: the stage it is lost at and the name of a resource.
-type Verdict = Option<(Stage, String)>;
+pub(super) type Verdict = Option<(Stage, String)>;
 
 impl Pass<'_> {
     pub(in crate::sched) fn examine(&mut self, class: u32) -> Option<Examination> {
@@ -79,7 +79,7 @@ impl Pass<'_> {
     }
 
     /// The first thing that keeps the host from the job; `None`: nothing.
-    fn verdict(&self, pending: &PendingClass, least: &Least, at: usize) -> Verdict {
+    pub(super) fn verdict(&self, pending: &PendingClass, least: &Least, at: usize) -> Verdict {
         let lost = |stage| Some((stage, String::new()));
         let shape = self.shape(pending.shape);
         let (host, view) = (self.table.at(at), self.view());
@@ -289,7 +289,7 @@ fn note_lost(lost: &mut Vec<LostHosts>, (stage, resource): (Stage, String), host
 }
 
 /// The smallest share of the job that one host has to give.
-fn least(part: &RequestPart) -> Least {
+pub(super) fn least(part: &RequestPart) -> Least {
     let slots = match (part.spread.one_host(), part.spread.tile) {
         (true, _) => part.min.max(1),
         (false, tile) if tile > 0 => tile.min(part.min).max(1),

@@ -149,7 +149,7 @@ impl<'a> Pass<'a> {
     }
 
     /// When a job of a class may end at the latest, by the run window and `-t`.
-    fn latest_end(&self, pending: &PendingClass) -> Option<Stamp> {
+    pub(super) fn latest_end(&self, pending: &PendingClass) -> Option<Stamp> {
         let at = usize::from(pending.queue?);
         if self.config().queues[at].ignore_deadline {
             return None;

@@ -101,6 +101,30 @@ fn checkpoints_come_by_the_clock_and_when_asked_for_but_not_of_a_suspended_task(
 }
 
 #[test]
+fn a_task_that_migrates_ends_once_it_is_saved_unless_it_is_stopped_before() {
+    let migrate = TaskAct::Checkpoint(CheckpointAct {
+        kill: true,
+        migrate: true,
+        ..CheckpointAct::default()
+    });
+    let mut m = with_checkpoints(&Controls::default());
+    assert_eq!(
+        m.order(migrate, TermReason::None, 0, 1),
+        [Checkpoint(false)]
+    );
+    assert_eq!(m.checkpoint_over(false, 2), [], "it runs on unsaved");
+    assert!(!m.is_ending());
+    m.order(migrate, TermReason::None, 0, 3);
+    assert_eq!(m.checkpoint_over(true, 4), [Signal(2)]);
+    assert_eq!(m.reason(), TermReason::Migrate);
+    let mut m = with_checkpoints(&Controls::default());
+    m.order(migrate, TermReason::None, 0, 1);
+    m.order(TaskAct::Stop, TermReason::Owner, 0, 2);
+    assert_eq!(m.checkpoint_over(true, 3), [Freeze]);
+    assert_eq!(m.reason(), TermReason::None);
+}
+
+#[test]
 fn what_will_run_again_is_saved_before_it_is_ended_but_not_for_ever() {
     let mut m = with_checkpoints(&Controls::default());
     m.order(TaskAct::Stop, TermReason::Owner, 0, 1);

@@ -370,7 +370,7 @@ fn definitions_are_replaced_only_when_that_is_asked_for() {
 fn what_no_command_of_ours_sends_is_refused() {
     let mut b = bench(|_| {});
     type Change = fn(&mut CronDef);
-    let forged: [(&str, Change); 11] = [
+    let forged: [(&str, Change); 12] = [
         ("schedule", |d| d.schedule = "61 * * * *".into()),
         ("schedule", |d| d.schedule = "@daily".into()),
         ("timezone", |d| d.zone = "Mars/Base".into()),
@@ -379,7 +379,8 @@ fn what_no_command_of_ours_sends_is_refused() {
         ("maxconcurrentruns", |d| d.max_runs = 3),
         ("historylimit", |d| d.history = 1_000_000),
         ("startdeadline", |d| d.deadline_s = Some(u64::MAX)),
-        ("array", |d| d.job.array = "1-3".into()),
+        ("array", |d| d.job.array = "1-99999999".into()),
+        ("at most 100 jobs", |d| d.more = vec![d.job.clone(); 100]),
         ("held", |d| d.job.hold = true),
         ("queue", |d| d.job.spec.queue = "nowhere".into()),
     ];
@@ -429,4 +430,148 @@ fn a_snapshot_keeps_runs_and_history() {
     assert_eq!(contents(&restored), contents(&b.core.state));
     assert_eq!(restored.check(), Vec::<String>::new());
     assert_eq!(restored.blobs(), b.core.state.blobs());
+}
+
+/// Every element of array `id` that runs ends with this code.
+fn end_elements(b: &mut Bench, id: u32, codes: &[(u32, i32)]) {
+    for (idx, code) in codes {
+        let a = AttemptId {
+            j: JobKey::element(id, *idx),
+            at: 1,
+        };
+        let run = b.core.state.work(a.j).unwrap().run.clone().unwrap();
+        let host = b.core.state.host_name(run.hosts[0].0).to_string();
+        b.report(&host, vec![exited(a, *code)]);
+    }
+}
+
+#[test]
+fn a_run_that_is_an_array_ends_with_its_last_element_and_fails_with_any() {
+    let mut b = bench(|def| {
+        def.job.array = "1-3".into();
+        def.max_fails = 1;
+    });
+    pass(&mut b, MINUTE);
+    assert_eq!(b.core.state.last_id(), 1);
+    assert_eq!(b.core.state.job(1).unwrap().array().unwrap().started(), 3);
+    end_elements(&mut b, 1, &[(2, 3), (1, 0)]);
+    assert_eq!((history(&b), cron(&b).running.len()), (vec![], 1));
+    pass(&mut b, MINUTE);
+    assert_eq!(history(&b), [(CronWhat::Overlapped, 22, 1)]);
+    takeover(&mut b);
+    end_elements(&mut b, 1, &[(3, 0)]);
+    let last = cron(&b).history.last().unwrap();
+    assert_eq!((last.what, last.id, last.n), (CronWhat::Failed, 1, 1));
+    assert_eq!(last.text, "an element failed");
+    assert!(cron(&b).def.disabled, "a run counts once for MaxFails");
+    assert_eq!(cron(&b).fails, 1);
+    // Those that wait are ended as well.
+    b.ask(U, vec![act(CronAct::Enable)]);
+    pass(&mut b, MINUTE);
+    b.ask(U, vec![act(CronAct::Kill)]);
+    let killed = |event: &&Event| matches!(event, Event::Signalled { j, .. } if j.id == 2);
+    assert_eq!(b.events.iter().filter(killed).count(), 3);
+}
+
+/// Three jobs a run: a held command, an array of two, another command.
+fn pack(def: &mut CronDef) {
+    let job = def.job.clone();
+    def.more = vec![job.clone(), job];
+    def.more[0].array = "1-2".into();
+}
+
+#[test]
+fn a_run_that_is_a_pack_is_submitted_whole_and_ends_with_its_last_job() {
+    let mut b = bench(pack);
+    pass(&mut b, MINUTE);
+    assert_eq!(b.core.state.last_id(), 3);
+    assert_eq!(cron(&b).running.len(), 1, "one run");
+    assert_eq!(cron(&b).live_jobs().collect::<Vec<_>>(), [1, 2, 3]);
+    pass(&mut b, MINUTE);
+    assert_eq!(history(&b), [(CronWhat::Overlapped, 22, 1)]);
+    takeover(&mut b);
+    let host = |b: &Bench, id| {
+        let run = b.core.state.work(JobKey::job(id)).unwrap().run.clone();
+        b.core.state.host_name(run.unwrap().hosts[0].0).to_string()
+    };
+    let of = host(&b, 1);
+    b.end(&of, 1, 1, 0);
+    let of = host(&b, 3);
+    b.end(&of, 3, 1, 4);
+    assert_eq!(cron(&b).running.len(), 1);
+    end_elements(&mut b, 2, &[(1, 0), (2, 0)]);
+    let last = cron(&b).history.last().unwrap();
+    assert_eq!((last.what, last.id), (CronWhat::Failed, 1));
+    assert_eq!(last.text, "job 3: exit code 4");
+    assert_eq!((cron(&b).fails, cron(&b).packs.len()), (1, 0));
+    pass(&mut b, MINUTE);
+    assert_eq!(b.core.state.last_id(), 6, "the next due time");
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+}
+
+/// The leader died when so many jobs of the pack were on record; the next one leads.
+fn died_after(b: &mut Bench, jobs: usize) {
+    let submitted = |(_, event): &(usize, &Event)| matches!(event, Event::Submitted(_));
+    let mut all = b.events.iter().enumerate().filter(submitted);
+    let (last, _) = all.nth(jobs - 1).unwrap();
+    b.events.truncate(last + 1);
+    let config = b.core.config.clone();
+    b.core = Core::new(b.replayed(), config.clone(), 1000);
+    b.turn(vec![Input::Config(config)]);
+    b.beat("h1");
+    b.beat("h2");
+}
+
+#[test]
+fn a_pack_of_which_some_jobs_are_missing_is_completed_once_by_the_next_leader() {
+    for jobs in 1..3 {
+        let mut b = bench(pack);
+        pass(&mut b, MINUTE);
+        died_after(&mut b, jobs);
+        pass(&mut b, 11_000);
+        assert_eq!(b.core.state.last_id(), 3);
+        assert_eq!(cron(&b).live_jobs().collect::<Vec<_>>(), [1, 2, 3]);
+        let arrays = [1, 2, 3].map(|id| b.core.state.job(id).unwrap().array().is_some());
+        assert_eq!(arrays, [false, true, false], "each job once");
+        takeover(&mut b);
+        pass(&mut b, 11_000);
+        assert_eq!(b.core.state.last_id(), 3, "and by no other");
+        assert_eq!((history(&b), cron(&b).running.len()), (vec![], 1));
+    }
+    // A definition that was changed meanwhile has other jobs.
+    let mut b = bench(pack);
+    pass(&mut b, MINUTE);
+    died_after(&mut b, 1);
+    let Verb::CronPut(mut edit) = put("c", |_| {}) else {
+        unreachable!("it is one");
+    };
+    (edit.create, edit.replace) = (false, true);
+    b.ask(U, vec![Verb::CronPut(edit)]);
+    pass(&mut b, 11_000);
+    assert_eq!(b.core.state.last_id(), 1);
+    b.end("h1", 1, 1, 0);
+    let last = cron(&b).history.last().unwrap();
+    assert_eq!(last.what, CronWhat::Failed);
+    assert!(
+        last.text.contains("1 of 3 jobs were submitted"),
+        "{}",
+        last.text
+    );
+}
+
+#[test]
+fn nothing_of_a_pack_is_submitted_when_one_of_its_jobs_is_refused() {
+    let mut b = bench(|def| {
+        pack(def);
+        def.more[1].spec.queue = "high".into();
+    });
+    let close = Verb::Queue {
+        names: vec!["high".into()],
+        act: crate::record::request::QueueAct::Close,
+        comment: String::new(),
+    };
+    b.ask(0, vec![close]);
+    pass(&mut b, MINUTE);
+    assert_eq!(b.core.state.last_id(), 0);
+    assert_eq!(history(&b), [(CronWhat::Refused, 21, 1)]);
 }

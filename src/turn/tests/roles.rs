@@ -58,8 +58,9 @@ fn stage(action: Action) -> (Bench, Verb) {
     let mut b = Bench::with(ROLES);
     let later = Stamp(b.now + 1_000_000_000);
     for uid in [1005, OWNER] {
-        let started = action == Action::Requeue && uid == OWNER;
+        let started = matches!(action, Action::Requeue | Action::Migrate) && uid == OWNER;
         b.submit(uid, |job| {
+            job.spec.rerunnable = started;
             job.spec.begin = (!started).then_some(later);
         });
     }
@@ -81,6 +82,11 @@ fn stage(action: Action) -> (Bench, Verb) {
             sel: selector(&["2"]),
             hold: false,
             states: Vec::new(),
+        },
+        Action::Migrate => Verb::Migrate {
+            sel: selector(&["2"]),
+            hosts: String::new(),
+            force: false,
         },
         Action::Switch => Verb::Switch {
             sel: selector(&["2"]),

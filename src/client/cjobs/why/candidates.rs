@@ -2,8 +2,8 @@
 //! back. Pure. Owns which changes are worth trying, and their order: what costs the job least
 //! first. Whether one helps is found out by trying it, not here.
 
-use super::copy::ClusterCopy;
 use super::units;
+use crate::client::cluster_copy::ClusterCopy;
 use crate::model::{JobKey, JobStat, PendReason, Spec};
 use crate::sched::{AmountRoom, Examination, Stage};
 use crate::text::command::quote;

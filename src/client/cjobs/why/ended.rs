@@ -303,6 +303,7 @@ fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
             "window",
             &["give it a run limit that fits the window (cqueues -l), or another queue"],
         ),
+        TermReason::Migrate => ("migrate", &["chist -l says who had it migrate"]),
         TermReason::Checkpoint => ("checkpoint", &["crequeue lets it go on from there"]),
         TermReason::HostLost => (
             "host_lost",

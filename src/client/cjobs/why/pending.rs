@@ -3,7 +3,7 @@
 //! Owns the order of the explanation and which trials count as help. Prints nothing.
 
 use super::candidates::{CANDIDATES_MAX, Candidate, Case, Remedy, candidates};
-use super::copy::{ClusterCopy, Deed, Tried};
+use crate::client::cluster_copy::{ClusterCopy, Deed, Tried};
 use crate::client::cmod;
 use crate::client::csub::spec::Here;
 use crate::config::Policy;

@@ -4,9 +4,9 @@
 mod ended_jobs;
 mod waiting_jobs;
 
-use super::copy::{ClusterCopy, Samples};
 use super::pending::{self, HelpEffect, WaitingJob};
 use super::text;
+use crate::client::cluster_copy::{ClusterCopy, Samples};
 use crate::client::cmod;
 use crate::client::csub::spec::Here;
 use crate::config::{Config, OsNames};

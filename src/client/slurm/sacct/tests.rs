@@ -114,6 +114,9 @@ fn golden_output() {
         "-X -n -P -o JobID --name old -A weather -r normal -N n2 -E now-2hours",
         "-j 1 -n",
         "--helpformat",
+        "--json -j 101,102,107",
+        "--json -X -j 4",
+        "--json -j 1",
     ];
     test_cluster::compare("sacct", &lines, |words| ask(&bed, words).unwrap());
 }
@@ -141,7 +144,7 @@ fn what_is_not_there_is_refused() {
     assert!(fail(&["-o", "Nope"]).contains("Invalid field requested: \"Nope\""));
     assert!(fail(&["-o", "JobID%0"]).contains("wide"));
     assert!(fail(&["-o", ","]).contains("no fields"));
-    assert!(fail(&["--json"]).contains("--json is not available"));
+    assert!(fail(&["--yaml"]).contains("--yaml is not available"));
     assert!(fail(&["-M", "other"]).contains("other: no such cluster"));
     assert!(fail(&["-S", "25:00"]).contains("--starttime: '25:00' is not a time"));
     assert!(fail(&["-s", "odd"]).contains("Invalid job state"));

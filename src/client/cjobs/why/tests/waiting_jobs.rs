@@ -317,6 +317,56 @@ fn a_reservation_that_a_short_job_may_use() {
     );
 }
 
+/// The same question from the other side: `cslots`.
+#[test]
+fn slots_beside_a_reservation_last_until_it_begins() {
+    let site = |normal: &str| {
+        let mut site = Site::new(&format!(
+            "hosts:\n- {{name: h1, slots: 4}}\n- {{name: h2, slots: 2}}\n\
+             queues:\n- {{name: top, priority: 90}}\n\
+             - {{name: wide, priority: 50, hosts: h1, slot_reserve: 24h, backfill: yes}}\n\
+             - {{name: normal, priority: 10{normal}}}\n"
+        ));
+        for (run_s, queue, slots) in [(7200, "top", 3), (3600, "wide", 4)] {
+            let spec = Spec {
+                queue: queue.into(),
+                hosts: "h1".into(),
+                min: slots,
+                max: slots,
+                ..job()
+            };
+            site.submit(limited(run_s, spec));
+        }
+        site
+    };
+    let slots = |site: &Site, spec: &Spec| {
+        let found = site.copy().openings(spec);
+        let of = |opening: &crate::sched::Opening| {
+            let steps = opening.steps.iter();
+            let steps = steps.map(|s| (s.slots, s.until.map(|at| (at - NOW.0) / 1000)));
+            (opening.host.clone(), steps.collect::<Vec<_>>())
+        };
+        found.iter().map(of).collect::<Vec<_>>()
+    };
+    let free = ("h2".to_owned(), vec![(2, None)]);
+    let backfills = site(", backfill: yes");
+    let beside = ("h1".to_owned(), vec![(1, Some(7200))]);
+    assert_eq!(slots(&backfills, &job()), [beside, free.clone()]);
+    // A queue without backfill has what no reservation ever needs.
+    assert_eq!(slots(&site(""), &job()), std::slice::from_ref(&free));
+    let never = Spec {
+        res_req: "select[mem>999999]".into(),
+        ..job()
+    };
+    assert_eq!(slots(&backfills, &never), []);
+    let inactive = Spec {
+        queue: "top".into(),
+        hosts: "h2".into(),
+        ..job()
+    };
+    assert_eq!(slots(&backfills, &inactive), [free]);
+}
+
 #[test]
 fn jobs_that_come_first_are_counted() {
     let mut site = Site::new(

@@ -3,15 +3,19 @@
 //!
 //! Owns how a change is tried and taken back. Never decides where a job starts: that is `sched`.
 
-use crate::config::Config;
+mod read;
+
+pub(crate) use read::read;
+
+use crate::config::{Config, Queue};
 use crate::intake::Requester;
-use crate::model::{AttemptId, JobKey, PendReason, Spec, Stamp, TermReason};
-use crate::record::event::Event;
+use crate::model::{AttemptId, JobKey, PendReason, Spec, Stamp, TermReason, Token};
+use crate::record::event::{Event, Submitted};
 use crate::record::load::LoadDoc;
 use crate::record::order::Act;
 use crate::record::request::{HostAct, QueueAct};
 use crate::sched::plan_applier::{Sink, apply_plan};
-use crate::sched::{Engine, Examination, HostTable, Plan, depend};
+use crate::sched::{Engine, Examination, HostTable, Opening, Plan, depend};
 use crate::state::State;
 use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
@@ -25,10 +29,10 @@ const PASSES_MAX: usize = 8;
 const NOBODY: &str = "cjobs --why";
 
 /// Load samples by host, with the milliseconds since its last beat.
-pub(super) type Samples = BTreeMap<String, (LoadDoc, u64)>;
+pub(crate) type Samples = BTreeMap<String, (LoadDoc, u64)>;
 
 /// See the head of the file.
-pub(super) struct ClusterCopy {
+pub(crate) struct ClusterCopy {
     pub state: State,
     pub config: Arc<Config>,
     pub now: Stamp,
@@ -43,7 +47,7 @@ pub(super) struct ClusterCopy {
 
 /// Something that can be done to a job or to the cluster.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Deed {
+pub(crate) enum Deed {
     /// The job gets this specification.
     Spec(Box<Spec>),
     /// A held job is released.
@@ -56,7 +60,7 @@ pub(super) enum Deed {
 
 /// What a trial gave.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Tried {
+pub(crate) enum Tried {
     /// It starts at once on these hosts.
     Starts(Vec<String>),
     /// It waits, for this reason if it is known.
@@ -65,7 +69,7 @@ pub(super) enum Tried {
 
 impl ClusterCopy {
     /// Lets start at once what can: the view may be older than the leader's last decisions.
-    pub(super) fn new(
+    pub(crate) fn new(
         state: State,
         config: Arc<Config>,
         samples: Samples,
@@ -98,7 +102,7 @@ impl ClusterCopy {
     }
 
     /// Lets start what can start now, and notes why the others wait.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for _ in 0..PASSES_MAX {
             let plan = self.pass();
             let started = !plan.starts.is_empty();
@@ -130,7 +134,7 @@ impl ClusterCopy {
     }
 
     /// Why a job or element waits, as this scheduler sees it. `None`: it does not wait.
-    pub(super) fn reason(&self, j: JobKey) -> Option<PendReason> {
+    pub(crate) fn reason(&self, j: JobKey) -> Option<PendReason> {
         let job = self.state.job(j.id)?;
         if !self.state.stat(j)?.is_waiting() {
             return None;
@@ -144,15 +148,46 @@ impl ClusterCopy {
     }
 
     /// Where the hosts are lost to a waiting job. `None`: it is not up for scheduling.
-    pub(super) fn examine(&mut self, j: JobKey) -> Option<Examination> {
+    pub(crate) fn examine(&mut self, j: JobKey) -> Option<Examination> {
         let s = self.state.job(j.id)?.spec;
         let class = self.state.class_of(s);
         self.engine
             .examine(&self.state, &self.table, self.now, class)
     }
 
+    /// What hosts have for a job like this that would begin now, and until when: it is put among
+    /// the pending jobs of this copy.
+    pub(crate) fn openings(&mut self, spec: &Spec) -> Vec<Opening> {
+        let (Some(id), Some(new)) = (self.state.next_id(u32::MAX), self.state.next_spec()) else {
+            return Vec::new();
+        };
+        let s = self.state.find_spec(spec).unwrap_or(new);
+        let spec = Box::new(spec.clone());
+        self.state.apply(&Event::Spec { id: s, spec });
+        self.state.apply(&Event::Submitted(Box::new(Submitted {
+            id,
+            s,
+            t: self.now,
+            command: NOBODY.to_owned(),
+            name: String::new(),
+            array: String::new(),
+            array_limit: 0,
+            hold: false,
+            tok: Token(0),
+            line: 0,
+            key: String::new(),
+            cron: None,
+        })));
+        self.engine.sync(&mut self.state, &mut self.table);
+        let class = self.state.class_of(s);
+        let found = self
+            .engine
+            .openings(&self.state, &self.table, self.now, class);
+        found.unwrap_or_default()
+    }
+
     /// The owner of a specification, as the leader knows it.
-    pub(super) fn owner(&self, spec: &Spec) -> Requester {
+    pub(crate) fn owner(&self, spec: &Spec) -> Requester {
         Requester {
             uid: spec.uid,
             user: spec.user.clone(),
@@ -161,7 +196,7 @@ impl ClusterCopy {
     }
 
     /// Does it, looks whether the job starts in the next pass, and takes it back.
-    pub(super) fn try_out(&mut self, j: JobKey, deeds: &[Deed]) -> Tried {
+    pub(crate) fn try_out(&mut self, j: JobKey, deeds: &[Deed]) -> Tried {
         let mut undo = Vec::new();
         for deed in deeds {
             undo.extend(self.carry(j.id, deed));
@@ -179,18 +214,27 @@ impl ClusterCopy {
             }
             None => Tried::Waits(self.reason_in(&plan, j)),
         };
-        let booked = !plan.starts.is_empty();
         for event in undo.iter().rev() {
             self.state.apply(event);
         }
         if hosts {
             self.rebuild_hosts();
         }
-        if booked {
-            // The engine has booked starts that do not come.
-            self.engine.configure(self.config.clone());
-        }
+        self.take_back(&plan);
         tried
+    }
+
+    /// The engine has booked starts that do not come.
+    fn take_back(&mut self, plan: &Plan) {
+        let paced = |queue: &Queue| queue.job_accept_interval_ms > 0;
+        match self.config.queues.iter().any(paced) {
+            // When a host was given its last job is not known of each one.
+            true if !plan.starts.is_empty() => self.engine.configure(self.config.clone()),
+            _ => plan
+                .starts
+                .iter()
+                .for_each(|start| self.state.look_again(start.j)),
+        }
     }
 
     fn reason_in(&self, plan: &Plan, j: JobKey) -> Option<PendReason> {

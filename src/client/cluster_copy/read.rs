@@ -1,7 +1,7 @@
 //! Reads what the copy of the cluster is made of: the published view and cb.yaml, which every user
 //! may read. Takes no lock, and asks nothing of the leader.
 
-use super::copy::{ClusterCopy, Samples};
+use super::{ClusterCopy, Samples};
 use crate::client::exit::{Fail, Result};
 use crate::client::read::{Source, os_groups};
 use crate::config::{self, Config, OsNames, ResourceDecl, ResourceKind};
@@ -22,7 +22,7 @@ const USERS_MAX: usize = 200;
 ///
 /// # Errors
 /// The view or cb.yaml cannot be read, or cb.yaml has problems.
-pub(super) fn read(source: &Source, params: &Params, now: Stamp) -> Result<ClusterCopy> {
+pub(crate) fn read(source: &Source, params: &Params, now: Stamp) -> Result<ClusterCopy> {
     let hosts = source.view.hosts().map_err(|e| source.failed(e))?;
     let config = config(source, params, &hosts)?;
     let state = state(source, &hosts, now)?;
@@ -44,7 +44,7 @@ fn config(source: &Source, params: &Params, hosts: &[HostRow]) -> Result<Arc<Con
     let loaded = config::load(&bytes, &path.display().to_string(), &OsNames::ANY);
     let loaded = loaded.map_err(|_| {
         Fail::system(format!(
-            "--why: {} has problems, so nothing can be tried by it\nhint: cadmin ckconfig; \
+            "{} has problems, so nothing can be tried by it\nhint: cadmin ckconfig; \
              cjobs -p says why a job waits",
             path.display()
         ))

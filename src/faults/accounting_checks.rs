@@ -1,0 +1,147 @@
+//! The journal of the simulated cluster at the end of a run, against accounting and the answers
+//! that clients got: each record of `acct/` is about one end in the journal, none counts twice, and
+//! none is missing up to the mark to which the leader said that they are durable; each silence of
+//! an alert that was confirmed is on record once. Reads a copy of the share; judges only.
+
+use super::disk::Disk;
+use super::still_disk::ReadOnlyDisk;
+use crate::client::cacct::records::Records;
+use crate::journal::{Entry, History, Position};
+use crate::model::{AttemptId, JobKey};
+use crate::record::acct::Written;
+use crate::record::event::Event;
+use crate::record::frame::Reader;
+use crate::replay::live_cluster;
+use crate::spool::Layout;
+use crate::sys::{self, platform};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Most bytes of the mark's file.
+const MARK_MAX: u64 = 4096;
+
+/// What an end is known by, and what both sides say of it: when, how.
+type End = (i64, Option<i32>, i32);
+
+/// What the journal has.
+#[derive(Default)]
+struct Journal {
+    /// With the positions after them.
+    ends: BTreeMap<AttemptId, (Position, End)>,
+    /// Reasons of silences, and how often.
+    silences: BTreeMap<String, u32>,
+    /// It begins after the first event of all: the rest was compacted.
+    late: bool,
+}
+
+/// What is wrong with the accounting of a share on which no byte was flipped and which was not put
+/// back from a copy.
+pub(super) fn check(share: &Disk, silences: &BTreeSet<String>) -> Vec<String> {
+    platform::enter(Arc::new(ReadOnlyDisk(share.clone())));
+    let found = compare(&Layout::new(super::simulated_os::SHARE), silences);
+    platform::leave();
+    found.unwrap_or_else(|e| vec![format!("accounting cannot be read: {e}")])
+}
+
+fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, String> {
+    // A run may end before there is a cluster.
+    let Ok(cluster) = live_cluster::cluster_id(layout) else {
+        return Ok(Vec::new());
+    };
+    let journal = read(layout, &cluster)?;
+    let mark = mark(layout)?;
+    let mut wrong = against_silences(&journal, silences);
+    let mut accounted: BTreeMap<AttemptId, End> = BTreeMap::new();
+    let records = Records::open(layout, &cluster, |_| true).map_err(|e| e.to_string())?;
+    let each = records.each(
+        &mut |r| {
+            let (j, at): (JobKey, u32) = (r.j, r.at);
+            let (a, end) = (AttemptId { j, at }, (r.end, r.code, r.sig));
+            if accounted.insert(a, end).is_some() {
+                wrong.push(format!("accounting counts attempt {a} twice"));
+            }
+            Ok(())
+        },
+        // A leader that dies leaves half a line.
+        &mut |_| {},
+    );
+    each.map_err(|e| e.to_string())?;
+    for (a, end) in &accounted {
+        match journal.ends.get(a) {
+            // The journal of before was compacted.
+            None if journal.late => {}
+            None => wrong.push(format!(
+                "accounting has attempt {a}, the journal has no end"
+            )),
+            Some((_, known)) if known != end => {
+                wrong.push(format!(
+                    "accounting has attempt {a} as {end:?}, the journal as {known:?}"
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    let due = journal.ends.iter().filter(|(_, (at, _))| *at <= mark);
+    let missing = due.filter(|(a, _)| !accounted.contains_key(a));
+    wrong.extend(missing.map(|(a, (at, _))| {
+        format!("accounting lacks attempt {a}, whose end at {at} is before its mark {mark}")
+    }));
+    Ok(wrong)
+}
+
+fn against_silences(journal: &Journal, confirmed: &BTreeSet<String>) -> Vec<String> {
+    let missing = |why: &&String| !journal.late && !journal.silences.contains_key(*why);
+    let missing = confirmed.iter().filter(missing);
+    let missing = missing.map(|why| format!("silence {why} was confirmed and is not on record"));
+    let twice = journal.silences.iter().filter(|(_, n)| **n > 1);
+    let twice = twice.map(|(why, n)| format!("silence {why} is on record {n} times"));
+    missing.chain(twice).collect()
+}
+
+fn read(layout: &Layout, cluster: &str) -> Result<Journal, String> {
+    let mut journal = Journal {
+        late: true,
+        ..Journal::default()
+    };
+    let mut first = true;
+    let mut history = History::new(layout, cluster);
+    let read = history.read(&mut |entry| {
+        let Entry::Event { at, event } = entry else {
+            return;
+        };
+        if std::mem::take(&mut first) {
+            journal.late = at.epoch > 1 || at.segment > 1;
+        }
+        match event {
+            Event::Ended { e, .. } => {
+                // An attempt ends once: what says so again changes nothing.
+                let end = (at, (e.t, e.code, e.sig));
+                journal.ends.entry(e.a).or_insert(end);
+            }
+            Event::AlertSilenced { why, .. } => *journal.silences.entry(why).or_default() += 1,
+            _ => {}
+        }
+    });
+    read.map_err(|e| e.to_string())?;
+    Ok(journal)
+}
+
+/// Up to where the last leader said that records are durable.
+fn mark(layout: &Layout) -> Result<Position, String> {
+    let bytes = sys::fs::read_optional(&layout.acct_written(), MARK_MAX);
+    let Some(bytes) = bytes.map_err(|e| e.to_string())? else {
+        return Ok(Position::default());
+    };
+    let mut reader = Reader::new(&bytes);
+    // The header, then the mark.
+    reader.next_line().map_err(|e| e.to_string())?;
+    let line = reader.next_line().map_err(|e| e.to_string())?;
+    let line = line.ok_or("the mark of accounting is empty")?;
+    let written: Written = line.decode().map_err(|e| e.to_string())?;
+    Ok(Position {
+        epoch: written.epoch,
+        segment: written.segment,
+        bytes: written.bytes,
+        seq: written.seq,
+    })
+}

@@ -1,0 +1,132 @@
+//! `cmig`: started work goes on elsewhere. What has checkpoints is saved, then ended, and stays
+//! where it is if it cannot be saved; what may only be run again is ended at once. Both are pending
+//! again under the same id by the reason of their end, which the host records: no leader need
+//! remember it.
+//!
+//! Owns which work may migrate, and that the hosts it may run on are changed before it ends.
+
+use super::context::Turn;
+use super::orders::{checkpoint_of, to_migrate};
+use crate::intake::{Refusal, Requester};
+use crate::model::{JobKey, JobStat, Stamp, TermReason};
+use crate::record::event::{Event, SignalAct};
+use crate::record::order::Act;
+use crate::record::request::Changes;
+use crate::state::Body;
+
+/// How work migrates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// It does already.
+    Already,
+    /// Its state is saved first; it runs on if that fails.
+    Saved,
+    /// From its beginning.
+    Again,
+}
+
+impl Turn<'_> {
+    /// Gives a job the hosts that it is to migrate to, if any are named and some of it can.
+    pub(super) fn move_to(
+        &mut self,
+        who: &Requester,
+        j: JobKey,
+        hosts: &str,
+    ) -> Result<(), Refusal> {
+        self.may_run_again(j)?;
+        if hosts.is_empty() {
+            return Ok(());
+        }
+        if j.idx > 0 {
+            return Err(Refusal::usage(
+                "-m is for all elements of an array together, which have the same hosts: cmig -m \
+                 HOSTS ID, or cmig without -m",
+            ));
+        }
+        let mut works = self.works_of(j).into_iter();
+        if !works.any(|key| self.way_of(key).is_ok()) {
+            // The answer to each work says why.
+            return Ok(());
+        }
+        let mut changes = Changes::default();
+        changes.job.spec.hosts = hosts.to_owned();
+        changes.set.push("m".to_owned());
+        self.apply_changes(who, j, &changes, true)
+    }
+
+    /// Has one work migrate: a single job or an element.
+    pub(super) fn migrate_one(
+        &mut self,
+        who: &Requester,
+        j: JobKey,
+        force: bool,
+    ) -> Result<(), Refusal> {
+        let (event, act, reason) = match self.way_of(j)? {
+            Way::Already => return Ok(()),
+            Way::Saved => {
+                let act = Act::Checkpoint(to_migrate(force));
+                (SignalAct::Migrate { force }, act, TermReason::None)
+            }
+            Way::Again => {
+                let why = TermReason::Migrate;
+                (SignalAct::Requeue { hold: false, why }, Act::Terminate, why)
+            }
+        };
+        self.spend_event();
+        let (act_of, by, t) = (event, who.user.clone(), self.now);
+        self.emit(Event::Signalled {
+            j,
+            act: act_of,
+            by,
+            t,
+        });
+        self.order_signal(j, act, reason);
+        Ok(())
+    }
+
+    fn way_of(&self, j: JobKey) -> Result<Way, Refusal> {
+        let state = &self.core.state;
+        let (Some(stat), Some(spec)) = (state.stat(j), state.spec_of(j.id)) else {
+            return Err(Refusal::not_found("no matching job found"));
+        };
+        if stat.is_finished() {
+            return Err(Refusal::not_found("job has already finished"));
+        }
+        let array = state.job(j.id).map(|job| &job.body);
+        let part = j.idx == 0 && matches!(array, Some(Body::Array(_)));
+        let run = state.work(j).and_then(|work| work.run.as_deref());
+        let run = run.filter(|_| stat.is_started() && !part);
+        let run = run.ok_or_else(|| {
+            Refusal::refused("has not started: 'cmod -m' gives a pending job other hosts")
+        })?;
+        if stat == JobStat::Unkwn {
+            return Err(Refusal::refused("its host does not answer"));
+        }
+        match run.killing {
+            Some(SignalAct::Requeue {
+                why: TermReason::Migrate,
+                ..
+            }) => return Ok(Way::Already),
+            Some(SignalAct::Requeue { .. }) => return Err(Refusal::refused("is being requeued")),
+            Some(_) => return Err(Refusal::refused("is being terminated")),
+            None if run.migrating().is_some() => return Ok(Way::Already),
+            None => {}
+        }
+        let saved = checkpoint_of(self.core, spec).is_some();
+        let begun = run.start != Stamp(0) && !run.gathering;
+        let runs = stat == JobStat::Run && !run.to_stop();
+        match (saved, spec.rerunnable) {
+            (true, _) if begun && runs => Ok(Way::Saved),
+            // There is nothing to save yet, or it may begin again anyway.
+            (true, _) if !begun => Ok(Way::Again),
+            (_, true) => Ok(Way::Again),
+            (true, false) => Err(Refusal::refused(
+                "is stopped, so that its state cannot be saved: 'cresume' it first",
+            )),
+            (false, false) => Err(Refusal::refused(
+                "cannot migrate: it has no checkpoints (csub -k, chkpnt of its queue) and may not \
+                 be run again (csub -r)",
+            )),
+        }
+    }
+}
