@@ -152,23 +152,33 @@ fn named(glob: &str, v: &JobView<'_>) -> bool {
 /// True when `text` fits the pattern, in which `*` stands for any text and `?` for one character.
 /// Linear in both for each `*`; it never backtracks before the last one.
 pub(crate) fn matches(glob: &str, text: &str) -> bool {
-    let (g, t): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
+    let (g, t) = (glob.as_bytes(), text.as_bytes());
+    // Where the character that begins at `at` ends.
+    let after = |at: usize| {
+        let rest = t[at + 1..].iter();
+        at + 1 + rest.take_while(|b| **b & 0xc0 == 0x80).count()
+    };
     let (mut gi, mut ti) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     while ti < t.len() {
-        if gi < g.len() && g[gi] == '*' {
-            star = Some((gi, ti));
-            gi += 1;
-        } else if gi < g.len() && (g[gi] == '?' || g[gi] == t[ti]) {
-            (gi, ti) = (gi + 1, ti + 1);
-        } else if let Some((at, from)) = star {
-            star = Some((at, from + 1));
-            (gi, ti) = (at + 1, from + 1);
-        } else {
-            return false;
+        match g.get(gi) {
+            Some(b'*') => {
+                star = Some((gi, ti));
+                gi += 1;
+            }
+            Some(b'?') => (gi, ti) = (gi + 1, after(ti)),
+            Some(c) if *c == t[ti] => (gi, ti) = (gi + 1, ti + 1),
+            _ => {
+                let Some((at, from)) = star else {
+                    return false;
+                };
+                let from = after(from);
+                star = Some((at, from));
+                (gi, ti) = (at + 1, from);
+            }
         }
     }
-    g[gi..].iter().all(|c| *c == '*')
+    g[gi..].iter().all(|c| *c == b'*')
 }
 
 /// Where a job stands in a list: started ones by their start, then waiting ones in the order of
@@ -198,6 +208,8 @@ mod tests {
         for (glob, text) in [
             ("*UUID*", "part:n=1___(UUID)"),
             ("a?c", "a作c"),
+            ("*业??", "作业一号"),
+            ("*一*", "作业一"),
             ("*", ""),
             ("a*b*c", "aXbYbZc"),
             ("x", "x"),
@@ -208,6 +220,8 @@ mod tests {
             ("a*", "ba"),
             ("a", "ab"),
             ("?", ""),
+            ("?", "作业"),
+            ("*??", "作"),
             ("*a", "ab"),
             ("", "a"),
         ] {

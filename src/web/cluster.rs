@@ -87,8 +87,14 @@ impl Cluster {
                 ..Snapshot::default()
             },
         };
+        let renewed = !Arc::ptr_eq(&old.jobs, &new.jobs);
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
         self.changes.send_modify(|n| *n += 1);
+        drop(old);
+        if renewed {
+            // Two copies of all jobs were there for a moment.
+            sys::memory::give_back();
+        }
     }
 
     /// A newer copy; `None`: nothing has changed.
