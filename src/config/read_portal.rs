@@ -20,8 +20,10 @@ const PATH_MAX: usize = 4096;
 
 pub(super) fn portal(ctx: &mut Ctx<'_>, node: &Node) -> Option<Portal> {
     let f = Fields::new(ctx, node, keys::PORTAL, "portal")?;
-    let mut out = Portal::default();
-    out.listen = f.scalar(ctx, "listen").and_then(|w| listen(ctx, &w));
+    let mut out = Portal {
+        listen: f.scalar(ctx, "listen").and_then(|w| listen(ctx, &w)),
+        ..Portal::default()
+    };
     if let Some(words) = f.words(ctx, "names") {
         out.names = names(ctx, &words);
     }

@@ -279,10 +279,16 @@ fn groups_are_fresh(site: &Site, etc: &Etc, service: &Service, session: &str) {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o750);
     std::fs::set_permissions(&dir, mode).unwrap();
     let path = format!("GET /api/v1/files?root={}", dir.display());
-    let list = || status(&said(&service.place, &path, &[session], ""));
-    assert_ne!(list(), 200, "alice is not in the group");
+    let list = || said(&service.place, &path, &[session], "");
+    let before = list();
+    assert_ne!(status(&before), 200, "alice is not in the group: {before}");
     etc.join(&site.alice);
-    assert_eq!(list(), 200, "the same session, after a change of groups");
+    let after = list();
+    assert_eq!(
+        status(&after),
+        200,
+        "the same session, in the group now: {after}"
+    );
 }
 
 /// A form counts only in the browser that got it, and begins a session of its own.
