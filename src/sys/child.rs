@@ -94,8 +94,8 @@ pub fn run_with(
     wait_at_most(child, program, limit_ms)
 }
 
-/// The code of a process, which leads a group of its own; `None`: a signal ended it, or the group was
-/// killed when the time was up.
+/// The code of a process, which leads a group of its own; `None`: a signal ended it, or the group
+/// was killed when the time was up.
 fn wait_at_most(mut child: Child, program: &Path, limit_ms: u64) -> Result<Option<i32>> {
     let end = super::clock::boot_ms().saturating_add(limit_ms);
     loop {
@@ -174,8 +174,8 @@ pub fn sibling(name: &str) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(name))
 }
 
-/// A program of the system that somebody speaks to through one descriptor, its standard input and
-/// output, until that is closed. It is ended when this is dropped.
+/// A program of the system whose standard input and output are one descriptor that a user has,
+/// until that is closed. It is ended when this is dropped.
 #[derive(Debug)]
 pub struct Attended {
     child: Option<Child>,

@@ -4,9 +4,9 @@
 //!   portal or with each other.
 //! - `tunnel`: the way to it, through the job. `forward`: one request. `headers`: what goes on.
 //!
-//! Owns who may: the user whose job it is, with a session. The portal's page `/apps/ID` gives a ticket
-//! that is good once and for a minute; at the program's own name it becomes a cookie of that name,
-//! which ends with the session. The portal's cookie is never sent there.
+//! Owns who may: the user whose job it is, with a session. The portal's page `/apps/ID` gives a
+//! ticket that is good once and for a minute; at the program's own name it becomes a cookie of that
+//! name, which ends with the session. The portal's cookie is never sent there.
 
 mod forward;
 mod headers;
@@ -381,8 +381,8 @@ async fn uses(app: &App, right: &Right, now: i64) -> bool {
             .unwrap_or(false)
 }
 
-/// Takes a ticket: sets the cookie of this name, and leads to where the program begins, with what it
-/// asks for.
+/// Takes a ticket: sets the cookie of this name, and leads to where the program begins, with what
+/// it asks for.
 async fn enter(
     app: &App,
     key: JobKey,
