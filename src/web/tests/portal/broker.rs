@@ -1,9 +1,10 @@
 //! The broker fed with what a broken HTTP process may send: it answers each question as before and
 //! begins nothing for who has no session.
 
+use corral::api::attend::AttendAsk;
 use corral::api::{Failure, FailureKind};
 use corral::spool::Site;
-use corral::sys::fork::fork_snapshot;
+use corral::sys::fork::{fork_snapshot, stand_alone};
 use corral::sys::{clock, descriptors, ipc};
 use corral_web::broker::wire::{self, ASK_MAX, Ask};
 use corral_web::broker::{Broker, Call, Ended, client};
@@ -34,6 +35,8 @@ fn served(with: impl FnOnce(&File, &client::BrokerClient)) {
     };
     let (mine, theirs) = descriptors::message_pair().unwrap();
     let mut http = fork_snapshot(|| {
+        // It must not keep the socket open that the test closes.
+        stand_alone(c"cbweb-http", &[]);
         clock::sleep_ms(60_000);
         0
     })
@@ -88,10 +91,22 @@ fn nobody_acts_without_a_session_or_token_of_theirs() {
     served(|control, asker| {
         for uid in [0, 1, 1000, u32::MAX] {
             for proof in ["a", "0-0", "planted"] {
-                let proof = proof.to_owned();
-                let ask = serde_json::to_vec(&Ask::Act { uid, proof }).unwrap();
-                let answer = asked(control, &ask).expect("an answer");
-                assert_eq!(answer.unwrap_err().kind, FailureKind::Permission);
+                let proof = || proof.to_owned();
+                let asks = [
+                    Ask::Act {
+                        uid,
+                        proof: proof(),
+                    },
+                    Ask::Attend {
+                        uid,
+                        proof: proof(),
+                    },
+                ];
+                for ask in asks {
+                    let ask = serde_json::to_vec(&ask).unwrap();
+                    let answer = asked(control, &ask).expect("an answer");
+                    assert_eq!(answer.unwrap_err().kind, FailureKind::Permission);
+                }
             }
         }
         // A token of a form that is right, of root and of a user whom nobody knows.
@@ -105,6 +120,10 @@ fn nobody_acts_without_a_session_or_token_of_theirs() {
             };
             let call = Call::Token {};
             let failure = asker.call_with::<String>(&who, &call).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Permission, "{failure}");
+            // A token, whosever it is, begins nothing that stays.
+            let ask = AttendAsk::Tunnel { id: 1, idx: 0 };
+            let failure = asker.attend(&who, &ask).err().unwrap();
             assert_eq!(failure.kind, FailureKind::Permission, "{failure}");
         }
         assert_eq!(asker.log_in("x", 0).unwrap(), None);
