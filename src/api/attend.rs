@@ -158,8 +158,8 @@ pub fn read_announced(bytes: &[u8], id: u32, idx: u32) -> Result<Announced, Stri
     })
 }
 
-/// The far end of a tunnel in this process, for tests of who uses one: a job `id` that has announced
-/// these bytes, until `socket` is closed.
+/// The far end of a tunnel in this process, for tests of who uses one: a job `id` that has
+/// announced these bytes, until `socket` is closed.
 ///
 /// # Errors
 /// The near end does not keep to the form.

@@ -1,10 +1,10 @@
-//! Many connections within one stream of bytes: what goes both ways between a portal and the process
-//! that reaches a program of a job. Owns the form of a frame and its limits.
+//! Many connections within one stream of bytes: what goes both ways between a portal and the
+//! process that reaches a program of a job. Owns the form of a frame and its limits.
 //!
 //! A frame is its kind (1 byte), the number of its connection (4 bytes, the low one first), its
 //! length (2 bytes, likewise) and that many bytes. Each end grants the other [`WINDOW`] bytes a
-//! connection and more as it passes them on, so that what waits is bounded and one connection that
-//! nobody reads holds up no other.
+//! connection and more as it passes them on, so that what waits is bounded and one connection whose
+//! reader is slow does not hold up the others.
 
 /// Most bytes of a frame beside its head.
 pub const FRAME_DATA_MAX: usize = 16 << 10;
@@ -31,7 +31,7 @@ pub enum Frame {
     Over(u32, String),
 }
 
-/// What came is no frame.
+/// What came does not have the form of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoFrame;
 

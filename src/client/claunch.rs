@@ -188,8 +188,8 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// Starts it on each of these hosts and waits for all ends. `input`: the first one gets standard
-    /// input.
+    /// Starts it on each of these hosts and waits for all ends. `input`: the first one gets
+    /// standard input.
     ///
     /// # Errors
     /// It is too long, or a host does not call.

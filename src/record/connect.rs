@@ -57,7 +57,7 @@ impl Connect {
         }
         let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
         if file.kind.is_empty() || file.kind.len() > KIND_MAX || !file.kind.bytes().all(is_word) {
-            return Err("its kind is no word".to_owned());
+            return Err("its kind is not a word".to_owned());
         }
         // What speaks no HTTP itself has a program beside it that does.
         let port = match (file.web_port, file.kind.as_str()) {

@@ -174,8 +174,8 @@ pub fn sibling(name: &str) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(name))
 }
 
-/// A program of the system that somebody speaks to through one descriptor, its standard input and
-/// output, until that is closed. It is ended when this is dropped.
+/// A program of the system whose standard input and output are one descriptor that a user has,
+/// until that is closed. It is ended when this is dropped.
 #[derive(Debug)]
 pub struct Attended {
     child: Option<Child>,

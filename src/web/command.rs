@@ -148,8 +148,8 @@ fn lower(names: &[String]) -> Vec<String> {
     names.iter().map(|name| name.to_ascii_lowercase()).collect()
 }
 
-/// The domain of programs. It must be none of the portal's own names: a page of a program would be one
-/// of the portal's.
+/// The domain of programs. It must be none of the portal's own names: a page of a program would be
+/// one of the portal's.
 fn apps_domain(options: &Options) -> Result<Option<String>, Refusal> {
     let Some(domain) = &options.apps_domain else {
         return Ok(None);

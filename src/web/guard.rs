@@ -237,7 +237,8 @@ fn check_host(app: &App, headers: &HeaderMap, of_proxy: &[String]) -> Result<(),
     }
 }
 
-/// What only a login may: a terminal or an application of a job is the user, and no token is so much.
+/// What only a login may: who has a terminal or the program of a job is the user, which is more
+/// than any token says.
 ///
 /// # Errors
 /// The caller has shown a token.
@@ -251,8 +252,8 @@ pub fn session_only(caller: &Caller) -> Result<(), WebError> {
     }
 }
 
-/// A WebSocket must come from a page of the portal: browsers let every page open one to every place,
-/// with its cookies, and always say from where it comes.
+/// A WebSocket must come from a page of the portal: browsers let every page open one to every
+/// place, with its cookies, and always say from where it comes.
 ///
 /// # Errors
 /// It comes from elsewhere, or does not say.

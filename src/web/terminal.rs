@@ -159,8 +159,8 @@ pub fn begin(app: &App, caller: &Caller, label: String, held: Held) -> Result<St
         WebError::internal()
     };
     never_wait(&master).map_err(|e| unusable(&e))?;
-    // What makes this call deprecated is a type that names a descriptor of which it is not the owner;
-    // a File is.
+    // What makes this call deprecated is a type that names a descriptor without being its owner; a
+    // File is its owner.
     #[allow(deprecated)]
     let master = AsyncFd::new(master).map_err(|e| unusable(&e))?;
     let name = sys::clock::nonce(16);

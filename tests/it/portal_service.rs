@@ -181,8 +181,12 @@ fn terminals_and_programs(site: &Site, service: &Service) {
         403,
         "nor a token"
     );
-    let out = format!("POST /logout");
-    said(place, &out, &[&hers.0, FORM], &format!("csrf={}", hers.1));
+    said(
+        place,
+        "POST /logout",
+        &[&hers.0, FORM],
+        &format!("csrf={}", hers.1),
+    );
     site.until("what alice has open ends with her session", || {
         of_alice("tunnel") + of_alice("far-end") + of_alice("csub") == 0
     });

@@ -50,8 +50,8 @@ fn serve() -> Result<i32> {
     Ok(0)
 }
 
-/// Where the job may have put its file: the directories that the environments of its processes name,
-/// of which this is one. Those of other users cannot be read.
+/// Where the job may have put its file: the directories that the environments of its processes
+/// name, of which this is one. Those of other users cannot be read.
 fn places(id: u32, idx: u32) -> Vec<PathBuf> {
     let of_job = [format!("CB_JOBID={id}"), format!("CB_JOBINDEX={idx}")];
     let mut all = Vec::new();

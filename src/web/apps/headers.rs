@@ -1,8 +1,8 @@
 //! What of a request goes on to the program of a job, and what of its answer comes back. Pure.
 //!
-//! Owns what is taken away: the portal's own cookies and tokens, what belongs to one connection, what
-//! would speak for other names than the program's own. The program sees a call of its own host: it
-//! was started without knowing of a portal.
+//! Owns what is taken away: the portal's own cookies and tokens, what belongs to one connection,
+//! what would speak for other names than the program's own. The program sees a call of its own
+//! host: it was started without knowing of a portal.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use corral::api::portal::claimed_uid;

@@ -4,9 +4,9 @@
 //!   portal or with each other.
 //! - `tunnel`: the way to it, through the job. `forward`: one request. `headers`: what goes on.
 //!
-//! Owns who may: the user whose job it is, with a session. The portal's page `/apps/ID` gives a ticket
-//! that is good once and for a minute; at the program's own name it becomes a cookie of that name,
-//! which ends with the session. The portal's cookie is never sent there.
+//! Owns who may: the user whose job it is, with a session. The portal's page `/apps/ID` gives a
+//! ticket that is good once and for a minute; at the program's own name it becomes a cookie of that
+//! name, which ends with the session. The portal's cookie is never sent there.
 
 mod forward;
 mod headers;
@@ -173,7 +173,11 @@ impl Apps {
     /// The place of a way to a job, which may have to be begun.
     fn way(&self, right: &Right) -> Result<Way, WebError> {
         let mut all = lock(&self.ways);
-        all.retain(|_, (_, way)| way.get().is_none_or(|tunnel| !tunnel.is_over()));
+        // One that is not begun is kept while it is being begun.
+        all.retain(|_, (_, way)| match way.get() {
+            Some(tunnel) => !tunnel.is_over(),
+            None => Arc::strong_count(way) > 1,
+        });
         let place = (right.key, right.session.clone());
         if let Some((_, way)) = all.get(&place) {
             return Ok(way.clone());
@@ -381,8 +385,8 @@ async fn uses(app: &App, right: &Right, now: i64) -> bool {
             .unwrap_or(false)
 }
 
-/// Takes a ticket: sets the cookie of this name, and leads to where the program begins, with what it
-/// asks for.
+/// Takes a ticket: sets the cookie of this name, and leads to where the program begins, with what
+/// it asks for.
 async fn enter(
     app: &App,
     key: JobKey,
@@ -552,6 +556,20 @@ mod tests {
             apps.visit(&first, JobKey::job(1), 99).is_none(),
             "the oldest gives way"
         );
+    }
+
+    #[test]
+    fn ways_are_counted_and_one_that_was_given_up_is_not() {
+        let apps = Apps::default();
+        let held: Vec<Way> = (0..OF_USER_MAX as u32)
+            .map(|id| apps.way(&right("s", id)).unwrap())
+            .collect();
+        let more = |id| apps.way(&right("s", id)).map(drop);
+        assert!(more(0).is_ok(), "it is there");
+        let refused = more(99).unwrap_err();
+        assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+        drop(held);
+        assert!(more(99).is_ok());
     }
 
     #[test]

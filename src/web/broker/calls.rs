@@ -276,8 +276,9 @@ fn answer(site: &Site, uid: u32, by: &By, socket: &File) -> Given {
 /// How often a process that stays looks after what it has started, ms.
 const LOOK_MS: u64 = 500;
 
-/// The life of a process that stays with what the user speaks to: becomes the user, reads the call,
-/// starts it, hands its descriptor over, and ends it when the socket is closed. Gives its exit code.
+/// The life of a process that stays with what the user speaks to: becomes the user, reads the
+/// call, starts it, hands its descriptor over, and ends it when the socket is closed. Gives its
+/// exit code.
 pub(super) fn attend(site: &Site, uid: u32, socket: &File) -> i32 {
     if sys::descriptors::limit_time(socket, TRANSFER_MS).is_err() {
         return 1;

@@ -1,3 +1,5 @@
+//! The far end against a near end of the test, and programs that listen on this machine.
+
 use super::*;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

@@ -1,6 +1,7 @@
 //! The broker fed with what a broken HTTP process may send: it answers each question as before and
 //! begins nothing for who has no session.
 
+use corral::api::attend::AttendAsk;
 use corral::api::files::{FileAsk, FilePlace, FileSaid};
 use corral::api::portal::{Portal, PortalToken, Scope};
 use corral::api::{Failure, FailureKind};
@@ -107,10 +108,22 @@ fn nobody_acts_without_a_session_or_token_of_theirs() {
     served(|control, asker| {
         for uid in [0, 1, 1000, u32::MAX] {
             for proof in ["a", "0-0", "planted"] {
-                let proof = proof.to_owned();
-                let ask = serde_json::to_vec(&Ask::Act { uid, proof }).unwrap();
-                let answer = asked(control, &ask).expect("an answer");
-                assert_eq!(answer.unwrap_err().kind, FailureKind::Permission);
+                let proof = || proof.to_owned();
+                let asks = [
+                    Ask::Act {
+                        uid,
+                        proof: proof(),
+                    },
+                    Ask::Attend {
+                        uid,
+                        proof: proof(),
+                    },
+                ];
+                for ask in asks {
+                    let ask = serde_json::to_vec(&ask).unwrap();
+                    let answer = asked(control, &ask).expect("an answer");
+                    assert_eq!(answer.unwrap_err().kind, FailureKind::Permission);
+                }
             }
         }
         // A token of a form that is right, of root and of a user whom nobody knows.
@@ -124,6 +137,10 @@ fn nobody_acts_without_a_session_or_token_of_theirs() {
             };
             let call = Call::Token {};
             let failure = asker.call_with::<String>(&who, &call).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Permission, "{failure}");
+            // A token, whosever it is, begins nothing that stays.
+            let ask = AttendAsk::Tunnel { id: 1, idx: 0 };
+            let failure = asker.attend(&who, &ask).err().unwrap();
             assert_eq!(failure.kind, FailureKind::Permission, "{failure}");
         }
         assert_eq!(asker.log_in("x", 0).unwrap(), None);
