@@ -168,7 +168,8 @@ fn together(ctx: &mut Ctx<'_>, f: &Fields<'_>, out: &Portal) {
     let is_far = out.listen.is_some_and(|place| !place.ip().is_loopback());
     if is_far && !f.has("tls_cert") {
         let message = "others reach this address, and what travels is not encrypted";
-        let hint = "write tls_cert and tls_key, or listen at 127.0.0.1 behind a proxy with TLS";
+        let hint = "write tls_cert and tls_key, or listen at 127.0.0.1, to which a proxy with TLS \
+                    forwards";
         ctx.problem_hint(f.key_pos("listen"), "conflict", message, hint);
     }
     if f.has("pam_service") && !out.pam {

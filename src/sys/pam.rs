@@ -1,7 +1,7 @@
 //! Whether a user's password is right and the account may be used now, by the system's PAM.
 //!
 //! Owns the calls of libpam, which is loaded when it is asked: programs neither link nor need it
-//! otherwise. A module may block, load libraries and leave threads behind, so the caller is a
+//! otherwise. A module may block, load libraries and start threads, so the caller is a
 //! process that does nothing else and ends afterwards. Opens no session and changes no password.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -12,7 +12,7 @@ use std::ptr;
 pub enum Verdict {
     /// The password is right and the account may be used; the user's name as PAM has it now.
     Good(String),
-    /// User or password is wrong, or it could not be told. Why is for the log of an administrator.
+    /// User or password is wrong, or it cannot be known. Why is for the log of an administrator.
     Wrong(String),
     /// The password is right, but has expired.
     PasswordExpired,

@@ -19,7 +19,7 @@ impl Net {
     /// Reads one.
     ///
     /// # Errors
-    /// It is neither an address nor a net, has bits behind those that count, or would be all
+    /// It is neither an address nor a net, has bits after those that count, or would be all
     /// addresses.
     pub fn parse(text: &str) -> Result<Net, ParseError> {
         let (head, tail) = match text.split_once('/') {
@@ -54,7 +54,7 @@ impl Net {
             bits,
         };
         if net.address != address {
-            let message = format!("{text} has bits behind its /{bits}");
+            let message = format!("{text} has bits after its first {bits}");
             let hint = format!("write {net}");
             return Err(ParseError::new(0, head.len(), message).hint(hint));
         }
@@ -72,7 +72,7 @@ fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The address with all bits behind the first so many 0.
+/// The address with all bits after the first so many 0.
 fn first_of(address: IpAddr, bits: u8) -> IpAddr {
     let bits = u32::from(bits);
     match address {

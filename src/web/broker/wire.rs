@@ -62,7 +62,7 @@ pub struct Begun {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum PasswordSaid {
     Begun(Begun),
-    /// User or password is wrong, or it could not be told.
+    /// User or password is wrong, or it cannot be known.
     Wrong,
     /// Nothing was looked at: first so many seconds must pass.
     Wait(u64),
