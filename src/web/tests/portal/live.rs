@@ -5,7 +5,7 @@ use crate::bed::{Bed, Login};
 use corral_web::server::{Listener, serve};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -148,7 +148,9 @@ impl Answered {
 
     /// The next message that is no ping: its kind and bytes.
     pub fn next(&mut self) -> (u8, Vec<u8>) {
+        let began = Instant::now();
         loop {
+            assert!(began.elapsed() < PATIENCE, "nothing comes but pings");
             let mut head = [0; 2];
             self.stream.read_exact(&mut head).unwrap();
             let len = match head[1] & 127 {
