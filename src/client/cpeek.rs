@@ -222,11 +222,10 @@ impl Files {
             copy(err, &mut offsets.err).map_err(|e| unreadable(job, &e))?;
         }
         if (offsets.out, offsets.err) == (begun, 0) {
-            let state = match job.row.stat.is_finished() {
-                true => "has written no output",
-                false => "has written no output yet",
-            };
-            tell!("cpeek: Job <{}> {state}.", job.row.j);
+            match job.row.stat.is_finished() {
+                true => tell!("cpeek: Job <{}> has written no output.", job.row.j),
+                false => tell!("cpeek: Job <{}> has written no output yet.", job.row.j),
+            }
         }
         Ok(offsets)
     }

@@ -82,7 +82,9 @@ const NOT_THIS: &[&str] = &[
     "name kind users description",
     "ID            SCOPE   UNTIL         NOTE",
     // Usage.
-    "[show|check] APPLICATION",
+    "[show|check|tunnel] APPLICATION",
+    // A command line for a shell.
+    "exec \"$CB_BINDIR/cb\" capps far-end",
     "aip job submit FILE [OPTIONS]",
     "[HOST] COMMAND",
     "FILE OP FILE",
