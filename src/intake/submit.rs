@@ -701,10 +701,10 @@ pub fn changed(
         // The slots were those of the sections that go.
         (spec.min, spec.max) = (0, 0);
     }
-    if named("app") {
-        if let Some(app) = config.app(&old.app) {
-            apps::take_back(&mut spec, app);
-        }
+    if named("app")
+        && let Some(app) = config.app(&old.app)
+    {
+        apps::take_back(&mut spec, app);
     }
     if (named("app") || named("q"))
         && let Some(queue) = config.queue(&old.queue)
