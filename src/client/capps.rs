@@ -19,7 +19,7 @@ use crate::config::template::{Param, ParamKind, Run, Template, Text};
 use crate::language::{said, tell};
 use crate::record::view::AppRow;
 use crate::show::cell::Cut;
-use crate::show::field::{Field, Get, Table};
+use crate::show::field::{Field, Get, Table, left};
 use crate::text::command::quote;
 use crate::text::error::did_you_mean;
 use crate::text::width::escape;
@@ -74,27 +74,11 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-const fn field(
-    name: &'static str,
-    header: &'static str,
-    width: usize,
-    get: Get<Application>,
-) -> Field<Get<Application>> {
-    Field {
-        name,
-        aliases: &[],
-        header,
-        width,
-        right: false,
-        get,
-    }
-}
-
 static FIELDS: &[Field<Get<Application>>] = &[
-    field("name", "NAME", 16, |a, out| out.push_str(&a.name)),
-    field("kind", "KIND", 9, |a, out| out.push_str(a.kind())),
-    field("users", "USERS", 12, |a, out| out.push_str(a.users())),
-    field("description", "DESCRIPTION", 40, |a, out| {
+    left("name", &[], "NAME", 16, |a, out| out.push_str(&a.name)),
+    left("kind", &[], "KIND", 9, |a, out| out.push_str(a.kind())),
+    left("users", &[], "USERS", 12, |a, out| out.push_str(a.users())),
+    left("description", &[], "DESCRIPTION", 40, |a, out| {
         out.push_str(a.about());
     }),
 ];

@@ -10,6 +10,7 @@ use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
 use crate::config::require;
+use crate::language::tell;
 use crate::model::{Share, Spec};
 use crate::record::view::Params;
 use crate::sched::Opening;
@@ -77,7 +78,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     let mut windows = windows(&openings, now.0);
     windows.retain(|window| least.holds(window));
     if windows.is_empty() {
-        eprintln!("No slots are free for such a job now");
+        tell!("No slots are free for such a job now");
         return Ok((String::new(), Exit::Ok));
     }
     let rows: Vec<&SlotWindow> = windows.iter().collect();

@@ -20,13 +20,22 @@ const OPERANDS_MAX: usize = 100_000;
 
 /// Adds -J -m -q -u, `--wait` and the job ids.
 pub(crate) fn with_selectors(cmd: Command) -> Command {
-    with_wait(cmd)
-        .arg(opt(
-            "J",
-            "NAME",
-            "Jobs of this name; * at either end matches any text",
-        ))
-        .arg(opt("m", "HOST", "Jobs on this host"))
+    with_selectors_beside(with_wait(cmd), |cmd| {
+        cmd.arg(opt("m", "HOST", "Jobs on this host"))
+    })
+}
+
+/// Adds -J -q -u and the job ids; `more` adds what stands after -J.
+pub(crate) fn with_selectors_beside(
+    cmd: Command,
+    more: impl FnOnce(Command) -> Command,
+) -> Command {
+    let cmd = cmd.arg(opt(
+        "J",
+        "NAME",
+        "Jobs of this name; * at either end matches any text",
+    ));
+    more(cmd)
         .arg(opt("q", "QUEUE", "Jobs in this queue"))
         .arg(opt("u", "USER", "Jobs of this user or group, or all"))
         .arg(operands(

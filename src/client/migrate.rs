@@ -1,9 +1,11 @@
 //! `cmig`: started jobs go on elsewhere, from their last state or from their beginning.
 
-use super::cli::{Values, command, flag, operands, opt, parse};
+use super::cli::{Values, command, flag, parse};
 use super::env::Site;
 use super::exit::{Fail, Result};
-use super::job_requests::{act, filters_but_host, finish, ids, job_phrase, with_wait};
+use super::job_requests::{
+    act, filters_but_host, finish, ids, job_phrase, with_selectors_beside, with_wait,
+};
 use super::read::Source;
 use crate::record::request::{Selector, Verb};
 use crate::text::names::HostSet;
@@ -18,24 +20,13 @@ pub(super) fn options() -> Command {
         .action(ArgAction::Append)
         .value_name("HOSTS")
         .help("To one of these hosts or host groups, as csub -m names them");
-    with_wait(command("cmig", about))
+    let cmd = with_wait(command("cmig", about))
         .arg(flag(
             "f",
             "Have the method of checkpoints save jobs whatever stands against it",
         ))
-        .arg(hosts)
-        .arg(opt(
-            "J",
-            "NAME",
-            "Jobs of this name; * at either end matches any text",
-        ))
-        .arg(opt("q", "QUEUE", "Jobs in this queue"))
-        .arg(opt("u", "USER", "Jobs of this user or group, or all"))
-        .arg(operands(
-            "jobs",
-            "JOB",
-            "Job IDs, elements as 12[3-5], 0 for all that match; none: the latest that matches",
-        ))
+        .arg(hosts);
+    with_selectors_beside(cmd, |cmd| cmd)
 }
 
 /// Runs the command; returns the exit code.

@@ -3,7 +3,7 @@
 
 use super::cell::{fraction, int};
 use super::dates::Dates;
-use super::field::Field;
+use super::field::{Field, left as field};
 use super::job::{amount, limit_size, put_key, seconds};
 use crate::model::Money;
 use crate::record::acct::AttemptRecord;
@@ -19,23 +19,6 @@ pub(crate) struct AcctRow<'a> {
 
 /// The function that writes a field.
 pub(crate) type AcctGet = for<'r, 'a> fn(&'r AcctRow<'a>, &mut String);
-
-const fn field(
-    name: &'static str,
-    aliases: &'static [&'static str],
-    header: &'static str,
-    width: usize,
-    get: AcctGet,
-) -> Field<AcctGet> {
-    Field {
-        name,
-        aliases,
-        header,
-        width,
-        right: false,
-        get,
-    }
-}
 
 fn stat(record: &AttemptRecord<'_>) -> &'static str {
     match record.is_done() {

@@ -4,7 +4,7 @@
 //! here. Never asks for the time.
 
 use super::cell::{Cut, Object, int};
-use super::field::{Field, Get, Table};
+use super::field::{Field, Get, Table, left};
 use crate::model::Stamp;
 use crate::record::cron::{CronJob, CronRecord};
 use crate::text::cron::{Schedule, Zone};
@@ -14,40 +14,26 @@ use std::fmt::Write as _;
 /// The function that writes a field.
 pub(crate) type CronGet = Get<CronJob>;
 
-const fn field(
-    name: &'static str,
-    header: &'static str,
-    width: usize,
-    get: CronGet,
-) -> Field<CronGet> {
-    Field {
-        name,
-        aliases: &[],
-        header,
-        width,
-        right: false,
-        get,
-    }
-}
-
 /// Every field of a cron job.
 pub(crate) static FIELDS: &[Field<CronGet>] = &[
-    field("name", "NAME", 20, |r, out| out.push_str(&r.def.name)),
-    field("user", "USER", 10, |r, out| out.push_str(&r.user)),
-    field("status", "STATUS", 8, |r, out| out.push_str(status(r))),
-    field("schedule", "SCHEDULE", 16, |r, out| {
+    left("name", &[], "NAME", 20, |r, out| out.push_str(&r.def.name)),
+    left("user", &[], "USER", 10, |r, out| out.push_str(&r.user)),
+    left("status", &[], "STATUS", 8, |r, out| out.push_str(status(r))),
+    left("schedule", &[], "SCHEDULE", 16, |r, out| {
         out.push_str(&r.def.schedule);
     }),
-    field("timezone", "TIMEZONE", 16, |r, out| {
+    left("timezone", &[], "TIMEZONE", 16, |r, out| {
         out.push_str(&r.def.zone);
     }),
-    field("next", "NEXT", 26, |r, out| out.push_str(&next_text(r))),
-    field("running", "RUN", 4, |r, out| int(out, r.running.len())),
-    field("fails", "FAILS", 5, |r, out| int(out, r.fails)),
-    field("last", "LAST", 10, |r, out| {
+    left("next", &[], "NEXT", 26, |r, out| {
+        out.push_str(&next_text(r))
+    }),
+    left("running", &[], "RUN", 4, |r, out| int(out, r.running.len())),
+    left("fails", &[], "FAILS", 5, |r, out| int(out, r.fails)),
+    left("last", &[], "LAST", 10, |r, out| {
         out.push_str(r.history.last().map_or("-", |last| last.what.word()));
     }),
-    field("command", "COMMAND", 20, |r, out| {
+    left("command", &[], "COMMAND", 20, |r, out| {
         out.push_str(&r.def.job.command);
     }),
 ];

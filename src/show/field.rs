@@ -31,6 +31,24 @@ pub(crate) struct Field<G: 'static> {
     pub get: G,
 }
 
+/// A field whose values begin at the left of its column.
+pub(crate) const fn left<G: Copy>(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    header: &'static str,
+    width: usize,
+    get: G,
+) -> Field<G> {
+    Field {
+        name,
+        aliases,
+        header,
+        width,
+        right: false,
+        get,
+    }
+}
+
 /// The field called `name`, in any case.
 pub(crate) fn find<'f, G>(fields: &'f [Field<G>], name: &str) -> Option<&'f Field<G>> {
     fields.iter().find(|f| {

@@ -5,7 +5,7 @@
 
 use super::cell::{self, int};
 use super::dates::Dates;
-use super::field::Field;
+use super::field::{Field, left as field};
 use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp, TermReason};
 use crate::record::view::{EstimateRow, JobRow};
 use std::collections::BTreeMap;
@@ -290,23 +290,6 @@ fn pend_reason(v: &JobView<'_>, out: &mut String) {
     if let Some(why) = v.why.filter(|_| v.stat().is_waiting()) {
         use std::fmt::Write as _;
         write!(out, "{why}").expect("a string takes every write");
-    }
-}
-
-const fn field(
-    name: &'static str,
-    aliases: &'static [&'static str],
-    header: &'static str,
-    width: usize,
-    get: JobGet,
-) -> Field<JobGet> {
-    Field {
-        name,
-        aliases,
-        header,
-        width,
-        right: false,
-        get,
     }
 }
 

@@ -3,7 +3,7 @@
 //! Owns headers and widths. All counts are slots.
 
 use super::cell::{self, Cut, Object, int};
-use super::field::{Field, Get, Table, cut};
+use super::field::{Field, Get, Table, cut, left as text};
 use super::job_table::stat_color;
 use crate::record::view::{Counts, QueueRow};
 use crate::text::window::Windows;
@@ -56,23 +56,6 @@ const fn field(
         header,
         width,
         right: true,
-        get,
-    }
-}
-
-const fn text(
-    name: &'static str,
-    aliases: &'static [&'static str],
-    header: &'static str,
-    width: usize,
-    get: QueueGet,
-) -> Field<QueueGet> {
-    Field {
-        name,
-        aliases,
-        header,
-        width,
-        right: false,
         get,
     }
 }

@@ -1,7 +1,7 @@
 //! Slots that work could begin on now, as `cslots` shows them: table, long page, JSON, fields.
 
 use super::cell::{Cut, Object, int};
-use super::field::{Field, Get, Table};
+use super::field::{Field, Get, Table, left};
 use crate::model::Share;
 use std::fmt::Write as _;
 
@@ -23,26 +23,12 @@ const UNLIMITED: &str = "UNLIMITED";
 
 /// Every field of a window.
 pub(crate) static FIELDS: &[Field<SlotGet>] = &[
-    field("slots", "SLOTS", 15, |r, out| int(out, r.slots)),
-    field("runtime", "RUNTIME", 32, |r, out| runtime(out, r.run_s)),
-    field("hosts", "HOSTS", 40, |r, out| hosts(out, &r.hosts)),
+    left("slots", &[], "SLOTS", 15, |r, out| int(out, r.slots)),
+    left("runtime", &[], "RUNTIME", 32, |r, out| {
+        runtime(out, r.run_s)
+    }),
+    left("hosts", &[], "HOSTS", 40, |r, out| hosts(out, &r.hosts)),
 ];
-
-const fn field(
-    name: &'static str,
-    header: &'static str,
-    width: usize,
-    get: SlotGet,
-) -> Field<SlotGet> {
-    Field {
-        name,
-        aliases: &[],
-        header,
-        width,
-        right: false,
-        get,
-    }
-}
 
 /// `6 hours 37 minutes 0 seconds`.
 fn runtime(out: &mut String, run_s: Option<u64>) {

@@ -268,22 +268,29 @@ pub fn websocket_origin(headers: &HeaderMap, from: &Origin) -> Result<(), WebErr
 /// A change must come from a page of the portal, where the browser says from where it comes.
 /// `of_proxy`: names by which a trusted proxy was called.
 fn check_origin(headers: &HeaderMap, of_proxy: &[String]) -> Result<(), WebError> {
-    let foreign = || WebError::new(StatusCode::FORBIDDEN, "the request comes from another site");
+    let own = [text(headers, header::HOST)].into_iter();
+    match comes_from(headers, own.chain(of_proxy.iter().map(String::as_str))) {
+        Some(false) => Err(WebError::new(
+            StatusCode::FORBIDDEN,
+            "the request comes from another site",
+        )),
+        Some(true) | None => Ok(()),
+    }
+}
+
+/// Whether a request comes from pages of one of these hosts, by what its browser says; `None`: it
+/// says nothing.
+pub fn comes_from<'h>(
+    headers: &HeaderMap,
+    mut hosts: impl Iterator<Item = &'h str>,
+) -> Option<bool> {
     let site = headers.get("sec-fetch-site").and_then(|v| v.to_str().ok());
     if site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
-        return Err(foreign());
+        return Some(false);
     }
-    let Some(origin) = headers.get(header::ORIGIN) else {
-        return Ok(());
-    };
-    let origin = origin.to_str().unwrap_or_default();
+    let origin = headers.get(header::ORIGIN)?.to_str().unwrap_or_default();
     let place = origin.split_once("://").map_or("", |(_, place)| place);
-    let own = [text(headers, header::HOST)].into_iter();
-    let mut own = own.chain(of_proxy.iter().map(String::as_str));
-    match !place.is_empty() && own.any(|host| place.eq_ignore_ascii_case(host)) {
-        true => Ok(()),
-        false => Err(foreign()),
-    }
+    Some(!place.is_empty() && hosts.any(|host| place.eq_ignore_ascii_case(host)))
 }
 
 /// A token must have the scope, a session its CSRF token.

@@ -4,6 +4,7 @@
 //! what would speak for other names than the program's own. The program sees a call of its own
 //! host: it was started without knowing of a portal.
 
+use crate::guard::comes_from;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use corral::api::portal::claimed_uid;
 
@@ -56,16 +57,8 @@ pub(super) fn check_origin(
     if !is_socket && matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
     }
-    let site = headers.get("sec-fetch-site").and_then(|v| v.to_str().ok());
-    if site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
-        return Err(Foreign);
-    }
-    let Some(origin) = headers.get(header::ORIGIN) else {
-        return if is_socket { Err(Foreign) } else { Ok(()) };
-    };
-    let origin = origin.to_str().unwrap_or_default();
-    let place = origin.split_once("://").map_or("", |(_, place)| place);
-    match !place.is_empty() && place.eq_ignore_ascii_case(host) {
+    // Browsers always say from where a WebSocket comes.
+    match comes_from(headers, [host].into_iter()).unwrap_or(!is_socket) {
         true => Ok(()),
         false => Err(Foreign),
     }
@@ -80,10 +73,9 @@ pub(super) fn for_program(
     is_websocket: bool,
 ) -> HeaderMap {
     let mut out = HeaderMap::new();
-    let named = named_by_connection(headers);
+    let ends_here = of_connection(headers);
     for (name, value) in headers {
-        let is_dropped = OF_CONNECTION.contains(&name.as_str())
-            || named.iter().any(|other| other == name.as_str())
+        let is_dropped = ends_here(name)
             || matches!(
                 *name,
                 header::HOST | header::COOKIE | header::ORIGIN | header::REFERER
@@ -117,11 +109,17 @@ pub(super) fn for_program(
     out
 }
 
-fn named_by_connection(headers: &HeaderMap) -> Vec<String> {
+/// Whether a header is of the connection, not of the message: by its name, or because `Connection`
+/// names it.
+fn of_connection(headers: &HeaderMap) -> impl Fn(&HeaderName) -> bool + use<> {
     let all = headers.get_all(header::CONNECTION).iter();
     let texts = all.filter_map(|value| value.to_str().ok());
     let names = texts.flat_map(|text| text.split(','));
-    names.map(|name| name.trim().to_ascii_lowercase()).collect()
+    let named: Vec<String> = names.map(|name| name.trim().to_ascii_lowercase()).collect();
+    move |name| {
+        let name = name.as_str();
+        OF_CONNECTION.contains(&name) || named.iter().any(|other| other == name)
+    }
 }
 
 /// A token of the portal, which only it may see; a program's own has another form.
@@ -151,11 +149,9 @@ pub(super) fn for_browser(
     is_websocket: bool,
 ) -> HeaderMap {
     let mut out = HeaderMap::new();
-    let named = named_by_connection(headers);
+    let ends_here = of_connection(headers);
     for (name, value) in headers {
-        let is_dropped = OF_CONNECTION.contains(&name.as_str())
-            || OF_OTHERS.contains(&name.as_str())
-            || named.iter().any(|other| other == name.as_str());
+        let is_dropped = ends_here(name) || OF_OTHERS.contains(&name.as_str());
         let value = match *name {
             _ if is_dropped => None,
             header::SET_COOKIE => cookie_for_browser(value, own),

@@ -38,7 +38,7 @@ use tunnel::Tunnel;
 
 /// How long a ticket is good, ms.
 const TICKET_MS: i64 = 60_000;
-/// Most tickets, and most programs that are open, of all and of one session.
+/// Most tickets and most programs that are open, of all, and of each for one session.
 const TICKETS_MAX: usize = 1_000;
 const VISITS_MAX: usize = 4_096;
 const OF_SESSION_MAX: usize = 32;
@@ -91,6 +91,26 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Has the oldest one give way: of the session, where it has [`OF_SESSION_MAX`], or of all, where
+/// there are `most`. A single session pushes out none of another.
+fn make_room<T>(
+    all: &mut HashMap<String, T>,
+    most: usize,
+    of_session: impl Fn(&T) -> bool,
+    since: impl Fn(&T) -> i64,
+) {
+    let own = all.values().filter(|one| of_session(one)).count();
+    let full = all.len() >= most;
+    if own < OF_SESSION_MAX && !full {
+        return;
+    }
+    let gives_way = all.iter().filter(|(_, one)| full || of_session(one));
+    let oldest = gives_way.min_by_key(|(_, one)| since(one));
+    if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+        all.remove(&oldest);
+    }
+}
+
 /// The name of the cookie at programs' names.
 fn cookie_name(settings: &Settings) -> String {
     format!("{}_app", settings.cookie)
@@ -108,9 +128,8 @@ impl Apps {
         let secret = sys::clock::nonce(32);
         let mut all = lock(&self.tickets);
         all.retain(|_, ticket| ticket.ends > now);
-        if all.len() >= TICKETS_MAX {
-            all.clear();
-        }
+        let of_session = |ticket: &Ticket| is_same(&ticket.right.session, &right.session);
+        make_room(&mut all, TICKETS_MAX, of_session, |ticket| ticket.ends);
         let ends = now + TICKET_MS;
         let ticket = Ticket {
             right,
@@ -131,15 +150,7 @@ impl Apps {
         let secret = sys::clock::nonce(32);
         let mut all = lock(&self.visits);
         let of_session = |visit: &Visit| is_same(&visit.right.session, &right.session);
-        let own = all.values().filter(|visit| of_session(visit)).count();
-        let full = all.len() >= VISITS_MAX;
-        if own >= OF_SESSION_MAX || full {
-            let gives_way = all.iter().filter(|(_, visit)| full || of_session(visit));
-            let oldest = gives_way.min_by_key(|(_, visit)| visit.used);
-            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
-                all.remove(&oldest);
-            }
-        }
+        make_room(&mut all, VISITS_MAX, of_session, |visit| visit.used);
         let visit = Visit {
             right,
             port,
@@ -535,6 +546,18 @@ mod tests {
                 .is_none(),
             "too old"
         );
+    }
+
+    #[test]
+    fn many_tickets_of_one_session_push_out_its_own_alone() {
+        let apps = Apps::default();
+        let give = |session, now| apps.give_ticket(right(session, 1), announced("x", "/", ""), now);
+        let (other, first) = (give("other", 0), give("s", 0));
+        for n in 1..=TICKETS_MAX as i64 {
+            give("s", n);
+        }
+        assert!(apps.take_ticket(&first, JobKey::job(1), 1).is_none());
+        assert!(apps.take_ticket(&other, JobKey::job(1), 1).is_some());
     }
 
     #[test]
