@@ -8,5 +8,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export CORRAL_SLOW_SECONDS=${1:-600} CORRAL_SLOW_LEASE=${2:-15} CORRAL_SLOW_MS=${3:-200}
 export CORRAL_SLOW_RATE=${4:-20}
-exec cargo test --quiet --locked --test it -- --ignored --nocapture --exact \
+exec cargo test --quiet --locked --workspace --test it -- --ignored --nocapture --exact \
     takeover::no_takeover_while_operations_are_slow

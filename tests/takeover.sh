@@ -5,4 +5,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CORRAL_TAKEOVER_KILLS=${1:-30} CORRAL_TAKEOVER_LEASE=${2:-3} CORRAL_TAKEOVER_HOW=${3:-kill}
-exec cargo test --quiet --locked --test it -- --ignored --nocapture --exact takeover::pauses
+exec cargo test --quiet --locked --workspace --test it -- --ignored --nocapture --exact takeover::pauses

@@ -60,6 +60,13 @@ struct State {
     why: String,
 }
 
+impl State {
+    /// Who has asked and waits no more would keep the way from being unused, and add up.
+    fn forget_gone(&mut self) {
+        self.asking.retain(|asked| !asked.is_closed());
+    }
+}
+
 /// See the top of this file.
 pub(super) struct Tunnel {
     state: Mutex<State>,
@@ -144,7 +151,8 @@ impl Tunnel {
             {
                 return;
             }
-            let state = lock(&self.state);
+            let mut state = lock(&self.state);
+            state.forget_gone();
             idle = match state.streams.is_empty() && state.asking.is_empty() {
                 true => idle + LOOK,
                 false => Duration::ZERO,
@@ -163,6 +171,7 @@ impl Tunnel {
             if state.is_over {
                 return Err(state.why.clone());
             }
+            state.forget_gone();
             state.asking.push(to);
         }
         let _ = self.frames.send(Frame::Ask).await;
@@ -346,4 +355,22 @@ async fn take_down(
     }
     let _ = to.shutdown().await;
     Err(Broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_no_more_is_forgotten() {
+        let mut state = State::default();
+        let (to, waits) = oneshot::channel();
+        let (to_gone, gone) = oneshot::channel();
+        drop(gone);
+        state.asking.extend([to_gone, to]);
+        state.forget_gone();
+        assert_eq!(state.asking.len(), 1);
+        assert!(!state.asking[0].is_closed(), "the one that waits stays");
+        drop(waits);
+    }
 }
