@@ -11,7 +11,6 @@ use crate::config::{Config, Queue};
 use crate::intake::Requester;
 use crate::model::{AttemptId, JobKey, PendReason, Spec, Stamp, TermReason, Token};
 use crate::record::event::{Event, Submitted};
-use crate::record::load::LoadDoc;
 use crate::record::order::Act;
 use crate::record::request::{HostAct, QueueAct};
 use crate::sched::plan_applier::{Sink, apply_plan};
@@ -28,8 +27,7 @@ const PASSES_MAX: usize = 8;
 /// Who does what is tried.
 const NOBODY: &str = "cjobs --why";
 
-/// Load samples by host, with the milliseconds since its last beat.
-pub(crate) type Samples = BTreeMap<String, (LoadDoc, u64)>;
+pub(crate) use crate::replay::live_cluster::Samples;
 
 /// See the head of the file.
 pub(crate) struct ClusterCopy {

@@ -405,7 +405,7 @@ impl fmt::Display for PendReason {
             PendReason::Hosts(counts) => write!(f, "{counts}"),
             PendReason::NeverFits { why } => write!(f, "{why}; can never run here"),
             PendReason::Slots { need, free } => {
-                write!(f, "needs {need} slots, {free} are free on hosts that fit")
+                write!(f, "needs {need} slots, hosts that fit have {free} free")
             }
             PendReason::Section {
                 section,

@@ -2,13 +2,12 @@
 //! `cbsim when` and of the estimate of `cjobs --why`. Owns how what runs already is taken over;
 //! reads nothing.
 
-use super::live_cluster::Present;
+use super::live_cluster::{Present, Samples};
 use super::virtual_cluster::{Begun, Decider, Replay};
 use super::virtual_leader::{LiveSetting, Setting, VirtualLeader};
 use super::workload::Parties;
 use crate::config::Config;
 use crate::model::{JobKey, Stamp};
-use crate::record::load::LoadDoc;
 use crate::state::State;
 use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
@@ -19,7 +18,7 @@ pub struct Beginning {
     pub state: State,
     pub config: Arc<Config>,
     /// Load samples by host; measured load stays as it is.
-    pub samples: BTreeMap<String, (LoadDoc, u64)>,
+    pub samples: Samples,
     pub now: Stamp,
     /// What waits and runs in it.
     pub present: Present,
@@ -113,6 +112,7 @@ mod tests {
     use crate::config::OsNames;
     use crate::model::{Limits, Spec};
     use crate::record::event::Event;
+    use crate::record::load::LoadDoc;
     use crate::replay::from_journal::tests::submitted;
     use crate::replay::live_cluster::present;
 

@@ -3,10 +3,12 @@
 //! what is assumed of the future: every job runs until its run limit, measured load stays as it is.
 
 use super::workload::{Ask, Builder, Job, Workload};
+use crate::config::Config;
 use crate::journal::{self, Chain};
 use crate::model::{JobKey, JobStat, Stamp};
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::load::{self, LOAD_MAX, LoadDoc};
+use crate::ress::gather::Gather;
 use crate::spool::Layout;
 use crate::spool::beats::Beats;
 use crate::state::{Body, State, Work};
@@ -14,17 +16,40 @@ use crate::state_loader::Loader;
 use crate::sys;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+
+/// Load samples by host, with the milliseconds since its last beat.
+pub type Samples = BTreeMap<String, (LoadDoc, u64)>;
 
 /// What was read of a share.
 pub struct Live {
     pub state: State,
     /// Bytes of cb.yaml and its path.
     pub config: (Vec<u8>, String),
-    /// Load samples by host.
-    pub samples: BTreeMap<String, (LoadDoc, u64)>,
+    /// As the hosts wrote them.
+    pub samples: Samples,
     pub now: Stamp,
     /// What a reader should know: dropped tails, skipped snapshots.
     pub notes: Vec<String>,
+}
+
+impl Live {
+    /// `config` with what the hosts' sensors define beside it, and the load samples with the values
+    /// that their hosts have under it, as a leader works them out.
+    pub fn under(&self, mut config: Arc<Config>) -> (Arc<Config>, Samples) {
+        let (mut sensors, mut samples) = (Gather::default(), self.samples.clone());
+        for (host, (doc, _)) in &mut samples {
+            sensors.take(host, Some(std::mem::take(&mut doc.sensors)));
+        }
+        if let Some(sensed) = sensors.define(&config, 0) {
+            Arc::make_mut(&mut config).hosts.sensed = sensed;
+        }
+        for (host, (doc, _)) in &mut samples {
+            let values = sensors.values(host, &config);
+            (doc.values, doc.shared) = (values.values, values.shared);
+        }
+        (config, samples)
+    }
 }
 
 /// Everything that waits or runs, as a workload.

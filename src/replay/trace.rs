@@ -218,10 +218,17 @@ fn replay(
     args: &TraceArgs,
     live: Option<&Found>,
 ) -> Replayed {
+    let (config, setting) = match live {
+        Some(found) => {
+            let (config, setting) = found.setting(run.config.clone());
+            (config, Some(setting))
+        }
+        None => (run.config.clone(), None),
+    };
     let mut core = VirtualLeader::new(Setting {
         workload,
         parties,
-        config: run.config.clone(),
+        config,
         base_ms: match live {
             Some(found) => found.live.now.0,
             None => workload.start_ms.unwrap_or(START_MS),
@@ -229,7 +236,7 @@ fn replay(
         cores: args.cores,
         // On the one host of a log nothing lies in fragments that another host could take.
         waste: args.policy.is_empty(),
-        live: live.map(Found::setting),
+        live: setting,
     });
     let first = workload.jobs.first().map_or(0, |j| j.submit_ms);
     let first = if live.is_some() { 0 } else { first };

@@ -4,6 +4,7 @@
 //! place + 1); decides nothing.
 
 use super::host_fragmentation::Waste;
+use super::live_cluster::Samples;
 use super::virtual_cluster::{Act, Decider, Next, Parts, Start, Uses};
 use super::virtual_hosts::Hosts;
 use super::workload::{Job, Parties, Workload};
@@ -11,7 +12,6 @@ use crate::config::{Config, seconds_on};
 use crate::intake::{self, Requester};
 use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp, Submission, TermReason, Token};
 use crate::record::event::{Event, SignalAct, Submitted};
-use crate::record::load::LoadDoc;
 use crate::record::order::Act as OrderAct;
 use crate::record::report::{Ended, Usage};
 use crate::sched::plan_applier::{Sink, apply_plan};
@@ -19,7 +19,7 @@ use crate::sched::{Engine, HostTable, Placement, depend};
 use crate::state::{HostId, Run, State};
 use crate::text::depend::{Expr, JobRef};
 use jiff::tz::TimeZone;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Most starts of one call, as in a leader's turn.
@@ -447,7 +447,7 @@ pub struct Setting<'a> {
 /// A live cluster whose jobs are those of the workload.
 pub struct LiveSetting {
     pub state: State,
-    pub samples: BTreeMap<String, (LoadDoc, u64)>,
+    pub samples: Samples,
     /// The job of each place.
     pub keys: Vec<JobKey>,
     /// The civil time that windows are in.

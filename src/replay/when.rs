@@ -8,12 +8,14 @@ use super::files;
 use super::live_cluster::{self, Live, Present};
 use super::trace::load;
 use super::virtual_leader::LiveSetting;
+use crate::config::Config;
 use crate::model::JobKey;
 use crate::spool::{Layout, Site};
 use crate::sys;
 use crate::text::duration::{self, Bare};
 use jiff::tz::TimeZone;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Elements of one array that are printed.
 const ELEMENTS_MAX: usize = 20;
@@ -45,14 +47,16 @@ pub struct Found {
 }
 
 impl Found {
-    /// What a virtual cluster begins with.
-    pub fn setting(&self) -> LiveSetting {
-        LiveSetting {
+    /// What a virtual cluster under `config` begins with.
+    pub fn setting(&self, config: Arc<Config>) -> (Arc<Config>, LiveSetting) {
+        let (config, samples) = self.live.under(config);
+        let setting = LiveSetting {
             state: self.live.state.clone(),
-            samples: self.live.samples.clone(),
+            samples,
             keys: self.present.keys.clone(),
             zone: TimeZone::system(),
-        }
+        };
+        (config, setting)
     }
 }
 
@@ -107,6 +111,7 @@ pub fn main(args: &WhenArgs) -> Result<i32, String> {
         }
         wanted.extend(places);
     }
+    let (config, samples) = found.live.under(config);
     let now = found.live.now.0;
     let jobs: Vec<JobKey> = wanted
         .iter()
@@ -115,7 +120,7 @@ pub fn main(args: &WhenArgs) -> Result<i32, String> {
     let begin = Beginning {
         state: found.live.state,
         config,
-        samples: found.live.samples,
+        samples,
         now: found.live.now,
         present: found.present,
         // Windows are in the zone of the leader's host, which is taken to be this one's.

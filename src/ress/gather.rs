@@ -144,17 +144,7 @@ impl Gather {
                     decl.shared |= shared;
                     continue;
                 }
-                all.push(ResourceDecl {
-                    kind,
-                    increase: sensed.increase,
-                    release: sensed.release,
-                    slotresource: sensed.slot,
-                    assign: sensed.assign && kind == ResourceKind::Number,
-                    per_unit: Some(sensed.per_unit.clone()).filter(|unit| !unit.is_empty()),
-                    devices: Vec::new(),
-                    description: sensed.about.clone(),
-                    shared,
-                });
+                all.push(declaration(sensed, kind, shared));
             }
         }
         out
@@ -217,6 +207,52 @@ impl Values {
             self.shared.insert(name.to_owned(), from.to_owned());
         }
     }
+}
+
+fn declaration(sensed: &Sensed, kind: ResourceKind, shared: bool) -> ResourceDecl {
+    ResourceDecl {
+        kind,
+        increase: sensed.increase,
+        release: sensed.release,
+        slotresource: sensed.slot,
+        assign: sensed.assign && kind == ResourceKind::Number,
+        per_unit: Some(sensed.per_unit.clone()).filter(|unit| !unit.is_empty()),
+        devices: Vec::new(),
+        description: sensed.about.clone(),
+        shared,
+    }
+}
+
+/// Definitions in force as a leader publishes them, without values. [`defined`] reads them.
+pub fn published(sensed: &BTreeMap<String, ResourceDecl>) -> BTreeMap<String, Sensed> {
+    let one = |decl: &ResourceDecl| Sensed {
+        kind: match decl.kind {
+            ResourceKind::Number => SensedKind::Number,
+            ResourceKind::Text => SensedKind::Text,
+            ResourceKind::Tag => SensedKind::Tag,
+        },
+        increase: decl.increase,
+        release: decl.release,
+        slot: decl.slotresource,
+        assign: decl.assign,
+        per_unit: decl.per_unit.clone().unwrap_or_default(),
+        about: decl.description.clone(),
+        locale: if decl.shared { "all" } else { "" }.to_owned(),
+        value: None,
+    };
+    let all = sensed.iter();
+    all.map(|(name, decl)| (name.clone(), one(decl))).collect()
+}
+
+/// The definitions that a leader published; those of a kind that only a later version knows are
+/// left out.
+pub fn defined(published: &BTreeMap<String, Sensed>) -> BTreeMap<String, ResourceDecl> {
+    let one = |(name, sensed): (&String, &Sensed)| {
+        let kind = kind_of(sensed.kind)?;
+        let decl = declaration(sensed, kind, !sensed.locale.is_empty());
+        Some((name.clone(), decl))
+    };
+    published.iter().filter_map(one).collect()
 }
 
 /// Whether `host` has a resource of this locale; `own`: it reports it itself.

@@ -360,6 +360,12 @@ fn a_gang_of_two_sections_takes_gpus_that_only_sensors_know() {
     until_said(&c, &["chosts", "-s", "gpu"], |said| {
         said.matches(" 2.0 ").count() == 2
     });
+    // The copies that commands make of the cluster know what sensors define.
+    let why = c.ok("cjobs", &["--why", &second.to_string()]);
+    assert!(why.contains("section 2 needs 4 slots"), "{why}");
+    assert!(why.contains(" Start: ") && !why.contains("never"), "{why}");
+    let starts = c.ok("cbsim", &["when", &second.to_string()]);
+    assert!(starts.contains(" starts in "), "{starts}");
     c.ok("ckill", &[&first.to_string()]);
     until(&c, second, "RUN", is("RUN"));
     c.ok("ckill", &[&second.to_string()]);

@@ -4,10 +4,11 @@
 use super::{ClusterCopy, Samples};
 use crate::client::exit::{Fail, Result};
 use crate::client::read::{Source, os_groups};
-use crate::config::{self, Config, OsNames, ResourceDecl, ResourceKind};
+use crate::config::{self, Config, OsNames};
 use crate::language::tell;
 use crate::model::Stamp;
 use crate::record::view::{HostRow, Params};
+use crate::ress::gather;
 use crate::spool::view::{Piece, Want};
 use crate::state::{RowGatherer, State};
 use crate::sys;
@@ -24,7 +25,7 @@ const USERS_MAX: usize = 200;
 /// The view or cb.yaml cannot be read, or cb.yaml has problems.
 pub(crate) fn read(source: &Source, params: &Params, now: Stamp) -> Result<ClusterCopy> {
     let hosts = source.view.hosts().map_err(|e| source.failed(e))?;
-    let config = config(source, params, &hosts)?;
+    let config = config(source, params)?;
     let state = state(source, &hosts, now)?;
     let sample = |row: &HostRow| {
         let load = row.load.clone();
@@ -38,7 +39,7 @@ pub(crate) fn read(source: &Source, params: &Params, now: Stamp) -> Result<Clust
 }
 
 /// cb.yaml, and the resources that sensors define beside it.
-fn config(source: &Source, params: &Params, hosts: &[HostRow]) -> Result<Arc<Config>> {
+fn config(source: &Source, params: &Params) -> Result<Arc<Config>> {
     let path = source.layout.config();
     let bytes = sys::fs::read_small(&path, config::MAX_BYTES as u64)?;
     let loaded = config::load(&bytes, &path.display().to_string(), &OsNames::ANY);
@@ -57,29 +58,8 @@ fn config(source: &Source, params: &Params, hosts: &[HostRow]) -> Result<Arc<Con
             source.name
         );
     }
-    add_sensed(&mut config, params, hosts);
+    config.hosts.sensed = gather::defined(&params.sensed);
     Ok(Arc::new(config))
-}
-
-/// What the leader lists of resources and neither cb.yaml nor Corral knows comes from sensors.
-fn add_sensed(config: &mut Config, params: &Params, hosts: &[HostRow]) {
-    use crate::text::resreq::builtin;
-    for (name, kind, order, about) in &params.resources {
-        if builtin(name).is_some() || config.hosts.resource(name).is_some() {
-            continue;
-        }
-        let kind = match kind.as_str() {
-            "Numeric" => ResourceKind::Number,
-            "Boolean" => ResourceKind::Tag,
-            _ => ResourceKind::Text,
-        };
-        let mut decl = ResourceDecl::plain(kind);
-        decl.increase = order == "Inc";
-        decl.description.clone_from(about);
-        decl.assign = hosts.iter().any(|host| host.units.contains_key(name));
-        decl.shared = hosts.iter().any(|host| host.load.shared.contains_key(name));
-        config.hosts.sensed.insert(name.clone(), decl);
-    }
 }
 
 fn state(source: &Source, hosts: &[HostRow], now: Stamp) -> Result<State> {

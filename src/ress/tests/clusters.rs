@@ -160,3 +160,46 @@ fn a_cluster_has_at_most_a_thousand_resources_of_sensors() {
     assert_eq!(c.hosts.sensed.len(), super::super::RESOURCES_MAX);
     assert_eq!(g.values("h3", &c).values.len(), 0);
 }
+
+#[test]
+fn a_reader_of_the_view_defines_what_the_leader_defines() {
+    use crate::ress::gather::{defined as read, published};
+    let (mut g, mut c) = (Gather::default(), config());
+    let mut all = report(&[("gpu", N, "", "[A]"), ("lic", N, "all", "2")]).unwrap();
+    all.insert("gpu_mem".to_owned(), sensed_of_gpus());
+    all.insert("os".to_owned(), text_of_the_host());
+    assert!(g.take("h1", Some(all)));
+    assert!(defined(&mut g, &mut c, 0));
+    let sensed = &c.hosts.sensed;
+    assert!(sensed.len() == 4 && sensed["lic"].shared && !sensed["gpu"].shared);
+    assert_eq!(sensed["gpu_mem"].per_unit.as_deref(), Some("gpu"));
+    let mut view = published(sensed);
+    assert!(view.values().all(|sensed| sensed.value.is_none()));
+    // One of a later version.
+    let kind = SensedKind::Unknown;
+    view.insert(
+        "new".to_owned(),
+        Sensed {
+            kind,
+            ..Sensed::default()
+        },
+    );
+    assert_eq!(read(&view), *sensed);
+}
+
+fn sensed_of_gpus() -> Sensed {
+    Sensed {
+        per_unit: "gpu".to_owned(),
+        value: Some("{81559}".to_owned()),
+        ..Sensed::default()
+    }
+}
+
+fn text_of_the_host() -> Sensed {
+    Sensed {
+        kind: SensedKind::Text,
+        about: "operating system".to_owned(),
+        value: Some("Linux".to_owned()),
+        ..Sensed::default()
+    }
+}

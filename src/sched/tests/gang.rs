@@ -42,7 +42,7 @@ fn case_31_two_gangs_never_hold_halves_of_each_other() {
     let (a, b) = (c.ask(4, "4{rusage[gpu=1]}"), c.ask(4, "4{rusage[gpu=1]}"));
     assert_eq!(c.pass(), [a]);
     assert_eq!(c.on(a), "h1:2 h2:2");
-    assert_eq!(c.why(b), "needs 4 slots, 2 are free on hosts that fit");
+    assert_eq!(c.why(b), "needs 4 slots, hosts that fit have 2 free");
     c.end(a);
     assert_eq!(c.pass(), [b]);
 }
