@@ -116,16 +116,16 @@ impl JobCells<'_> {
             2 => out.push_str(item.shown_stat().word()),
             3 => out.push_str(&item.spec.queue),
             4 => int(out, item.slots),
-            5 => out.push_str(&item.hosts),
-            6 if !item.stat.is_finished() || item.times.end > 0 => {
+            5 => out.push_str(item.hosts()),
+            6 if !item.stat.is_finished() || item.end() > 0 => {
                 out.push_str(&duration::short(item.time_ms(self.now)));
             }
-            7 if item.cpu_ms > 0 => out.push_str(&duration::short(item.cpu_ms)),
-            8 if item.mem_kb > 0 => {
+            7 if item.cpu_ms() > 0 => out.push_str(&duration::short(item.cpu_ms())),
+            8 if item.mem_kb() > 0 => {
                 #[allow(clippy::cast_precision_loss)] // three digits are shown
-                out.push_str(&load::megabytes(item.mem_kb as f64 / 1024.0));
+                out.push_str(&load::megabytes(item.mem_kb() as f64 / 1024.0));
             }
-            9 => self.dates.short(out, item.times.submit),
+            9 => self.dates.short(out, item.submit),
             10 => put_name(item, line, out),
             _ => {}
         }
@@ -169,11 +169,11 @@ pub(crate) fn compare_jobs(column: usize, a: &JobItem, b: &JobItem, now: i64) ->
         2 => a.shown_stat().cmp(&b.shown_stat()),
         3 => a.spec.queue.cmp(&b.spec.queue),
         4 => b.slots.cmp(&a.slots),
-        5 => a.hosts.cmp(&b.hosts),
+        5 => a.hosts().cmp(b.hosts()),
         6 => b.time_ms(now).cmp(&a.time_ms(now)),
-        7 => b.cpu_ms.cmp(&a.cpu_ms),
-        8 => b.mem_kb.cmp(&a.mem_kb),
-        9 => a.times.submit.cmp(&b.times.submit),
+        7 => b.cpu_ms().cmp(&a.cpu_ms()),
+        8 => b.mem_kb().cmp(&a.mem_kb()),
+        9 => a.submit.cmp(&b.submit),
         10 => a.name.cmp(&b.name),
         _ => Ordering::Equal,
     }

@@ -175,7 +175,7 @@ fn job_texts(item: &JobItem, field: Option<FilterField>, fit: Try<'_>) -> bool {
         Some(FilterField::Project) => fit(&spec.project),
         Some(FilterField::Name) => fit(&item.name),
         Some(FilterField::State) => in_states(item, fit),
-        Some(FilterField::Host) => item.hosts.split(':').any(|host| {
+        Some(FilterField::Host) => item.hosts().split(':').any(|host| {
             let name = host.split_once('*').map_or(host, |(_, name)| name);
             !name.is_empty() && fit(name)
         }),
@@ -189,7 +189,7 @@ fn any_text(item: &JobItem, fit: Try<'_>) -> bool {
     fit(&item.name)
         || fit(&spec.user)
         || fit(&spec.queue)
-        || fit(&item.hosts)
+        || fit(item.hosts())
         || fit(&spec.project)
         || with_id(item, fit)
 }

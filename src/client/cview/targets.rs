@@ -98,7 +98,7 @@ fn item_of(app: &App, key: JobKey) -> Option<&JobItem> {
 fn of_jobs(app: &App, act: Act, keys: &[JobKey]) -> Result<Action, String> {
     // In the order of the list, in which a move keeps them.
     let mut keys = keys.to_vec();
-    keys.sort_by_key(|key| (item_of(app, *key).map(|item| item.order), *key));
+    keys.sort_by_key(|key| (item_of(app, *key).map(JobItem::order), *key));
     keys.dedup();
     let whole: BTreeSet<u32> = keys.iter().filter(|k| k.idx == 0).map(|k| k.id).collect();
     // An array includes its elements.

@@ -82,24 +82,51 @@ pub(crate) struct JobItem {
     pub spec: Arc<Spec>,
     /// Without the index; the command where it has no name.
     pub name: Arc<str>,
-    /// `h1`, `2*h1:4*h2`.
-    pub hosts: Box<str>,
     pub slots: u32,
-    pub times: Times,
-    pub cpu_ms: u64,
-    pub mem_kb: u64,
-    /// Where it stands in the lists of cjobs.
-    pub order: SortKey,
+    /// Moment in ms.
+    pub submit: i64,
+    /// Of most jobs that wait there is nothing.
+    run: Option<Box<RunFacts>>,
     pub array: Option<Box<ArrayFacts>>,
+    /// The sort key without the job's own.
+    order: (i64, i64),
+    rank: u8,
 }
 
-/// Moments in ms, 0: not yet.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Times {
-    pub submit: i64,
-    pub start: i64,
-    pub end: i64,
-    pub suspended_ms: u64,
+/// What is known of a job that has hosts or had some.
+#[derive(Clone, Default, PartialEq, Debug)]
+struct RunFacts {
+    /// `h1`, `2*h1:4*h2`.
+    hosts: Box<str>,
+    /// Moments in ms, 0: not yet.
+    start: i64,
+    end: i64,
+    suspended_ms: u64,
+    cpu_ms: u64,
+    mem_kb: u64,
+}
+
+impl RunFacts {
+    fn of(row: &JobRow<'_>) -> RunFacts {
+        let mut hosts = String::new();
+        for (n, host) in row.hosts.iter().enumerate() {
+            if n > 0 {
+                hosts.push(':');
+            }
+            if host.1 != 1 {
+                hosts.push_str(&format!("{}*", host.1));
+            }
+            hosts.push_str(&host.0);
+        }
+        RunFacts {
+            hosts: hosts.into(),
+            start: row.start,
+            end: row.end,
+            suspended_ms: row.suspended_ms,
+            cpu_ms: row.usage.cpu_ms,
+            mem_kb: row.usage.mem_kb,
+        }
+    }
 }
 
 /// What an array's row says of its elements.
@@ -151,33 +178,19 @@ impl JobItem {
             "" => &*row.command,
             name => name,
         };
-        let mut hosts = String::new();
-        for (n, host) in row.hosts.iter().enumerate() {
-            if n > 0 {
-                hosts.push(':');
-            }
-            if host.1 != 1 {
-                hosts.push_str(&format!("{}*", host.1));
-            }
-            hosts.push_str(&host.0);
-        }
         let used: u32 = row.hosts.iter().map(|host| host.1).sum();
         JobItem {
             key: row.j,
             stat: row.stat,
             spec: spec.clone(),
             name: truncate(name, NAME_MAX).as_ref().into(),
-            hosts: hosts.into(),
             slots: if used > 0 { used } else { spec.min },
-            times: Times {
-                submit: row.submit,
-                start: row.start,
-                end: row.end,
-                suspended_ms: row.suspended_ms,
-            },
-            cpu_ms: row.usage.cpu_ms,
-            mem_kb: row.usage.mem_kb,
-            order,
+            submit: row.submit,
+            run: Some(RunFacts::of(row))
+                .filter(|run| *run != RunFacts::default())
+                .map(Box::new),
+            rank: order.0,
+            order: (order.1, order.2),
             array: row
                 .arr
                 .as_ref()
@@ -185,17 +198,43 @@ impl JobItem {
         }
     }
 
+    /// Where it stands in the lists of cjobs.
+    pub(crate) fn order(&self) -> SortKey {
+        (self.rank, self.order.0, self.order.1, self.key)
+    }
+
+    /// `h1`, `2*h1:4*h2`.
+    pub(crate) fn hosts(&self) -> &str {
+        self.run.as_ref().map_or("", |run| &run.hosts)
+    }
+
+    /// When it started, ms, 0: not yet.
+    pub(crate) fn start(&self) -> i64 {
+        self.run.as_ref().map_or(0, |run| run.start)
+    }
+
+    /// When it ended, ms, 0: not yet.
+    pub(crate) fn end(&self) -> i64 {
+        self.run.as_ref().map_or(0, |run| run.end)
+    }
+
+    pub(crate) fn cpu_ms(&self) -> u64 {
+        self.run.as_ref().map_or(0, |run| run.cpu_ms)
+    }
+
+    pub(crate) fn mem_kb(&self) -> u64 {
+        self.run.as_ref().map_or(0, |run| run.mem_kb)
+    }
+
     /// Milliseconds it waits or waited, or runs or ran, without the time it was suspended.
     pub(crate) fn time_ms(&self, now: i64) -> u64 {
-        let times = &self.times;
         let until = match self.stat.is_finished() {
-            true => times.end,
+            true => self.end(),
             false => now,
         };
-        let (since, off) = match times.start {
-            0 => (times.submit, 0),
-            start if !self.stat.is_waiting() => (start, times.suspended_ms),
-            _ => (times.submit, 0),
+        let (since, off) = match &self.run {
+            Some(run) if run.start > 0 && !self.stat.is_waiting() => (run.start, run.suspended_ms),
+            _ => (self.submit, 0),
         };
         let whole = u64::try_from(until.saturating_sub(since)).unwrap_or(0);
         whole.saturating_sub(off)
@@ -217,30 +256,30 @@ impl JobItem {
 #[derive(Default, Debug)]
 pub(crate) struct Jobs {
     pub items: Vec<JobItem>,
-    by_key: HashMap<JobKey, u32>,
+    /// Places of all, in the order of their keys.
+    by_key: Vec<u32>,
     /// Elements with rows of their own, by array, in the order of their indices.
     elements: HashMap<u32, Vec<u32>>,
 }
 
 impl Jobs {
     pub(crate) fn of(mut items: Vec<JobItem>) -> Jobs {
-        items.sort_by_key(|item| item.order);
-        let place = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let by_key: HashMap<JobKey, u32> = items
-            .iter()
-            .enumerate()
-            .map(|(n, item)| (item.key, place(n)))
-            .collect();
+        items.shrink_to_fit();
+        items.sort_by_key(JobItem::order);
+        let mut by_key: Vec<u32> = (0..).take(items.len()).collect();
+        by_key.sort_unstable_by_key(|n| items[*n as usize].key);
         let mut elements: HashMap<u32, Vec<u32>> = HashMap::new();
         for n in 0..items.len() {
             let key = items[n].key;
             if key.idx == 0 {
                 continue;
             }
-            elements.entry(key.id).or_default().push(place(n));
-            let array = by_key.get(&JobKey::job(key.id));
-            if let Some(array) = array.filter(|_| items[n].name.is_empty()) {
-                items[n].name = items[*array as usize].name.clone();
+            let place = u32::try_from(n).unwrap_or(u32::MAX);
+            elements.entry(key.id).or_default().push(place);
+            if items[n].name.is_empty()
+                && let Some(array) = place_of(&items, &by_key, JobKey::job(key.id))
+            {
+                items[n].name = items[array].name.clone();
             }
         }
         for list in elements.values_mut() {
@@ -255,7 +294,8 @@ impl Jobs {
 
     /// Where a job, array or element with a row of its own is.
     pub(crate) fn find(&self, key: JobKey) -> Option<&JobItem> {
-        self.by_key.get(&key).map(|n| &self.items[*n as usize])
+        let place = place_of(&self.items, &self.by_key, key)?;
+        self.items.get(place)
     }
 
     /// Where the elements of an array with rows of their own are, by index.
@@ -265,8 +305,13 @@ impl Jobs {
 
     /// True for an element whose array is in the list: it is shown below that.
     pub(crate) fn is_below_array(&self, item: &JobItem) -> bool {
-        item.key.idx > 0 && self.by_key.contains_key(&JobKey::job(item.key.id))
+        item.key.idx > 0 && self.find(JobKey::job(item.key.id)).is_some()
     }
+}
+
+fn place_of(items: &[JobItem], by_key: &[u32], key: JobKey) -> Option<usize> {
+    let found = by_key.binary_search_by_key(&key, |n| items[*n as usize].key);
+    found.ok().map(|at| by_key[at] as usize)
 }
 
 #[cfg(test)]
@@ -308,7 +353,7 @@ mod tests {
     fn times_count_from_the_submission_or_the_start() {
         let one = item(JobKey::job(1), JobStat::Run, 0);
         assert_eq!(
-            (one.time_ms(9000), one.slots, &*one.hosts),
+            (one.time_ms(9000), one.slots, one.hosts()),
             (3500, 3, "2*h1:h2")
         );
         assert_eq!(item(JobKey::job(1), JobStat::Pend, 0).time_ms(9000), 8000);
