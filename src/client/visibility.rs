@@ -1,4 +1,4 @@
-//! Whose jobs the caller may see if `user_view_alljobs` is no, by the administrators that the
+//! Whose jobs the caller may see with `user_view_alljobs: no`, by the administrators that the
 //! leader publishes. The view itself hides nothing; the commands follow this rule.
 
 use super::read::{GROUP_DEPTH, members};

@@ -2,8 +2,8 @@
 //! HTTP process, which gives up all rights before it reads its first byte.
 //!
 //! Owns what is refused at the start, the order in which rights are given up, where the address is
-//! published, and when section `portal` of cb.yaml is read again. Neither half acts for a user or
-//! serves HTTP here.
+//! published, and when section `portal` of cb.yaml is read again. This module neither acts for a
+//! user nor serves HTTP.
 
 use crate::broker::client;
 use crate::broker::{Broker, Ended};

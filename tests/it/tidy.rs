@@ -621,18 +621,16 @@ const ODD_WORDS: &[&str] = &[
 ];
 
 /// Phrases that were taken out of the documents and manual pages: say "at growing intervals",
-/// "forever", "what happens to", "cannot be combined with", "still", "reconstructed", "current".
+/// "what happens to", "cannot be combined with", "still", "reconstructed", "current".
 const ODD_IN_DOCUMENTS: &[&str] = &[
     "ever more rarely",
     "ever more slowly",
-    "for ever",
     "what becomes of",
     "what became of",
     "not together with",
     "all the same",
     "made again",
     "of now",
-    "as ever",
     "on record",
     "parted",
 ];

@@ -5,8 +5,8 @@
 //! - `tunnel`: the connection through the job. `forward`: one request. `headers`: their filter.
 //!
 //! Owns the right of access: only the job's user, with a session. The portal's page `/apps/ID`
-//! gives a ticket that is valid once, for a minute; at the program's own name it becomes a cookie of that
-//! name, which ends with the session. The portal's cookie is never sent there.
+//! gives a ticket that is valid once, for a minute; at the program's own name it becomes a cookie
+//! of that name, which ends with the session. The portal's cookie is never sent there.
 
 mod forward;
 mod headers;
