@@ -1,10 +1,10 @@
-//! api: jobs, figures and what happens in the cluster by function calls, for programs that are not
+//! api: jobs, metrics and events of the cluster by function calls, for programs that are not
 //! commands of Corral (`src/drmaa`, `src/export`, `src/web`).
 //!
-//! Owns what such a program may ask for and how a refusal reads. Goes the same way as the commands:
-//! a request in the drop box, the leader's answer. Prints nothing, catches no signal, leaves umask
-//! and working directory alone, never ends the process. What jobs do now is in the published view,
-//! `spool::view`.
+//! Owns what such a program may request and how a refusal reads. Uses the same path as the
+//! commands: a request in the drop box, the leader's answer. Prints nothing, catches no signal,
+//! does not change umask and working directory, never ends the process. The current state of jobs
+//! is in the published view, `spool::view`.
 
 pub mod accounting;
 pub mod admin;

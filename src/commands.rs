@@ -1,7 +1,7 @@
 //! The commands: every command of users and administrators, chosen by name.
 //!
-//! Owns how the executable `cb` finds the command that is meant, and its help.
-//! The tables of commands are in `client` and `admin`.
+//! Owns how the executable `cb` finds the command, and its help. The tables of commands are in
+//! `client` and `admin`.
 
 mod complete;
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Floor 3: builds a [`State`] of the snapshot records and events that recovery reads: for leaders,
-//! for simulations, and for commands that check a share. Decides nothing and reads no file.
+//! Floor 3: builds a [`State`] from the snapshot records and events that recovery reads: for
+//! leaders, for simulations, and for commands that check a share. Decides nothing and reads no
+//! file.
 
 use crate::journal::{Position, Restore};
 use crate::record::acct::AttemptRecord;

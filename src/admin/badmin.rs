@@ -1,7 +1,7 @@
 //! `badmin` and `lsadmin`: LSF's names for parts of cadmin.
 //!
-//! Owns which subcommands each has, and `showconf` as programs for LSF read it. Every other
-//! subcommand is refused by name.
+//! Owns which subcommands each has, and `showconf` in the form that programs for LSF read. Every
+//! other subcommand is refused by name.
 
 use super::lsf_conf::Facts;
 use super::one;

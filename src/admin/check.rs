@@ -2,8 +2,8 @@
 //!
 //! Owns the command, the order of the checks and the exit code: 0 sound, 1 something is broken, 2
 //! wrong command line, 3 unknown. Data that changes during the check (journal, orders, reports,
-//! view) is read again, and only a fault that persists is reported: jobs may run and leaders change
-//! meanwhile.
+//! view) is read again, and only a lasting fault is reported, because jobs may run and leaders may
+//! change during the check.
 
 mod answers;
 mod config_and_hosts;

@@ -1,8 +1,9 @@
-//! The cluster's cb.yaml as administrators' commands see it: every problem with line and caret, and
-//! a changed text put in its place.
+//! The cluster's cb.yaml for administrators' commands: reports every problem with line and caret,
+//! and replaces the file by a changed text.
 //!
-//! Owns the replacement: one command at a time, by a lock on the file itself; what was there is
-//! kept beside it under the time of the change; a file that was edited meanwhile is left alone.
+//! Owns the replacement: one command at a time, by a lock on the file itself. The previous content
+//! is kept beside it under the time of the change. A file that was edited in the meantime is not
+//! touched.
 
 use crate::client::exit::{Fail, Result};
 use crate::config;

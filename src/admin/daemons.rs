@@ -1,8 +1,8 @@
 //! `cadmin hstartup` and its processes: starting and stopping daemons.
 //!
-//! In a development cluster they are found by their marks and started as `cadmin dev up` does.
-//! Elsewhere daemons belong to the service manager of their host: Corral has no remote execution of
-//! its own and says what to type there.
+//! In a development cluster, daemons are found by their marks and started like by `cadmin dev up`.
+//! Elsewhere, daemons belong to the service manager of their host: Corral has no remote execution
+//! of its own and prints the command to run there.
 
 use super::dev::processes::{self, Member};
 use super::dev::site::{Daemon, Site};

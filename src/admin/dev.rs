@@ -1,8 +1,9 @@
-//! `cadmin dev`: a whole cluster in one directory on one machine, without root: several virtual
-//! hosts and leader candidates, for trying out, for tests and for benchmarks.
+//! `cadmin dev`: a complete cluster in one directory on one machine, without root: several virtual
+//! hosts and leader candidates, for trials, tests and benchmarks.
 //!
-//! Owns everything below the directory D that it made, and the processes that carry D in their
-//! environment. Never signals a process without that mark, nor a directory it did not make.
+//! Owns everything below the directory D that it created, and the processes that carry D in their
+//! environment. Never signals a process without that mark, and never touches a directory that it
+//! did not create.
 
 mod demo;
 mod down;

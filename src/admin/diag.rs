@@ -1,7 +1,7 @@
 //! `cadmin diag`: one redacted bundle for a bug report.
 //!
-//! Owns what goes into it and how large it may become. Reads only; writes the one file that was
-//! asked for. What is hidden, and how, is `redact`'s business.
+//! Owns the content of the bundle and its size limit. Only reads, and writes the one file that was
+//! requested. `redact` decides what is hidden, and how.
 
 mod redact;
 

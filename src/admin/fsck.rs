@@ -1,8 +1,8 @@
 //! `cadmin fsck [DIR]`: reads everything on the share and reports damage by file and offset.
 //!
-//! Reads only; needs no leader and takes no lock, so it may run on a working cluster: a record
-//! that is being written right now, or a view file that was just replaced, is not damage. Exit code
-//! 1 when there is damage, 5 when the share itself cannot be read.
+//! Only reads; needs no leader and takes no lock, so it can run on a working cluster: a record that
+//! is just being written, or a view file that was just replaced, does not count as damage. Exit
+//! code 1 if there is damage, 5 if the share itself cannot be read.
 
 use super::journal_damage::{self, Met, whole_line};
 use crate::client::env::Site;

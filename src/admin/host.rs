@@ -1,8 +1,8 @@
 //! `cadmin host add` and `cadmin host remove`: a host joins or leaves the cluster in one command.
 //!
 //! Owns the order of the steps: check, drain, change cb.yaml, put it in force. Each step may be
-//! repeated, so that a command that was interrupted is given again. Starts and stops no daemon:
-//! those belong to the service manager of the host.
+//! repeated, so an interrupted command can be given again. Starts and stops no daemons: these
+//! belong to the service manager of the host.
 
 use super::config_file::{self, Changed};
 use crate::client::ask;

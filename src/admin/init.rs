@@ -1,8 +1,8 @@
-//! `cadmin init DIR`: makes the shared directory of a new cluster.
+//! `cadmin init DIR`: creates the shared directory of a new cluster.
 //!
 //! Owns the first content of the share: directories, the election's files, a first cb.yaml and, as
-//! the last act, the file `cluster` without which no daemon starts. Never touches a directory that
-//! holds anything it did not make itself.
+//! the last step, the file `cluster` without which no daemon starts. Never touches a directory that
+//! contains anything that it did not create itself.
 
 use crate::client::Fail;
 use crate::config;

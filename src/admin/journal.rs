@@ -2,7 +2,7 @@
 //! export` is in [`super::journal_export`].
 //!
 //! Reads the kept segments under their seals; takes no lock and needs no leader. Damage is printed
-//! where it lies, and reading continues after it. Exit code 1 when nothing matched.
+//! at its place, and reading continues after it. Exit code 1 if nothing matched.
 
 use super::journal_export::Export;
 use crate::client::env::Site;

@@ -1,9 +1,9 @@
-//! `cadmin journal export FILE`: an archive of what makes the past of a cluster readable: journal,
-//! snapshots, configurations, accounting. Unpacked, it is a shared directory without daemons, for
-//! `cjobs --at`, `chist`, `cadmin journal`, `cacct` and `cbsim when`.
+//! `cadmin journal export FILE`: an archive with everything that is needed to read the past of a
+//! cluster: journal, snapshots, configurations, accounting. Unpacked, it is a shared directory
+//! without daemons, for `cjobs --at`, `chist`, `cadmin journal`, `cacct` and `cbsim when`.
 //!
-//! Reads the share only, each file up to the length it had when its turn came. The archive appears
-//! under its name when it is whole.
+//! Only reads the share, each file up to the length that it had when it was opened. The archive
+//! appears under its name when it is complete.
 
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail};

@@ -1,8 +1,8 @@
 //! `cadmin lsf-conf`: writes the files that programs for LSF read: `lsf.conf` and
 //! `lsbatch/CLUSTER/configdir/lsb.params`.
 //!
-//! Owns both files and which settings they hold. All come from cb.yaml; Corral itself reads
-//! neither file, so that a change in them changes nothing here.
+//! Owns both files and which settings they contain. All settings come from cb.yaml; Corral itself
+//! reads neither file, so a change in them has no effect on Corral.
 
 use super::config_file::load;
 use crate::client::env::Site;

@@ -1,7 +1,7 @@
-//! `cadmin metrics`: the cluster's figures for Prometheus, to standard output or into a file for
-//! the text collector of its node exporter.
+//! `cadmin metrics`: the cluster's metrics for Prometheus, to standard output or into a file for
+//! the textfile collector of its node exporter.
 //!
-//! Reads the published view like any command, and asks no daemon. A file is replaced whole.
+//! Reads the published view like any command and queries no daemon. A file is replaced as a whole.
 
 use super::subcommand::{Sub, cmd, matches};
 use crate::client::cli::Values;

@@ -1,7 +1,7 @@
-//! `cadmin` (also `csadmin`): what administrators do.
+//! `cadmin` (also `csadmin`): the commands of administrators.
 //!
-//! Owns the table of its subcommands and those that ask the leader or check a configuration. Those
-//! that make or run clusters live in `init`, `dev` and `daemons`.
+//! Owns the table of its subcommands, and the subcommands that send requests to the leader or check
+//! a configuration. Subcommands that create or run clusters are in `init`, `dev` and `daemons`.
 
 mod alert;
 mod badmin;

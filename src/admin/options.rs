@@ -1,6 +1,6 @@
-//! The options of the subcommands, for who must know them without running one: completion.
+//! The options of the subcommands, for callers that must know them without running one: completion.
 //!
-//! Owns which subcommand reads which options; each describes its own. Runs nothing.
+//! Owns which subcommand accepts which options; each subcommand describes its own. Runs nothing.
 
 use super::{ALIASES, SUBS, Sub};
 use super::{

@@ -1,4 +1,4 @@
-//! `cadmin ress-check`: reads the output of a sensor as cbls would, and shows what it would accept.
+//! `cadmin ress-check`: reads the output of a sensor like cbls, and shows what cbls would accept.
 //!
 //! Runs nothing and sends no request: the output comes from a file or a pipe.
 

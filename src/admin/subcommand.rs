@@ -1,4 +1,5 @@
-//! A row of the table of `cadmin`'s subcommands, and how its options are read. Knows no subcommand.
+//! A row of the table of `cadmin`'s subcommands, and how its options are parsed. Knows no
+//! subcommand.
 
 use crate::client::cli::{command, parse};
 use clap::{ArgMatches, Command};

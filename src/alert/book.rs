@@ -1,8 +1,8 @@
-//! Alert rules against figures: which alerts are pending, fire and recover.
+//! Compares metrics with alert rules: which alerts are pending, fire and recover.
 //!
-//! An alert is a rule at one set of labels. It is pending while the mark is passed, fires once it
-//! was for the rule's time, and recovers when the figure is back. What fires or recovers of a rule
-//! at one time makes one message, however many alerts that are.
+//! An alert is a rule for one set of labels. It is pending while the metric is beyond the
+//! threshold, fires when this has lasted for the rule's time, and recovers when the metric is back.
+//! All alerts of a rule that fire or recover at the same time make one message.
 
 use super::letters::alert_letter;
 use super::outbox::push;

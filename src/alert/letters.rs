@@ -1,5 +1,5 @@
-//! The text of messages: for people in mails, for programs as JSON. Owns their words, their ids and
-//! their sizes; never decides whether one is sent.
+//! The text of messages: for users in mails, for programs as JSON. Owns their wording, their ids
+//! and their sizes; never decides whether a message is sent.
 
 use crate::model::{JobKey, MailWish};
 use crate::record::notices::{Alert, Delivery, MailQuota};

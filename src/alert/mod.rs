@@ -1,7 +1,7 @@
-//! Floor 3: who is told what and when: alert rules against figures, what jobs ask to be told of,
-//! and the deliveries that follow.
+//! Floor 3: which messages are sent to whom, and when: alert rules compared with metrics, notices
+//! that jobs request, and the deliveries that follow.
 //!
-//! Pure: figures, events and the time come in, deliveries come out. `notifier` reads, keeps and
+//! Pure: metrics, events and the time come in, deliveries come out. `notifier` reads, stores and
 //! sends.
 
 mod book;

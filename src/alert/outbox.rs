@@ -1,7 +1,7 @@
-//! What is to be delivered, when it is tried again, and how many mails an address gets.
+//! Which deliveries are pending, when they are tried again, and how many mails an address gets.
 //!
-//! A message is in the outbox, durably, before it is sent, and leaves it after it was: it arrives
-//! at least once, and a repetition has the same id. It is tried for a day.
+//! A message is stored in the outbox durably before it is sent, and is removed after it was sent:
+//! it arrives at least once, and a repetition has the same id. It is tried for one day.
 
 use crate::record::notices::{Delivery, MailQuota, NotifierState, OUTBOX_MAX};
 

@@ -1,5 +1,5 @@
-//! Rules as cb.yaml has them against figures over time, as scripts: each line is a moment with the
-//! figures that there are, then what is told.
+//! Tests rules in cb.yaml with metrics over time, as scripts: each line is a moment with its
+//! metrics, then the expected messages.
 
 use super::*;
 use crate::config::{self, AlertRule, OsNames};

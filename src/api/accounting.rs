@@ -1,8 +1,8 @@
-//! Accounting records as JSON documents, for programs that store them: what was added to the files
-//! of `acct/` since the last look.
+//! Accounting records as JSON documents, for programs that store them: the records that were added
+//! to the files of `acct/` since the last call.
 //!
-//! Owns the places up to which files were read. A record that two files have
-//! (docs/accounting.md) is given twice, with the same key. Reads only; never stops at damage.
+//! Owns the positions up to which files were read. A record that two files contain
+//! (docs/accounting.md) is returned twice, with the same key. Only reads; never stops at damage.
 
 use super::Failure;
 use super::events::{identity, system};

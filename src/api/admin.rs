@@ -1,8 +1,9 @@
-//! What administrators do, for the portal: queues and hosts opened and closed, cb.yaml checked and
-//! saved, the cluster checked.
+//! Actions of administrators, for the portal: open and close queues and hosts, check and save
+//! cb.yaml, check the cluster.
 //!
 //! Owns the forms of request and answer, which a broker can pass on. Only administrators of the
-//! cluster get an answer; the leader judges again whatever changes the cluster.
+//! cluster get an answer; the leader checks the rights again for everything that changes the
+//! cluster.
 
 pub use crate::config::ConfigChange;
 pub use crate::record::request::{HostAct, QueueAct};

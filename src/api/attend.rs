@@ -1,8 +1,9 @@
-//! Programs that run for a user while somebody speaks to them: a terminal, which is `csub -Is` at a
-//! pseudo-terminal, and the way to a program of a running job, which is `capps tunnel`.
+//! Programs that run for a user while another process is connected to them: a terminal, which is
+//! `csub -Is` on a pseudo-terminal, and the connection to a program of a running job, which is
+//! `capps tunnel`.
 //!
-//! Owns the words of these commands. They run with the rights of this process and end when what is
-//! given here is dropped, when its other end is closed, or with the job.
+//! Owns the arguments of these commands. They run with the rights of this process and end when the
+//! returned value is dropped, when its other end is closed, or with the job.
 
 use super::{Failure, FailureKind};
 use crate::channel::Frame;

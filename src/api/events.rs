@@ -1,8 +1,8 @@
 //! Events of the cluster as JSON documents with positions, for programs that store them.
 //!
-//! Owns which events are final: a leader that was replaced may still append to its part of the
-//! journal, and what it appends after the end that its successor has fixed does not exist. Reads
-//! the journal and `leader/epoch`; takes no lock, asks nothing of the leader, never writes.
+//! Owns which events are final: a replaced leader may still append to its part of the journal, and
+//! what it appends after the end that its successor has fixed does not exist. Reads the journal and
+//! `leader/epoch`; takes no lock, sends no request to the leader, never writes.
 
 use super::{Failure, FailureKind};
 use crate::client::read::Source;

@@ -1,8 +1,8 @@
-//! Files of a user, for programs that act as them: plain requests of bounded size and answers to
-//! them.
+//! Files of a user, for programs that act as the user: plain requests of limited size and answers
+//! to them.
 //!
 //! Owns the limits. Paths are bytes, absolute for the directory that the user chose and relative
-//! below it; which links are followed is in `sys::beneath`. Acts with the rights of the process.
+//! below it; `sys::beneath` decides which links are followed. Acts with the rights of the process.
 
 use super::{Failure, FailureKind};
 use crate::sys;

@@ -1,6 +1,6 @@
-//! Load of the hosts as the leader has published it, for programs that store samples.
+//! Load of the hosts as published by the leader, for programs that store samples.
 //!
-//! Reads the view only.
+//! Only reads the view.
 
 use super::Failure;
 use crate::client::read::Source;

@@ -1,8 +1,8 @@
-//! All jobs that are known, held for quick lists: read once for all who ask, filtered by what each
-//! of them may see.
+//! All known jobs, held in memory for fast lists: read once for all clients, filtered by what each
+//! client may see.
 //!
-//! Owns which jobs a list has, in which order, and where a page of it begins. A row is put into
-//! words only when it is on the page, so a hundred thousand jobs cost what fits on one.
+//! Owns which jobs are in a list, in which order, and where a page begins. A row is formatted only
+//! when it is on the page, so the cost of a list of a hundred thousand jobs is that of one page.
 
 use super::Failure;
 use super::read::Reader;

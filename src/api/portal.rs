@@ -1,5 +1,5 @@
-//! How the portal knows who somebody is: files below drop boxes, whose owners are the proof; and
-//! what cb.yaml says of the portal.
+//! How the portal identifies users: files below drop boxes, whose owners are the proof; and the
+//! settings of the portal in cb.yaml.
 
 pub use crate::client::portal::{TOKEN_MS_MAX, find_token as token_of};
 pub use crate::config::{Portal, is_apps_domain};

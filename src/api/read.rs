@@ -1,8 +1,8 @@
-//! What a user sees of the cluster, for programs that are not commands: rows as values, and what
-//! the commands print as text.
+//! What a user sees of the cluster, for programs that are not commands: rows as values, and the
+//! text output of the commands.
 //!
-//! Owns nothing of its own: rows come from the published view, rules of who sees what and texts
-//! from the commands. Takes no lock, asks the leader nothing, prints nothing.
+//! Owns no data: rows come from the published view, visibility rules and texts come from the
+//! commands. Takes no lock, sends no request to the leader, prints nothing.
 
 pub use crate::client::answers::Reading;
 

@@ -1,4 +1,4 @@
-//! cb: all commands in one executable, chosen by the name it is called by.
+//! cb: all commands in one executable, selected by the name of the link.
 
 #![allow(clippy::disallowed_methods)] // the one place of this program that ends the process
 

@@ -1,4 +1,4 @@
-//! The secrets of one channel: its key, and the cookie of a display whose windows come through it.
+//! The secrets of one channel: its key, and the cookie of a display whose windows use the channel.
 //! Owns their form; never shows them in a message.
 
 use crate::model::hex;

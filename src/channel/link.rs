@@ -1,9 +1,9 @@
 //! One end of a channel: the handshake, then messages in both directions, each a frame.
 //!
 //! The pattern is NNpsk0 of the Noise protocol framework: no long-lived keys, one key that both
-//! ends know beforehand. Who does not have it can neither call nor read; what was recorded of one
-//! channel opens no other, since both ends bring something new to each. A frame is its length (2
-//! bytes, the high one first) and that many encrypted bytes.
+//! ends know in advance. Without the key it is impossible to connect or to read. A recording of one
+//! channel does not open another, because both ends contribute new data to each. A frame is its
+//! length (2 bytes, high byte first) followed by that many encrypted bytes.
 
 use super::key::Key;
 use super::message::{Hello, Message, Welcome};

@@ -1,8 +1,8 @@
-//! What the two ends of a channel say to each other, as bytes. Owns the form and its limits.
+//! The messages between the two ends of a channel, as bytes. Owns the form and its limits.
 //!
-//! The first byte is the kind. Data of a stream follows as it is; without any it is the stream's
-//! end. So does that of an X11 client, after its number. Everything else is JSON with optional
-//! fields, so that versions may differ.
+//! The first byte is the kind. Stream data follows unchanged; no data means the end of the stream.
+//! The data of an X11 client follows its number. Everything else is JSON with optional fields, so
+//! that versions may differ.
 
 use super::key::Cookie;
 use crate::model::AttemptId;

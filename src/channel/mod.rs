@@ -2,7 +2,7 @@
 //! messages, their limits, and the encryption under a key that is used once.
 //!
 //! Bytes in, messages out. Owns no socket and no terminal, and does no input or output: both ends
-//! feed it what they read and write what it gives them.
+//! pass in what they read and write what they get.
 
 mod key;
 mod link;

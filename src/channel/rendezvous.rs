@@ -1,5 +1,5 @@
-//! The two small files by which the ends of a channel find each other: where the waiting command
-//! listens and the key, and what a host that cannot reach it says. Owns their form and limits.
+//! The two small files by which the ends of a channel find each other: the address and key of the
+//! waiting command, and the message of a host that cannot reach it. Owns their form and limits.
 
 use super::key::Key;
 use serde::{Deserialize, Serialize};

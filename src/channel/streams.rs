@@ -1,10 +1,10 @@
-//! Many connections within one stream of bytes: what goes both ways between a portal and the
-//! process that reaches a program of a job. Owns the form of a frame and its limits.
+//! Many connections within one stream of bytes: the traffic in both directions between a portal and
+//! the process that reaches a program of a job. Owns the form of a frame and its limits.
 //!
-//! A frame is its kind (1 byte), the number of its connection (4 bytes, the low one first), its
-//! length (2 bytes, likewise) and that many bytes. Each end grants the other [`WINDOW`] bytes a
-//! connection and more as it passes them on, so that what waits is bounded and one connection whose
-//! reader is slow does not hold up the others.
+//! A frame is its kind (1 byte), the number of its connection (4 bytes, low byte first), its length
+//! (2 bytes, low byte first) and that many bytes. Each end grants the other [`WINDOW`] bytes per
+//! connection, and more as it passes them on, so that buffered data is limited and a connection
+//! with a slow reader does not delay the others.
 
 /// Most bytes of a frame beside its head.
 pub const FRAME_DATA_MAX: usize = 16 << 10;

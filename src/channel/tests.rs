@@ -1,4 +1,5 @@
-//! The channel without a socket: what one end gives, the other end gets, cut as the test likes.
+//! Tests the channel without a socket: the output of one end is the input of the other, split as
+//! the test requires.
 
 use super::*;
 use crate::model::{AttemptId, JobKey};

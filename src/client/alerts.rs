@@ -1,4 +1,4 @@
-//! What the notifier of the leader has published of alerts. Only reads.
+//! Reads what the notifier of the leader has published about alerts. Only reads.
 
 use super::exit::{Fail, Result};
 use super::read::Source;

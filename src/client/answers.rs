@@ -1,8 +1,8 @@
-//! What reading commands would print, for a program that is not one of them: the same options, the
-//! same rules of who sees what, the text given back instead of printed.
+//! The output of reading commands, for a program that is not one of them: the same options, the
+//! same visibility rules, with the text returned instead of printed.
 //!
-//! Owns which commands can be asked so. What they say on standard error beside an answer is not
-//! given; a refusal is.
+//! Owns which commands can be called in this way. Their messages on standard error beside an answer
+//! are not returned; a refusal is.
 
 use super::cli::parse;
 use super::exit::{Exit, Fail, Result};

@@ -1,8 +1,8 @@
-//! Asking the leader: one request file in the drop box, one answer in the acks.
+//! Sends a request to the leader: one request file in the drop box, one answer in the acks.
 //!
-//! Writes only below `inbox/<uid>/`, never waits for anything but time, and never takes silence for
-//! an answer: a request that was published stays and will be carried out when a leader comes. The
-//! same token may be published any number of times.
+//! Writes only below `inbox/<uid>/`, waits only for time to pass, and never treats silence as an
+//! answer: a published request stays and is carried out when there is a leader. The same token may
+//! be published any number of times.
 
 mod answers;
 mod leader_hints;

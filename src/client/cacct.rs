@@ -1,7 +1,7 @@
 //! `cacct` (`bacct`): totals and records of ended attempts, from the accounting files.
 //!
 //! Owns the options and the selection. Reads `acct/` and no journal, one record at a time; the view
-//! only says who may see what. Never writes.
+//! is only used to decide who may see what. Never writes.
 
 mod advice;
 mod cost;

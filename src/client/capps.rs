@@ -1,8 +1,9 @@
-//! `capps` (`bapp`): the applications of cb.yaml and of `apps.d`, what their templates take, and
-//! what is wrong with a template.
+//! `capps` (`bapp`): the applications of cb.yaml and of `apps.d`, the parameters of their
+//! templates, and the errors in a template.
 //!
-//! Owns what is printed; `tunnel` and `far_end` are the two ends of the way to a program of a job,
-//! which programs use. Profiles come from the published view, templates from the share.
+//! Owns what is printed; `tunnel` and `far_end` are the two ends of the connection to a program of
+//! a job, which are used by programs. Profiles come from the published view, templates from the
+//! share.
 
 mod far_end;
 mod tunnel;

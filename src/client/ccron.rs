@@ -2,7 +2,7 @@
 //! another name for it.
 //!
 //! Definitions are checked here and again by the leader. A script is read when its cron job is
-//! defined, so that what runs later is what its author saw.
+//! defined, so that exactly the defined script runs later.
 
 mod crontab;
 mod definition;

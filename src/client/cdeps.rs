@@ -1,7 +1,7 @@
-//! `cdeps` (`bjdepinfo`): which jobs a job waits for, or which wait for it.
+//! `cdeps` (`bjdepinfo`): which jobs a job depends on, or which depend on it.
 //!
-//! Owns the options, the walk over the conditions and the table. Reads the published view; which
-//! condition holds is the leader's to say.
+//! Owns the options, the walk over the conditions and the table. Reads the published view; whether
+//! a condition is true is decided by the leader.
 
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail, Result};

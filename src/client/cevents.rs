@@ -1,8 +1,8 @@
-//! `cevents`: what happens in the cluster as JSON lines, for programs: a document for each event,
-//! with a position from which a later run goes on.
+//! `cevents`: the events of the cluster as JSON lines, for programs: one document for each event,
+//! with a position from which a later run continues.
 //!
-//! Owns the options and the selection. Reads the journal under its seals, takes no lock and asks
-//! nothing of the leader. Never writes.
+//! Owns the options and the selection. Reads the journal under its seals, takes no lock and sends
+//! no request to the leader. Never writes.
 
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};

@@ -1,4 +1,4 @@
-//! `cchkpnt`: checkpoints of running jobs, now or at other times.
+//! `cchkpnt`: takes checkpoints of running jobs now, or changes their interval.
 
 use super::cli::{Values, command, flag, opt, parse};
 use super::exit::{Fail, Result};

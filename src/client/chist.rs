@@ -1,7 +1,7 @@
 //! `chist` (`bhist`): the history of jobs, read from the journal under its seals.
 //!
-//! Owns the options and the selection. The journal is the truth here: what it no longer holds of a
-//! job that is still known is filled in from the view.
+//! Owns the options and the selection. The journal is the source; for a job that is still known,
+//! the view supplies what the journal no longer contains.
 
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};

@@ -1,7 +1,7 @@
 //! `cid` (`lsid`): the cluster's name and the host of its leader.
 //!
-//! Reads the cluster file, the epoch and the beat besides the view, so that it answers when the
-//! view is old or missing.
+//! Reads the cluster file, the epoch and the beat besides the view, so that it works if the view is
+//! old or missing.
 
 use super::cli::{self, Values, command, flag};
 use super::exit::{self, Exit, Fail};

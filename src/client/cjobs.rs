@@ -1,7 +1,7 @@
 //! `cjobs` (`bjobs`): lists jobs from the published view.
 //!
-//! Owns the options and messages of the command. Which fields there are and how they look is
-//! `show`'s business; how rows are gathered and ordered is in `list`.
+//! Owns the options and messages of the command. `show` owns the fields and their form; `list`
+//! collects and orders the rows.
 
 mod list;
 mod why;

@@ -1,8 +1,8 @@
 //! `claunch` (also `blaunch`): runs a command on hosts of the job in which it is called.
 //!
-//! Leaves a request for each host in the drop box of its user and waits for their calls, as
-//! `csub -I` does. Input, output, signals and exit codes are those of the commands there; they end
-//! with this process.
+//! Leaves a request for each host in the drop box of its user and waits for their connections, like
+//! `csub -I`. Input, output, signals and exit codes are those of the commands on these hosts; the
+//! commands end with this process.
 
 mod doorbell;
 

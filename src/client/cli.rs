@@ -1,9 +1,9 @@
 //! Command lines as LSF users type them, on top of clap: words with a single dash (`-noheader`,
-//! `-oo`), letters stuck together (`-aJ name`), values stuck to their letter (`-n4`).
+//! `-oo`), combined letters (`-aJ name`), values attached to their letter (`-n4`).
 //!
 //! Owns the rewriting of such words and the common options of all commands. It knows no command:
 //! each describes itself as a `clap::Command` whose one-letter ids are letters and whose longer ids
-//! are words (see [`flag`] and [`opt`]). Never guesses: what is unknown is an error.
+//! are words (see [`flag`] and [`opt`]). Never guesses: an unknown option is an error.
 
 use super::examples;
 use super::exit::{Exit, lsf_name};

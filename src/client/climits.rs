@@ -1,4 +1,4 @@
-//! `climits` (`blimits`): the limits of cb.yaml and what is used of them.
+//! `climits` (`blimits`): the limits of cb.yaml and their usage.
 
 use super::cli::{self, Values, command, opt};
 use super::exit::{Exit, Fail};

@@ -1,7 +1,7 @@
-//! `clogin` (`cb login`): the link that logs its caller in to the portal.
+//! `clogin` (`cb login`): prints a link that logs the caller in to the portal.
 //!
-//! Leaves the proof in the caller's drop box and prints the link. Speaks with no server: that the
-//! portal can read the file, whose owner is the caller, is what logs the caller in.
+//! Leaves the proof in the caller's drop box and prints the link. Connects to no server: the caller
+//! is logged in because the portal can read the file, whose owner is the caller.
 
 use super::cli::{command, parse};
 use super::env::Site;

@@ -1,7 +1,7 @@
-//! A copy of the cluster with the leader's own scheduler in it: on it is looked up why jobs wait,
-//! and changes are tried. Pure: the state, the load of the hosts and the time come as arguments.
+//! A copy of the cluster with the leader's own scheduler: used to find out why jobs wait, and to
+//! try changes. Pure: the state, the load of the hosts and the time come as arguments.
 //!
-//! Owns how a change is tried and taken back. Never decides where a job starts: that is `sched`.
+//! Owns how a change is tried and undone. Never decides where a job starts: that is `sched`.
 
 mod read;
 

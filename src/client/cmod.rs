@@ -1,4 +1,4 @@
-//! `cmod`: changes options of jobs. The options are csub's; `-Xn` sets option X back.
+//! `cmod`: changes options of jobs. The options are those of csub; `-Xn` resets option X.
 
 use super::ask;
 use super::cli::{Table, texts};

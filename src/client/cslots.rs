@@ -1,8 +1,8 @@
-//! `cslots` (`bslots`): slots that a job could begin on now, and for how long, beside what is
-//! reserved for jobs that wait.
+//! `cslots` (`bslots`): slots on which a job could start now, and for how long, without the
+//! reservations for waiting jobs.
 //!
-//! Owns the choice of what is shown. The leader is asked nothing: the scheduler runs on a copy of
-//! the published cluster, as for `cjobs --why`.
+//! Owns the choice of what is shown. Sends no request to the leader: the scheduler runs on a copy
+//! of the published cluster, as for `cjobs --why`.
 
 use super::cli::{self, Values, command, flag, opt};
 use super::cluster_copy::{self, ClusterCopy};

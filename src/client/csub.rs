@@ -1,8 +1,8 @@
 //! `csub`: submits a job, an array or a pack of jobs.
 //!
 //! Everything that can be checked here is checked before anything is sent; the leader checks again.
-//! Standard output holds the `Job <ID> is submitted ...` line and nothing else; of an interactive
-//! job it is the job's.
+//! Standard output contains the `Job <ID> is submitted ...` line and nothing else; for an
+//! interactive job it belongs to the job.
 
 pub(crate) mod batch;
 pub(crate) mod called;

@@ -1,8 +1,8 @@
 //! `ctasks`: starts the tasks of a job, one for each slot, from inside it. `csub --launch` puts it
 //! before the job's command.
 //!
-//! Owns how tasks on other hosts are reached (by `claunch`) and what the end of one means for the
-//! others. Which tasks there are is worked out in `task::launch`.
+//! Owns how tasks on other hosts are reached (by `claunch`) and what the end of one task means for
+//! the others. `task::launch` computes the tasks.
 
 use super::cli::{Table, command, opt, texts, trailing_command};
 use super::exit::{Exit, Fail, Result};

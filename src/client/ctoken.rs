@@ -1,7 +1,7 @@
 //! `ctoken` (`cb token`): tokens with which programs use the portal's REST interface as their
 //! owner.
 //!
-//! Owns the command line. The secret is printed once and kept nowhere.
+//! Owns the command line. The secret is printed once and stored nowhere.
 
 use super::cli::{Values, command, flag, operands, opt, parse};
 use super::env::Site;

@@ -1,6 +1,6 @@
-//! `cwait`: waits until a condition on jobs holds; and the waiting of `csub -K`.
+//! `cwait`: waits until a condition on jobs is true; and the waiting of `csub -K`.
 //!
-//! Reads the published view again and again; never asks the leader anything.
+//! Polls the published view; never sends a request to the leader.
 
 mod facts;
 mod progress;

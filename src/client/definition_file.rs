@@ -1,7 +1,7 @@
 //! Files in which users define jobs and cron jobs: YAML or JSON.
 //!
-//! Owns how values are read and how what is wrong is named with its place. Knows no key and reads
-//! no file.
+//! Owns how values are read and how errors are reported with their place. Knows no key and reads no
+//! file.
 
 use super::exit::{Fail, Result};
 use crate::text::error::did_you_mean;

@@ -1,4 +1,4 @@
-//! Where the cluster of this command is; see [`Site`].
+//! Finds the cluster of this command; see [`Site`].
 
 use super::exit::Fail;
 pub(crate) use crate::spool::Site;

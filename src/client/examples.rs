@@ -1,7 +1,7 @@
 //! The examples at the end of the help of each command.
 //!
-//! Owns their table and how they are shown. That each line is one that its command understands is
-//! checked beside the table of options.
+//! Owns their table and how they are shown. The check that each command accepts its example lines
+//! is beside the table of options.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,4 @@
-//! The exit codes of every command. Only `client` chooses them; the floors below answer with
-//! errors.
+//! The exit codes of every command. Only `client` chooses them; the floors below return errors.
 
 use crate::language::{self, Language, said, tell};
 use crate::record::ack::Code;

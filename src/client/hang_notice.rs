@@ -1,7 +1,7 @@
-//! A command that hangs in the share: prints a notice, keeps to `-wait`, and ^C works.
+//! Handles a command that hangs in the share: prints a notice, obeys `-wait`, and ^C works.
 //!
-//! A file system that is away holds a system call until it comes back, so the thread that asked can
-//! neither print nor handle signals. Another thread observes it from outside; it touches no file
+//! An unavailable file system holds a system call until it comes back, so the calling thread can
+//! neither print nor handle signals. Another thread observes it from outside; it accesses no file
 //! of the share.
 
 use super::env::Site;

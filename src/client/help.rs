@@ -1,7 +1,7 @@
 //! The help of commands in the language of the process.
 //!
-//! Owns how a `clap::Command` is put into Chinese before its help is printed. Only when help is
-//! asked for: otherwise nothing of the catalogue is read.
+//! Owns how a `clap::Command` is translated to Chinese before its help is printed. The catalogue is
+//! read only when help is requested.
 
 use crate::language::{self, Language, said};
 use crate::text::width;

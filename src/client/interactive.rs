@@ -1,8 +1,8 @@
 //! The waiting side of an interactive job: `csub -I`, `-Ip`, `-Is`, each also with `-XF`.
 //!
 //! Listens, leaves address and key for the job's host in the user's own drop box, submits, and
-//! waits: for the call of that host, whose program it then is at this terminal, or for the job's
-//! end. Where the host cannot call it shows what the job writes to its output file.
+//! waits for the connection of that host, whose program then runs at this terminal, or for the
+//! job's end. If the host cannot connect, it shows what the job writes to its output file.
 
 mod calls;
 mod place;

@@ -1,7 +1,7 @@
 //! Jobs described by keys and values, in a file or in the definition of a cron job.
 //!
-//! Owns the keys, each of which stands for an option of csub; the options say what the values may
-//! be. Reads no file and submits nothing.
+//! Owns the keys, each of which stands for an option of csub; the options define the allowed
+//! values. Reads no file and submits nothing.
 
 use super::definition_file::{Reader, entries};
 use super::exit::Result;

@@ -1,4 +1,4 @@
-//! What the commands that act on jobs share: which jobs are meant, and how their answers are shown.
+//! Code shared by the commands that act on jobs: the selection of jobs, and how answers are shown.
 
 use super::ask;
 use super::cli::{Values, operands, opt};

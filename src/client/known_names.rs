@@ -1,8 +1,8 @@
-//! Whether the names that select jobs exist: asked when a selection matched nothing, since then a
-//! mistyped name is the likeliest reason.
+//! Checks whether the names that select jobs exist, if a selection matched nothing, because then a
+//! mistyped name is the most likely reason.
 //!
-//! Reads the published view only. What matched something is never refused, and a view that cannot
-//! be read refuses no name.
+//! Only reads the published view. A selection that matched something is never refused, and if the
+//! view cannot be read, no name is refused.
 
 use super::exit::Result;
 use super::read::{self, Source};

@@ -1,5 +1,5 @@
-//! Who leads and who stands by, as the files below `leader/` tell: the view may lag behind them.
-//! Only reads.
+//! The leader and the standby candidates, read from the files below `leader/`, because the view may
+//! be older. Only reads.
 
 use super::exit::Fail;
 use super::read::Source;

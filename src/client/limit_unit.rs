@@ -1,4 +1,4 @@
-//! The unit of limits that are plain numbers, as the cluster has published it. Never writes.
+//! The unit of limits that are plain numbers, as published by the cluster. Never writes.
 
 use super::env::Site;
 use crate::spool::view::ViewReader;

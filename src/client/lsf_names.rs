@@ -1,8 +1,9 @@
 //! LSF's names of the commands: links to the same executable, so that programs and scripts written
-//! for LSF run as they are.
+//! for LSF run unchanged.
 //!
 //! Owns the table of these names and the few commands that only LSF has. A name runs the code of
-//! Corral's own command; what differs by name is how it ends (`exit`) and is listed in docs/lsf.md.
+//! Corral's own command; the differences between the names are its exit code (`exit`) and those
+//! listed in docs/lsf.md.
 
 use super::cli::{self, Values, command, flag, operands};
 use super::exit::{Exit, Fail};

@@ -1,7 +1,7 @@
-//! The cluster's figures, read from the published view: for `cadmin metrics`, for programs that
+//! The cluster's metrics, read from the published view: for `cadmin metrics`, for programs that
 //! serve them, and for the rules that watch them.
 //!
-//! Reads like any command and asks no daemon. Owns no figure: `show::metrics` does.
+//! Reads like any command and queries no daemon. Owns no metric: `show::metrics` does.
 
 use super::exit::{Fail, Result};
 use super::leadership;

@@ -1,4 +1,4 @@
-//! `cmig`: started jobs go on elsewhere, from their last state or from their beginning.
+//! `cmig`: started jobs continue on other hosts, from their last state or from the beginning.
 
 use super::cli::{Values, command, flag, parse};
 use super::env::Site;

@@ -1,4 +1,4 @@
-//! client: the commands of users, and what all commands share.
+//! client: the commands of users, and the code that all commands share.
 //!
 //! Commands read the published view and leave requests in the drop box; none of them talks to a
 //! daemon or imports one's code. Owns the table of users' commands and the exit codes.

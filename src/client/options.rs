@@ -1,6 +1,6 @@
-//! The options of every command, for who must know them without running it: completion.
+//! The options of every command, for callers that must know them without running it: completion.
 //!
-//! Owns which command reads which options; each describes its own. Runs nothing.
+//! Owns which command accepts which options; each command describes its own. Runs nothing.
 
 use super::{
     cacct, capps, ccron, cdeps, cevents, checkpoint, chist, chosts, cid, cinfo, cjobs, claunch,

@@ -1,7 +1,7 @@
-//! The view of a past moment, for `--at`: made in a directory of this process's own and removed
-//! with it.
+//! The view of a past moment, for `--at`: created in a temporary directory of this process and
+//! removed with it.
 //!
-//! How it is made of the journal is the leader's knowledge: the floor above says it by
+//! The leader's code knows how to make it from the journal; the floor above provides it by
 //! [`set_maker`]. Nothing is written to the share.
 
 use super::cli::opt;

@@ -1,8 +1,8 @@
-//! The files by which the portal knows a user: below the user's own drop box, where only that user
-//! can make names. The owner of a file is the proof; its name carries the SHA-256 of a secret that
-//! only the user's programs have.
+//! The files by which the portal identifies a user: below the user's own drop box, where only that
+//! user can create names. The owner of a file is the proof; its name contains the SHA-256 of a
+//! secret that only the user's programs have.
 //!
-//! Owns making, finding and removing them. Serves nothing and asks the leader for nothing.
+//! Owns creating, finding and removing them. Serves nothing and sends no request to the leader.
 
 use super::env::Site;
 use super::exit::{Fail, Result};

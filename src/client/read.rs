@@ -1,4 +1,5 @@
-//! What all reading commands share: the published view, who asks, and the way out.
+//! Code shared by all reading commands: the published view, the caller's identity, and the exit
+//! path.
 //!
 //! Takes no lock and writes nothing but standard output and standard error. Knows no command.
 

@@ -1,4 +1,4 @@
-//! `ctop` and `cbot`: pending jobs forward or backward in their order.
+//! `ctop` and `cbot`: move pending jobs forward or backward in their order.
 
 use super::cli::{Values, command, operands, parse};
 use super::exit::{Fail, Result};

@@ -1,4 +1,4 @@
-//! `crequeue`: jobs back to pending, under the same id.
+//! `crequeue`: puts jobs back to pending, under the same id.
 
 use super::cli::{Values, command, flag, parse};
 use super::job_requests::{act, finish, job_phrase, selector, with_selectors};

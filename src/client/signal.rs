@@ -1,4 +1,4 @@
-//! `ckill`, `cstop`, `cresume`: signals to jobs.
+//! `ckill`, `cstop`, `cresume`: send signals to jobs.
 
 use super::cli::{Values, command, flag, opt, parse};
 use super::exit::{Exit, Fail, Result, lsf_name};

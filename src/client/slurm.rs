@@ -1,8 +1,8 @@
 //! Slurm's names of the commands: links to the same executable, so that programs and scripts
-//! written for Slurm submit, look and cancel as they do there.
+//! written for Slurm can submit, list and cancel jobs unchanged.
 //!
-//! Owns the table of these names. Their options are Slurm's, not Corral's; docs/slurm.md says what
-//! each is here.
+//! Owns the table of these names. Their options are Slurm's, not Corral's; docs/slurm.md describes
+//! the equivalent of each.
 
 mod command_line;
 pub(crate) mod fields;

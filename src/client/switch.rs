@@ -1,4 +1,4 @@
-//! `cswitch`: pending jobs into another queue.
+//! `cswitch`: moves jobs to another queue.
 
 use super::cli::{Values, command, parse};
 use super::exit::{Fail, Result};

@@ -1,7 +1,7 @@
 //! Templates of applications on the share: `conf/apps.d/NAME.yaml` and the shell files beside them.
 //!
-//! Owns where they are, that only the cluster's account may have written them, and how many are
-//! read. What is in them is read by `config::template`.
+//! Owns their location, the rule that only the cluster's account may have written them, and how
+//! many are read. `config::template` reads their content.
 
 use super::env::Site;
 use super::exit::{Fail, Result};

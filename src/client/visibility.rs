@@ -1,5 +1,5 @@
-//! Whose jobs the asker may see where `user_view_alljobs` is no: by what the leader publishes of
-//! administrators. The view itself hides nothing; the commands keep to this.
+//! Whose jobs the caller may see with `user_view_alljobs: no`, by the administrators that the
+//! leader publishes. The view itself hides nothing; the commands follow this rule.
 
 use super::read::{GROUP_DEPTH, members};
 use crate::record::view::{Params, QueueRow};

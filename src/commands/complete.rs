@@ -1,9 +1,9 @@
-//! `cb __complete SHELL WORDS...`: what the last of these words may become, for the completion
-//! files of the shells in etc/completions.
+//! `cb __complete SHELL WORDS...`: the possible completions of the last of these words, for the
+//! completion files of the shells in etc/completions.
 //!
-//! Owns what is printed: a first line `words`, `files` or `dirs`, the latter two where the shell
-//! itself completes names of files; then a candidate on each line, after a tab what it is. Prints
-//! no error and changes nothing: where names cannot be found out in time, there are none.
+//! Owns what is printed: a first line `words`, `files` or `dirs`, the latter two if the shell
+//! itself completes file names; then one candidate per line, with a description after a tab. Prints
+//! no error and changes nothing: if names cannot be found in time, there are none.
 
 mod kinds;
 mod line;

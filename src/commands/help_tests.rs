@@ -1,4 +1,4 @@
-//! That the catalogue has all the help of every command.
+//! Tests that the catalogue contains all help texts of every command.
 
 use crate::admin;
 use crate::client::options;

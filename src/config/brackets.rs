@@ -1,5 +1,5 @@
-//! Bracket groups side by side, `[mem,5000] [gpu, 2]`, and the numbers in them. Owns the text form
-//! only; never knows what a group means.
+//! Bracket groups side by side, `[mem,5000] [gpu, 2]`, and the numbers in them. Owns only the text
+//! form; never knows what a group means.
 
 use super::read::{Ctx, Words};
 use crate::text::resreq::Def;

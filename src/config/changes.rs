@@ -1,5 +1,5 @@
-//! What a change of cb.yaml comes to: the settings that differ between two configurations, defaults
-//! and derived values included, by their place.
+//! The effect of a change of cb.yaml: the settings that differ between two configurations, by their
+//! place, including defaults and derived values.
 //!
 //! Pure. Never judges a change: [`super::load`] has found no problem in either of the two.
 

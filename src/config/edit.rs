@@ -1,9 +1,9 @@
-//! Hosts that are put into a cb.yaml or taken out of it, as changes of its text: comments, order
-//! and form of everything else stay.
+//! Adds hosts to a cb.yaml or removes them, as changes of its text: comments, order and form of
+//! everything else stay.
 //!
-//! Pure: text in, text out. Each step is parsed again and must give the very tree that was meant;
-//! where the text is written so that this cannot be had, the change is refused with the place, to
-//! be made by hand. Never judges the configuration: [`super::load`] does, afterwards.
+//! Pure: text in, text out. Each step is parsed again and must give exactly the intended tree. If
+//! the text does not allow this, the change is refused with the place, to be made by hand. Never
+//! judges the configuration: [`super::load`] does so afterwards.
 
 mod splice;
 

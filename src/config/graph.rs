@@ -1,4 +1,4 @@
-//! Cycles in "is a member of". Pure graph work on names.
+//! Cycles in group membership. Pure graph code on names.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! Which keys cb.yaml may hold. Tables only: a feature that is built moves its keys from `Later`
-//! to `Now` here and gets a reader; until then the key is refused, so that no site relies on a
-//! setting that does nothing.
+//! The keys that cb.yaml may contain. Tables only: when a feature is built, its keys move from
+//! `Later` to `Now` here and get a reader. Until then the key is refused, so that no site relies on
+//! a setting without effect.
 
 /// What happens to a key of this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! From the bytes of cb.yaml to a configuration: reads the sections in the order in which they
-//! refer to each other, and gathers what all of them report.
+//! Converts the bytes of cb.yaml to a configuration: reads the sections in the order in which they
+//! refer to each other, and collects all reported problems.
 
 use super::keys;
 use super::problem::Problem;

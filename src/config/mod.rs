@@ -2,8 +2,9 @@
 //! with file, line, column and a hint. Pure: the caller reads the file and answers which names the
 //! operating system knows. Nothing here changes a running cluster.
 //!
-//! `load` is the way in, `edit` changes the text; `types` and `policy` hold what comes out, `query`
-//! the questions it answers, `keys` the table of keys and which of them this version honours.
+//! `load` is the entry point, `edit` changes the text; `types` and `policy` hold the result,
+//! `query` the questions it answers, `keys` the table of keys and which of them this version
+//! supports.
 
 mod brackets;
 mod changes;

@@ -1,7 +1,7 @@
-//! Messages to people: alert rules, receivers and the mail server as plain values. Owns no parsing,
-//! and never watches or sends anything.
+//! Notices: alert rules, receivers and the mail server as plain values. Owns no parsing, and never
+//! watches or sends anything.
 //!
-//! Times in milliseconds; thresholds in the unit of the figure that is watched.
+//! Times in milliseconds; thresholds in the unit of the watched metric.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

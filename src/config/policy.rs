@@ -1,5 +1,5 @@
-//! Scheduling settings as plain values: who comes first, what is held for whom, what may be
-//! stopped, what is watched, how much anybody may use. Owns no parsing and never decides anything.
+//! Scheduling settings as plain values: order of jobs, reservations, preemption, thresholds,
+//! limits. Owns no parsing and never decides anything.
 //!
 //! Units: times in milliseconds, resource amounts in thousandths (`1.5` = 1500) of the resource's
 //! own unit (megabytes for memory).

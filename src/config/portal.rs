@@ -1,7 +1,6 @@
-//! Section `portal` as plain values: what the service `cbweb` is started with and what it honours.
-//! Owns no parsing.
+//! Section `portal` as plain values: the settings of the service `cbweb`. Owns no parsing.
 //!
-//! Times in milliseconds; `None` = what the program does by itself.
+//! Times in milliseconds; `None` = the program's own default.
 
 use crate::text::net::Net;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! What is wrong with a cb.yaml, where, and what to do about it. Owns the form in which it is
-//! shown; finds nothing itself.
+//! A problem in a cb.yaml: its place, and what to do about it. Owns the form in which it is shown;
+//! finds nothing itself.
 
 use std::fmt;
 use unicode_width::UnicodeWidthChar;

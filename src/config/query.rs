@@ -1,5 +1,4 @@
-//! Questions about a loaded configuration: who may do what, who shares with whom, which host is
-//! what. Pure lookups.
+//! Questions about a loaded configuration: rights, shares, properties of hosts. Pure lookups.
 
 use super::policy::{Capped, Dim, Quota, ShareEntry, ShareSubject, Shares};
 use super::sets::{HostSet, UserSet};

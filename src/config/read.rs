@@ -1,5 +1,5 @@
-//! Typed reading of YAML nodes for the sections of cb.yaml: one getter per kind of value, each of
-//! which notes what is wrong and answers `None`, so that one run finds every problem.
+//! Typed reading of YAML nodes for the sections of cb.yaml: one getter per kind of value. Each
+//! getter records errors and returns `None`, so that one run finds every problem.
 
 use super::keys::{Key, State};
 use super::problem::Problem;

@@ -1,5 +1,5 @@
-//! Section `apps`: what jobs of an application have in common. Owns the keys' values alone; what a
-//! job gets of them is decided where it is admitted.
+//! Section `apps`: common settings of an application's jobs. Owns only the values of the keys; what
+//! a job gets of them is decided when it is admitted.
 
 use super::UserSet;
 use super::keys;

@@ -1,4 +1,4 @@
-//! Section `charge`: what use costs. Owns its keys and the text of its values; never computes a
+//! Section `charge`: prices of usage. Owns its keys and the text of its values; never computes a
 //! cost.
 
 use super::brackets::micro;

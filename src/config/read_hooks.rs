@@ -1,5 +1,5 @@
-//! Settings of what runs around a job's command. Owns their keys and ranges, and that a program of
-//! an administrator is named by its path, without a shell; never runs anything.
+//! Settings of the programs that run around a job's command. Owns their keys and ranges, and the
+//! rule that an administrator's program is named by its path, without a shell; never runs anything.
 
 use super::keys::CONTROLS;
 use super::policy::{CONTROL_SIGNALS, HookRules, QueueHooks, RetryAction, WARN_SIGNALS};

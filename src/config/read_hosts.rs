@@ -1,5 +1,5 @@
-//! Sections `hosts`, `hosttypes`, `hostmodels` and `hostgroups`, and sets of hosts wherever they
-//! are written. Never looks into a resource (see `read_resources`).
+//! Sections `hosts`, `hosttypes`, `hostmodels` and `hostgroups`, and sets of hosts in any place.
+//! Never reads a resource (see `read_resources`).
 
 use super::keys;
 use super::policy::Threshold;

@@ -1,5 +1,5 @@
 //! Sections `alerts`, `receivers` and `mail`. Owns their keys and the text of their values, and
-//! which figure each word of `watch` means; never watches or sends anything.
+//! which metric each word of `watch` means; never watches or sends anything.
 
 use super::keys;
 use super::notices::{AlertRule, MailServer, MailTls, Mark, Notices, Receiver, Severity, Way};

@@ -1,5 +1,5 @@
-//! Scheduling settings of queues and of section `general`. Owns their keys, ranges and what cannot
-//! be said together; never decides anything about a job.
+//! Scheduling settings of queues and of section `general`. Owns their keys, ranges and forbidden
+//! combinations; never decides anything about a job.
 
 use super::brackets::milli;
 use super::keys;

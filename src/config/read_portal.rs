@@ -1,5 +1,5 @@
-//! Section `portal`: its keys, their ranges and what they say together. Owns their text; starts
-//! nothing and looks no account up, since the leader's host need not be the portal's.
+//! Section `portal`: its keys, their ranges and combinations. Owns their text; starts nothing and
+//! looks up no account, because the leader's host may differ from the portal's host.
 
 use super::keys;
 use super::portal::{Portal, is_apps_domain};

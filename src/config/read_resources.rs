@@ -1,5 +1,5 @@
 //! Section `resources`, and the resources and tags of hosts: their names, kinds and values. Never
-//! looks at what a job asks for.
+//! reads the requests of a job.
 
 use super::keys;
 use super::read::{Ctx, Fields, Words, boolean, decimal, split, whole};

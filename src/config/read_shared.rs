@@ -1,5 +1,5 @@
-//! Amounts that several hosts have together, as section `resources` states them with `locale` and
-//! `value`. Owns which hosts show the value; never counts what is in use.
+//! Amounts that several hosts share, as defined in section `resources` by `locale` and `value`.
+//! Owns which hosts show the value; never counts usage.
 
 use super::read::{Ctx, Words, decimal, text_of};
 use super::read_hosts::host_set;

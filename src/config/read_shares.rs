@@ -1,5 +1,5 @@
-//! Share trees as cb.yaml writes them: `fairshare: '[g1,2] [u007,1] [default,1]'`. Owns the text
-//! and the check that groups do not hold themselves; never walks a tree for a user (see `query`).
+//! Share trees as written in cb.yaml: `fairshare: '[g1,2] [u007,1] [default,1]'`. Owns the text and
+//! the check that groups do not contain themselves; never walks a tree for a user (see `query`).
 
 use super::brackets::{Bracket, brackets};
 use super::policy::{ShareEntry, ShareSubject, Shares};

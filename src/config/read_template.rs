@@ -1,6 +1,6 @@
-//! From the bytes of a template of `apps.d` to a [`Template`], or all that is wrong with it, each
-//! with file, line and column. Checks what the file itself says; whether `csub` knows its options
-//! is for who reads it there.
+//! Converts the bytes of a template of `apps.d` to a [`Template`], or to all its problems, each
+//! with file, line and column. Checks only the file itself; the reader in `csub` checks whether
+//! `csub` knows its options.
 
 use super::keys;
 use super::problem::Problem;

@@ -1,4 +1,4 @@
-//! Sections `users` and `usergroups`, and sets of users wherever they are written.
+//! Sections `users` and `usergroups`, and sets of users in any place.
 
 use super::keys;
 use super::read::{Ctx, Fields, Words, decimal, did_you_mean};

@@ -1,5 +1,5 @@
-//! What is watched while work runs: time windows, thresholds of load and conditions. Owns their
-//! text in cb.yaml; never compares a value.
+//! Conditions that are watched while jobs run: time windows, load thresholds and conditions. Owns
+//! their text in cb.yaml; never compares a value.
 
 use super::brackets::amount;
 use super::policy::Threshold;

@@ -1,6 +1,6 @@
-//! What a job asks of hosts, read against a configuration: requirement strings (`-R`, a queue's
-//! `res_req`) merged into a [`Request`], and asked hosts (`-m`). Judging hosts is the scheduler's
-//! part.
+//! Requests of a job on hosts, interpreted with a configuration: requirement strings (`-R`, a
+//! queue's `res_req`) merged into a [`Request`], and requested hosts (`-m`). The scheduler judges
+//! hosts.
 
 use super::read::MOST_GUESSED;
 use super::sensed_names;

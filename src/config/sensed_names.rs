@@ -1,5 +1,6 @@
-//! Resources that cb.yaml names although neither it nor Corral knows them: a sensor may report them
-//! later. They are taken with a warning that names them; what a sensor says counts when it comes.
+//! Resources that cb.yaml names although neither it nor Corral knows them, because a sensor may
+//! report them later. They are accepted with a warning that names them, and take effect when a
+//! sensor reports them.
 
 use super::read::Ctx;
 use super::types::HostTable;

@@ -1,5 +1,5 @@
-//! Sets of hosts and of users as cb.yaml writes them (`all ~h3`, `g1 u007`, `h+2 others+1`), kept
-//! in a form that is cheap to ask. Owns membership only; names are checked by `read_*`.
+//! Sets of hosts and of users as written in cb.yaml (`all ~h3`, `g1 u007`, `h+2 others+1`), in a
+//! form that is cheap to query. Owns only membership; `read_*` checks names.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! Scheduling settings as text: in the words of cb.yaml, for `cparams`, `cqueues` and the digest.
-//! Owns what is printed of a setting; never where.
+//! Scheduling settings as text in the syntax of cb.yaml, for `cparams`, `cqueues` and the digest.
+//! Owns the text of a setting, never where it is printed.
 
 use super::policy::{
     Ageing, Backfill, FairFactors, GuardAction, HostSpec, Packing, Policy, PreemptMethod,

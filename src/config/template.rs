@@ -1,8 +1,8 @@
-//! Templates of applications: a form of typed parameters that makes a job of `csub -app NAME`.
+//! Templates of applications: a form of typed parameters from which `csub -app NAME` creates a job.
 //!
 //! Owns what a template is and how values become variables and options. Reads no file: the caller
-//! says what paths are. Values never become text of a shell: the job finds them in variables
-//! `CB_APP_<NAME>`, and an option gets them as one word.
+//! provides the properties of paths. Values never become text of a shell: the job finds them in
+//! variables `CB_APP_<NAME>`, and an option gets them as one word.
 
 use crate::text::duration::{self, Bare};
 use crate::text::size::{self, Unit};

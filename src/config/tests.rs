@@ -1,4 +1,4 @@
-//! The tables: what cb.yaml may say and what comes of it, and every refusal by name.
+//! Tables of what cb.yaml may contain with the results, and every refusal by name.
 
 use super::*;
 

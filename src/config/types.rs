@@ -1,4 +1,5 @@
-//! The configuration of a cluster as plain values: what cb.yaml said, with every default filled in.
+//! The configuration of a cluster as plain values: the content of cb.yaml with all defaults filled
+//! in.
 //! Owns no parsing and no lookups (see `read_*` and `query`), and never touches a file or a clock.
 //!
 //! Units: times in milliseconds unless the name ends in `_s`, sizes in bytes, `None` = unlimited.

@@ -1,7 +1,8 @@
-//! What crosses the border to C: texts in, texts and numbers out, and panics, which stay inside.
+//! Conversion at the border to C: strings in, strings and numbers out, and panics, which stay
+//! inside.
 //!
-//! Owns every bound: no text that comes in is longer than [`TEXT_MAX`], nothing is written beyond
-//! the length that the caller gives, and a text that is cut ends before a character, with a zero.
+//! Owns every limit: no incoming string is longer than [`TEXT_MAX`], nothing is written beyond the
+//! length that the caller gives, and a truncated string ends at a character boundary, with a zero.
 
 use super::codes::{Code, Problem, Result};
 use std::ffi::{CStr, c_char, c_int};

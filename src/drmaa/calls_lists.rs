@@ -1,4 +1,4 @@
-//! Exported: the lists that other calls give: names of attributes, values, ids of jobs.
+//! Exported: the lists that other calls return: names of attributes, values, ids of jobs.
 
 use super::border::{self, Buffer, answer, quietly};
 use super::codes::{Code, Problem, Result};

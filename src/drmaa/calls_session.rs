@@ -1,4 +1,4 @@
-//! Exported: sessions, and what the library says of itself.
+//! Exported: sessions, and information about the library.
 
 use super::border::{self, Buffer, answer, store};
 use super::{codes, session};

@@ -1,4 +1,4 @@
-//! Exported: what the number says that `drmaa_wait` gives.
+//! Exported: decoding the status number that `drmaa_wait` returns.
 
 use super::border::{Buffer, answer, store};
 use super::codes::Problem;

@@ -1,4 +1,4 @@
-//! Job categories: names by which a site gives options to programs that do not know them.
+//! Job categories: names by which a site provides options to programs that do not know them.
 //!
 //! Owns the form of the file `drmaa.categories` beside `cb.conf`: lines `NAME: OPTIONS OF CSUB`,
 //! with comments after `#` at the beginning of a line.

@@ -1,4 +1,4 @@
-//! The error codes of the standard, with their numbers and sentences, and what an error is made of.
+//! The error codes of the standard, with their numbers and sentences, and the error type.
 
 use corral::api::{Failure, FailureKind};
 use std::ffi::CStr;

@@ -1,5 +1,5 @@
-//! `drmaa_control` and `drmaa_job_ps`: what may be done with a job in which state, and how the
-//! states are called. Whether a job may be changed at all, the leader decides.
+//! `drmaa_control` and `drmaa_job_ps`: the allowed actions for each state of a job, and the names
+//! of the states. The leader decides whether a job may be changed at all.
 
 use super::codes::{Code, Problem, Result};
 use super::session::Session;

@@ -1,5 +1,5 @@
-//! Times as the standard writes them: moments `[[[[CC]YY/]MM/]DD] hh:mm[:ss] [{-|+}UU:uu]` and
-//! lengths `[[h:]m:]s`. Pure: the present moment comes in.
+//! Times in the form of the standard: moments `[[[[CC]YY/]MM/]DD] hh:mm[:ss] [{-|+}UU:uu]` and
+//! durations `[[h:]m:]s`. Pure: the current time comes in.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};

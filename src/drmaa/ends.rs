@@ -1,9 +1,9 @@
-//! How a job ended, as the standard hands it on: a number that `drmaa_wif...` take apart, and what
-//! the job used. Pure.
+//! How a job ended, in the form of the standard: a number that the `drmaa_wif...` calls decode, and
+//! the resource usage of the job. Pure.
 //!
 //! The number is a wait status of the system (low 7 bits the signal, bit 7 a core dump, bits 8 to
-//! 15 the exit code) with two marks above it, so that programs that read it by `WEXITSTATUS` are
-//! right.
+//! 15 the exit code) with two additional bits above it, so that programs that read it by
+//! `WEXITSTATUS` get the correct result.
 
 use corral::model::{JobStat, Share, TermReason};
 use corral::record::view::JobRow;

@@ -1,10 +1,10 @@
-//! libdrmaa: the C binding of DRMAA 1.0 (GFD.133) over Corral's own client code.
+//! libdrmaa: the C binding of DRMAA 1.0 (GFD.133) on top of Corral's own client code.
 //!
-//! Owns what the standard adds to the commands: sessions, job templates, waiting, error codes. What
-//! a job is and what becomes of a request is `corral::api`'s. Never lets a panic reach the caller,
-//! never writes beyond a buffer, prints nothing, catches no signal.
+//! Owns what the standard adds to the commands: sessions, job templates, waiting, error codes. Jobs
+//! and requests are handled by `corral::api`. Never lets a panic reach the caller, never writes
+//! beyond a buffer, prints nothing, catches no signal.
 //!
-//! The exported functions are in the modules `calls_*`; the others know nothing of C.
+//! The exported functions are in the modules `calls_*`; the others use no C types.
 
 mod border;
 mod calls_jobs;

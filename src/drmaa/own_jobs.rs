@@ -1,7 +1,7 @@
-//! The jobs of a session: which there are, what the view said of them last, which were handed on.
+//! The jobs of a session: their ids, the last known rows of the view, and which ends were returned.
 //!
-//! Pure: rows and the time come in. A job leaves when its end was handed on; from then on its id is
-//! refused, as the standard wants it.
+//! Pure: rows and the time come in. A job is removed when its end was returned; from then on its id
+//! is refused, as the standard requires.
 
 use super::codes::{Code, Problem, Result};
 use super::ends::End;

@@ -1,5 +1,5 @@
-//! Paths of files in a job template, `[host]:path` with the standard's placeholders, as `csub`
-//! takes them. Pure: whether something is a directory is asked of the caller.
+//! Converts file paths in a job template, `[host]:path` with the standard's placeholders, to the
+//! form of `csub`. Pure: the caller answers whether a path is a directory.
 
 use std::path::{Path, PathBuf};
 

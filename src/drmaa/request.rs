@@ -1,5 +1,5 @@
-//! From a job template to what is submitted. Pure but for the clock and the question whether a path
-//! is a directory.
+//! Converts a job template to a submission. Pure except for the clock and the question whether a
+//! path is a directory.
 
 use super::codes::{Code, Problem, Result};
 use super::dates;

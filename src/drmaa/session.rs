@@ -1,7 +1,7 @@
-//! The session of this process: which cluster it is for, and its jobs.
+//! The session of this process: its cluster and its jobs.
 //!
-//! Owns the one place where the session is, and the reading of the view: threads that wait at the
-//! same time share one look. No lock is held while a request waits for its answer.
+//! Owns the only session object, and the reading of the view: threads that wait at the same time
+//! share one poll. No lock is held while a request waits for its answer.
 
 use super::codes::{Code, Problem, Result};
 use super::own_jobs::{self, OwnJobs};

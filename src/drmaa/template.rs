@@ -1,4 +1,4 @@
-//! Job templates: which attributes there are, what values they take, and their values.
+//! Job templates: their attributes, the allowed values, and the current values.
 //!
 //! A value is checked when it is set, as far as that is possible without the rest of the template.
 

@@ -1,5 +1,5 @@
-//! Waiting for jobs: `drmaa_wait` and `drmaa_synchronize`. Looks at the view again and again, at
-//! first often; several threads may wait at once, for the same jobs, too.
+//! Waiting for jobs: `drmaa_wait` and `drmaa_synchronize`. Polls the view, at first frequently;
+//! several threads may wait at once, even for the same jobs.
 
 use super::codes::{Code, Problem, Result};
 use super::ends::End;

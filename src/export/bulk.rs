@@ -1,8 +1,8 @@
-//! The bulk request of Elasticsearch and what its answer says of each document.
+//! The bulk request of Elasticsearch and the result for each document in its response.
 //!
-//! Pure. Owns the rule what is stored, what is sent again and what never can be stored. A document
-//! whose id is there already counts as stored: documents never change, and a request is repeated
-//! whenever its answer did not come whole.
+//! Pure. Owns the rule that decides what is stored, what is sent again and what can never be
+//! stored. A document whose id already exists counts as stored: documents never change, and a
+//! request is repeated whenever its response was incomplete.
 
 use serde::Deserialize;
 

@@ -1,7 +1,8 @@
-//! Brings documents to the server, each until it is stored or never can be.
+//! Sends documents to the server until each is stored or can never be stored.
 //!
-//! Owns how long to wait and how much to send at once. The server, the waiting and the file of
-//! rejected documents are given. Never drops a document: what is not stored is in that file.
+//! Owns how long to wait and how much to send at once. The server, the wait function and the file
+//! of rejected documents are arguments. Never drops a document: a document that is not stored is in
+//! that file.
 
 use super::bulk::{Document, Fate, Verdict, encode, judge, pause_ms};
 use super::state::Counts;

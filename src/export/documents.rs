@@ -1,7 +1,7 @@
-//! From what the cluster says to documents with index and id.
+//! Converts cluster data to documents with index and id.
 //!
-//! Pure. Owns the names of indices and ids: both follow from the record alone, so that the same
-//! record, sent again by whomever, is the same document in the same index.
+//! Pure. Owns the names of indices and ids: both are derived only from the record, so that the same
+//! record, sent again by any exporter, is the same document in the same index.
 
 use super::bulk::Document;
 use corral::api::accounting::RecordLine;

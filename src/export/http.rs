@@ -1,7 +1,7 @@
 //! Requests to Elasticsearch over HTTP, one at a time.
 //!
-//! Owns connection, login and compression. An answer of any status is an answer; what is no answer
-//! is a sentence. The next address is tried after a failure. Decides nothing about documents.
+//! Owns connection, login and compression. A response of any status is a response; anything else is
+//! an error text. After a failure, the next address is tried. Decides nothing about documents.
 
 use super::bulk::{Answer, FILTER, excerpt};
 use super::deliver::Server;

@@ -1,7 +1,7 @@
 //! `cb-export`: events, accounting records and load of a cluster to Elasticsearch.
 //!
-//! Owns the command line. Reads the shared directory as the commands do and never writes there;
-//! what it remembers is in a directory of its own. HTTP and TLS are linked into this program alone.
+//! Owns the command line. Reads the shared directory like the commands and never writes there; its
+//! own state is in a separate directory. Only this program links HTTP and TLS for this purpose.
 
 // Unit tests make their own files and servers; the code they test may not.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

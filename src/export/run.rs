@@ -1,7 +1,8 @@
-//! The program's work: look, deliver, remember, again and again.
+//! The main loop of the program: poll, deliver, store the position.
 //!
 //! Owns the order: a position is written only after every document up to it is stored or rejected.
-//! So whatever ends this program, nothing is left out, and what is sent twice has the same id.
+//! Therefore, however this program ends, nothing is left out, and a document that is sent twice has
+//! the same id.
 
 use super::bulk::{Document, pause_ms};
 use super::deliver::{Bounds, Delivery, Outcome, Surroundings};

@@ -1,7 +1,7 @@
 //! `export.yaml`: where documents go and how.
 //!
-//! Owns the keys, their defaults and bounds. Files that it names are read when they are needed, so
-//! that a password can be changed while the program runs.
+//! Owns the keys, their defaults and limits. Files that it names are read when they are needed, so
+//! a password can be changed while the program runs.
 
 use corral::spool::Site;
 use corral::sys;

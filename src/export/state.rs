@@ -1,7 +1,7 @@
-//! What an exporter remembers: up to where it has delivered, and what it counted.
+//! The state of an exporter: the position up to which it has delivered, and its counters.
 //!
 //! Owns `state.json`, `lock` and `rejected.ndjson` in the directory of the exporter, which no other
-//! one may use at the same time. Never writes into the shared directory.
+//! exporter may use at the same time. Never writes into the shared directory.
 
 use super::bulk::Document;
 use corral::api::accounting::Places;

@@ -1,7 +1,8 @@
-//! The index templates: which field is of which type.
+//! The index templates: the type of each field.
 //!
-//! Owns the files of etc/monitoring/elasticsearch, which are linked in. Their mappings are strict:
-//! a field that no template names is an error of this program, not a guess of the server.
+//! Owns the files of etc/monitoring/elasticsearch, which are compiled in. Their mappings are
+//! strict: a field that no template names is an error of this program and is not guessed by the
+//! server.
 
 use super::http::{Client, success};
 

@@ -1,7 +1,7 @@
-//! The journal of the simulated cluster at the end of a run, against accounting and the answers
-//! that clients got: each record of `acct/` is about one end in the journal, none counts twice, and
-//! none is missing up to the mark to which the leader said that they are durable; each silence of
-//! an alert that was confirmed is on record once. Reads a copy of the share; judges only.
+//! Compares the journal of the simulated cluster at the end of a run with accounting and with the
+//! answers that clients got: each record of `acct/` belongs to one end in the journal, none counts
+//! twice, and none is missing up to the position to which the leader said that they are durable;
+//! each confirmed silence of an alert is recorded once. Reads a copy of the share; only judges.
 
 use super::disk::Disk;
 use super::still_disk::ReadOnlyDisk;

@@ -1,5 +1,5 @@
 //! Breakpoints: a process is stopped right before one kind of operation on one kind of file. Owns
-//! the operations worth it and the chances; `injector` stops the processes.
+//! the relevant operations and their probabilities; `injector` stops the processes.
 
 use super::kernel::MS;
 use super::plan::{CallPattern, Role};

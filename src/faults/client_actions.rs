@@ -1,7 +1,7 @@
-//! What clients do to jobs and administrators to the cluster, through the commands' requests: kill,
-//! stop, resume, requeue, modify, switch, move and force jobs, open and close queues and hosts,
-//! change cb.yaml. What is answered goes to `history` and `confirmed`; a request without the right
-//! to it must be refused.
+//! Actions of clients on jobs and of administrators on the cluster, through the commands' requests:
+//! kill, stop, resume, requeue, modify, switch, move and force jobs, open and close queues and
+//! hosts, change cb.yaml. The answers go to `history` and `confirmed`; a request without the
+//! necessary right must be refused.
 
 use super::clients::{ANSWER_S, Client, SubmittedJob};
 use super::configuration::{self, Settings};

@@ -1,6 +1,6 @@
 //! The clients of the simulated cluster, which run the commands' own code: they submit jobs, arrays
-//! and jobs of several hosts, do something to them (`client_actions`) and read the published view.
-//! The last one administers the cluster. What they are answered goes to `history`.
+//! and jobs on several hosts, act on them (`client_actions`) and read the published view. The last
+//! client administers the cluster. The answers go to `history`.
 
 use super::simulated_os::SimulatedOs;
 use super::unit_checks::REQUESTS;

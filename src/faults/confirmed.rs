@@ -1,9 +1,9 @@
-//! Settings that clients were answered to be in force: a job's project, priority, slots, limits and
-//! queue, queues and hosts open or closed, the configuration.
+//! Settings that were confirmed to clients: a job's project, priority, slots, limits and queue,
+//! queues and hosts open or closed, the configuration.
 //!
-//! Each setting is changed by one client, one request at a time: from the request on its value is
-//! unknown, from the answer on every leader must have the new one. After a request that was not
-//! answered it is never checked again, since that may be carried out at any time.
+//! Each setting is changed by one client, one request at a time: from the request on, its value is
+//! unknown; from the answer on, every leader must have the new value. After an unanswered request
+//! it is never checked again, because that request may be carried out at any time.
 
 use crate::state::State;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,9 @@
-//! Crash images: after every writing file operation of a run, what a file server and its clients
-//! could be left with if everything lost power there, and whether a leader recovers from it with
-//! all promises kept.
+//! Crash images: the possible states of a file server and its clients if everything loses power
+//! after a writing file operation, for every such operation of a run, and whether a leader recovers
+//! from each with all promises kept.
 //!
-//! An image is the share with what was synced plus some of what was not: nothing, everything, or
-//! a part of it by chance. Recovery is the daemons' own, on a still machine that only reads.
+//! An image is the share with the synced data plus some of the unsynced data: nothing, everything,
+//! or a random part. The recovery is that of the daemons, on an idle machine that only reads.
 
 use super::cluster::CrashPoint;
 use super::disk::Disk;

@@ -1,5 +1,5 @@
-//! Cron jobs of the simulated cluster against the calendar: each due time has led to at most one
-//! job over all leaders, and none is missing without a record. Judges only; acts on nothing.
+//! Compares the cron jobs of the simulated cluster with the calendar: each due time has led to at
+//! most one job over all leaders, and none is missing without a record. Only judges.
 
 use crate::record::cron::{CronJob, CronWhat, HISTORY_MAX};
 use crate::state::{CronKey, State};

@@ -1,7 +1,8 @@
-//! Files as a server holds them: inodes, directories, what is stable and what is not, locks.
+//! Files as a server holds them: inodes, directories, stable and unstable data, locks.
 //!
 //! One `Disk` is the shared file system, others are the local disks of hosts. Pure: no latency, no
-//! caches (those are the clients', in `simulated_os`), no chance. Paths are relative to its root.
+//! caches (these belong to the clients, in `simulated_os`), no randomness. Paths are relative to
+//! its root.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What happens to the cluster when an event is due, and the end of a run: when everything is done,
-//! or when it is not within the time that the calm may take. The effects are those of `cluster`,
+//! The effects of due events on the cluster, and the end of a run: when everything is done, or when
+//! it is not done within the time limit after the faults. The effects are those of `cluster`,
 //! `injector`, `processes` and `share_restore`.
 
 use super::cluster::{Cluster, Event, Slot};

@@ -1,10 +1,10 @@
-//! What files say while they are written: requests taken, answers given, what hosts reported. Held
-//! against each other, and against who led at that moment.
+//! Checks the content of files while they are written: accepted requests, answers, reports of
+//! hosts. Compares them with each other, and with the leader at that moment.
 //!
-//! The promises that are checked: a leader answers no request that it first read after another one
-//! had begun to lead; a request is removed only when its answer is written; a host that has
-//! reported how an attempt ended never reports otherwise; parts that a host has prepared are on
-//! record. Sees bytes on their way; changes nothing.
+//! The checked promises: a leader answers no request that it first read after another one had begun
+//! to lead; a request is removed only when its answer is written; a host that has reported the end
+//! of an attempt never reports a different one; parts that a host has prepared are recorded. Sees
+//! the written bytes; changes nothing.
 
 use super::disk::HandleId;
 use super::kernel::{Kernel, ProcId};

@@ -1,10 +1,10 @@
-//! What really happened, and whether it agrees with what clients were answered and readers saw.
+//! What really happened, and whether it agrees with the answers to clients and the view of readers.
 //!
 //! The promises that are checked here: an acknowledged job is never lost, ids are not given twice;
 //! an attempt starts at most once, a job's attempts never overlap and none follows a success; after
-//! an accepted kill nothing is dispatched any more; success is never made up; no host holds more
-//! than its slots; what readers of the view see was the state of some leader. What leaders have is
-//! checked in `leader_checks`. Judges only; acts on nothing.
+//! an accepted kill nothing is dispatched; success is never invented; no host has more slots in use
+//! than it has; what readers of the view see was the state of some leader. `leader_checks` checks
+//! the state of leaders. Only judges.
 
 use super::confirmed::Confirmed;
 use super::cron_checks::CronChecks;

@@ -1,6 +1,6 @@
-//! Injects faults: which machine or process is hit and for how long, what a script says, and which
-//! processes stop at a breakpoint. Draws by chance only; how machines and server behave then is
-//! `cluster`'s.
+//! Injects faults: which machine or process is hit and for how long, the actions of a script, and
+//! which processes stop at a breakpoint. Only chooses at random; how machines and server behave
+//! then is defined in `cluster`.
 
 use super::breakpoint::Breakpoint;
 use super::cluster::{Cluster, Event, Slot};

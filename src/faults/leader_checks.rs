@@ -1,9 +1,9 @@
-//! What leaders have in their state, against what really happened and what clients were answered.
+//! Compares the state of leaders with what really happened and with the answers to clients.
 //!
-//! The promises that are checked: each leader knows every acknowledged job and every start, and
-//! keeps what it was answered to keep; a submission makes one job; a finished status never changes;
-//! success is never made up; no leader gives away more slots than hosts have, or lets a gang run on
-//! without one of its hosts; every state is sound. Judges only; acts on nothing.
+//! The checked promises: each leader knows every acknowledged job and every start, and keeps what
+//! it confirmed; a submission creates one job; a finished status never changes; success is never
+//! invented; no leader assigns more slots than hosts have, or lets a gang continue without one of
+//! its hosts; every state is sound. Only judges.
 
 use super::cron_checks::CRON_NAME;
 use super::history::{Final, History};

@@ -1,5 +1,5 @@
-//! `cbsim faults`: the daemons' own code on a simulated shared file system that fails in every way
-//! it can, with the promises checked after every step. One seed reproduces a run.
+//! `cbsim faults`: the daemons' own code on a simulated shared file system that fails in every
+//! possible way, with the promises checked after every step. One seed reproduces a run.
 //!
 //! `kernel` has the virtual clock and the run queue, `world` the threads, `cluster` the machines
 //! and the file server, `disk` and `simulated_os` the file system as servers and clients see it,

@@ -1,5 +1,4 @@
-//! What a simulated task has of the units of its host, as it finds it in its environment. Judges
-//! nothing.
+//! The units of its host that a simulated task has, as found in its environment. Judges nothing.
 
 use crate::model::WHOLE_UNIT;
 

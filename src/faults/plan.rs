@@ -1,5 +1,5 @@
-//! The plan of a run: sizes, the protocol variant, which faults come how often. A function of the
-//! options and the seed.
+//! The plan of a run: sizes, the protocol variant, the kinds and frequencies of faults. A function
+//! of the options and the seed.
 
 use super::kernel::random_numbers;
 use crate::lease::{Check, Protocol};

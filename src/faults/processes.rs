@@ -1,5 +1,5 @@
 //! The processes of the simulated cluster: the daemons' own code on a simulated operating system,
-//! and the clients. Starts them and, as supervisors do, starts them again.
+//! and the clients. Starts them and, like a supervisor, restarts them.
 
 use super::clients::Client;
 use super::cluster::{Cluster, Event, Slot};

@@ -1,5 +1,5 @@
-//! The administrator who confirms that the share was restored, and releases what is held when
-//! nothing unknown runs any more.
+//! The administrator who confirms that the share was restored, and releases held jobs when no
+//! unknown tasks are running any more.
 
 use super::clients::Client;
 use super::plan::Role;

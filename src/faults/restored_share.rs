@@ -1,8 +1,7 @@
-//! What is known of a share that was restored from a copy of an earlier moment, of the epoch that
-//! goes on.
+//! Data about a share that was restored from a copy of an earlier moment, in the same epoch.
 //!
-//! The promises that are checked: from a leader's alarm to the administrator's confirmation no
-//! request is answered and nothing new starts; afterwards no id that hosts know is given again.
+//! The checked promises: from a leader's alarm to the administrator's confirmation, no request is
+//! answered and nothing new starts; afterwards no id that hosts know is given again.
 
 use super::kernel::Kernel;
 use super::tasks::RunKey;

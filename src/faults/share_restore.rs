@@ -1,6 +1,6 @@
 //! The restore of the share from a copy: when it is copied, when the copy replaces it, and what
-//! must have happened some time after that: what hosts had been given and the copy does not know
-//! raises an alarm, and after the administrator's confirmation it is killed.
+//! must happen within some time after that: orders that hosts have and the copy does not know raise
+//! an alarm, and after the administrator's confirmation these tasks are killed.
 
 use super::cluster::{Cluster, Event, ShareCopy};
 use super::kernel::{Kernel, MS, S};

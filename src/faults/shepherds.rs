@@ -1,7 +1,7 @@
-//! The simulated spawners and shepherds of the hosts: they start and end tasks as the real ones do,
-//! and write the real tasks logs through the same platform layer as the daemons. One thread plays
-//! all shepherds of a host. A spawner ends what it was sent although `cbexe` is gone, and the next
-//! one waits for that.
+//! The simulated spawners and shepherds of the hosts: they start and end tasks like the real ones,
+//! and write the real tasks logs through the same platform layer as the daemons. One thread
+//! simulates all shepherds of a host. A spawner finishes its received messages even if `cbexe` has
+//! ended, and the next spawner waits for that.
 
 use super::cluster::{Cluster, Slot};
 use super::kernel::{Kernel, MS};

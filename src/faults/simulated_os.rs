@@ -1,8 +1,8 @@
-//! What a simulated process calls instead of the operating system: the client side of the shared
-//! file system with its caches, the local disk, the clocks.
+//! The system calls of a simulated process: the client side of the shared file system with its
+//! caches, the local disk, the clocks.
 //!
-//! One `SimulatedOs` belongs to one process. Every file operation takes time, in which other
-//! threads run, and may meet the faults of its machine and of the server.
+//! One `SimulatedOs` belongs to one process. Every file operation takes time, during which other
+//! threads run, and is subject to the faults of its machine and of the server.
 
 use super::cluster::{CachedFile, Cluster, Machine};
 use super::disk::{self, Disk, Errno, Ino};

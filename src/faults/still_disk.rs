@@ -1,5 +1,5 @@
-//! The share after a run, for code that reads it as a daemon or a command does: a machine on which
-//! nothing moves and nothing can be written.
+//! The share after a run, for code that reads it like a daemon or a command: a machine on which
+//! nothing changes and nothing can be written.
 
 use super::disk::{Disk, Errno};
 use crate::sys::file::{Handle, How};

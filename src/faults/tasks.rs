@@ -1,6 +1,6 @@
-//! The tasks of all simulated hosts, what their shepherds are to do next, and the spawners that
+//! The tasks of all simulated hosts, the next actions of their shepherds, and the spawners that
 //! `cbexe` knows. Owns the tables and the effect of an order to a shepherd; the shepherds' actions
-//! are those of `shepherds`.
+//! are in `shepherds`.
 
 use super::kernel::{Kernel, MS, ThreadId};
 use super::own_units::OwnUnit;

@@ -1,6 +1,6 @@
-//! The checker of units: tasks of a host do not have more of a unit together than there is, nor of
-//! its memory; a job that asks for units runs with what it asked for; leaders give no more away and
-//! keep none for what has ended. Judges only.
+//! Checks units: tasks of a host never have more of a unit, or of its memory, together than there
+//! is; a job that requests units runs with what it requested; leaders assign no more than exists
+//! and keep nothing for ended jobs. Only judges.
 
 use super::history::History;
 use super::own_units::OwnUnit;

@@ -1,10 +1,10 @@
 //! The simulated world: threads of the daemons, of which exactly one runs at a time.
 //!
-//! A thread runs until it asks the world for something (a file operation, a sleep). The world then
-//! decides how long that takes, and resumes the thread that is due first. So a seed decides
-//! everything, and a thread can be frozen, killed or overtaken between any two operations although
-//! it runs the daemons' ordinary blocking code. Owns the real threads; what is due is `kernel`'s,
-//! what happens to the cluster is the caller's.
+//! A thread runs until it makes a call to the world (a file operation, a sleep). The world then
+//! decides how long the call takes, and resumes the thread that is due first. Therefore a seed
+//! decides everything, and a thread can be frozen, killed or overtaken between any two operations
+//! although it runs the daemons' ordinary blocking code. Owns the real threads; `kernel` owns what
+//! is due, the caller what happens to the cluster.
 
 use super::cluster::Cluster;
 use super::kernel::{Kernel, Next, ProcId, ThreadId};

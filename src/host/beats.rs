@@ -1,8 +1,8 @@
 //! The beat of this host on the share: its name in `beats/`, renamed each time.
 //!
-//! A rename is one change at the server, whatever becomes of the answer, so at any time the host
-//! has one name there. Never makes the directory: a leader that reads it does, and while there is
-//! none the host beats by its load document.
+//! A rename is one change at the server, regardless of what happens to the response, so the host
+//! always has exactly one name there. Never creates the directory: a leader that reads it does. If
+//! there is none, the heartbeat is in the load document of the host.
 
 use crate::record::beat::Beat;
 use crate::spool::Layout;

@@ -1,6 +1,6 @@
-//! The files by which commands that jobs start beside themselves (`claunch`) are known on their
-//! host: one for each, written by its shepherd, and another one when it is over. Owns their names
-//! and content. Decides nothing.
+//! The files that record on a host the commands that jobs start there by `claunch`: one for each,
+//! written by its shepherd, and another one when it is over. Owns their names and content. Decides
+//! nothing.
 
 use super::local::Local;
 use crate::model::{AttemptId, JobKey};

@@ -1,4 +1,4 @@
-//! The sensor `cbgpu`: prints what the host's GPUs are and do, again and again, for `cbls`.
+//! The sensor `cbgpu`: periodically prints type and usage of the host's GPUs, for `cbls`.
 
 use crate::ress::gpus::document;
 use crate::ress::life::NOTHING_HERE;

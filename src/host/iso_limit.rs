@@ -1,14 +1,15 @@
-//! The limit of silence of this host (`iso_timeout`): as the leader ordered it, as it is in force
-//! here, and as `cbls` reports it.
+//! The silence limit of this host (`iso_timeout`): as ordered by the leader, as in force here, and
+//! as reported by `cbls`.
 //!
-//! The leader starts the rerunnable tasks of a silent host elsewhere by the limit that the host's
-//! last load names. So the reported limit must never be shorter than one that a process of this
+//! The leader starts the rerunnable tasks of a silent host elsewhere by the limit in the host's
+//! last load. Therefore the reported limit must never be shorter than one that a process of this
 //! host applies: a longer limit comes into force when a load that names it was written; a shorter
-//! one right after a write to the share, and is reported when all watching processes have seen it.
+//! limit comes into force right after a write to the share, and is reported when all watching
+//! processes have seen it.
 //!
-//! Two files of the local directory with one writer each: `cbexe` writes what was ordered, `cbls`
-//! what is in force. Both are durable: after a restart of the machine they decide what may start.
-//! Never touches the share.
+//! Two files of the local directory with one writer each: `cbexe` writes the ordered limit, `cbls`
+//! the limit in force. Both are durable, because after a restart of the machine they decide what
+//! may start. Never accesses the share.
 
 use super::local::Local;
 use super::ls::read_beat;

@@ -1,4 +1,4 @@
-//! The host's local directory: names of its files. What must be remembered while the share is
+//! The host's local directory: names of its files. State that must be available while the share is
 //! unreachable is stored here, and never on the share.
 
 use crate::model::AttemptId;

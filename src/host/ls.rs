@@ -1,8 +1,8 @@
-//! `cbls`: samples the load of its host and beats.
+//! `cbls`: samples the load of its host and sends the heartbeat.
 //!
-//! Renames its name in `beats/` at each beat, which has the load as well, and overwrites
+//! Renames its name in `beats/` at each beat; the name also contains the load. Overwrites
 //! `hosts/<host>/load.yaml` in place when anything else changed. A local file tells `cbexe` when
-//! the share was last written. Reads nothing of the share but the configuration at its start.
+//! the share was last written. Reads nothing from the share except the configuration at its start.
 
 use super::beats::{Beats, beats_of};
 use super::iso_limit::IsoLimit;

@@ -1,6 +1,6 @@
 //! Floor 5: the drivers of a host: `cbls` (load, heartbeat), `cbexe` (executor), `cbtask` (the
-//! spawner and its shepherds), `cbgpu` (a sensor). They meet the leader only in files of the share,
-//! and each other only in the host's local directory.
+//! spawner and its shepherds), `cbgpu` (a sensor). They communicate with the leader only through
+//! files of the share, and with each other only through the host's local directory.
 
 mod beats;
 mod beside;

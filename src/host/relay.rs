@@ -1,9 +1,9 @@
 //! The process that connects an interactive task to the command that waits for it: how a shepherd
-//! begins it, what the two say to each other, what it leaves to the task.
+//! starts it, the messages between the two, and what it leaves to the task.
 //!
-//! A relay runs as the task's user and outside the task's control group: it handles what comes from
-//! the network, and root never does. It cannot be looked into by other processes of the user. The
-//! shepherd learns of a lost connection by the relay's end.
+//! A relay runs as the task's user and outside the task's control group: it handles data from the
+//! network, and root never does. Other processes of the user cannot inspect it. The shepherd
+//! detects a lost connection by the relay's end.
 
 mod serve;
 mod windows;

@@ -1,6 +1,6 @@
-//! The sensors of a host, run by `cbls` on a thread of their own: found in the server directory,
-//! started, read, started again, ended. Nothing of the share is touched here, so a share that
-//! hangs stops no sensor, and a sensor that hangs stops no heartbeat.
+//! The sensors of a host, run by `cbls` on a separate thread: found in the server directory,
+//! started, read, restarted, ended. Accesses no file of the share, so a hanging share stops no
+//! sensor, and a hanging sensor stops no heartbeat.
 
 use super::setup::Place;
 use super::units_file::UnitsFile;

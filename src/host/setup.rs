@@ -1,5 +1,5 @@
-//! What every daemon of a host does first: find the cluster, refuse a directory that is not a
-//! cluster, make the local directory, set up the log.
+//! The first steps of every daemon of a host: find the cluster, refuse a directory that is not a
+//! cluster, create the local directory, set up the log.
 
 use super::local::Local;
 use crate::config::{self, Config, OsNames};

@@ -1,8 +1,8 @@
 //! One task's shepherd: starts the job, watches over it, records its end. One process per task.
 //!
-//! Forked by the spawner without exec; outlives it and `cbexe`. Carries out what
-//! `task::machine` decides. Writes the host's tasks log (one append per record) and the job's
-//! output files, nothing on the share but the default output.
+//! Forked by the spawner without exec; outlives it and `cbexe`. Carries out what `task::machine`
+//! decides. Writes the host's tasks log (one append per record) and the job's output files, and
+//! nothing on the share except the default output.
 
 mod checkpoints;
 mod controls;

@@ -1,7 +1,7 @@
-//! For how long this host has not written to the share, and what `iso_timeout` says about it.
+//! For how long this host has not written to the share, and the consequence of `iso_timeout`.
 //!
-//! Reads two small files of the local directory, both written by `cbls`: its beat, and the limit
-//! in force. Never touches the share, so nothing can block it.
+//! Reads two small files of the local directory, both written by `cbls`: its beat, and the limit in
+//! force. Never accesses the share, so nothing can block it.
 
 use super::iso_limit::in_force;
 use super::local::Local;

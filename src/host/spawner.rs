@@ -2,8 +2,7 @@
 //! from a process without much memory and safe only from one without threads.
 //!
 //! Reads messages from a stream on descriptor 0. Its end, or the end of the stream, harms no
-//! running task. It owns the pool of control groups; it writes the tasks log only when a fork
-//! fails.
+//! running task. It owns the pool of control groups; it writes the tasks log only if a fork fails.
 
 use super::local::Local;
 use super::shepherd::{self, Inherited, Prepared};

@@ -1,9 +1,9 @@
-//! Directories in /tmp for the temporary files of tasks: each task has one for itself.
+//! Directories in /tmp for the temporary files of tasks: each task has its own.
 //!
-//! Owns their names, which of them wait for the next task of the same user, and the removal of
-//! those that dead processes left. A directory is used again because each that is made or removed
-//! waits for the lock of /tmp: that took a quarter of the speed of an array. A shepherd makes its
-//! own, holds it and leaves it empty; this module never looks into one that is held.
+//! Owns their names, which of them are kept for the next task of the same user, and the removal of
+//! those left by dead processes. Directories are reused because creating or removing one waits for
+//! the lock of /tmp, which took a quarter of the speed of an array. A shepherd creates its
+//! directory, locks it and leaves it empty; this module never looks into a locked one.
 
 use super::outputs::acting;
 use crate::sys::launch::Who;

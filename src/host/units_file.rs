@@ -1,5 +1,5 @@
-//! The file in the local directory that says what sensors know of this host's units: written by
-//! `cbls`, read by `cbexe`. Owns when it is written and removed.
+//! The file in the local directory with the sensors' information about this host's units: written
+//! by `cbls`, read by `cbexe`. Owns when it is written and removed.
 
 use super::local::Local;
 use crate::record::host_units::{HOST_UNITS_MAX, HostUnitsDoc, UnitDoc};

@@ -1,6 +1,6 @@
-//! What an application gives to its jobs: which one a job has, who may have it, and the values that
-//! the job itself leaves open. Owns the rule that a job's own options come first, then the
-//! application's, then the queue's; never reads the queue.
+//! The settings that an application gives to its jobs: which application a job has, who may use it,
+//! and the values that the job itself leaves open. Owns the rule that a job's own options take
+//! precedence, then the application's, then the queue's; never reads the queue.
 
 use super::{Refusal, Requester};
 use crate::config::{AppLimits, AppProfile, Config};

@@ -1,5 +1,5 @@
-//! Checks what a job asks to be done around and with its command: copies of files, tasks for each
-//! slot, a container.
+//! Checks what a job requests around and with its command: copies of files, tasks for each slot, a
+//! container.
 
 use super::Refusal;
 use crate::config::Config;

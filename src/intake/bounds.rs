@@ -1,5 +1,5 @@
-//! How many slots a job has and what it is limited to, from what it asks for, its application and
-//! its queue. Owns which of them comes first, and the units in which a refusal says so.
+//! The number of slots and the limits of a job, from its own request, its application and its
+//! queue. Owns which of them takes precedence, and the units in a refusal.
 
 use super::Refusal;
 use crate::config::{AppLimits, AppProfile, JobSlots, LimitPair, Queue};

@@ -1,5 +1,5 @@
-//! Floor 3: request -> checked job or refusal with a reason. Pure: what it must know of the cluster
-//! comes as arguments; it decides, it changes nothing.
+//! Floor 3: converts a request to a checked job or a refusal with a reason. Pure: data about the
+//! cluster comes as arguments; it decides and changes nothing.
 
 mod apps;
 mod around;

@@ -1,7 +1,7 @@
-//! Who may do what: one table, from which every answer follows and docs/security.md is printed.
+//! Who may do what: one table, from which every answer is derived and docs/security.md is printed.
 //!
 //! Owns the roles, the actions and the rule "a user may do an action if one of the user's roles
-//! over its object may". Roles come from cb.yaml and from the owner of the request's file only: no
+//! over its object may". Roles come only from cb.yaml and from the owner of the request's file: no
 //! action changes a role, so no user can gain or grant more rights than cb.yaml gives.
 
 use super::Requester;

@@ -1,6 +1,6 @@
-//! Which jobs a command means: ids, or the other selectors as in LSF (an id wins over them, `0`
-//! means all that fit, neither means the latest that fits). What is selected is gone through step
-//! by step: all of it together may be a million elements, and is never in memory at once.
+//! The jobs that a command selects: ids, or the other selectors as in LSF (an id takes precedence
+//! over them, `0` means all that match, neither means the latest that matches). The selection is
+//! processed step by step: it may be a million elements, and is never completely in memory.
 
 use super::Refusal;
 use crate::record::request::{Selector, Verb};

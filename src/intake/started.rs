@@ -1,5 +1,5 @@
-//! What may change of a job that has started, and what `rusage[]` it reserves then. Says why the
-//! rest may not.
+//! The options of a started job that may change, and what `rusage[]` it reserves then. Gives the
+//! reason why the others may not change.
 
 use super::Refusal;
 use crate::config::Config;

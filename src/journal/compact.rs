@@ -1,8 +1,8 @@
-//! Removes what no recovery needs any more: old snapshots, covered segments, answered requests.
+//! Removes what recovery no longer needs: old snapshots, covered segments, answered requests.
 //!
-//! What the oldest kept snapshot does not cover stays, so that a damaged newest snapshot costs
-//! nothing. Snapshots that recovery needs no more go to `history/` for as long as [`HistoryKeep`]
-//! says. Only the leader calls it, after a snapshot was finished.
+//! Segments that the oldest kept snapshot does not cover stay, so that a damaged newest snapshot
+//! costs nothing. Snapshots that recovery no longer needs are moved to `history/` for as long as
+//! [`HistoryKeep`] says. Only the leader calls it, after a snapshot was finished.
 
 use super::chain::epochs_on_disk;
 use super::past::{self, HistoryKeep};

@@ -1,8 +1,8 @@
-//! Events from JSON text, the frequent kinds by a short way.
+//! Decodes events from JSON text, with a fast path for the frequent kinds.
 //!
 //! The tagged enum with flattened parts makes serde buffer each record as a tree first. For the
 //! kinds that make up nearly all of a journal, flat mirrors of the same fields are read instead;
-//! both ways must give the same value (a test holds them against each other).
+//! both ways must give the same value (a test compares them).
 
 use crate::model::{AttemptId, Binding, HookOf, JobKey, Retry, Share, Stamp, TermReason, Units};
 use crate::record::event::Event;

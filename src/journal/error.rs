@@ -1,4 +1,4 @@
-//! What can be wrong with a journal, in words that name file, offset and the way out.
+//! Errors of a journal, with messages that name file, offset and the remedy.
 
 use crate::record::frame::Damaged;
 use crate::sys;

@@ -1,4 +1,4 @@
-//! Reads events for people: every kept segment under its seals, without locks, past damage.
+//! Reads events for commands: every kept segment under its seals, without locks, past damage.
 
 use super::chain::{Chain, Flow, Item};
 use super::decode::decode_event;

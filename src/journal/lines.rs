@@ -1,7 +1,7 @@
-//! Framed lines of a file of any size, read in chunks, with the way past damage.
+//! Framed lines of a file of any size, read in chunks, with a way to continue after damage.
 //!
-//! Every chunk is read by open, read, close: fresh on NFS, and no descriptor is held. Owns no
-//! judgement about damage; it says where it is, and finds the next intact line when asked.
+//! Every chunk is read by open, read, close: fresh on NFS, and no descriptor is held. Does not
+//! judge damage; it reports its place, and finds the next intact line on request.
 
 use crate::record::frame::{Damage, Damaged, LINE_MAX, Line, parse_line};
 use crate::record::header::What;

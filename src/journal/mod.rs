@@ -1,4 +1,5 @@
-//! Floor 2: the journal, the only truth. Segments, append and sync, seals, replay, snapshots.
+//! Floor 2: the journal, the only source of truth. Segments, append and sync, seals, replay,
+//! snapshots.
 //!
 //! A leader's events go to segments `epoch/NNNNNN/journal.NNNN.yaml` of its own epoch. A segment
 //! ends where a seal says: the first event of the next segment, or the first events of a later

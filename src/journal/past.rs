@@ -1,8 +1,8 @@
-//! The journal's past: snapshots that recovery needs no more, and the state of a moment made of
-//! them and of the events after them.
+//! The journal's past: snapshots that recovery no longer needs, and the state of a moment
+//! reconstructed from them and the events after them.
 //!
-//! `history/NNNNNN.yaml` are snapshots that [`super::compact`] put aside. Owns how long they stay.
-//! Leaders never read them: what is wrong with one costs a picture of the past, never a job.
+//! `history/NNNNNN.yaml` are snapshots that [`super::compact`] moved there. Owns how long they
+//! stay. Leaders never read them: damage there only affects a view of the past, never a job.
 
 use super::chain::{Chain, Flow, Item};
 use super::compact::Segment;

@@ -1,9 +1,9 @@
 //! Snapshots: `snapshot/NNNNNN.yaml`, a framed file of the state with the journal position it
 //! covers.
 //!
-//! Header, `{"k":"covers",...}`, the caller's records, `{"k":"end","records":N}`. Written aside,
-//! synced, renamed: a file without its last record does not count. What the records mean is the
-//! caller's.
+//! Header, `{"k":"covers",...}`, the caller's records, `{"k":"end","records":N}`. Written to a
+//! temporary file, synced, renamed: a file without its last record is ignored. The caller owns the
+//! meaning of the records.
 
 use super::lines::{LineError, Lines};
 use super::{Error, Position};

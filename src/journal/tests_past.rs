@@ -1,4 +1,4 @@
-//! States of past moments: what compaction puts aside, and what is read of it.
+//! Tests states of past moments: what compaction moves to the history, and what is read from it.
 
 use super::tests::{Bed, range};
 use super::*;

@@ -1,4 +1,4 @@
-//! A journal whose disk fills up and empties: nothing committed is lost, whatever lies between.
+//! Tests a journal whose disk fills up and empties: nothing committed is lost in between.
 
 use super::tests::{Bed, event, range, with_file_limit, write};
 use super::*;

@@ -1,4 +1,4 @@
-//! The leader's own end of the journal: append, commit, rotate, and never touch a file that failed.
+//! The leader's writer of the journal: append, commit, rotate, and never touch a file that failed.
 
 use super::{Error, Position};
 use crate::record::event::Event;

@@ -1,9 +1,9 @@
 //! Floor 3: the election as a state machine. Observations in, one intent out; pure.
 //!
-//! The driver carries out the intent and comes back with what it saw. Time is the caller's
+//! The driver carries out the intent and comes back with what it observed. Time is the caller's
 //! monotonic clock in milliseconds; two clocks are never compared. The machine decides who may
-//! claim and when a leader must fall silent; what really shuts out a stale leader is the epoch
-//! re-read after each sync ([`judge`]), which no timing can weaken.
+//! claim and when a leader must stop; what really excludes a stale leader is the epoch re-read
+//! after each sync ([`judge`]), which no timing can weaken.
 
 use crate::record::leader::{BeatDoc, EpochDoc};
 use std::fmt;

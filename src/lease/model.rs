@@ -1,10 +1,10 @@
-//! All interleavings of three claimants, one after the other, of which each may stop anywhere: does
-//! a later leader know what an earlier one has acknowledged, although no claimant waits out caches?
+//! All interleavings of three claimants, one after the other, each of which may stop anywhere: does
+//! a later leader know what an earlier one has acknowledged, although no claimant waits for caches?
 //!
 //! Each claims, writes its number, perhaps waits, confirms, reads what was journalled before it and
-//! says where that ends, then appends one record, looks at the number and acknowledges. A claimant
-//! whose opens are not answered by the server may read any number that was overwritten since the
-//! last wait began.
+//! states where that ends, then appends one record, looks at the number and acknowledges. A
+//! claimant whose opens are not answered by the server may read any number that was overwritten
+//! since the last wait began.
 
 use std::collections::{BTreeSet, HashSet};
 

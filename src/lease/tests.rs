@@ -1,4 +1,4 @@
-//! Golden scripts of the election: what is seen, what is done.
+//! Golden scripts of the election: observations and the resulting actions.
 //!
 //! A script is a list of steps `NOW SEEN => INTENT`. In documents `7` is epoch 7 and `7+` one whose
 //! writer held the lock; a beat is `EPOCH:COUNT`. A `settings` line starts a new candidate.

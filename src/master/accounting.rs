@@ -1,13 +1,13 @@
 //! The leader's accounting: records of ended attempts on their way to `acct/`.
 //!
-//! Gets an end only after its commit and the check of the epoch, so that no record tells of an end
-//! that does not exist. Appends in batches, syncs now and then, and then moves the mark in
-//! `acct/written.yaml`: every end up to it is durable. A new leader replays the ends after the mark
-//! and appends them again, marked `again`; readers drop copies. No snapshot begins while an end is
-//! not durable here ([`Accounts::is_clean`]), so what a snapshot covers needs no replay.
+//! Gets an end only after its commit and the check of the epoch, so no record describes an end that
+//! does not exist. Appends in batches, syncs periodically, and then moves the position in
+//! `acct/written.yaml`: every end up to it is durable. A new leader replays the ends after this
+//! position and appends them again, marked `again`; readers drop copies. No snapshot begins while
+//! an end is not durable here ([`Accounts::is_clean`]), so what a snapshot covers needs no replay.
 //!
-//! Never stops the leader: what cannot be written waits, with an alarm. Never appends to a file
-//! after a failure, nor to one of another leader.
+//! Never stops the leader: records that cannot be written wait, with an alarm. Never appends to a
+//! file after a failure, or to a file of another leader.
 
 use crate::journal::Position;
 use crate::record::acct::{AttemptRecord, Written, month_of};

@@ -1,8 +1,8 @@
-//! The acknowledgements of an epoch: the present file and the one before it.
+//! The acknowledgements of an epoch: the current file and the previous one.
 //!
-//! Needs no durability, as little as orders do: a new epoch repeats every answer from the journal.
-//! The file does not grow with the epoch. Never writes an answer before its events are durable:
-//! its caller sees to that.
+//! Like orders, they need no durability: a new epoch repeats every answer from the journal. The
+//! file does not grow with the epoch. Never writes an answer before its events are durable; its
+//! caller ensures that.
 
 use super::outbox::Framed;
 use crate::record::ack::Ack;

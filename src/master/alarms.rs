@@ -1,4 +1,4 @@
-//! Alarms of the leader by what they are about: each has one text, and goes when its cause has not
+//! Alarms of the leader by their subject: each has one text, and disappears when its cause has not
 //! been seen for a while. Owns no file and no clock.
 
 use std::collections::BTreeMap;

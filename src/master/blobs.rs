@@ -1,7 +1,8 @@
-//! What jobs bring along, stored under the hash of its content: scripts, environments, inputs.
+//! Content that is submitted with jobs, stored under its hash: scripts, environments, inputs.
 //!
-//! Each is written once, aside and renamed, and is durable before a job that needs it is. Any other
-//! file of its name is renamed. The janitor removes blobs that no job refers to.
+//! Each blob is written once, to a temporary file that is renamed, and is durable before a job that
+//! needs it. Any other file with its name is renamed. The janitor removes blobs that no job refers
+//! to.
 
 use crate::spool::Layout;
 use crate::sys::{self, clock, fs};

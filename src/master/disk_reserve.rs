@@ -1,8 +1,8 @@
 //! Disk space on the share: the reserve, and the state DISK FULL (docs/journal.md).
 //!
-//! Owns `reserve/`: filler files. When a write that must not fail finds the share full, one of them
-//! is removed and the write is tried again; when none is left the leader waits and renews its beat.
-//! Never decides what is written or in which order.
+//! Owns `reserve/`: filler files. If a write that must not fail finds the share full, one of them
+//! is removed and the write is tried again; when none is left, the leader waits and renews its
+//! beat. Never decides what is written or in which order.
 
 use super::election::Leadership;
 use super::end::End;

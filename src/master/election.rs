@@ -1,9 +1,9 @@
-//! The election against the real share: carries out what `lease` asks for, keeps the beat, watches
-//! the own lease, and re-reads `leader/epoch` on behalf of everything the leader makes known.
+//! The election on the real share: carries out what `lease` requests, keeps the beat, watches its
+//! own lease, and re-reads `leader/epoch` before anything is made known by the leader.
 //!
-//! A leader's threads are in `keep`. The election's lock is tried on a thread of its own where the
-//! share is remote (a dead holder's delegation stalls opens). After the loss of leadership nothing
-//! is written and nothing is cleaned up.
+//! A leader's threads are in `keep`. The election lock is tried on a separate thread if the share
+//! is remote (a dead holder's delegation stalls opens). After the loss of leadership nothing is
+//! written and nothing is cleaned up.
 
 mod keep;
 

@@ -1,9 +1,9 @@
-//! Hints to the leader and from it: which drop boxes and hosts' reports are said to hold something
-//! new, and who waits for which answer.
+//! Hints to the leader and from it: which drop boxes and hosts' reports are reported to have new
+//! data, and who waits for which answer.
 //!
-//! A hint only causes a look: it names a box or a host that is known here already, and looks that
-//! hints cause without result are limited to a few per second, so forged ones cost no more. What
-//! is lost or refused here is found by the next poll.
+//! A hint only causes a look: it names a drop box or a host that is already known here, and looks
+//! that hints cause without result are limited to a few per second, so forged hints cost no more.
+//! What is lost or refused here is found by the next poll.
 
 use super::hosts::Hosts;
 use crate::model::Token;

@@ -1,9 +1,10 @@
-//! Reading the drop boxes: requests in, each from one descriptor, its owner the requester.
+//! Reads the drop boxes: requests come in, each from one descriptor, and its owner is the
+//! requester.
 //!
-//! Owns the names it has seen; never writes into a drop box except to move a request away once it
-//! is carried out, and never goes through a user's directory by its path: a user may replace it by
-//! a link at any moment. What cannot be read goes to lost+found with a line saying why. No user
-//! gets more than a fair share of a turn while others wait.
+//! Owns the names it has seen; never writes into a drop box except to move a request away after it
+//! was carried out, and never goes through a user's directory by its path, because a user may
+//! replace it by a link at any moment. What cannot be read goes to lost+found with a line that says
+//! why. No user gets more than a fair share of a turn while others wait.
 
 mod account_pace;
 mod directory;

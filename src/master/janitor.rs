@@ -1,4 +1,4 @@
-//! Slow cleaning on a thread of its own: directories of removed jobs, blobs without references,
+//! Slow cleaning on a separate thread: directories of removed jobs, blobs without references,
 //! requests that were never published.
 //!
 //! Removes only what the state no longer knows; everything may be removed late or never.

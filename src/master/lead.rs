@@ -1,4 +1,4 @@
-//! The leading process: gathers inputs, takes turns, carries each `Ready` out in its fixed order.
+//! The leading process: collects inputs, takes turns, carries out each `Ready` in its fixed order.
 //!
 //! One thread owns everything here. After each sync the epoch is checked again; any error on the
 //! way from the journal to the orders ends the process without a clean-up write, and a successor

@@ -1,8 +1,8 @@
-//! Whether hosts live, and their load: one listing of `beats/` for all of them, and load documents
-//! only where a name says that there is news, or where no name changes.
+//! Whether hosts are alive, and their load: one listing of `beats/` for all of them, and load
+//! documents only if a name shows that there is new data, or if no name changes.
 //!
-//! Judged by this machine's monotonic clock; what a host says of time is for people, and for the
-//! first look of a new leader. Reads nothing itself but the listing.
+//! Judged by this machine's monotonic clock; times from a host are only used for display, and for
+//! the first look of a new leader. Reads nothing itself except the listing.
 
 use crate::record::beat::{Beat, differs, short};
 use crate::record::load::LoadDoc;

@@ -1,8 +1,8 @@
 //! What this leader counts and measures for `cadmin metrics`, and when it publishes that.
 //!
-//! Owns the counting; an event costs a look into the state and an addition, nothing is kept of a
-//! job. The document is written with the summary views, seldom: what was counted after the last one
-//! is lost when the leader dies.
+//! Owns the counting; an event costs a lookup in the state and an addition, and nothing is kept
+//! about a job. The document is written rarely, with the summary views: what was counted after the
+//! last one is lost if the leader dies.
 
 use crate::model::Stamp;
 use crate::record::acct::AttemptRecord;

@@ -1,6 +1,6 @@
 //! Floor 5: the leader as a process: election, inputs, the order of effects, the published view.
 //!
-//! `cbsched` is a candidate until it wins the election, leads until it may not any longer, and then
+//! `cbsched` is a candidate until it wins the election, leads until it may no longer lead, and then
 //! ends: its supervisor starts it again as a candidate. Never imports `host` or `client`.
 
 mod accounting;

@@ -1,7 +1,7 @@
-//! The program that sends alerts and mail (`cbnotify`) beside this leader: started where cb.yaml
-//! has something for it, started again when it ends, gone with the leader.
+//! The program that sends alerts and mail (`cbnotify`) beside this leader: started if cb.yaml has
+//! settings for it, restarted when it ends, ended with the leader.
 //!
-//! The leader never waits for it: it starts a process and looks now and then whether that lives.
+//! The leader never waits for it: it starts a process and periodically checks whether it is alive.
 
 use crate::sys::child::{self, Helper};
 use std::fs::File;

@@ -1,11 +1,12 @@
-//! What the leader writes for others, one writer per file: acknowledgements and orders.
+//! The files that the leader writes for others, one writer per file: acknowledgements and orders.
 //!
-//! Needs no durability: after a crash a new epoch repeats every answer and order from the journal.
-//! But on a network file system what is written through a descriptor that stays open reaches the
-//! server only with a sync, or half a minute later by the kernel's own will; so there it is synced.
-//! A write that fails for want of room is tried again: answers in the same file, a host's orders in
-//! the next part. Orders that cannot be written for another reason wait for that host alone, and
-//! are tried again ever more rarely; after such a failure of the answers the leader steps down.
+//! Needs no durability: after a crash, a new epoch repeats every answer and order from the journal.
+//! But on a network file system, data written through an open descriptor reaches the server only
+//! with a sync, or half a minute later when the kernel writes it back; therefore it is synced
+//! there. A write that fails because there is no space is tried again: answers in the same file, a
+//! host's orders in the next part. If orders cannot be written for another reason, only that host
+//! waits, and they are tried again at growing intervals; after such a failure of the answers the
+//! leader steps down.
 
 use crate::model::AttemptId;
 use crate::record::frame;

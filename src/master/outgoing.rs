@@ -1,7 +1,8 @@
 //! What the leader writes for commands and hosts: answers, orders, and acknowledgements that wait
-//! for orders to go with.
+//! to be sent with orders.
 //!
-//! Owns what was not delivered, until the turn hears of it. [`super::outbox`] writes the files.
+//! Owns what was not delivered, until the turn is informed of it. [`super::outbox`] writes the
+//! files.
 
 use super::acks::Acks;
 use super::outbox::Orders;

@@ -1,8 +1,8 @@
-//! The view of a past moment: what the leader published then, made again of the journal in a
-//! directory of the caller's. For `cjobs --at` and its like; reads the share only.
+//! The view of a past moment: what the leader published then, reconstructed from the journal in a
+//! directory of the caller. For `cjobs --at` and similar options; only reads the share.
 //!
-//! What the journal does not hold is not there: load, alarms, and the moments of share trees that
-//! only a leader's memory has.
+//! What the journal does not contain is missing: load, alarms, and the moments of share trees that
+//! are only in a leader's memory.
 
 use super::publish::Publisher;
 use super::{conf, core_of};

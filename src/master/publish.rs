@@ -1,11 +1,11 @@
 //! Publishes the query state: immutable shard files, one growing delta over them, a manifest.
 //!
-//! Rows of a turn go to the delta with one write, before the turn is acknowledged. Now and then a
-//! round begins: a new delta takes over, the shards that changed are written again under new names
-//! in slices of time, then a manifest without the old delta is renamed into place. In between the
-//! manifest names both deltas, so a reader always finds the last row of every job. Nothing here is
-//! synced on a local disk: the view can be made again from the journal, and a failure here costs
-//! readers freshness, never a job.
+//! Rows of a turn are written to the delta in one write, before the turn is acknowledged.
+//! Periodically a round begins: a new delta takes over, the changed shards are rewritten under new
+//! names in slices of time, then a manifest without the old delta is renamed into place. In
+//! between, the manifest names both deltas, so a reader always finds the last row of every job.
+//! Nothing here is synced on a local disk: the view can be reconstructed from the journal, and a
+//! failure here costs readers freshness, never a job.
 
 use crate::model::Spec;
 use crate::record::frame;

@@ -1,4 +1,4 @@
-//! Acknowledgements of reports on their way to hosts: each waits for an order to go with.
+//! Acknowledgements of reports on their way to hosts: each waits to be sent with an order.
 //!
 //! Values only, no files: [`super::outbox`] writes them.
 

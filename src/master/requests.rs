@@ -1,6 +1,7 @@
-//! Requests on their way from the drop boxes to a turn, and what becomes of those that reach none.
+//! Requests on their way from the drop boxes to a turn, and the handling of requests that reach no
+//! turn.
 //!
-//! [`super::inbox`] does the looking. Owns no file but the directory `inbox/`, where it is gone.
+//! [`super::inbox`] does the reading. Owns no file except the directory `inbox/`, if it is missing.
 
 use super::end::End;
 use super::hints::Named;

@@ -1,5 +1,5 @@
-//! A share that an older copy has replaced: finds it from what hosts remember, has one of them
-//! remember the journal's point, and ends a leader whose epoch hosts have seen before. The turn
+//! A share that an older copy has replaced: detects it from what hosts remember, lets one of them
+//! remember the journal's position, and ends a leader whose epoch hosts have seen before. The turn
 //! decides what follows.
 
 use super::election;

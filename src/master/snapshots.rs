@@ -1,6 +1,7 @@
-//! Background snapshots: a forked child writes the state as it is at the fork while the leader goes
-//! on. A failed one costs nothing: the older snapshot and the journal still stand. One that hangs
-//! in the share is ended, and another one is tried later; the leader never waits for it.
+//! Background snapshots: a forked child writes the state at the moment of the fork while the leader
+//! continues. A failed snapshot costs nothing: the older snapshot and the journal are still there.
+//! A child that hangs in the share is ended, and another snapshot is tried later; the leader never
+//! waits for it.
 
 use crate::journal::{Keep, Position, compact, snapshot};
 use crate::spool::Layout;

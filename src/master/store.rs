@@ -1,5 +1,5 @@
-//! What the leader keeps of the state: the journal, snapshots, what jobs bring along; and what goes
-//! when nothing needs it any more.
+//! The stored state of the leader: the journal, snapshots, content submitted with jobs; and the
+//! removal of what is no longer needed.
 
 use super::accounting::Accounts;
 use super::blobs::Blobs;

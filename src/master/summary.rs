@@ -1,6 +1,6 @@
 //! The leader publishes what commands show: the rows of a turn, the summary views with the alarms.
 //!
-//! What cannot be written costs freshness, never a job. [`super::publish`] writes the files.
+//! A failed write costs freshness, never a job. [`super::publish`] writes the files.
 
 use super::end::End;
 use super::lead::Leader;

@@ -1,5 +1,5 @@
-//! What wakes the leader beside hints: the word to stop, events on the share; and how long a busy
-//! turn waits for more to do.
+//! What wakes the leader besides hints: the order to stop, events on the share; and how long a busy
+//! turn waits for more work.
 
 use crate::spool::polling::Budget;
 use crate::sys::watch::Watcher;

@@ -1,4 +1,4 @@
-//! When a job that ended by itself runs again, as data. Whether it does is decided when it ends.
+//! When a job that ended by itself runs again, as data. The decision is made when it ends.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
-//! Processors by number, what a queue may bind its jobs to, and what a host has bound.
+//! Processors by number, the kinds of binding of a queue, and what a host has bound.
 //!
-//! Values and their text alone. What a host has is read in `sys::cpus`, chosen in
-//! `task::cpu_binding`.
+//! Only values and their text. `sys::cpus` reads the processors of a host, `task::cpu_binding`
+//! chooses.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Files that a job has copied before and after its command (`csub -f`), as data. Copies nothing.
+//! Files that are copied before and after a job's command (`csub -f`), as data. Copies nothing.
 
 use serde::{Deserialize, Serialize};
 

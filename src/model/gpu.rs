@@ -1,4 +1,4 @@
-//! A GPU as a sensor sees it. What is not known of one stays empty.
+//! A GPU as a sensor sees it. Unknown fields stay empty.
 
 use super::DeviceNode;
 

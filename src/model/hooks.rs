@@ -1,5 +1,4 @@
-//! What a job asks to be run around its command, as data. Which of it runs when is the shepherd's
-//! affair.
+//! What a job requests to be run around its command, as data. The shepherd decides what runs when.
 
 use serde::{Deserialize, Serialize};
 

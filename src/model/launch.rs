@@ -1,5 +1,5 @@
 //! How the command of a job becomes tasks, as data: `csub --launch` and `--section`. Owns the names
-//! of sections and what a kind of launch needs of them. Starts nothing.
+//! of sections and what a kind of launch requires of them. Starts nothing.
 
 use serde::{Deserialize, Serialize};
 

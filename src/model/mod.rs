@@ -1,5 +1,5 @@
-//! Floor 0: the words of the trade as types. Ids, states, times and the job specification as data.
-//! Owns no I/O and no clock; everything here is plain values that other floors pass around.
+//! Floor 0: the terms of batch scheduling as types. Ids, states, times and the job specification as
+//! data. Owns no I/O and no clock; everything here is plain values that other floors pass around.
 
 mod again;
 mod checkpoint;

@@ -1,4 +1,4 @@
-//! The present moment by two clocks. Plain data: reads no clock.
+//! The current time by two clocks. Plain data: reads no clock.
 
 use super::Stamp;
 

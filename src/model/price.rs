@@ -1,6 +1,6 @@
-//! What use costs: prices and discounts, as cb.yaml says them and as the leader publishes them.
+//! Prices and discounts, as written in cb.yaml and as published by the leader.
 //!
-//! Owns the data and how it is written. Never computes a cost: `cacct` does. Money is counted in
+//! Owns the data and its text form. Never computes a cost: `cacct` does. Money is counted in
 //! millionths of the currency, so that sums are exact.
 
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! How a job is connected to the terminal at which its submitter waits.
+//! How a job is connected to the terminal of its waiting submitter.
 
 use super::Token;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What a job that was submitted by `sbatch` has beside other jobs, as data.
+//! Additional data of a job that was submitted by `sbatch`.
 
 use serde::{Deserialize, Serialize};
 

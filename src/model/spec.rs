@@ -1,6 +1,5 @@
-//! The job specification: what one submission asks for. A `Spec` is immutable and shared by all
-//! jobs with equal options (interned by the state); what differs per job is its id, name and
-//! command.
+//! The job specification: the request of one submission. A `Spec` is immutable and shared by all
+//! jobs with equal options (interned by the state); the id, name and command are stored per job.
 
 use super::MailWish;
 use super::{

@@ -1,6 +1,6 @@
-//! Why the system stopped started work: a closed set, each with numbers and a sentence.
+//! Why the system suspended started jobs: a closed set, each with numbers and a sentence.
 //!
-//! Owns the words and their stable codes; never decides that something is stopped.
+//! Owns the words and their stable codes; never decides that a job is suspended.
 
 use super::{JobKey, TermReason};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Units of a resource that an attempt has: which ones, by name, and what part of each.
+//! Units of a resource that an attempt has: their names, and what part of each.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;

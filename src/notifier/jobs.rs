@@ -1,8 +1,8 @@
-//! What happened to jobs that asked to be told of it: follows the journal from where the last
-//! notifier was.
+//! Events of jobs whose users asked for notices: follows the journal from the position of the last
+//! notifier.
 //!
-//! Keeps those jobs only. What they are comes from the published view, for those that were
-//! submitted before the kept journal begins, and from the journal.
+//! Keeps only those jobs. Their data comes from the published view, if they were submitted before
+//! the kept journal begins, and otherwise from the journal.
 
 use crate::alert::{self, JobFacts, JobHappening};
 use crate::client::read::Source;

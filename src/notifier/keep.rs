@@ -1,7 +1,7 @@
 //! The documents of the notifier: one pair for each epoch, written by the notifier of its leader.
 //!
-//! A notifier that was replaced and does not know it yet writes into documents that nobody goes on
-//! from.
+//! A notifier that was replaced and does not know it yet writes into documents that no other
+//! process reads.
 
 use crate::record::notices::{AlertsDoc, DOC_MAX, NotifierState};
 use crate::spool::Layout;

@@ -1,9 +1,9 @@
-//! Floor 6: `cbnotify`: watches figures and events and sends messages, beside the leader and
-//! started by it.
+//! Floor 6: `cbnotify`: watches metrics and events and sends messages, beside the leader, which
+//! starts it.
 //!
-//! Owns the order of things: a message is durable before it is sent, and stays until it was sent.
-//! It arrives at least once; a repetition after a crash has the same id. The leader never waits for
-//! any of it. How HTTP and SMTP are spoken, the program brings ([`Transport`]).
+//! Owns the order: a message is durable before it is sent, and stays until it was sent. It arrives
+//! at least once; a repetition after a crash has the same id. The leader never waits for any of
+//! this. The program provides the implementation of HTTP and SMTP ([`Transport`]).
 
 mod jobs;
 mod keep;

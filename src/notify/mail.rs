@@ -1,5 +1,5 @@
-//! Mails: one SMTP session for each. The `Message-ID` is made of the message's id, so that a
-//! repetition is known as one.
+//! Mails: one SMTP session for each. The `Message-ID` is derived from the message's id, so that a
+//! repetition can be detected.
 
 use crate::roots;
 use corral::config::MailTls;

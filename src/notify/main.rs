@@ -1,6 +1,6 @@
-//! cbnotify: watches figures and events of a cluster and tells people; see `corral::notifier`.
+//! cbnotify: watches metrics and events of a cluster and sends notices; see `corral::notifier`.
 //!
-//! Started by the leader, as its account. Brings HTTP and SMTP; decides nothing.
+//! Started by the leader, under its account. Provides HTTP and SMTP; decides nothing.
 
 #![allow(clippy::disallowed_methods)] // the one place of this program that ends the process
 

@@ -1,5 +1,5 @@
-//! Which certificate authorities are believed: those of the host, among them the site's own, where
-//! it has a list of them.
+//! Which certificate authorities are trusted: those of the host, including those of the site, if
+//! the host has a list of them.
 
 use corral::sys::fs;
 use std::path::Path;

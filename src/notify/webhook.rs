@@ -1,5 +1,5 @@
-//! Webhooks: one POST of JSON for each message. Follows no redirection: a URL is what an
-//! administrator wrote.
+//! Webhooks: one POST of JSON for each message. Follows no redirection: only the URL that an
+//! administrator wrote is used.
 
 use crate::roots;
 use corral::notifier::{Post, Sent, Unsent};

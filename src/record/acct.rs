@@ -1,8 +1,8 @@
-//! Accounting records: one for each attempt of a job that ended, and the mark up to which they are
+//! Accounting records: one for each ended attempt of a job, and the position up to which they are
 //! written.
 //!
-//! Owns their form and the key by which two copies of one record are known. Never says who writes
-//! them or where; fields of later versions are ignored.
+//! Owns their form and the key by which two copies of one record are recognized. Never decides who
+//! writes them or where; fields of later versions are ignored.
 
 use super::report::Usage;
 use crate::model::{JobKey, TermReason, Units};

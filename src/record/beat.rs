@@ -1,8 +1,8 @@
 //! A host's beat: a name in `beats/` that its cbls renames, so that one listing shows all hosts.
 //!
-//! The name is the whole record. It carries what changes at every beat, and the number of the load
-//! document and the place in the reports, so that a reader opens only files that have news. Bytes
-//! to values and back, strictly: a name that does not read as it is written is ignored.
+//! The name is the complete record. It contains what changes at every beat, the number of the load
+//! document and the position in the reports, so that a reader opens only files with new data.
+//! Converts bytes to values and back, strictly: a name that does not round-trip is ignored.
 
 use super::load::LoadDoc;
 

@@ -1,5 +1,5 @@
-//! What a job says of a program of its that people reach over the network: the file of its user
-//! `CB_CONNECT_DIR/JOBID.INDEX.json`. Owns its form and limits; says nothing of who wrote it.
+//! A job's announcement of a program that users reach over the network: the file of its user
+//! `CB_CONNECT_DIR/JOBID.INDEX.json`. Owns its form and limits; does not prove who wrote it.
 
 use serde::Deserialize;
 

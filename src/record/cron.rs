@@ -1,5 +1,5 @@
-//! Cron jobs: definitions as requests bring them and the journal keeps them, and what became of
-//! their due times. Data only: the calendar is in `text::cron`, the rules are in `turn`.
+//! Cron jobs: definitions in requests and in the journal, and the results of their due times. Data
+//! only: the calendar is in `text::cron`, the rules are in `turn`.
 
 use crate::model::{Stamp, Submission};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! What leaders have counted and measured: `view/figures.yaml`, for `cadmin metrics`.
 //!
-//! Owns the bounds of the buckets and how a value is put into one. A new leader goes on from what
-//! the one before had published; what that one counted after its last publication is lost, and when
-//! the document is lost counting begins at 0, as readers of counters expect. Never reads a clock.
+//! Owns the bounds of the buckets and how a value is put into one. A new leader continues from what
+//! the previous one had published; counts after the last publication are lost, and if the document
+//! is lost, counting begins at 0, as readers of counters expect. Never reads a clock.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

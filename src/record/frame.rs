@@ -1,10 +1,9 @@
 //! Framing of records: `- {json} #<seq> <len> <crc>\n`.
 //!
 //! `seq` counts from 0 in each file without a gap (0 is the header), `len` is the number of bytes
-//! of
-//! the JSON text, `crc` is CRC32C (eight hex digits) over the decimal text of `seq` followed by the
-//! JSON text. A reader accepts a prefix of whole, intact, gapless lines; anything else is named by
-//! its byte offset. Owns no file; never guesses at damaged bytes.
+//! of the JSON text, `crc` is CRC32C (eight hex digits) over the decimal text of `seq` followed by
+//! the JSON text. A reader accepts a prefix of complete, intact, gapless lines; anything else is
+//! reported by its byte offset. Owns no file; never guesses at damaged bytes.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

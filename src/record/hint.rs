@@ -1,9 +1,9 @@
 //! Hints: datagrams that say "look" and at what. No state is on the wire: a receiver looks at the
-//! share and believes only what stands there. One that is lost costs a poll's pause, one that
-//! is forged costs a look.
+//! share and trusts only the data there. A lost hint costs one polling interval, a forged one costs
+//! a look.
 //!
-//! Each carries a tag that its receiver drew at random and published on the share, so that one from
-//! outside the cluster, or for a process that had the port before, is dropped unread.
+//! Each hint carries a tag that its receiver drew at random and published on the share, so that a
+//! hint from outside the cluster, or for a process that had the port before, is dropped unread.
 
 use crate::model::Token;
 use std::collections::BTreeMap;

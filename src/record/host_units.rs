@@ -1,7 +1,6 @@
-//! What the sensors of a host say of its units beside their names: which device nodes belong to
-//! each, which processes use it, what it has of its own resources. `cbls` writes it into the host's
-//! local directory (`units.json`) and `cbexe` reads it there; it never reaches the share. Owns its
-//! form.
+//! The sensors' information about a host's units besides their names: the device nodes of each, the
+//! processes that use it, its own resources. `cbls` writes it into the host's local directory
+//! (`units.json`) and `cbexe` reads it there; it never reaches the share. Owns its form.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

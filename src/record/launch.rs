@@ -1,5 +1,5 @@
-//! What `claunch` leaves for a host: a command to be run there for a running job. Owns its form and
-//! its limits. It says nothing of who asks: that is the owner of the file.
+//! The request of `claunch` to a host: a command to be run there for a running job. Owns its form
+//! and its limits. It does not name the requester: that is the owner of the file.
 
 use crate::model::{AttemptId, Token};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
 //! `hosts/<host>/load.yaml`: a host's facts and load, overwritten in place by cbls when anything
-//! changes that its beat (`record::beat`) does not tell.
+//! changes that is not in its beat (`record::beat`).
 
 use super::point::Points;
 use serde::{Deserialize, Serialize};

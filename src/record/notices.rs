@@ -1,8 +1,7 @@
-//! What the program that tells people (`cbnotify`) keeps and publishes: alerts, silences, what is
-//! still to be delivered.
+//! The stored and published documents of `cbnotify`: alerts, silences, pending deliveries.
 //!
-//! Each epoch has documents of its own, written by the `cbnotify` of its leader alone; the next one
-//! goes on from the newest. Types only.
+//! Each epoch has its own documents, written only by the `cbnotify` of its leader; the next one
+//! continues from the newest. Types only.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! How far the journal had come when a host was last given orders. Hosts remember it: a share that
-//! lacks what stood before such a point was restored from an older copy.
+//! The position of the journal when a host last got orders. Hosts remember it: a share that lacks
+//! records before such a point was restored from an older copy.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,8 +1,8 @@
-//! What users leave for the portal below their drop boxes: proofs of who they are, and where their
-//! own portal listens.
+//! The files that users leave for the portal below their drop boxes: proofs of identity, and the
+//! address of their own portal.
 //!
-//! Owns names and content. A secret is never written: only its SHA-256 is. Who may use it is the
-//! owner of the file.
+//! Owns names and content. A secret is never written: only its SHA-256 is. The owner of the file
+//! may use it.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};

@@ -1,5 +1,6 @@
-//! Requests: what clients drop into `inbox/<uid>/`. A framed file: header, one [`RequestHead`],
-//! then one [`Verb`] per record. Identity is the file's owner; nothing in here says who asks.
+//! Requests that clients write into `inbox/<uid>/`. A framed file: header, one [`RequestHead`],
+//! then one [`Verb`] per record. The requester is the file's owner; nothing in the content
+//! identifies it.
 
 use super::cron::CronDef;
 use crate::model::{CheckpointAct, Submission, Token};

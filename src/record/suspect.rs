@@ -1,8 +1,8 @@
-//! What stops the reader of a file that another process appends to: in flight, or there to stay.
+//! What stops the reader of a file that another process appends to: temporary or permanent damage.
 //!
-//! A reader meets half a line while it is written, and on a network file system whole pages of
-//! zeros, because pages reach the server in any order. Only what stands at the same place for a
-//! while is damage. Owns no file and no clock.
+//! A reader may see half a line while it is written, and on a network file system whole pages of
+//! zeros, because pages reach the server in any order. Only data that stays unreadable at the same
+//! place for a while is damage. Owns no file and no clock.
 
 use super::frame::Damage;
 

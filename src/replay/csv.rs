@@ -1,4 +1,4 @@
-//! Workloads as CSV: a header line with the names of the columns, in any order, then a job per
+//! Workloads as CSV: a header line with the names of the columns, in any order, then one job per
 //! line. Richer than the Standard Workload Format: resources, queues, dependencies, deadlines.
 //!
 //! Owns the names of the columns and the meaning of their values (see cbsim(1)). Never reads a

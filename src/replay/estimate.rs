@@ -1,6 +1,6 @@
 //! When jobs of a live cluster start: its state run forward on the virtual clock. The core of
-//! `cbsim when` and of the estimate of `cjobs --why`. Owns how what runs already is taken over;
-//! reads nothing.
+//! `cbsim when` and of the estimate of `cjobs --why`. Owns how running jobs are copied; reads
+//! nothing.
 
 use super::live_cluster::{Present, Samples};
 use super::virtual_cluster::{Begun, Decider, Replay};

@@ -1,6 +1,6 @@
-//! Files of the simulator: workloads in, tables out. Owns the bound on their size, unpacking of
-//! `.gz` (archives of logs hand them out that way) and the rule that an existing device is written
-//! to, not replaced. Never knows what is in a file.
+//! Files of the simulator: workloads in, tables out. Owns the limit of their size, decompression of
+//! `.gz` (the form of archives of logs) and the rule that an existing device is written to, not
+//! replaced. Never knows what is in a file.
 
 use crate::sys;
 use std::io::{Read, Write};

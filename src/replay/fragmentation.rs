@@ -1,9 +1,10 @@
-//! Fragmentation: how much of what is free on a host is of no use to the jobs that are usual here.
+//! Fragmentation: how much of what is free on a host cannot be used by the typical jobs of the
+//! cluster.
 //!
-//! The measure of FGD (ATC'23) over GPUs that can be shared in thousandths: for every usual class
-//! of task, weighted by how often it comes, all that is free if the host cannot run it (or it needs
-//! no GPU), else what lies on devices too empty for it. Where hosts have no GPUs the same is
-//! measured over slots. Pure arithmetic; owns no host.
+//! The measure of FGD (ATC'23) over GPUs that can be shared in thousandths: for every typical class
+//! of task, weighted by its frequency, everything that is free if the host cannot run it (or if it
+//! needs no GPU), otherwise what is on devices with too little free. If hosts have no GPUs, the
+//! same is measured over slots. Pure arithmetic; owns no host.
 
 /// A usual kind of task.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,6 +1,5 @@
-//! A workload from Corral's own journal: what was submitted and how long it ran. Owns the pairing
-//! of submissions with starts and ends; files and frames are `journal`'s and `record`'s. Reads
-//! only.
+//! A workload from Corral's own journal: the submitted jobs and their run times. Owns the pairing
+//! of submissions with starts and ends; `journal` and `record` own files and frames. Only reads.
 
 use super::live_cluster::{cluster_id, number};
 use super::workload::{Ask, Builder, Job, LeftOut, Workload};

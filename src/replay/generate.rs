@@ -1,10 +1,10 @@
 //! Synthetic workloads after the model of Lublin and Feitelson (2003): sizes with many serial jobs
-//! and powers of two, run times whose logarithm is a mixture of two gamma distributions leaning to
-//! longer runs for wider jobs, arrivals with a daily and a weekly cycle, estimates at the round
-//! values people write, users of very different zeal who submit the same job again and again.
+//! and powers of two, run times whose logarithm is a mixture of two gamma distributions with longer
+//! runs for wider jobs, arrivals with a daily and a weekly cycle, estimates at typical round
+//! values, users of very different activity who submit the same job repeatedly.
 //!
 //! Owns the model. The same arguments give the same bytes on every machine (see `rng`). The load is
-//! met exactly: arrivals are stretched until work over capacity is what was asked for.
+//! met exactly: arrivals are stretched until work divided by capacity is the requested value.
 
 use super::rng::Rng;
 use super::workload::{Ask, Builder, Job, Workload};

@@ -1,6 +1,7 @@
 //! A live cluster as the start of a replay: state from snapshot and journal, configuration, the
-//! last load samples of its hosts. Reads only and takes no lock: the leader need not know. Owns
-//! what is assumed of the future: every job runs until its run limit, measured load stays as it is.
+//! last load samples of its hosts. Only reads and takes no lock: the leader is not involved. Owns
+//! the assumptions about the future: every job runs until its run limit, measured load stays
+//! constant.
 
 use super::workload::{Ask, Builder, Job, Workload};
 use crate::config::Config;

@@ -1,6 +1,7 @@
-//! Integrals over the time of a replay: use of each resource, waiting, fragmentation, service that
-//! users and groups had against their shares, and the samples for a picture. Owns the present
-//! amounts; the driver tells every change. Never judges (`metrics` does) and never reads a clock.
+//! Integrals over the time of a replay: usage of each resource, waiting, fragmentation, service of
+//! users and groups compared with their shares, and the samples for a plot. Owns the current
+//! amounts; the driver passes in every change. Never judges (`metrics` does) and never reads a
+//! clock.
 
 use super::metrics::ResourceUse;
 

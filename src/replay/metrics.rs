@@ -1,6 +1,7 @@
-//! What a replay is judged by. Owns the definitions (each with its unit, see cbsim(1)) and the
-//! arithmetic: sums are whole numbers, so that a result does not depend on the order of addition;
-//! fractions appear in the last division. Never sees an event of the cluster: `meter` does.
+//! The metrics by which a replay is judged. Owns the definitions (each with its unit, see cbsim(1))
+//! and the arithmetic: sums are whole numbers, so that a result does not depend on the order of
+//! addition; fractions appear in the last division. Never sees an event of the cluster: `meter`
+//! does.
 
 use serde::Serialize;
 

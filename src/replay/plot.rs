@@ -1,4 +1,4 @@
-//! A picture of a replay as SVG: slots in use and slots waited for over time, a panel for each
+//! A plot of a replay as SVG: slots in use and requested slots over time, one panel for each
 //! replay, one above the other. Owns the drawing; a few lines of SVG need no library, and the same
 //! replay gives the same bytes. Never measures.
 

@@ -1,5 +1,5 @@
-//! The policies that `--policy` names, each as the cb.yaml that it stands for: one virtual host,
-//! one queue. Owns the names and the text; the loader of every cluster reads it.
+//! The policies that `--policy` names, each as a cb.yaml with one virtual host and one queue. Owns
+//! the names and the text; the normal loader reads it.
 
 /// First come, first served; backfill that does not delay the first job; the same, the shortest
 /// candidate first; backfill that delays no job that waits.

@@ -1,5 +1,5 @@
-//! Results for people and programs: one JSON object for a replay, a table that holds several beside
-//! each other. Owns the names and the rounding of what is printed; never measures.
+//! Results for users and programs: one JSON object for a replay, or a table with several side by
+//! side. Owns the names and the rounding of what is printed; never measures.
 
 use super::metrics::{Fairness, ResourceUse, Sla, Spread, Summary};
 use super::virtual_cluster::Outcome;

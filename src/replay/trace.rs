@@ -1,5 +1,5 @@
-//! `cbsim trace`: replays a workload under one or several configurations and prints what came of
-//! it. Owns the order of work and the words to the user; reading, deciding, measuring are others'.
+//! `cbsim trace`: replays a workload under one or several configurations and prints the results.
+//! Owns the sequence and the messages to the user; other modules read, decide and measure.
 
 use super::meter::{Meter, Sample};
 use super::metrics::{self, Summary};

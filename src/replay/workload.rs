@@ -1,6 +1,6 @@
-//! A workload in memory: jobs in the order of their submission, what equal jobs share stored once,
-//! and everything a reader left out, counted and named. Owns no file and no format; never decides
-//! anything about a job.
+//! A workload in memory: jobs in the order of their submission, with common data of equal jobs
+//! stored once, and everything that a reader left out, counted and named. Owns no file and no
+//! format; never decides anything about a job.
 
 use std::collections::{BTreeMap, HashMap};
 

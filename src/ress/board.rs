@@ -1,5 +1,5 @@
-//! What the sensors of one host say now: values with their age, the definition that each sensor
-//! began with, and what is reported once. Owns ageing; never runs anything.
+//! The current values of one host's sensors with their age, the definition with which each sensor
+//! began, and what is reported once. Owns expiry; never runs anything.
 
 use super::RESOURCES_MAX;
 use super::parse::{OfUnits, Parsed, Reading, names_of};

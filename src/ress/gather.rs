@@ -1,8 +1,9 @@
-//! What the sensors of all hosts make of the cluster: which resources there are, and which values
-//! each host has. Kept by the leader, from the load reports alone: a later leader reads the same.
+//! Combines the sensors of all hosts: which resources there are, and which values each host has.
+//! Kept by the leader, derived only from load reports: a later leader reads the same.
 //!
-//! Of two definitions the first stays as long as anybody reports it; cb.yaml's own win over all.
-//! A host's own value wins over one that it shares, and of shared ones that of the first host.
+//! Of two definitions, the first stays as long as any host reports it; definitions of cb.yaml take
+//! precedence over all. A host's own value takes precedence over one that it shares, and of shared
+//! values that of the first host.
 
 use super::RESOURCES_MAX;
 use crate::config::{Config, ResourceDecl, ResourceKind};

@@ -1,4 +1,4 @@
-//! What the sensor `cbgpu` prints of a host's GPUs. Owns the names and units of its resources.
+//! The output of the sensor `cbgpu`. Owns the names and units of its resources.
 
 use crate::model::Gpu;
 use std::fmt::Write as _;

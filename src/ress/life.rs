@@ -1,4 +1,4 @@
-//! When a sensor is started, when it hangs, and how long it is left alone after its end. A state
+//! When a sensor is started, when it hangs, and how long it is not restarted after its end. A state
 //! machine whose clock is an argument (milliseconds that never go back).
 
 /// First and longest pause before a sensor is started again.

@@ -1,9 +1,8 @@
-//! Floor 3: sensors (RESS), the pure half. What a sensor prints is cut into documents ([`split`])
-//! and read into resources ([`parse`]); when it is started, restarted and given up ([`life`]);
-//! which of its values still count ([`board`]); what all hosts' values make of the cluster's
-//! resources ([`gather`]); how much of its complaints is forwarded ([`quiet`]); what our own
-//! sensor of GPUs prints ([`gpus`]). Time comes in as an
-//! argument; processes and files are the business of `host`.
+//! Floor 3: sensors (RESS), the pure half. The output of a sensor is cut into documents ([`split`])
+//! and parsed into resources ([`parse`]); when it is started, restarted and given up ([`life`]);
+//! which of its values are still valid ([`board`]); the cluster's resources derived from all hosts'
+//! values ([`gather`]); how many of its messages are logged ([`quiet`]); the output of Corral's own
+//! GPU sensor ([`gpus`]). Time comes in as an argument; `host` handles processes and files.
 
 pub mod board;
 pub mod gather;

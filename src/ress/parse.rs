@@ -1,6 +1,6 @@
-//! A sensor's document into resources. Every item of its list is read alone, so that a bad one
-//! costs one resource; every problem is reported with its line. Owns the attributes and their
-//! limits; never knows which resources there are already.
+//! Parses a sensor's document into resources. Every item of its list is read separately, so that an
+//! invalid item costs one resource; every problem is reported with its line. Owns the attributes
+//! and their limits; never knows which resources already exist.
 
 mod of_units;
 

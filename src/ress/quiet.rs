@@ -1,5 +1,5 @@
-//! How much of what a sensor complains about on its standard error is passed on to the log: so many
-//! lines a minute, each cut; of the rest only the number.
+//! How much of a sensor's standard error is written to the log: a limited number of lines per
+//! minute, each truncated; of the rest only the number.
 
 /// Lines passed on in each [`EVERY_MS`].
 pub const LINES: u32 = 10;

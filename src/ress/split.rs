@@ -1,6 +1,6 @@
-//! Cutting what a sensor prints into documents: at each line `---`, at a pause, and at its end.
-//! Owns the limits of lines and documents, so that no sensor can cost more memory than they say;
-//! never looks into a document.
+//! Cuts the output of a sensor into documents: at each line `---`, at a pause, and at its end. Owns
+//! the limits of lines and documents, so that no sensor can use more memory than these allow; never
+//! looks into a document.
 
 /// Longest line, in bytes.
 pub const LINE_MAX: usize = 8 << 10;

@@ -1,4 +1,4 @@
-//! Streams, documents, lives, boards and what a cluster makes of them.
+//! Tests streams, documents, restarts, boards and the combination of a cluster's sensors.
 
 mod boards;
 mod clusters;

@@ -1,4 +1,4 @@
-//! Which files of the server directory are sensors, and whose: `ress.master`, `ress.host`,
+//! Which files of the server directory are sensors, and for which host: `ress.master`, `ress.host`,
 //! `ress.HOSTNAME`, and in its directory `ress.d` any number of `*.master`, `*.host`, `*.HOSTNAME`.
 
 use std::cmp::Ordering;

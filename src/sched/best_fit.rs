@@ -1,5 +1,5 @@
-//! What a start leaves on a host: the measure of `packing: pack` and `fit`. Less is a better fit.
-//! Integer arithmetic; changes nothing.
+//! What remains on a host after a start: the measure of `packing: pack` and `fit`. Less is a better
+//! fit. Integer arithmetic; changes nothing.
 
 use super::compiled_request::TrialUse;
 use super::host_usage::{HostUsage, ResourceId};

@@ -1,6 +1,6 @@
-//! Whether the started work of a job may have another specification from now on: in another queue,
-//! or with other reserved amounts. What it holds then must have room on the hosts that it runs on
-//! and in every limit it counts in. Changes nothing: the picture follows when the change is seen.
+//! Whether a started job may get another specification: in another queue, or with other reserved
+//! amounts. What it holds then must have room on the hosts that it runs on and in every limit it
+//! counts in. Changes nothing: the picture is updated when it sees the change.
 
 use super::allocation::Allocation;
 use super::amount::Bundle;

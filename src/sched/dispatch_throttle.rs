@@ -1,10 +1,9 @@
-//! How fast hosts get new work: the time
-//! between two starts on a host, the expected load of new work. Owns when work last started on
-//! each host; never decides which job starts.
+//! How fast hosts get new work: the time between two starts on a host, the expected load of new
+//! work. Owns the time of the last start on each host; never decides which job starts.
 //!
-//! Measured load follows late: without the load to come a burst would land on the one host that
-//! looks idle. Each slot that starts counts as one running process (in `r15s`, `r1m`, `r15m`, and
-//! its part of `ut`), less and less over a minute, by which time the measured figures have it.
+//! Measured load is delayed: without the expected load, a burst of jobs would go to the one host
+//! that looks idle. Each slot that starts counts as one running process (in `r15s`, `r1m`, `r15m`,
+//! and its part of `ut`), decreasing over a minute, until the measured values include it.
 
 use crate::model::Stamp;
 use std::collections::VecDeque;

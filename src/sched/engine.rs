@@ -1,4 +1,4 @@
-//! The scheduler as others use it: [`Engine::sync`] brings its picture of the cluster up to date,
+//! The interface of the scheduler: [`Engine::sync`] updates its picture of the cluster,
 //! [`Engine::plan`] decides. Owns the picture and what one pass leaves to the next.
 
 use super::hosts::HostTable;

@@ -1,5 +1,5 @@
-//! Where the hosts of the cluster are lost to a waiting job, stage by stage, and which host comes
-//! nearest: the types, and the door to the pass that works them out.
+//! At which stage each host of the cluster is excluded for a waiting job, and which host comes
+//! closest: the types, and the entry point of the pass that computes them.
 
 use super::engine::Engine;
 use super::hosts::HostTable;

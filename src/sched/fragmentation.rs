@@ -1,8 +1,8 @@
-//! Fragmentation: how much of what is free of a host's units is of no use to the jobs that are
-//! usual here (`packing: frag`).
+//! Fragmentation: how much of a host's free units cannot be used by the typical jobs of the cluster
+//! (`packing: frag`).
 //!
-//! Looks at the kind of units that most usual jobs ask for. Integer arithmetic; owns the demand
-//! (what is usual), never a host.
+//! Considers the kind of units that most typical jobs request. Integer arithmetic; owns the demand
+//! (what is typical), never a host.
 
 use super::amount::Bundle;
 use super::host_usage::{HostUsage, ResourceId};

@@ -1,5 +1,5 @@
-//! What the engine knows of single hosts and jobs: what hosts have left, what keeps new work away
-//! from a host, what work holds. Reads only.
+//! Information about single hosts and jobs: what hosts have left, what keeps new work away from a
+//! host, what jobs hold. Only reads.
 
 use super::amount::Bundle;
 use super::engine::Engine;

@@ -1,5 +1,5 @@
-//! What one job adds to its request in a search for hosts: how many slots it may have, in all, by
-//! each way and on each host.
+//! What one job adds to its request in a search for hosts: the number of slots it may have, in
+//! total, for each way and on each host.
 
 use super::host_ranking::LimitGroup;
 use super::shape::{HostQuery, Shape};

@@ -1,5 +1,5 @@
-//! Slots that new work could begin on now, by the time until which it may last: the types, and the
-//! door to the pass that works them out.
+//! Slots on which new work could start now, by the time until which it may last: the types, and the
+//! entry point of the pass that computes them.
 
 use super::engine::Engine;
 use super::hosts::HostTable;

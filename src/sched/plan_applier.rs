@@ -1,6 +1,6 @@
-//! The plan applier: which events follow from a [`Plan`] and in which order, and what is ordered of
-//! hosts because of them. The leader, the simulators, the tests and the benchmarks all apply plans
-//! by it, each with a [`Sink`] of its own. Decides nothing and writes nothing itself.
+//! The plan applier: which events follow from a [`Plan`] and in which order, and the resulting
+//! orders to hosts. The leader, the simulators, the tests and the benchmarks all apply plans by it,
+//! each with its own [`Sink`]. Decides nothing and writes nothing itself.
 
 use super::{Placement, Plan, Start};
 use crate::model::{AttemptId, JobKey, Share, Stamp, SuspReason, TermReason, Units};

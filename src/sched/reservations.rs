@@ -1,5 +1,5 @@
-//! Reservations of blocked jobs beside what started work holds: which queues make them, and what
-//! started work claims in the [`Book`]. When and where a reservation lies is the book's business.
+//! Reservations of blocked jobs beside what started jobs hold: which queues make them, and what
+//! started jobs claim in the [`Book`]. The book decides when and where a reservation is.
 
 use super::allocation::Allocation;
 use super::amount::{Bundle, NEVER_MS};

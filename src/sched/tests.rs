@@ -1,5 +1,5 @@
 //! A small cluster for tests of the engine: state, configuration, virtual hosts that are always up,
-//! a clock that only moves when told. Owns no expectations; those are in the modules below.
+//! a clock that only moves on request. Owns no expectations; those are in the modules below.
 //!
 //! A case reads: make a [`Cluster`], [`Cluster::submit`] jobs, [`Cluster::pass`], look at who runs
 //! where with [`Cluster::on`], [`Cluster::end`] some, pass again.

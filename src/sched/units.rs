@@ -1,7 +1,7 @@
-//! Units of resources with `assign` on one host: which there are, what of each is in use, which
-//! come next. Owns the lists and what is taken of them; who holds what follows from the runs of
-//! started work. A unit is held whole or in parts; a part lies on one unit. Knows no request:
-//! amounts are counted with all others in `host_usage.rs`.
+//! Units of resources with `assign` on one host: their names, the usage of each, and the next to
+//! assign. Owns the lists and what is taken of them; who holds what follows from the runs of
+//! started jobs. A unit is held whole or in parts; a part is on one unit. Knows no request: amounts
+//! are counted with all others in `host_usage.rs`.
 
 use super::host_usage::ResourceId;
 use smallvec::SmallVec;

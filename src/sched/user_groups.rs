@@ -1,5 +1,5 @@
-//! Which groups a user belongs to: groups of the operating system as last looked up, and groups of
-//! the configuration. Looks nothing up itself.
+//! The groups of a user: groups of the operating system as last looked up, and groups of the
+//! configuration. Looks nothing up itself.
 
 use crate::config::Config;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Fields of an accounting record as `cacct -o` shows them: by the names and in the forms of
-//! `cjobs -o`.
+//! Fields of an accounting record as `cacct -o` shows them: with the names and formats of `cjobs
+//! -o`.
 
 use super::cell::{fraction, int};
 use super::dates::Dates;

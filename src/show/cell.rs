@@ -1,6 +1,6 @@
-//! One value in its place: padded, cut and escaped for a terminal, or quoted for JSON.
+//! One value in its cell: padded, truncated and escaped for a terminal, or quoted for JSON.
 //!
-//! Owns the rule that text of users never reaches a terminal with control characters in it, and
+//! Owns the rule that text from users never reaches a terminal with control characters in it, and
 //! that JSON strings are always valid. Never decides what is shown.
 
 use crate::text::width;

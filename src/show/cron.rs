@@ -1,7 +1,7 @@
 //! Cron jobs as `ccron` shows them: table, JSON, registry of fields, the long page.
 //!
-//! The next due time follows from the definition and the last handled one, so it is worked out
-//! here. Never asks for the time.
+//! The next due time follows from the definition and the last handled one, so it is computed here.
+//! Never reads a clock.
 
 use super::cell::{Cut, Object, int};
 use super::field::{Field, Get, Table, left};

@@ -1,7 +1,7 @@
 //! Events of the journal as JSON documents for programs (`cevents`).
 //!
-//! Owns the names of events and of their members, which stay as they are: programs store them.
-//! What only daemons need of the journal is no event here. Never reads a journal.
+//! Owns the names of events and of their members, which never change because programs store them.
+//! Journal data that only daemons need is not an event here. Never reads a journal.
 
 use super::cell::Object;
 use super::event::{job_of, time_of};

@@ -1,7 +1,7 @@
 //! Fields by name, and tables made of them: default ones, and those of `-o`.
 //!
-//! Owns the grammar of `-o "field[:[-][width]] ... [delimiter='c']"` and the layout of a row. What
-//! a field shows is its registry's business.
+//! Owns the grammar of `-o "field[:[-][width]] ... [delimiter='c']"` and the layout of a row. The
+//! registry owns what a field shows.
 
 use super::cell;
 use crate::text::error::nearest;

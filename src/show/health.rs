@@ -1,5 +1,4 @@
-//! The health of the cluster: who leads and who would take over, alarms, and hosts that need
-//! attention.
+//! The health of the cluster: the leader and its standbys, alarms, and hosts that need attention.
 
 use super::cell::{self, Object};
 use super::dates::Dates;

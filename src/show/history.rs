@@ -1,4 +1,4 @@
-//! The history of jobs out of journal events: time spent in each state, and what happened when.
+//! The history of jobs, from journal events: time spent in each state, and the times of events.
 //!
 //! Owns the fold from events to histories. The rules are those of the state that the leader keeps,
 //! reduced to what `chist` shows. Never reads a journal and never decides what is printed.

@@ -1,6 +1,6 @@
 //! Hosts as the batch system sees them (`chosts`): tables, long page, JSON, registry of fields.
 //!
-//! Owns headers and widths. Load is `load`'s business, static facts are `info`'s.
+//! Owns headers and widths. `load` shows load, `info` shows static facts.
 
 use super::cell::{self, Cut, Object, int};
 use super::dates::Dates;

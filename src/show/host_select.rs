@@ -1,7 +1,7 @@
-//! Hosts of the view against a `select[...]` expression (`-R` of chosts, cload and cinfo -H).
+//! Evaluates a `select[...]` expression for hosts of the view (`-R` of chosts, cload and cinfo -H).
 //!
-//! Owns the value of a published host row for each resource name: measured values less what is
-//! reserved, as the scheduler sees them. The expression itself is `text`'s business.
+//! Owns the value of a published host row for each resource name: measured values minus reserved
+//! amounts, as the scheduler sees them. `text` owns the expression itself.
 
 use crate::record::view::{HostRow, Params};
 use crate::text::resreq::{

@@ -1,4 +1,4 @@
-//! What the cluster consists of (`cinfo`): resources, host types, models, static facts of hosts.
+//! The components of the cluster (`cinfo`): resources, host types, models, static facts of hosts.
 //!
 //! Owns the three tables of `cinfo` and the table of `cinfo -H` (LSF's lshosts).
 

@@ -1,9 +1,9 @@
-//! `cjobs --json`: one JSON object a line with typed values, the stable interface for programs.
+//! `cjobs --json`: one JSON object per line with typed values, the stable interface for programs.
 //!
-//! Owns the names and types of the members: they are added to, never changed. A member is always
-//! there; `null` stands for what is not known or does not apply. Times are seconds since the epoch,
-//! beside each its milliseconds. The part that comes from the specification is written once per
-//! specification, since a hundred thousand jobs often share a handful of them.
+//! Owns the names and types of the members: members are added, never changed. A member is always
+//! present; `null` means unknown or not applicable. Times are seconds since the epoch, each with a
+//! member in milliseconds. The part that comes from the specification is formatted once per
+//! specification, because a hundred thousand jobs often share a few of them.
 
 use super::cell::{self, Object};
 use super::job::{self, JobView};

@@ -1,6 +1,6 @@
-//! The long page of a job (`cjobs -l`, `-UF`): everything known of it in the order it happened.
+//! The long page of a job (`cjobs -l`, `-UF`): all information about it in chronological order.
 //!
-//! Owns the sentences of the page. Items are folded as LSF folds them unless `-UF` asks otherwise.
+//! Owns the sentences of the page. Items are folded like in LSF unless `-UF` is given.
 
 use super::cell::{self, Cut};
 use super::job::{self, JobView};

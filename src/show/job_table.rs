@@ -1,6 +1,6 @@
 //! The job tables: short, wide (`-w`), extra wide (`-W`), with reasons (`-p`, `-s`), arrays (`-A`).
 //!
-//! Owns their columns and colours. Which rows come, and in which order, is decided elsewhere.
+//! Owns their columns and colours. The caller decides which rows are shown, and in which order.
 
 use super::cell::{self, Cut};
 use super::field::{Field, Table};

@@ -1,4 +1,4 @@
-//! The table of a job's tasks (`cjobs -t`): rank, section, host, state, process, use.
+//! The table of a job's tasks (`cjobs -t`): rank, section, host, state, process, usage.
 
 use super::cell::{self, Cut};
 use super::job::JobView;

@@ -1,4 +1,4 @@
-//! Limits as `climits` shows them: table, JSON, registry of fields, and which rows concern whom.
+//! Limits as `climits` shows them: table, JSON, registry of fields, and which rows apply to whom.
 
 use super::cell::{Cut, Object, int};
 use super::field::{Field, Get, Table};

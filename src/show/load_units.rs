@@ -1,5 +1,5 @@
-//! `cload -l`: the units of hosts, GPUs first of all: how much of each is free, its memory, the
-//! jobs that have it. Owns the table; knows nothing of why a job has which.
+//! `cload -l`: the units of hosts, above all GPUs: the free part of each, its memory, the jobs that
+//! have it. Owns the table; knows nothing about assignments.
 
 use super::cell::{self, Cut};
 use super::load::is_known;

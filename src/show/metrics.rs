@@ -1,8 +1,8 @@
-//! The cluster's figures in the text format of Prometheus, which its node exporter reads, too.
+//! The cluster's metrics in the text format of Prometheus, which its node exporter also reads.
 //!
 //! Owns names, help and labels of all metrics. Pure: what the leader has published comes in, text
-//! goes out. Most are gauges: each says how things stand when the view was published, so that a
-//! reader that misses some looks loses nothing, and a new leader resets nothing. What is counted
+//! goes out. Most are gauges: each describes the state when the view was published, so that a
+//! reader that misses some scrapes loses nothing, and a new leader resets nothing. What is counted
 //! over time is in [`activity`].
 //!
 //! Names follow <https://prometheus.io/docs/practices/naming/>: base units, no ratios in per cent.

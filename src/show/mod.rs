@@ -1,9 +1,9 @@
-//! Floor 3: what users and scripts see. Tables, long pages, JSON and `-o` formats, each made from
-//! one registry of fields per kind of thing.
+//! Floor 3: the output for users and scripts. Tables, long pages, JSON and `-o` formats, each made
+//! from one registry of fields per kind of object.
 //!
-//! Owns the words, widths and order of everything the reading commands print. Pure: values, the
-//! time and the time zone are arguments, the result is text in a buffer; nothing here reads a file
-//! or knows a terminal.
+//! Owns the words, widths and order of everything that the reading commands print. Pure: values,
+//! the time and the time zone are arguments, the result is text in a buffer; nothing here reads a
+//! file or knows a terminal.
 
 pub(crate) mod acct;
 pub(crate) mod alert;

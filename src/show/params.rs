@@ -1,6 +1,6 @@
-//! Parameters of the cluster (`cparams`) and who leads it (`cid`).
+//! Parameters of the cluster (`cparams`) and its leader (`cid`).
 //!
-//! Owns the lines of both. The values are what the leader has in force, not what cb.yaml says now.
+//! Owns the lines of both. The values are those that the leader has in force, not those in cb.yaml.
 
 use super::cell::{self, Object};
 use super::dates::Dates;

@@ -1,4 +1,4 @@
-//! Slots that work could begin on now, as `cslots` shows them: table, long page, JSON, fields.
+//! Slots on which work could start now, as `cslots` shows them: table, long page, JSON, fields.
 
 use super::cell::{Cut, Object, int};
 use super::field::{Field, Get, Table, left};

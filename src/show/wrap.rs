@@ -1,4 +1,4 @@
-//! Long pages: items folded at the terminal's width the way LSF folds them.
+//! Long pages: items folded at the terminal's width like in LSF.
 //!
 //! Owns the fold: continuation lines start with 21 blanks and nothing is lost or added at the
 //! break, so that a reader who joins them gets the item back.

@@ -1,5 +1,5 @@
-//! Beats of hosts, for programs that read load documents now and then: what their names in
-//! `beats/` say that is newer. Never judges which host lives: the leader does.
+//! Beats of hosts, for programs that read load documents periodically: newer values from their
+//! names in `beats/`. Never judges which host is alive: the leader does.
 
 use super::Layout;
 use crate::record::beat::Beat;

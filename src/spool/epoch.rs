@@ -1,7 +1,8 @@
-//! Which epochs were claimed, and the number in `leader/epoch` held against what stands beside it.
+//! Which epochs were claimed, and the number in `leader/epoch` compared with the claims and
+//! journals.
 //!
-//! A claim is made before its number is written, and each leader's journal has a directory. So a
-//! number far above both was not written by a claimant. Reads only.
+//! A claim is made before its number is written, and each leader's journal has a directory.
+//! Therefore a number far above both was not written by a claimant. Only reads.
 
 use super::Layout;
 use crate::sys;

@@ -1,4 +1,4 @@
-//! What endangers leadership and data on the mount that holds the share: sentences for people.
+//! Mount options of the share that endanger leadership and data: sentences for users.
 //!
 //! Judges the facts that `sys::mount` gives; changes nothing.
 

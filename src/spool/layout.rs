@@ -1,4 +1,4 @@
-//! Where everything lies in the shared directory. The only place that knows a path of it.
+//! The layout of the shared directory. The only place that knows a path of it.
 
 use crate::model::{JobKey, Token};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! A copy of `leader/epoch` on a host's own disk: who leads and where hints go, as its `cbexe` read
-//! it last. A command on that host then asks the file server for neither.
+//! A copy of `leader/epoch` on a host's own disk: the leader and the addresses for hints, as last
+//! read by its `cbexe`. A command on that host then needs no request to the file server for them.
 //!
-//! The copy may be old and says since when: a command finds the truth in `leader/epoch` when
-//! no answer comes. Never on the share, never believed by a daemon.
+//! The copy may be old and contains its time: a command reads `leader/epoch` itself if no answer
+//! comes. Never on the share, never trusted by a daemon.
 
 use crate::record::leader::{EpochDoc, decode_fixed, encode_fixed};
 use crate::sys::{clock, fs, proc};

@@ -1,9 +1,9 @@
-//! When to look again at what another host may change: the pace of polls, whether a look is worth
-//! its price, and how many looks may be made in vain. Pure: time is an argument, in ms of one
+//! When to look again at data that another host may change: the polling interval, whether a look is
+//! worth its cost, and how many looks may be made in vain. Pure: time is an argument, in ms of one
 //! monotonic clock.
 //!
-//! Polling is the truth. A hint (an event of this machine, a datagram) only says "look now": where
-//! hints have proved to come, polls are rarer; where something is found without one, they are
+//! Polling is authoritative. A hint (an event of this machine, a datagram) only says "look now". If
+//! hints have proved to arrive, polls are rarer; if something is found without a hint, they become
 //! frequent again.
 
 use crate::sys::fs::Mark;

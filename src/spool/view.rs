@@ -1,8 +1,9 @@
-//! Reads the published view: manifest, the shards that can matter, and the deltas over them.
+//! Reads the published view: manifest, the relevant shards, and the deltas over them.
 //!
 //! Takes no lock and writes nothing. The leader may publish in between: files named by a manifest
 //! stay for a while after it was replaced, and a reader that still finds one missing starts again.
-//! Damage costs the rows after it in one file, is named in the warnings, and never stops the rest.
+//! Damage costs the rows after it in one file, is reported in the warnings, and never stops the
+//! rest.
 
 pub use counts::Counted;
 

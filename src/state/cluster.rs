@@ -1,5 +1,6 @@
-//! What the journal says of no job: epochs, queues, hosts, the share itself. Knows where the
-//! journals of the last epochs end, so that a share older than what its hosts saw is noticed.
+//! The part of the journal that is not about jobs: epochs, queues, hosts, the share itself. Knows
+//! where the journals of the last epochs end, so that a share older than what its hosts saw is
+//! detected.
 
 use super::State;
 use crate::record::event::Event;

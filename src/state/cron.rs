@@ -1,5 +1,5 @@
-//! Cron jobs in the state: what events change of them, which jobs are runs of which, and what
-//! became of a run when it ended. Decides nothing and knows no calendar.
+//! Cron jobs in the state: the effects of events, which jobs are runs of which cron job, and the
+//! result of a run. Decides nothing and knows no calendar.
 
 use super::State;
 use super::job::{Body, Job};

@@ -1,5 +1,5 @@
-//! The rows that the view does not show yet. Noting one costs next to nothing; they are put in
-//! order when they are taken. Never grows far beyond the number of different rows.
+//! The rows that the view does not show yet. Adding a row is cheap; rows are sorted when they are
+//! taken. Never grows far beyond the number of different rows.
 
 use crate::model::JobKey;
 

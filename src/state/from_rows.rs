@@ -1,8 +1,8 @@
-//! A state from the published view: what a command may read of the cluster without the journal.
+//! A state from the published view: what a command can read of the cluster without the journal.
 //!
-//! Owns which rows become which records of a snapshot. What no row says is not in such a state:
-//! tokens and keys of requests, cron jobs, process ids. It is a copy to reckon with, never one
-//! that a leader goes on from.
+//! Owns which rows become which records of a snapshot. Data that is in no row is missing in such a
+//! state: tokens and keys of requests, cron jobs, process ids. It is a copy for computations, never
+//! one from which a leader continues.
 
 use super::job::Fate;
 use super::snapshot::{SnapArray, SnapJob, SnapRecord, SnapRun, SnapWork};

@@ -1,4 +1,4 @@
-//! Indices that follow from the jobs: who waits in which class, who uses how much of what.
+//! Indices derived from the jobs: which jobs wait in which class, and usage by user.
 
 use super::chunked_set::ChunkedSet;
 use super::job::{HostId, Run};

@@ -1,5 +1,5 @@
 //! Jobs by owner and name, so that a name given to `-w` or `-J` does not walk all jobs. Owns the
-//! order of that index; what a candidate is called in full its reader asks the job itself.
+//! order of that index; the reader asks the job itself for the full name of a candidate.
 
 use crate::text::glob::Glob;
 use rustc_hash::FxHasher;

@@ -1,5 +1,4 @@
-//! The parts of the state that are plain records: what each of them holds. Owns no rules: the files
-//! that change them do.
+//! The parts of the state that are plain records. Owns no rules: the files that change them do.
 
 use super::dirty::Dirty;
 use super::index::Who;

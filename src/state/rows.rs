@@ -1,4 +1,4 @@
-//! Rows of the published view: how a job looks from outside. Pure; the publisher writes them.
+//! Rows of the published view: the visible form of a job. Pure; the publisher writes them.
 
 use super::State;
 use super::job::{Array, Body, Job, Work};

@@ -1,4 +1,4 @@
-//! What is known of requests by their tokens and keys. Never answers one.
+//! The known requests by their tokens and keys. Never answers one.
 
 use super::{Known, Partly, State};
 use crate::model::{Stamp, Token};

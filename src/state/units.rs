@@ -1,5 +1,5 @@
-//! Who holds which unit of which host: follows from the runs of started work, as slots in use do.
-//! No more than the whole of a unit is held; what binds work asks here first. Chooses no unit.
+//! Who holds which unit of which host: derived from the runs of started jobs, like slots in use. No
+//! more than the whole of a unit is held; code that binds jobs checks here first. Chooses no unit.
 
 use crate::model::{JobKey, Units, WHOLE_UNIT};
 use rustc_hash::FxHashMap;

@@ -1,4 +1,4 @@
-//! Jobs that wait for others: who watches whom, and what a judgement changes. Never judges.
+//! Jobs that wait for others: which jobs watch which, and the effects of a judgement. Never judges.
 
 use super::{DepVerdict, State};
 use crate::model::{JobKey, JobStat};

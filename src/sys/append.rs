@@ -1,8 +1,8 @@
-//! Append-only files: one write per group of records, and an end to the file after any failure.
+//! Append-only files: one write per group of records, and no more use of a file after any failure.
 //!
-//! After a short write the next append would land directly after half a record and glue the two
-//! together; after a failed fsync it is unknown what is on the disk. So a failed `Appender` is
-//! poisoned for good: the caller opens a new segment that states the valid length of this one.
+//! After a short write, the next append would follow half a record and join the two; after a failed
+//! fsync it is unknown what is on the disk. Therefore a failed `Appender` is poisoned permanently:
+//! the caller opens a new segment that states the valid length of this one.
 
 use super::file::{File, How};
 use super::{At, Error, Result, writeback};

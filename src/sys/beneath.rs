@@ -1,9 +1,9 @@
-//! Files below a directory that a user chose, by paths that come from elsewhere: a browser.
+//! Files below a directory that a user chose, by paths from outside, such as a browser.
 //!
 //! Owns which names are followed: a path is walked name by name, each opened without following it.
-//! A link is read and followed here, and only where no other user could have put it; it never leads
-//! out of the chosen directory. Acts with the rights of the process. What is neither a file nor a
-//! directory is not opened.
+//! A link is read and followed here, and only if no other user could have created it; it never
+//! leads out of the chosen directory. Acts with the rights of the process. Anything that is neither
+//! a file nor a directory is not opened.
 
 mod change;
 mod list;

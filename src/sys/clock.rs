@@ -1,7 +1,7 @@
 //! Clocks, sleep and randomness.
 //!
-//! Owns the only calls that read a clock. Wall time is data for people and records; intervals and
-//! deadlines use the boot-time clock, which no administrator can set and which runs on while the
+//! Owns the only calls that read a clock. Wall time is used for display and records; intervals and
+//! deadlines use the boot-time clock, which no administrator can set and which continues while the
 //! machine is suspended.
 
 use super::platform;

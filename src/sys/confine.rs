@@ -1,7 +1,7 @@
-//! Giving up rights for good: for a process that talks to strangers.
+//! Gives up rights permanently, for a process that handles untrusted connections.
 //!
-//! Owns what such a process must not have, and the check that it has not. Becoming a user who runs
-//! jobs is `launch`.
+//! Owns the rights that such a process must not have, and the check that it does not have them.
+//! `launch` changes to the user of a job.
 
 use super::launch::{Who, become_user};
 use super::{At, Error, Result};

@@ -1,8 +1,8 @@
 //! Datagrams between processes of one cluster, for hints: sockets, addresses, a listening thread.
 //!
-//! Owns every use of datagrams. Sending never waits and never fails: a datagram that does not
-//! arrive is one that was not sent. What arrives is judged by the caller's filter on the listening
-//! thread, and handed on at a bounded rate. A simulated machine has no network.
+//! Owns every use of datagrams. Sending never waits and never fails: a lost datagram has the same
+//! effect as one that was not sent. The caller's filter checks received datagrams on the listening
+//! thread and passes them on at a limited rate. A simulated machine has no network.
 
 use super::{mount, platform, thread};
 use crossbeam::channel::{Receiver, TrySendError, bounded};

@@ -1,8 +1,7 @@
 //! Messages between two processes of this host that carry open descriptors.
 //!
-//! Owns sending and receiving them. What a message means is the callers' business. A receiver
-//! believes nothing: a message has a largest length, and descriptors that were not asked for are
-//! closed.
+//! Owns sending and receiving them. The callers own the meaning of a message. A receiver trusts
+//! nothing: a message has a maximum length, and descriptors that were not requested are closed.
 
 use super::{At, Error, Result};
 use nix::sys::socket::{

@@ -1,8 +1,8 @@
 //! Starting a program that outlives its starter, and finding it again by its environment.
 //!
-//! The child gets its own session, an environment made of nothing but what is given, a log for its
-//! output and no other descriptor: a daemon that keeps its starter's pipe open would hang what
-//! reads from that pipe.
+//! The child gets its own session, an environment that contains only the given variables, a log for
+//! its output and no other descriptor: a daemon that keeps its starter's pipe open would hang the
+//! reader of that pipe.
 
 use super::{At, Result};
 use std::ffi::OsString;

@@ -1,10 +1,10 @@
-//! Reading files that users made, in directories that users own, without trusting any name.
+//! Reads files that users created, in directories that users own, without trusting any name.
 //!
-//! Owns the one way daemons look at what is not theirs: a user's box is opened once without
+//! Owns the only way in which daemons read files of users: a user's drop box is opened once without
 //! following a link in any component, and everything in it (listing, reading, moving away) goes
-//! through that descriptor, so that nothing a user does to the names meanwhile can send a daemon
-//! elsewhere. A pipe or device cannot block or act, all facts come from the open descriptor.
-//! Never reopens by name and never reads more than the limit.
+//! through that descriptor, so that no change of names by the user can send a daemon elsewhere. A
+//! pipe or device cannot block or act, all facts come from the open descriptor. Never reopens by
+//! name and never reads more than the limit.
 
 use super::file::{self, How, cached_owner, mode_kind};
 use super::fs::{self, Entry, Kind};

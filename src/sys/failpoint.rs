@@ -1,8 +1,8 @@
-//! Failpoints: named places at which a test makes a program die, stand still, be slow or fail.
+//! Failpoints: named places at which a test makes a program die, stop, slow down or fail.
 //!
-//! Owns the names and the reading of the variable that arms them (docs/HACKING.md). They exist in
-//! builds with debug assertions only: in a release build [`pass`] is empty and the variable is
-//! unknown. Never acts in a simulation, and nothing but a test may arm one.
+//! Owns the names and the parsing of the variable that arms them (docs/HACKING.md). They exist only
+//! in builds with debug assertions: in a release build [`pass`] is empty and the variable is
+//! ignored. Never acts in a simulation, and only a test may arm one.
 
 use std::io;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Open files and single file system calls, on this machine or on a simulated one.
 //!
-//! Owns the split between the two; one call here is one call of the operating system. The rules
-//! for writing safely are built above it (`fs`, `append`, `lock`), for both alike.
+//! Owns the split between the two; one call here is one system call. The rules for safe writing are
+//! built on top of it (`fs`, `append`, `lock`), for both alike.
 
 use super::failpoint::{on_file, on_path};
 use super::file_types::{FileOwner, Kind, Mark, Stat, parent};

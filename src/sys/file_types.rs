@@ -1,5 +1,5 @@
-//! What system calls on files take and answer: open flags, kinds, facts about a file, the kind of a
-//! file system, and the interface of an open file on a simulated machine.
+//! Arguments and results of system calls on files: open flags, kinds, attributes of a file, the
+//! kind of a file system, and the interface of an open file on a simulated machine.
 //!
 //! Owns types only; the calls are in `file`, `fs` and `statfs`.
 

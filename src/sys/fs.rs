@@ -1,8 +1,8 @@
 //! Whole files and directories: durable writes, publishing, reading at an offset, listing.
 //!
-//! Owns the rules that make a file on a shared directory safe to read: written aside and renamed,
-//! or overwritten in place in one write. Never keeps a descriptor open after a call returns,
-//! and never retries an fsync: a failed one means the data's fate is unknown.
+//! Owns the rules that make a file on a shared directory safe to read: written to a temporary file
+//! and renamed, or overwritten in place in one write. Never keeps a descriptor open after a call
+//! returns, and never retries an fsync: after a failed one, the state of the data is unknown.
 
 use super::file::{self, File};
 use super::file_types::How;

@@ -1,7 +1,7 @@
 //! The GPUs of this machine: NVIDIA's through its driver's library, AMD's through sysfs.
 //!
-//! The library is opened when asked for, and nothing is linked to it: a host without it has no GPUs
-//! of NVIDIA. A value that a driver does not give stays empty.
+//! The library is opened at run time, and nothing is linked to it: a host without it has no NVIDIA
+//! GPUs. A value that a driver does not provide stays empty.
 
 mod amd;
 mod nvidia;

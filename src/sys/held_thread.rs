@@ -1,5 +1,5 @@
-//! Threads of this process that the kernel holds in a call on a file: what a file system that is
-//! away does to its callers, whose own code cannot notice it.
+//! Threads of this process that the kernel holds in a call on a file: the effect of an unavailable
+//! file system on its callers, whose own code cannot detect it.
 //!
 //! Reads `/proc/self/task` only, never the file concerned, which would hold the reader as well.
 

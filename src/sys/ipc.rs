@@ -1,6 +1,6 @@
-//! Local wires between the processes of one host: a stream pair, a bell, waiting for either.
+//! Local connections between the processes of one host: a stream pair, a bell, waiting for either.
 //!
-//! Owns socket pairs and named pipes. State never travels here, only requests to a child and
+//! Owns socket pairs and named pipes. State is never sent here, only requests to a child and
 //! wake-ups.
 
 use super::{At, Error, Result};

@@ -1,6 +1,6 @@
 //! The load of this machine: the built-in load indices and the static facts of a host.
 //!
-//! Owns reading of the kernel's tables and the differences between two readings. Never publishes
+//! Owns reading of the kernel's tables and the differences between two samples. Never publishes
 //! anything: `host` does.
 
 use super::fs::read_small;

@@ -1,8 +1,8 @@
 //! The lock on a file that exists beforehand: a hint of liveness, never a proof.
 //!
-//! The file is opened without create (a dead holder's NFS delegation stalls
-//! creates in its directory), is never unlinked, and the inode is compared with the path because a
-//! lock on a file that was replaced protects nothing.
+//! The file is opened without create (a dead holder's NFS delegation stalls creates in its
+//! directory), is never unlinked, and the inode is compared with the path, because a lock on a file
+//! that was replaced protects nothing.
 
 use super::file::File;
 use super::overwrite_file::OverwriteFile;

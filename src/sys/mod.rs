@@ -1,12 +1,12 @@
-//! The only door to the operating system: files, locks, clocks, processes, users, cgroups.
+//! The only interface to the operating system: files, locks, clocks, processes, users, cgroups.
 //!
 //! Owns every use of `std::fs`, `nix`, `libc`, `fs2` and `notify`, and all unsafe code. It knows
-//! nothing of jobs or of the shared directory's layout, and decides nothing: each function does
-//! one act and names the act and the path when it fails.
+//! nothing about jobs or the layout of the shared directory, and decides nothing: each function
+//! does one action and names the action and the path when it fails.
 //!
-//! Errors are the same everywhere here, so functions do not repeat it: [`Error`] when the system
-//! refused the act that the function is named after. What is not an error, such as a name that is
-//! gone, the function says.
+//! Errors are the same everywhere here, so functions do not document them again: [`Error`] if the
+//! system refused the action after which the function is named. A function documents what is not an
+//! error, such as a missing name.
 #![allow(clippy::disallowed_methods, clippy::missing_errors_doc)]
 
 pub mod append;

@@ -1,7 +1,7 @@
-//! A file that exists beforehand, is kept open, and is overwritten in place again and again.
+//! A file that exists beforehand, is kept open, and is repeatedly overwritten in place.
 //!
-//! Owns the open file and the question whether its path still names it. On NFS an overwrite is one
-//! or two answers of the server, where opening each time takes three or four more. Never
+//! Owns the open file and the check whether its path still names it. On NFS an overwrite takes one
+//! or two answers of the server, whereas opening it each time takes three or four more. Never
 //! creates, renames or removes anything.
 
 use super::file::File;

@@ -1,8 +1,8 @@
-//! A directory that one process holds for itself: made or taken over, locked while it is used, so
-//! that a sweep sees which are in use, also after a kill.
+//! A directory that one process holds: created or taken over, locked while it is used, so that a
+//! sweep sees which are in use, even after a kill.
 //!
-//! Acts under the identity that the process has. Never follows a link, never enters what is another
-//! user's.
+//! Acts under the identity of the process. Never follows a link, never enters a directory of
+//! another user.
 
 use super::{At, Error, Result, fs, lock};
 use std::fs::{DirEntry, File, OpenOptions};

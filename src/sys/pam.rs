@@ -1,8 +1,8 @@
-//! Whether a user's password is right and the account may be used now, by the system's PAM.
+//! Checks a user's password and whether the account may be used now, by the system's PAM.
 //!
-//! Owns the calls of libpam, which is loaded when it is asked: programs neither link nor need it
-//! otherwise. A module may block, load libraries and start threads, so the caller is a
-//! process that does nothing else and ends afterwards. Opens no session and changes no password.
+//! Owns the calls of libpam, which is loaded when it is needed: programs neither link nor need it
+//! otherwise. A module may block, load libraries and start threads, so the caller is a process that
+//! does nothing else and ends afterwards. Opens no session and changes no password.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;

@@ -1,10 +1,11 @@
-//! The machine that a thread's calls go to: this one, or a simulated one that a thread has entered.
+//! The machine to which a thread's calls go: this one, or a simulated one that a thread has
+//! entered.
 //!
 //! Owns the traits that a simulated machine implements and the thread's choice. A thread that
 //! entered nothing (every thread of every daemon and command) gets the operating system; `sys`
-//! asks here at each call, which costs one relaxed read of a flag that is never set there. Decides
-//! nothing else: what is built on the calls (writing aside, renaming, judging a link by its count)
-//! is the same code on both sides.
+//! checks this at each call, which costs one relaxed read of a flag that is never set there.
+//! Decides nothing else: code built on the calls (temporary files, renaming, verifying a link by
+//! its count) is the same on both sides.
 
 use super::file_types::{FsKind, Handle, How, Stat};
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
-//! Who listens on a port of this machine: the kernel's lists `/proc/net/tcp` and `tcp6`.
+//! Which user listens on a port of this machine: the kernel's lists `/proc/net/tcp` and `tcp6`.
 //!
-//! Owns their form. Whom to believe is the caller's matter.
+//! Owns their form. The caller decides which user to trust.
 
 use super::{Result, fs};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,7 +1,7 @@
-//! Processes: who is alive, who descends from whom, signals, usage.
+//! Processes: liveness, descendants, signals, usage.
 //!
-//! Owns reading of `/proc` and sending of signals. A process is named by pid *and* start ticks
-//! *and* boot id, because pids are used again.
+//! Owns reading of `/proc` and sending of signals. A process is identified by pid *and* start ticks
+//! *and* boot id, because pids are reused.
 
 use super::{Error, Result};
 use std::path::{Path, PathBuf};

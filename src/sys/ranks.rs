@@ -1,4 +1,4 @@
-//! The processes of a job's tasks, started from inside the job by a process of its own.
+//! The processes of a job's tasks, started from inside the job by a separate process.
 //!
 //! Owns how they are started and awaited. They are ordinary children with the caller's identity;
 //! nothing here is privileged.

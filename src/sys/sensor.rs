@@ -1,7 +1,7 @@
-//! Running a sensor: a program of an administrator that prints for as long as it lives.
+//! Runs a sensor: a program of an administrator that prints for as long as it runs.
 //!
-//! Owns its two pipes, which are read without waiting, and its process group. It runs as the
-//! account that this process acts as, for good, and dies with the thread that started it.
+//! Owns its two pipes, which are read without waiting, and its process group. It runs permanently
+//! as the account that this process acts as, and dies with the thread that started it.
 
 use super::{At, Result, proc};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};

@@ -1,6 +1,6 @@
-//! Words to the service manager that started this program: ready, alive, what it does.
+//! Messages to the service manager that started this program: ready, alive, status.
 //!
-//! Owns the protocol of `sd_notify(3)`: one datagram a message to the socket that `NOTIFY_SOCKET`
+//! Owns the protocol of `sd_notify(3)`: one datagram per message to the socket that `NOTIFY_SOCKET`
 //! names. Sending never waits and never fails for the caller; without a service manager, and in
 //! simulations, nothing is sent.
 

@@ -1,4 +1,4 @@
-//! Signal names and numbers, and how a daemon hears that it should end.
+//! Signal names and numbers, and how a daemon learns that it should end.
 //!
 //! Owns the signal handlers of this process. A handler only writes a byte to a pipe; a thread
 //! turns bytes into messages, so that daemons wait on channels alone.

@@ -1,4 +1,4 @@
-//! What holds a path: the kind of its file system and how much room is left there.
+//! The file system of a path: its kind and its free space.
 //!
 //! Owns `statfs`. Never judges; callers do.
 

@@ -1,8 +1,8 @@
-//! Connections between two machines: listening, calling, and bytes without waiting.
+//! Connections between two machines: listening, connecting, and bytes without waiting.
 //!
-//! Owns TCP, and calls to sockets of this machine. Nothing here knows what the bytes mean or
-//! believes who sends them. A connection whose other machine is gone without a word is known for
-//! lost within about a minute; one whose other program reads nothing stays.
+//! Owns TCP, and connections to sockets of this machine. Nothing here knows what the bytes mean or
+//! trusts the sender. A connection whose other machine disappears is detected as lost within about
+//! a minute; a connection whose other program reads nothing stays.
 
 use super::{At, Error, Result, datagram};
 use std::fs::File;

@@ -1,10 +1,10 @@
-//! A file that another machine appends to, kept open between looks where that saves requests.
+//! A file to which another machine appends, kept open between looks if that saves requests.
 //!
 //! On NFS a look that opens, reads and closes takes three requests. A descriptor that is kept open
 //! shows what this machine has cached, except with `O_DIRECT`: then each read is one request that
-//! the server answers. So a file that grew a moment ago is kept open and read past the cache. What
-//! such a read does not find is looked for by open, read and close, and the file is opened again
-//! now and then: its name may stand for another one by now. Never writes.
+//! the server answers. Therefore a file that grew a moment ago is kept open and read past the
+//! cache. Data that such a read does not find is looked for by open, read and close, and the file
+//! is reopened periodically, because its name may now belong to another file. Never writes.
 
 use super::clock;
 use super::file::{File, How};

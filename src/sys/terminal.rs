@@ -1,8 +1,8 @@
-//! Terminals: a pair of master and slave for a job, and the settings of the one at which a command
-//! was called.
+//! Terminals: a pair of master and slave for a job, and the settings of the terminal at which a
+//! command was called.
 //!
-//! Owns termios, window sizes and pseudo-terminals. The settings that a command found are put back
-//! by the owner of a `Taken`, which restores them when it is dropped.
+//! Owns termios, window sizes and pseudo-terminals. The original settings are restored by the owner
+//! of a `Taken` when it is dropped.
 
 use super::{At, Error, Result, stream::now_or_later};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};

@@ -1,8 +1,8 @@
-//! Whose files a daemon believes: those of root and of the account that owns the share.
+//! Which files a daemon trusts: those of root and of the account that owns the share.
 //!
-//! Owns the check of owners and permission bits, from the open descriptor for what is read, along
-//! the whole path for what is loaded. The share's directories let no other user write;
-//! this is the second check, in case the permissions of one of them were opened.
+//! Owns the check of owners and permission bits, from the open descriptor for files that are read,
+//! along the whole path for files that are loaded. The share's directories let no other user write;
+//! this is the second check, in case the permissions of one of them were changed.
 
 use super::fs::{self, Kind};
 use super::{At, Error, Result, platform, users};

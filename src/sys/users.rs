@@ -1,7 +1,7 @@
-//! Users and groups of this machine, and who this process is.
+//! Users and groups of this machine, and the identity of this process.
 //!
-//! Owns lookups in the user database, cached for a bounded time because a directory service may
-//! be slow. Becoming a user is the shepherd's business, not done here.
+//! Owns lookups in the user database, cached for a limited time because a directory service may be
+//! slow. The shepherd changes its identity; that is not done here.
 
 use super::platform;
 use nix::unistd::{Gid, Uid, User, getegid, geteuid, getgrouplist};

@@ -1,7 +1,7 @@
 //! Hints that something changed on this machine: they shorten a wait and mean nothing else.
 //!
-//! Only user of `notify`. Another NFS client's writes raise no event, a watch may fail for many
-//! reasons (limits, file systems): every caller polls anyway, so failures only warn once.
+//! The only user of `notify`. Another NFS client's writes raise no event, and a watch may fail for
+//! many reasons (limits, file systems): every caller polls anyway, so failures only warn once.
 
 use crossbeam::channel::{Receiver, Sender, bounded};
 use notify::event::ModifyKind;

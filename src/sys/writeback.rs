@@ -1,8 +1,8 @@
-//! Sends what was written to a network file system in steps, so that it does not fill the
-//! connection: everything else that this machine does on the share waits for it, a leader's beat
-//! included.
+//! Sends data that was written to a network file system in steps, so that it does not fill the
+//! connection: everything else that this machine does on the share waits for it, including a
+//! leader's beat.
 //!
-//! Owns the size of the steps. Makes nothing durable: that is the sync's business.
+//! Owns the size of the steps. Makes nothing durable: the sync does.
 
 use super::statfs::{self, FsKind};
 use std::fs::File;

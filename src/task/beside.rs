@@ -1,5 +1,5 @@
-//! What a job starts on its hosts beside itself (`claunch`): from the request to the task. Owns
-//! what is believed of the request: nothing that says which job it is.
+//! Commands that a job starts on its hosts by `claunch`: from the request to the task. Owns which
+//! parts of the request are trusted: nothing that states to which job it belongs.
 
 use super::build::{TASK_NAMES, both};
 use super::spec::{TaskLimits, TaskSpec};

@@ -1,7 +1,7 @@
-//! From an order to the task's specification: program, environment, files, limits.
+//! Converts an order to the task's specification: program, environment, files, limits.
 //!
-//! Owns the names that every job finds in its environment. Accounts, contents of blobs and the
-//! places of this host come in as values; nothing is looked up here.
+//! Owns the variables that every job finds in its environment. Accounts, contents of blobs and the
+//! paths of this host come in as values; nothing is looked up here.
 
 use super::spec::{
     Base, Become, DefaultOutput, Output, ReportFacts, ReportHeader, ResizeHook, TaskLimits,

@@ -1,5 +1,5 @@
 //! Checkpoints of one task: when they are due, what follows when one is over, which programs make
-//! and restore them. Runs nothing, and never looks at what a checkpoint consists of.
+//! and restore them. Runs nothing, and never reads a checkpoint.
 
 use super::build::{Account, Place};
 use super::hooks::clean_env;

@@ -1,6 +1,7 @@
-//! From a job's command to the command that runs it in a container: bubblewrap, charliecloud or
-//! podman, as the job's user, in the job's control group and under its limits, since no daemon
-//! stands between; or docker, whose daemon is given that group. Owns their options. Runs nothing.
+//! Converts a job's command to the command that runs it in a container: by bubblewrap, charliecloud
+//! or podman, as the job's user, in the job's control group and under its limits, because there is
+//! no daemon in between; or by docker, whose daemon gets that group. Owns their options. Runs
+//! nothing.
 
 mod docker;
 

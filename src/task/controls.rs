@@ -1,5 +1,5 @@
-//! What a program of the queue that suspends, resumes or terminates a job finds in its
-//! environment. Runs nothing.
+//! The environment of a program of the queue that suspends, resumes or terminates a job. Runs
+//! nothing.
 
 use crate::model::{ControlOf, TermReason};
 

@@ -1,8 +1,8 @@
-//! Which processors a job of a queue with `cpu_bind` gets for itself.
+//! Chooses the processors that a job of a queue with `cpu_bind` gets for itself.
 //!
-//! Owns the choice: whole cores, in as few NUMA nodes (or whole sockets or nodes, as few) as
-//! possible, the smallest that fits first, nothing that another bound job has. Reads nothing: what
-//! the host has and what is taken come as values.
+//! Owns the choice: whole cores, in as few NUMA nodes (or as few whole sockets or nodes) as
+//! possible, the smallest that fits first, nothing that another bound job has. Reads nothing: the
+//! host's processors and the assigned ones come as values.
 
 use super::spec::TaskSpec;
 use crate::model::{Binding, Cpu, CpuBind, CpuSet};

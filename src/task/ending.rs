@@ -1,4 +1,4 @@
-//! What an end means: from the top process's status and the counters to the recorded end.
+//! Converts the top process's status and the counters to the recorded end.
 //!
 //! Owns the rule that an unknown end is never a success.
 

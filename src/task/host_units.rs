@@ -1,6 +1,6 @@
-//! What is known of each unit of a host beside its name: the device nodes that belong to it, the
-//! processes that use it, what it has of its own resources. From cb.yaml and from what sensors of
-//! the host say. Owns which of the two counts.
+//! The information about each unit of a host besides its name: the device nodes that belong to it,
+//! the processes that use it, its own resources. From cb.yaml and from the host's sensors. Owns
+//! which of the two takes precedence.
 
 use crate::config::{Config, ResourceValue};
 use crate::record::host_units::{HostUnitsDoc, UnitDoc};

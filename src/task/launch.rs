@@ -1,8 +1,8 @@
-//! The tasks of a job that is started once for each slot: which there are, on which hosts, and the
+//! The tasks of a job that is started once for each slot: their number, their hosts, and the
 //! environment of each. Owns the names of these variables. Starts nothing.
 //!
-//! The slots of a job are numbered in the order of its hosts, which is that of its sections: rank 0
-//! is the first slot of the first section, on the job's first host.
+//! The slots of a job are numbered in the order of its hosts, which is the order of its sections:
+//! rank 0 is the first slot of the first section, on the job's first host.
 
 use crate::model::{Launch, LaunchKind, Share, Spec};
 use crate::text::resreq::{Anything, Body, Builtins, ResReq};

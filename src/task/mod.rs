@@ -1,5 +1,5 @@
-//! Floor 3: the host side of a job's attempt, as decisions: what to run and how, when to signal
-//! it, what its end means, what is remembered of it. Pure: `host` and `sys` act.
+//! Floor 3: the host side of a job's attempt, as decisions: what to run and how, when to signal it,
+//! what its end means, what is recorded about it. Pure: `host` and `sys` act.
 
 pub mod beside;
 pub mod build;

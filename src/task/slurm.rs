@@ -1,7 +1,7 @@
 //! Slurm's variables in the environment of a job that was submitted by `sbatch`.
 //!
-//! Owns their names. The command of a job is its only task here: the variables of a task are those
-//! of the first one.
+//! Owns their names. The job's command is treated as its only task here: the variables of a task
+//! are those of the first one.
 
 use super::build::Files;
 use crate::model::{Share, Spec};

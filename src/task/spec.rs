@@ -1,8 +1,8 @@
-//! What a shepherd is to run, and the messages between `cbexe` and the process that forks
+//! What a shepherd has to run, and the messages between `cbexe` and the process that forks
 //! shepherds.
 //!
-//! A message is a length (4 bytes, little endian) and a JSON text. What many tasks share travels
-//! once as a `Base`; a task then names it. Owns the form of the messages; never sends one.
+//! A message is a length (4 bytes, little endian) and a JSON text. Data that many tasks share is
+//! sent once as a `Base`; a task then names it. Owns the form of the messages; never sends one.
 
 use crate::model::{
     AttemptId, CheckpointAct, Controls, CpuSet, DeviceNode, HookOf, RunWarning, Session, TermReason,

@@ -1,15 +1,15 @@
 //! The calendar of cron jobs: an expression of five fields and a time zone into times.
 //!
-//! Owns which expressions are taken, what is said of the others, and which of several missed times
-//! counts. The search for a local time that fits is that of the crate `croner`, which no other
-//! file knows; what becomes of local times where a clock is changed is decided here. Never looks
-//! at a clock and never at the zone files of a host: zones are those linked into the program, so
-//! that every master that runs the same build gives the same answer.
+//! Owns which expressions are accepted, the errors for the others, and which of several missed
+//! times counts. The search for a matching local time is that of the crate `croner`, which no other
+//! file uses; how local times are treated when a clock is changed is decided here. Never reads a
+//! clock or the zone files of a host: zones are those linked into the program, so that every master
+//! that runs the same build gives the same answer.
 //!
-//! Rules where a clock is changed, those of Debian's cron. Times of day, when neither the
-//! minute nor the hour begins with a star: what a day does not have (02:30 in the gap of
-//! spring) is due once, at the end of the gap; what a day has twice is due once, the first
-//! time. What repeats goes on by real time.
+//! The rules for clock changes are those of Debian's cron. For times of day (neither the minute nor
+//! the hour begins with a star): a time that a day does not have (02:30 in the gap of spring) is
+//! due once, at the end of the gap; a time that a day has twice is due once, the first time.
+//! Repeating schedules follow real time.
 
 use super::ParseError;
 use crate::model::Stamp;

@@ -1,4 +1,4 @@
-//! The one error type of all parsers: what is wrong, where, and what to do.
+//! The only error type of all parsers: the problem, its place, and what to do.
 //!
 //! Owns the rendering of the source line with a caret. Never knows a grammar.
 

@@ -1,4 +1,4 @@
-//! Names with `*` at either end, as `-J` and `-w` take them. Never knows whose names they are.
+//! Names with `*` at either end, as in `-J` and `-w`. Never knows what the names belong to.
 
 /// A name with `*` at either end.
 #[derive(Clone, Copy, Debug)]

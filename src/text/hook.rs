@@ -1,5 +1,5 @@
-//! Programs that an administrator names: an absolute path and plain arguments, run without a
-//! shell, so that what is checked is what runs.
+//! Programs that an administrator names: an absolute path and plain arguments, run without a shell,
+//! so that exactly the checked program runs.
 
 /// Whether `command` is an absolute path followed by plain words.
 ///

@@ -1,7 +1,7 @@
 //! A set of array indices kept as ranges: `1-10:2,15`.
 //!
-//! Owns the compact form used for the elements of job arrays that are still pending: the memory
-//! goes with the number of ranges, not of elements, and every change costs O(log ranges).
+//! Owns the compact form used for the elements of job arrays that are still pending: memory grows
+//! with the number of ranges, not of elements, and every change costs O(log ranges).
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Text of people into values and back: parsers and printers, one small language per file.
+//! Converts text from users to values and back: parsers and printers, one small language per file.
 //!
 //! Owns the grammar of every string a user or an administrator writes (durations, sizes, names,
 //! index lists, dependency and resource expressions, time windows) and the width rules of what is

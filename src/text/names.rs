@@ -1,8 +1,8 @@
 //! Names and sets of names: users, hosts, queues, jobs.
 //!
-//! Owns which names are legal and the small set languages `all ~u001 g1` (users) and
-//! `h+2 g others+1 ~h3` (hosts with preferences). Never knows who is a member of a group: that is
-//! asked through a closure.
+//! Owns which names are legal and the small set languages `all ~u001 g1` (users) and `h+2 g
+//! others+1 ~h3` (hosts with preferences). Never knows the members of a group: the caller provides
+//! a closure for that.
 
 use std::fmt;
 

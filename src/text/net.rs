@@ -1,4 +1,4 @@
-//! Addresses of hosts and nets: `192.0.2.7`, `10.1.0.0/16`, `2001:db8::/32`.
+//! Addresses of hosts and networks: `192.0.2.7`, `10.1.0.0/16`, `2001:db8::/32`.
 //!
 //! Owns their text and whether an address is within one. Looks no name up.
 

@@ -1,7 +1,7 @@
-//! What options of Slurm and PBS say: limits of time, sizes, index lists, file patterns, ids.
+//! The values of options of Slurm and PBS: time limits, sizes, index lists, file patterns, ids.
 //!
-//! Owns these forms and what they are here. Never reads a clock, never looks a job up. Moments and
-//! dependencies are in files of their own.
+//! Owns these forms and their equivalents in Corral. Never reads a clock, never looks a job up.
+//! Moments and dependencies are in separate files.
 
 mod begin;
 mod depend;

@@ -1,6 +1,6 @@
-//! How wide text is on a terminal, and how to show text that may lie.
+//! The width of text on a terminal, and how to show untrusted text.
 //!
-//! Owns padding, cutting and escaping by display columns (a Chinese character takes two). Never
+//! Owns padding, truncation and escaping by display columns (a Chinese character takes two). Never
 //! decides what a table looks like: that is `show`.
 
 use std::borrow::Cow;

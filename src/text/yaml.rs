@@ -1,4 +1,4 @@
-//! YAML of people into a tree of nodes, each with its line and column.
+//! Parses YAML written by users into a tree of nodes, each with its line and column.
 //!
 //! Owns the only use of the YAML library. Accepts the part of YAML that configuration needs: block
 //! and flow maps and lists, plain, quoted and block texts, comments. Refuses, each with its place:

@@ -1,4 +1,4 @@
-//! An acknowledgement while it is made: bounded in results and bytes.
+//! An acknowledgement while it is built: limited in results and bytes.
 
 use crate::intake::Refusal;
 use crate::model::Token;

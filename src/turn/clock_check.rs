@@ -1,5 +1,5 @@
-//! The leader's clock in a turn: its steps are taken into account, and it is compared with the
-//! hosts' clocks now and then.
+//! The leader's clock in a turn: its steps are taken into account, and it is periodically compared
+//! with the hosts' clocks.
 
 use super::context::Turn;
 use super::core::Core;

@@ -1,6 +1,7 @@
 //! `csub --clone`: a submission that repeats a known job with some options changed.
 //!
-//! Owns what of the job is taken over. Checks nothing that the admission of every job checks.
+//! Owns which parts of the job are copied. Does not repeat the checks that the admission of every
+//! job makes.
 
 use super::core::Core;
 use crate::intake::{self, Refusal, Requester};

@@ -1,4 +1,4 @@
-//! The working of one turn. Events are applied as they arise, so that later steps see earlier ones.
+//! The context of one turn. Events are applied as they arise, so that later steps see earlier ones.
 
 use super::core::Core;
 use super::ready::Ready;

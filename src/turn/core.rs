@@ -1,4 +1,4 @@
-//! Everything that the leader knows and needs to decide. Takes no turn: `mod.rs` does.
+//! All data that the leader knows and needs to decide. Takes no turn: `mod.rs` does.
 
 use super::memory::{Memory, ReservedSlots};
 use super::request_queue::RequestQueue;

@@ -1,5 +1,5 @@
-//! What jobs change of the counts in the summary views, beside the rows of the jobs themselves, so
-//! that all commands show one moment. Rows for `record::view`, pure.
+//! Changes of the counts in the summary views by jobs, sent with the rows of the jobs themselves,
+//! so that all commands show the same moment. Rows for `record::view`, pure.
 
 use super::core::Core;
 use super::scheduler_views::{limit_row, refresh};

@@ -1,12 +1,12 @@
-//! Cron jobs in a turn: what falls due is submitted, or why not is recorded; and what users ask for
-//! about cron jobs.
+//! Cron jobs in a turn: due jobs are submitted, or the reason why not is recorded; and requests of
+//! users about cron jobs.
 //!
-//! A due time is handled by one event: the submission that names it, or the record that nothing
-//! was submitted. A leader that dies before that event is durable has done nothing, one that dies
-//! after it has done all, so a due time leads to at most one run over all leaders. Times up to the
-//! last handled one never fall due again, whatever the clock says. Of a pack the first job's
-//! submission handles the due time; each further one says which it is, so that a leader that finds
-//! a pack incomplete submits the rest of it, and nothing twice.
+//! A due time is handled by one event: the submission that names it, or the record that nothing was
+//! submitted. A leader that dies before that event is durable has done nothing, a leader that dies
+//! after it has done everything, so a due time leads to at most one run over all leaders. Times up
+//! to the last handled one never fall due again, whatever the clock shows. In a pack, the
+//! submission of the first job handles the due time; each further one contains its number, so that
+//! a leader that finds a pack incomplete submits the rest of it, and nothing twice.
 
 use super::answer::Answer;
 use super::context::Turn;

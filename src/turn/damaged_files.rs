@@ -1,8 +1,8 @@
 //! Damaged files between the leader and a host: the reader reports the damage, and the writer
-//! begins another file that repeats what counts.
+//! begins another file that repeats what is in force.
 //!
-//! The driver renews the orders files, which it writes; an order asks a host to renew its reports,
-//! repeated until it has.
+//! The driver rewrites the orders files, which it writes; an order asks a host to rewrite its
+//! reports, and is repeated until it has.
 
 use super::context::Turn;
 use super::orders::renewal_order;

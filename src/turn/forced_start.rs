@@ -1,5 +1,5 @@
-//! `crun`: an administrator starts a pending job on chosen hosts, whatever limits, windows,
-//! reservations or dependencies keep it pending. Never starts on a host that does not answer.
+//! `crun`: an administrator starts a pending job on chosen hosts, regardless of limits, windows,
+//! reservations or dependencies. Never starts on a host that does not answer.
 
 use super::answer::Answer;
 use super::context::Turn;

@@ -1,8 +1,8 @@
 //! Attempts on several hosts: every host prepares its part before the first one starts the command.
 //!
-//! Until all parts are ready no host has an order to start, so an attempt can be cancelled without
-//! asking any host. Which parts are ready is known to this leader only: a new one asks again. That
-//! the first host may start is journalled before it is ordered to.
+//! Until all parts are ready, no host has an order to start, so an attempt can be cancelled without
+//! asking any host. Only this leader knows which parts are ready: a new one asks again. The
+//! permission of the first host to start is journalled before it is ordered to.
 
 use super::context::Turn;
 use super::core::Core;

@@ -1,8 +1,8 @@
-//! What attempts on several hosts use: the sum of what their hosts say, while they run and after.
+//! Usage of attempts on several hosts: the sum of the hosts' reports, during the run and after it.
 //!
-//! An end is journalled when the first host reports it, with what the others had said by then. What
-//! they say later counts as far as it is more, once, as long as the job has no later attempt. Never
-//! waits with an end for it.
+//! An end is journalled when the first host reports it, with what the others had reported by then.
+//! Later reports count once if they are higher, as long as the job has no later attempt. Never
+//! delays an end for them.
 
 use super::context::Turn;
 use super::gang_start::other_hosts;

@@ -1,8 +1,8 @@
-//! Hosts that get no work although their executor lives: one that cannot start tasks gets none for
-//! a while, and its jobs go elsewhere a few times; one whose orders cannot be written gets none
-//! until they can.
+//! Hosts that get no work although their executor is alive: a host that cannot start tasks gets
+//! none for a while, and its jobs go elsewhere a few times; a host whose orders cannot be written
+//! gets none until they can.
 //!
-//! Known to this leader only: the next one finds out again, at the cost of a few starts.
+//! Known only to this leader: the next one finds out again, at the cost of a few starts.
 
 use super::context::Turn;
 use super::memory::hosts::Backoff;

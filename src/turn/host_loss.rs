@@ -1,5 +1,5 @@
-//! What follows from a host's silence or loss: rerunnable work of a fenced host runs elsewhere,
-//! work of a host that is declared lost ends, what was not started is cancelled.
+//! The consequences of a host's silence or loss: rerunnable jobs of a fenced host run elsewhere,
+//! jobs of a host that is declared lost end, and starts that have not begun are cancelled.
 
 use super::context::Turn;
 use crate::model::{AttemptId, JobKey, Stamp, TermReason};

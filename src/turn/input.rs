@@ -1,4 +1,4 @@
-//! What a turn takes: one value for each thing that happened.
+//! The inputs of a turn: one value for each event from outside.
 
 use crate::config::Config;
 use crate::intake::Requester;

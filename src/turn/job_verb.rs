@@ -1,6 +1,6 @@
-//! A verb that selects jobs, while it is carried out: what it does to each job, and how far it has
-//! come. Nothing is lost when a slice ends: the selection continues after the last job, and inside
-//! of an array after the last element.
+//! A verb that selects jobs, while it is carried out: its action on each job, and its progress.
+//! Nothing is lost when a slice ends: the selection continues after the last job, and inside an
+//! array after the last element.
 
 use crate::intake::{Action, Picked, Refusal, Selection};
 use crate::model::JobStat;

@@ -1,9 +1,10 @@
-//! What the leader knows of its own wall clock: the steps that it made, and whether it agrees with
+//! The leader's knowledge of its own wall clock: the steps that it made, and whether it agrees with
 //! the clocks of the hosts. Decides which stamps are certainly old. Reads no clock.
 //!
 //! Stamps in the journal are wall-clock times. A step of the clock (an administrator, a time
-//! service) would make all of them older or younger at once; so the steps that this leader saw are
-//! remembered, and a stamp counts as old only if no interval of the monotonic clock contradicts it.
+//! service) would make all of them older or younger at once. Therefore the steps that this leader
+//! saw are remembered, and a stamp counts as old only if no interval of the monotonic clock
+//! contradicts it.
 
 use crate::model::{Mono, Now, Stamp};
 

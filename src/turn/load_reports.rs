@@ -1,4 +1,4 @@
-//! Load samples of hosts: whether a host is up, what it measures, which limit it goes by.
+//! Load samples of hosts: whether a host is up, its measured values, the limit that it applies.
 
 use super::context::Turn;
 use super::host_loss::SILENT_MS;

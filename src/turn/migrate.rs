@@ -1,9 +1,9 @@
-//! `cmig`: started work goes on elsewhere. What has checkpoints is saved, then ended, and stays
-//! where it is if it cannot be saved; what may only be run again is ended at once. Both are pending
-//! again under the same id by the reason of their end, which the host records: no leader need
-//! remember it.
+//! `cmig`: started jobs continue on other hosts. A job with checkpoints is saved, then ended, and
+//! stays where it is if it cannot be saved; a job that is only rerunnable is ended at once. Both
+//! become pending again under the same id by the reason of their end, which the host records, so
+//! that no leader has to remember it.
 //!
-//! Owns which work may migrate, and that the hosts it may run on are changed before it ends.
+//! Owns which jobs may migrate, and that their hosts are changed before they end.
 
 use super::context::Turn;
 use super::orders::{checkpoint_of, to_migrate};

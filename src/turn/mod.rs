@@ -1,9 +1,9 @@
 //! Floor 4: one bounded turn of the leader. `turn(core, inputs, now) -> Ready`: pure.
 //!
-//! The driver gathers inputs, calls [`turn()`], and carries the [`Ready`] out in this order: blobs,
-//! events (append, sync), check that no higher epoch exists, view delta, acknowledgements, orders,
-//! taken requests. Nothing of a `Ready` may be done before its events are durable; all of it may be
-//! done twice.
+//! The driver collects inputs, calls [`turn()`], and carries out the [`Ready`] in this order:
+//! blobs, events (append, sync), check that no higher epoch exists, view delta, acknowledgements,
+//! orders, removal of requests. Nothing of a `Ready` may be done before its events are durable; all
+//! of it may be done twice.
 
 mod admin;
 mod answer;

@@ -1,6 +1,6 @@
-//! Orders to hosts, made from the state: of a start, a part, a signal, more slots, other limits;
-//! and all of them that are still in force, which a new epoch or orders file repeats. Decides
-//! nothing.
+//! Orders to hosts, derived from the state: for a start, a part, a signal, more slots, other
+//! limits; and all orders that are still in force, which a new epoch or orders file repeats.
+//! Decides nothing.
 
 use super::context::Turn;
 use super::core::Core;

@@ -1,4 +1,4 @@
-//! What a turn gives: everything that the driver carries out, in the order that `mod.rs` states.
+//! The result of a turn: everything that the driver carries out, in the order that `mod.rs` states.
 
 use crate::record::ack::Ack;
 use crate::record::event::Event;

@@ -1,5 +1,5 @@
-//! What hosts report of attempts: starts, ends, usage, refusals; and the end of a host's report, by
-//! which the leader learns what the host no longer knows.
+//! Reports of hosts about attempts: starts, ends, usage, refusals; and the end of a host's report,
+//! from which the leader learns what the host no longer knows.
 
 use super::context::Turn;
 use super::input::REPORTS_AHEAD;

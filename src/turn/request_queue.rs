@@ -1,4 +1,4 @@
-//! Requests that were taken in and not answered: of each user in their order, users in turn.
+//! Requests that were accepted but not answered: those of each user in their order, users in turn.
 //! Carries nothing out.
 
 use super::answer::Answer;

@@ -1,9 +1,9 @@
 //! Requests are carried out: of each user one at a time, a bounded slice in each turn.
 //!
-//! Work is counted in units, not in time, so that a turn does the same wherever it is repeated.
-//! What takes longer than a slice continues in the next turn, with reports and other users'
-//! requests in between, and the journal says how far it has come: a leader that takes over reads
-//! the request again and continues there. The request stays in its drop box, and its token is
+//! Work is counted in units, not in time, so that a turn does the same wherever it is repeated. A
+//! request that takes longer than a slice continues in the next turn, with reports and other users'
+//! requests in between, and the journal records its progress: a leader that takes over reads the
+//! request again and continues there. The request stays in its drop box, and its token is
 //! unanswered, until the last slice is done.
 
 use super::context::Turn;

@@ -1,9 +1,10 @@
-//! A share that is older than what happened: restored from a backup, or a server that lost data.
+//! A share that is older than the cluster: restored from a backup, or a server that lost data.
 //!
-//! From the moment a host remembers what the share does not have, a later epoch than any there is
-//! or a later point of the journal, nothing is decided: no start, no end, no answer except to the
-//! administrator's confirmation. That one holds pending jobs, unbinds what was bound and not
-//! started, and continues ids and epochs above all that hosts have seen.
+//! From the moment a host remembers something that the share does not contain, a later epoch than
+//! any on it or a later position of the journal, nothing is decided: no start, no end, no answer
+//! except to the administrator's confirmation. The confirmation holds pending jobs, unbinds
+//! attempts that were bound and not started, and continues ids and epochs above all that hosts have
+//! seen.
 
 use super::answer::Answer;
 use super::context::Turn;

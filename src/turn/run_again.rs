@@ -1,5 +1,6 @@
-//! Whether an attempt that ended is followed by another: by an order, since its host failed it, by
-//! its exit value or as a retry. Owns that what ended by a signal or was ended does not.
+//! Whether an attempt that ended is followed by another: by an order, because its host failed it,
+//! by its exit value or as a retry. Owns the rule that an attempt that ended by a signal or was
+//! terminated is not repeated.
 
 use super::context::Turn;
 use crate::model::{Retry, Spec, TermReason};

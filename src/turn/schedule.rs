@@ -1,4 +1,4 @@
-//! Starting jobs: runs the scheduler when something changed and has its plan applied.
+//! Starts jobs: runs the scheduler when something changed and applies its plan.
 
 use super::context::Turn;
 use crate::sched::plan_applier::apply_plan;

@@ -1,6 +1,6 @@
-//! Sensors' resources as the leader takes them from load reports: definitions into the
-//! configuration in force, values into the hosts' samples. Nothing of it is journalled: load
-//! reports have it for the next leader too.
+//! Sensor resources from load reports: definitions are added to the configuration in force, values
+//! to the hosts' samples. Nothing of this is journalled: the next leader also gets it from load
+//! reports.
 
 use super::context::Turn;
 use crate::config::Config;

@@ -1,7 +1,7 @@
 //! The history of share trees in the journal: the usage of ended jobs outlives the leader.
 //!
-//! Written now and then for queues whose jobs ended since; usage after the last record is counted
-//! from the jobs themselves by the next leader. Counts nothing.
+//! Written periodically for queues whose jobs ended since; the next leader counts usage after the
+//! last record from the jobs themselves. Counts nothing.
 
 use super::context::Turn;
 use crate::record::event::Event;

@@ -1,10 +1,10 @@
-//! Runs that are over and that a host may still have: it is ordered to kill them until it reports
-//! that they have ended.
+//! Runs that are over and may still be running on a host: the host is ordered to kill them until it
+//! reports that they have ended.
 //!
 //! An attempt can end without a report of its host: by `ckill -r`, because its host is lost, or
-//! with a share that was restored from a copy made before the attempt began. Which of them still
-//! run is in no journal; every leader learns it from the hosts' report files, which it reads from
-//! their start.
+//! with a share that was restored from a copy made before the attempt began. No journal shows which
+//! of them are still running; every leader learns this from the hosts' report files, which it reads
+//! from their start.
 
 use super::context::Turn;
 use crate::model::{AttemptId, JobKey, TermReason};

@@ -1,5 +1,5 @@
-//! What time alone brings: dependencies are judged, finished jobs and old tokens are removed, the
-//! scheduler runs again.
+//! Actions that depend only on time: dependencies are judged, finished jobs and old tokens are
+//! removed, the scheduler runs again.
 
 use super::context::Turn;
 use crate::model::{JobKey, JobStat, Orphans, PendReason, TermReason};

@@ -1,7 +1,7 @@
-//! The published view, read once for all who ask and again when it has changed.
+//! The published view, read once for all clients and again when it has changed.
 //!
-//! Owns the copy in memory. It holds the jobs of all users; what a user may see of it is decided at
-//! each request ([`SeenJobs`]). Takes no lock of the cluster and writes nothing.
+//! Owns the copy in memory. It contains the jobs of all users; [`SeenJobs`] decides at each request
+//! what a user may see. Takes no lock of the cluster and writes nothing.
 
 use corral::api::Failure;
 use corral::api::jobs::{JobIndex, JobSums, SeenJobs, ViewMark};

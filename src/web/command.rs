@@ -1,4 +1,4 @@
-//! `cbweb`: its options, what it refuses at the start, and its life from then to the signal.
+//! `cbweb`: its options, what it refuses at the start, and its main function until the signal.
 
 use crate::cluster::{self, Cluster};
 use crate::identity::SameUser;

@@ -1,7 +1,7 @@
-//! How a refusal reads: what failed, why, what to do. As a page or as a problem document
-//! (RFC 9457), by the path that was asked for.
+//! The form of a refusal: what failed, why, what to do. A page or a problem document (RFC 9457),
+//! depending on the requested path.
 //!
-//! Handlers give a [`WebError`]; the guard, which knows path and language, writes it out.
+//! Handlers return a [`WebError`]; the guard, which knows path and language, formats it.
 
 use crate::words::Words;
 use askama::Template;

@@ -1,4 +1,4 @@
-//! Names and values of a form or a query, in their order; a name may come more than once.
+//! Names and values of a form or a query, in their order; a name may occur more than once.
 
 use crate::secret::Secret;
 

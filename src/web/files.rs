@@ -1,7 +1,7 @@
-//! Files of the user who asks: places within URLs, pieces of bounded size, downloads.
+//! Files of the requesting user: places within URLs, pieces of limited size, downloads.
 //!
-//! Owns how a place is written in a URL and how a name is shown. Paths are bytes: in a URL each is
-//! percent-encoded, on a page and in JSON a name is text with what is not UTF-8 written as `\xff`.
+//! Owns how a place is written in a URL and how a name is shown. Paths are bytes: in a URL they are
+//! percent-encoded, on a page and in JSON a name is text with non-UTF-8 bytes written as `\xff`.
 //! Nothing here opens a file; that is [`crate::identity::AsUser::files`].
 
 use crate::error::WebError;

@@ -1,8 +1,8 @@
-//! What every request passes, in this order: from where it comes, the Host it names, who asks, for
-//! changes which page sent them and the session's CSRF token, limits on its body and on time; and
-//! what every answer gets: headers of safety, an error page, a line in the log.
+//! The checks of every request, in this order: its origin address, its Host, its user, for changes
+//! the page that sent them and the session's CSRF token, limits of its body and time; and what
+//! every response gets: security headers, an error page, a line in the log.
 //!
-//! Owns cookies. No handler sees a request that has not passed.
+//! Owns cookies. No handler sees a request that has not passed these checks.
 
 use crate::error::WebError;
 use crate::fields::Fields;

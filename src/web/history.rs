@@ -1,6 +1,6 @@
-//! What the cluster was like: samples of the published view in memory, since this portal began.
+//! The history of the cluster: samples of the published view in memory, since this portal started.
 //!
-//! Owns the rings and their bounds. Writes no file: after a restart it begins again, and pages say
+//! Owns the rings and their limits. Writes no file: after a restart it begins again, and pages show
 //! since when. Decides nothing about who may see what: the pages do.
 
 use crate::cluster::Snapshot;

@@ -1,8 +1,8 @@
-//! Who asks, and doing things as them.
+//! The requester, and actions with the requester's rights.
 //!
 //! Everything that needs a user's rights goes through [`AsUser`]. [`SameUser`] acts as the user of
-//! this process and serves nobody else; a service puts its broker behind the same trait
-//! (`broker::client`), whose processes use [`SameUser`] after becoming the user. Nothing else in
+//! this process and serves no other user; a service uses its broker through the same trait
+//! (`broker::client`), whose processes use [`SameUser`] after becoming the user. No other code in
 //! this package submits, acts, or opens a file of a user.
 
 use crate::broker::wire::PasswordSaid;

@@ -1,19 +1,19 @@
 //! The portal of Corral: the cluster in a browser, and a REST interface for programs.
 //!
 //! Reads the published view like any command and leaves requests in drop boxes like any command: it
-//! is no new way into the cluster. `docs/portal.md` is the guide to these files.
+//! opens no new access to the cluster. `docs/portal.md` is the guide to these files.
 //!
 //! - `command`: options, what is refused at the start; `server`: connections and their limits;
 //!   `tls`: certificate and key.
-//! - `identity`: who asks, and acting as them. `broker`: acting for all users of a service, by
-//!   processes that become the user; `service`: the start of its two halves.
-//! - `cluster`: the view, read once for all who ask; `history`: samples of it. `sessions`: who is
+//! - `identity`: the requester, and acting as that user. `broker`: acting for all users of a
+//!   service, by processes that become the user; `service`: the start of its two halves.
+//! - `cluster`: the view, read once for all clients; `history`: samples of it. `sessions`: who is
 //!   logged in.
-//! - `guard`: what every request passes; `peer`: from where it comes; `secret`: what people type;
-//!   `error`: how refusals read; `words`: what people read.
+//! - `guard`: the checks of every request; `peer`: its origin; `secret`: passwords typed by users;
+//!   `error`: the form of refusals; `words`: texts for users.
 //! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: places and pieces of files.
 //! - `live`: events; `routes`: the table of all of them.
-//! - `terminal`: shells in a page; `apps`: programs of jobs, each at a name of its own.
+//! - `terminal`: shells in a page; `apps`: programs of jobs, each with its own host name.
 
 pub mod apps;
 pub mod broker;

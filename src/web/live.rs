@@ -1,7 +1,7 @@
-//! Event streams: that the view has changed, what a job writes, and the events of the cluster.
+//! Event streams: changes of the view, the output of a job, and the events of the cluster.
 //!
-//! Owns how many there are and when they end: with their session or token, with the portal, when
-//! the reader is gone. A stream that nobody reads holds no more than a few lines.
+//! Owns their number and when they end: with their session or token, with the portal, or when the
+//! reader is gone. A stream without a reader buffers only a few lines.
 
 use crate::error::WebError;
 use crate::fields::Fields;

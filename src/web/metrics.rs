@@ -1,6 +1,6 @@
-//! `/metrics`: the text of `cadmin metrics`, in the form that the reader asks for.
+//! `/metrics`: the text of `cadmin metrics`, in the format that the client requests.
 //!
-//! Owns the two forms; the figures are `corral::api`'s.
+//! Owns the two formats; the metrics come from `corral::api`.
 
 use crate::guard::Caller;
 use crate::rest::Answered;

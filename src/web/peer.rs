@@ -1,8 +1,8 @@
-//! From where a request comes: the other end of the connection, or what a proxy that is trusted
-//! says of its caller.
+//! The origin of a request: the other end of the connection, or the client named by a trusted
+//! proxy.
 //!
-//! Pure. The headers `Forwarded` (RFC 7239), `X-Forwarded-For`, `-Proto` and `-Host` are looked at
-//! only where the other end is such a proxy: anybody can write them. Looks no name up.
+//! Pure. The headers `Forwarded` (RFC 7239), `X-Forwarded-For`, `-Proto` and `-Host` are used only
+//! if the other end is such a proxy, because any client can write them. Looks no name up.
 
 use axum::http::HeaderMap;
 use corral::text::net::Net;

@@ -1,6 +1,7 @@
-//! The REST interface: what the commands print with `--json`, and what they do.
+//! The REST interface: the `--json` output of the commands, and their actions.
 //!
-//! Owns the shape of answers; members of objects are those of the commands. `routes` has the table.
+//! Owns the shape of responses; members of objects are those of the commands. `routes` has the
+//! table.
 
 use crate::cluster::Cluster;
 use crate::error::WebError;

@@ -1,7 +1,7 @@
 //! Files, clones and the texts of jobs in the REST interface.
 //!
-//! Owns the shape of their answers. Places are in the query of every request: `root`, the home
-//! directory without it, and `path` below it, both percent-encoded.
+//! Owns the shape of their responses. Places are in the query of every request: `root` (default:
+//! the home directory) and `path` below it, both percent-encoded.
 
 use crate::error::WebError;
 use crate::files::{self, ByteQuery, Give, encoded, shown};

@@ -1,5 +1,5 @@
-//! Every route of the portal. Those of the REST interface stand in one table, from which the router
-//! and the OpenAPI document are made: neither can have a route that the other lacks.
+//! Every route of the portal. The routes of the REST interface are in one table, from which the
+//! router and the OpenAPI document are made: neither can have a route that the other lacks.
 
 use crate::guard::guard;
 use crate::{App, apps, live, metrics, pages, rest, rest_files, submission, terminal};

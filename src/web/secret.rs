@@ -1,8 +1,8 @@
-//! A secret that a person typed: kept apart from other fields, shown by no log, overwritten when it
-//! is not needed any more.
+//! A secret that a user typed: kept apart from other fields, shown in no log, overwritten when it
+//! is no longer needed.
 //!
-//! What libraries have read into buffers of their own is beyond it: the process that holds those
-//! writes no core and is closed to other processes.
+//! It cannot control copies in buffers of libraries: the process that holds those writes no core
+//! and is closed to other processes.
 
 use std::sync::Arc;
 use zeroize::Zeroizing;

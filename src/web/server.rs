@@ -1,7 +1,8 @@
-//! Connections: accepted up to a limit, with limits on headers and on the time in which they come;
-//! ended in order when the portal is told to end.
+//! Connections: accepted up to a limit, with limits on headers and on their time; closed in order
+//! when the portal ends.
 //!
-//! Knows nothing of what is asked. Each request is told the other end of its connection.
+//! Knows nothing about the content of requests. Passes the other end of the connection to each
+//! request.
 
 use crate::peer::Peer;
 use axum::Router;

@@ -1,9 +1,9 @@
 //! The start of a portal for all users, and its two halves: the broker, which stays root, and the
-//! HTTP process, which gives all rights up before it reads its first byte.
+//! HTTP process, which gives up all rights before it reads its first byte.
 //!
 //! Owns what is refused at the start, the order in which rights are given up, where the address is
-//! published, and when section `portal` of cb.yaml is read again. Neither acts for a user nor
-//! speaks HTTP itself.
+//! published, and when section `portal` of cb.yaml is read again. This module neither acts for a
+//! user nor serves HTTP.
 
 use crate::broker::client;
 use crate::broker::{Broker, Ended};

@@ -1,7 +1,7 @@
-//! Who is logged in: sessions by the digest of their secret, with an idle and an absolute limit.
+//! The logged-in users: sessions by the digest of their secret, with an idle and an absolute limit.
 //!
-//! Pure: time and randomness are arguments. Nothing of a session is kept on disk: a restart logs
-//! everybody out.
+//! Pure: time and randomness are arguments. Sessions are not stored on disk: a restart logs out all
+//! users.
 
 use crate::identity::Identity;
 use corral::api::portal::Portal;

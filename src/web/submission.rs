@@ -1,7 +1,7 @@
-//! A job as a form or a program describes it: names and values, which become options of `csub` and
-//! are read by the same parser.
+//! A job as described by a form or a program: names and values, which become options of `csub` and
+//! are parsed by the same parser.
 //!
-//! Owns the names. Checks nothing that csub checks.
+//! Owns the names. Repeats no check of csub.
 
 use crate::error::WebError;
 use corral::api::{JobRequest, TemplateValues};

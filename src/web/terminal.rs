@@ -1,9 +1,10 @@
-//! Terminals: shells of interactive jobs, each at a pseudo-terminal whose master this process has,
-//! and the WebSocket by which a page is at one.
+//! Terminals: shells of interactive jobs, each on a pseudo-terminal whose master this process has,
+//! and the WebSocket that connects a page to one.
 //!
-//! Owns which terminals there are, whose they are and when they end: with their shell, with the
-//! session that began them, or when no page was at one for [`AWAY`]. What waits is bounded: a shell
-//! whose page does not read is not read, a page whose shell does not read is not read.
+//! Owns which terminals there are, their owners and when they end: with their shell, with the
+//! session that started them, or if no page was connected for [`AWAY`]. Buffers are limited: if the
+//! page does not read, the shell's output is not read; if the shell does not read, the page's input
+//! is not read.
 
 use crate::App;
 use crate::error::WebError;

@@ -1,8 +1,8 @@
-//! TLS of the portal's own: certificate and key from files, read once, before rights are given up.
+//! The portal's own TLS: certificate and key from files, read once, before rights are given up.
 //!
-//! By rustls with ring: `cb-export` and `cbnotify` have the same two, ring needs a C compiler and
-//! nothing else to build, and is a quarter of aws-lc. Speaks no HTTP. A new certificate is taken at
-//! the next start.
+//! Uses rustls with ring: `cb-export` and `cbnotify` use the same two; ring needs only a C compiler
+//! to build, and is a quarter of the size of aws-lc. Serves no HTTP. A new certificate is used
+//! after the next start.
 
 use corral::sys::fs;
 use std::path::Path;

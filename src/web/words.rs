@@ -1,7 +1,8 @@
-//! What people read in the portal, in each language: the catalogue `words.yaml`.
+//! The texts of the portal in each language: the catalogue `words.yaml`.
 //!
 //! Owns which languages there are and which one a request gets. Every visible word of a page goes
-//! through [`Words::t`]; a test holds the catalogue against what templates and sources name.
+//! through [`Words::t`]; a test compares the catalogue with the keys that templates and sources
+//! name.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;

@@ -1,8 +1,8 @@
-//! Files of cookies, as `xauth` writes them. Owns their form: reads what a display needs, makes the
+//! Cookie files in the format of `xauth`. Owns their form: reads what a display needs, makes the
 //! entry of another one; opens no file.
 //!
-//! An entry is a number of a family and four texts (address, number of the display, name, data),
-//! each after its length; all numbers have two bytes, the high one first.
+//! An entry is the number of a family and four texts (address, number of the display, name, data),
+//! each after its length; all numbers have two bytes, high byte first.
 
 use super::setup::NAME;
 use crate::channel::Cookie;

@@ -1,5 +1,5 @@
-//! Connections of X11 clients in one channel: a lane for each. Owns how many there are and how much
-//! of each waits at one end: a client or display that does not read holds up itself alone.
+//! Connections of X11 clients in one channel: a lane for each. Owns their number and how much of
+//! each is buffered at one end: a client or display that does not read delays only itself.
 
 use crate::channel::{ChannelError, DATA_MAX, Link, Message, XMessage};
 use crate::sys::stream::Watched;

@@ -1,9 +1,9 @@
-//! Windows of interactive jobs: connections of X11 clients at a job's host, carried through its
-//! channel to the display at which its command waits.
+//! Windows of interactive jobs: connections of X11 clients on a job's host, carried through its
+//! channel to the display of its waiting command.
 //!
-//! Owns names of displays, files of cookies, the first words of a client and what waits of its
+//! Owns names of displays, cookie files, the first message of a client and the buffering of its
 //! bytes. The host never has the cookie of the display: it gives the job another one, and the
-//! waiting command lets in who brings that.
+//! waiting command accepts clients that present it.
 
 mod authority;
 mod display;

@@ -1,4 +1,4 @@
-//! The display of the waiting command: where it is, what lets programs in, and whether it does.
+//! The display of the waiting command: its address, its credentials, and whether it accepts them.
 //! Owns the true cookie, which stays in this process.
 
 use super::PORT;

@@ -1,5 +1,5 @@
-//! The first words of an X11 client: its byte order, its version, and what lets it in. Owns their
-//! form, and that a client is let in by one cookie and reaches the display with another.
+//! The first message of an X11 client: its byte order, its version, and its credentials. Owns their
+//! form, and the rule that a client is accepted by one cookie and reaches the display with another.
 
 use crate::channel::Cookie;
 

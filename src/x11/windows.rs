@@ -1,6 +1,6 @@
-//! The windows of a job at the waiting command: who brings the cookie that the job was given gets
-//! a connection to the display, with the display's own. Owns that decision; the host has no part
-//! in it.
+//! The windows of a job in the waiting command: a client that presents the job's cookie gets a
+//! connection to the display, with the display's own cookie. Owns that decision; the host has no
+//! part in it.
 
 use super::lanes::Lanes;
 use super::server::Server;

@@ -596,8 +596,7 @@ const PLAIN_ROOMS: &[&str] = &[
     "src/state_loader.rs",
     "docs/",
     "etc/",
-    "*.5",
-    "*.8",
+    "man/",
     "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -620,6 +619,27 @@ const ODD_WORDS: &[&str] = &[
     "his",
     "he",
 ];
+
+/// Phrases that were taken out of the documents and manual pages: say "at growing intervals",
+/// "what happens to", "cannot be combined with", "still", "reconstructed", "current".
+const ODD_IN_DOCUMENTS: &[&str] = &[
+    "ever more rarely",
+    "ever more slowly",
+    "what becomes of",
+    "what became of",
+    "not together with",
+    "all the same",
+    "made again",
+    "of now",
+    "on record",
+    "parted",
+];
+
+/// Whether a file is one of the texts that users, administrators and developers read.
+fn is_document(file: &str) -> bool {
+    let rooms = ["docs/", "man/", "README.md", "CONTRIBUTING.md"];
+    rooms.iter().any(|room| file.starts_with(room))
+}
 
 /// The odd words of a line, and "is no X" where "is not an X" is meant.
 fn odd_words(line: &str) -> Vec<&'static str> {
@@ -679,7 +699,10 @@ fn odd_phrases_do_not_come_back() {
                 false if line.trim_start().starts_with("#[serde(") => String::new(),
                 false => line.to_owned(),
             };
-            for word in odd_words(&said) {
+            let lower = said.to_lowercase();
+            let odd = ODD_IN_DOCUMENTS.iter().copied();
+            let odd = odd.filter(|w| is_document(file) && lower.contains(w));
+            for word in odd_words(&said).into_iter().chain(odd) {
                 wrong.push(format!(
                     "{file}:{}: \"{word}\" reads oddly: {}",
                     n + 1,

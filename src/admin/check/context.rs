@@ -1,4 +1,4 @@
-//! The cluster that is checked, and where it is.
+//! The cluster that is checked, and its location.
 
 use crate::admin::dev::development;
 use crate::client::env::Site;

@@ -1,4 +1,4 @@
-//! What a check found, and how it is printed.
+//! A finding of a check, and how it is printed.
 
 use crate::client::exit::Exit;
 use crate::language::said;

@@ -1,7 +1,7 @@
-//! What hosts were ordered and what they say, against the journal.
+//! Compares the orders to hosts and the reports of hosts with the journal.
 //!
 //! Reads each host's newest orders and its kept reports, as streams. Reports of the newest file
-//! say which tasks live on the host; all of them together say who started which attempt.
+//! show which tasks are alive on the host; all reports together show who started which attempt.
 
 use super::Ctx;
 use super::finding::Finding;

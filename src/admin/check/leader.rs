@@ -1,4 +1,4 @@
-//! The leader: its beat, and what its claim says.
+//! The leader: its beat, and the content of its claim.
 
 use super::Ctx;
 use super::finding::Finding;

@@ -1,4 +1,4 @@
-//! Says on a terminal what `cadmin check` does when it takes long.
+//! Reports on a terminal what `cadmin check` does if it takes long.
 
 use crate::sys::clock;
 use std::io::{IsTerminal as _, Write as _};

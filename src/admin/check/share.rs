@@ -1,4 +1,4 @@
-//! The share itself: owners and modes, leftovers, room, and how it is mounted here.
+//! The share itself: owners and modes, leftovers, free space, and mount options on this host.
 
 use super::Ctx;
 use super::finding::Finding;

@@ -1,6 +1,6 @@
-//! What the state holds against the configuration in force: slots and amounts of hosts, quotas.
+//! Compares the state with the configuration in force: slots and amounts of hosts, quotas.
 //!
-//! Lets a throw-away leader's core count, so that nothing is counted in a second way here.
+//! Uses the core of a temporary leader to count, so that there is only one way of counting.
 
 use super::Ctx;
 use super::finding::Finding;

@@ -1,4 +1,4 @@
-//! Every rule is seen to be broken once, on a share that was sound before.
+//! Breaks every rule once on a sound share, and expects that the check reports it.
 
 use super::*;
 use crate::admin::init;

@@ -1,4 +1,4 @@
-//! The published view against the journal.
+//! Compares the published view with the journal.
 
 use super::Ctx;
 use super::finding::Finding;

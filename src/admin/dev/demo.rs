@@ -1,5 +1,5 @@
-//! `cadmin dev demo`: what a newcomer sees first. Submits an array, a job that depends on it and a
-//! parallel job with the same commands that the reader will use, and shows their progress.
+//! `cadmin dev demo`: a demonstration for new users. Submits an array, a job that depends on it and
+//! a parallel job with the same commands that the user will use, and shows their progress.
 
 use super::site::Site;
 use crate::client::Fail;

@@ -1,4 +1,4 @@
-//! `cadmin dev down`: ends every process of a development cluster and makes sure of it.
+//! `cadmin dev down`: ends every process of a development cluster and verifies that none is left.
 
 use super::processes::{self, Processes};
 use super::site::Site;

@@ -1,5 +1,5 @@
-//! Whether a development cluster is ready: a leader leads, and it knows every host as usable. Reads
-//! what the daemons publish, as any other command would.
+//! Checks whether a development cluster is ready: a leader leads, and it knows every host as
+//! usable. Reads what the daemons publish, like any other command.
 
 use super::processes::Processes;
 use super::site::Settings;

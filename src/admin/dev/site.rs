@@ -1,5 +1,5 @@
-//! The directory D of a development cluster: what lies where in it, its settings, and the text of
-//! the files made for it.
+//! The directory D of a development cluster: its layout, its settings, and the text of the files
+//! created for it.
 
 use crate::admin::{init, lsf_conf};
 use crate::client::Fail;

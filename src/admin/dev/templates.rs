@@ -1,5 +1,5 @@
-//! The templates of applications that a development cluster begins with: those of the checkout or
-//! installation that its programs are from. Copies them once; the directory is the user's then.
+//! The application templates of a new development cluster: those of the checkout or installation of
+//! its programs. Copies them once; after that, the directory belongs to the user.
 
 use crate::client::Fail;
 use crate::spool::Layout;

@@ -1,4 +1,4 @@
-//! `cadmin dev up`: starts the daemons that do not run and waits until the cluster is ready.
+//! `cadmin dev up`: starts the daemons that are not running and waits until the cluster is ready.
 
 use super::processes::{self, MARK, MARK_NAME, Processes};
 use super::ready::{self, Progress};

@@ -1,6 +1,6 @@
 //! The portal of a development cluster: started beside the daemons, ended with them.
 //!
-//! Owns its start and the link that is printed. The portal is a program of its own package.
+//! Owns its start and the link that is printed. The portal is a program of a separate package.
 
 use super::processes;
 use super::site::{Daemon, Site};

@@ -1,4 +1,4 @@
-//! What a follower gives while leaders change, and what it never gives.
+//! Tests what a follower returns while leaders change, and what it never returns.
 
 use super::*;
 use crate::journal::Writer;

@@ -1,6 +1,6 @@
-//! The answers of a leader, read from where a request was sent on.
+//! Reads the answers of a leader from the position at which a request was sent.
 //!
-//! A new leader repeats every answer, so each epoch is read on its own. Never writes.
+//! A new leader repeats every answer, so each epoch is read separately. Never writes.
 
 use crate::model::Token;
 use crate::record::ack::Ack;

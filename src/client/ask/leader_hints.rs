@@ -1,5 +1,5 @@
-//! Hints between a command and the leader: "look into my drop box", "your answer is there". Whether
-//! one arrives is not known, and not needed.
+//! Hints between a command and the leader: "look into my drop box", "your answer is there". It is
+//! not known, and does not matter, whether a hint arrives.
 
 use crate::model::Token;
 use crate::record::hint::{self, Endpoint, What};

@@ -1,4 +1,4 @@
-//! `ask` against a leader played by a thread.
+//! Tests `ask` with a leader simulated by a thread.
 
 use super::answers::find_ack;
 use super::*;

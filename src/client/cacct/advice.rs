@@ -1,8 +1,9 @@
-//! `cacct --advice`: what jobs asked for beside what similar jobs have used, and what to ask for.
+//! `cacct --advice`: compares what jobs requested with what similar jobs used, and recommends what
+//! to request.
 //!
-//! Owns which jobs are similar and the rules of the advice. Similar are the jobs of a user in a
-//! queue whose names differ in digits only; without a name the program stands for it. Reads no
-//! file.
+//! Owns which jobs are similar and the rules of the advice. Jobs are similar if they belong to the
+//! same user and queue and their names differ only in digits; without a name, the program is
+//! compared instead. Reads no file.
 
 use super::totals::Spread;
 use crate::model::TermReason;

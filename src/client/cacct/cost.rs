@@ -1,4 +1,4 @@
-//! What attempts cost, by the prices and discounts of the cluster.
+//! The cost of attempts, by the prices and discounts of the cluster.
 //!
 //! Owns the arithmetic. Each host's slots, memory and GPUs are charged for the run time and rounded
 //! once, half up, to a millionth of the currency; sums are sums of these. Never reads a file.

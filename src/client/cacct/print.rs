@@ -1,6 +1,7 @@
-//! How accounting is printed: records as lines, pages, CSV and JSON, totals as LSF users know them.
+//! Prints accounting: records as lines, pages, CSV and JSON, and totals in the form that LSF users
+//! know.
 //!
-//! Text of users is escaped before it reaches a terminal. Never reads a file.
+//! Text from users is escaped before it reaches a terminal. Never reads a file.
 
 use super::cost::Rates;
 use super::totals::{ByName, Spread, Totals};

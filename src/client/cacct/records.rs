@@ -1,9 +1,9 @@
 //! The records in `acct/`: which files, in which order, each ended attempt once.
 //!
-//! Reads one file after the other, a part at a time; what it keeps is the list of files and the
-//! keys of records that may have a copy (marked `again`, at the front of a leader's file). Where
-//! only sums are wanted, several threads share the pieces of a long file. Never stops at damage:
-//! it is named by file and offset, and the rest is read.
+//! Reads one file after the other, in parts; keeps in memory only the list of files and the keys of
+//! records that may have a copy (marked `again`, at the beginning of a leader's file). If only sums
+//! are needed, several threads share the pieces of a long file. Never stops at damage: it is
+//! reported by file and offset, and the rest is read.
 
 use crate::journal::{LineError, Lines};
 use crate::record::FORMAT;

@@ -1,4 +1,4 @@
-//! Totals over accounting records, in memory that grows with the number of names, not of records.
+//! Totals over accounting records, with memory that depends on the number of names, not of records.
 //!
 //! Owns the sums, the spread of waiting times (to within 2 %) and the division of an attempt among
 //! its hosts. Never reads a file and never prints.

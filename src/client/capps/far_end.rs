@@ -1,9 +1,9 @@
-//! `capps far-end`: the far end of the way to a program that a running job has, beside that job on
-//! its host, as its user. Frames of `channel::Frame` come and go; each connection that they open is
-//! made to the port that the job has announced, and to no other.
+//! `capps far-end`: the far end of the connection to a program of a running job. It runs beside the
+//! job on its host, as its user. It exchanges frames of `channel::Frame`; each connection that they
+//! open goes to the port that the job has announced, and to no other port.
 //!
-//! Owns whom it connects to: a program of the same user that listens on this host. A port that
-//! another user has taken is refused before a byte is sent there.
+//! Owns what it connects to: only a program of the same user that listens on this host. A port that
+//! another user has taken is refused before a byte is sent to it.
 
 use crate::channel::{FRAME_DATA_MAX, Frame, STREAMS_MAX, WINDOW};
 use crate::client::exit::{Fail, Result};

@@ -1,9 +1,9 @@
-//! `capps tunnel JOB`: the near end of the way to a program that a running job of the user has, for
-//! the portal. Standard input and output carry the frames of `channel::Frame`.
+//! `capps tunnel JOB`: the near end of the connection to a program of a running job of the user,
+//! for the portal. Standard input and output carry the frames of `channel::Frame`.
 //!
-//! Starts `capps far-end` beside the job, on its first host, in the way of `claunch`: that host
-//! checks whose job it is, and what is started has the user's rights and the job's limits, and ends
-//! with the job or with this process. Owns nothing of what is carried.
+//! Starts `capps far-end` beside the job, on its first host, in the same way as `claunch`: that
+//! host checks whose job it is. The started process has the user's rights and the job's limits, and
+//! ends with the job or with this process. Never interprets the transferred data.
 
 use crate::channel::Frame;
 use crate::client::claunch::{Started, catch_signals};

@@ -1,6 +1,6 @@
-//! A crontab as definitions of cron jobs: what can be honoured, and where what cannot stands.
+//! Converts a crontab to definitions of cron jobs, and reports the places of what is not supported.
 //!
-//! Pure. Lines are not changed: a command runs as it is written, with `/bin/sh`.
+//! Pure. Lines are not changed: a command runs as written, with `/bin/sh`.
 
 use super::definition::Written;
 use crate::client::exit::{Fail, Result};

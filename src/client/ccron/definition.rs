@@ -1,7 +1,7 @@
-//! Definitions of cron jobs as people write them: YAML or JSON, one or several in a file.
+//! Definitions of cron jobs as users write them: YAML or JSON, one or several in a file.
 //!
 //! Owns the names of the keys. Everything that is not understood is refused with its place. Reads
-//! no file: job specifications in files of their own are given by the caller.
+//! no file: the caller provides job specifications from separate files.
 
 use crate::client::definition_file::{Reader, at, entries, tree};
 use crate::client::exit::{Fail, Result};

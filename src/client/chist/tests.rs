@@ -1,4 +1,4 @@
-//! The command on a small journal.
+//! Tests the command with a small journal.
 
 use super::*;
 use crate::client::read::test_view::{NOW, TestView, row};

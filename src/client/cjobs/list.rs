@@ -1,8 +1,8 @@
-//! Gathers the rows of cjobs: streams the view, puts elements together with their arrays, writes
-//! each row once and orders the written rows.
+//! Collects the rows of cjobs: streams the view, combines elements with their arrays, formats each
+//! row once and orders the formatted rows.
 //!
-//! Rows are formatted while they are read, so that a list of a hundred thousand jobs keeps their
-//! text and not their values. JSON lines need no order and go out at once.
+//! Rows are formatted while they are read, so that a list of a hundred thousand jobs keeps only
+//! their text in memory and not their values. JSON lines need no order and are printed at once.
 
 use super::{Asked, Style};
 use crate::client::exit::{self, Exit, Fail};

@@ -1,4 +1,4 @@
-//! The command on a small published view.
+//! Tests the command with a small published view.
 
 use super::*;
 use crate::client::read::test_view::{NOW, TestView, job, row, spec};

@@ -1,7 +1,7 @@
 //! `cjobs --why`: why a job waits and what would help; why it failed and what to do.
 //!
-//! Owns the order of work: which jobs, the copy of the cluster that they are looked up on, the
-//! estimate of their start, the end of their output. The leader is asked nothing: all comes from
+//! Owns the sequence: which jobs, the copy of the cluster on which they are examined, the estimate
+//! of their start, the end of their output. Sends no request to the leader: everything comes from
 //! the published view, cb.yaml and the job's own files.
 
 mod candidates;

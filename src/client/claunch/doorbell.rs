@@ -1,5 +1,5 @@
-//! Says to the executor of a host that a request waits there, so that it looks at once and not when
-//! its next look is due. Whether that arrives is not known, and not needed.
+//! Notifies the executor of a host that a request waits, so that it looks at once and not at its
+//! next poll. It is not known, and does not matter, whether the notice arrives.
 
 use crate::record::frame::Reader;
 use crate::record::header::{Header, What as File};

@@ -1,5 +1,5 @@
-//! Reads what the copy of the cluster is made of: the published view and cb.yaml, which every user
-//! may read. Takes no lock, and asks nothing of the leader.
+//! Reads the data for the copy of the cluster: the published view and cb.yaml, which every user may
+//! read. Takes no lock, and sends no request to the leader.
 
 use super::{ClusterCopy, Samples};
 use crate::client::exit::{Fail, Result};

@@ -1,4 +1,4 @@
-//! The submission of one batch job of `sbatch`: its options become csub's, its script is read.
+//! Submits one batch job of `sbatch`: converts its options to csub's and reads its script.
 
 use super::foreign::slurm::translate;
 use super::foreign::{self, Context, Foreign, ForeignOption};

@@ -1,8 +1,7 @@
 //! A job that another program describes by a function call (libdrmaa), not by a command line.
 //!
-//! Options are those of `csub`, read by the same parser; what the caller states in exact values
-//! goes into the submission as it is. Prints nothing, reads no standard input, leaves the umask
-//! alone.
+//! Options are those of `csub`, parsed by the same parser; exact values from the caller are used
+//! unchanged. Prints nothing, reads no standard input, does not change the umask.
 
 use super::options::{self, Chosen};
 use super::script::{self, Work};

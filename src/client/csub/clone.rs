@@ -1,6 +1,6 @@
 //! `--clone JOB`: a new job with the command, options, script and environment of a known one.
 //!
-//! Owns what of the command line changes it. The leader knows the job.
+//! Owns which options of the command line change it. The leader knows the job.
 
 use super::called::Prepared;
 use super::options::{Chosen, place};

@@ -1,9 +1,9 @@
-//! `csub --dry-run`: the request as it was understood, and what is known of its chances. Nothing is
-//! sent.
+//! `csub --dry-run`: shows how the request was interpreted and what is known about its chances.
+//! Sends nothing.
 //!
-//! Owns what is printed. The checks are the leader's own (`intake`), made with cb.yaml as it lies
-//! on the share and the published view; hosts are counted, and nothing is scheduled here. What
-//! only the leader can check is named as not checked.
+//! Owns what is printed. The checks are the leader's own (`intake`), made with cb.yaml on the share
+//! and the published view; hosts are counted, and nothing is scheduled here. What only the leader
+//! can check is listed as not checked.
 
 use super::options::Chosen;
 use super::spec;

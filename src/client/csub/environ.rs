@@ -1,4 +1,4 @@
-//! The environment of a job: what it takes from the submitter, and what `-env` changes.
+//! The environment of a job: what comes from the submitter, and what `-env` changes.
 
 use crate::client::exit::{Fail, Result};
 use crate::record::request::ENV_MAX;

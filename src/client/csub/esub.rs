@@ -1,8 +1,9 @@
-//! Programs of the site that look at a submission before it is sent, and may change or refuse it.
+//! Programs of the site that see a submission before it is sent, and may change or refuse it.
 //!
-//! Owns the names of the parameters and the rule that a program which cannot be run, or fails,
-//! refuses the job: what a site insists on is not to be passed by. They run as the submitting user,
-//! who could talk to the leader without them: they are a service, not a barrier.
+//! Owns the names of the parameters and the rule that a program that cannot be run, or fails,
+//! refuses the job, so that a mandatory check is never skipped. The programs run as the submitting
+//! user, who could send requests to the leader without them: they are a service, not a security
+//! barrier.
 
 use super::options::Chosen;
 use crate::client::env::Site;

@@ -1,9 +1,9 @@
-//! What other batch systems say about a job (`#SBATCH` and `#PBS` lines of a script, the command
-//! line of `sbatch`) as options of csub.
+//! Converts the job options of other batch systems (`#SBATCH` and `#PBS` lines of a script, the
+//! command line of `sbatch`) to options of csub.
 //!
-//! A script speaks one language: its `#CSUB` and `#BSUB` lines if it has any, else its `#SBATCH`
-//! lines, else its `#PBS` lines. What changes a job and cannot be honoured is refused with its
-//! line; what changes nothing is named in one warning.
+//! A script uses one kind of lines: its `#CSUB` and `#BSUB` lines if it has any, else its `#SBATCH`
+//! lines, else its `#PBS` lines. An option that changes a job and is not supported is refused with
+//! its line; options that change nothing are named in one warning.
 
 pub(crate) mod pbs;
 pub(crate) mod shape;

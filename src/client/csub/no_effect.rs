@@ -1,8 +1,8 @@
-//! What csub and cmod take from scripts of other systems although it has no effect here.
+//! Options that csub and cmod accept from scripts of other systems although they have no effect.
 //!
-//! Owns the list of LSF's options without which a job computes the same, and the one warning that
-//! names them, and the warning about directives of other batch systems. An option that changes what
-//! a job does or gets is never on this list: it is refused by name (`options::UNBUILT`).
+//! Owns the list of LSF options without which a job computes the same, the one warning that names
+//! them, and the warning about directives of other batch systems. An option that changes what a job
+//! does or gets is never on this list: it is refused by name (`options::UNBUILT`).
 
 use super::options::Chosen;
 use crate::client::env::Site;

@@ -1,4 +1,4 @@
-//! The options of csub, cmod and each pack line: which exist, which do not exist yet.
+//! The options of csub, cmod and each pack line: which are implemented, and which are not yet.
 
 use super::no_effect::HARMLESS;
 use crate::client::cli::{Table, command, flag, opt, trailing_command};

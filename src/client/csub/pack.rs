@@ -1,7 +1,7 @@
-//! `csub -pack FILE`: one job a line, all of them in one request.
+//! `csub -pack FILE`: one job per line, all of them in one request.
 //!
-//! A line that is wrong is listed and left out; the others are submitted. Lines whose options equal
-//! those of the line before travel without them.
+//! An invalid line is listed and skipped; the others are submitted. Lines with the same options as
+//! the previous line are sent without them.
 
 use super::no_effect::NoEffect;
 use super::options::Chosen;

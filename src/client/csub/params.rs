@@ -1,7 +1,7 @@
 //! `--params FILE`: an array of one element for each line of a file of values.
 //!
-//! Owns how the file is read: comma separated values with a line of names first, tab separated ones
-//! if its name ends with `.tsv`. Each element finds its values in its environment.
+//! Owns how the file is read: comma separated values with names in the first line, or tab separated
+//! values if the file name ends with `.tsv`. Each element finds its values in its environment.
 
 use super::options::Chosen;
 use crate::client::exit::{Fail, Result};

@@ -1,4 +1,4 @@
-//! The job's script: from standard input or from the one file that is the whole command.
+//! The job's script: from standard input or from the file that is the only word of the command.
 
 use super::foreign;
 use super::options::Chosen;

@@ -1,6 +1,7 @@
-//! Options into a submission: everything that can be checked without the cluster is checked here.
+//! Converts options to a submission: everything that can be checked without the cluster is checked
+//! here.
 //!
-//! Pure: the working directory, the time, the unit of limits come in as [`Here`].
+//! Pure: the working directory, the time and the unit of limits come in as [`Here`].
 
 use super::options::Chosen;
 use crate::client::cli::Split;

@@ -1,6 +1,6 @@
-//! `csub -app NAME PARAM=VALUE ...`: a template of an application makes the job.
+//! `csub -app NAME PARAM=VALUE ...`: creates a job from an application template.
 //!
-//! Owns which words are parameters and which options a template may give. Values reach the job as
+//! Owns which words are parameters and which options a template may set. Values reach the job as
 //! variables and single words, never as text of a shell.
 
 use super::options::{self, Chosen};

@@ -1,5 +1,5 @@
-//! What can be done to jobs, hosts and queues from cview: the question before it, the request, and
-//! how the answer reads in one line.
+//! Actions on jobs, hosts and queues in cview: the confirmation question, the request, and the
+//! answer in one line.
 //!
 //! Owns no rights: the leader decides who may do what, as for ckill and cadmin. Sends nothing.
 

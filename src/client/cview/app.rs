@@ -1,7 +1,7 @@
-//! The state of cview: what is shown, where the cursor is, what is marked and asked.
+//! The state of cview: what is shown, the position of the cursor, marks and open questions.
 //!
-//! Owns how the state takes new facts, answers and sizes. Pure: time is an argument, and nothing
-//! here reads, draws or sends.
+//! Owns how the state changes with new data, answers and sizes. Pure: time is an argument, and
+//! nothing here reads, draws or sends.
 
 use super::actions::Action;
 use super::columns::JobLine;

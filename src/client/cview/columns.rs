@@ -1,7 +1,7 @@
 //! The columns of the three lists: titles, widths, values and orders.
 //!
-//! Owns what stands in a cell. A cell is put into words only when it is shown, so a list of a
-//! hundred thousand rows costs as much as one that fits on the screen.
+//! Owns the content of a cell. A cell is formatted only when it is shown, so a list of a hundred
+//! thousand rows costs as much as a list that fits on the screen.
 
 use super::world::{JobItem, Jobs};
 use crate::model::{JobKey, JobStat};

@@ -1,7 +1,7 @@
 //! Draws the state into a buffer of cells.
 //!
-//! Owns where everything stands and how it looks. Every text passes [`put`], which shows control
-//! characters instead of obeying them. Pure: the buffer is written to a terminal elsewhere.
+//! Owns the layout and the look. Every text passes [`put`], which shows control characters instead
+//! of executing them. Pure: the buffer is written to a terminal elsewhere.
 
 use super::app::{App, FRAME_ROWS, ListState, OVERVIEW_ROWS, Prompt};
 use super::columns::{self, Column, JobCells, layout};

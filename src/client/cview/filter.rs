@@ -1,8 +1,8 @@
-//! The filter of a list: words that all must fit, each a part of any text of a row or
+//! The filter of a list: words that must all match, each a part of any text of a row or
 //! `field:pattern`.
 //!
-//! Owns the fields by which rows can be filtered. Letters of both cases are the same; a pattern may
-//! have `*` and `?`.
+//! Owns the fields by which rows can be filtered. Upper and lower case are equal; a pattern may
+//! contain `*` and `?`.
 
 use super::world::JobItem;
 use crate::model::JobStat;

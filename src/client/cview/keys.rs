@@ -1,4 +1,4 @@
-//! The keys of cview: what can be pressed, and what the help says about it.
+//! The keys of cview and their help texts.
 //!
 //! Owns the names of keys and the texts of the help. What a key does is decided in `app`.
 

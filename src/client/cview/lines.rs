@@ -1,7 +1,7 @@
 //! Which rows a list has, and in which order: filtered, sorted, arrays folded.
 //!
-//! Decides by the values of rows and puts none of them into words. Made again when the view, the
-//! filter or the order changes, not when the cursor moves.
+//! Decides by the values of rows and formats none of them. Recomputed when the view, the filter or
+//! the order changes, not when the cursor moves.
 
 use super::columns::{JobLine, compare_hosts, compare_jobs, compare_queues};
 use super::filter::Filter;

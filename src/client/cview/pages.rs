@@ -1,4 +1,4 @@
-//! Lines of a page as the screen is wide: texts are folded, tables keep their columns.
+//! Lines of a page for the width of the screen: texts are folded, tables keep their columns.
 //!
 //! Pure; owns the fold.
 

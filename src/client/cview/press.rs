@@ -1,6 +1,6 @@
-//! What each key does: it changes the state, and may ask for what only the session can do.
+//! What each key does: it changes the state, and may request actions that only the session can do.
 //!
-//! Pure. What the help says about the keys is in `keys`.
+//! Pure. The help texts of the keys are in `keys`.
 
 use super::actions::{Act, Action, COMMENT_MAX};
 use super::app::{App, ListState, Motion, Prompt, Status};

@@ -1,8 +1,8 @@
-//! Reads what the screens need out of the published view, and the output of a job.
+//! Reads the data for the screens from the published view, and the output of a job.
 //!
-//! Asks the leader for nothing and takes no lock. What has not changed since the last look is not
-//! read again: each look opens a few small files, which on a network file system is what makes
-//! their state fresh.
+//! Sends no request to the leader and takes no lock. Data that has not changed since the last poll
+//! is not read again: each poll opens a few small files, which on a network file system makes their
+//! state fresh.
 
 use super::world::{Head, JobItem, Jobs, Needed, NeededJobs, Page, Subject, World};
 use crate::client::cpeek;

@@ -1,4 +1,4 @@
-//! The terminal while cview has it: taken as a whole, and given back as it was on every way out.
+//! The terminal while cview uses it: taken over completely, and restored on every exit path.
 //!
 //! Owns the terminal's mode, its alternate screen and the meaning of its bytes as keys. Draws
 //! nothing.

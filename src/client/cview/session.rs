@@ -1,7 +1,8 @@
-//! A session of cview: threads that read the view, ask the leader, take keys and signals, and the
-//! loop that puts what they bring into the state and draws it.
+//! A session of cview: threads that read the view, send requests to the leader, and read keys and
+//! signals; and the loop that updates the state with their results and draws it.
 //!
-//! The loop itself never touches the share, so a share that hangs costs the news and not the keys.
+//! The loop itself never accesses the share, so if the share hangs, only updates are delayed and
+//! not the keys.
 
 use super::actions::Action;
 use super::app::{App, SLOW_MS};

@@ -1,7 +1,7 @@
-//! What an act is about: the marked rows, else the one at the cursor, or the job or host of the
+//! The targets of an action: the marked rows, else the row at the cursor, or the job or host of the
 //! page.
 //!
-//! Marked rows that are no longer there are left out. Changes nothing.
+//! Marked rows that no longer exist are left out. Changes nothing.
 
 use super::actions::{Act, Action};
 use super::app::App;

@@ -1,4 +1,4 @@
-//! Whole screens, drawn to a test backend after keys were pressed; and golden frames.
+//! Tests complete screens, drawn to a test backend after keys were pressed; and golden frames.
 
 use super::press::{Effect, press};
 use super::reading::{Looking, News};

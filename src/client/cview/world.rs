@@ -1,4 +1,4 @@
-//! What the screens of cview are made of: the facts that were read of the published view.
+//! The data for the screens of cview, as read from the published view.
 //!
 //! Owns the compact form in which all jobs are held, so that a hundred thousand of them cost little
 //! until they are shown. Reads nothing and formats nothing.

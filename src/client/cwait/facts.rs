@@ -1,4 +1,4 @@
-//! The published view of the jobs that a condition names.
+//! The data in the published view about the jobs that a condition names.
 
 use super::progress::Counts;
 use crate::client::exit::{Fail, Result};

@@ -1,5 +1,5 @@
-//! What a person at a terminal sees of a long wait: one line that is written over, and how it ends
-//! when the wait is interrupted.
+//! What a user at a terminal sees of a long wait: one line that is rewritten, and the message when
+//! the wait is interrupted.
 
 use crate::model::JobStat;
 use crate::sys::signals;

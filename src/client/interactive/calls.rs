@@ -1,5 +1,5 @@
-//! Callers that have not shown yet that they have the key. Owns how many there are, how long they
-//! have, and that one is believed: the first that proves it.
+//! Callers that have not yet proved that they have the key. Owns their number, their time limit,
+//! and the rule that only one is accepted: the first that proves it.
 
 use super::talk::Peer;
 use crate::channel::{Key, Link, Message, Welcome};

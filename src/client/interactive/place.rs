@@ -1,6 +1,6 @@
-//! The word that a waiting command leaves for a host, in the drop box of its user: two small files
-//! that the user alone can read. Owns their life: made before the job is submitted, touched while
-//! it waits, removed with the value.
+//! The message that a waiting command leaves for a host in the drop box of its user: two small
+//! files that only the user can read. Owns their lifetime: created before the job is submitted,
+//! touched while it waits, removed with the value.
 
 use crate::channel::{RENDEZVOUS_MAX, Rendezvous, Unreached};
 use crate::client::exit::{Fail, Result};

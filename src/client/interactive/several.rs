@@ -1,5 +1,5 @@
-//! The waiting side of commands on several hosts: `claunch`. Waits until each host has called, then
-//! is the terminal of all.
+//! The waiting side of commands on several hosts: `claunch`. Waits until each host has connected,
+//! then is the terminal of all.
 
 use super::calls::Calls;
 use super::talk::{Peer, Talk, TalkOver};

@@ -1,5 +1,5 @@
-//! This terminal and the programs at the other ends: input there, output here, keys, sizes and
-//! signals, until all have ended. Owns what of the input is on its way.
+//! Connects this terminal to the programs at the other ends: input, output, keys, sizes and
+//! signals, until all have ended. Owns the input that is in transit.
 
 use crate::channel::{ChannelError, DATA_MAX, Finish, Link, Message, ROOM, Screen, Stream};
 use crate::sys::signals::{self, SignalQueue};

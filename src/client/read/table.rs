@@ -1,4 +1,4 @@
-//! One list of plain rows in the form that the options ask for: table, `-o`, `-json`, `--json`.
+//! One list of plain rows in the form that the options select: table, `-o`, `-json`, `--json`.
 
 use super::{colors, columns, json_options};
 use crate::client::cli::{Values, flag, opt};

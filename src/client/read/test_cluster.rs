@@ -1,5 +1,5 @@
-//! A small cluster as its leader would publish it, and the comparison of what commands print of it
-//! with the files in tests/golden/output. `BLESS=1 sbin/check golden` writes the files again.
+//! A small cluster as published by its leader, and the comparison of the commands' output for it
+//! with the files in tests/golden/output. `BLESS=1 sbin/check golden` rewrites the files.
 
 use super::test_view::{NOW, TestView, job, row};
 use crate::client::cli;

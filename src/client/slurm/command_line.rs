@@ -1,6 +1,7 @@
-//! What the commands by Slurm's names share: their options, how they are refused, ids and users.
+//! Code shared by the commands under Slurm's names: their options, how they are refused, ids and
+//! users.
 //!
-//! Knows no command. An option that is not honoured is refused by name.
+//! Knows no command. An unsupported option is refused by name.
 
 use crate::client::cli::{self, Values, command};
 use crate::client::exit::{Exit, Fail, Result};

@@ -1,6 +1,6 @@
 //! Formats of Slurm's listing commands: `%.18i %.9P` and `JobID:10,State`.
 //!
-//! Owns widths and cutting. Knows no field: each command gives its own.
+//! Owns widths and truncation. Knows no field: each command provides its own.
 
 use crate::text::width::escape;
 

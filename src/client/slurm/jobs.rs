@@ -1,7 +1,7 @@
-//! Jobs as Slurm's commands list them: jobs, elements that were started, and the elements of an
-//! array that were not, as one.
+//! Jobs as Slurm's commands list them: jobs, started elements, and all elements of an array that
+//! have not started, as one row.
 //!
-//! Owns ids as Slurm writes them (`12_3`, `12_[0-9%4]`). Reads the view only.
+//! Owns ids in Slurm's form (`12_3`, `12_[0-9%4]`). Only reads the view.
 
 use super::states::{State, reason};
 use crate::client::exit::{Fail, Result};

@@ -1,6 +1,6 @@
-//! What the JSON of Slurm's commands has in common: the frame around the list, numbers that may not
-//! be set, ends of jobs. The form is that of data_parser/v0.0.40; what has no counterpart here is
-//! left out.
+//! The common parts of the JSON of Slurm's commands: the frame around the list, numbers that may
+//! not be set, ends of jobs. The form is that of data_parser/v0.0.40; members without a counterpart
+//! in Corral are left out.
 
 use crate::sys::signals;
 use serde_json::{Value, json};

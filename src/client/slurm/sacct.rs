@@ -1,8 +1,8 @@
-//! `sacct`: jobs with their states, times and usage: those that the cluster remembers from the
-//! view, older ones from the accounting files.
+//! `sacct`: jobs with their states, times and usage: jobs that the cluster remembers from the view,
+//! older jobs from the accounting files.
 //!
-//! A job that was started has a line for itself and one for its batch step, as in Slurm; `-X`
-//! leaves the second out.
+//! A started job has one line for itself and one for its batch step, as in Slurm; `-X` leaves out
+//! the second.
 
 use super::command_line::{
     self, Refused, both, comma_words, help_option, job_words, refusals, refuse, users_named, words,

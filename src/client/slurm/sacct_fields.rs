@@ -1,4 +1,4 @@
-//! A job as sacct lists it, out of the view or out of an accounting record, and its fields.
+//! A job as sacct lists it, from the view or from an accounting record, and its fields.
 
 use super::fields::memory;
 use super::format::moment;

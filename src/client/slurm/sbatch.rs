@@ -1,5 +1,5 @@
-//! `sbatch`: submits a batch script with Slurm's options, and prints what programs read its id
-//! from.
+//! `sbatch`: submits a batch script with Slurm's options, and prints the line from which programs
+//! read the id.
 
 use super::command_line::help_option;
 use crate::client::cli::{Table, command, texts, trailing_command};

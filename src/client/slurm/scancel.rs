@@ -1,7 +1,7 @@
 //! `scancel`: ends jobs or sends them a signal.
 //!
-//! What selects jobs by anything but their ids is looked up in the view; the leader gets ids and
-//! checks whose they are. Slurm's command says nothing when all went well.
+//! Selections other than by ids are resolved with the view; the leader gets ids and checks the
+//! owner. Like Slurm's command, it prints nothing on success.
 
 use super::command_line::{
     self, Refused, both, comma_words, help_option, job_words, refusals, refuse, users_named, words,

@@ -1,7 +1,7 @@
 //! `scontrol`: shows jobs, nodes and partitions, holds and releases jobs, changes some of their
-//! options, takes lists of hosts apart.
+//! options, expands lists of hosts.
 //!
-//! Its words are those of Slurm's command; words for what is Slurm's own are refused.
+//! Its words are those of Slurm's command; words for features that only Slurm has are refused.
 
 use super::command_line::{self, both, headless, job_words};
 use super::fields::Ctx;

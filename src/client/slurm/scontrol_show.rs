@@ -1,6 +1,6 @@
 //! Blocks of `KEY=VALUE` as `scontrol show` prints them: jobs, nodes, partitions.
 //!
-//! Owns which keys there are: those of Slurm's that say something here.
+//! Owns the keys: those of Slurm that have a meaning in Corral.
 
 use super::fields::{Ctx, FIELDS as JOB_FIELDS, by_letter as job_letter};
 use super::jobs::Item;

@@ -1,4 +1,4 @@
-//! Slurm's words for the states of jobs, for why they wait and for how they ended.
+//! Slurm's words for the states of jobs, for pending reasons and for ends.
 
 use crate::client::exit::{Fail, Result};
 use crate::model::{JobStat, PendReason, TermReason};

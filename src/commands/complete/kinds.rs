@@ -1,5 +1,5 @@
-//! What the values of options and the operands of commands are, by the words that stand for them in
-//! the help of each command.
+//! The kinds of values of options and operands of commands, by the placeholder words in the help of
+//! each command.
 //!
 //! Owns the table of these words and the lists of words that never change. Reads no file.
 

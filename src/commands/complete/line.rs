@@ -1,7 +1,7 @@
-//! A command line so far to what its last word may become.
+//! Determines from a command line what its last word may become.
 //!
-//! Owns which command, subcommand, option or operand is meant: all from the definitions by which
-//! the commands themselves read their options. Names of the cluster reach it as an argument.
+//! Owns which command, subcommand, option or operand applies, using the definitions by which the
+//! commands themselves parse their options. Names of the cluster come as an argument.
 
 use super::kinds::{self, Candidate, Kind, Live, Shellwork};
 use crate::admin;

@@ -1,6 +1,7 @@
-//! The names that the cluster knows, from the published view.
+//! The names in the cluster, from the published view.
 //!
-//! Asks the leader for nothing, writes nothing and has no errors: what cannot be read has no names.
+//! Sends no request to the leader, writes nothing and reports no errors: if something cannot be
+//! read, there are no names.
 
 use super::kinds::{Candidate, Live, States};
 use crate::client::read::Source;

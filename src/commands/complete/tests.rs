@@ -1,5 +1,5 @@
-//! What is proposed for lines of shells, from names that a test makes up and from a published view;
-//! and that the options of completion are those that commands read.
+//! Tests what is proposed for command lines, with names that the test provides and with a published
+//! view; and that the options of completion are those of the commands.
 
 use super::kinds::States;
 use super::*;

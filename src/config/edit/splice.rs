@@ -1,9 +1,8 @@
-//! Changes of a YAML text at the places that its tree names: an item more or less in a list,
-//! another text in the place of a scalar. Everything else, comments and blanks included, stays as
-//! it is.
+//! Changes a YAML text at the places named by its tree: adds or removes an item of a list, replaces
+//! a scalar. Everything else, including comments and blanks, stays as it is.
 //!
-//! Owns only characters. What it cannot place for certain is `None`; the caller parses every result
-//! again and holds it against the tree that was meant.
+//! Owns only characters. If a place is not certain, the result is `None`; the caller parses every
+//! result again and compares it with the intended tree.
 
 use crate::text::yaml::{Node, Pos, Value};
 

@@ -1,4 +1,4 @@
-//! What edits of a text leave as it is, and what they refuse.
+//! Tests what edits of a text leave unchanged, and what they refuse.
 
 use super::*;
 

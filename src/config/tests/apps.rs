@@ -1,4 +1,4 @@
-//! Section `apps`: its values, its refusals, and what limits say of applications.
+//! Section `apps`: its values, its refusals, and limits of applications.
 
 use super::super::*;
 use super::{codes, good, read, warnings, with};

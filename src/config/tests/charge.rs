@@ -1,4 +1,4 @@
-//! Section `charge`: what good prices come to, and every refusal with the place of its caret.
+//! Section `charge`: the results of valid prices, and every refusal with the place of its caret.
 
 use super::{good, read, warnings, with};
 use crate::model::{Charge, NameList};

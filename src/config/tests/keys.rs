@@ -1,5 +1,5 @@
-//! The tables of keys against the readers, the example and the manual page: no key is accepted
-//! and ignored, and each is written down.
+//! Compares the tables of keys with the readers, the example and the manual page: no key is
+//! accepted and ignored, and each is documented.
 
 use super::super::keys::{self, Key, State};
 use super::super::*;

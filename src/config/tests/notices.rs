@@ -1,5 +1,5 @@
-//! Sections `alerts`, `receivers` and `mail`: what good ones come to, and every refusal with the
-//! place of its caret.
+//! Sections `alerts`, `receivers` and `mail`: the results of valid sections, and every refusal with
+//! the place of its caret.
 
 use super::super::*;
 use super::{good, read, warnings, with};

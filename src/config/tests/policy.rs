@@ -1,4 +1,4 @@
-//! What good scheduling settings come to, and what they answer about users, jobs and moments.
+//! The results of valid scheduling settings, and their answers about users, jobs and times.
 
 use super::super::*;
 use super::{good, os, read, warnings, with};

@@ -1,4 +1,4 @@
-//! Every refusal of scheduling settings: its kind, and the place in the line that it points to.
+//! Every refusal of scheduling settings: its kind, and the place in the line to which it points.
 
 use super::super::*;
 use super::{os, read, with};

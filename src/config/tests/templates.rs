@@ -1,4 +1,4 @@
-//! Templates of applications: what their form may be, and what values come to.
+//! Templates of applications: their allowed forms, and the results of values.
 
 use super::super::template::{Filled, PathKind, Place, Template};
 use super::super::{Problem, read_template};

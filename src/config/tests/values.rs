@@ -1,4 +1,4 @@
-//! What good values come to, and the questions a configuration answers.
+//! The results of valid values, and the questions that a configuration answers.
 
 use super::super::*;
 use super::{good, read};

@@ -1,6 +1,6 @@
-//! What is done with commands that jobs have started on this host beside themselves (`claunch`):
-//! they are found, stopped and resumed with their job, and counted. Their shepherds say in files
-//! what runs (`host::beside`), so that a restart harms none. Starts nothing.
+//! Handles commands that jobs have started on this host by `claunch`: finds them, stops and resumes
+//! them with their job, and counts them. Their shepherds record in files what is running
+//! (`host::beside`), so a restart does no harm. Starts nothing.
 
 use super::commands::Command;
 use super::cpus;

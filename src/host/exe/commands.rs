@@ -1,5 +1,5 @@
-//! Which commands jobs have started on this host beside themselves, and what those have used that
-//! are over. Values only, no files.
+//! The commands that jobs have started on this host by `claunch`, and the usage of those that are
+//! over. Values only, no files.
 
 use super::sample::{self, Snapshot};
 use super::table::Shepherd;

@@ -1,7 +1,7 @@
 //! The processors that a task of a queue with `cpu_bind` gets on this host.
 //!
-//! Owns when the host's processors are read. What is taken stands in the table of attempts, which
-//! the ledger gives back after a restart: an attempt holds its cores until its end is on record.
+//! Owns when the host's processors are read. Assigned cores are in the table of attempts, which is
+//! restored from the ledger after a restart: an attempt keeps its cores until its end is recorded.
 
 use super::table::Table;
 use crate::model::{AttemptId, Binding, Cpu, CpuBind, CpuSet};

@@ -1,6 +1,6 @@
-//! The device nodes that tasks may open: those of their own units, and of no other unit, where
-//! control groups can hold that. A task's own nodes travel with the task; what the spawner has not
-//! heard of stays open to all.
+//! The device nodes that tasks may open: those of their own units and of no other unit, if control
+//! groups can enforce this. A task's own nodes are sent with the task; nodes that the spawner does
+//! not know stay open to all.
 
 use super::exec::Exec;
 use crate::config::Config;

@@ -1,7 +1,7 @@
 //! The executor's state and its turns: one thread owns everything here.
 //!
-//! The order of effects is fixed: an attempt is durably on record before it is given to the
-//! spawner; an end is durable before it is reported; what is to be reported is written in groups.
+//! The order of effects is fixed: an attempt is recorded durably before it is given to the spawner;
+//! an end is durable before it is reported; reports are written in groups.
 
 use super::hints::Hints;
 use super::known_units::{judged, named};

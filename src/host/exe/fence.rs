@@ -1,10 +1,10 @@
 //! The watchdog against a host that is cut off: it kills rerunnable tasks before the leader starts
-//! them elsewhere. It touches no file of the share, so nothing can block it.
+//! them elsewhere. It accesses no file of the share, so nothing can block it.
 //!
 //! Each shepherd of a rerunnable task watches its own task in the same way, because this process
-//! may have ended, or be blocked by the kernel in a write to the share. This one handles tasks
-//! whose shepherds do not. Running tasks are read from the local logs at that moment: the
-//! executor's thread may hang in the share.
+//! may have ended, or may be blocked by the kernel in a write to the share. This watchdog handles
+//! tasks whose shepherds do not. Running tasks are read from the local logs at that moment, because
+//! the executor's thread may hang in the share.
 
 use super::ledger;
 use super::tasklogs::TaskLogs;

@@ -1,7 +1,7 @@
-//! Hints to this host and from it: its orders have grown, a user asks for something, its reports
+//! Hints to this host and from it: its orders have grown, a user requests something, its reports
 //! have grown.
 //!
-//! A hint only causes a look; without hints, polls find the same, later. Looks that hints cause
+//! A hint only causes a look; without hints, polls find the same data later. Looks that hints cause
 //! without result are limited to a few per second.
 
 use crate::config::Cluster;

@@ -1,5 +1,5 @@
-//! What this host knows of its units beside their names. Owns when the file of `cbls` is read again
-//! and what the present spawner knows; starts and sends nothing.
+//! The host's knowledge about its units besides their names. Owns when the file of `cbls` is read
+//! again and what the current spawner knows; starts and sends nothing.
 
 use super::unit_names::read;
 use crate::config::Config;

@@ -1,6 +1,6 @@
-//! What parts of attempts have used that are over here: what was started for them may run on for a
-//! moment, and counts, too. Said as often as it grows, until nothing runs for the part any more.
-//! Lost when this program ends; the leader counts what it heard.
+//! The usage of parts of attempts that are over on this host: commands started for them may run on
+//! for a moment and still count. Reported whenever it grows, until nothing runs for the part any
+//! more. Lost when this program ends; the leader counts what it received.
 
 use super::exec::Exec;
 use super::sample::{self, Snapshot};

@@ -1,8 +1,8 @@
-//! To what users may add commands on this host (`claunch`), and when they are looked for. Values
-//! only, no files.
+//! The jobs to which users may add commands on this host (`claunch`), and when to look for
+//! requests. Values only, no files.
 //!
-//! A command runs here only for an attempt or a part of one that the leader ordered on this host,
-//! on several slots or of an application, for the user of that job.
+//! A command runs here only for an attempt, or a part of one, that the leader ordered on this host,
+//! on several slots or of an application, and only for the user of that job.
 
 use crate::model::{AttemptId, Binding, CpuSet, Spec};
 use crate::record::launch::LaunchRequest;

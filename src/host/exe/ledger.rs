@@ -1,6 +1,6 @@
-//! The local memory of `cbexe`: `attempts.log`, written and synced before anything is started.
+//! The local log of `cbexe`: `attempts.log`, written and synced before anything is started.
 //!
-//! Rewritten whole at each start (so that a torn tail is never appended to), appended to
+//! Rewritten completely at each start (so that nothing is appended to a torn tail), appended to
 //! otherwise. After a failed write it is rewritten under the same name.
 
 use super::table::{Entry, Given, Status, Table};

@@ -1,9 +1,9 @@
-//! Limits of running attempts that the leader changed: kept for the samples, and given to the
-//! shepherd; and to the shepherds of what the attempt has started here beside itself, which is all
-//! that a part has.
+//! Limits of running attempts that the leader changed: stored for the samples, and sent to the
+//! shepherd, and to the shepherds of the commands that `claunch` started here for the attempt,
+//! which are all that a part has.
 //!
-//! Each change has a number. A higher one replaces a lower one, on record here and in the
-//! shepherd, so that an order that is read again brings no earlier limit back.
+//! Each change has a number. A higher number replaces a lower one, in the ledger here and in the
+//! shepherd, so that an order that is read again restores no earlier limit.
 
 use super::exec::{Exec, deliver};
 use super::table::Status;

@@ -1,4 +1,4 @@
-//! `cbexe`, the executor of a host: reads orders, has tasks started, reports what became of them.
+//! `cbexe`, the executor of a host: reads orders, has tasks started, reports their results.
 //!
 //! One thread owns the state (`exec`). Others only wait: for the fifo that shepherds write to, for
 //! the spawner, for signals; and the watchdog of `fence`. A restart at any moment harms no task.

@@ -1,8 +1,8 @@
 //! Reading orders: the epoch first, then the highest part of that epoch, by offset.
 //!
-//! Every look opens, reads and closes, which is what makes a network file system answer freshly.
-//! Orders of a lower epoch than one ever seen are not read. Where a part is damaged reading ends:
-//! the damage is reported, and the leader repeats all that is in force in another part.
+//! Every look opens, reads and closes the file, so that a network file system returns fresh data.
+//! Orders of a lower epoch than the highest ever seen are not read. At a damaged place, reading
+//! ends: the damage is reported, and the leader repeats everything in force in another part.
 
 mod quiet;
 

@@ -1,6 +1,6 @@
-//! Parts of attempts that other hosts start: checked here, kept until they are over.
+//! Parts of attempts whose first host is another one: checked here, kept until they are over.
 //!
-//! A part holds nothing that a restart could lose, so nothing of it is on disk: after a restart
+//! A part contains nothing that a restart could lose, so nothing of it is on disk: after a restart,
 //! orders are read and answered again. Never starts anything.
 
 use super::commands::Commands;

@@ -1,8 +1,8 @@
 //! Recovery of what earlier processes of this host left: half-started tasks, ended shepherds,
 //! control groups, files. Runs when a spawner is ready, and finds ended shepherds while tasks run.
 //!
-//! Owns the rule that an end without a record is unknown, and that "never started" is reported
-//! only where intact records prove it.
+//! Owns the rule that an end without a record is unknown, and that "never started" is reported only
+//! if intact records prove it.
 
 use super::exec::Exec;
 use super::spawn;

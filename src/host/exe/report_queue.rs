@@ -1,8 +1,8 @@
-//! The executor's reports: gathered during a turn, written in one group at its end; and when
-//! another file is begun, which repeats what is not acknowledged.
+//! The executor's reports: collected during a turn and written in one group at its end; and the
+//! decision when to begin another file, which repeats what is not acknowledged.
 //!
-//! A start waits a moment for its end: to the leader a dispatched job runs, and a short job needs
-//! one report. Never decides what is durable: see [`super::reporting`].
+//! A start waits a moment for its end: for the leader a dispatched job is running, so a short job
+//! needs only one report. Never decides what is durable: see [`super::reporting`].
 
 use super::reports::Reporter;
 use super::table::{Entry, Status, Table};

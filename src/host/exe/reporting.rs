@@ -1,4 +1,4 @@
-//! The executor writes its reports: at the end of a turn, and everything again in each new file.
+//! The executor writes its reports: at the end of a turn, and all of them again in each new file.
 //!
 //! Owns the rule that an end is durable in the local directory before it is written on the share.
 

@@ -1,7 +1,7 @@
-//! Writing reports: one file per start of `cbexe`, appended to in groups.
+//! Writes reports: one file per start of `cbexe`, appended to in groups.
 //!
-//! The file's number comes from the names that are there, so it grows also when the local
-//! directory was lost. After a failed write a new file repeats everything unacknowledged.
+//! The file's number is derived from the existing names, so it grows even if the local directory
+//! was lost. After a failed write, a new file repeats everything that is not acknowledged.
 
 use crate::record::frame;
 use crate::record::header::{Header, What};

@@ -1,7 +1,7 @@
 //! Slots added to running attempts: the list of hosts is rewritten and the job is notified.
 //!
-//! The job's shepherd runs the command of `-rnc` once for each number: it ignores a resize that
-//! is sent again because a crash came before its record. Never decides which job gets slots.
+//! The job's shepherd runs the command of `-rnc` once for each number: it ignores a resize that is
+//! sent again because of a crash before it was recorded. Never decides which job gets slots.
 
 use super::exec::{Exec, deliver};
 use super::table::{Resize, Status};

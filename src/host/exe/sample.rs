@@ -1,4 +1,4 @@
-//! Usage of running tasks, and the limits that only a sample can hold a task to.
+//! Usage of running tasks, and the limits that can only be enforced by samples.
 //!
 //! A task's processes are the descendants of its shepherd, which collects every orphan of the
 //! task. Pure but for `read`, which looks at `/proc`.

@@ -1,7 +1,7 @@
-//! What this host knows of the share: how far it has followed it, whether an older copy took its
-//! place, and whether its orders are for this host's ledger.
+//! This host's knowledge about the share: how far it has followed it, whether an older copy has
+//! replaced it, and whether its orders are for this host's ledger.
 //!
-//! Reads nothing itself: the reader of orders says what it found.
+//! Reads nothing itself: the reader of orders passes in what it found.
 
 use super::fence;
 use super::ledger::ShareSeen;

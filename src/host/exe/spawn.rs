@@ -1,7 +1,7 @@
-//! `cbexe`'s end of the wire to the spawner: starts it, sends messages, hears answers.
+//! `cbexe`'s end of the connection to the spawner: starts it, sends messages, receives answers.
 //!
-//! A spawner that is gone or does not take messages is given up; tasks it started go on. The
-//! caller starts another.
+//! A spawner that has ended or does not accept messages is given up; tasks that it started
+//! continue. The caller starts another one.
 
 use crate::host::local::Local;
 use crate::sys::child::{self, Helper};

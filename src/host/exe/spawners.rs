@@ -1,7 +1,6 @@
 //! The spawner in use and those before it: messages to it, the logs that its shepherds write, and
 //! the tasks that wait to be given to it.
-//!
-//! One that fails is given up and its tasks go on. Never decides what is started.
+//! A spawner that fails is given up and its tasks continue. Never decides what is started.
 
 use super::spawn::{How, Spawner, SpawnerEvent};
 use super::tasklogs::TaskLogs;

@@ -1,8 +1,8 @@
-//! Commands that users start on this host for running jobs of theirs (`claunch`): found in their
-//! drop boxes, checked, and given to the spawner.
+//! Commands that users start on this host for their running jobs (`claunch`): found in their drop
+//! boxes, checked, and given to the spawner.
 //!
-//! The owner of the file is who asks. What is started here lives as long as the `claunch` that
-//! waits for it, and is ended with the job's part at the latest.
+//! The owner of the file is the requester. A command lives as long as the `claunch` that waits for
+//! it, and is ended with the job's part at the latest.
 
 use super::exec::Exec;
 use super::hints::Heard;

@@ -1,7 +1,7 @@
-//! From a start order to what the spawner is sent: blobs, accounts, the shared part.
+//! Converts a start order to the message to the spawner: blobs, accounts, the shared part.
 //!
-//! Remembers which shared parts the present spawner knows. Reads blobs of the share and checks
-//! them against their names.
+//! Remembers which shared parts the current spawner knows. Reads blobs of the share and checks them
+//! against their names.
 
 use super::cpus::HostCpus;
 use super::known_units::KnownUnits;

@@ -1,7 +1,7 @@
-//! What `cbexe` knows of each attempt: given, running, over; what was reported and acknowledged.
+//! `cbexe`'s table of attempts: given, running, over; reported and acknowledged.
 //!
 //! Values only, no files. An attempt leaves the table when its end was acknowledged *and* the
-//! orders that named it are no longer read, because a start seen twice must be known.
+//! orders that named it are no longer read, because a start that is read twice must be recognized.
 
 use super::unit_names::OwnUnits;
 use crate::model::{AttemptId, Binding, Share, TermReason, UnitCheck};

@@ -1,7 +1,8 @@
-//! What shepherds wrote on the tasks logs, taken into the table of attempts and reported.
+//! Adds the records of shepherds in the tasks logs to the table of attempts and reports them.
 //!
-//! Owns the rule that a record counts for the run that it names: a log outlives what the ledger
-//! says of its attempts, and a restored share may give their names to other runs. Never writes.
+//! Owns the rule that a record counts only for the run that it names: a log outlives the ledger's
+//! entries about its attempts, and a restored share may give their names to other runs. Never
+//! writes.
 
 use super::exec::Exec;
 use super::sample;

@@ -1,4 +1,4 @@
-//! Following the tasks logs: several files, each appended to by shepherds of one spawner.
+//! Follows the tasks logs: several files, each appended to by shepherds of one spawner.
 //!
 //! The files are local, so a read at the known offset is cheap and sees everything written.
 

@@ -1,9 +1,9 @@
-//! `gpu_check`: processes on units that are not their job's. Finds the job of each process that the
-//! sensor saw on a unit, and says which jobs are on units of others.
+//! `gpu_check`: processes on units that do not belong to their job. Finds the job of each process
+//! that the sensor saw on a unit, and reports which jobs use units of others.
 //!
 //! A process of a job descends from the shepherd of the job or of a command that claunch started.
-//! What a process says of itself in its environment is not believed: the job of another user would
-//! be ended for it. Kills nothing itself: a sample ends a job that is to be killed.
+//! Information in the environment of a process is not trusted, because another user's job could be
+//! ended by it. Kills nothing itself: a sample ends a job that is to be killed.
 
 use super::exec::Exec;
 use super::known_units::WrongUnit;

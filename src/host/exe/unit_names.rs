@@ -1,5 +1,5 @@
-//! Units of this host in the words by which attempts are compared and the ledger keeps them. Owns
-//! their form.
+//! Units of this host in the form in which attempts are compared and the ledger stores them. Owns
+//! this form.
 
 use crate::model::{UnitCheck, WHOLE_UNIT};
 use crate::record::order::TaskUnits;

@@ -1,7 +1,7 @@
-//! No two attempts of this host run with the same unit, nor with parts of one that are more than
-//! the whole, whatever the leader believes: a run that is over for the leader may still be here
-//! (`ckill -r`, a share restored from a copy). A start whose units are not free waits for the end
-//! of the attempts that have them.
+//! Two attempts on this host never run with the same unit, or with parts of one that exceed the
+//! whole, whatever the leader assumes: a run that is over for the leader may still be running here
+//! (`ckill -r`, a restored share). A start whose units are not free waits for the end of the
+//! attempts that have them.
 
 use super::exec::Exec;
 use super::unit_names::{beside, read};

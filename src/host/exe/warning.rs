@@ -1,4 +1,4 @@
-//! The file that tells a running job that it will be preempted, and when. Never stops a job.
+//! The file that warns a running job that it will be preempted, and when. Never stops a job.
 
 use super::exec::Exec;
 use crate::model::AttemptId;

@@ -1,5 +1,5 @@
-//! A relay at work: finds the waiting command, proves the key, then carries bytes both ways until
-//! the task is over or the command is gone. Owns the limits of what waits in between.
+//! A running relay: finds the waiting command, proves that it has the key, then forwards bytes in
+//! both directions until the task is over or the command is gone. Owns the limits of buffered data.
 
 use super::windows::Forward;
 use super::{Ask, LINE_MAX, Reached, Sides, ToRelay, say_line};

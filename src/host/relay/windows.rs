@@ -1,5 +1,5 @@
-//! The job's side of its windows: a port at which its X11 clients call, and the file with the
-//! cookie that they bring. Never judges a client: the waiting command decides who comes in.
+//! The job's side of its windows: a port to which its X11 clients connect, and the file with the
+//! cookie that they present. Never judges a client: the waiting command decides who is accepted.
 
 use crate::channel::{ChannelError, Cookie, Link, Message, XMessage};
 use crate::sys::stream::{Listener, Watched};

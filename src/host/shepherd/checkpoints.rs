@@ -1,7 +1,7 @@
 //! Checkpoints of the running job: the shepherd runs the method's program as the job's user beside
-//! the job, from a file that no other user could have written, in a clean environment and for as
-//! long as `checkpoint_timeout` says, and records how it went. When one is made, and what follows,
-//! is decided in `task::machine`.
+//! the job, from a file that no other user could have written, in a clean environment and for at
+//! most `checkpoint_timeout`, and records the result. `task::machine` decides when one is taken,
+//! and what follows.
 
 use super::{Phase, Shepherd, Stdio, c_strings};
 use crate::sys::{clock, proc, supervise};

@@ -1,10 +1,10 @@
-//! How the shepherd acts on the processes of its task: signals, suspension, the kill, the file of a
-//! warning; and the actions that the queue sets in the place of suspending, resuming and
-//! terminating (`job_controls`).
+//! How the shepherd acts on the processes of its task: signals, suspension, the kill, the warning
+//! file; and the actions that the queue defines instead of suspending, resuming and terminating
+//! (`job_controls`).
 //!
 //! A program of the queue runs as the job's user beside the job, from a file that no other user
-//! could have written, for as long as `job_terminate_interval` says. One that cannot be run is
-//! replaced by what is done without it.
+//! could have written, for at most `job_terminate_interval`. If it cannot be run, the default
+//! action is used instead.
 
 use super::{Phase, Shepherd, Stdio, c_strings};
 use crate::model::{ControlAct, ControlOf, TermReason};

@@ -1,6 +1,6 @@
-//! The shepherd runs what stands around the command: pre-exec and post-exec of queue and job, in
-//! the task's group and under its limits, each with a clock of its own. Owns which orders reach
-//! them; what their ends mean is decided in `task::hooks`.
+//! The shepherd runs the hooks around the command: pre-exec and post-exec of queue and job, in the
+//! task's group and under its limits, each with its own time limit. Owns which orders reach them;
+//! `task::hooks` decides what their ends mean.
 
 use super::{Phase, Shepherd, Stdio, c_strings};
 use crate::model::{HookOf, TermReason};

@@ -1,6 +1,6 @@
-//! What a shepherd was lent goes back to the spawner that forked it. One that outlives its spawner,
-//! and ends while no other one is at work on this host's directory, removes it: it would stay until
-//! the next `cbexe`.
+//! Returns what a shepherd borrowed to the spawner that forked it. A shepherd that outlives its
+//! spawner, and ends while no other spawner is at work on this host's directory, removes it itself;
+//! otherwise it would stay until the next `cbexe`.
 
 use super::Shepherd;
 use crate::sys::{fs, lock, proc};

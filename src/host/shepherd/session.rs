@@ -1,6 +1,6 @@
-//! The shepherd of an interactive job: has its input and output connected to the waiting command
-//! before the job starts, and ends the job when that command is gone. Owns what orders mean until
-//! then; the bytes are the relay's (`host::relay`).
+//! The shepherd of an interactive job: connects its input and output to the waiting command before
+//! the job starts, and ends the job when that command is gone. Owns the meaning of orders until
+//! then; the relay handles the bytes (`host::relay`).
 
 use super::{Phase, Shepherd, supervise};
 use crate::channel::Finish;

@@ -1,6 +1,6 @@
-//! Nothing of a task is launched while it is suspended. In a frozen group the new process would
-//! stop before its program, and this one, which waits for that, could take no order; without a
-//! group it would simply run.
+//! Nothing of a task is launched while it is suspended. In a frozen group, the new process would
+//! stop before its program, and this process, which waits for that, could accept no order; without
+//! a group, the new process would simply run.
 
 use super::Shepherd;
 use crate::model::TermReason;

@@ -1,10 +1,10 @@
 //! The threads of a leader that keep its lease: `beat`, `look` and `watchdog`.
 //!
-//! * `beat` overwrites `leader/beat` through an open descriptor, nothing else: bulk of the leader
-//!   on the same share delays each answer of the server, and this takes one or two.
-//! * `look` looks at `leader/epoch`, and proves or tries the election's lock. It may be slower.
-//! * `watchdog` reads the clock and atomics only, so that a share that hangs cannot keep it from
-//!   falling silent.
+//! * `beat` overwrites `leader/beat` through an open descriptor and does nothing else: bulk data of
+//!   the leader on the same share delays each answer of the server, and this takes one or two.
+//! * `look` looks at `leader/epoch`, and proves or tries the election lock. It may be slower.
+//! * `watchdog` reads only the clock and atomics, so that a hanging share cannot keep it from
+//!   ending the leadership.
 //!
 //! After the loss of leadership nothing is written and nothing is cleaned up.
 

@@ -1,4 +1,4 @@
-//! Reports files as the leader reads them: which are kept open, and what stands in them.
+//! Reports files as the leader reads them: which are kept open, and their content.
 
 use crate::record::frame::{Damage, Damaged, Reader};
 use crate::record::header::{Header, What};

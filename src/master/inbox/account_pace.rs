@@ -1,8 +1,8 @@
-//! How much of the leader's time may go into looking accounts up. Values only: no clock, no files.
+//! How much of the leader's time account lookups may take. Values only: no clock, no files.
 //!
 //! A directory service that is down or slow must not take the time of all turns, and one slow
-//! answer of a service that is else quick must not make new users wait: time spent is a debt that a
-//! tenth of all time pays off, and none is spent while the debt is large.
+//! answer of an otherwise fast service must not make new users wait: time spent is a debt that a
+//! tenth of all time pays off, and no lookup is made while the debt is large.
 
 /// Debt up to which look-ups go on (ms).
 const DEBT_MS: u64 = 1_000;

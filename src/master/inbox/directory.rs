@@ -1,7 +1,7 @@
-//! The directory of all drop boxes, `inbox/`: looked through a few names at a time.
+//! The directory of all drop boxes, `inbox/`: examined a few names at a time.
 //!
-//! Any user may make names here, without limit: one look costs no more for that. Opens the
-//! directory again for each listing and makes it where it is gone; never enters a box.
+//! Any user may create names here, without limit, and one look costs no more because of that. Opens
+//! the directory again for each listing and creates it if it is missing; never enters a drop box.
 
 use crate::spool::Layout;
 use crate::spool::polling::Gate;

@@ -1,5 +1,5 @@
 //! Requests that are too large to be read within a turn: one at a time is read and decoded on a
-//! thread of its own. Decides nothing about what it has read.
+//! separate thread. Decides nothing about the content.
 
 use super::Place;
 use super::request_file::{Unreadable, parse};

@@ -1,4 +1,5 @@
-//! Requests that were read while they are written: since when each was seen so. Reads no file.
+//! Requests that were read while they are written: since when each was seen in this state. Reads no
+//! file.
 
 use super::Place;
 use std::collections::BTreeMap;

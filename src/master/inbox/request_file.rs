@@ -1,4 +1,5 @@
-//! The content of a request file: whole, ended early, or wrong. Reads no file, judges no request.
+//! The content of a request file: complete, ended early, or invalid. Reads no file, judges no
+//! request.
 
 use crate::record::frame::{Damage, Damaged, Reader};
 use crate::record::header::{Header, What};

@@ -1,4 +1,4 @@
-//! Drop boxes as their users would have them: links, strangers, rubbish, floods.
+//! Drop boxes as users may fill them: links, foreign files, garbage, floods.
 
 use super::partial::GROW_MS;
 use super::*;

@@ -1,4 +1,4 @@
-//! Counts that changed since the summary documents were last written, as the delta has them. Owns
+//! Counts that changed since the summary documents were last written, as stored in the delta. Owns
 //! no file.
 
 use crate::record::view::{self, CountChanges, Counts, HostCounts, LimitChange, UserRow};

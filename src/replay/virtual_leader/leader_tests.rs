@@ -1,5 +1,5 @@
-//! The simulator decides as a leader does: both live through the same random history, and every
-//! event that follows from a plan must be the same.
+//! The simulator decides like a leader: both process the same random history, and every event that
+//! follows from a plan must be the same.
 
 use super::*;
 use crate::model::{Mono, Now};

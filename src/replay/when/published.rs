@@ -1,4 +1,4 @@
-//! `cbsim when` for those who may not read the journal: what the leader has published of their
+//! `cbsim when` for users who may not read the journal: what the leader has published about their
 //! jobs.
 
 use super::{Answer, ELEMENTS_MAX};

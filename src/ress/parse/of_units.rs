@@ -1,5 +1,5 @@
-//! What an item says of each unit of its resource: `devices`, the nodes that belong to it, and
-//! `processes`, who uses it. Lists in the order of the units.
+//! Attributes of an item for each unit of its resource: `devices`, the nodes that belong to it, and
+//! `processes`, the processes that use it. Lists in the order of the units.
 
 use super::{Item, Problem};
 use crate::model::{DEVICES_MAX, DeviceNode};

@@ -1,4 +1,4 @@
-//! Values of one host: their age, their definitions, what is told.
+//! Values of one host: their age, their definitions, what is reported.
 
 use crate::record::load::{LoadDoc, SensedKind, encode};
 use crate::ress::board::{Board, DEFINED_MS, FIRST_PERIOD_MS, PERIOD_MS, PERIODS};

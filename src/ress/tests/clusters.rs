@@ -1,4 +1,4 @@
-//! What the sensors of several hosts make of a cluster.
+//! The combined result of the sensors of several hosts.
 
 use crate::config::{Config, OsNames, ResourceKind};
 use crate::record::load::{Sensed, SensedKind};

@@ -1,4 +1,4 @@
-//! Counts the demand: which kinds of jobs are usual, for queues whose packing depends on it. The
+//! Counts the demand: which kinds of jobs are typical, for queues whose packing depends on it. The
 //! counts themselves are in `fragmentation.rs`.
 
 use super::Pass;

@@ -1,5 +1,5 @@
-//! What a job lacks on the host that comes nearest, and what no host of the cluster will ever have.
-//! Words for pending reasons; decides nothing.
+//! What a job lacks on the host that comes closest, and what no host of the cluster will ever have.
+//! Texts for pending reasons; decides nothing.
 
 use super::Pass;
 use crate::config::ResourceValue;

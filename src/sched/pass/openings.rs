@@ -1,4 +1,4 @@
-//! What hosts have for a job that begins now, and until when, for
+//! What hosts have for a job that starts now, and until when, for
 //! [`Engine::openings`](crate::sched::Engine::openings). Decides nothing and changes nothing.
 
 use super::Pass;

@@ -1,4 +1,4 @@
-//! Why jobs wait, in words and numbers: counts of hosts by what stood in the way. Decides nothing.
+//! Why jobs wait, in words and numbers: counts of hosts by the obstacle. Decides nothing.
 
 use super::Pass;
 use crate::model::{HostCounts, PendReason};

@@ -1,4 +1,4 @@
-//! Where hosts are lost to a class, stage by stage, and what each lacks: for
+//! At which stage hosts are excluded for a class, and what each lacks: for
 //! [`Engine::examine`](crate::sched::Engine::examine). Decides nothing and changes nothing.
 
 use super::Pass;

@@ -1,4 +1,4 @@
-//! A start that was decided: what it takes is counted everywhere it counts.
+//! A decided start: what it takes is counted everywhere it counts.
 
 use super::Pass;
 use crate::sched::allocation::{Allocation, RunFingerprint, ShareCharge};

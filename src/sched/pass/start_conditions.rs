@@ -1,5 +1,5 @@
-//! What keeps a class from starting whatever is free: its queue, its begin time, windows, its
-//! termination time; and when its jobs would end.
+//! What keeps a class from starting regardless of free resources: its queue, its begin time,
+//! windows, its termination time; and when its jobs would end.
 
 use super::Pass;
 use crate::model::{JobKey, PendReason, Stamp};

@@ -1,5 +1,5 @@
-//! Stopping and resuming started work: load thresholds and conditions of hosts and queues, and what
-//! stopped work holds meanwhile.
+//! Suspends and resumes started jobs: load thresholds and conditions of hosts and queues, and what
+//! suspended jobs hold.
 
 use super::Pass;
 use crate::config::GuardAction;

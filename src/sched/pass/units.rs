@@ -1,5 +1,5 @@
-//! Which units a start or a growth gets: whole ones in the host's order, parts of the unit that
-//! keeps least or, with `packing: frag`, of the one where least becomes useless.
+//! Which units a start or a growth gets: whole units in the host's order, parts of the unit that
+//! has the least left or, with `packing: frag`, of the unit where the least becomes useless.
 
 use super::Pass;
 use crate::config::Packing;

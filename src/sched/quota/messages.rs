@@ -1,4 +1,4 @@
-//! Limits in words: the rows of `climits` and the reasons of jobs that wait.
+//! Texts about limits: the rows of `climits` and the reasons of waiting jobs.
 //!
 //! Owns the naming of consumers. Counts nothing.
 

@@ -1,6 +1,6 @@
-//! Amounts that several hosts have together: licences, the bandwidth of a file system. Each is
-//! counted over all its hosts, like a limit that concerns only jobs which reserve it. Owns which
-//! hosts share which amount; the counters are those of limits.
+//! Amounts that several hosts share: licences, the bandwidth of a file system. Each is counted over
+//! all its hosts, like a limit that applies only to jobs that reserve it. Owns which hosts share
+//! which amount; the counters are those of limits.
 
 use super::{Quotas, Rule, UNLIMITED};
 use crate::config::{Dim, HostSet, Quota};

@@ -1,4 +1,4 @@
-//! The fading of past use: a tenth counts after `hist_ms`, in equal steps.
+//! The decay of past usage: a tenth counts after `hist_ms`, in equal steps.
 //!
 //! Owns the arithmetic only, in 64-bit fixed point without floats, so that every leader computes
 //! the same value. Never reads a clock.

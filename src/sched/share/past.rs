@@ -1,7 +1,7 @@
-//! What of a share tree is shown, and what outlives it: the history of its leaves.
+//! What is shown of a share tree, and what is kept of it: the history of its leaves.
 //!
-//! Owns the two lists and their order. Writes nothing itself: who keeps history puts it into a
-//! record, and gives it back to a tree that may have other shares by then.
+//! Owns the two lists and their order. Writes nothing itself: the caller puts history into a
+//! record, and restores it into a tree that may have other shares by then.
 
 use super::usage::Meter;
 use super::{Node, ROOT, ShareTree, WITHOUT_SHARE};

@@ -1,4 +1,4 @@
-//! What one node of a share tree has used and uses now, and what that costs it.
+//! The past and current usage of one node of a share tree, and its cost.
 //!
 //! Owns the sums and the two formulas (fairshare, dominant share). Walks no jobs and reads no
 //! clock: run time grows by itself between charges.

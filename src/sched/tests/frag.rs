@@ -1,4 +1,4 @@
-//! Orders that look at what is left on the units of a host.
+//! Orders of hosts that depend on what is left on the units of a host.
 
 use super::units::units;
 use super::{Cluster, job};

@@ -1,5 +1,5 @@
-//! What the engine charges to whom in a share tree: the group that a job was submitted for
-//! (`csub -G`), GPU time. The rules of sharing are tested beside the tree itself.
+//! Which node of a share tree the engine charges: the group for which a job was submitted (`csub
+//! -G`), GPU time. The rules of sharing are tested beside the tree itself.
 
 use super::{Cluster, job};
 use crate::model::Spec;

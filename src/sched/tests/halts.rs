@@ -1,5 +1,5 @@
-//! Preemption, thresholds and growth on random small clusters: nothing is stopped in vain or
-//! needlessly, nothing resumes or grows beyond what there is, the books stay right.
+//! Preemption, thresholds and growth on random small clusters: nothing is stopped without effect or
+//! need, nothing resumes or grows beyond what there is, the books stay correct.
 
 use super::{Cluster, job};
 use crate::model::{JobKey, JobStat, Spec, SuspReason};

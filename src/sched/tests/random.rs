@@ -1,5 +1,5 @@
-//! Properties of placement on random clusters: nothing is oversubscribed, gangs are whole, a new
-//! engine decides as one that lived through it all, no slot stays free that a job could use.
+//! Properties of placement on random clusters: nothing is oversubscribed, gangs are complete, a new
+//! engine decides like one with the full history, no slot stays free that a job could use.
 
 use super::{Cluster, Engine, job};
 use crate::model::{JobKey, JobStat, Spec, SplitMix64};

@@ -1,5 +1,5 @@
-//! Users get what their shares say, by the slot-seconds of started and ended jobs, however few the
-//! slots are and whatever the jobs look like. The jobs wait and use no CPU time.
+//! Users get their shares, by the slot-seconds of started and ended jobs, for any number of slots
+//! and any kind of jobs. The jobs wait and use no CPU time.
 
 use super::{Cluster, job};
 use crate::model::{JobKey, Spec, SplitMix64, Stamp};

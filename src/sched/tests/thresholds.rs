@@ -1,4 +1,4 @@
-//! Thresholds and conditions: who is kept away, stopped, resumed by a host's load.
+//! Thresholds and conditions: which jobs are kept away, stopped and resumed by a host's load.
 
 use super::{Cluster, NOBODY, job};
 use crate::model::{JobStat, Spec};

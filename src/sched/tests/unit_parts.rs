@@ -1,5 +1,5 @@
-//! Parts of units and what lies in units: which unit a part goes to, that none is given out beyond
-//! the whole, what a change of leader does to parts.
+//! Parts of units and amounts of units: which unit a part goes to, that nothing is assigned beyond
+//! the whole, and the effect of a change of leader on parts.
 
 use super::units::{run, take_over, units};
 use super::{Cluster, NOBODY, job};

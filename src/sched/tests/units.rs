@@ -1,5 +1,5 @@
-//! Units of resources with `assign`: which job gets which, who keeps what, what a change of leader
-//! and of the hosts' lists does to them.
+//! Units of resources with `assign`: which job gets and keeps which unit, and the effect of a
+//! change of leader and of the hosts' lists.
 
 use super::{Cluster, Engine, NOBODY, T0, job};
 use crate::model::{JobKey, JobStat, SplitMix64, Stamp, TermReason};

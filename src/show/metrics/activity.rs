@@ -1,7 +1,7 @@
 //! What leaders have counted and measured over time, as counters and histograms.
 //!
-//! A new leader goes on from what the one before had published. A counter that begins again at 0 is
-//! what readers of counters expect.
+//! A new leader continues from what the previous one had published. A counter that starts again at
+//! 0 is what readers of counters expect.
 
 use super::page::{Label, Page, Sample, label};
 use crate::record::figures::{Figures, Histogram, JOB_BOUNDS_S, QueueFigures, WORK_BOUNDS_S};

@@ -1,4 +1,4 @@
-//! Metrics with their points, and how they become text. Knows no metric.
+//! Metrics with their values, and their conversion to text. Knows no metric.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};

@@ -1,8 +1,8 @@
-//! The counts of the summary documents as of the same moment as the jobs: documents are written now
-//! and then, what jobs have changed since stands in the deltas.
+//! The counts of the summary documents at the same moment as the jobs: documents are written
+//! periodically, and later changes by jobs are in the deltas.
 //!
-//! Deltas are read before the documents, so that a document can only be newer than they are. A
-//! change that the document includes already is ignored.
+//! Deltas are read before the documents, so that a document can only be newer. A change that the
+//! document already includes is ignored.
 
 use super::{ATTEMPTS, Fail, JOB_PREFIX, Moment, ViewError, ViewReader, decode_job, peek};
 use crate::model::{JobKey, Share};

@@ -1,7 +1,8 @@
-//! Decodes the usual job row by hand.
+//! Decodes the usual job row with hand-written code.
 //!
-//! Owns a shortcut, never a format: what it does not expect (another order of bytes, an escape, a
-//! nested value) it leaves to the general decoder, and what it answers is what that one would.
+//! Owns a shortcut, never a format: anything unexpected (another order of bytes, an escape, a
+//! nested value) is left to the general decoder, and the result is always the same as that
+//! decoder's.
 
 use crate::model::{JobKey, JobStat, TermReason};
 use crate::record::view::JobRow;

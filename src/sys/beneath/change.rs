@@ -1,7 +1,8 @@
-//! New directories, other names, removal, and files that come in parts.
+//! New directories, renames, removal, and files that arrive in parts.
 //!
-//! A file that comes in parts grows in a hidden file beside its place, which is all that is known
-//! of it: it can go on after a restart of either side. The last name of a spot is never followed.
+//! A file that arrives in parts grows in a hidden file beside its place, which is its only state:
+//! the upload can continue after a restart of either side. The last name of a path is never
+//! followed.
 
 use super::{Spot, failed, find_above, refused, wrong};
 use crate::sys::{Error, Result, caller, users};

@@ -1,4 +1,4 @@
-//! Paths that must not lead elsewhere, and what files go through.
+//! Tests paths that must not lead out of the directory, and the life of files.
 
 use super::change::part_name_of;
 use super::*;

@@ -1,8 +1,8 @@
-//! The control groups that a task makes below its own, by a container runtime with a parent group
-//! for instance: they belong to the task. Finds them, their processes, and removes them.
+//! The control groups that a task creates below its own, for example by a container runtime with a
+//! parent group: they belong to the task. Finds them and their processes, and removes them.
 //!
-//! Bounded in depth and number: what lies beyond stays, and so does the group above it, which is
-//! not used again. Decides nothing about when.
+//! Limited in depth and number: groups beyond the limit stay, and so does the group above them,
+//! which is not used again. Decides nothing about when.
 
 use super::values::{read_pids, write};
 use crate::sys::{clock, fs};

@@ -1,8 +1,8 @@
-//! Device nodes that the tasks of a group may not open: the controller `devices` of version 1, on
+//! Device nodes that the tasks of a group may not open: the controller `devices` of version 1; on
 //! version 2 a program of a few instructions that the kernel runs at each open.
 //!
-//! Everything that is not denied stays as it was: rules of the groups above apply too, and what is
-//! below can only deny more. The program goes with the last group that it is attached to.
+//! Everything that is not denied stays as it was: rules of the parent groups also apply, and groups
+//! below can only deny more. The program is removed with the last group to which it is attached.
 
 use super::values::write;
 use crate::model::DeviceNode;

@@ -1,7 +1,7 @@
 //! One control group: limits, joining, killing, freezing, usage.
 //!
-//! Owns the files of one group in every hierarchy it exists in. Opens what is written or read for
-//! every task once and keeps it, since a group is used for many tasks.
+//! Owns the files of one group in every hierarchy in which it exists. Opens the files that are used
+//! for every task once and keeps them open, because a group is used for many tasks.
 
 use super::devices::{self, Denied, SharedDenied};
 use super::totals::{TotalUsage, Totals};

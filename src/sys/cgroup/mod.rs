@@ -1,9 +1,9 @@
-//! Control groups: what this machine offers, and a pool of groups to put tasks into.
+//! Control groups: what this machine supports, and a pool of groups for tasks.
 //!
-//! Owns the directories below one parent of its own in each hierarchy. On version 1 a task joins
-//! one group that contains it (memory, else pids, else freezer) and further ones only for limits
-//! it has, because making and removing directories is the main cost of a short task; emptied
-//! groups are kept and used again. Nothing here knows of jobs.
+//! Owns the directories below its own parent in each hierarchy. On version 1 a task joins one group
+//! that contains it (memory, else pids, else freezer) and further groups only for limits that it
+//! has, because creating and removing directories is the main cost of a short task; emptied groups
+//! are kept and reused. Nothing here knows about jobs.
 
 mod below;
 mod devices;

@@ -1,7 +1,7 @@
-//! What a control group and those below it have used together, for a task whose processes are the
-//! children of a daemon: the usage of the task's own processes at their exit is without them, and
-//! the groups that the daemon made may be gone by then. Changes nothing but counters that can be
-//! reset.
+//! The total usage of a control group and the groups below it, for a task whose processes are the
+//! children of a daemon: the usage of the task's own processes at their exit does not include them,
+//! and the groups that the daemon created may be gone by then. Changes nothing except counters that
+//! can be reset.
 
 use super::below;
 use super::values::{keyed, number, write};

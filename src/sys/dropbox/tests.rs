@@ -1,4 +1,4 @@
-//! Boxes and files that must not be believed, on a real file system.
+//! Tests drop boxes and files that must not be trusted, on a real file system.
 
 use super::*;
 use crate::sys::fs::{mkdir, publish};

@@ -1,4 +1,4 @@
-//! The calendar of cron jobs: what is refused, the nearest weekday by trying all days, changed
+//! Tests the calendar of cron jobs: refusals, the nearest weekday by trying all days, changed
 //! clocks, missed times.
 
 use super::*;

@@ -1,8 +1,8 @@
 //! Resource requirements: `select[mem>2G] order[ut] rusage[mem=1G] span[hosts=1]`.
 //!
 //! Owns the whole grammar with several sections, alternatives and slot groups, its printer, the
-//! merging of several strings, and the built-in resources. Never chooses a host: it answers what a
-//! string says about one host at a time.
+//! merging of several strings, and the built-in resources. Never chooses a host: it evaluates a
+//! string for one host at a time.
 
 mod merge;
 mod parse;

@@ -1,4 +1,4 @@
-//! Puts quotes around the one value form that administrators write and YAML does not know:
+//! Puts quotes around the only value form that administrators write and YAML does not know:
 //! `resources: [mem,5000] [gpu, 2]`, bracket groups side by side. Remembers where, so that columns
 //! are still reported as written.
 

@@ -1,5 +1,5 @@
-//! Looks at the raw bytes before any parser does: size, encoding, control characters, tabs. Also
-//! knows how a text falls into parts that can be left out.
+//! Checks the raw bytes before any parser does: size, encoding, control characters, tabs. Also
+//! splits a text into parts that can be left out.
 
 use super::{Defect, Limits, Pos};
 

@@ -1,4 +1,4 @@
-//! What the reader accepts, refuses and survives.
+//! Tests what the reader accepts, refuses and survives.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! What the hosts of attempts on several hosts said last of their usage: the job's is the sum. Owns
-//! what is forgotten when an attempt is over; a new leader hears it again.
+//! The last reported usage of the hosts of attempts on several hosts: the usage of the job is the
+//! sum. Owns what is forgotten when an attempt is over; a new leader receives it again.
 
 use crate::model::AttemptId;
 use crate::record::report::Usage;

@@ -1,4 +1,4 @@
-//! Applications: which one a job has, what it gets of it, and what another one changes.
+//! Applications: which application a job has, what it gets from it, and what a change of it does.
 
 use super::*;
 use crate::record::request::Changes;

@@ -1,4 +1,4 @@
-//! What a request may cost, and that nothing is kept of jobs that are forgotten.
+//! The maximum cost of a request, and that nothing is kept of forgotten jobs.
 
 use super::*;
 use crate::turn::upkeep::{JUDGE_EACH, JUDGE_LOOKS};

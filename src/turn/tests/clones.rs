@@ -1,4 +1,4 @@
-//! `csub --clone`: what of a job is taken over, by whom, and what is refused.
+//! `csub --clone`: which parts of a job are copied, by whom, and what is refused.
 
 use super::*;
 use crate::model::{CloneOf, Limits, Spec};

@@ -1,4 +1,4 @@
-//! Dependencies: what they hold back, and what becomes of jobs whose condition can never hold.
+//! Dependencies: what they hold back, and what happens to jobs whose condition can never be true.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What may run elsewhere while its host is silent, and what is done about tasks that run on
+//! Which jobs may run elsewhere while their host is silent, and how tasks are handled that run on
 //! although their attempts are over.
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Starts by an administrator's word.
+//! Starts by an administrator's order.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Interactive jobs for the leader: which queues take them, what they cannot have, that they run
+//! Interactive jobs in the leader: which queues accept them, what they cannot have, that they run
 //! once.
 
 use super::*;

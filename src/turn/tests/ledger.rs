@@ -1,4 +1,4 @@
-//! A host that lost its memory: what it may have started is an unknown end, nothing is sent twice.
+//! A host that lost its ledger: what it may have started is an unknown end, nothing is sent twice.
 
 use super::*;
 use crate::model::TermReason;

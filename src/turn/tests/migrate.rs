@@ -1,5 +1,5 @@
-//! `cmig`: what has checkpoints is saved first and stays where it cannot be saved; what may be run
-//! again is ended at once; a change of leader neither loses a migration nor makes two runs of it.
+//! `cmig`: a job with checkpoints is saved first and stays if it cannot be saved; a rerunnable job
+//! is ended at once; a change of leader neither loses a migration nor makes two runs of it.
 
 use super::*;
 use crate::model::{Checkpoint, CheckpointAct, TermReason};

@@ -1,5 +1,5 @@
-//! What passes decide about running work, through the leader's turns: preemption, windows,
-//! growth. The decisions themselves are tested with the scheduler.
+//! Decisions of passes about running jobs, through the leader's turns: preemption, windows, growth.
+//! The decisions themselves are tested with the scheduler.
 
 use super::*;
 use crate::model::{Binding, CpuBind, CpuSet, Share, TermReason};

@@ -1,4 +1,4 @@
-//! Running work makes room: what hosts are told, in which order.
+//! Running jobs make room: the orders to hosts, and their order.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A share that is older than what happened.
+//! A share that is older than the cluster.
 
 use super::*;
 

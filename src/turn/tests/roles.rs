@@ -1,4 +1,4 @@
-//! Every action asked for by every role through real requests: the answer is that of the table.
+//! Every action requested by every role through real requests: the answer is that of the table.
 
 use super::*;
 use crate::intake::Role;

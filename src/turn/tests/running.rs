@@ -1,4 +1,4 @@
-//! What the system does to running work, beside what its users want.
+//! Actions of the system on running jobs, in addition to those of their users.
 
 use super::*;
 use crate::model::{HookOf, Share, SuspReason, TermReason};

@@ -1,5 +1,5 @@
-//! `cmod` and `cswitch` of jobs that have started: what reaches their hosts, what is refused, and
-//! what stays as it was dispatched.
+//! `cmod` and `cswitch` of started jobs: what is sent to their hosts, what is refused, and what
+//! stays as it was dispatched.
 
 use super::*;
 use crate::model::Limits;

@@ -1,6 +1,6 @@
-//! One request to the program of a job, and its answer; a WebSocket as long as it lives.
+//! One request to the program of a job, and its response; a WebSocket for its whole life.
 //!
-//! Owns the times that each may take. What of it goes on is in [`super::headers`].
+//! Owns the time limits of each. [`super::headers`] decides what is forwarded.
 
 use super::headers::{for_browser, for_program, is_websocket};
 use super::tunnel::{Connection, Tunnel};

@@ -1,8 +1,8 @@
-//! What of a request goes on to the program of a job, and what of its answer comes back. Pure.
+//! What is forwarded of a request to the program of a job, and of its response. Pure.
 //!
-//! Owns what is taken away: the portal's own cookies and tokens, what belongs to one connection,
-//! what would speak for other names than the program's own. The program sees a call of its own
-//! host: it was started without knowing of a portal.
+//! Owns what is removed: the portal's own cookies and tokens, headers of a single connection, and
+//! headers that would affect names other than the program's own. The program sees a request from
+//! its own host: it does not need to know about a portal.
 
 use crate::guard::comes_from;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};

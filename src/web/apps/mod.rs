@@ -1,12 +1,12 @@
 //! Programs of running jobs in a browser: Jupyter, VS Code, TensorBoard, desktops.
 //!
-//! - `names`: each program has a host name of its own, so that its pages share no origin with the
+//! - `names`: each program has its own host name, so that its pages share no origin with the
 //!   portal or with each other.
-//! - `tunnel`: the way to it, through the job. `forward`: one request. `headers`: what goes on.
+//! - `tunnel`: the connection through the job. `forward`: one request. `headers`: their filter.
 //!
-//! Owns who may: the user whose job it is, with a session. The portal's page `/apps/ID` gives a
-//! ticket that is good once and for a minute; at the program's own name it becomes a cookie of that
-//! name, which ends with the session. The portal's cookie is never sent there.
+//! Owns the right of access: only the job's user, with a session. The portal's page `/apps/ID`
+//! gives a ticket that is valid once, for a minute; at the program's own name it becomes a cookie
+//! of that name, which ends with the session. The portal's cookie is never sent there.
 
 mod forward;
 mod headers;

@@ -1,8 +1,8 @@
-//! The names of programs of jobs: each has a host name of its own, and so an origin of its own in a
+//! The names of programs of jobs: each has its own host name, and therefore its own origin in a
 //! browser. Pure.
 //!
-//! Below `localhost`, which browsers know to be this machine, or below the domain that the portal
-//! is told: `j12.localhost`, `j12-3.apps.example.org`.
+//! Below `localhost`, which browsers resolve to this machine, or below the configured domain of the
+//! portal: `j12.localhost`, `j12-3.apps.example.org`.
 
 use crate::Settings;
 use crate::guard::OWN_NAMES;

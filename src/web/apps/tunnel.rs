@@ -1,8 +1,8 @@
-//! A way to the program of a job: `capps tunnel`, started for its user, whose input and output are
-//! one socket of frames. Connections within it are opened as they are needed.
+//! A tunnel to the program of a job: `capps tunnel`, started for its user, whose input and output
+//! are one socket of frames. Connections within it are opened as needed.
 //!
-//! Owns its bookkeeping and what waits: each connection has a window of bytes in each direction,
-//! and one whose reader is slow does not hold up the others.
+//! Owns its bookkeeping and the buffers: each connection has a window of bytes in each direction,
+//! and a connection with a slow reader does not delay the others.
 
 use crate::App;
 use crate::identity::Held;

@@ -1,7 +1,7 @@
-//! What can be done for a user through the broker, and the process that does one of it.
+//! The actions for a user through the broker, and the process that carries out one of them.
 //!
 //! A call is a variant of [`Call`] with plain values and one arm of [`Call::run`]. The process
-//! reads it after it has become the user, so what a call holds can do no more than the user can.
+//! reads it after it has become the user, so a call can do no more than the user can.
 
 use super::wire;
 use crate::identity::{AsUser, Identity, JobAct, SameUser};

@@ -1,7 +1,7 @@
-//! The HTTP process's side: [`AsUser`] by asking the broker.
+//! The HTTP process's side: [`AsUser`] by requests to the broker.
 //!
-//! Holds no right of its own: without the secret of a session or a token the broker does nothing.
-//! What all users may read, the published view, is read here.
+//! Has no rights of its own: without the secret of a session or a token, the broker does nothing.
+//! The published view, which all users may read, is read here.
 
 use super::calls::{Call, PlainJob};
 use super::wire::{self, Ask, Begun, PasswordSaid};

@@ -1,6 +1,6 @@
 //! The broker of a portal for all users: root, with one thread, without a word of HTTP.
 //!
-//! - `wire`: messages and frames. `calls`: what is done for a user, in a process that becomes them.
+//! - `wire`: messages and frames. `calls`: actions for a user, in a process that becomes the user.
 //! - `passwords`: the process that asks PAM; `throttle`: how often it may be asked.
 //! - `client`: the HTTP process's side.
 //!

@@ -1,8 +1,8 @@
-//! A login by the password of the operating system: the process that asks PAM, and what the broker
-//! makes of its end.
+//! Login with the password of the operating system: the process that asks PAM, and how the broker
+//! handles its end.
 //!
-//! The process is root, since PAM reads what root alone may read; it reads one text of bounded
-//! length, speaks to PAM and ends. Neither the broker nor a log ever has the password.
+//! The process is root, because PAM reads files that only root may read; it reads one text of
+//! limited length, uses PAM and ends. Neither the broker nor a log ever has the password.
 
 use super::wire::{self, PasswordSaid, Refused};
 use super::{Broker, PROCESSES_MAX, Work, answer, fork};

@@ -1,8 +1,9 @@
-//! How often passwords may be tried: by user, by address, and at all.
+//! How often passwords may be tried: by user, by address, and in total.
 //!
 //! Pure: time is an argument, ms since boot. A try counts as wrong from its beginning, so that
-//! tries at once are no way around it, and is taken back when it was right. Who must wait is told
-//! so without a look at the password; whether a user exists makes no difference.
+//! parallel tries do not bypass the limit, and the count is taken back if it was correct. A caller
+//! that must wait gets this answer without a check of the password; whether a user exists makes no
+//! difference.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,9 +1,9 @@
-//! What the HTTP process and the broker say to each other, byte by byte.
+//! The protocol between the HTTP process and the broker, byte by byte.
 //!
-//! A message on the control socket says what is asked, in at most [`ASK_MAX`] bytes, and brings one
-//! socket, over which the answer comes. What a call is about follows on that socket as a frame:
-//! four bytes of length, the lowest first, then JSON. The broker itself never reads a frame: the
-//! process that has become the user does.
+//! A message on the control socket contains the request, in at most [`ASK_MAX`] bytes, and brings
+//! one socket for the answer. The content of a call follows on that socket as a frame: four bytes
+//! of length, lowest first, then JSON. The broker itself never reads a frame: the process that has
+//! become the user does.
 
 use corral::sys;
 use corral::sys::descriptors::{self, Message};

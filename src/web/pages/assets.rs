@@ -1,5 +1,5 @@
-//! Files of the pages: style sheet, script, icon, all in the program. Their names are fixed, so
-//! that no path of a request is ever one of a file.
+//! Files of the pages: style sheet, script, icon, all compiled in. Their names are fixed, so the
+//! path of a request is never the path of a file.
 
 use crate::error::WebError;
 use axum::extract::Path;

@@ -1,6 +1,6 @@
-//! Charts: tables of numbers by time, which a script draws and everybody else reads.
+//! Charts: tables of numbers over time, drawn by a script and readable without it.
 //!
-//! Owns how many points and lines a chart has, and how numbers are written.
+//! Owns the number of points and lines of a chart, and how numbers are written.
 
 use super::text::moment;
 use crate::history::{JobRing, Rings};

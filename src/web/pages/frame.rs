@@ -1,4 +1,4 @@
-//! What stands around every page: menu, user, language, colours, alarms.
+//! The frame of every page: menu, user, language, colours, alarms.
 
 use crate::cluster::Snapshot;
 use crate::error::WebError;

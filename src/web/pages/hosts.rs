@@ -1,4 +1,4 @@
-//! Hosts as a table and as a map of their use, and one host.
+//! Hosts as a table and as a map of their usage, and one host.
 
 use super::chart::{self, Chart};
 use super::frame::{Frame, page};

@@ -1,4 +1,4 @@
-//! One job: what it is, why it waits or failed, its tasks, what it writes, its history.
+//! One job: its data, why it waits or failed, its tasks, its output, its history.
 
 use super::chart::{self, Chart};
 use super::frame::{Frame, page};

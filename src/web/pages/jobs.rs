@@ -1,4 +1,4 @@
-//! The list of jobs: filtered, sorted and cut on the server; acts on marked ones.
+//! The list of jobs: filtered, sorted and paged on the server; actions on selected jobs.
 
 use super::frame::{Frame, page};
 use super::text::{class, kilobytes, moment, time};

@@ -1,8 +1,8 @@
-//! Logging in by a link of `clogin` or by a password, logging out, language and colours.
+//! Login by a link of `clogin` or by password, logout, language and colours.
 //!
-//! A login always begins a new session under a new secret: what a browser brought before is ended,
-//! never taken over. A form with a password has a token of its own, which its browser got with the
-//! page, so that no other page logs anybody in.
+//! A login always begins a new session with a new secret: a session that the browser had before is
+//! ended, never taken over. A form with a password has its own token, which its browser got with
+//! the page, so that no other page can log a user in.
 
 use super::frame::page;
 use crate::broker::wire::{Begun, PasswordSaid, Refused};

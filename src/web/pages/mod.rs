@@ -1,7 +1,7 @@
-//! Pages for people: HTML made on the server, readable without scripts.
+//! Pages for users: HTML made on the server, readable without scripts.
 //!
-//! Owns which page is where. The frame around all of them is in `frame`; a page's own file gathers
-//! what it shows; its template has the form. Every visible word comes from the catalogue.
+//! Owns which page has which path. The frame around all of them is in `frame`; a page's own file
+//! collects its data; its template has the form. Every visible word comes from the catalogue.
 
 mod admin;
 mod apps;

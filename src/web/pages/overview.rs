@@ -1,4 +1,4 @@
-//! The first page: use now, jobs by queue and user, hosts by state, waiting times, alarms.
+//! The first page: current usage, jobs by queue and user, hosts by state, waiting times, alarms.
 
 use super::chart::{self, Chart};
 use super::frame::{Frame, page};

@@ -1,4 +1,4 @@
-//! The form that submits a job, and what is known of its chances beside it.
+//! The form that submits a job, with what is known about its chances.
 
 use super::frame::{Frame, page};
 use crate::error::WebError;

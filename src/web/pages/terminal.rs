@@ -1,4 +1,4 @@
-//! Terminals: the form that begins one, those that are open, and the page of one.
+//! Terminals: the form that starts one, the open ones, and the page of one.
 
 use super::frame::{Frame, page};
 use crate::error::WebError;

@@ -1,4 +1,4 @@
-//! Moments, times and amounts as pages write them.
+//! Moments, times and amounts in the form of the pages.
 
 use corral::model::JobStat;
 use corral::text::duration;

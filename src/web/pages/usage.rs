@@ -1,7 +1,7 @@
-//! Use, cost and efficiency of ended jobs: the totals of `cacct`, its advice, and what each job
-//! used of what it had asked for.
+//! Usage, cost and efficiency of ended jobs: the totals of `cacct`, its advice, and the usage of
+//! each job compared with its request.
 //!
-//! Owns the form and the parts in percent. Records, costs and whose they are: `cacct`'s.
+//! Owns the form and the percentages. `cacct` owns records, costs and visibility.
 
 use super::frame::{Frame, page};
 use super::jobs::in_path;

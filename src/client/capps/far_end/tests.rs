@@ -1,4 +1,4 @@
-//! The far end against a near end of the test, and programs that listen on this machine.
+//! Tests the far end with a near end in the test, and with programs that listen on this machine.
 
 use super::*;
 use std::io::{Read as _, Write as _};

@@ -1,6 +1,6 @@
-//! What could help a waiting job: commands to type, by what the hosts lack and what holds the job
-//! back. Pure. Owns which changes are worth trying, and their order: what costs the job least
-//! first. Whether one helps is found out by trying it, not here.
+//! Changes that could help a waiting job: commands to type, derived from what the hosts lack and
+//! what holds the job back. Pure. Owns which changes are worth trying, and their order: the least
+//! costly for the job first. Whether a change helps is found by trying it, not here.
 
 use super::units;
 use crate::client::cluster_copy::ClusterCopy;

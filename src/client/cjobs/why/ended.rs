@@ -1,4 +1,4 @@
-//! Why a job failed, and what to do about it: from its row of the view. Pure.
+//! Why a job failed, and what to do about it, from its row of the view. Pure.
 //!
 //! Owns the sentence of each cause and the advice. The last lines of the output are read elsewhere.
 

@@ -1,4 +1,4 @@
-//! Why a job waits and what would help: looked up and tried on a copy of the cluster. Pure.
+//! Why a job waits and what would help: examined and tried on a copy of the cluster. Pure.
 //!
 //! Owns the order of the explanation and which trials count as help. Prints nothing.
 

@@ -1,5 +1,5 @@
-//! Which jobs are explained: those that were named and that the caller may see; elements of an
-//! array that are alike together. Pure.
+//! Which jobs are explained: the named jobs that the caller may see, with similar elements of an
+//! array combined. Pure.
 
 use crate::model::{JobKey, JobStat, PendReason, Spec, TermReason};
 use crate::record::view::JobRow;

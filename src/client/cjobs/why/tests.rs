@@ -1,5 +1,5 @@
-//! Set-ups of waiting jobs: the explanation names the cause, and a change that it shows starts the
-//! job when it is made on another copy of the cluster.
+//! Scenarios of waiting jobs: the explanation names the cause, and a change that it shows starts
+//! the job when it is made on another copy of the cluster.
 
 mod ended_jobs;
 mod waiting_jobs;

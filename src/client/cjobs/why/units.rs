@@ -1,7 +1,7 @@
-//! Sizes in a requirement as people write them: `mem > 97.7T`, not `mem > 102445875.2`. Pure.
+//! Sizes in a requirement as users write them: `mem > 97.7T`, not `mem > 102445875.2`. Pure.
 //!
 //! Owns which resources are sizes in MB and how a printed requirement is rewritten. Never changes
-//! what it means: a number that no short size stands for stays.
+//! its meaning: a number without an exact short size stays as it is.
 
 use crate::text::size::{self, Unit};
 

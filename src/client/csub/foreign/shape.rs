@@ -1,4 +1,4 @@
-//! Tasks, processors and hosts of a job of Slurm's or PBS's as slots and `span[]`.
+//! Converts tasks, processors and hosts of a Slurm or PBS job to slots and `span[]`.
 
 use super::terms::number;
 

@@ -1,7 +1,7 @@
-//! The options of Slurm's sbatch: which of them count here, which change nothing, and which are
-//! refused because the job would be another one without them.
+//! The options of Slurm's sbatch: which are supported, which change nothing, and which are refused
+//! because the job would be a different one without them.
 //!
-//! Owns the table only; what an option that counts does is in `slurm`.
+//! Owns only the table; the effect of a supported option is in `slurm`.
 
 use crate::client::cli::{flag, maybe, opt};
 use clap::{Arg, Command};

@@ -1,4 +1,4 @@
-//! The terms of translation: an option of another system, what it is read against, what it becomes.
+//! The types of the conversion: an option of another system, its context, and the result.
 
 use crate::client::csub::options::Chosen;
 use crate::client::exit::Fail;

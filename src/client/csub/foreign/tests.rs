@@ -1,4 +1,4 @@
-//! Lines of other batch systems as options of csub: no cluster needed.
+//! Tests the conversion of lines of other batch systems: no cluster needed.
 
 use super::*;
 use crate::model::{Stamp, Submission};

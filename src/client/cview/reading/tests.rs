@@ -1,4 +1,4 @@
-//! Reading a small published view, and what is not read again.
+//! Tests reading a small published view, and what is not read again.
 
 use super::*;
 use crate::client::read::test_cluster;

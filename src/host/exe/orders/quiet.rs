@@ -1,5 +1,5 @@
-//! Whether a look at the orders is worth its requests: on a network file system the lengths and
-//! marks of two files show that nothing can be new.
+//! Decides whether a look at the orders is worth its requests: on a network file system, the
+//! lengths and marks of two files show that there can be nothing new.
 
 use crate::spool::polling::Gate;
 use crate::sys::fs;

@@ -1,4 +1,4 @@
-//! Orders as a host reads them: parts, epochs, damage, quiet looks.
+//! Tests reading of orders by a host: parts, epochs, damage, quiet looks.
 
 use super::*;
 use crate::model::{AttemptId, JobKey};

@@ -1,4 +1,4 @@
-//! Cores belong to one task at a time, whatever of this host's memory is lost.
+//! Cores belong to one task at a time, whatever part of this host's local state is lost.
 
 use super::fencing::{shepherds_write, start_record};
 use super::*;

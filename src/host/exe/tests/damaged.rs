@@ -1,4 +1,5 @@
-//! Damaged orders and reports: what waits is not lost, and what may be taken back is not begun.
+//! Damaged orders and reports: waiting orders are not lost, and starts that may be cancelled do not
+//! begin.
 
 use super::*;
 

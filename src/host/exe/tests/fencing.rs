@@ -1,4 +1,4 @@
-//! What an order or a limit of silence may do to a task, and what it must leave alone.
+//! Effects of orders and of the silence limit on a task, and what they must not affect.
 
 use super::*;
 use crate::model::TermReason;

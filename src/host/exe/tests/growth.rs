@@ -1,4 +1,4 @@
-//! What an executor keeps does not grow with the jobs that it has run.
+//! The memory of an executor does not grow with the jobs that it has run.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What was used on a host after its part of a job was over is reported once all of it is over.
+//! Usage on a host after its part of a job was over is reported once all commands have ended.
 
 use super::*;
 use crate::host::exe::launches::{Own, Work};

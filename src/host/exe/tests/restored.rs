@@ -1,5 +1,5 @@
-//! What a host remembers of a share that an older copy may replace, and of runs whose name another
-//! job has by then.
+//! A host's memory of a share that an older copy may replace, and of runs whose name now belongs to
+//! another job.
 
 use super::*;
 use crate::task::log::TaskRec;

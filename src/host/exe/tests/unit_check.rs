@@ -1,4 +1,5 @@
-//! `gpu_check`: which job a process on a unit is of, and what becomes of jobs on units of others.
+//! `gpu_check`: to which job a process on a unit belongs, and what happens to jobs on other jobs'
+//! units.
 
 use super::*;
 use crate::host::exe::known_units::{judged, named};

@@ -1,4 +1,4 @@
-//! A start waits as long as another attempt of this host has one of its units.
+//! A start waits as long as another attempt on this host has one of its units.
 
 use super::*;
 use crate::task::spec::TaskSpec;

@@ -1,4 +1,4 @@
-//! What a task finds that is to be preempted.
+//! What a task that will be preempted finds.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Hand-checkable cases: one pool of slots, few jobs, starts as anybody can work them out.
+//! Hand-checkable cases: one pool of slots, few jobs, starts that are easy to work out by hand.
 
 use super::super::*;
 use super::replay::{Job, Policy, starts};

@@ -1,6 +1,5 @@
-//! A replay of workload logs on one host through the book alone, held against start times made by
-//! an independent simulator. At one instant all ends come first, then all submissions, then one
-//! pass.
+//! A replay of workload logs on one host through the book alone, compared with start times of an
+//! independent simulator. At each instant all ends come first, then all submissions, then one pass.
 
 use super::super::*;
 use crate::model::SplitMix64;

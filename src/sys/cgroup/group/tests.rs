@@ -1,4 +1,4 @@
-//! Groups with real processes in them, of both versions where this machine has them.
+//! Tests groups with real processes in them, of both versions if this machine has them.
 
 use super::super::Pool;
 use super::*;

@@ -1,4 +1,4 @@
-//! The pages of administrators: what they ask for, and whom they refuse.
+//! The pages of administrators: the actions that they request, and which users they refuse.
 
 use crate::bed::{Bed, ME, READ_TOKEN, SUBMIT_TOKEN, job, spec};
 use axum::http::StatusCode;

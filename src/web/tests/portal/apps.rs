@@ -1,4 +1,4 @@
-//! Programs of jobs: each at a name of its own, only for the job's user, without the portal's secrets.
+//! Programs of jobs: each with its own name, only for the job's user, without the portal's secrets.
 
 use crate::bed::{Bed, OTHER, READ_TOKEN, SUBMIT_TOKEN};
 use crate::live::{Answered, Live};

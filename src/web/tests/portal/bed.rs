@@ -1,5 +1,5 @@
-//! A published view in a temporary directory, and a portal over it whose user is made up: what it
-//! is asked to do is written down instead of done.
+//! A published view in a temporary directory, and a portal with a simulated user: the requested
+//! actions are recorded instead of carried out.
 
 use axum::Router;
 use axum::body::{Body, to_bytes};

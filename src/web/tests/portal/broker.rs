@@ -1,5 +1,5 @@
-//! The broker fed with what a broken HTTP process may send: it answers each question as before and
-//! begins nothing for who has no session.
+//! The broker with the input of a faulty HTTP process: it answers each request as before and starts
+//! nothing without a session.
 
 use corral::api::attend::AttendAsk;
 use corral::api::files::{FileAsk, FilePlace, FileSaid};

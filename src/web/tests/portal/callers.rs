@@ -1,5 +1,5 @@
-//! From where requests come, with a proxy and without, and logins by password: what is believed of
-//! whom, what is shown, what a form must bring.
+//! Origins of requests, with a proxy and without, and logins by password: which headers are
+//! trusted, what is shown, what a form must contain.
 
 use crate::bed::{Answer, Bed, EVIL, PASSWORD};
 use axum::body::Body;

@@ -1,4 +1,4 @@
-//! The catalogue of words against what templates and sources name.
+//! Compares the catalogue of words with the keys that templates and sources name.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Charts: the files of others that draw them, and the numbers that pages hold for everybody.
+//! Charts: the third-party files that draw them, and the numbers that pages contain without
+//! scripts.
 
 use crate::bed::{Bed, ME, job, spec};
 use corral::model::JobStat;

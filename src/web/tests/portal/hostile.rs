@@ -1,4 +1,4 @@
-//! Texts that users write, with HTML and codes of terminals in them, on every page that shows them.
+//! User texts with HTML and terminal codes, on every page that shows them.
 
 use crate::bed::{Answer, Bed, EVIL, ME, job};
 use axum::http::StatusCode;

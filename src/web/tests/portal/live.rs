@@ -1,5 +1,5 @@
-//! The bed's portal behind a real port, for what a router alone cannot do: connections that become
-//! WebSockets. A client of them that knows as much as the tests need.
+//! The test portal on a real port, for what a router alone cannot do: connections that become
+//! WebSockets. A WebSocket client that is sufficient for the tests.
 
 use crate::bed::{Bed, Login};
 use corral_web::server::{Listener, serve};

@@ -1,5 +1,5 @@
-//! A hundred thousand jobs: what a page of the list weighs. Its time is measured by hand
-//! (`docs/portal.md`); a busy machine would fail a test of it.
+//! A hundred thousand jobs: the size of a page of the list. Its time is measured by hand
+//! (`docs/portal.md`), because a test of it would fail on a busy machine.
 
 use crate::bed::{Bed, ME, job, spec};
 use corral::model::JobStat;

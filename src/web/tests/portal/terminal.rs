@@ -1,4 +1,4 @@
-//! Terminals: a shell in a page, whose it is, and who may not come near it.
+//! Terminals: a shell in a page, its owner, and who may not access it.
 
 use crate::bed::{Bed, Login, READ_TOKEN, SUBMIT_TOKEN};
 use crate::live::{Answered, Live};

@@ -1,4 +1,4 @@
-//! Set-ups of failed jobs: the cause, with limit and peak, and the advice.
+//! Scenarios of failed jobs: the cause, with limit and peak, and the advice.
 
 use super::job;
 use crate::client::cjobs::why::ended::{Cause, cause};

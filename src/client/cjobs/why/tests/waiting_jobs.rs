@@ -1,4 +1,4 @@
-//! Set-ups of waiting jobs. Each [`Site::check`] asserts that the offered change starts the job.
+//! Scenarios of waiting jobs. Each [`Site::check`] asserts that the offered change starts the job.
 
 use super::{NOW, Site, job, limited};
 use crate::client::cjobs::why::pending::Ahead;
