@@ -10,6 +10,7 @@ use crate::show::job_select::SortKey;
 use crate::text::IndexSet;
 use crate::text::indexset::MAX_INDEX;
 use crate::text::width::truncate;
+use compact_str::CompactString;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -81,7 +82,7 @@ pub(crate) struct JobItem {
     pub stat: JobStat,
     pub spec: Arc<Spec>,
     /// Without the index; the command where it has no name.
-    pub name: Arc<str>,
+    pub name: CompactString,
     pub slots: u32,
     /// Moment in ms.
     pub submit: i64,
@@ -183,7 +184,7 @@ impl JobItem {
             key: row.j,
             stat: row.stat,
             spec: spec.clone(),
-            name: truncate(name, NAME_MAX).as_ref().into(),
+            name: CompactString::from(truncate(name, NAME_MAX)),
             slots: if used > 0 { used } else { spec.min },
             submit: row.submit,
             run: Some(RunFacts::of(row))
