@@ -4,6 +4,7 @@
 
 use super::cell::{self, Object};
 use super::dates::Dates;
+use crate::language::said;
 use crate::record::view::Params;
 use crate::text::{duration, size, width};
 use std::fmt::Write as _;
@@ -201,16 +202,16 @@ pub(crate) fn put_id_long(out: &mut String, params: &Params, leader: &Leader, da
     writeln!(out, "Administrators: {}", width::escape(&admins))
         .expect("a string takes every write");
     for alarm in &params.alarms {
-        writeln!(out, "Alarm: {}", width::escape(alarm)).expect("a string takes every write");
+        let alarm = said(&format!("Alarm: {alarm}")).into_owned();
+        writeln!(out, "{}", width::escape(&alarm)).expect("a string takes every write");
     }
     for problem in &params.config_problems {
-        writeln!(out, "Refused configuration: {}", width::escape(problem))
-            .expect("a string takes every write");
+        let problem = said(&format!("Refused configuration: {problem}")).into_owned();
+        writeln!(out, "{}", width::escape(&problem)).expect("a string takes every write");
     }
     for host in &params.unconfigured_hosts {
-        let host = width::escape(host);
-        writeln!(out, "Host {host} reports and is not listed in cb.yaml")
-            .expect("a string takes every write");
+        let text = format!("Host {host} reports and is not listed in cb.yaml");
+        writeln!(out, "{}", width::escape(&said(&text))).expect("a string takes every write");
     }
 }
 
