@@ -343,12 +343,12 @@ fn events(v: &JobView<'_>) -> Vec<String> {
         } else {
             row.dispatch
         };
-        let verb = if row.start > 0 && row.reason != TermReason::StartFailed {
-            "Started"
-        } else {
-            "Dispatched"
+        let slots = v.slots();
+        let is_started = row.start > 0 && row.reason != TermReason::StartFailed;
+        let mut text = match is_started {
+            true => format!("Started {slots} Slot(s) on Host(s)"),
+            false => format!("Dispatched {slots} Slot(s) on Host(s)"),
         };
-        let mut text = format!("{verb} {} Slot(s) on Host(s)", v.slots());
         for host in &row.hosts {
             add!(text, " <{host}>");
         }

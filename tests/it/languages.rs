@@ -31,6 +31,7 @@ const SPEAK: &[&str] = &[
     "src/master/snapshots.rs",
     "src/master/summary.rs",
     "src/model/",
+    "src/record/frame.rs",
     "src/sched/",
     "src/show/alert.rs",
     "src/show/health.rs",

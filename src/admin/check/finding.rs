@@ -180,7 +180,8 @@ pub(super) fn text(report: &Report, quiet: bool, most: usize) -> String {
             format_args!("{} ", said(&format!("Checked {}.", checked(&report.seen)))),
         );
     }
-    put(&mut out, format_args!("{}.\n", said(&verdict(report))));
+    let verdict = format!("{}.", verdict(report));
+    put(&mut out, format_args!("{}\n", said(&verdict)));
     out
 }
 

@@ -643,7 +643,20 @@ mod tests {
         ] {
             assert!(out.contains(part), "{part}{out}");
         }
+        let in_chinese = |part: &dyn Fn() -> String| crate::language::in_chinese(part);
+        let out = in_chinese(&|| text(&job, &RequestHead::default(), &verdict));
+        for part in [
+            "  命令               true\n",
+            "  队列               normal （默认）\n",
+            "  运行时限 1h\n",
+            "现在符合的主机（空闲槽位）：h2 (4) h1 (3)\n",
+            "没有检查：只有主调度器才检查",
+        ] {
+            assert!(out.contains(part), "{part}{out}");
+        }
         let json = json_text(&job, &RequestHead::default(), &verdict);
+        let chinese = in_chinese(&|| json_text(&job, &RequestHead::default(), &verdict));
+        assert_eq!(json, chinese);
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["run_limit_s"], 3600);
         assert_eq!(json["fit_now"][0]["free_slots"], 4);

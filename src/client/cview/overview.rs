@@ -109,7 +109,10 @@ fn in_english(app: &App, hangs_s: Option<u64>) -> (String, bool) {
         );
     }
     match head.alarms.first() {
-        Some(alarm) => (format!("alarm: {alarm}{}", and_others(head.alarms.len())), true),
+        Some(alarm) => (
+            format!("alarm: {alarm}{}", and_others(head.alarms.len())),
+            true,
+        ),
         None => (String::new(), false),
     }
 }
