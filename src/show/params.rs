@@ -320,4 +320,34 @@ All users see all jobs:             yes
         assert_eq!(v["params"]["cluster.name"], "c1");
         assert_eq!(v["unit_for_limits"], "MB");
     }
+
+    #[test]
+    fn warnings_of_cid_are_in_the_language_of_the_person_and_json_is_not() {
+        let facts = Params {
+            alarms: vec![
+                "the user database does not answer or is slow: users that this leader \
+                          has not seen yet wait"
+                    .into(),
+            ],
+            unconfigured_hosts: vec!["h9".into()],
+            ..params()
+        };
+        let dates = Dates::new(TimeZone::UTC).now(0);
+        let long = || {
+            let mut out = String::new();
+            put_id_long(&mut out, &facts, &Leader::default(), &dates);
+            out
+        };
+        let json = || {
+            let mut out = String::new();
+            put_id_json(&mut out, "c1", &facts, &Leader::default());
+            out
+        };
+        let page = crate::language::in_chinese(long);
+        let want = "告警：用户数据库没有响应或很慢：主调度器还没有见过的用户要等待\n\
+                    主机 h9 有汇报，但 cb.yaml 没有列出它\n";
+        assert!(page.ends_with(want), "{page}");
+        assert!(long().contains("\nAlarm: the user database"));
+        assert_eq!(crate::language::in_chinese(json), json());
+    }
 }

@@ -453,6 +453,68 @@ fn commands_speak_the_language_of_the_locale() {
     assert!(said.contains("没有发现问题"), "{}", text(&all));
 }
 
+#[test]
+fn pages_are_chinese_and_what_programs_read_is_not() {
+    let cluster = Cluster::up("--hosts 1 --slots 1 --masters 1");
+    let out = |locale, name: &str, args: &[&str]| {
+        let out = run(&cluster, locale, name, args);
+        String::from_utf8(out.stdout).unwrap()
+    };
+    cluster.run("csub", &["-K", "exit 3"]);
+    let holds = |name: &str, args: &[&str], parts: &[&str]| {
+        let page = out(ZH, name, args);
+        for part in parts {
+            assert!(page.contains(part), "{name} {args:?} {part}\n{page}");
+        }
+    };
+    for (name, args, parts) in [
+        (
+            "csub",
+            &["--dry-run", "true"][..],
+            &["没有提交任何作业", "  命令 ", "队列 normal 接受它。"][..],
+        ),
+        (
+            "chist",
+            &["-l", "1"],
+            &["Job <1>, Job Name <exit 3>", "派发到主机 <h1>，1 个槽位;"],
+        ),
+        (
+            "cjobs",
+            &["-l", "1"],
+            &["Status <EXIT>", "退出，退出码 3。所用 CPU 时间为"],
+        ),
+        ("cacct", &["-l", "1"], &["Completed <exit>; 退出码 3."]),
+        ("cinfo", &["-health"], &["主调度器：h1，任期 1", "告警：无"]),
+        (
+            "cview",
+            &["-once", "-a", "-f"],
+            &["[3 作业]", "JOBID", "?:帮助"],
+        ),
+    ] {
+        holds(name, args, parts);
+    }
+    let path = cluster.share().join("conf/cb.yaml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, config + "nonsense: 1\n").unwrap();
+    holds("cadmin", &["check"], &["损坏 ", "        处理："]);
+    for (name, args) in [
+        ("bhist", &["-l", "1"][..]),
+        ("bjobs", &["-l", "1"]),
+        ("bacct", &["-l", "1"]),
+        ("chist", &["--json", "-l", "1"]),
+        ("cacct", &["--json", "1"]),
+    ] {
+        // The moment of asking stands in some of them.
+        let steady = |text: String| -> Vec<String> {
+            let lines = text.lines().filter(|line| !line.contains("states by"));
+            lines.map(str::to_owned).collect()
+        };
+        let (zh, c) = (out(ZH, name, args), out(C, name, args));
+        assert!(!zh.is_empty(), "{name} {args:?}");
+        assert_eq!(steady(zh), steady(c), "{name} {args:?}");
+    }
+}
+
 /// Columns of a line up to the text.
 fn column_of(line: &str, text: &str) -> usize {
     let before = line
