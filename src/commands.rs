@@ -26,7 +26,7 @@ pub fn main(argv: &[OsString]) -> i32 {
     let called = argv.first().map(OsString::as_os_str).unwrap_or_default();
     let link = Path::new(called).file_name().unwrap_or(OsStr::new("cb"));
     if let Some((name, found)) = link.to_str().and_then(|name| Some((name, find(name)?))) {
-        speak(found, name);
+        speak(name);
         hang_notice::watch(found.names[0]);
         return (found.run)(&argv[1..]);
     }
@@ -38,7 +38,7 @@ pub fn main(argv: &[OsString]) -> i32 {
     }
     match argv.get(1).and_then(|word| word.to_str()) {
         None | Some("-h" | "--help" | "help") => {
-            language::choose(of_locale());
+            speak("help");
             print!("{}", overview());
             Exit::Ok.code()
         }
@@ -62,7 +62,7 @@ pub fn main(argv: &[OsString]) -> i32 {
         }
         Some(word) => match find(word).or_else(|| find(&format!("c{word}"))) {
             Some(found) => {
-                speak(found, word);
+                speak(word);
                 hang_notice::watch(found.names[0]);
                 (found.run)(&argv[2..])
             }
@@ -70,7 +70,7 @@ pub fn main(argv: &[OsString]) -> i32 {
                 (Some(found), _) => run_lsf(found, &argv[2..]),
                 (None, Some(found)) => run_slurm(found, &argv[2..]),
                 (None, None) => {
-                    language::choose(of_locale());
+                    speak(word);
                     unknown(word)
                 }
             },
@@ -94,6 +94,7 @@ fn find_lsf(name: &str) -> Option<&'static Entry> {
 }
 
 fn run_lsf(found: &'static Entry, args: &[OsString]) -> i32 {
+    speak(found.names[0]);
     hang_notice::watch(found.names[0]);
     exit::called_by_lsf_name(found.names[0]);
     (found.run)(args)
@@ -109,6 +110,7 @@ fn find_slurm(name: &str) -> Option<&'static Entry> {
 }
 
 fn run_slurm(found: &'static Entry, args: &[OsString]) -> i32 {
+    speak(found.names[0]);
     hang_notice::watch(found.names[0]);
     exit::called_by_slurm_name();
     (found.run)(args)
@@ -118,17 +120,21 @@ fn find(name: &str) -> Option<&'static Entry> {
     admin::all_commands().find(|e| e.names.contains(&name))
 }
 
-/// The language of the locale.
-fn of_locale() -> Language {
-    Language::of_locale(|name| std::env::var(name).ok())
+/// Sets the language of a command that is called so.
+fn speak(called: &str) {
+    let locale = Language::of_locale(|name| std::env::var(name).ok());
+    language::choose(language_of(called, locale));
 }
 
-/// Sets the language of a command of Corral's own name. What a command says by another's name is
-/// read by programs that were written for that: it stays English.
-fn speak(found: &Entry, called: &str) {
-    let own = found.names[0];
-    if called == own || own.strip_prefix('c') == Some(called) {
-        language::choose(of_locale());
+/// The language of a command of Corral's own name is that of the locale. What a command says by
+/// another's name is read by programs that were written for that: it stays English.
+fn language_of(called: &str, locale: Language) -> Language {
+    let is_own = |name: &str| name == called || name.strip_prefix('c') == Some(called);
+    let of_others = find_lsf(called).or_else(|| find_slurm(called));
+    match find(called).or_else(|| find(&format!("c{called}"))) {
+        Some(found) if !is_own(found.names[0]) => Language::English,
+        None if of_others.is_some() => Language::English,
+        _ => locale,
     }
 }
 
@@ -199,6 +205,20 @@ mod tests {
         );
         slurm.retain(|n| names.contains(n) || lsf.contains(n) || !overview().contains(n));
         assert_eq!(slurm, [""; 0]);
+    }
+
+    #[test]
+    fn only_commands_of_our_own_names_speak_the_language_of_the_locale() {
+        let spoken = |name: &str| super::language_of(name, Language::Chinese);
+        for name in [
+            "csub", "sub", "cjobs", "jobs", "cadmin", "admin", "help", "nix",
+        ] {
+            assert_eq!(spoken(name), Language::Chinese, "{name}");
+        }
+        let others = super::lsf_names().chain(super::slurm_names());
+        for name in others.chain(["bsub", "bjobs", "badmin"]) {
+            assert_eq!(spoken(name), Language::English, "{name}");
+        }
     }
 
     #[test]

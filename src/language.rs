@@ -30,7 +30,17 @@ pub fn choose(language: Language) {
 
 /// What this process speaks.
 pub fn here() -> Language {
+    #[cfg(test)]
+    if let Some(language) = tests::spoken_by_this_thread() {
+        return language;
+    }
     HERE.get().copied().unwrap_or_default()
+}
+
+/// Runs a part of a test as in a process that speaks Chinese.
+#[cfg(test)]
+pub(crate) fn in_chinese<T>(part: impl FnOnce() -> T) -> T {
+    tests::in_chinese(part)
 }
 
 /// A text as this process says it to a person.

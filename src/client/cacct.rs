@@ -5,6 +5,7 @@
 
 mod advice;
 mod cost;
+mod page;
 pub(crate) mod print;
 pub(crate) mod records;
 mod totals;
@@ -447,7 +448,7 @@ pub(super) fn show(
             let priced = rates.is_some();
             print::table(&mut out.text, by.word(), &sums.groups, priced);
             if by == By::Host {
-                print::spread(&mut out.text, &sums.groups);
+                page::spread(&mut out.text, &sums.groups);
             }
         }
         Form::Advice { lines: true } => sums.advice.json(&mut out.text),
@@ -523,7 +524,7 @@ impl Printer<'_> {
             Form::Summary | Form::By(_) | Form::Advice { .. } | Form::Columns { .. } => {}
             Form::Brief => print::row(out, record, false, dates),
             Form::Wide => print::row(out, record, true, dates),
-            Form::Long => print::long(out, record, cost, dates),
+            Form::Long => page::long(out, record, cost, dates),
             Form::Csv => print::csv(out, record, cost),
             Form::Lines => {
                 print::json(out, record, cost);

@@ -198,6 +198,14 @@ mod tests {
         assert!(health.contains("ALARMS: none\nHOSTS: 1 of 3 needs attention\n  h1"));
         assert!(health.starts_with("LEADER: none") && exit == Exit::NotFound);
         let (json, _) = ask(&["-health", "-json"]);
+        let (page, chinese) =
+            crate::language::in_chinese(|| (ask(&["-health"]).0, ask(&["-health", "-json"]).0));
+        assert_eq!(chinese, json, "JSON is for programs");
+        assert!(page.starts_with("主调度器：还没有选出；请在主控主机上启动 cbsched\n"));
+        assert!(
+            page.contains("告警：无\n主机：3 台中有 1 台需要处理\n  h1"),
+            "{page}"
+        );
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["well"], false);
         assert_eq!(json["leader"]["epoch"], 0);

@@ -24,6 +24,7 @@ use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Fail, Result};
 use super::job_requests::finish;
 use super::read::{self, Source};
+use crate::language::{self, Language};
 use crate::model::JobKey;
 use crate::show::job::Ctx;
 use crate::text::width::escape;
@@ -98,7 +99,7 @@ fn view(m: &ArgMatches) -> Result<i32> {
         let app = begun(m, size(m.last("size"))?)?;
         let source = Source::open("cview")?;
         let ctx = source.ctx_with_estimates();
-        read::put(&once(app, &source, ctx)?)?;
+        read::put(&once(app, &source, ctx, language::here())?)?;
         return Ok(0);
     }
     if m.last("size").is_some() {
@@ -210,10 +211,11 @@ fn job(text: &str) -> Result<JobKey> {
 }
 
 /// One frame as plain text.
-fn once(mut app: App, source: &Source, ctx: Ctx) -> Result<String> {
+fn once(mut app: App, source: &Source, ctx: Ctx, language: Language) -> Result<String> {
     let look = Look {
         color: false,
         cursor: false,
+        language,
     };
     let (now, dates) = (ctx.now.0, ctx.dates.same());
     match Looking::default().look(source, &app.needed(), ctx) {

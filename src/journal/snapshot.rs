@@ -236,8 +236,11 @@ fn front(lines: &mut Lines, cluster: &str, number: u64) -> Result<(Position, i64
     let step = lines.next_line()?.ok_or_else(|| refuse(0, "it is empty"))?;
     let header: Header = decode(&step.line, 0)?;
     if header.format > FORMAT {
-        let text = format!("{NEWER} {} is newer than this program's", header.format);
-        return Err(refuse(0, format!("{text} {FORMAT}: upgrade it")));
+        let found = header.format;
+        return Err(refuse(
+            0,
+            format!("{NEWER} {found} is newer than this program's {FORMAT}: upgrade it"),
+        ));
     }
     if (header.what, header.part) != (What::Snapshot, number) || header.cluster != cluster {
         let text = format!("{:?} {} of {:?}", header.what, header.part, header.cluster);

@@ -3,7 +3,24 @@
 use super::*;
 use crate::model::{HostCounts, JobKey, NearestHost, PendReason, Retry, SelectMiss};
 use crate::model::{SuspReason, TermReason};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+
+thread_local! {
+    /// What a test's thread speaks in place of its process.
+    static SPOKEN: Cell<Option<Language>> = const { Cell::new(None) };
+}
+
+pub(super) fn spoken_by_this_thread() -> Option<Language> {
+    SPOKEN.get()
+}
+
+pub(super) fn in_chinese<T>(part: impl FnOnce() -> T) -> T {
+    SPOKEN.set(Some(Language::Chinese));
+    let out = part();
+    SPOKEN.set(None);
+    out
+}
 
 fn locale(vars: &[(&str, &str)]) -> Language {
     let vars: BTreeMap<&str, &str> = vars.iter().copied().collect();
@@ -89,6 +106,20 @@ fn sentences_are_found_by_their_patterns() {
             "主机 held by its owner 没有启动它：没有给出命令",
         ),
         ("what nobody ever says", "what nobody ever says"),
+        // A number is a number, and the entry with more words of its own wins.
+        ("12 bytes", "12 字节"),
+        ("twelve bytes", "twelve bytes"),
+        ("LEADER: h1, epoch 7", "主调度器：h1，任期 7"),
+        ("LEADER: h1", "主调度器：h1"),
+        // Sentences one after the other; one that is not known leaves all as it is.
+        (
+            "Done successfully. The CPU time used is 0.5 seconds",
+            "成功完成。所用 CPU 时间为 0.5 秒",
+        ),
+        (
+            "Done successfully. What nobody ever says",
+            "Done successfully. What nobody ever says",
+        ),
         (
             "Job <7> is submitted to queue <normal>.",
             "Job <7> is submitted to queue <normal>.",
@@ -463,5 +494,71 @@ fn every_reason_of_a_job_has_a_sentence() {
         T::Unknown,
     ] {
         check(reason.sentence());
+    }
+}
+
+/// What the leader writes into its view, and what histories of jobs say: patterns that are put
+/// together of other sentences.
+#[test]
+fn what_the_leader_warns_of_and_what_happened_to_jobs_is_said() {
+    for (english, chinese) in [
+        (
+            "DISK FULL for 3 min: /s, 40 kB free, 2 of 4 parts of the reserve left: no submission \
+             is taken and no job started until there is room; first seen: cannot write \
+             /s/view/a: No space left on device",
+            "磁盘已满 3 分钟：/s，剩余 40 kB，预留的 4 份还剩 2 份：有空间之前不接受提交，也不启动作业；\
+             最初原因：无法写入 /s/view/a：设备上没有空间",
+        ),
+        (
+            "orders cannot be written for 2 hosts, which get no work until then: h1: cannot write \
+             /s/o: Permission denied; h2: cannot write /s/p: Permission denied; the leader tries \
+             again. The cluster's account must be able to write hosts/<host>/; a directory that \
+             does not belong to a host may be removed",
+            "无法为 2 台主机写入指令，在此之前它们得不到作业：h1: 无法写入 /s/o：没有权限；\
+             h2: 无法写入 /s/p：没有权限；主调度器会重试。集群的账号必须能写 hosts/<host>/；\
+             不属于任何主机的目录可以删除",
+        ),
+        (
+            "/s/j:9: dropped 7 bytes of a record that was never completed",
+            "/s/j:9：丢弃未写完的记录的 7 字节",
+        ),
+        (
+            "/s/r:90: damaged (the last line is incomplete); host h1 is ordered to repeat its \
+             reports in another file",
+            "/s/r:90：损坏（最后一行不完整）；已令主机 h1 在另一个文件中重复其汇报",
+        ),
+        (
+            "Exited with exit code 3. It left a core dump. The CPU time used is 0.0 seconds; \
+             TERM_OWNER: killed by its owner; requeued and held",
+            "退出，退出码 3。留下了核心转储。所用 CPU 时间为 0.0 秒；TERM_OWNER: 被属主终止；\
+             已重新排队并保持",
+        ),
+        (
+            "Dispatched 3 Slot(s) on Host(s) <2*h1> <h2>, attempt 2",
+            "派发到主机 <2*h1> <h2>，3 个槽位，第 2 次运行",
+        ),
+        (
+            "Starting (Pid 7); bound to CPUs 0-3",
+            "正在启动（Pid 7）；绑定到 CPU 0-3",
+        ),
+        (
+            "Ended before its start by <u1>; TERM_OWNER: killed by its owner",
+            "启动前结束，由 <u1>；TERM_OWNER: 被属主终止",
+        ),
+        (
+            "Alarm: no command given; no command given",
+            "告警：没有给出命令；没有给出命令",
+        ),
+        ("Requeued by <u1> and held", "被 <u1> 重新排队并保持"),
+        (
+            "Job <7> Pending: held by its owner",
+            "作业 <7> 等待：被属主保持",
+        ),
+        (
+            "Kill 2 jobs: waiting for the leader's answer (and 1 more)",
+            "终止 2 个作业：正在等待主调度器应答（另有 1 个）",
+        ),
+    ] {
+        assert_eq!(zh(english), chinese, "{english}");
     }
 }

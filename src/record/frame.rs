@@ -36,7 +36,8 @@ pub fn write<T: Serialize>(
 
 /// Appends one framed record whose JSON text is ready: one line, no raw newline in it.
 pub fn write_json(out: &mut Vec<u8>, seq: u64, json: &[u8]) {
-    debug_assert!(!json.contains(&b'\n'), "a record is one line");
+    // A record is one line.
+    debug_assert!(!json.contains(&b'\n'));
     out.extend_from_slice(b"- ");
     let from = out.len();
     out.extend_from_slice(json);

@@ -2,6 +2,7 @@
 
 use super::cell::{self, Object};
 use super::dates::Dates;
+use crate::language::said;
 use crate::record::notices::{Alert, AlertsDoc, Silence};
 use crate::text::width;
 use std::fmt::Write as _;
@@ -43,18 +44,14 @@ pub(crate) fn put_fired(out: &mut String, doc: &AlertsDoc, dates: &Dates) {
     for alert in doc.alerts.iter().filter(|alert| alert.fired > 0) {
         let mut since = String::new();
         dates.long(&mut since, alert.since);
-        let silent = match state(alert, &doc.silences) {
-            "silenced" => ", silenced",
-            _ => "",
-        };
-        let line = format!(
-            "{} {} {}: {} is {} since {since}{silent}",
-            alert.severity,
-            alert.rule,
-            labels(alert),
-            alert.metric,
-            number(alert.value)
-        );
+        let (metric, value) = (&alert.metric, number(alert.value));
+        let is = format!("{metric} is {value} since {since}");
+        let mut line = format!("{} {} {}: ", alert.severity, alert.rule, labels(alert));
+        line.push_str(&said(&is));
+        if state(alert, &doc.silences) == "silenced" {
+            line.push_str(", ");
+            line.push_str(&said("silenced"));
+        }
         put(out, format_args!("  {}", width::escape(&line)));
     }
 }
@@ -76,7 +73,10 @@ pub(crate) fn put_list(out: &mut String, doc: &AlertsDoc, dates: &Dates) {
         ]);
     }
     if doc.alerts.is_empty() {
-        put(out, format_args!("No alert is pending or firing"));
+        put(
+            out,
+            format_args!("{}", said("No alert is pending or firing")),
+        );
     } else {
         put_rows(out, &rows);
     }
@@ -87,17 +87,16 @@ pub(crate) fn put_list(out: &mut String, doc: &AlertsDoc, dates: &Dates) {
             "SILENCED: {} until {until} by {}: {}",
             silence.rule, silence.by, silence.because
         );
-        put(out, format_args!("{}", width::escape(&text)));
+        put(out, format_args!("{}", width::escape(&said(&text))));
     }
     for text in &doc.troubles {
-        put(out, format_args!("TROUBLE: {}", width::escape(text)));
+        let text = format!("TROUBLE: {text}");
+        put(out, format_args!("{}", width::escape(&said(&text))));
     }
     if doc.waiting + doc.lost > 0 {
         let (waiting, lost) = (doc.waiting, doc.lost);
-        put(
-            out,
-            format_args!("MESSAGES: {waiting} wait, {lost} were lost"),
-        );
+        let text = format!("MESSAGES: {waiting} wait, {lost} were lost");
+        put(out, format_args!("{}", said(&text)));
     }
 }
 

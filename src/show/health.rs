@@ -14,9 +14,9 @@ use std::fmt::Write as _;
 pub(crate) fn reason(h: &HostRow, dates: &Dates) -> Option<String> {
     let text = match h.status.as_str() {
         "unavail" if h.load.t > 0 => {
-            let mut text = "cbls is silent; last report ".to_owned();
-            dates.long(&mut text, h.load.t);
-            text
+            let mut last = String::new();
+            dates.long(&mut last, h.load.t);
+            format!("cbls is silent; last report {last}")
         }
         "unavail" => "has never reported; start cbls and cbexe there and check that the share is \
                       mounted"
@@ -97,12 +97,12 @@ impl Health<'_> {
             return;
         };
         match self.fired() {
-            0 => out.push_str("ALERTS: none fires\n"),
-            n => put(out, format_args!("ALERTS: {n}\n")),
+            0 => line(out, "ALERTS: none fires"),
+            n => line(out, &format!("ALERTS: {n}")),
         }
         super::alert::put_fired(out, doc, dates);
         for text in &doc.troubles {
-            put(out, format_args!("  {}\n", width::escape(text)));
+            put(out, format_args!("  {}\n", width::escape(&said(text))));
         }
     }
 
@@ -116,7 +116,7 @@ impl Health<'_> {
                 format!("{host}, epoch {epoch}, has been silent for {time}")
             }
         };
-        put(out, format_args!("LEADER: {text}\n"));
+        line(out, &format!("LEADER: {text}"));
     }
 
     /// Appends the page of `cinfo -health`.
@@ -125,28 +125,25 @@ impl Health<'_> {
         self.put_leader(out);
         let _ = put_standby(out, params, &self.leader.host, self.standby);
         match params.alarms.len() {
-            0 => out.push_str("ALARMS: none\n"),
-            n => put(out, format_args!("ALARMS: {n}\n")),
+            0 => line(out, "ALARMS: none"),
+            n => line(out, &format!("ALARMS: {n}")),
         }
         for alarm in &params.alarms {
-            put(out, format_args!("  {}\n", width::escape(alarm)));
+            put(out, format_args!("  {}\n", width::escape(&said(alarm))));
         }
         self.put_alerts(out, dates);
         if !params.config_problems.is_empty() {
             let n = count(params.config_problems.len(), "problem");
-            put(
-                out,
-                format_args!(
-                    "CONFIGURATION: {n}, the previous cb.yaml stays in force; see cadmin \
-                     ckconfig\n"
-                ),
+            let text = format!(
+                "CONFIGURATION: {n}, the previous cb.yaml stays in force; see cadmin ckconfig"
             );
+            line(out, &text);
         }
         let trouble: Vec<&HostRow> = hosts.iter().filter(|h| in_trouble(h)).collect();
         let others = params.unconfigured_hosts.len();
         let (n, all) = (trouble.len() + others, hosts.len() + others);
         let need = if n == 1 { "needs" } else { "need" };
-        put(out, format_args!("HOSTS: {n} of {all} {need} attention\n"));
+        line(out, &format!("HOSTS: {n} of {all} {need} attention"));
         for h in trouble {
             let mut what: Vec<String> = reason(h, dates).into_iter().collect();
             what.extend(h.warnings.iter().cloned());
@@ -183,14 +180,19 @@ fn put(out: &mut String, args: std::fmt::Arguments<'_>) {
     out.write_fmt(args).expect("a string takes every write");
 }
 
+/// A line in the language of the process.
+fn line(out: &mut String, text: &str) {
+    put(out, format_args!("{}\n", said(text)));
+}
+
 fn put_host(out: &mut String, name: &str, status: &str, text: &str) {
     let text = said(text);
     let (name, status, text) = (
-        width::escape(name),
-        width::escape(status),
+        width::pad_right(&width::escape(name), 18),
+        width::pad_right(&width::escape(status), 12),
         width::escape(&text),
     );
-    put(out, format_args!("  {name:<18} {status:<12} {text}\n"));
+    put(out, format_args!("  {name} {status} {text}\n"));
 }
 
 /// Hosts that may lead by cb.yaml, neither lead nor stand by.
@@ -217,15 +219,12 @@ pub(crate) fn put_standby(
     };
     match (standby.is_empty(), missing.is_empty()) {
         (true, true) => {}
-        (false, true) => put(out, format_args!("STANDBY: {}\n", width::escape(&hosts))),
-        (_, false) => put(
-            out,
-            format_args!(
-                "STANDBY: {}; no cbsched stands by on {}\n",
-                width::escape(&hosts),
-                width::escape(&missing)
-            ),
-        ),
+        (false, true) => line(out, &format!("STANDBY: {}", width::escape(&hosts))),
+        (_, false) => {
+            let (hosts, missing) = (width::escape(&hosts), width::escape(&missing));
+            let text = format!("STANDBY: {hosts}; no cbsched stands by on {missing}");
+            line(out, &text);
+        }
     }
     missing.is_empty()
 }

@@ -265,8 +265,10 @@ impl Histories {
     }
 
     fn started(&mut self, a: AttemptId, (pid, bind): (u32, &Option<Box<Binding>>), t: i64) {
-        let bound: String = bind.iter().map(|bind| format!("; {bind}")).collect();
-        let line = || format!("Starting (Pid {pid}){bound}");
+        let line = || {
+            let bound: String = bind.iter().map(|bind| format!("; {bind}")).collect();
+            format!("Starting (Pid {pid})") + &bound
+        };
         self.change(a.j, t, line, |_, _| {});
     }
 

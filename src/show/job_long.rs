@@ -89,17 +89,21 @@ fn head(v: &JobView<'_>) -> String {
         add!(s, ", Submission Key <{}>", v.row.key);
     }
     if v.row.forced && !v.stat().is_waiting() {
-        s.push_str(", started by force");
+        add!(s, ", {}", said("started by force"));
     }
     if v.row.killing && !v.stat().is_finished() {
-        s.push_str(", being killed");
+        add!(s, ", {}", said("being killed"));
     }
     s
 }
 
 fn put_orphans(s: &mut String, spec: &Spec) {
     if spec.end_orphan {
-        s.push_str(", Ends if its dependency can never be satisfied");
+        add!(
+            s,
+            ", {}",
+            said("Ends if its dependency can never be satisfied")
+        );
     }
     if let Some(orphan) = spec.orphan {
         add!(s, ", Orphan Policy <{}>", orphan.word());
@@ -110,12 +114,8 @@ fn submitted(v: &JobView<'_>) -> String {
     let spec = v.spec;
     let mut s = String::new();
     v.ctx.dates.long(&mut s, v.row.submit);
-    add!(
-        s,
-        ": Submitted from host <{}>, CWD <{}>",
-        spec.sub_host,
-        spec.cwd
-    );
+    let text = format!("Submitted from host <{}>", spec.sub_host);
+    add!(s, ": {}, CWD <{}>", said(&text), spec.cwd);
     if spec.exclusive {
         s.push_str(", Exclusive Execution");
     }
@@ -137,7 +137,8 @@ fn submitted(v: &JobView<'_>) -> String {
         }
     }
     if spec.max > spec.min {
-        add!(s, ", {} to {} Slot(s) Requested", spec.min, spec.max);
+        let range = said(&format!("{} to {}", spec.min, spec.max)).into_owned();
+        add!(s, ", {range} Slot(s) Requested");
     } else if spec.min > 1 {
         add!(s, ", {} Slot(s) Requested", spec.min);
     }
@@ -157,7 +158,7 @@ fn submitted(v: &JobView<'_>) -> String {
             add!(s, ", {title} <{text}>");
         }
     }
-    s.push_str(mode(spec));
+    mode(&mut s, spec);
     around(&mut s, spec);
     if let Some(n) = spec.again.retries {
         add!(s, ", Retries <{n}>");
@@ -187,24 +188,23 @@ fn mail(spec: &Spec) -> String {
     }
 }
 
-/// That the job is interactive, and how; empty: it is not.
-fn mode(spec: &Spec) -> &'static str {
-    match spec.session.as_ref().map(|session| session.terminal) {
-        None => "",
-        Some(Terminal::Streams) => ", Interactive mode",
-        Some(Terminal::Pty) => ", Interactive pseudo-terminal mode",
-        Some(Terminal::Shell) => ", Interactive pseudo-terminal shell mode",
-    }
+/// Appends that the job is interactive, and how.
+fn mode(s: &mut String, spec: &Spec) {
+    let how = match spec.session.as_ref().map(|session| session.terminal) {
+        None => return,
+        Some(Terminal::Streams) => "Interactive mode",
+        Some(Terminal::Pty) => "Interactive pseudo-terminal mode",
+        Some(Terminal::Shell) => "Interactive pseudo-terminal shell mode",
+    };
+    add!(s, ", {}", said(how));
 }
 
 /// What is done around and with the command.
 fn around(s: &mut String, spec: &Spec) {
     if let Some(warn) = spec.warn {
         let (name, before) = (warn_signal_name(warn.signal), warn.before_s);
-        add!(
-            s,
-            ", Warning <{name}> {before} seconds before its run limit"
-        );
+        let text = format!("Warning <{name}> {before} seconds before its run limit");
+        add!(s, ", {}", said(&text));
     }
     if let Some(checkpoint) = spec.chkpnt.as_deref() {
         add!(s, ", Checkpoints <{checkpoint}>");
@@ -240,7 +240,7 @@ fn around(s: &mut String, spec: &Spec) {
 fn changes(v: &JobView<'_>) -> Option<String> {
     let row = v.row;
     if row.stat.is_waiting() && !row.text.is_empty() {
-        return Some(format!("Last attempt: {};", row.text));
+        return Some(format!("{};", said(&format!("Last attempt: {}", row.text))));
     }
     None
 }
@@ -272,22 +272,18 @@ fn estimate(v: &JobView<'_>) -> String {
     let Some(row) = job::estimate(v) else {
         return String::new();
     };
-    let mut text = String::new();
-    match row.at {
+    let text = match row.at {
         Some(at) => {
-            text.push_str(" estimated start ");
-            v.ctx.dates.long(&mut text, at);
-            text.push(';');
+            let mut date = String::new();
+            v.ctx.dates.long(&mut date, at);
+            format!("estimated start {date}")
         }
         None => {
-            add!(
-                text,
-                " no estimate: waits for {} without a run limit;",
-                count(row.unlimited, "running job")
-            );
+            let others = count(row.unlimited, "running job");
+            format!("no estimate: waits for {others} without a run limit")
         }
-    }
-    text
+    };
+    format!(" {};", said(&text))
 }
 
 fn put_limits(out: &mut String, v: &JobView<'_>) {
@@ -347,25 +343,26 @@ fn events(v: &JobView<'_>) -> Vec<String> {
         } else {
             row.dispatch
         };
-        let verb = if row.start > 0 && row.reason != TermReason::StartFailed {
-            "Started"
-        } else {
-            "Dispatched"
+        let slots = v.slots();
+        let is_started = row.start > 0 && row.reason != TermReason::StartFailed;
+        let mut text = match is_started {
+            true => format!("Started {slots} Slot(s) on Host(s)"),
+            false => format!("Dispatched {slots} Slot(s) on Host(s)"),
         };
-        let mut s = dated(start);
-        add!(s, "{verb} {} Slot(s) on Host(s)", v.slots());
         for host in &row.hosts {
-            add!(s, " <{host}>");
+            add!(text, " <{host}>");
         }
+        let mut s = dated(start) + &said(&text);
         for units in &row.units {
             add!(s, ", Units <{units}>");
         }
         add!(s, ", Execution CWD <{}>", v.spec.cwd);
         if let Some(bind) = &row.bind {
-            add!(s, ", {bind}");
+            add!(s, ", {}", said(&bind.to_string()));
         }
         for part in &row.part_binds {
-            add!(s, ", {} on <{}>", part.bind, part.host);
+            let bound = said(&part.bind.to_string()).into_owned();
+            add!(s, ", {bound} on <{}>", part.host);
         }
         s.push(';');
         items.push(s);
@@ -374,13 +371,12 @@ fn events(v: &JobView<'_>) -> Vec<String> {
         items.push(dated(v.ctx.now.0) + &usage(v));
     }
     if row.suspended_ms >= 1000 {
-        items.push(format!(
-            " It was suspended for {} seconds so far;",
-            row.suspended_ms / 1000
-        ));
+        let seconds = row.suspended_ms / 1000;
+        let text = format!("It was suspended for {seconds} seconds so far");
+        items.push(format!(" {};", said(&text)));
     }
     if row.stat.is_finished() {
-        items.push(dated(row.end) + &ending(v));
+        items.push(dated(row.end) + &said(&ending(v)));
         // Of a job that was not started the sentence itself says why.
         let in_end = row.reason == TermReason::StartFailed;
         if !in_end && (row.reason != TermReason::None || row.oom) {
@@ -389,7 +385,7 @@ fn events(v: &JobView<'_>) -> Vec<String> {
             items.push(dated(row.end) + &format!("Completed <exit>; {};", said(&why)));
         } else if !in_end && !row.text.is_empty() {
             // What went wrong beside it: with its report, a post-exec command.
-            items.push(dated(row.end) + &row.text + ";");
+            items.push(dated(row.end) + &said(&row.text) + ";");
         }
     }
     items
@@ -397,14 +393,12 @@ fn events(v: &JobView<'_>) -> Vec<String> {
 
 fn usage(v: &JobView<'_>) -> String {
     let u = &v.row.usage;
-    let mut s = String::from("Resource usage collected. The CPU time used is ");
-    cell::fraction(&mut s, u.cpu_ms, 1);
-    add!(
-        s,
-        " seconds. MEM: {} Mbytes; SWAP: {} Mbytes",
-        u.mem_kb / 1024,
-        u.swap_kb / 1024
-    );
+    let mut text = String::from("Resource usage collected. The CPU time used is ");
+    cell::fraction(&mut text, u.cpu_ms, 1);
+    text.push_str(" seconds.");
+    let mut s = said(&text).into_owned();
+    let (mem, swap) = (u.mem_kb / 1024, u.swap_kb / 1024);
+    add!(s, " MEM: {mem} Mbytes; SWAP: {swap} Mbytes");
     if u.threads > 0 {
         add!(s, "; NTHREAD: {}", u.threads);
     }

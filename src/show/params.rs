@@ -4,6 +4,7 @@
 
 use super::cell::{self, Object};
 use super::dates::Dates;
+use crate::language::said;
 use crate::record::view::Params;
 use crate::text::{duration, size, width};
 use std::fmt::Write as _;
@@ -201,16 +202,16 @@ pub(crate) fn put_id_long(out: &mut String, params: &Params, leader: &Leader, da
     writeln!(out, "Administrators: {}", width::escape(&admins))
         .expect("a string takes every write");
     for alarm in &params.alarms {
-        writeln!(out, "Alarm: {}", width::escape(alarm)).expect("a string takes every write");
+        let alarm = said(&format!("Alarm: {alarm}")).into_owned();
+        writeln!(out, "{}", width::escape(&alarm)).expect("a string takes every write");
     }
     for problem in &params.config_problems {
-        writeln!(out, "Refused configuration: {}", width::escape(problem))
-            .expect("a string takes every write");
+        let problem = said(&format!("Refused configuration: {problem}")).into_owned();
+        writeln!(out, "{}", width::escape(&problem)).expect("a string takes every write");
     }
     for host in &params.unconfigured_hosts {
-        let host = width::escape(host);
-        writeln!(out, "Host {host} reports and is not listed in cb.yaml")
-            .expect("a string takes every write");
+        let text = format!("Host {host} reports and is not listed in cb.yaml");
+        writeln!(out, "{}", width::escape(&said(&text))).expect("a string takes every write");
     }
 }
 
@@ -318,5 +319,35 @@ All users see all jobs:             yes
         let v: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!(v["params"]["cluster.name"], "c1");
         assert_eq!(v["unit_for_limits"], "MB");
+    }
+
+    #[test]
+    fn warnings_of_cid_are_in_the_language_of_the_person_and_json_is_not() {
+        let facts = Params {
+            alarms: vec![
+                "the user database does not answer or is slow: users that this leader \
+                          has not seen yet wait"
+                    .into(),
+            ],
+            unconfigured_hosts: vec!["h9".into()],
+            ..params()
+        };
+        let dates = Dates::new(TimeZone::UTC).now(0);
+        let long = || {
+            let mut out = String::new();
+            put_id_long(&mut out, &facts, &Leader::default(), &dates);
+            out
+        };
+        let json = || {
+            let mut out = String::new();
+            put_id_json(&mut out, "c1", &facts, &Leader::default());
+            out
+        };
+        let page = crate::language::in_chinese(long);
+        let want = "告警：用户数据库没有响应或很慢：主调度器还没有见过的用户要等待\n\
+                    主机 h9 有汇报，但 cb.yaml 没有列出它\n";
+        assert!(page.ends_with(want), "{page}");
+        assert!(long().contains("\nAlarm: the user database"));
+        assert_eq!(crate::language::in_chinese(json), json());
     }
 }

@@ -3,7 +3,7 @@
 use crate::client::exit::Exit;
 use crate::language::said;
 use crate::text::count::count;
-use crate::text::width::escape;
+use crate::text::width::{escape, pad_right};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -155,20 +155,17 @@ pub(super) fn text(report: &Report, quiet: bool, most: usize) -> String {
     let all: Vec<&Finding> = report.findings.iter().filter(told).collect();
     for f in all.iter().take(most) {
         let word = match f.level {
-            Level::Broken => "BROKEN ",
+            Level::Broken => "BROKEN",
             Level::Unknown => "UNKNOWN",
             Level::Warning => "warning",
         };
-        let (place, what) = (escape(&f.place), lines(&said(&f.what)));
-        put(
-            &mut out,
-            format_args!("{word} {}: {place}: {what}\n", f.area),
-        );
+        let word = pad_right(&said(word), 7);
+        let (area, place) = (said(f.area), place(&f.place));
+        let (place, what) = (escape(&place), lines(&said(&f.what)));
+        put(&mut out, format_args!("{word} {area}: {place}: {what}\n"));
         if !f.todo.is_empty() {
-            put(
-                &mut out,
-                format_args!("        do: {}\n", lines(&said(&f.todo))),
-            );
+            let (label, todo) = (said("do:"), said(&f.todo));
+            put(&mut out, format_args!("        {label} {}\n", lines(&todo)));
         }
     }
     if all.len() > most {
@@ -180,11 +177,20 @@ pub(super) fn text(report: &Report, quiet: bool, most: usize) -> String {
     if !quiet {
         put(
             &mut out,
-            format_args!("Checked {}. ", checked(&report.seen)),
+            format_args!("{} ", said(&format!("Checked {}.", checked(&report.seen)))),
         );
     }
-    put(&mut out, format_args!("{}.\n", said(&verdict(report))));
+    let verdict = format!("{}.", verdict(report));
+    put(&mut out, format_args!("{}\n", said(&verdict)));
     out
+}
+
+/// A place such as `host h1`: its word is said, the name is not.
+fn place(text: &str) -> String {
+    match text.split_once(' ') {
+        Some((word, name)) if !name.contains(' ') => format!("{} {name}", said(word)),
+        _ => said(text).into_owned(),
+    }
 }
 
 /// A text of several lines, indented below the first one. Other hidden characters are escaped.

@@ -1,5 +1,6 @@
 //! Reports on a terminal what `cadmin check` does if it takes long.
 
+use crate::language::said;
 use crate::sys::clock;
 use std::io::{IsTerminal as _, Write as _};
 
@@ -52,7 +53,8 @@ impl Progress {
 
 fn line(what: &str, passed_ms: u64) -> Option<String> {
     let seconds = passed_ms / 1000;
-    (passed_ms >= QUIET_MS).then(|| format!("\r\x1b[K{seconds} s: checking {what} ..."))
+    let text = format!("{seconds} s: checking {what} ...");
+    (passed_ms >= QUIET_MS).then(|| format!("\r\x1b[K{}", said(&text)))
 }
 
 fn put(text: &str) {

@@ -3,8 +3,10 @@
 
 use super::site::Site;
 use crate::client::Fail;
+use crate::language::{answer, said};
 use crate::spool::view::{ViewReader, Want};
 use crate::sys::{clock, fs, reason};
+use crate::text::width::pad_left;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -14,6 +16,16 @@ const LOOK_MS: u64 = 200;
 /// The demonstration takes seconds; after this long something is wrong.
 const PATIENCE_MS: u64 = 300_000;
 const ELEMENTS: u32 = 40;
+/// Columns of a job's label before its bar.
+const LABEL_COLUMNS: usize = 16;
+/// What to type next, and what it does.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("csub -n 2 'hostname; sleep 60'", "submit a job"),
+    ("cjobs", "see your jobs"),
+    ("chosts; cqueues; cload", "see the cluster"),
+    ("chist -l", "see what happened"),
+    ("ckill 0", "end all your jobs"),
+];
 
 /// One submitted job of the demonstration.
 struct Shown {
@@ -149,11 +161,12 @@ fn quoted(word: &str) -> String {
 }
 
 fn show(bars: &MultiProgress, label: &str, id: u32, elements: u32) -> Shown {
-    let style = ProgressStyle::with_template("{prefix:>16} {bar:30.green} {pos}/{len} {msg}")
+    let style = ProgressStyle::with_template("{prefix} {bar:30.green} {pos}/{len} {msg}")
         .expect("the template is a constant that parses");
     let bar = bars.add(ProgressBar::new(u64::from(elements)).with_style(style));
-    bar.set_prefix(format!("{label} {id}"));
-    bar.set_message("pending");
+    let label = format!("{} {id}", said(label));
+    bar.set_prefix(pad_left(&label, LABEL_COLUMNS));
+    bar.set_message(said("pending").into_owned());
     Shown {
         id,
         elements,
@@ -183,17 +196,20 @@ fn watch(site: &Site, shown: &mut [Shown]) -> Result<u32, Fail> {
             open += u32::from(!ended);
             let running = count.started - count.ended;
             one.bar.set_position(u64::from(count.ended));
-            one.bar.set_message(match (ended, count.failed, running) {
+            let state = match (ended, count.failed, running) {
                 (true, 0, _) => "done".to_string(),
                 (_, n, _) if n > 0 => format!("{n} failed"),
                 (_, _, 0) => "pending".to_string(),
                 (_, _, n) => format!("{n} running"),
-            });
+            };
+            one.bar.set_message(said(&state).into_owned());
             if ended && !one.said && one.bar.is_hidden() {
                 one.said = true;
-                println!(
+                answer!(
                     "Job <{}>: {} of {} ended",
-                    one.id, count.ended, one.elements
+                    one.id,
+                    count.ended,
+                    one.elements
                 );
             }
         }
@@ -229,20 +245,16 @@ fn count(reader: &ViewReader, one: &Shown) -> Result<Count, Fail> {
 }
 
 fn next_steps(site: &Site, work: &Path) {
-    let cb = site.bin().join("cadmin");
-    println!(
-        "All done; the outputs are in {work}.\n\
-         The cluster stays up. To use it in this shell:\n\n\
-         \x20 eval \"$({cb} dev env --dir {dir})\"\n\n\
-         then for example:\n\n\
-         \x20 csub -n 2 'hostname; sleep 60'     submit a job\n\
-         \x20 cjobs                              see your jobs\n\
-         \x20 chosts; cqueues; cload             see the cluster\n\
-         \x20 chist -l                           see what happened\n\
-         \x20 ckill 0                            end all your jobs\n\n\
-         End the cluster:  {cb} dev down --dir {dir} --purge",
-        work = work.display(),
-        cb = cb.display(),
-        dir = site.dir.display()
-    );
+    let (cb, dir) = (site.bin().join("cadmin"), site.dir.display());
+    let (cb, work) = (cb.display(), work.display());
+    answer!("All done; the outputs are in {work}.");
+    answer!("The cluster stays up. To use it in this shell:");
+    println!("\n  eval \"$({cb} dev env --dir {dir})\"\n");
+    answer!("then for example:");
+    println!();
+    for (command, what) in EXAMPLES {
+        println!("  {command:<34} {}", said(what));
+    }
+    println!();
+    answer!("End the cluster:  {cb} dev down --dir {dir} --purge");
 }

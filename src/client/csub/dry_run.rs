@@ -13,7 +13,7 @@ use crate::client::read::{self, Source, os_groups};
 use crate::config::template::VARIABLE;
 use crate::config::{self, Config, require};
 use crate::intake::{self, NameRoom, Requester};
-use crate::language::tell;
+use crate::language::{said, tell};
 use crate::model::{Session, Spec, Stamp, Submission, Terminal};
 use crate::record::request::RequestHead;
 use crate::record::view::{HostRow, Params, QueueRow};
@@ -22,7 +22,7 @@ use crate::show::host_select;
 use crate::state::State;
 use crate::sys;
 use crate::text::resreq::{Select, Span};
-use crate::text::width::escape;
+use crate::text::width::{escape, pad_right};
 use std::fmt::Write as _;
 
 /// Most hosts that are named in the text; JSON has all.
@@ -297,6 +297,14 @@ impl Cluster {
     }
 }
 
+/// A line of the page, in the language of the process.
+macro_rules! line {
+    ($out:expr, $($what:tt)*) => {
+        // Writing to a string cannot fail.
+        let _ = writeln!($out, "{}", said(&format!($($what)*)));
+    };
+}
+
 /// The request, a line for each thing that was asked for: title, value.
 fn lines(job: &Submission, head: &RequestHead, verdict: &Verdict) -> Vec<(&'static str, String)> {
     let spec = &verdict.spec;
@@ -308,19 +316,28 @@ fn lines(job: &Submission, head: &RequestHead, verdict: &Verdict) -> Vec<(&'stat
     };
     some("name", &job.name);
     some("array", &array(job));
-    let by_default = if verdict.default_queue {
-        " (default)"
-    } else {
-        ""
+    let by_default = match verdict.default_queue {
+        true => format!(" {}", said("(default)")),
+        false => String::new(),
     };
     some("queue", &format!("{}{by_default}", spec.queue));
     some("application", &spec.app);
     some("project", &spec.project);
     some("user group", &spec.user_group);
     some("slots", &slots(spec));
-    some("exclusive", if spec.exclusive { "yes" } else { "" });
+    let exclusive = if spec.exclusive {
+        said("yes")
+    } else {
+        "".into()
+    };
+    some("exclusive", &exclusive);
     some("hosts", &spec.hosts);
-    some("held", if job.hold { "yes, until cresume" } else { "" });
+    let held = if job.hold {
+        said("yes, until cresume")
+    } else {
+        "".into()
+    };
+    some("held", &held);
     some("input", &spec.stdin);
     some("output", &spec.stdout);
     some("error output", &spec.stderr);
@@ -332,11 +349,14 @@ fn lines(job: &Submission, head: &RequestHead, verdict: &Verdict) -> Vec<(&'stat
     }
     let spooled = |what: &str| match what.len() {
         0 => String::new(),
-        n => format!("{n} bytes"),
+        n => said(&format!("{n} bytes")).into_owned(),
     };
     some("script", &spooled(&head.script));
     some("copied input", &spooled(&head.stdin));
-    some("environment", &format!("{} variables", head.env.len()));
+    some(
+        "environment",
+        &said(&format!("{} variables", head.env.len())),
+    );
     for (name, value) in &head.env {
         if let Some(name) = name.strip_prefix(VARIABLE) {
             some("parameter", &format!("{name} = {value}"));
@@ -349,7 +369,7 @@ fn array(job: &Submission) -> String {
     match (job.array.as_str(), job.array_limit) {
         ("", _) => String::new(),
         (set, 0) => set.to_owned(),
-        (set, limit) => format!("{set}, {limit} at a time"),
+        (set, limit) => format!("{set}, {}", said(&format!("{limit} at a time"))),
     }
 }
 
@@ -357,15 +377,17 @@ fn slots(spec: &Spec) -> String {
     match (spec.min, spec.max) {
         (0, 0) => String::new(),
         (min, max) if max <= min => min.to_string(),
-        (min, max) => format!("{min} to {max}"),
+        (min, max) => said(&format!("{min} to {max}")).into_owned(),
     }
 }
 
 fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
-    let mut out = String::from("Nothing was submitted. The job as it was understood:\n");
+    let mut out = String::new();
+    line!(out, "Nothing was submitted. The job as it was understood:");
     for (title, value) in lines(job, head, verdict) {
+        let title = pad_right(&said(title), 18);
         // Writing to a string cannot fail.
-        let _ = writeln!(out, "  {title:<18} {}", escape(&value));
+        let _ = writeln!(out, "  {title} {}", escape(&value));
     }
     for line in spec::echo(&verdict.spec) {
         let _ = writeln!(out, "  {}", escape(&line));
@@ -374,8 +396,8 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
         return out;
     };
     let queue = escape(&verdict.spec.queue);
-    let _ = writeln!(out, "Queue {queue} takes it.");
-    let _ = writeln!(
+    line!(out, "Queue {queue} takes it.");
+    line!(
         out,
         "Hosts of the queue: {}; of these chosen by -m: {}; with what select[] asks: {}{}",
         fit.of_queue,
@@ -391,20 +413,20 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
     let shown: Vec<String> = shown.map(|p| format!("{} ({})", p.host, p.free)).collect();
     let more = match fit.now.len().saturating_sub(HOSTS_SHOWN) {
         0 => String::new(),
-        n => format!(" and {n} more"),
+        n => format!(" {}", said(&format!("and {n} more"))),
     };
     let shown = match shown.is_empty() {
-        true => "none".to_owned(),
+        true => said("none").into_owned(),
         false => shown.join(" ") + &more,
     };
-    let _ = writeln!(out, "Hosts that fit now (free slots): {}", escape(&shown));
+    line!(out, "Hosts that fit now (free slots): {}", escape(&shown));
     let enough = if fit.enough { "yes" } else { "no" };
-    let _ = writeln!(out, "Enough slots are free now: {enough}");
+    line!(out, "Enough slots are free now: {enough}");
     if let Some(why) = verdict.held_up {
-        let _ = writeln!(out, "Jobs do not start at present: {why}");
+        line!(out, "Jobs do not start at present: {why}");
     }
-    let _ = writeln!(out, "Estimated start: {NO_ESTIMATE}");
-    let _ = writeln!(out, "Not checked: {LEADER_ALONE}");
+    line!(out, "Estimated start: {NO_ESTIMATE}");
+    line!(out, "Not checked: {LEADER_ALONE}");
     out
 }
 
@@ -621,7 +643,20 @@ mod tests {
         ] {
             assert!(out.contains(part), "{part}{out}");
         }
+        let in_chinese = |part: &dyn Fn() -> String| crate::language::in_chinese(part);
+        let out = in_chinese(&|| text(&job, &RequestHead::default(), &verdict));
+        for part in [
+            "  命令               true\n",
+            "  队列               normal （默认）\n",
+            "  运行时限 1h\n",
+            "现在符合的主机（空闲槽位）：h2 (4) h1 (3)\n",
+            "没有检查：只有主调度器才检查",
+        ] {
+            assert!(out.contains(part), "{part}{out}");
+        }
         let json = json_text(&job, &RequestHead::default(), &verdict);
+        let chinese = in_chinese(&|| json_text(&job, &RequestHead::default(), &verdict));
+        assert_eq!(json, chinese);
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["run_limit_s"], 3600);
         assert_eq!(json["fit_now"][0]["free_slots"], 4);

@@ -8,6 +8,7 @@ use crate::client::cli::Split;
 use crate::client::ctasks;
 use crate::client::exit::{Fail, Result};
 use crate::config::WARN_SIGNALS;
+use crate::language::said;
 use crate::model::{
     Checkpoint, Container, FILE_COPIES_MAX, FileCopy, Launch, LaunchKind, Limits, MOST_RETRIES,
     MailWish, Orphans, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S, is_image_name,
@@ -590,9 +591,9 @@ pub(crate) fn echo(spec: &Spec) -> Vec<String> {
         } else {
             format!(" on {on}")
         };
-        s.map(|s| format!("{name} {}{on}", duration::exact(s)))
+        s.map(|s| format!("{} {}{on}", said(name), duration::exact(s)))
     };
-    let size = |name: &str, b: Option<u64>| b.map(|b| format!("{name} {}", size::exact(b)));
+    let size = |name: &str, b: Option<u64>| b.map(|b| format!("{} {}", said(name), size::exact(b)));
     out.extend(time("run limit", limits.run_s, &spec.run_on));
     out.extend(time("CPU limit", limits.cpu_s, &spec.cpu_on));
     out.extend(size("memory limit", limits.mem_b));
@@ -601,19 +602,25 @@ pub(crate) fn echo(spec: &Spec) -> Vec<String> {
     out.extend(size("data limit", limits.data_b));
     out.extend(size("stack limit", limits.stack_b));
     out.extend(size("core limit", limits.core_b));
-    out.extend(limits.procs.map(|n| format!("process limit {n}")));
+    out.extend(
+        limits
+            .procs
+            .map(|n| format!("{} {n}", said("process limit"))),
+    );
     if !spec.res_req.is_empty() {
-        out.push(format!("requirement {}", spec.res_req));
+        out.push(format!("{} {}", said("requirement"), spec.res_req));
     }
     if !spec.depend.is_empty() {
-        out.push(format!("dependency {}", spec.depend));
+        out.push(format!("{} {}", said("dependency"), spec.depend));
     }
     if spec.begin.is_some() || spec.deadline.is_some() {
         let zone = jiff::tz::TimeZone::system();
-        let date = |name: &str, t: Stamp| format!("{name} {}", duration::date_long(t.0, &zone));
+        let date =
+            |name: &str, t: Stamp| format!("{} {}", said(name), duration::date_long(t.0, &zone));
         out.extend(spec.begin.map(|t| date("begin", t)));
         out.extend(spec.deadline.map(|t| date("deadline", t)));
     }
-    out.push(format!("working directory {}", quote(&spec.cwd)));
+    let cwd = quote(&spec.cwd);
+    out.push(format!("{} {cwd}", said("working directory")));
     out
 }

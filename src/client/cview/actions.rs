@@ -3,10 +3,12 @@
 //!
 //! Owns no rights: the leader decides who may do what, as for ckill and cadmin. Sends nothing.
 
+use super::overview::and_others;
 use crate::client::job_requests::{self, job_phrase};
+use crate::language::Language;
 use crate::record::ack::{Ack, Outcome};
 use crate::record::request::{HostAct, QueueAct, Selector, SignalHow, Verb};
-use crate::text::width::{escape, truncate};
+use crate::text::width::{escape, truncate, width};
 
 /// Longest comment of an administrator, bytes; the leader refuses longer ones.
 pub(crate) const COMMENT_MAX: usize = 511;
@@ -99,9 +101,10 @@ impl Action {
     }
 
     /// `Kill 3 jobs: 12, 13[2], 14?`, in at most so many columns.
-    pub(crate) fn question(&self, columns: usize) -> String {
+    pub(crate) fn question(&self, columns: usize, language: Language) -> String {
         const KEYS: &str = "? (y/n)";
-        let mut text = format!("{}: ", self.title());
+        let title = self.title();
+        let mut text = format!("{}: ", language.said(&title));
         let named: Vec<_> = self
             .names
             .iter()
@@ -115,7 +118,7 @@ impl Action {
         if !self.comment.is_empty() {
             text.push_str(&format!(" \"{}\"", escape(&self.comment)));
         }
-        let room = columns.saturating_sub(KEYS.len());
+        let room = columns.saturating_sub(width(KEYS));
         format!("{}{KEYS}", truncate(&text, room))
     }
 
@@ -190,10 +193,7 @@ impl Action {
             Some(first) => escape(first).into_owned(),
             None => format!("{}: done", self.title()),
         };
-        let more = lines.count();
-        if more > 0 {
-            line.push_str(&format!(" (and {more} more)"));
-        }
+        line.push_str(&and_others(1 + lines.count()));
         let well = done.lines().count();
         if !is_done && well > 0 {
             line.push_str(&format!("; {well} done"));
@@ -228,22 +228,32 @@ mod tests {
     #[test]
     fn the_question_says_what_and_how_many() {
         let kill = action(Act::Kill, &["12"]);
-        assert_eq!(kill.question(80), "Kill 1 job: 12? (y/n)");
+        assert_eq!(
+            kill.question(80, Language::English),
+            "Kill 1 job: 12? (y/n)"
+        );
         let many = Action {
             count: 9,
             ..action(Act::Bottom, &["1", "2", "3", "4", "5", "6"])
         };
         assert_eq!(
-            many.question(80),
+            many.question(80, Language::English),
             "Move 9 jobs to the bottom: 1, 2, 3, 4, 5, ...? (y/n)"
         );
-        assert_eq!(many.question(30), "Move 9 jobs to the bott? (y/n)");
+        assert_eq!(
+            many.question(30, Language::English),
+            "Move 9 jobs to the bott? (y/n)"
+        );
+        assert_eq!(
+            many.question(30, Language::Chinese),
+            "将 9 个作业移到末尾: 1,? (y/n)"
+        );
         let close = Action {
             comment: "disk\u{1b}".into(),
             ..action(Act::CloseHosts, &["h1", "h2"])
         };
         assert_eq!(
-            close.question(80),
+            close.question(80, Language::English),
             "Close 2 hosts: h1, h2 \"disk\\x1b\"? (y/n)"
         );
     }

@@ -146,6 +146,8 @@ pub(crate) struct Known {
 /// A line for the user.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Status {
+    /// The action that it is about, before the text; empty: none.
+    pub of: String,
     pub text: String,
     pub bad: bool,
 }
@@ -246,17 +248,18 @@ impl App {
         let Some(action) = self.asking.pop_front() else {
             return;
         };
-        let (text, done) = match answer {
-            Ok(ack) => action.answer(&ack),
+        let (of, (text, done)) = match answer {
+            Ok(ack) => (String::new(), action.answer(&ack)),
             Err(why) => {
                 let line = why.lines().next().unwrap_or_default();
-                (
-                    format!("{}: {}", action.title(), width::escape(line)),
-                    false,
-                )
+                (action.title(), (width::escape(line).into_owned(), false))
             }
         };
-        self.status = Status { text, bad: !done };
+        self.status = Status {
+            of,
+            text,
+            bad: !done,
+        };
     }
 
     /// The lists again, after a change of filter, order or folding.

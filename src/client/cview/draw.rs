@@ -10,12 +10,14 @@ use super::overview;
 use super::pages::after;
 use super::press;
 use super::world::Subject;
+use crate::language::Language;
 use crate::show::Dates;
 use crate::show::cell::{self, Cut};
 use crate::text::width::{escape, pad_right, truncate, width};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
+use std::borrow::Cow;
 
 /// The smallest screen that is drawn, columns and rows.
 const SMALLEST: (u16, u16) = (40, 8);
@@ -28,6 +30,13 @@ pub(crate) struct Look {
     pub color: bool,
     /// The line of the cursor is shown.
     pub cursor: bool,
+    pub language: Language,
+}
+
+impl Look {
+    fn said(self, text: &str) -> Cow<'_, str> {
+        self.language.said(text)
+    }
 }
 
 /// When it is drawn.
@@ -47,22 +56,22 @@ pub(crate) fn draw(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer)
             buf,
             0,
             0,
-            &format!("too small: {columns}x{rows} at least"),
+            &look.said(&format!("too small: {columns}x{rows} at least")),
             Style::new(),
         );
         return 0;
     }
-    head(app, moment, buf);
-    screens(app, buf);
+    head(app, look, moment, buf);
+    screens(app, look, buf);
     let rows = match app.prompt {
         Prompt::Help => {
-            help(buf);
+            help(look, buf);
             0
         }
         _ => body(app, look, moment, buf),
     };
     status(app, look, moment, buf);
-    bottom(app, buf);
+    bottom(app, look, buf);
     rows
 }
 
@@ -108,19 +117,20 @@ fn style_of(look: Look, word: &str) -> Style {
 }
 
 /// The first line: the cluster, its leader, the time.
-fn head(app: &App, moment: &Moment<'_>, buf: &mut Buffer) {
+fn head(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) {
     let mut clock = String::new();
     moment.dates.compact(&mut clock, moment.now);
     let clock = clock.rsplit('-').next().unwrap_or_default();
     let left = match &app.known.head {
         None => "cview".to_owned(),
-        Some(head) if head.master.is_empty() => format!("{}  no leader", head.cluster),
+        Some(head) if head.master.is_empty() => {
+            format!("{}  {}", head.cluster, look.said("no leader"))
+        }
         Some(head) => {
+            let leader = format!("leader {}, epoch {}", head.master, head.epoch);
             let slots = overview::slots(&app.known.queues);
-            format!(
-                "{}  leader {}, epoch {}  {slots}",
-                head.cluster, head.master, head.epoch
-            )
+            let (leader, slots) = (look.said(&leader), look.said(&slots));
+            format!("{}  {leader}  {slots}", head.cluster)
         }
     };
     let columns = usize::from(buf.area.width);
@@ -136,21 +146,21 @@ fn head(app: &App, moment: &Moment<'_>, buf: &mut Buffer) {
 }
 
 /// The second line: the screens, and how the list is arranged.
-fn screens(app: &App, buf: &mut Buffer) {
+fn screens(app: &App, look: Look, buf: &mut Buffer) {
     let now = app.screen();
     let page = match &app.page.subject {
-        Some(Subject::Job(key)) => format!("4 Job {key}"),
-        Some(Subject::Host(name)) => format!("4 Host {name}"),
-        None => "4 Details".to_owned(),
+        Some(subject) => title(look, subject),
+        None => look.said("Details").into_owned(),
     };
     let names = [
-        (Screen::Queues, "1 Queues".to_owned()),
-        (Screen::Hosts, "2 Hosts".to_owned()),
-        (Screen::Jobs, "3 Jobs".to_owned()),
-        (Screen::Job, page),
+        (Screen::Queues, look.said("Queues")),
+        (Screen::Hosts, look.said("Hosts")),
+        (Screen::Jobs, look.said("Jobs")),
+        (Screen::Job, page.into()),
     ];
     let mut x = 0;
-    for (screen, name) in names {
+    for ((screen, name), key) in names.into_iter().zip(1..) {
+        let name = format!("{key} {name}");
         let is_now = screen == now || (screen == Screen::Job && now == Screen::Host);
         let (text, style) = match is_now {
             true => (format!("[{}]", truncate(&name, 24)), reversed()),
@@ -160,54 +170,63 @@ fn screens(app: &App, buf: &mut Buffer) {
     }
     let columns = usize::from(buf.area.width);
     let room = columns.saturating_sub(usize::from(x) + 1);
-    let text = arrangement(app, room);
+    let text = arrangement(app, look, room);
     let at = columns.saturating_sub(width(&text));
     put(buf, at as u16, 1, &text, Style::new());
 }
 
-/// Filter, order and place in the list, in so many columns; the place stays whole.
-fn arrangement(app: &App, room: usize) -> String {
-    fn of<L>(app: &App, list: &ListState<L>) -> (String, String) {
-        let mut how = String::new();
-        if !list.how.filter.is_empty() {
-            how.push_str(&format!("/{} ", escape(&list.how.filter.text)));
-        }
-        if let Some(column) = list.how.column {
-            let title = press::columns(app.screen())[column].title;
-            how.push_str(&format!("sort {title} "));
-        }
-        if list.how.reverse {
-            how.push_str("reversed ");
-        }
-        if !list.marks.is_empty() {
-            how.push_str(&format!("{} marked ", list.marks.len()));
-        }
-        let at = if list.lines.is_empty() {
-            0
-        } else {
-            list.cursor + 1
-        };
-        (how, format!("{at}/{}", list.lines.len()))
+/// The job or host of a page.
+fn title(look: Look, subject: &Subject) -> String {
+    match subject {
+        Subject::Job(key) => format!("{} {key}", look.said("Job")),
+        Subject::Host(name) => format!("{} {name}", look.said("Host")),
     }
+}
+
+/// How a list is arranged, and where in it the cursor is.
+fn order_and_place<L>(app: &App, look: Look, list: &ListState<L>) -> (String, String) {
+    let mut how = Vec::new();
+    if !list.how.filter.is_empty() {
+        how.push(format!("/{}", escape(&list.how.filter.text)));
+    }
+    if let Some(column) = list.how.column {
+        let title = press::columns(app.screen())[column].title;
+        how.push(format!("{} {title}", look.said("sort")));
+    }
+    if list.how.reverse {
+        how.push(look.said("reversed").into_owned());
+    }
+    if !list.marks.is_empty() {
+        let marked = format!("{} marked", list.marks.len());
+        how.push(look.said(&marked).into_owned());
+    }
+    let at = if list.lines.is_empty() {
+        0
+    } else {
+        list.cursor + 1
+    };
+    (how.join(" "), format!("{at}/{}", list.lines.len()))
+}
+
+/// Filter, order and place in the list, in so many columns; the place stays whole.
+fn arrangement(app: &App, look: Look, room: usize) -> String {
     let (how, place) = match app.screen() {
-        Screen::Queues => of(app, &app.queues),
-        Screen::Hosts => of(app, &app.hosts),
+        Screen::Queues => order_and_place(app, look, &app.queues),
+        Screen::Hosts => order_and_place(app, look, &app.hosts),
         Screen::Jobs => {
-            let (how, place) = of(app, &app.jobs);
-            let whose = if app.needed_jobs.all { "all" } else { "own" };
-            let which = if app.needed_jobs.finished {
-                "+finished"
-            } else {
-                ""
+            let (how, place) = order_and_place(app, look, &app.jobs);
+            let which = match (app.needed_jobs.all, app.needed_jobs.finished) {
+                (false, false) => "own",
+                (false, true) => "own+finished",
+                (true, false) => "all",
+                (true, true) => "all+finished",
             };
-            (how, format!("{whose}{which} {place}"))
+            (how, format!("{} {place}", look.said(which)))
         }
         Screen::Job | Screen::Host => {
             let last = (app.page.top + app.rows()).min(app.page.lines.len());
-            (
-                String::new(),
-                format!("line {last}/{}", app.page.lines.len()),
-            )
+            let place = format!("line {last}/{}", app.page.lines.len());
+            (String::new(), look.said(&place).into_owned())
         }
     };
     let left = room.saturating_sub(width(&place) + 1);
@@ -220,7 +239,7 @@ fn arrangement(app: &App, room: usize) -> String {
 fn body(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
     match app.screen() {
         Screen::Queues => {
-            overview_lines(app, buf);
+            overview_lines(app, look, buf);
             let put = |at: u32, column, out: &mut String| {
                 let queue = &app.known.queues[at as usize];
                 columns::put_queue(queue, column, out);
@@ -278,7 +297,7 @@ fn body(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
             list(app, &app.jobs, &kind, &words, look, buf)
         }
         Screen::Job | Screen::Host => {
-            page(app, buf);
+            page(app, look, buf);
             0
         }
     }
@@ -330,7 +349,7 @@ fn list<L: Copy>(
         put(buf, at, kind.first_row, &title, style);
     }
     if list.lines.is_empty() {
-        let text = nothing(app, list.how.filter.is_empty());
+        let text = look.said(nothing(app, list.how.filter.is_empty()));
         put(buf, BEFORE, kind.first_row + 1, &text, Style::new());
         return 0;
     }
@@ -388,8 +407,8 @@ fn cut(column: &Column, text: &str) -> Cut {
 }
 
 /// Why a list is empty.
-fn nothing(app: &App, no_filter: bool) -> String {
-    let text = match (&app.known.head, app.screen()) {
+fn nothing(app: &App, no_filter: bool) -> &'static str {
+    match (&app.known.head, app.screen()) {
         (None, _) => "reading the view ...",
         (_, _) if !no_filter => "nothing fits the filter; Esc takes it away",
         (_, Screen::Jobs) if !app.needed_jobs.all => {
@@ -398,28 +417,30 @@ fn nothing(app: &App, no_filter: bool) -> String {
         (_, Screen::Jobs) if !app.needed_jobs.finished => "no jobs; f: finished ones too",
         (_, Screen::Jobs) => "no jobs",
         _ => "nothing is published",
-    };
-    text.to_owned()
+    }
 }
 
-fn overview_lines(app: &App, buf: &mut Buffer) {
+fn overview_lines(app: &App, look: Look, buf: &mut Buffer) {
     let columns = usize::from(buf.area.width);
-    let [first, second] = overview::lines(&app.known.hosts, &app.known.queues, columns);
+    let known = &app.known;
+    let first = look
+        .said(&overview::counts(&known.hosts, &known.queues))
+        .into_owned();
+    let second = overview::bar(&known.hosts, look.language, columns);
     put(buf, 0, 2, &first, Style::new());
     put(buf, 0, 3, &second, Style::new());
 }
 
 /// The page of a job or host.
-fn page(app: &App, buf: &mut Buffer) {
+fn page(app: &App, look: Look, buf: &mut Buffer) {
     let title = match &app.page.subject {
-        Some(Subject::Job(key)) => format!("Job {key}"),
-        Some(Subject::Host(name)) => format!("Host {name}"),
-        None => "nothing is selected".to_owned(),
+        Some(subject) => title(look, subject),
+        None => look.said("nothing is selected").into_owned(),
     };
     let title = pad_right(&escape(&title), usize::from(buf.area.width));
     put(buf, 0, 2, &title, bold().add_modifier(Modifier::UNDERLINED));
     if app.page.lines.is_empty() && app.page.subject.is_some() {
-        put(buf, 0, 3, "reading ...", Style::new());
+        put(buf, 0, 3, &look.said("reading ..."), Style::new());
     }
     let shown = app.page.lines.iter().skip(app.page.top).take(app.rows());
     for (line, y) in shown.zip(3..) {
@@ -427,17 +448,17 @@ fn page(app: &App, buf: &mut Buffer) {
     }
 }
 
-fn help(buf: &mut Buffer) {
+fn help(look: Look, buf: &mut Buffer) {
     let rows = buf.area.height.saturating_sub(FRAME_ROWS - 1);
     for ((keys, what), y) in HELP.iter().zip(2..2 + rows) {
         put(buf, 1, y, keys, bold());
-        put(buf, 16, y, what, Style::new());
+        put(buf, 16, y, &look.said(what), Style::new());
     }
 }
 
 /// The last line but one: what the user should know.
 fn status(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) {
-    let (text, bad) = overview::status(app, moment.hangs_s);
+    let (text, bad) = overview::status(app, moment.hangs_s, look.language);
     let style = match bad {
         true => painted(look, Color::Red).add_modifier(Modifier::BOLD),
         false => Style::new(),
@@ -446,29 +467,32 @@ fn status(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) {
 }
 
 /// The last line: keys, or a question.
-fn bottom(app: &App, buf: &mut Buffer) {
+fn bottom(app: &App, look: Look, buf: &mut Buffer) {
     let columns = usize::from(buf.area.width);
     let typed = |before: &str, text: &str| {
         // What is typed last stays in sight.
-        let room = columns.saturating_sub(before.len() + 1);
+        let room = columns.saturating_sub(width(before) + 2);
         let text = escape(text);
         let shown = crate::text::width::truncate_left(&text, room);
-        format!("{before}{shown}_")
+        format!("{before} {shown}_")
     };
     let (text, style) = match &app.prompt {
-        Prompt::None => (hints_within(app.screen(), columns), Style::new()),
-        Prompt::Help => ("any key: back".to_owned(), bold()),
-        Prompt::Filter { text, .. } => (typed("Filter: ", text), bold()),
+        Prompt::None => (
+            hints_within(app.screen(), columns, look.language),
+            Style::new(),
+        ),
+        Prompt::Help => (look.said("any key: back").into_owned(), bold()),
+        Prompt::Filter { text, .. } => (typed(&look.said("Filter:"), text), bold()),
         Prompt::Comment { action, text } => {
-            let before = format!("{}; comment, may be empty: ", action.title());
-            (typed(&before, text), bold())
+            let before = format!("{}; comment, may be empty:", action.title());
+            (typed(&look.said(&before), text), bold())
         }
         Prompt::Sort { column } => {
             let title = press::columns(app.screen())[*column].title;
             let text = format!("Sort by {title}?  Left Right: another  Enter: yes  0: as listed");
-            (text, bold())
+            (look.said(&text).into_owned(), bold())
         }
-        Prompt::Confirm(action) => (action.question(columns), bold()),
+        Prompt::Confirm(action) => (action.question(columns, look.language), bold()),
     };
     put(buf, 0, buf.area.height - 1, &text, style);
 }

@@ -2,6 +2,9 @@
 //!
 //! Owns the names of keys and the texts of the help. What a key does is decided in `app`.
 
+use crate::language::Language;
+use crate::text::width::width;
+
 /// What fills the screen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Screen {
@@ -137,15 +140,16 @@ pub(crate) fn hints(screen: Screen) -> &'static [&'static str] {
 }
 
 /// As many of the hints as fit in so many columns.
-pub(crate) fn hints_within(screen: Screen, columns: usize) -> String {
+pub(crate) fn hints_within(screen: Screen, columns: usize, language: Language) -> String {
     let mut line = String::new();
     for hint in hints(screen) {
+        let hint = language.said(hint);
         let gap = if line.is_empty() { 0 } else { 2 };
-        if line.len() + gap + hint.len() > columns {
+        if width(&line) + gap + width(&hint) > columns {
             break;
         }
         line.push_str(&"  "[..gap]);
-        line.push_str(hint);
+        line.push_str(&hint);
     }
     line
 }
@@ -158,13 +162,33 @@ mod tests {
     fn the_help_fits_the_smallest_screen() {
         assert!(HELP.len() <= 17);
         for (keys, what) in HELP {
+            let chinese = Language::Chinese.said(what);
             assert!(keys.len() <= 14 && what.len() <= 60, "{keys} {what}");
+            assert!(width(&chinese) <= 60, "{keys} {chinese}");
         }
-        let line = hints_within(Screen::Jobs, 60);
+        let hints = |columns, language| hints_within(Screen::Jobs, columns, language);
+        let line = hints(60, Language::English);
         assert!(
             line.starts_with("?:help  q:quit") && line.len() <= 60,
             "{line}"
         );
-        assert_eq!(hints_within(Screen::Jobs, 5), "");
+        let line = hints(60, Language::Chinese);
+        let want = "?:帮助  q:退出  Tab:画面  Enter:作业  /:筛选  s:排序  a:全部";
+        assert_eq!(line, want, "as many as have room");
+        assert!(width(&line) <= 60);
+        assert_eq!(hints(5, Language::English), "");
+    }
+
+    #[test]
+    fn the_help_and_the_hints_are_all_in_chinese() {
+        use Screen::{Host, Hosts, Job, Jobs, Queues};
+        let screens = [Queues, Hosts, Jobs, Job, Host];
+        let hints = screens.iter().flat_map(|screen| hints(*screen)).copied();
+        let help = HELP.iter().map(|(_, what)| *what);
+        // The names of fields are typed as they are.
+        let words = help.filter(|what| !what.starts_with(' '));
+        for text in words.chain(hints) {
+            assert_ne!(Language::Chinese.said(text), text);
+        }
     }
 }

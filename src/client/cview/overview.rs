@@ -3,9 +3,11 @@
 //! Pure; owns the wording.
 
 use super::app::App;
+use crate::language::Language;
 use crate::record::view::{HostRow, QueueRow};
 use crate::show::host::short_status;
 use crate::text::duration;
+use crate::text::width::width;
 
 /// Columns of the bar of slots in use.
 const BAR: usize = 30;
@@ -18,8 +20,8 @@ pub(crate) fn slots(queues: &[QueueRow]) -> String {
     format!("slots: {run} run {pend} pend {susp} susp")
 }
 
-/// Two lines above the queues.
-pub(crate) fn lines(hosts: &[HostRow], queues: &[QueueRow], columns: usize) -> [String; 2] {
+/// The first line above the queues.
+pub(crate) fn counts(hosts: &[HostRow], queues: &[QueueRow]) -> String {
     let (mut ok, mut closed, mut gone) = (0, 0, 0);
     for host in hosts {
         match short_status(&host.status) {
@@ -29,25 +31,48 @@ pub(crate) fn lines(hosts: &[HostRow], queues: &[QueueRow], columns: usize) -> [
         }
     }
     let pending: u64 = queues.iter().map(|q| q.counts.pend_jobs).sum();
-    let first = format!(
+    format!(
         "Hosts: {} ({ok} ok, {closed} closed, {gone} unavailable)  Jobs pending: {pending}",
         hosts.len()
-    );
+    )
+}
+
+/// The second one: the share of slots in use.
+pub(crate) fn bar(hosts: &[HostRow], language: Language, columns: usize) -> String {
     // What is away cannot be used.
     let there = |host: &&HostRow| !matches!(host.status.as_str(), "unavail" | "unreach");
     let slots: u64 = hosts.iter().filter(there).map(|h| u64::from(h.slots)).sum();
     let used: u64 = hosts.iter().filter(there).map(|h| u64::from(h.njobs)).sum();
     let percent = (used * 100).checked_div(slots).unwrap_or(0);
-    let text = format!("Slots: {used} of {slots} in use ({percent} %) ");
-    let room = columns.saturating_sub(text.len() + 2).min(BAR);
+    let text = format!("Slots: {used} of {slots} in use ({percent} %)");
+    let text = language.said(&text);
+    let room = columns.saturating_sub(width(&text) + 3).min(BAR);
     let full = usize::try_from(percent).unwrap_or(100).min(100) * room / 100;
-    let second = format!("{text}[{}{}]", "#".repeat(full), ".".repeat(room - full));
-    [first, second]
+    format!("{text} [{}{}]", "#".repeat(full), ".".repeat(room - full))
 }
 
 /// The most important thing to say, and whether it is a trouble. `hangs_s`: for how long the share
 /// has not answered.
-pub(crate) fn status(app: &App, hangs_s: Option<u64>) -> (String, bool) {
+pub(crate) fn status(app: &App, hangs_s: Option<u64>, language: Language) -> (String, bool) {
+    let (text, bad) = in_english(app, hangs_s);
+    let text = language.said(&text);
+    match app.status.of.as_str() {
+        of if !of.is_empty() && hangs_s.is_none() => {
+            (format!("{}: {text}", language.said(of)), bad)
+        }
+        _ => (text.into_owned(), bad),
+    }
+}
+
+/// How many there are beside the one that is said, of so many.
+pub(crate) fn and_others(all: usize) -> String {
+    match all.saturating_sub(1) {
+        0 => String::new(),
+        others => format!(" (and {others} more)"),
+    }
+}
+
+fn in_english(app: &App, hangs_s: Option<u64>) -> (String, bool) {
     let known = &app.known;
     if let Some(seconds) = hangs_s {
         return (format!("no answer of the share since {seconds} s"), true);
@@ -56,10 +81,7 @@ pub(crate) fn status(app: &App, hangs_s: Option<u64>) -> (String, bool) {
         return (app.status.text.clone(), app.status.bad);
     }
     if let Some(action) = app.asking.front() {
-        let others = match app.asking.len() {
-            1 => String::new(),
-            n => format!(" (and {} more)", n - 1),
-        };
+        let others = and_others(app.asking.len());
         let text = format!(
             "{}: waiting for the leader's answer{others}",
             action.title()
@@ -80,18 +102,17 @@ pub(crate) fn status(app: &App, hangs_s: Option<u64>) -> (String, bool) {
             true,
         );
     }
-    let more = |n: usize| match n {
-        0 | 1 => String::new(),
-        n => format!(" (and {} more)", n - 1),
-    };
     if let Some(warning) = head.warnings.first() {
         return (
-            format!("damage: {warning}{}", more(head.warnings.len())),
+            format!("damage: {warning}{}", and_others(head.warnings.len())),
             true,
         );
     }
     match head.alarms.first() {
-        Some(alarm) => (format!("alarm: {alarm}{}", more(head.alarms.len())), true),
+        Some(alarm) => (
+            format!("alarm: {alarm}{}", and_others(head.alarms.len())),
+            true,
+        ),
         None => (String::new(), false),
     }
 }
@@ -117,18 +138,21 @@ mod tests {
             host("closed_Adm", 4, 4),
             host("unavail", 90, 0),
         ];
-        let [first, second] = lines(&hosts, &[], 80);
+        let second = bar(&hosts, Language::English, 80);
         assert_eq!(
-            first,
+            counts(&hosts, &[]),
             "Hosts: 3 (1 ok, 1 closed, 1 unavailable)  Jobs pending: 0"
         );
-        let bar = format!("[{}{}]", "#".repeat(15), ".".repeat(15));
-        assert_eq!(second, format!("Slots: 5 of 10 in use (50 %) {bar}"));
-        assert!(lines(&[], &[], 20)[1].ends_with("[]"));
+        let drawn = format!("[{}{}]", "#".repeat(15), ".".repeat(15));
+        assert_eq!(second, format!("Slots: 5 of 10 in use (50 %) {drawn}"));
+        assert!(bar(&[], Language::English, 20).ends_with("[]"));
+        let chinese = bar(&hosts, Language::Chinese, 40);
+        assert!(chinese.starts_with("槽位：") && width(&chinese) <= 40);
     }
 
     #[test]
     fn the_most_important_thing_is_said() {
+        let status = |app: &App, hangs_s| status(app, hangs_s, Language::English);
         let mut app = App::new(Screen::Jobs, (80, 24));
         assert_eq!(status(&app, None), (String::new(), false));
         app.known.head = Some(Head {
@@ -157,10 +181,11 @@ mod tests {
             "Kill 1 job: waiting for the leader's answer"
         );
         app.status = Status {
+            of: "Kill 1 job".into(),
             text: "said".into(),
             bad: false,
         };
-        assert_eq!(status(&app, None).0, "said");
+        assert_eq!(status(&app, None).0, "Kill 1 job: said");
         assert_eq!(
             status(&app, Some(7)),
             ("no answer of the share since 7 s".into(), true)

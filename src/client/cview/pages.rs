@@ -3,6 +3,7 @@
 //! Pure; owns the fold.
 
 use super::world::Page;
+use crate::language::said;
 use crate::text::width::{truncate, width};
 
 /// Blanks before a continuation line.
@@ -15,7 +16,11 @@ pub(crate) fn lines_within(page: &Page, columns: usize) -> Vec<String> {
     }
     let mut out = Vec::new();
     for line in &page.lines {
-        fold(line, columns.max(1), &mut out);
+        let line = match page.problem {
+            Some(_) => said(line),
+            None => line.into(),
+        };
+        fold(&line, columns.max(1), &mut out);
     }
     out
 }

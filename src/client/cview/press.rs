@@ -446,10 +446,14 @@ fn confirm(app: &mut App, key: Key, action: Action) -> Effect {
 fn say(app: &mut App, text: &str) {
     app.status = Status {
         text: text.to_owned(),
-        bad: false,
+        ..Status::default()
     };
 }
 
 fn complain(app: &mut App, text: String) {
-    app.status = Status { text, bad: true };
+    app.status = Status {
+        text,
+        bad: true,
+        ..Status::default()
+    };
 }

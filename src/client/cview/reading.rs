@@ -8,6 +8,7 @@ use super::world::{Head, JobItem, Jobs, Needed, NeededJobs, Page, Subject, World
 use crate::client::cpeek;
 use crate::client::exit::Exit;
 use crate::client::read::{OWN_ONLY, Source, quiet_limit_ms, unknown};
+use crate::language::said;
 use crate::model::JobKey;
 use crate::record::view::{self, Params, QueueRow};
 use crate::show::job::{Ctx, JobView};
@@ -153,7 +154,7 @@ impl Looking {
         ctx: &Ctx,
     ) -> Result<Page, String> {
         let subject = Subject::Job(key);
-        let said = |problem, text: String| Page {
+        let only = |problem, text: String| Page {
             subject: Subject::Job(key),
             lines: vec![text],
             is_table: false,
@@ -172,10 +173,10 @@ impl Looking {
         let at = found.iter().position(|job| job.row.j == key).or(array);
         let Some(job) = at.map(|at| &found[at]) else {
             let text = format!("Job <{key}> is not found");
-            return Ok(said(Exit::NotFound, text));
+            return Ok(only(Exit::NotFound, text));
         };
         if !source.sees(params, &job.spec) {
-            return Ok(said(Exit::Permission, OWN_ONLY.to_owned()));
+            return Ok(only(Exit::Permission, OWN_ONLY.to_owned()));
         }
         let text = |own: &str, of: fn(&Job) -> &str| match (own, array) {
             ("", Some(array)) => of(&found[array]).to_owned(),
@@ -373,14 +374,15 @@ fn output_of(source: &Source, job: &Job) -> Vec<String> {
     let mut lines = Vec::new();
     for end in cpeek::ends(job, &source.layout, OUTPUT_MAX) {
         lines.push(String::new());
-        lines.push(format!(
-            " OUTPUT in {}",
-            escape(&end.path.to_string_lossy())
-        ));
+        let title = format!("OUTPUT in {}", escape(&end.path.to_string_lossy()));
+        lines.push(format!(" {}", said(&title)));
         match end.bytes {
-            Ok(bytes) if bytes.is_empty() => lines.push("(nothing yet)".to_owned()),
+            Ok(bytes) if bytes.is_empty() => lines.push(said("(nothing yet)").into_owned()),
             Ok(bytes) => lines.extend(last_lines(&bytes, bytes.len() >= OUTPUT_MAX)),
-            Err(fail) => lines.extend(fail.text.lines().map(|line| escape(line).into_owned())),
+            Err(fail) => {
+                let why = said(&fail.text);
+                lines.extend(why.lines().map(|line| escape(line).into_owned()));
+            }
         }
     }
     lines

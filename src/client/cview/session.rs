@@ -15,6 +15,7 @@ use crate::client::ask::{self, NoAnswer};
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::client::read::{self, Source};
+use crate::language;
 use crate::record::ack::Ack;
 use crate::sys::{clock, signals, thread};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
@@ -59,6 +60,7 @@ pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -
     let look = Look {
         color,
         cursor: true,
+        language: language::here(),
     };
     crate::client::hang_notice::end();
     let numbers = SIGNALS.iter().filter_map(|name| signals::number(name));

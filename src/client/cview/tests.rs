@@ -14,6 +14,7 @@ use crate::model::{JobKey, JobStat, Spec, Stamp, Token};
 use crate::record::ack::{Ack, Code, Outcome};
 use crate::record::view::{HostRow, JobRow};
 use crate::show::Dates;
+use crate::text::width::width;
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use ratatui_core::backend::TestBackend;
@@ -40,6 +41,7 @@ struct Bed {
     looking: Looking,
     terminal: Terminal<TestBackend>,
     color: bool,
+    language: Language,
     rows: usize,
 }
 
@@ -51,6 +53,7 @@ impl Bed {
             looking: Looking::default(),
             terminal: Terminal::new(TestBackend::new(size.0, size.1)).unwrap(),
             color: false,
+            language: Language::English,
             rows: 0,
         };
         bed.read();
@@ -85,6 +88,7 @@ impl Bed {
         let look = Look {
             color: self.color,
             cursor: true,
+            language: self.language,
         };
         let dates = dates();
         let moment = Moment {
@@ -96,8 +100,8 @@ impl Bed {
         let drawn = self.terminal.draw(|frame| {
             *rows = draw::draw(app, look, &moment, frame.buffer_mut());
         });
-        drawn.unwrap();
-        self.terminal.backend().buffer()
+        // Not the backend's buffer: unlike a terminal it keeps what a wide character hides.
+        drawn.unwrap().buffer
     }
 
     fn screen(&mut self) -> Vec<String> {
@@ -118,9 +122,26 @@ impl Bed {
     }
 }
 
+/// Compares frames with the golden file of a name; no line is wider than its screen.
+fn golden(name: &str, lines: &[&str], language: Language) {
+    let bed = test_cluster::cluster();
+    test_cluster::compare(name, lines, |words| {
+        let m = test_cluster::parse(options(), words);
+        let size = size(m.last("size")).unwrap();
+        let app = begun(&m, size).unwrap();
+        let source = bed.source("cview", 10);
+        let ctx = ctx(&source);
+        let drawn = once(app, &source, ctx, language).expect("it draws");
+        let columns = drawn.lines().map(width).max();
+        assert!(columns <= Some(usize::from(size.0)), "{drawn}");
+        // Its name differs from test to test, not its length.
+        let share = bed.dir.path().to_str().unwrap();
+        drawn.replace(share, "/share")
+    });
+}
+
 #[test]
 fn golden_output() {
-    let bed = test_cluster::cluster();
     let lines = [
         "-once",
         "-once -a -f -size 60x20",
@@ -135,16 +156,53 @@ fn golden_output() {
         "-once -screen host h1 -size 80x24",
         "-once -screen host h1 -size 60x20",
     ];
-    test_cluster::compare("cview", &lines, |words| {
-        let m = test_cluster::parse(options(), words);
-        let app = begun(&m, size(m.last("size")).unwrap()).unwrap();
-        let source = bed.source("cview", 10);
-        let ctx = ctx(&source);
-        let drawn = once(app, &source, ctx).expect("it draws");
-        // Its name differs from test to test, not its length.
-        let share = bed.dir.path().to_str().unwrap();
-        drawn.replace(share, "/share")
-    });
+    golden("cview", &lines, Language::English);
+}
+
+#[test]
+fn golden_output_in_chinese() {
+    let lines = [
+        "-once -size 80x24",
+        "-once -a -f -size 60x20",
+        "-once -a -filter nothing -size 80x8",
+        "-once -screen queues -size 80x14",
+        "-once -screen queues -size 60x12",
+        "-once -screen hosts -size 80x12",
+        "-once -screen job 6 -size 80x24",
+        "-once -screen host h1 -size 60x12",
+    ];
+    golden("cview-zh", &lines, Language::Chinese);
+}
+
+#[test]
+fn dialogs_are_in_the_language_of_the_person() {
+    let mut bed = Bed::new(Screen::Jobs, (80, 24));
+    bed.language = Language::Chinese;
+    bed.types("K");
+    assert_eq!(bed.below()[1], "终止 1 个作业: 3? (y/n)");
+    bed.types("n");
+    assert_eq!(bed.below()[0], "没有做任何事");
+    bed.types("/作业");
+    assert_eq!(bed.below()[1], "筛选： 作业_");
+    assert!(bed.has("没有符合筛选的项；按 Esc 取消筛选"));
+    bed.types(" x:y");
+    let fields = "没有字段 x；可用的有：id user state queue host name project";
+    assert_eq!(bed.below()[0], fields);
+    bed.keys(&[Key::Esc]);
+    bed.types("s");
+    let sort = "按 JOBID 排序？  左 右：另一列  Enter：确定  0：原来的顺序";
+    assert_eq!(bed.below()[1], sort);
+    bed.keys(&[Key::Esc]);
+    bed.types("2C");
+    assert_eq!(bed.below()[1], "关闭 1 台主机；备注，可留空： _");
+    bed.keys(&[Key::Enter]);
+    bed.types("y");
+    assert_eq!(bed.below()[0], "关闭 1 台主机：正在等待主调度器应答");
+    bed.app.answered(Err("nothing is selected".to_owned()));
+    assert_eq!(bed.below()[0], "关闭 1 台主机: 没有选中任何项");
+    bed.types("K?");
+    assert!(bed.has(" K S R          作业：终止、挂起、恢复"));
+    assert_eq!(bed.below()[1], "任意键：返回");
 }
 
 #[test]
@@ -651,7 +709,7 @@ fn what_is_not_there_is_no_frame() {
         let mut app = App::new(screen, SIZE);
         app.page.subject = Some(subject);
         let ctx = ctx(&source);
-        once(app, &source, ctx).unwrap_err()
+        once(app, &source, ctx, Language::English).unwrap_err()
     };
     let fail = ask(Screen::Job, Subject::Job(JobKey::job(99)));
     assert_eq!(fail, Fail::not_found("Job <99> is not found"));

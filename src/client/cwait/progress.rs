@@ -1,6 +1,7 @@
 //! What a user at a terminal sees of a long wait: one line that is rewritten, and the message when
 //! the wait is interrupted.
 
+use crate::language::said;
 use crate::model::JobStat;
 use crate::sys::signals;
 use std::io::{IsTerminal as _, Write as _};
@@ -36,9 +37,10 @@ impl Counts {
 
     /// `40 of 100 ended (2 as EXIT), 8 running, 52 pending`.
     fn text(&self) -> String {
-        let mut text = format!("{} of {} ended", self.done + self.exit, self.all());
+        let ended = format!("{} of {} ended", self.done + self.exit, self.all());
+        let mut text = said(&ended).into_owned();
         if self.exit > 0 {
-            text += &format!(" ({} as EXIT)", self.exit);
+            text += &format!(" ({})", said(&format!("{} as EXIT", self.exit)));
         }
         let others = [
             (self.run, "running"),
@@ -46,7 +48,7 @@ impl Counts {
             (self.pend, "pending"),
         ];
         for (n, word) in others.into_iter().filter(|(n, _)| *n > 0) {
-            text += &format!(", {n} {word}");
+            text += &format!(", {}", said(&format!("{n} {word}")));
         }
         text
     }

@@ -1,6 +1,7 @@
 //! What `chist` prints: the summary table, the long page, JSON lines.
 
 use super::{COLUMNS, Episode, Spent};
+use crate::language::said;
 use crate::model::TermReason;
 use crate::record::report::Ended;
 use crate::show::cell::{self, Cut, Object};
@@ -113,7 +114,7 @@ pub(crate) fn put_long(out: &mut String, e: &Episode<'_>, now: i64, dates: &Date
     for (t, text) in e.lines() {
         let mut line = String::new();
         dates.long(&mut line, *t);
-        add!(line, ": {text};");
+        add!(line, ": {};", said(text));
         wrap::item(out, &line, false);
     }
     out.push_str("\nSummary of time in seconds spent in various states by  ");
@@ -142,16 +143,12 @@ fn head(e: &Episode<'_>) -> String {
 
 fn submitted(s: &mut String, e: &Episode<'_>) {
     let Some(spec) = &e.story.spec else {
-        s.push_str(": Submitted;");
+        add!(s, ": {};", said("Submitted"));
         return;
     };
-    add!(
-        s,
-        ": Submitted from host <{}>, to Queue <{}>",
-        spec.sub_host,
-        spec.queue
-    );
-    add!(s, ", CWD <{}>", spec.cwd);
+    let (host, queue) = (&spec.sub_host, &spec.queue);
+    let text = format!("Submitted from host <{host}>, to Queue <{queue}>");
+    add!(s, ": {}, CWD <{}>", said(&text), spec.cwd);
     for (title, text) in [
         ("Input File", &spec.stdin),
         ("Output File", &spec.stdout),
@@ -174,11 +171,10 @@ fn submitted(s: &mut String, e: &Episode<'_>) {
 pub(crate) fn events(e: &Episode<'_>) -> Vec<(i64, String)> {
     let mut key = String::new();
     put_key(&mut key, e.key);
-    let submitted = (e.story.submit, format!("Job <{key}> Submitted;"));
+    let line = |text: &str| format!("{};", said(&format!("Job <{key}> {text}")));
+    let submitted = (e.story.submit, line("Submitted"));
     let first = (e.story.submit > 0).then_some(submitted);
-    let others = e
-        .lines()
-        .map(|(t, text)| (*t, format!("Job <{key}> {text};")));
+    let others = e.lines().map(|(t, text)| (*t, line(text)));
     first.into_iter().chain(others).collect()
 }
 

@@ -327,3 +327,43 @@ fn what_a_host_says_after_the_end_counts_in_it_once() {
     assert_eq!(cpu(&[used(1, 30), used(1, 40), used(1, 40)]), at_end + 40);
     assert_eq!(cpu(&[used(2, 30)]), at_end, "of another attempt");
 }
+
+#[test]
+fn what_happened_is_in_the_language_of_the_person_and_json_is_not() {
+    let mut all = Histories::new(true);
+    let j = JobKey::job(7);
+    for event in [
+        spec(),
+        submitted(7, ""),
+        dispatched(j, 1, 1),
+        started(j, 1, 2),
+        ended(j, 1, 9, Some(3), false),
+    ] {
+        all.apply(&event);
+    }
+    let episode = all.stories[&7].episodes().next().unwrap();
+    let dates = Dates::new(TimeZone::UTC).now(T);
+    let page = || {
+        let mut out = String::new();
+        put_long(&mut out, &episode, T, &dates);
+        out
+    };
+    let json = || {
+        let mut out = String::new();
+        put_json(&mut out, &episode, T, true);
+        out
+    };
+    let chinese = crate::language::in_chinese(page);
+    // Labels and states are LSF's.
+    for part in [
+        "Job <7>, Job Name <作业>, User <alice>, Project <p1>, Command <./work>",
+        ": 从主机 <h0> 提交到队列 <normal>, CWD </data>;",
+        ": 派发到主机 <h1>，1 个槽位;",
+        ": 正在启动（Pid 99）;",
+        ": 退出，退出码 3。所用 CPU 时间为 1.5 秒;",
+        "Summary of time in seconds spent in various states by",
+    ] {
+        assert!(chinese.contains(part), "{part}\n{chinese}");
+    }
+    assert_eq!(crate::language::in_chinese(json), json());
+}
