@@ -12,6 +12,7 @@ use crate::model::{JobKey, Limits, Share, Spec};
 use crate::record::order::{CheckpointOrder, StartOrder, TaskUnits};
 use crate::text::command::quote;
 use crate::text::subst::subst;
+use std::collections::BTreeMap;
 
 /// What esub programs left for the host's eexec: in the submitted environment, not in the job's.
 pub const EEXEC_DATA: &str = "CB_EEXEC_DATA";
@@ -250,6 +251,17 @@ pub(super) fn base_env(
     out
 }
 
+/// Variables of an application that the submitted environment `own` does not have.
+pub fn variables_of_app(
+    of_app: &BTreeMap<String, String>,
+    own: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let given = of_app.iter().filter(|(name, _)| !own.contains_key(*name));
+    given
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect()
+}
+
 /// Local copies that a task needs.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Files {
@@ -275,6 +287,7 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
         command: order.command.clone(),
         hosts: order.hosts.iter().map(Share::to_string).collect(),
         submitted: order.t,
+        success: order.success.clone(),
     });
     TaskSpec {
         a: order.a,
@@ -607,6 +620,7 @@ mod tests {
             mark: 0,
             ran: false,
             hooks: None,
+            success: String::new(),
             warn: None,
             private: false,
             bind: Default::default(),
@@ -771,6 +785,19 @@ mod tests {
         );
         account.who.uid = 1001;
         assert!(base(&Spec::default(), 0, &[], &account, &place, None).is_err());
+    }
+
+    #[test]
+    fn variables_of_an_application_never_replace_the_jobs() {
+        let of = |pairs: &[(&str, &str)]| {
+            let pairs = pairs
+                .iter()
+                .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
+            pairs.collect::<BTreeMap<_, _>>()
+        };
+        let app = of(&[("A", "1 2"), ("B", "3")]);
+        assert_eq!(variables_of_app(&app, &of(&[("B", "")])), ["A=1 2"]);
+        assert_eq!(variables_of_app(&app, &of(&[])), ["A=1 2", "B=3"]);
     }
 
     #[test]

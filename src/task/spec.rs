@@ -308,6 +308,9 @@ pub struct ReportHeader {
     pub hosts: Vec<String>,
     /// When it was submitted, ms since the epoch.
     pub submitted: i64,
+    /// Exit values besides 0 that are a success.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub success: String,
 }
 
 /// `cbexe` to the spawner.

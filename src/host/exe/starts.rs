@@ -163,11 +163,28 @@ impl Starter {
         };
         let mut task = build::task(order, &spec, base, &files);
         task.hooks = self.hooks(order, &spec)?;
+        task.env.extend(self.variables_of_app(order, &spec)?);
         if !spec.params.is_empty() {
             let table = self.blob(&spec.params)?;
             task.env.extend(params::variables(&table, order.a.j.idx)?);
         }
         Ok(task)
+    }
+
+    /// Variables of the job's application that its environment does not have.
+    fn variables_of_app(
+        &mut self,
+        order: &StartOrder,
+        spec: &Spec,
+    ) -> Result<Vec<String>, Refused> {
+        let Some(hooks) = order.hooks.as_deref().filter(|hooks| !hooks.env.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let own = match spec.env.is_empty() {
+            true => BTreeMap::new(),
+            false => self.environment(spec)?,
+        };
+        Ok(build::variables_of_app(&hooks.env, &own))
     }
 
     /// Builds what a user starts beside a running job of specification `s`.
@@ -515,6 +532,7 @@ mod tests {
             rerunnable: None,
             mark: 0,
             ran: false,
+            success: String::new(),
             hooks: None,
             warn: None,
             private: false,
