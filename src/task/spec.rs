@@ -241,6 +241,8 @@ pub struct TaskCheckpoint {
     pub period_ms: u64,
     /// How long one may take.
     pub limit_ms: u64,
+    /// What makes a job of it again (`record::saved_job`), left beside each checkpoint.
+    pub job: String,
 }
 
 /// One command around that of a task.
