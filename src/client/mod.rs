@@ -100,7 +100,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     ),
     entry(
         &["crestart"],
-        "submit jobs anew, from their last checkpoint",
+        "submit jobs again, from their last checkpoint",
         csub::restart::run,
     ),
     entry(

@@ -1,8 +1,8 @@
 //! What a checkpoint's directory says of the job that was saved: all that makes it a job again, for
 //! a leader that has forgotten it.
 //!
-//! Owns the form of this file. Its user can write what he likes into it: whoever reads it takes it
-//! as a submission of that user and checks it as one.
+//! Owns the form of this file. Its user can write anything into it: its reader takes it as a
+//! submission of that user and checks it as one.
 
 use crate::model::{JobKey, Spec, Stamp};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,6 @@ pub const BYTES_MAX: u64 = 8 << 20;
 #[serde(default)]
 pub struct SavedJob {
     pub format: u32,
-    #[serde(flatten)]
     pub j: JobKey,
     /// When it was submitted: the job that had this ID then.
     pub t: Stamp,
@@ -50,9 +49,9 @@ impl SavedJob {
         }
     }
 
-    /// The file's text; empty when that cannot be made.
+    /// The file's text.
     pub fn text(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
+        serde_json::to_string(self).expect("all keys of its maps are texts")
     }
 }
 

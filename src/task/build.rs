@@ -12,7 +12,6 @@ use crate::model::{JobKey, Limits, Share, Spec};
 use crate::record::order::{CheckpointOrder, StartOrder, TaskUnits};
 use crate::text::command::quote;
 use crate::text::subst::subst;
-use std::collections::BTreeMap;
 
 /// What esub programs left for the host's eexec: in the submitted environment, not in the job's.
 pub const EEXEC_DATA: &str = "CB_EEXEC_DATA";
@@ -251,17 +250,6 @@ pub(super) fn base_env(
     out
 }
 
-/// Variables of an application that the submitted environment `own` does not have.
-pub fn variables_of_app(
-    of_app: &BTreeMap<String, String>,
-    own: &BTreeMap<String, String>,
-) -> Vec<String> {
-    let given = of_app.iter().filter(|(name, _)| !own.contains_key(*name));
-    given
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect()
-}
-
 /// Local copies that a task needs.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Files {
@@ -376,7 +364,7 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     units::put(&mut out, &order.units);
     slurm::put(&mut out, order, spec, (shown_name(order), files));
     out.push(format!("CB_ATTEMPT={}", order.a.at));
-    if order.a.at > 1 || goes_on(order) {
+    if order.a.at > 1 || checkpoints::start_goes_on(order) {
         out.push("LSB_RESTART=Y".to_owned());
     }
     if let Some(saved) = saved(order) {
@@ -479,7 +467,7 @@ fn push_word(out: &mut String, word: &str) {
 /// Program and arguments with what starts them: tasks for each slot, the queue's starter.
 fn whole_argv(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     let own = argv(&order.command, spec, &files.script);
-    let own = match saved(order).filter(|_| goes_on(order)) {
+    let own = match saved(order).filter(|_| checkpoints::start_goes_on(order)) {
         Some(saved) => {
             checkpoints::restarted(&checkpoints::dir(&saved.what, order.a.j, &spec.cwd), own)
         }
@@ -493,14 +481,10 @@ fn whole_argv(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     };
     let all = launch::wrapped(spec, &files.bindir, own);
     let starter = order.hooks.as_deref().map_or("", |hooks| &hooks.starter);
-    let changed = spec.launch.is_some() || spec.container.is_some() || goes_on(order);
+    let changed =
+        spec.launch.is_some() || spec.container.is_some() || checkpoints::start_goes_on(order);
     let plain = files.script.is_empty() && spec.shell.is_empty() && !changed;
     hooks::started_by(starter, plain.then_some(order.command.as_str()), all)
-}
-
-/// Whether it goes on from a checkpoint, if there is one.
-fn goes_on(order: &StartOrder) -> bool {
-    saved(order).is_some_and(|saved| checkpoints::goes_on(order.a, saved))
 }
 
 /// Its checkpoints, if it has them.
@@ -596,11 +580,8 @@ pub fn exact_command(words: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::checkpoints::Brought;
     use super::*;
-    use crate::model::{AttemptId, Checkpoint};
-    use crate::record::order::HookOrder;
-    use crate::record::saved_job::SavedJob;
+    use crate::model::AttemptId;
 
     fn order(command: &str) -> StartOrder {
         StartOrder {
@@ -792,55 +773,6 @@ mod tests {
         );
         account.who.uid = 1001;
         assert!(base(&Spec::default(), 0, &[], &account, &place, None).is_err());
-    }
-
-    #[test]
-    fn a_job_of_crestart_is_a_restart_from_its_first_attempt_on() {
-        let what = Checkpoint {
-            from: "3".into(),
-            ..Checkpoint::parse("/ck method=app").unwrap()
-        };
-        let checkpoint = CheckpointOrder {
-            what: what.clone(),
-            ..CheckpointOrder::default()
-        };
-        let hooks = HookOrder {
-            checkpoint: Some(checkpoint),
-            ..HookOrder::default()
-        };
-        let mut order = order("prog");
-        (order.a.at, order.hooks) = (1, Some(Box::new(hooks)));
-        let spec = Spec::default();
-        let task = task(&order, &spec, 0, &Files::default());
-        assert!(task.env.contains(&"LSB_RESTART=Y".to_owned()));
-        assert!(task.env.contains(&"LSB_CHKPNT_DIR=/ck/12.3".to_owned()));
-        assert_eq!(task.argv[4..], ["/ck/12.3/.restart_cmd", "prog"]);
-        // What lies beside its own checkpoints does not lead back.
-        let env = [("A".to_owned(), "1".to_owned())].into();
-        let brought = Brought {
-            env,
-            script: "s".into(),
-            ..Brought::default()
-        };
-        let text = checkpoints::saved_job(&order, &what, &spec, brought);
-        let saved = SavedJob::parse(text.as_bytes()).unwrap();
-        let chkpnt = saved.spec.chkpnt.unwrap();
-        assert_eq!((saved.j, chkpnt.from.as_str()), (order.a.j, ""));
-        assert_eq!(chkpnt.method(), "app", "also where its queue says it");
-        assert_eq!((saved.script.as_str(), saved.env.len()), ("s", 1));
-    }
-
-    #[test]
-    fn variables_of_an_application_never_replace_the_jobs() {
-        let of = |pairs: &[(&str, &str)]| {
-            let pairs = pairs
-                .iter()
-                .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
-            pairs.collect::<BTreeMap<_, _>>()
-        };
-        let app = of(&[("A", "1 2"), ("B", "3")]);
-        assert_eq!(variables_of_app(&app, &of(&[("B", "")])), ["A=1 2"]);
-        assert_eq!(variables_of_app(&app, &of(&[])), ["A=1 2", "B=3"]);
     }
 
     #[test]

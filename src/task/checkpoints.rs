@@ -5,14 +5,10 @@ use super::build::{Account, Place};
 use super::hooks::clean_env;
 use super::spec::{Hook, TaskCheckpoint, TaskHooks};
 use crate::model::{
-    AttemptId, Checkpoint, CheckpointAct, ControlAct, Controls, HookOf, JobKey, Spec, Stamp,
-    TermReason,
+    AttemptId, Checkpoint, CheckpointAct, ControlAct, Controls, HookOf, JobKey, Spec, TermReason,
 };
-use crate::record::FORMAT;
 use crate::record::order::{CheckpointOrder, StartOrder};
-use crate::record::saved_job::SavedJob;
 use crate::text::subst::subst;
-use std::collections::BTreeMap;
 
 /// What a method's `erestart` leaves there: the command that goes on from it.
 const RESTART_FILE: &str = ".restart_cmd";
@@ -65,6 +61,13 @@ fn program(order: &CheckpointOrder, kind: &str, place: &Place) -> String {
     format!("{dir}/{kind}.{}", order.what.method())
 }
 
+/// The same of the order to start it.
+pub(super) fn start_goes_on(order: &StartOrder) -> bool {
+    let hooks = order.hooks.as_deref();
+    let checkpoint = hooks.and_then(|hooks| hooks.checkpoint.as_ref());
+    checkpoint.is_some_and(|of| goes_on(order.a, of))
+}
+
 /// What a task needs for its checkpoints.
 fn of_task(
     key: JobKey,
@@ -87,46 +90,6 @@ fn of_task(
         limit_ms: order.limit_ms,
         job: String::new(),
     }
-}
-
-/// What of a task's submission is no part of its specification.
-#[derive(Default)]
-pub struct Brought {
-    pub env: BTreeMap<String, String>,
-    pub script: String,
-    pub stdin: String,
-    pub params: String,
-}
-
-/// The text that lies beside a checkpoint and makes a job of it again.
-pub fn saved_job(order: &StartOrder, what: &Checkpoint, spec: &Spec, brought: Brought) -> String {
-    let chkpnt = Checkpoint {
-        from: String::new(),
-        force: false,
-        ..what.clone()
-    };
-    let Brought {
-        env,
-        script,
-        stdin,
-        params,
-    } = brought;
-    let job = SavedJob {
-        format: FORMAT,
-        j: order.a.j,
-        t: Stamp(order.t),
-        name: order.name.clone(),
-        command: order.command.clone(),
-        spec: Spec {
-            chkpnt: Some(Box::new(chkpnt)),
-            ..spec.clone()
-        },
-        env,
-        script,
-        stdin,
-        params,
-    };
-    job.text()
 }
 
 /// Adds them to the hooks of a task. One that runs again is restored between the programs of the

@@ -1,4 +1,5 @@
-//! Exit values that requeue a job, `30 40-45 all ~9 EXCLUDE(20)`, and those that count as a success.
+//! Exit values that requeue a job, `30 40-45 all ~9 EXCLUDE(20)`, and those with which it has
+//! succeeded.
 
 use super::ParseError;
 use std::fmt;

@@ -398,7 +398,7 @@ pub(crate) fn crestart() -> Command {
         "" => flag(name, help),
         value => opt(name, value, help),
     });
-    command("crestart", "Submit a job anew, from its last checkpoint")
+    command("crestart", "Submit a job again, from its last checkpoint")
         .args(options)
         .arg(
             flag(

@@ -12,8 +12,8 @@ use crate::record::launch::LaunchRequest;
 use crate::record::order::StartOrder;
 use crate::spool::Layout;
 use crate::sys::{self, clock, fs, users};
+use crate::task::brought::{self, Brought};
 use crate::task::build::{self, Account, EEXEC_DATA, Files, Place};
-use crate::task::checkpoints::Brought;
 use crate::task::spec::{Base, Become, Caller, TaskHooks, TaskSpec, ToSpawner};
 use crate::task::{beside, checkpoints, cpu_binding, hooks, params};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -185,7 +185,7 @@ impl Starter {
             true => BTreeMap::new(),
             false => self.environment(spec)?,
         };
-        Ok(build::variables_of_app(&hooks.env, &own))
+        Ok(brought::variables_of_app(&hooks.env, &own))
     }
 
     /// Builds what a user starts beside a running job of specification `s`.
@@ -382,7 +382,7 @@ impl Starter {
                 false => self.environment(spec)?,
             },
         };
-        Ok(checkpoints::saved_job(order, &order_of.what, spec, brought))
+        Ok(brought::saved_job(order, &order_of.what, spec, brought))
     }
 
     fn ordered_hooks(
