@@ -78,7 +78,7 @@ mod tests {
                 .unwrap_err()
                 .contains("later")
         );
-        for bad in ["", "{}", "[1]", "{\"format\":1,\"spec\":7}"] {
+        for bad in ["", "{}", "[]", "{\"format\":1,\"spec\":7}"] {
             assert!(SavedJob::parse(bad.as_bytes()).is_err(), "{bad}");
         }
     }
