@@ -196,7 +196,7 @@ impl JobHappening<'_> {
         match self {
             JobHappening::Started { .. } => "start",
             JobHappening::Suspended { .. } => "suspend",
-            JobHappening::Ended(e) if is_done(e) => "done",
+            JobHappening::Ended(e) if e.is_success() => "done",
             JobHappening::Ended(_) | JobHappening::Cancelled { .. } => "exit",
         }
     }
@@ -209,10 +209,6 @@ impl JobHappening<'_> {
             JobHappening::Cancelled { t, .. } => (0, *t),
         }
     }
-}
-
-fn is_done(e: &Ended) -> bool {
-    e.code == Some(0) && e.sig == 0
 }
 
 fn is_asked_for(wish: &MailWish, happening: &JobHappening<'_>) -> bool {
@@ -382,7 +378,7 @@ fn sentence(j: JobKey, happening: &JobHappening<'_>, date: &dyn Fn(i64) -> Strin
                 date(*t)
             )
         }
-        JobHappening::Ended(e) if is_done(e) => format!("Job {j} is done."),
+        JobHappening::Ended(e) if e.is_success() => format!("Job {j} is done."),
         JobHappening::Ended(e) => {
             let how = match (e.code, e.sig) {
                 (_, sig) if sig > 0 => format!("was ended by signal {sig}"),

@@ -15,6 +15,7 @@ pub(crate) mod no_effect;
 pub(crate) mod options;
 mod pack;
 mod params;
+pub(crate) mod restart;
 mod script;
 pub(crate) mod spec;
 pub(crate) mod template;
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     let table = Table::new(options::csub());
     let split = match texts(args).and_then(|words| table.split(&json_lines(&table, words))) {
         Ok(split) => split,
-        Err(e) => return not_submitted(&Fail::usage(format!("{e}\nhint: csub -h"))),
+        Err(e) => return not_submitted("csub", &Fail::usage(format!("{e}\nhint: csub -h"))),
     };
     if split
         .given
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     let told = Told::now();
     match told.and_then(|told| submit(&table, &split, &told)) {
         Ok(code) => code,
-        Err(fail) => not_submitted(&fail),
+        Err(fail) => not_submitted("csub", &fail),
     }
 }
 
@@ -99,11 +100,11 @@ fn json_lines(table: &Table, words: Vec<String>) -> Vec<String> {
 }
 
 /// `csub: why. Job not submitted.`, then the further lines of the reason.
-fn not_submitted(fail: &Fail) -> i32 {
+fn not_submitted(command: &str, fail: &Fail) -> i32 {
     let (first, rest) = fail.text.split_once('\n').unwrap_or((&fail.text, ""));
     // A question, "did you mean x?", ends as one.
     let stop = if first.ends_with('?') { "" } else { "." };
-    let name = exit::lsf_name().unwrap_or("csub");
+    let name = exit::lsf_name().unwrap_or(command);
     let first = format!("{first}{stop}");
     eprintln!("{name}: {} {}", said(&first), said("Job not submitted."));
     if !rest.is_empty() {
@@ -208,7 +209,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     let mut head = esub::with_data(head, data);
     head.params = params.table;
     let shown_key = job.key.clone();
-    let ack = match send_job(&site, head, job, wait_s)? {
+    let ack = match send_job(&site, "csub", head, job, wait_s)? {
         Ok(ack) => ack,
         Err(code) => return Ok(code),
     };
@@ -263,6 +264,7 @@ fn with_vars(mut head: RequestHead, vars: BTreeMap<String, String>) -> RequestHe
 /// Sends one submission; the exit code where no answer came.
 fn send_job(
     site: &Site,
+    command: &str,
     head: RequestHead,
     job: Submission,
     wait_s: u64,
@@ -273,7 +275,7 @@ fn send_job(
         same: false,
         job: Box::new(job),
     })?;
-    Ok(ask::send(site, "csub", request, wait_s).map_err(|e| no_answer(&e)))
+    Ok(ask::send(site, command, request, wait_s).map_err(|e| no_answer(command, &e)))
 }
 
 /// Shows a job that was made and, with `-K`, waits for its end. `key`: that of `--key`.
@@ -474,10 +476,10 @@ fn spooled(name: &str, cwd: &Path) -> Result<String> {
     })
 }
 
-fn no_answer(e: &NoAnswer) -> i32 {
+fn no_answer(command: &str, e: &NoAnswer) -> i32 {
     match e {
-        NoAnswer::NotSent(fail) => not_submitted(fail),
-        other => other.report("csub"),
+        NoAnswer::NotSent(fail) => not_submitted(command, fail),
+        other => other.report(command),
     }
 }
 
@@ -545,7 +547,7 @@ fn submit_pack(
     } else {
         match ask::send(&site, "csub", request, wait_s) {
             Ok(ack) => Some(ack),
-            Err(e) => return Ok(no_answer(&e)),
+            Err(e) => return Ok(no_answer("csub", &e)),
         }
     };
     let verbose = mine.has("verbose");

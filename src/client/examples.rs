@@ -44,6 +44,14 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "crestart",
+        &[
+            ("/scratch/ck 123", "job 123, from its last checkpoint"),
+            ("ck", "the only job that was saved there"),
+            ("-q long -W 24:00 ck '123[4]'", "an element of an array"),
+        ],
+    ),
+    (
         "crequeue",
         &[
             ("123", "a running job"),

@@ -49,6 +49,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["bwait"], "cwait", cwait::run),
     entry(&["brun"], "crun", crun::run),
     entry(&["bchkpnt"], "cchkpnt", checkpoint::run),
+    entry(&["brestart"], "crestart", csub::restart::run),
     entry(&["bmgroup"], "lists host groups", bmgroup),
     entry(&["bugroup"], "lists user groups", bugroup),
     entry(&["lsid"], "cid", cid::run),

@@ -99,6 +99,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
         checkpoint::run,
     ),
     entry(
+        &["crestart"],
+        "submit jobs again, from their last checkpoint",
+        csub::restart::run,
+    ),
+    entry(
         &["crequeue"],
         "requeue jobs: put them back to pending",
         requeue::run,

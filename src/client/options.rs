@@ -18,6 +18,7 @@ pub(crate) fn of(name: &str) -> Option<Command> {
         "cstop" => signal::cstop_options,
         "cresume" => signal::cresume_options,
         "cchkpnt" => checkpoint::options,
+        "crestart" => csub::options::crestart,
         "crequeue" => requeue::options,
         "cmig" => migrate::options,
         "cmod" => csub::options::cmod,

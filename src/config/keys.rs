@@ -228,6 +228,7 @@ pub(super) const QUEUE: &[Key] = &[
     now("rerunnable", "rerunnable"),
     now("requeue_exit_values", "requeue_exit_values"),
     now("max_requeue", "max_job_requeue"),
+    now("success_exit_values", "success_exit_values"),
     now("retries", ""),
     now("dispatch_window", "dispatch_window"),
     now("run_window", "run_window"),
@@ -350,10 +351,10 @@ pub(super) const APP: &[Key] = &[
     now("post_exec", "post_exec"),
     now("job_starter", "job_starter"),
     now("chkpnt", "chkpnt_dir"),
-    later("env", "env_vars"),
-    later("success_exit_values", "success_exit_values"),
-    later("max_requeue", "max_job_requeue"),
-    later("job_controls", "suspend_control"),
+    now("env", "env_vars"),
+    now("success_exit_values", "success_exit_values"),
+    now("max_requeue", "max_job_requeue"),
+    now("job_controls", "suspend_control"),
     later("preemptable", "no_preempt_run_time"),
 ];
 

@@ -5,18 +5,26 @@ use super::UserSet;
 use super::keys;
 use super::read::{Ctx, Defined, Fields, did_you_mean};
 use super::read_hooks;
-use super::read_queues::{Kind, description, job_slots, limit_pair, requeue_exits, res_req, unit};
+use super::read_queues::{
+    Kind, description, job_slots, limit_pair, requeue_exits, res_req, success_exits, unit,
+};
+use super::read_template::scalar;
 use super::read_users::{group_name, user_set};
 use super::types::{AppLimits, AppProfile};
 use crate::model::MOST_RETRIES;
-use crate::text::yaml::Node;
-use std::collections::HashMap;
+use crate::text::yaml::{Node, Value};
+use std::collections::{BTreeMap, HashMap};
 
 /// Names that mean something else where applications are named.
 const RESERVED: &[&str] = &["all", "none"];
 /// Longest name, in characters.
 pub(super) const MOST_NAME: usize = 60;
 const MOST_APPS: usize = 2_000;
+/// Most bytes of names and values of `env`.
+const MOST_ENV: usize = 16_384;
+/// Variables that every job gets of its host or its leader.
+const OWN_PREFIXES: &[&str] = &["CB_", "LSB_", "LSF_", "LS_", "SLURM_"];
+const OWN_NAMES: &[&str] = &["HOME", "USER", "LOGNAME", "LSFUSER", "PWD"];
 
 pub(super) fn apps(
     ctx: &mut Ctx<'_>,
@@ -68,6 +76,11 @@ fn app(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>) -
         requeue: f
             .words(ctx, "requeue_exit_values")
             .map(|w| requeue_exits(ctx, &w)),
+        max_requeue: f.has("max_requeue").then(|| {
+            f.limit(ctx, "max_requeue", 0)
+                .unwrap_or(AppProfile::UNLIMITED)
+        }),
+        success: success_exits(ctx, f),
         retries: f
             .number(ctx, "retries", 0, u64::from(MOST_RETRIES))
             .map(|n| n as u32),
@@ -75,6 +88,8 @@ fn app(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>) -
         pre_exec: read_hooks::command_line(ctx, f, "pre_exec"),
         post_exec: read_hooks::command_line(ctx, f, "post_exec"),
         job_starter: read_hooks::command_line(ctx, f, "job_starter"),
+        controls: read_hooks::controls(ctx, f),
+        env: env(ctx, f),
         chkpnt: read_hooks::checkpoint(ctx, f),
     };
     if out.users.is_empty() && f.has("users") {
@@ -83,6 +98,44 @@ fn app(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>) -
             out.name
         );
         ctx.warn(f.key_pos("users"), "no-start", message, None);
+    }
+    out
+}
+
+/// `env: {NAME: VALUE, ...}`.
+fn env(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> BTreeMap<String, String> {
+    let mut out = BTreeMap::new();
+    let entries = match f.node("env").map(|node| (&node.value, node.pos)) {
+        None | Some((Value::Refused | Value::Null, _)) => return out,
+        Some((Value::Map(entries), _)) => entries,
+        Some((_, pos)) => {
+            let hint = "write NAME: VALUE lines";
+            ctx.problem_hint(pos, "type", "env is a map of names and values", hint);
+            return out;
+        }
+    };
+    for entry in entries {
+        let name = &entry.key;
+        let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        let good = name.bytes().all(word) && !name.starts_with(|c: char| c.is_ascii_digit());
+        let corrals = OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        if !good || corrals || OWN_NAMES.contains(&name.as_str()) {
+            let why = if good { ": Corral sets it itself" } else { "" };
+            let message = format!("{name:?} cannot be the name of a variable here{why}");
+            ctx.problem(entry.key_pos, "name", message);
+            continue;
+        }
+        if let Some(w) = scalar(ctx, &entry.value, name) {
+            out.insert(name.clone(), w.text);
+        }
+    }
+    let bytes: usize = out
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    if bytes > MOST_ENV {
+        let message = format!("env has {bytes} bytes of names and values, at most {MOST_ENV}");
+        ctx.problem(f.key_pos("env"), "range", message);
     }
     out
 }

@@ -114,7 +114,7 @@ pub(super) fn command_line(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Stri
 }
 
 /// `job_controls: {suspend: SIGNAL or PROGRAM, ...}`.
-fn controls(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Controls {
+pub(super) fn controls(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Controls {
     let node = f.node("job_controls");
     let fields = node.and_then(|node| Fields::new(ctx, node, CONTROLS, "job_controls"));
     let Some(f) = fields else {

@@ -9,7 +9,7 @@ use super::types::{Cluster, HostTable, Interactive, JobSlots, LimitPair, Queue};
 use super::{read_hooks, read_policy};
 use crate::model::{CpuBind, MOST_RETRIES};
 use crate::text::duration;
-use crate::text::exits::RequeueExits;
+use crate::text::exits::{RequeueExits, SuccessExits};
 use crate::text::size::Unit;
 use crate::text::yaml::Node;
 use std::collections::HashMap;
@@ -97,6 +97,7 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
             .words(ctx, "requeue_exit_values")
             .map_or_else(RequeueExits::default, |w| requeue_exits(ctx, &w)),
         max_requeue: f.limit(ctx, "max_requeue", 0),
+        success: success_exits(ctx, f).unwrap_or_default(),
         retries: f
             .number(ctx, "retries", 0, u64::from(MOST_RETRIES))
             .unwrap_or(0) as u32,
@@ -300,6 +301,16 @@ pub(super) fn requeue_exits(ctx: &mut Ctx<'_>, w: &Words) -> RequeueExits {
         ctx.parse_error(w, "number", &e);
         RequeueExits::default()
     })
+}
+
+/// `success_exit_values: 3 7-9`.
+pub(super) fn success_exits(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<SuccessExits> {
+    let w = f.words(ctx, "success_exit_values")?;
+    let read = SuccessExits::parse(&w.text);
+    Some(read.unwrap_or_else(|e| {
+        ctx.parse_error(&w, "number", &e);
+        SuccessExits::default()
+    }))
 }
 
 /// Settings that are each fine and together let no job run.

@@ -350,7 +350,7 @@ fn options(ctx: &mut Ctx<'_>, f: &Fields<'_>, params: &[Param]) -> Vec<TemplateO
     out
 }
 
-fn scalar(ctx: &mut Ctx<'_>, node: &Node, key: &str) -> Option<Words> {
+pub(super) fn scalar(ctx: &mut Ctx<'_>, node: &Node, key: &str) -> Option<Words> {
     match &node.value {
         Value::Text { text, quoted } => Some(Words::one(text, node.pos, *quoted)),
         Value::Refused => None,

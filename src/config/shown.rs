@@ -7,7 +7,7 @@ use super::policy::{
     control_signal_name, warn_signal_name,
 };
 use super::types::{AppProfile, Queue};
-use crate::model::ControlAct;
+use crate::model::{ControlAct, Controls};
 use crate::text::duration;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
@@ -191,6 +191,17 @@ impl AppProfile {
                 "REQUEUE_EXIT_VALUES",
                 self.requeue.as_ref().map(ToString::to_string),
             ),
+            (
+                "MAX_REQUEUE",
+                self.max_requeue.map(|n| match n {
+                    AppProfile::UNLIMITED => "unlimited".to_owned(),
+                    n => n.to_string(),
+                }),
+            ),
+            (
+                "SUCCESS_EXIT_VALUES",
+                self.success.as_ref().map(ToString::to_string),
+            ),
             ("RETRIES", self.retries.map(|n| n.to_string())),
             (
                 "WARN_TIME",
@@ -210,8 +221,31 @@ impl AppProfile {
             let text = text.filter(|text| !text.is_empty())?;
             Some((title.to_owned(), text))
         });
-        given.collect()
+        let controls = control_settings(&self.controls);
+        let env = self
+            .env
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        let env = env.map(|text| ("ENV".to_owned(), text));
+        given.chain(controls).chain(env).collect()
     }
+}
+
+/// `job_controls` as settings.
+fn control_settings(of: &Controls) -> impl Iterator<Item = (String, String)> {
+    let acts = [
+        ("SUSPEND_CONTROL", &of.suspend),
+        ("RESUME_CONTROL", &of.resume),
+        ("TERMINATE_CONTROL", &of.terminate),
+    ];
+    acts.into_iter().filter_map(|(title, act)| {
+        let text = match act.as_ref()? {
+            ControlAct::Signal(number) => control_signal_name(*number).to_owned(),
+            ControlAct::Program(words) => words.clone(),
+            ControlAct::Checkpoint => "CHKPNT".to_owned(),
+        };
+        Some((title.to_owned(), text))
+    })
 }
 
 impl Queue {
@@ -290,19 +324,8 @@ impl Queue {
                 put(title, text.clone());
             }
         }
-        for (title, act) in [
-            ("SUSPEND_CONTROL", &self.hooks.controls.suspend),
-            ("RESUME_CONTROL", &self.hooks.controls.resume),
-            ("TERMINATE_CONTROL", &self.hooks.controls.terminate),
-        ] {
-            match act {
-                None => {}
-                Some(ControlAct::Signal(number)) => {
-                    put(title, control_signal_name(*number).to_owned());
-                }
-                Some(ControlAct::Program(words)) => put(title, words.clone()),
-                Some(ControlAct::Checkpoint) => put(title, "CHKPNT".to_owned()),
-            }
+        for (title, text) in control_settings(&self.hooks.controls) {
+            put(&title, text);
         }
         if let Some(checkpoint) = &self.hooks.checkpoint {
             put("CHKPNT", checkpoint.to_string());

@@ -11,8 +11,10 @@ use super::policy::{
 };
 use super::portal::Portal;
 use super::sets::{HostPrefs, HostSet, UserSet};
-use crate::model::{Charge, Checkpoint, ContainerRuntime, CpuBind, Orphans, RunWarning, UnitCheck};
-use crate::text::exits::RequeueExits;
+use crate::model::{
+    Charge, Checkpoint, ContainerRuntime, Controls, CpuBind, Orphans, RunWarning, UnitCheck,
+};
+use crate::text::exits::{RequeueExits, SuccessExits};
 use crate::text::window::Windows;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -397,6 +399,8 @@ pub struct Queue {
     pub requeue: RequeueExits,
     /// Requeues by exit value before the job is left as EXIT.
     pub max_requeue: Option<u32>,
+    /// Exit values besides 0 that are a success.
+    pub success: SuccessExits,
     /// How its jobs are warned before their run limit, unless they say so themselves.
     pub warn: Option<RunWarning>,
     /// How often a job that failed is run again, unless it says so itself.
@@ -488,6 +492,7 @@ impl Queue {
             rerunnable: false,
             requeue: RequeueExits::default(),
             max_requeue: None,
+            success: SuccessExits::default(),
             warn: None,
             retries: 0,
             policy: Policy::default(),
@@ -532,16 +537,27 @@ pub struct AppProfile {
     pub res_req: Option<String>,
     pub rerunnable: Option<bool>,
     pub requeue: Option<RequeueExits>,
+    /// Read when a job of it ends; [`AppProfile::UNLIMITED`] = as often as it comes to that.
+    pub max_requeue: Option<u32>,
+    /// Likewise.
+    pub success: Option<SuccessExits>,
     pub retries: Option<u32>,
     pub warn: Option<RunWarning>,
     /// As `-E`, `-Ep` and the `job_starter` of a queue; empty = nothing.
     pub pre_exec: String,
     pub post_exec: String,
     pub job_starter: String,
+    /// Each of the three in the place of its queue's.
+    pub controls: Controls,
+    /// Variables of jobs whose environment does not have them.
+    pub env: BTreeMap<String, String>,
     pub chkpnt: Option<Checkpoint>,
 }
 
 impl AppProfile {
+    /// In the place of a number: there is no limit, whatever the queue says.
+    pub const UNLIMITED: u32 = u32::MAX;
+
     /// A profile of which only the name is said.
     pub fn named(name: impl Into<String>) -> AppProfile {
         AppProfile {
@@ -553,11 +569,15 @@ impl AppProfile {
             res_req: None,
             rerunnable: None,
             requeue: None,
+            max_requeue: None,
+            success: None,
             retries: None,
             warn: None,
             pre_exec: String::new(),
             post_exec: String::new(),
             job_starter: String::new(),
+            controls: Controls::default(),
+            env: BTreeMap::new(),
             chkpnt: None,
         }
     }

@@ -760,6 +760,10 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "Ep" => to.hooks.post = from.hooks.post,
         "f" => to.files = from.files,
         "di" | "do" => to.container = from.container,
+        "k" if to.chkpnt.as_ref().is_some_and(|old| !old.from.is_empty()) => {
+            let text = "-k: the job goes on from a checkpoint: its directory cannot be changed";
+            return Err(Refusal::usage(text));
+        }
         "k" => to.chkpnt = from.chkpnt,
         "sp" => to.priority = from.priority,
         "W" => (to.limits.run_s, to.run_on) = (from.limits.run_s, from.run_on),

@@ -22,6 +22,13 @@ pub struct Checkpoint {
     /// Time between checkpoints; 0 = only when they are asked for.
     #[serde(skip_serializing_if = "is_zero")]
     pub period_s: u64,
+    /// The name of the directory, below `dir`, of a job whose checkpoint this one goes on from
+    /// (`crestart`); empty = it begins from its start.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub from: String,
+    /// The method is to restore it whatever stands against that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
     /// Which programs save and restore it; empty = `default`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub method: String,
@@ -75,6 +82,9 @@ impl Checkpoint {
                 "a method has at most {METHOD_MAX} letters, digits, - and _"
             ));
         }
+        if !self.from.is_empty() && Checkpoint::key_of(&self.from).is_none() {
+            return Err(format!("{:?} is not the directory of a job", self.from));
+        }
         if self.init_s.max(self.period_s) > MINUTES_MAX * 60 {
             return Err(format!("at most {MINUTES_MAX} minutes"));
         }
@@ -95,6 +105,16 @@ impl Checkpoint {
             0 => j.id.to_string(),
             idx => format!("{}.{idx}", j.id),
         }
+    }
+
+    /// The job whose directory has this name.
+    pub fn key_of(name: &str) -> Option<JobKey> {
+        let (id, idx) = name.split_once('.').unwrap_or((name, "0"));
+        let key = JobKey {
+            id: id.parse().ok()?,
+            idx: idx.parse().ok()?,
+        };
+        (key.id > 0 && Checkpoint::dir_name(key) == name).then_some(key)
     }
 }
 
@@ -166,6 +186,21 @@ mod tests {
         assert_eq!(fields, (0, 0, "default"));
         assert_eq!(Checkpoint::dir_name(JobKey::job(7)), "7");
         assert_eq!(Checkpoint::dir_name(JobKey::element(7, 2)), "7.2");
+        assert_eq!(Checkpoint::key_of("7.2"), Some(JobKey::element(7, 2)));
+        assert_eq!(Checkpoint::key_of("7"), Some(JobKey::job(7)));
+        for bad in [
+            "", "x", "07", "7.0", "7.", ".2", "7.2.3", "+7", "0", "../7", "7 ",
+        ] {
+            assert_eq!(Checkpoint::key_of(bad), None, "{bad:?}");
+            let from = bad.to_owned();
+            let sound = Checkpoint {
+                from,
+                ..all.clone()
+            }
+            .check()
+            .is_ok();
+            assert_eq!(sound, bad.is_empty(), "{bad:?}");
+        }
     }
 
     #[test]

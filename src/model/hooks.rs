@@ -83,6 +83,19 @@ impl Controls {
     pub fn is_none(&self) -> bool {
         *self == Controls::default()
     }
+
+    /// Each act of these; `other`'s where these say nothing.
+    pub fn over(&self, other: &Controls) -> Controls {
+        Controls {
+            suspend: self.suspend.as_ref().or(other.suspend.as_ref()).cloned(),
+            resume: self.resume.as_ref().or(other.resume.as_ref()).cloned(),
+            terminate: self
+                .terminate
+                .as_ref()
+                .or(other.terminate.as_ref())
+                .cloned(),
+        }
+    }
 }
 
 /// The warning of a job before its run limit ends it.

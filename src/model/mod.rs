@@ -45,7 +45,7 @@ pub use random::SplitMix64;
 pub use reason::{HostCounts, NearestHost, PendReason, SelectMiss, TermReason};
 pub use session::{Session, Terminal};
 pub use slurm::{SlurmArray, SlurmJob};
-pub use spec::{CloneOf, Limits, Orphans, Spec, Submission};
+pub use spec::{CloneOf, Limits, Orphans, Restart, Spec, Submission};
 pub use stat::JobStat;
 pub use susp::SuspReason;
 pub use units::{HeldUnit, UnitCheck, Units, WHOLE_UNIT};

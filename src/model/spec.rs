@@ -3,7 +3,8 @@
 
 use super::MailWish;
 use super::{
-    Again, Checkpoint, Container, FileCopy, Hooks, Launch, RunWarning, Session, SlurmJob, Stamp,
+    Again, Checkpoint, Container, FileCopy, Hooks, JobKey, Launch, RunWarning, Session, SlurmJob,
+    Stamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -270,6 +271,23 @@ pub struct Submission {
     /// `--clone`; then of `spec` only the options that it names count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clone: Option<Box<CloneOf>>,
+    /// `crestart`; likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<Box<Restart>>,
+}
+
+/// The job that a new one goes on from, by a checkpoint of it.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Restart {
+    pub j: JobKey,
+    /// When it was submitted.
+    pub t: Stamp,
+    /// As it was saved.
+    pub old: Spec,
+    /// Options (csub's letters) whose values are those of the submission.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
 }
 
 /// The job that a new one repeats, and what differs.

@@ -58,6 +58,9 @@ pub struct AttemptRecord<'a> {
     pub code: Option<i32>,
     #[serde(skip_serializing_if = "is_zero")]
     pub sig: i32,
+    /// Its exit code is not 0 and was a success.
+    #[serde(rename = "ok", skip_serializing_if = "is_false")]
+    pub success: bool,
     #[serde(skip_serializing_if = "is_none")]
     pub reason: TermReason,
     /// The job was pending again after it.
@@ -118,9 +121,9 @@ impl AttemptRecord<'_> {
         (self.j, self.at, self.mark)
     }
 
-    /// Exit code 0, and known to be.
+    /// Exit code 0, and known to be, or one that was a success.
     pub fn is_done(&self) -> bool {
-        self.code == Some(0) && self.sig == 0
+        (self.code == Some(0) || self.success) && self.sig == 0
     }
 
     pub fn slots(&self) -> u64 {

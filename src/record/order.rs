@@ -9,6 +9,7 @@ use crate::model::{
     Spec, TermReason, UnitCheck, Units,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// One order.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -194,6 +195,9 @@ pub struct StartOrder {
     /// such command either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Box<HookOrder>>,
+    /// Exit values besides 0 that are a success of it, for its report (`text::exits`).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub success: String,
     /// How it is warned before its run limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warn: Option<RunWarning>,
@@ -271,6 +275,9 @@ pub struct HookOrder {
     /// What runs the container of a job that has one.
     #[serde(skip_serializing_if = "ContainerRuntime::is_none")]
     pub runtime: ContainerRuntime,
+    /// Variables of its application; those that its environment has stay.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
     /// Its `job_controls`.
     #[serde(skip_serializing_if = "Controls::is_none")]
     pub controls: Controls,

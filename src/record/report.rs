@@ -175,6 +175,10 @@ pub struct Ended {
     /// Exit code when it exited; `None` together with `sig` 0 = unknown end, never a success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
+    /// Its exit code is not 0 and counts as a success (`success_exit_values`): as the leader says,
+    /// hosts leave it out.
+    #[serde(skip_serializing_if = "is_false")]
+    pub success: bool,
     /// Signal that ended it, 0 = none.
     #[serde(skip_serializing_if = "is_zero_i32")]
     pub sig: i32,
@@ -206,6 +210,13 @@ pub struct Ended {
     pub parts: Vec<PartUse>,
     #[serde(flatten)]
     pub u: Usage,
+}
+
+impl Ended {
+    /// Whether the job is DONE after it, unless it runs again. An unknown end is not a success.
+    pub fn is_success(&self) -> bool {
+        (self.code == Some(0) || self.success) && self.sig == 0
+    }
 }
 
 /// What an attempt has used on a host that is not its first.

@@ -432,6 +432,9 @@ fn ending(v: &JobView<'_>) -> String {
         };
     }
     let mut s = match (row.stat, row.code, row.sig) {
+        (JobStat::Done, Some(code), _) if code != 0 => {
+            format!("Done successfully with exit code {code}.")
+        }
         (JobStat::Done, ..) => "Done successfully.".to_owned(),
         (_, Some(code), _) => format!("Exited with exit code {code}."),
         (_, None, 0) if row.start == 0 => "Exited before it started.".to_owned(),

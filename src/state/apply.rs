@@ -447,7 +447,7 @@ impl State {
             run.killing = None;
             run.halt = None;
             run.fate = Some(Box::new(fate_of(e)));
-            let ok = e.code == Some(0) && e.sig == 0;
+            let ok = e.is_success();
             let stat = match (requeue, hold, ok) {
                 (true, true, _) => JobStat::Psusp,
                 (true, false, _) => JobStat::Pend,
@@ -746,6 +746,7 @@ fn fate_of(e: &Ended) -> Fate {
         end: Stamp(e.t),
         known: Stamp(e.known),
         code: e.code,
+        success: e.success,
         sig: e.sig,
         core: e.core,
         oom: e.oom,

@@ -136,9 +136,12 @@ impl State {
                     job.id, work.stat
                 ));
             }
-            let ok = fate.is_some_and(|f| f.code == Some(0) && f.sig == 0);
+            let ok = fate.is_some_and(|f| (f.code == Some(0) || f.success) && f.sig == 0);
             if work.stat == JobStat::Done && !ok {
-                broken.push(format!("job {}[{idx}]: DONE without exit code 0", job.id));
+                broken.push(format!(
+                    "job {}[{idx}]: DONE without an exit code of success",
+                    job.id
+                ));
             }
         };
         match &job.body {

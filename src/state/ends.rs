@@ -73,6 +73,7 @@ impl State {
             end: e.t,
             hosts: hosts.collect(),
             code: e.code,
+            success: e.success,
             sig: e.sig,
             reason: e.reason,
             requeued,

@@ -190,6 +190,7 @@ fn run_of(row: &JobRow<'_>) -> SnapRun {
             end: Stamp(row.end),
             known: Stamp(0),
             code: row.code,
+            success: row.stat == JobStat::Done && row.code != Some(0),
             sig: row.sig,
             core: row.core,
             oom: row.oom,

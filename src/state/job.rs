@@ -317,6 +317,9 @@ pub struct Fate {
     #[serde(skip_serializing_if = "is_zero")]
     pub known: Stamp,
     pub code: Option<i32>,
+    /// The exit code is not 0 and counts as a success.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub success: bool,
     pub sig: i32,
     pub core: bool,
     pub oom: bool,

@@ -275,6 +275,7 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
         command: order.command.clone(),
         hosts: order.hosts.iter().map(Share::to_string).collect(),
         submitted: order.t,
+        success: order.success.clone(),
     });
     TaskSpec {
         a: order.a,
@@ -363,7 +364,7 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     units::put(&mut out, &order.units);
     slurm::put(&mut out, order, spec, (shown_name(order), files));
     out.push(format!("CB_ATTEMPT={}", order.a.at));
-    if order.a.at > 1 {
+    if order.a.at > 1 || checkpoints::start_goes_on(order) {
         out.push("LSB_RESTART=Y".to_owned());
     }
     if let Some(saved) = saved(order) {
@@ -466,7 +467,7 @@ fn push_word(out: &mut String, word: &str) {
 /// Program and arguments with what starts them: tasks for each slot, the queue's starter.
 fn whole_argv(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     let own = argv(&order.command, spec, &files.script);
-    let own = match saved(order).filter(|_| order.a.at > 1) {
+    let own = match saved(order).filter(|_| checkpoints::start_goes_on(order)) {
         Some(saved) => {
             checkpoints::restarted(&checkpoints::dir(&saved.what, order.a.j, &spec.cwd), own)
         }
@@ -480,8 +481,8 @@ fn whole_argv(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     };
     let all = launch::wrapped(spec, &files.bindir, own);
     let starter = order.hooks.as_deref().map_or("", |hooks| &hooks.starter);
-    let restarts = order.a.at > 1 && saved(order).is_some();
-    let changed = spec.launch.is_some() || spec.container.is_some() || restarts;
+    let changed =
+        spec.launch.is_some() || spec.container.is_some() || checkpoints::start_goes_on(order);
     let plain = files.script.is_empty() && spec.shell.is_empty() && !changed;
     hooks::started_by(starter, plain.then_some(order.command.as_str()), all)
 }
@@ -607,6 +608,7 @@ mod tests {
             mark: 0,
             ran: false,
             hooks: None,
+            success: String::new(),
             warn: None,
             private: false,
             bind: Default::default(),

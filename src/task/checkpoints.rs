@@ -7,18 +7,24 @@ use super::spec::{Hook, TaskCheckpoint, TaskHooks};
 use crate::model::{
     AttemptId, Checkpoint, CheckpointAct, ControlAct, Controls, HookOf, JobKey, Spec, TermReason,
 };
-use crate::record::order::CheckpointOrder;
+use crate::record::order::{CheckpointOrder, StartOrder};
 use crate::text::subst::subst;
 
 /// What a method's `erestart` leaves there: the command that goes on from it.
 const RESTART_FILE: &str = ".restart_cmd";
 
-/// `$1` directory; then the program that saves the job, with its arguments.
+/// `$1` directory; then the program that saves the job, with its arguments. Its input is what says
+/// which job that is.
 const SAVE: &str = "dir=$1; shift; umask 077; mkdir -p -- \"$dir\" && cd -- \"$dir\" || exit 66; \
-                    \"$@\" >echkpnt.out 2>&1 && : >.checkpoint";
-/// `$1` directory, `$2` program. A job that was never saved begins from its start.
+                    \"$@\" </dev/null >echkpnt.out 2>&1 && cat >.job.new && mv -f .job.new .job && \
+                    : >.checkpoint";
+/// `$1` directory, `$2` program, `$3` its option. A job that was never saved begins from its start.
 const RESTORE: &str = "[ -e \"$1/.checkpoint\" ] || exit 0; cd -- \"$1\" || exit 66; umask 077; \
-                       rm -f .restart_cmd; \"$2\" \"$1\" >erestart.out 2>&1";
+                       rm -f .restart_cmd; \"$2\" $3 \"$1\" >erestart.out 2>&1";
+/// The same, of a job that goes on from the directory `$4`: that becomes its own. One whose
+/// checkpoint is not there does not begin.
+const TAKE_UP: &str = "if [ -e \"$4/.checkpoint\" ]; then [ ! -e \"$1\" ] || exit 73; \
+                       mv -- \"$4\" \"$1\" || exit 66; fi; [ -e \"$1/.checkpoint\" ] || exit 66; ";
 /// `$1` file; then the job's own command, which is run if the file names none.
 const RESTARTED: &str = "f=$1; shift; cmd=; if [ -r \"$f\" ]; then while IFS= read -r line; do \
                          case $line in LSB_RESTART_CMD=*) cmd=${line#*=};; esac; done <\"$f\"; \
@@ -26,12 +32,24 @@ const RESTARTED: &str = "f=$1; shift; cmd=; if [ -r \"$f\" ]; then while IFS= re
 
 /// The directory of a job's checkpoints.
 pub fn dir(checkpoint: &Checkpoint, key: JobKey, cwd: &str) -> String {
-    let below = subst(&checkpoint.dir, key.id, key.idx);
-    let name = Checkpoint::dir_name(key);
+    named_dir(checkpoint, key, cwd, &Checkpoint::dir_name(key))
+}
+
+fn named_dir(checkpoint: &Checkpoint, key: JobKey, cwd: &str, name: &str) -> String {
+    // That of `crestart` is a directory as it is.
+    let below = match checkpoint.from.is_empty() {
+        true => subst(&checkpoint.dir, key.id, key.idx),
+        false => checkpoint.dir.clone(),
+    };
     match below.starts_with('/') {
         true => format!("{}/{name}", below.trim_end_matches('/')),
         false => format!("{cwd}/{}/{name}", below.trim_end_matches('/')),
     }
+}
+
+/// Whether an attempt goes on from a checkpoint, if there is one.
+pub fn goes_on(a: AttemptId, order: &CheckpointOrder) -> bool {
+    a.at > 1 || !order.what.from.is_empty()
 }
 
 /// A program of the method, `echkpnt` or `erestart`.
@@ -41,6 +59,13 @@ fn program(order: &CheckpointOrder, kind: &str, place: &Place) -> String {
         dir => dir,
     };
     format!("{dir}/{kind}.{}", order.what.method())
+}
+
+/// The same of the order to start it.
+pub(super) fn start_goes_on(order: &StartOrder) -> bool {
+    let hooks = order.hooks.as_deref();
+    let checkpoint = hooks.and_then(|hooks| hooks.checkpoint.as_ref());
+    checkpoint.is_some_and(|of| goes_on(order.a, of))
 }
 
 /// What a task needs for its checkpoints.
@@ -63,6 +88,7 @@ fn of_task(
         },
         period_ms,
         limit_ms: order.limit_ms,
+        job: String::new(),
     }
 }
 
@@ -77,19 +103,41 @@ pub fn add(
     place: &Place,
 ) {
     let task = of_task(a.j, order, spec, job, place);
-    if a.at > 1 {
+    if goes_on(a, order) {
         let of_queue = |hook: &&Hook| hook.of == HookOf::Queue;
         let at = hooks.pre.iter().take_while(of_queue).count();
-        hooks.pre.insert(at, restore(order, &task, place));
+        hooks
+            .pre
+            .insert(at, restore(a.j, order, spec, &task, place));
     }
     hooks.checkpoint = Some(task);
 }
 
 /// What restores a task from its last checkpoint.
-fn restore(order: &CheckpointOrder, task: &TaskCheckpoint, place: &Place) -> Hook {
+fn restore(
+    key: JobKey,
+    order: &CheckpointOrder,
+    spec: &Spec,
+    task: &TaskCheckpoint,
+    place: &Place,
+) -> Hook {
     let (dir, program) = (&task.dir, program(order, "erestart", place));
-    let label = format!("the restart from {dir} by {program}");
-    let words = ["/bin/sh", "-c", RESTORE, "erestart", dir, &program];
+    let what = &order.what;
+    let from = named_dir(what, key, &spec.cwd, &what.from);
+    let (label, script) = match what.from.is_empty() {
+        true => (
+            format!("the restart from {dir} by {program}"),
+            RESTORE.to_owned(),
+        ),
+        false => (
+            format!("the restart from {from}, renamed to {dir}, by {program}"),
+            format!("{TAKE_UP}{RESTORE}"),
+        ),
+    };
+    let option = if what.force { "-f" } else { "" };
+    let words = [
+        "/bin/sh", "-c", &script, "erestart", dir, &program, option, &from,
+    ];
     Hook {
         of: HookOf::Queue,
         argv: words.map(str::to_owned).to_vec(),
@@ -251,9 +299,10 @@ mod tests {
             methods: "/site".into(),
             ..order()
         };
-        let hook = restore(&own, &task, &place);
+        let hook = restore(key, &own, &spec, &task, &place);
         assert_eq!(hook.checked, "/site/erestart.app");
-        assert_eq!(hook.argv[4..], ["/w/ck/2/7.2", "/site/erestart.app"]);
+        let words = ["/w/ck/2/7.2", "/site/erestart.app", ""];
+        assert_eq!(hook.argv[4..7], words);
         assert_eq!((hook.of, hook.limit_ms), (HookOf::Queue, 9));
         let mut hooks = TaskHooks::default();
         let again = |at| AttemptId { j: key, at };
@@ -266,6 +315,28 @@ mod tests {
         assert_eq!(words[7..], ["-d", "/w/ck/2/7.2", "55"]);
         let absolute = Checkpoint::parse("/c/").unwrap();
         assert_eq!(dir(&absolute, JobKey::job(3), "/w"), "/c/3");
+    }
+
+    #[test]
+    fn a_job_of_crestart_takes_up_a_directory_at_its_first_start() {
+        let mut order = order();
+        order.what = Checkpoint {
+            dir: "/ck/%J".into(),
+            from: "3".into(),
+            force: true,
+            ..order.what
+        };
+        let (spec, job, place) = (Spec::default(), Account::default(), Place::default());
+        let a = AttemptId {
+            j: JobKey::job(7),
+            at: 1,
+        };
+        let mut hooks = TaskHooks::default();
+        add(&mut hooks, a, &order, &spec, &job, &place);
+        let hook = &hooks.pre[0];
+        assert!(hook.argv[2].starts_with("if [ -e "), "{:?}", hook.argv);
+        assert_eq!(hook.argv[4], "/ck/%J/7");
+        assert_eq!(hook.argv[6..], ["-f", "/ck/%J/3"]);
     }
 
     #[test]

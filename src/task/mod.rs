@@ -2,6 +2,7 @@
 //! what its end means, what is recorded about it. Pure: `host` and `sys` act.
 
 pub mod beside;
+pub mod brought;
 pub mod build;
 pub mod checkpoints;
 mod containers;

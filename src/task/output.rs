@@ -14,6 +14,7 @@
 use super::spec::{ReportFacts, ReportHeader};
 use crate::model::{AttemptId, JobKey, TermReason};
 use crate::record::report::Ended;
+use crate::text::exits::SuccessExits;
 use memchr::memmem;
 use std::fmt::Write;
 
@@ -80,14 +81,15 @@ pub struct Report<'a> {
     pub ended: Option<(&'a Ended, &'a str)>,
 }
 
-/// The sentence about the end.
-pub fn result_sentence(e: &Ended) -> String {
+/// The sentence about the end. `well`: the job has succeeded.
+fn result_sentence(e: &Ended, well: bool) -> String {
     let why = match e.reason {
         TermReason::None => String::new(),
         reason => format!(" ({})", reason.word()),
     };
     match (e.code, e.sig) {
-        (Some(0), _) if e.reason == TermReason::None => "Successfully completed.".to_owned(),
+        (Some(0), _) if well => "Successfully completed.".to_owned(),
+        (Some(code), _) if well => format!("Successfully completed with exit code {code}."),
         (Some(code), _) => format!("Exited with exit code {code}{why}."),
         (None, 0) => format!("Ended in an unknown way{why}."),
         (None, sig) => {
@@ -95,6 +97,13 @@ pub fn result_sentence(e: &Ended) -> String {
             format!("Exited with signal termination: {sig}{core}{why}.")
         }
     }
+}
+
+/// Whether the job ended by itself with an exit code of success, as far as its host knows.
+fn is_success(header: &ReportHeader, e: &Ended) -> bool {
+    let others = || SuccessExits::parse(&header.success).unwrap_or_default();
+    let good = |code: i32| code == 0 || others().holds(code);
+    e.reason == TermReason::None && e.code.is_some_and(good)
 }
 
 /// The report's text. It has the same length before and after the end, as long as nothing but
@@ -105,7 +114,7 @@ pub fn render(r: &Report<'_>) -> String {
     let ended = r.ended.map(|(e, _)| e);
     let word = match ended {
         None => "Running",
-        Some(e) if e.code == Some(0) && e.reason == TermReason::None => "Done",
+        Some(e) if is_success(r.header, e) => "Done",
         Some(_) => "Exited",
     };
     let mut out = String::with_capacity(2048);
@@ -139,7 +148,9 @@ pub fn render(r: &Report<'_>) -> String {
     for line in r.header.command.lines().take(COMMAND_LINES) {
         let _ = writeln!(out, "{line}");
     }
-    let sentence = ended.map_or("Still running.".to_owned(), result_sentence);
+    let sentence = ended.map_or("Still running.".to_owned(), |e| {
+        result_sentence(e, is_success(r.header, e))
+    });
     let _ = writeln!(out, "{rule}\n\n{}\n", fit(&sentence, RESULT_WIDTH));
     usage(&mut out, ended);
     out.push_str(REPORT_END);
@@ -287,13 +298,30 @@ mod tests {
 
     #[test]
     fn an_unknown_end_does_not_read_as_success() {
-        assert!(!result_sentence(&Ended::default()).contains("Success"));
+        let well = |e: &Ended, success: &str| {
+            let header = ReportHeader {
+                success: success.into(),
+                ..ReportHeader::default()
+            };
+            is_success(&header, e)
+        };
+        assert!(!well(&Ended::default(), "all"));
         let e = Ended {
             code: Some(0),
             reason: TermReason::Owner,
             ..Ended::default()
         };
-        assert!(!result_sentence(&e).contains("Success"));
+        assert!(!well(&e, "all"));
+        let mut e = Ended {
+            code: Some(7),
+            ..Ended::default()
+        };
+        assert!(well(&e, "3-7") && !well(&e, "") && !well(&e, "3"));
+        let said = result_sentence(&e, true);
+        assert_eq!(said, "Successfully completed with exit code 7.");
+        assert_eq!(result_sentence(&e, false), "Exited with exit code 7.");
+        e.reason = TermReason::RunLimit;
+        assert!(!well(&e, "7"));
     }
 
     #[test]

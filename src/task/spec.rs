@@ -241,6 +241,8 @@ pub struct TaskCheckpoint {
     pub period_ms: u64,
     /// How long one may take.
     pub limit_ms: u64,
+    /// What makes a job of it again (`record::saved_job`), left beside each checkpoint.
+    pub job: String,
 }
 
 /// One command around that of a task.
@@ -308,6 +310,9 @@ pub struct ReportHeader {
     pub hosts: Vec<String>,
     /// When it was submitted, ms since the epoch.
     pub submitted: i64,
+    /// Exit values besides 0 that are a success.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub success: String,
 }
 
 /// `cbexe` to the spawner.

@@ -1,4 +1,5 @@
-//! Exit values that requeue a job: `30 40-45 all ~9 EXCLUDE(20)`.
+//! Exit values that requeue a job, `30 40-45 all ~9 EXCLUDE(20)`, and those with which it has
+//! succeeded.
 
 use super::ParseError;
 use std::fmt;
@@ -70,6 +71,36 @@ impl RequeueExits {
     }
 }
 
+/// Exit values besides 0 with which a job has succeeded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SuccessExits {
+    /// Inclusive ranges.
+    ranges: Vec<(u8, u8)>,
+}
+
+impl SuccessExits {
+    /// Reads values 1 to 255, ranges, `all` and `~` before what is taken out again.
+    ///
+    /// # Errors
+    /// The first word that is not valid.
+    pub fn parse(text: &str) -> Result<SuccessExits, ParseError> {
+        let mut marks = [false; 256];
+        mark_all(text, 0, &mut marks)?;
+        Ok(SuccessExits {
+            ranges: ranges(&marks),
+        })
+    }
+
+    /// Whether a job that ended with this value has succeeded.
+    pub fn holds(&self, exit: i32) -> bool {
+        u8::try_from(exit).is_ok_and(|exit| within(&self.ranges, exit))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+}
+
 fn within(ranges: &[(u8, u8)], exit: u8) -> bool {
     ranges.iter().any(|&(a, b)| (a..=b).contains(&exit))
 }
@@ -116,22 +147,36 @@ fn ranges(marks: &[bool; 256]) -> Vec<(u8, u8)> {
     out
 }
 
+fn words(list: &[(u8, u8)]) -> String {
+    let word = |(first, last): &(u8, u8)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    list.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+impl fmt::Display for SuccessExits {
+    /// `1 30-35`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&words(&self.ranges))
+    }
+}
+
 impl fmt::Display for RequeueExits {
     /// `30-35 99 EXCLUDE(20)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = |list: &[(u8, u8)]| {
-            let word = |(first, last): &(u8, u8)| match first == last {
-                true => first.to_string(),
-                false => format!("{first}-{last}"),
-            };
-            list.iter().map(word).collect::<Vec<_>>().join(" ")
-        };
         f.write_str(&words(&self.ranges))?;
         if self.exclude.is_empty() {
             return Ok(());
         }
         let blank = if self.ranges.is_empty() { "" } else { " " };
         write!(f, "{blank}EXCLUDE({})", words(&self.exclude))
+    }
+}
+
+impl serde::Serialize for SuccessExits {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -162,6 +207,18 @@ mod tests {
         let read = RequeueExits::parse("30 EXCLUDE(20)").unwrap();
         assert!(read.puts_back(30) && !read.excludes(30));
         assert!(read.puts_back(20) && read.excludes(20) && !read.puts_back(21));
+    }
+
+    #[test]
+    fn values_of_a_success_are_a_set_without_zero() {
+        let read = SuccessExits::parse("3,7-9 ~8").unwrap();
+        assert_eq!(read.to_string(), "3 7 9");
+        assert!(read.holds(3) && read.holds(9) && !read.holds(8));
+        assert!(!read.holds(0) && !read.holds(-1) && !read.holds(259));
+        assert!(SuccessExits::parse("").unwrap().is_empty());
+        for (text, at) in [("3 0", 2), ("EXCLUDE(3)", 0), ("4 256", 2), ("x", 0)] {
+            assert_eq!(SuccessExits::parse(text).unwrap_err().at, at, "{text}");
+        }
     }
 
     #[test]

@@ -26,32 +26,25 @@ pub(super) fn complete(
         let text = format!("--clone: job {id} is not known; ended jobs are for clean_period");
         Refusal::new(Code::NotFound, text)
     })?;
-    let old = core.state.spec(job.spec);
+    let mut old = Spec::clone(core.state.spec(job.spec));
     if old.uid != who.uid {
         let owner = &old.user;
         return Err(Refusal::permission(format!(
             "permission denied: job {id} belongs to {owner}, only the owner may clone it"
         )));
     }
+    if let Some(chkpnt) = &mut old.chkpnt {
+        // A job that goes on from a checkpoint is repeated from its start.
+        chkpnt.from.clear();
+    }
     let has = |option: &str| of.set.iter().any(|o| o == option);
     let letters: Vec<String> = of.set.iter().filter(|o| !is_of_job(o)).cloned().collect();
-    let spec = intake::changed(old, &new.spec, (&letters, &[]), &core.config)?;
+    let spec = intake::changed(&old, &new.spec, (&letters, &[]), &core.config)?;
     new.app_label = !has("app");
     let given = std::mem::replace(&mut new.spec, spec);
     take_attachments(&mut new.spec, given, has("Z"), has("i"));
     if has_started(job) {
-        let spec = &mut new.spec;
-        // What held the job back is over.
-        for (option, forget) in [
-            ("w", (|s: &mut Spec| s.depend.clear()) as fn(&mut Spec)),
-            ("b", |s| s.begin = None),
-            ("t", |s| s.deadline = None),
-            ("start-timeout", |s| s.start_by = None),
-        ] {
-            if !has(option) {
-                forget(spec);
-            }
-        }
+        forget_conditions(&mut new.spec, has);
     }
     if !has("Z") {
         new.command = job.command.to_string();
@@ -60,6 +53,20 @@ pub(super) fn complete(
         new.name = job.name.as_deref().unwrap_or_default().to_owned();
     }
     take_elements(new, job, of)
+}
+
+/// Takes out what held a job back that has started, but for the options that are given.
+pub(super) fn forget_conditions(spec: &mut Spec, has: impl Fn(&str) -> bool) {
+    for (option, forget) in [
+        ("w", (|s: &mut Spec| s.depend.clear()) as fn(&mut Spec)),
+        ("b", |s| s.begin = None),
+        ("t", |s| s.deadline = None),
+        ("start-timeout", |s| s.start_by = None),
+    ] {
+        if !has(option) {
+            forget(spec);
+        }
+    }
 }
 
 /// Options that change what a [`Submission`] has beside its specification.

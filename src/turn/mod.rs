@@ -37,6 +37,7 @@ mod ready;
 mod reports;
 mod request_queue;
 mod requests;
+mod restart_job;
 mod restored_share;
 mod run_again;
 mod schedule;

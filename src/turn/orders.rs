@@ -4,7 +4,8 @@
 
 use super::context::Turn;
 use super::core::Core;
-use crate::config::{QueueHooks, seconds_on};
+use super::run_again::success_exits;
+use crate::config::{AppProfile, QueueHooks, seconds_on};
 use crate::model::{
     AttemptId, CheckpointAct, ContainerRuntime, CpuBind, JobKey, Limits, Share, Spec, Stamp,
     SuspReason, TermReason, UnitCheck, Units,
@@ -15,7 +16,7 @@ use crate::record::order::{
 };
 use crate::sched::plan_applier::requeue_reason;
 use crate::state::{HostId, Run, State, Work};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Turn<'_> {
     /// Orders are written when the turn is over. One that names a specification which a later
@@ -83,6 +84,7 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         mark: state.mark(j),
         ran: run.start != Stamp(0),
         hooks: hooks_of(core, spec),
+        success: success_exits(core, spec).to_string(),
         warn: spec.warn.or(queue.and_then(|q| q.warn)),
         private: !core.config.general.user_view_alljobs,
         bind: queue.map_or(CpuBind::None, |q| q.cpu_bind),
@@ -101,7 +103,7 @@ fn hooks_of(core: &Core, spec: &Spec) -> Option<Box<HookOrder>> {
     let own = own || !spec.files.is_empty() || spec.container.is_some();
     let checkpoint = checkpoint_of(core, spec);
     let app = core.config.app(&spec.app);
-    let own = own || checkpoint.is_some() || app.is_some_and(|app| !app.job_starter.is_empty());
+    let own = own || checkpoint.is_some() || app.is_some_and(has_hooks);
     let rules = &core.config.general.hooks;
     let none = QueueHooks::default();
     let hooks = of_queue.or(own.then_some(&none))?;
@@ -119,9 +121,18 @@ fn hooks_of(core: &Core, spec: &Spec) -> Option<Box<HookOrder>> {
             Some(_) => core.config.general.container_runtime,
             None => ContainerRuntime::None,
         },
-        controls: hooks.controls.clone(),
+        env: app.map_or_else(BTreeMap::new, |app| app.env.clone()),
+        controls: match app {
+            Some(app) => app.controls.over(&hooks.controls),
+            None => hooks.controls.clone(),
+        },
         checkpoint,
     }))
+}
+
+/// Whether hosts must hear of an application.
+fn has_hooks(app: &AppProfile) -> bool {
+    !(app.job_starter.is_empty() && app.env.is_empty() && app.controls.is_none())
 }
 
 /// Its checkpoints, as it says itself or else its queue. What a method would have to save of a

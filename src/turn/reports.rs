@@ -224,7 +224,9 @@ impl Turn<'_> {
     /// `confirmed`: nothing of the attempt runs any more, as its host or an administrator says.
     pub(super) fn ended(&mut self, mut e: Ended, confirmed: bool) {
         e.known = self.now.0;
+        e.success = self.is_success(&e);
         let (requeue, hold) = self.requeue_after(&mut e, confirmed);
+        e.success &= !requeue;
         self.emit(Event::Ended {
             e: Box::new(e),
             requeue,

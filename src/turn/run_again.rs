@@ -3,10 +3,21 @@
 //! terminated is not repeated.
 
 use super::context::Turn;
+use super::core::Core;
 use crate::model::{Retry, Spec, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::report::Ended;
-use crate::text::exits::RequeueExits;
+use crate::text::exits::{RequeueExits, SuccessExits};
+use std::borrow::Cow;
+
+/// The exit values besides 0 that are a success of a job: its application's, else its queue's.
+pub(super) fn success_exits<'a>(core: &'a Core, spec: &Spec) -> Cow<'a, SuccessExits> {
+    let app = core.config.app(&spec.app);
+    let of_app = app.and_then(|app| app.success.as_ref());
+    let queue = core.config.queue(&spec.queue);
+    let all = of_app.or(queue.map(|queue| &queue.success));
+    all.map_or_else(Cow::default, Cow::Borrowed)
+}
 
 impl Turn<'_> {
     /// Whether the job goes back to pending (held) after this end.
@@ -20,7 +31,7 @@ impl Turn<'_> {
             Some(SignalAct::Kill(_)) => return (false, false),
             Some(SignalAct::Requeue { hold, why }) => {
                 // It had succeeded before the order reached it: only a person may have it again.
-                let well = e.reason == TermReason::None && e.code == Some(0);
+                let well = e.reason == TermReason::None && e.is_success();
                 if !well || why == TermReason::None {
                     return (true, hold || old);
                 }
@@ -55,6 +66,17 @@ impl Turn<'_> {
         (self.after_exit(e), old)
     }
 
+    /// Whether its exit code is one that its application or else its queue calls a success. A job
+    /// that was ended, or whose own command never ran, has not succeeded.
+    pub(super) fn is_success(&self, e: &Ended) -> bool {
+        let Some(code) = e.code.filter(|code| *code != 0) else {
+            return false;
+        };
+        let own_end = e.reason == TermReason::None && e.sig == 0 && e.pre_failed.is_none();
+        let spec = self.core.state.spec_of(e.a.j.id);
+        own_end && spec.is_some_and(|spec| success_exits(self.core, spec).holds(code))
+    }
+
     /// Whether a job that ended by itself runs again, at once or in a while.
     fn after_exit(&mut self, e: &mut Ended) -> bool {
         let core = &*self.core;
@@ -75,8 +97,13 @@ impl Turn<'_> {
         let exits = if own.is_empty() { &queue.requeue } else { &own };
         if exits.puts_back(code) {
             let excludes = exits.excludes(code);
-            let tries_left = queue.max_requeue.is_none_or(|max| work.attempt <= max);
+            let app = core.config.app(&spec.app);
+            let most = app.and_then(|app| app.max_requeue).or(queue.max_requeue);
+            let tries_left = most.is_none_or(|max| work.attempt <= max);
             return tries_left && (!excludes || self.exclude_host(e));
+        }
+        if e.success {
+            return false;
         }
         let of = spec.again.retries.unwrap_or(queue.retries);
         e.retry = Retry::after(work.attempt, of, self.now.0);

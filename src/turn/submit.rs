@@ -5,6 +5,7 @@ use super::clone_job;
 use super::context::Turn;
 use super::pack::{Pack, attachments};
 use super::request_queue::{ActiveRequest, DEPEND, LOOK, SUBMIT};
+use super::restart_job;
 use crate::intake::{self, Admitted, Requester};
 use crate::model::{Spec, Submission, Token};
 use crate::record::ack::{Ack, Code, IdRun};
@@ -86,6 +87,11 @@ impl Turn<'_> {
         }
         if let Some(of) = job.clone.take()
             && let Err(refusal) = clone_job::complete(self.core, who, &mut job, &of)
+        {
+            return answer.refuse(what(line), refusal);
+        }
+        if let Some(of) = job.restart.take()
+            && let Err(refusal) = restart_job::complete(self.core, who, &mut job, &of)
         {
             return answer.refuse(what(line), refusal);
         }

@@ -1,6 +1,7 @@
 //! Applications on a real cluster: a profile, a template, and the commands that show them.
 
 use crate::cluster::{Cluster, text};
+use crate::policies;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -139,4 +140,52 @@ fn a_template_makes_a_job_that_counts_as_its_application() {
     assert_eq!(out.status.code(), Some(2), "{}", text(&out));
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(said.contains("write string, int, float"), "{said}");
+}
+
+#[test]
+fn a_profile_gives_variables_and_says_which_ends_are_a_success() {
+    let site = policies::cluster(
+        1,
+        "hosts:\n- {name: h1, slots: 4}\nqueues:\n- {name: q, success_exit_values: 9}\n\
+         apps:\n- {name: own, success_exit_values: 3, env: {A: of app, B: of app}}\n",
+    );
+    let out = site.work().join("out");
+    let out = out.to_str().unwrap();
+    let job = "echo \"$A/$B\" >vars; exit 3";
+    let own = site.csub(&["-app", "own", "-env", "all, B=mine", "-o", out, job]);
+    let after = site.csub(&["-w", &format!("done({own})"), "exit 9"]);
+    let failed = site.csub(&["-app", "own", "exit 9"]);
+    policies::until(&site, own, "DONE", policies::is("DONE"));
+    policies::until(&site, after, "DONE", policies::is("DONE"));
+    policies::until(&site, failed, "EXIT", policies::is("EXIT"));
+    let read = |path: &str| std::fs::read_to_string(site.work().join(path)).unwrap();
+    assert_eq!(read("vars"), "of app/mine\n");
+    let report = read("out");
+    assert!(
+        report.contains("Successfully completed with exit code 3."),
+        "{report}"
+    );
+    let page = site.ok("chist", &["-l", &own.to_string()]);
+    assert!(
+        page.contains("Done successfully with exit code 3."),
+        "{page}"
+    );
+    let ids = [own, after, failed].map(|id| id.to_string());
+    let words = ["-noheader", "-o", "jobid: stat: exit_code:"];
+    let words: Vec<&str> = words
+        .into_iter()
+        .chain(ids.iter().map(String::as_str))
+        .collect();
+    let all = format!("{own} DONE 3\n{after} DONE 9\n{failed} EXIT 9\n");
+    // Records wait a second for company.
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let said = site.run("cacct", &words);
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        if said == all {
+            break;
+        }
+        assert!(Instant::now() < end, "{said}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }

@@ -286,6 +286,7 @@ impl Cluster {
             mark: 0,
             ran: false,
             hooks: None,
+            success: String::new(),
             warn: None,
             private: false,
             bind: Default::default(),

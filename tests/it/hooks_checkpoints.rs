@@ -347,3 +347,109 @@ fn a_started_job_goes_on_elsewhere_from_what_was_saved_or_from_its_beginning() {
     );
     site.ok("ckill", &[&plain.to_string()]);
 }
+
+/// Counts in `$PWD/state`, a line to the marks for each step; its method saves the number.
+const COUNTS: &str = "echo $TOLD >env.$LSB_JOBID; n=${FROM:-0}; while [ $n -lt 400 ]; do n=$((n+1)); echo $n >state.new; \
+                      mv state.new state; echo $n $LSB_JOBID >>steps; sleep 0.05; done";
+
+#[test]
+fn a_job_that_was_saved_and_ended_goes_on_as_a_new_one() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (dir, marks) = (tmp.path().join("methods"), tmp.path().join("marks"));
+    methods(&dir, &marks);
+    let go_on = "n=$(cat $1/saved) || exit 5; echo \"$@\" >$1/asked\n\
+                 echo \"LSB_RESTART_CMD=FROM=$n; export FROM; . ./job.sh\" >$1/.restart_cmd";
+    method(&dir, "erestart.app", &go_on.replace("$1", "${2:-$1}"));
+    let site = policies::cluster(
+        1,
+        &format!(
+            "hosts:\n- {{name: h1, slots: 4}}\nqueues:\n- {{name: q}}\n- {{name: other}}\n\
+             general: {{clean_period: 2s, checkpoint_methods: {}}}\n",
+            dir.display()
+        ),
+    );
+    let work = site.work();
+    std::fs::write(work.join("job.sh"), COUNTS).unwrap();
+    let said = |args: &[&str]| {
+        let out = site.run("crestart", args);
+        (out.status.code(), crate::cluster::text(&out))
+    };
+    let script = "#!/bin/sh\necho \"$TOLD\" >told\n. ./job.sh\n";
+    std::fs::write(work.join("script"), script).unwrap();
+    let args = [
+        "-env",
+        "all, TOLD=once",
+        "-k",
+        "ck method=app",
+        "-oo",
+        "out",
+        "./script",
+    ];
+    let job = site.csub(&args).to_string();
+    let id = job.parse().unwrap();
+    policies::until(&site, id, "RUN", policies::is("RUN"));
+    while !work.join("state").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(said(&["ck", &job]).0, Some(1), "it was never saved");
+    site.ok("cchkpnt", &[&job]);
+    policies::until_said(&site, &["chist", "-l", &job], |said| {
+        said.contains("Checkpoint made")
+    });
+    let (code, text) = said(&["ck", &job]);
+    assert!(
+        code == Some(4) && text.contains("has not ended: it goes on"),
+        "{code:?} {text}"
+    );
+    site.ok("ckill", &[&job]);
+    policies::until(&site, id, "EXIT", policies::is("EXIT"));
+    // Until the leader has forgotten it: what lies beside the checkpoint is enough.
+    let known = || site.run("cjobs", &["-a", &job]).status.success();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while known() {
+        assert!(std::time::Instant::now() < end, "it is still known");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let saved = std::fs::read_to_string(work.join(format!("ck/{job}/saved"))).unwrap();
+    let saved: u32 = saved.trim().parse().unwrap();
+    assert!(saved > 0);
+    std::fs::remove_file(work.join("told")).unwrap();
+    let text = site.ok("crestart", &["-f", "-q", "other", "ck"]);
+    assert!(text.contains("is submitted to queue <other>."), "{text}");
+    let new = text.split(['<', '>']).nth(1).unwrap().to_owned();
+    policies::until(&site, new.parse().unwrap(), "RUN", policies::is("RUN"));
+    let steps = || std::fs::read_to_string(work.join("steps")).unwrap();
+    let first = format!("{} {new}\n", saved + 1);
+    while !steps().contains(&format!(" {new}\n")) {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let steps = steps();
+    let own: Vec<&str> = steps
+        .split_inclusive('\n')
+        .filter(|l| l.ends_with(&format!(" {new}\n")))
+        .collect();
+    assert_eq!(own[0], first, "it goes on after what was saved");
+    assert!(!work.join("told").exists(), "its own command was not run");
+    let env = std::fs::read_to_string(work.join(format!("env.{new}"))).unwrap();
+    assert_eq!(env, "once\n");
+    let read = |name: &str| std::fs::read_to_string(work.join(format!("ck/{new}/{name}"))).unwrap();
+    assert_eq!(
+        read("asked"),
+        format!("-f {}\n", work.join(format!("ck/{new}")).display())
+    );
+    assert!(!work.join(format!("ck/{job}")).exists(), "it was taken up");
+    // And again from there.
+    site.ok("cchkpnt", &["-k", &new]);
+    let row = policies::until(&site, new.parse().unwrap(), "EXIT", policies::is("EXIT"));
+    assert_eq!(row["term_reason"], "TERM_CHKPNT", "{row}");
+    let text = site.ok("crestart", &["ck", &new]);
+    let last = text.split(['<', '>']).nth(1).unwrap().to_owned();
+    policies::until(&site, last.parse().unwrap(), "RUN", policies::is("RUN"));
+    let long = site.ok("cjobs", &["-l", &last]);
+    assert!(
+        long.contains("<other>") && long.contains("method=app"),
+        "{long}"
+    );
+    site.ok("ckill", &[&last]);
+    assert_eq!(said(&["ck", &job]).0, Some(1), "its checkpoint is gone");
+}

@@ -113,6 +113,7 @@ const NOT_THIS: &[&str] = &[
     "JOB [POSITION]",
     "cswitch [OPTIONS] QUEUE JOB...",
     "QUEUE JOB",
+    "CHKPNT_DIR [JOB]",
     "[-C COMMENT] [QUEUE...|all]",
     "[-C COMMENT] [HOST...|all]",
     "add|remove NAME ...",

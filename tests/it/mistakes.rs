@@ -17,6 +17,7 @@ fn before_job(command: &str) -> &'static [&'static str] {
     match command {
         "cmod" => &["-W", "5"],
         "cswitch" => &["normal"],
+        "crestart" => &["/nowhere"],
         "crun" => &["-m", "h1"],
         _ => &[],
     }
@@ -47,6 +48,9 @@ const OTHER_MEANING: &[(&str, &str)] = &[
     // Addresses of mail, accepted without effect; csub and cmod name no other user.
     ("csub", "u"),
     ("cmod", "u"),
+    // The checkpoint is looked for first.
+    ("crestart", "q"),
+    ("crestart", "m"),
     // A file of hosts.
     ("claunch", "u"),
 ];

@@ -54,7 +54,7 @@ pub(super) fn submit(
         of.set.push("Z".to_owned());
     }
     let site = Site::find()?;
-    refuse_unchecked(&site, &of)?;
+    refuse_unchecked(&site, "--clone", &of.set)?;
     let unit = || limit_unit(&site);
     let mut here = told.here(&site, &unit);
     // The job has a queue and a project.
@@ -84,7 +84,7 @@ pub(super) fn submit(
         head.env.clear();
     }
     let key = job.key.clone();
-    let ack = match send_job(&site, head, job, wait_s)? {
+    let ack = match send_job(&site, "csub", head, job, wait_s)? {
         Ok(ack) => ack,
         Err(code) => return Ok(code),
     };
@@ -130,7 +130,7 @@ fn job_of(text: &str) -> Result<CloneOf> {
 }
 
 /// The options of the submission; `set` gets the names of those that change the job.
-fn changes(chosen: &Chosen, set: &mut Vec<String>) -> Chosen {
+pub(super) fn changes(chosen: &Chosen, set: &mut Vec<String>) -> Chosen {
     let mut given = Chosen::default();
     let mut note = |option: &str| {
         if !set.iter().any(|known| known == option) {
@@ -160,8 +160,8 @@ fn changes(chosen: &Chosen, set: &mut Vec<String>) -> Chosen {
 }
 
 /// The job that is repeated was seen by the site's programs, other options were not.
-fn refuse_unchecked(site: &Site, of: &CloneOf) -> Result<()> {
-    let Some(dir) = site.esubs.as_deref().filter(|_| !of.set.is_empty()) else {
+pub(super) fn refuse_unchecked(site: &Site, what: &str, set: &[String]) -> Result<()> {
+    let Some(dir) = site.esubs.as_deref().filter(|_| !set.is_empty()) else {
         return Ok(());
     };
     let program = dir.join("esub");
@@ -169,7 +169,7 @@ fn refuse_unchecked(site: &Site, of: &CloneOf) -> Result<()> {
         return Ok(());
     }
     Err(Fail::refused(format!(
-        "--clone: {} looks at the options of every job of this site: submit the job with all its \
+        "{what}: {} looks at the options of every job of this site: submit the job with all its \
          options",
         program.display()
     )))

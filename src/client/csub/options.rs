@@ -267,11 +267,15 @@ fn base(name: &'static str, about: &'static str) -> Command {
     command(name, about)
         .args(args_of(JOB_OPTIONS))
         .args(hidden_options())
-        .arg(opt(
-            "wait",
-            "SECONDS",
-            "Wait this long for the leader's answer [60]",
-        ))
+        .arg(wait_option())
+}
+
+fn wait_option() -> Arg {
+    opt(
+        "wait",
+        "SECONDS",
+        "Wait this long for the leader's answer [60]",
+    )
 }
 
 /// Options of csub alone: name, value (none for a flag), help.
@@ -377,6 +381,37 @@ pub(crate) fn csub() -> Command {
         .arg(trailing_command(
             "COMMAND",
             "Command and arguments, a script file, or nothing: script on standard input",
+        ))
+}
+
+/// Options of csub that `crestart` takes.
+const RESTART_OPTIONS: &[&str] = &[
+    "q", "P", "G", "R", "m", "x", "b", "t", "w", "W", "c", "M", "v", "p", "F", "D", "S", "C", "B",
+    "N", "Ne", "E",
+];
+
+/// The command line of crestart.
+pub(crate) fn crestart() -> Command {
+    let taken = |(name, ..): &&(&str, &str, &str)| RESTART_OPTIONS.contains(name);
+    let options = JOB_OPTIONS.iter().filter(taken);
+    let options = options.map(|(name, value, help)| match *value {
+        "" => flag(name, help),
+        value => opt(name, value, help),
+    });
+    command("crestart", "Submit a job again, from its last checkpoint")
+        .args(options)
+        .arg(
+            flag(
+                "force",
+                "Have the method restore the job whatever stands against it",
+            )
+            .short('f'),
+        )
+        .arg(wait_option())
+        .arg(crate::client::cli::operands(
+            "jobs",
+            "CHKPNT_DIR [JOB]",
+            "Checkpoint directory, and which job below it: 123, or an element, 123[4]",
         ))
 }
 

@@ -140,6 +140,7 @@ impl Before {
             app_label: made.app_label,
             key: made.key.clone(),
             clone: None,
+            restart: None,
         };
         let job = Box::new(job);
         Ok(Verb::Submit { line, same, job })

@@ -551,13 +551,13 @@ fn bounded(option: &str, value: &str, most: usize) -> Result<()> {
 }
 
 /// The path without `.` parts; `..` stays, since a link may stand before it.
-fn plain(path: &Path) -> PathBuf {
+pub(super) fn plain(path: &Path) -> PathBuf {
     path.components()
         .filter(|c| !matches!(c, Component::CurDir))
         .collect()
 }
 
-fn path_text(path: &Path) -> Result<String> {
+pub(super) fn path_text(path: &Path) -> Result<String> {
     let text = path.to_str().ok_or_else(|| {
         Fail::usage(format!(
             "the working directory {} is not UTF-8",

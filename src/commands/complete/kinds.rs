@@ -95,6 +95,8 @@ pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> Kind 
             Kind::One(Live::Jobs(states(command)))
         }
         ("JOB [POSITION]", _) if before == 0 => Kind::One(Live::Jobs(states(command))),
+        ("CHKPNT_DIR [JOB]", _) if before == 0 => Kind::Shell(Shellwork::Dirs),
+        ("CHKPNT_DIR [JOB]", _) => Kind::One(Live::Jobs(States::Any)),
         ("QUEUE JOB", _) if before == 0 => Kind::One(Live::Queues),
         ("QUEUE JOB", _) => Kind::One(Live::Jobs(states(command))),
         ("[HOST] COMMAND", _) if before == 0 => Kind::One(Live::Hosts),

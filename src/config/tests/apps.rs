@@ -10,7 +10,9 @@ fn an_application_says_what_its_jobs_get() {
         "apps:\n- {name: cfd, description: flow, users: u1, job_slots: 2 4 16, run_limit: 60 120,\n\
          \x20  mem_limit: 4G, res_req: 'select[mem>1000] rusage[mem=500]', rerunnable: no,\n\
          \x20  requeue_exit_values: 30-32, retries: 2, warn_time: 5m, pre_exec: 'echo $HOME',\n\
-         \x20  post_exec: ./tidy, job_starter: env A=1, chkpnt: /ck 10}\n- {name: other}\n\
+         \x20  post_exec: ./tidy, job_starter: env A=1, chkpnt: /ck 10, max_requeue: 3,\n\
+         \x20  success_exit_values: 3 7-9, env: {OMP_NUM_THREADS: '4', B: a b},\n\
+         \x20  job_controls: {suspend: TSTP}}\n- {name: other}\n\
          general: {default_app: other}",
     );
     assert_eq!(c.general.default_app, "other");
@@ -30,6 +32,19 @@ fn an_application_says_what_its_jobs_get() {
     );
     assert_eq!((app.rerunnable, app.retries), (Some(false), Some(2)));
     assert_eq!(app.pre_exec, "echo $HOME");
+    let env: Vec<String> = app.env.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    assert_eq!(env, ["B=a b", "OMP_NUM_THREADS=4"]);
+    assert_eq!(app.max_requeue, Some(3));
+    assert!(app.success.as_ref().unwrap().holds(8) && app.controls.suspend.is_some());
+    let shown: Vec<(String, String)> = app.settings();
+    for (title, text) in [
+        ("MAX_REQUEUE", "3"),
+        ("SUCCESS_EXIT_VALUES", "3 7-9"),
+        ("SUSPEND_CONTROL", "TSTP"),
+        ("ENV", "OMP_NUM_THREADS=4"),
+    ] {
+        assert!(shown.contains(&(title.into(), text.into())), "{shown:?}");
+    }
     assert!(!app.users.contains("u2", &[], &c.user_groups));
     assert_eq!(*c.app("other").unwrap(), AppProfile::named("other"));
     assert!(c.app("").is_none() && c.app("cdf").is_none());
@@ -44,7 +59,21 @@ fn what_is_wrong_with_an_application_is_refused() {
         ("apps: [{description: a}]", "missing-key"),
         ("apps: [{name: all}]", "reserved-name"),
         ("apps: [{name: a, hosts: h1}]", "unknown-key"),
-        ("apps: [{name: a, env: x}]", "not-implemented"),
+        ("apps: [{name: a, preemptable: no}]", "not-implemented"),
+        ("apps: [{name: a, env: x}]", "type"),
+        ("apps: [{name: a, env: {1A: x}}]", "name"),
+        ("apps: [{name: a, env: {A-B: x}}]", "name"),
+        ("apps: [{name: a, env: {HOME: x}}]", "name"),
+        ("apps: [{name: a, env: {LSB_QUEUE: x}}]", "name"),
+        ("apps: [{name: a, env: {A: [x]}}]", "type"),
+        ("apps: [{name: a, success_exit_values: 0}]", "number"),
+        (
+            "apps: [{name: a, success_exit_values: EXCLUDE(3)}]",
+            "number",
+        ),
+        ("queues: [{name: q, success_exit_values: 256}]", "number"),
+        ("apps: [{name: a, max_requeue: x}]", "number"),
+        ("apps: [{name: a, job_controls: {suspend: x}}]", "choice"),
         ("apps: [{name: a, run_limit: 9 3}]", "conflict"),
         ("apps: [{name: a, job_slots: 3 2}]", "conflict"),
         ("apps: [{name: a, res_req: 'select[nonsense'}]", "res-req"),
@@ -55,6 +84,8 @@ fn what_is_wrong_with_an_application_is_refused() {
     ] {
         assert_eq!(codes(&with(text)), [code], "{text}");
     }
+    let long = format!("apps: [{{name: a, env: {{A: {}}}}}]", "x".repeat(16_384));
+    assert_eq!(codes(&with(&long)), ["range"]);
     let long = format!("apps: [{{name: {}}}]", "a".repeat(61));
     assert_eq!(codes(&with(&long)), ["name"]);
     let near = read(&with(

@@ -109,6 +109,64 @@ fn every_key_is_in_the_manual() {
     }
 }
 
+/// The paragraphs of NOT IMPLEMENTED with the tables that they speak of.
+const LATER: &[(&str, &[&[Key]])] = &[
+    ("sections", &[keys::SECTIONS]),
+    ("cluster", &[keys::CLUSTER]),
+    ("general", &[keys::GENERAL]),
+    ("hosts", &[keys::HOST]),
+    (
+        "hostmodels, hostgroups, usergroups, users",
+        &[
+            keys::HOST_MODEL,
+            keys::HOST_GROUP,
+            keys::USER_GROUP,
+            keys::USER,
+        ],
+    ),
+    ("apps", &[keys::APP]),
+    ("queues", &[keys::QUEUE, keys::PREEMPTION]),
+    ("resources", &[keys::RESOURCE]),
+];
+
+/// The list at the end of the manual is what is refused, no more and no less.
+#[test]
+fn the_manuals_list_of_what_is_refused_is_the_tables() {
+    let (_, list) = MANUAL.split_once(".SH NOT IMPLEMENTED\n").unwrap();
+    let list = list.split(".SH ").next().unwrap_or_default();
+    let later = |tables: &[&[Key]], name: &str| {
+        let mut all = tables.iter().flat_map(|t| t.iter());
+        all.any(|k| k.name == name && k.state == State::Later)
+    };
+    let mut seen = Vec::new();
+    for paragraph in list.split(".TP\n").skip(1) {
+        let (heading, text) = paragraph.split_once('\n').unwrap();
+        let known = LATER.iter().find(|(name, _)| *name == heading);
+        let (_, tables) = known.unwrap_or_else(|| panic!("man/cb.yaml.5: {heading}"));
+        let words: Vec<&str> = text.split([' ', ',', ';', '\n']).collect();
+        for key in tables.iter().flat_map(|t| t.iter()) {
+            let name = key.name;
+            // A value of such a key is refused, or a form of it.
+            let in_part = words.contains(&format!("{name}:").as_str()) || name == "members";
+            let listed = words.contains(&name) && !in_part;
+            assert_eq!(listed, later(tables, name), "{heading}: {name}");
+        }
+        seen.push(heading);
+    }
+    let all: Vec<&str> = LATER.iter().map(|(name, _)| *name).collect();
+    assert_eq!(seen, all);
+    let paragraphs = LATER.iter().flat_map(|(_, tables)| tables.iter());
+    let told: usize = paragraphs.map(|t| count_later(t)).sum();
+    let tables = TABLES.iter().map(|(t, _)| *t).chain([keys::SECTIONS]);
+    let all: usize = tables.map(count_later).sum();
+    assert_eq!(told, all, "a table has no paragraph");
+}
+
+fn count_later(table: &[Key]) -> usize {
+    let later = |k: &&Key| k.state == State::Later;
+    table.iter().filter(later).count()
+}
+
 #[test]
 fn the_manual_names_no_key_that_is_unknown() {
     for line in MANUAL.lines().filter_map(|l| l.strip_prefix(".B ")) {

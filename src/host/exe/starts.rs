@@ -12,6 +12,7 @@ use crate::record::launch::LaunchRequest;
 use crate::record::order::StartOrder;
 use crate::spool::Layout;
 use crate::sys::{self, clock, fs, users};
+use crate::task::brought::{self, Brought};
 use crate::task::build::{self, Account, EEXEC_DATA, Files, Place};
 use crate::task::spec::{Base, Become, Caller, TaskHooks, TaskSpec, ToSpawner};
 use crate::task::{beside, checkpoints, cpu_binding, hooks, params};
@@ -163,11 +164,28 @@ impl Starter {
         };
         let mut task = build::task(order, &spec, base, &files);
         task.hooks = self.hooks(order, &spec)?;
+        task.env.extend(self.variables_of_app(order, &spec)?);
         if !spec.params.is_empty() {
             let table = self.blob(&spec.params)?;
             task.env.extend(params::variables(&table, order.a.j.idx)?);
         }
         Ok(task)
+    }
+
+    /// Variables of the job's application that its environment does not have.
+    fn variables_of_app(
+        &mut self,
+        order: &StartOrder,
+        spec: &Spec,
+    ) -> Result<Vec<String>, Refused> {
+        let Some(hooks) = order.hooks.as_deref().filter(|hooks| !hooks.env.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let own = match spec.env.is_empty() {
+            true => BTreeMap::new(),
+            false => self.environment(spec)?,
+        };
+        Ok(brought::variables_of_app(&hooks.env, &own))
     }
 
     /// Builds what a user starts beside a running job of specification `s`.
@@ -324,6 +342,9 @@ impl Starter {
         spec: &Spec,
     ) -> Result<Option<Box<TaskHooks>>, Refused> {
         let mut all = self.ordered_hooks(order, spec)?;
+        if let Some(task) = all.as_mut().and_then(|all| all.checkpoint.as_mut()) {
+            task.job = self.saved_job(order, spec)?;
+        }
         let eexec = format!("{}/eexec", self.place.esubdir);
         if !self.place.esubdir.is_empty() && fs::exists(eexec.as_ref()) {
             let job = account(spec, &self.place)?;
@@ -338,6 +359,30 @@ impl Starter {
             hooks::add_eexec(hooks, spec, &job, &self.place, &data);
         }
         Ok(all)
+    }
+
+    /// What lies beside each checkpoint of a job.
+    fn saved_job(&mut self, order: &StartOrder, spec: &Spec) -> Result<String, Refused> {
+        let hooks = order.hooks.as_deref();
+        let Some(order_of) = hooks.and_then(|hooks| hooks.checkpoint.as_ref()) else {
+            return Ok(String::new());
+        };
+        let mut text = |sha: &str| -> Result<String, Refused> {
+            match sha {
+                "" => Ok(String::new()),
+                sha => Ok(String::from_utf8_lossy(&self.blob(sha)?).into_owned()),
+            }
+        };
+        let brought = Brought {
+            script: text(&spec.script)?,
+            stdin: text(&spec.stdin_blob)?,
+            params: text(&spec.params)?,
+            env: match spec.env.is_empty() {
+                true => BTreeMap::new(),
+                false => self.environment(spec)?,
+            },
+        };
+        Ok(brought::saved_job(order, &order_of.what, spec, brought))
     }
 
     fn ordered_hooks(
@@ -515,6 +560,7 @@ mod tests {
             rerunnable: None,
             mark: 0,
             ran: false,
+            success: String::new(),
             hooks: None,
             warn: None,
             private: false,

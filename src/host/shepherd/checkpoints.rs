@@ -4,7 +4,7 @@
 //! and what follows.
 
 use super::{Phase, Shepherd, Stdio, c_strings};
-use crate::sys::{clock, proc, supervise};
+use crate::sys::{clock, ipc, proc, supervise};
 use crate::task::checkpoints::{self, Checkpoints};
 use crate::task::log::TaskRec;
 use crate::task::{controls, hooks, machine};
@@ -52,7 +52,8 @@ impl Shepherd<'_> {
         let own = self.task.env.iter().chain(&task.env).chain(&set);
         let own = c_strings(&own.cloned().collect::<Vec<_>>());
         let env: Vec<&CStr> = own.iter().map(CString::as_c_str).collect();
-        let stdio = Stdio::Hook(self.prepared.user.as_ref(), None);
+        let input = ipc::text_file(task.job.as_bytes()).map_err(|e| e.to_string())?;
+        let stdio = Stdio::Hook(self.prepared.user.as_ref(), Some(&input));
         let pid = self.launch(&argv, &env, None, stdio);
         let pid = pid.map_err(|e| format!("{}: {e}", task.program))?;
         Ok((pid, clock::boot_ms().saturating_add(task.limit_ms)))

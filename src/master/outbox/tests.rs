@@ -42,6 +42,7 @@ fn start(id: u32, host: &str) -> Order {
         rerunnable: None,
         mark: 0,
         ran: false,
+        success: String::new(),
         hooks: None,
         warn: None,
         private: false,

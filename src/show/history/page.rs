@@ -35,6 +35,7 @@ pub(crate) fn ending(e: &Ended, requeue: bool, hold: bool) -> String {
         _ if not_started && e.text.is_empty() => "Not started".to_owned(),
         _ if not_started => format!("Not started: {}", e.text),
         (Some(0), 0) => "Done successfully.".to_owned(),
+        (Some(code), 0) if e.success => format!("Done successfully with exit code {code}."),
         (Some(code), _) => format!("Exited with exit code {code}."),
         (None, 0) if e.start == 0 => "Exited before it started.".to_owned(),
         (None, 0) => "Exited; how it ended is unknown.".to_owned(),

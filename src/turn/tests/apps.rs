@@ -1,6 +1,8 @@
 //! Applications: which application a job has, what it gets from it, and what a change of it does.
 
 use super::*;
+use crate::model::{ControlAct, Controls};
+use crate::record::order::StartOrder;
 use crate::record::request::Changes;
 
 const APPS: &str = "
@@ -142,6 +144,45 @@ fn the_host_is_told_the_applications_starter() {
         (j.spec.app, j.spec.queue) = ("cfd".into(), "free".into())
     });
     assert_eq!(starter(&b), "of_app", "the queue has no hooks at all");
+}
+
+#[test]
+fn the_host_is_told_the_applications_variables_and_controls() {
+    let config = APPS
+        .replace(
+            "job_starter: of_queue",
+            "job_controls: {suspend: TSTP, resume: HUP}",
+        )
+        .replace(
+            "- {name: plain}",
+            "- {name: plain, env: {A: '1'}, job_controls: {suspend: STOP, terminate: USR1},
+               success_exit_values: 5}",
+        );
+    let start = |b: &Bench| {
+        let start = b.last.orders.iter().find_map(|(_, order)| match order {
+            Order::Start(start) => Some(StartOrder::clone(start)),
+            _ => None,
+        });
+        start.unwrap()
+    };
+    let mut b = Bench::with(&config);
+    b.submit(5, |j| j.spec.app = "plain".into());
+    let order = start(&b);
+    let hooks = order.hooks.unwrap();
+    assert_eq!(hooks.env, [("A".to_owned(), "1".to_owned())].into());
+    let signal = |n| Some(ControlAct::Signal(n));
+    let controls = Controls {
+        suspend: signal(libc::SIGSTOP),
+        resume: signal(libc::SIGHUP),
+        terminate: signal(libc::SIGUSR1),
+    };
+    assert_eq!((hooks.controls, order.success.as_str()), (controls, "5"));
+    let mut b = Bench::with(&config);
+    b.submit(5, |j| {
+        (j.spec.app, j.spec.queue) = ("plain".into(), "free".into())
+    });
+    let hooks = start(&b).hooks.expect("the queue has none at all");
+    assert_eq!((hooks.env.len(), hooks.controls.resume), (1, None));
 }
 
 #[test]

@@ -145,3 +145,80 @@ fn an_excluded_host_never_gets_the_job_again() {
     );
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
 }
+
+const SUCCESS: &str = "
+cluster: {name: demo, administrators: [root]}
+hosts:
+- {name: h1, slots: 8}
+queues:
+- {name: q, success_exit_values: 3 7, requeue_exit_values: 7, max_requeue: 1, retries: 1}
+apps:
+- {name: own, success_exit_values: 4, max_requeue: 0}
+- {name: often, max_requeue: unlimited}
+- {name: bare}
+";
+
+fn of_app(app: &str) -> Bench {
+    let mut b = Bench::with(SUCCESS);
+    b.submit(5, |j| (j.spec.app, j.spec.queue) = (app.into(), "q".into()));
+    b
+}
+
+#[test]
+fn exit_values_of_success_are_the_applications_else_the_queues() {
+    for (app, code, expected) in [
+        ("", 3, JobStat::Done),
+        ("bare", 3, JobStat::Done),
+        ("own", 4, JobStat::Done),
+        // A retry.
+        ("own", 3, JobStat::Pend),
+        ("", 4, JobStat::Pend),
+    ] {
+        let mut b = of_app(app);
+        end(&mut b, Some(code), 0);
+        assert_eq!(stat(&b), Some(expected), "{app} {code}");
+        assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+        assert_eq!(b.core.state.check(), Vec::<String>::new());
+        let run = b.core.state.work(JobKey::job(1)).unwrap().run.as_deref();
+        let fate = run.and_then(|run| run.fate.as_deref());
+        if expected == JobStat::Done {
+            assert_eq!(fate.unwrap().code, Some(code), "the true code is kept");
+        }
+    }
+}
+
+#[test]
+fn what_was_ended_or_killed_by_a_signal_has_not_succeeded() {
+    let mut b = of_app("");
+    end(&mut b, Some(3), 9);
+    assert_ne!(stat(&b), Some(JobStat::Done));
+    let mut b = of_app("");
+    let (sel, how) = (selector(&["1"]), SignalHow::Kill);
+    b.ask(5, vec![Verb::Signal { sel, how }]);
+    let mut report = ended(attempt(&b), Some(3), 0);
+    if let Report::Ended(e) = &mut report {
+        e.reason = TermReason::Owner;
+    }
+    let host = host(&b);
+    b.report(&host, vec![report]);
+    assert_eq!(stat(&b), Some(JobStat::Exit));
+}
+
+#[test]
+fn a_requeue_comes_before_a_success_as_often_as_the_application_says() {
+    for (app, runs) in [("", 2), ("bare", 2), ("own", 1), ("often", 9)] {
+        let mut b = of_app(app);
+        for n in 1..runs {
+            end(&mut b, Some(7), 0);
+            let now = (stat(&b), attempt(&b));
+            assert_eq!(now, (Some(JobStat::Run), n + 1), "{app}");
+        }
+        end(&mut b, Some(7), 0);
+        let last = match app {
+            "" | "bare" => JobStat::Done,
+            "own" => JobStat::Exit,
+            _ => JobStat::Run,
+        };
+        assert_eq!(stat(&b), Some(last), "{app}");
+    }
+}

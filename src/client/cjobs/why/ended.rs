@@ -79,6 +79,11 @@ fn made(word: &'static str, text: impl Into<String>, advice: &[&str]) -> Cause {
 
 fn by_itself(row: &JobRow<'_>, signal: &dyn Fn(i32) -> String) -> Cause {
     match (row.stat, row.code, row.sig) {
+        (JobStat::Done, Some(code), _) if code != 0 => made(
+            "done",
+            format!("it ended well: exit code {code} is a success (success_exit_values)"),
+            &[],
+        ),
         (JobStat::Done, ..) => made("done", "it ended well (exit code 0)", &[]),
         (_, Some(126), _) => made(
             "not_executable",

@@ -1,0 +1,312 @@
+//! `crestart`: a job that has checkpoints and has ended goes on as a new one.
+//!
+//! Owns which checkpoint is meant, and that nothing of another user's is run. Knows nothing of what
+//! a method saved.
+
+use super::clone::{changes, refuse_unchecked};
+use super::options::{self, Chosen};
+use super::spec::{self, path_text, plain, wrong};
+use super::{NoEffect, Told, answered, job_line, not_submitted, send_job, submitted};
+use crate::client::ask;
+use crate::client::cli::{Split, Table, texts};
+use crate::client::env::Site;
+use crate::client::exit::{Fail, Result};
+use crate::client::limit_unit::limit_unit;
+use crate::model::{Checkpoint, JobKey, Restart};
+use crate::record::request::RequestHead;
+use crate::record::saved_job::{self, SavedJob};
+use crate::sys::{fs, users};
+use crate::text::jobids::JobSel;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+const ME: &str = "crestart";
+/// Most names of a directory that are looked at.
+const NAMES_MAX: usize = 100_000;
+/// Most jobs that a refusal names.
+const SHOWN: usize = 10;
+/// A file of this name says that a job was saved.
+const MADE: &str = ".checkpoint";
+
+/// Runs the command; returns the exit code.
+pub(crate) fn run(args: &[OsString]) -> i32 {
+    let table = Table::new(options::crestart());
+    let split = match texts(args).and_then(|words| table.split(&words)) {
+        Ok(split) => split,
+        Err(e) => return not_submitted(ME, &Fail::usage(format!("{e}\nhint: crestart -h"))),
+    };
+    let asks = |given| matches!(table.id(given), "help" | "version");
+    if split.given.iter().any(asks) {
+        return table.check(&split).err().unwrap_or(0);
+    }
+    match Told::now().and_then(|told| submit(&table, &split, &told)) {
+        Ok(code) => code,
+        Err(fail) => not_submitted(ME, &fail),
+    }
+}
+
+fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
+    let chosen = Chosen::of(table, split);
+    chosen.check_built()?;
+    let wait_s = ask::wait_s(chosen.get("wait"))?;
+    let (dir, job) = match split.rest.as_slice() {
+        [dir] => (dir, None),
+        [dir, job] => (dir, Some(key_of(job)?)),
+        [] => return Err(Fail::usage("name the checkpoint directory (csub -k)")),
+        [_, _, more, ..] => return Err(Fail::usage(format!("'{more}' is one operand too many"))),
+    };
+    let dir = plain(&told.cwd.join(dir));
+    let key = match job {
+        Some(key) => key,
+        None => only_one(&dir)?,
+    };
+    let saved = saved(&dir, key)?;
+    NoEffect::of(&chosen).warn(ME);
+    let mut set = Vec::new();
+    let mut given = changes(&chosen, &mut set);
+    given.remove("force");
+    set.retain(|option| option != "force");
+    let site = Site::find()?;
+    refuse_unchecked(&site, ME, &set)?;
+    let unit = || limit_unit(&site);
+    let mut here = told.here(&site, &unit);
+    // The job has a queue and a project.
+    (here.default_queue, here.default_project) = ("", "");
+    let mut job = spec::submission(&given, &here)?;
+    spec::check_command(&saved.command)?;
+    (job.command, job.name) = (saved.command.clone(), saved.name.clone());
+    if key.idx > 0 {
+        job.array = key.idx.to_string();
+    }
+    let head = RequestHead {
+        env: saved.env.clone(),
+        script: saved.script.clone(),
+        stdin: saved.stdin.clone(),
+        params: saved.params.clone(),
+        ..RequestHead::default()
+    };
+    job.restart = Some(Box::new(restart(saved, &dir, chosen.has("force"), set)?));
+    let ack = match send_job(&site, ME, head, job, wait_s)? {
+        Ok(ack) => ack,
+        Err(code) => return Ok(code),
+    };
+    let run = answered(&ack)?;
+    Ok(submitted(&site, run, &job_line(run, told, true), "", false))
+}
+
+fn key_of(text: &str) -> Result<JobKey> {
+    let one = "name one job: 123, or an element of an array, \"123[4]\"";
+    match JobSel::parse(text).map_err(|e| wrong(ME, text, &e))? {
+        JobSel::Job(id) => Ok(JobKey::job(id)),
+        JobSel::Elements(id, set) => match (set.iter().next(), set.iter().nth(1)) {
+            (Some(idx), None) => Ok(JobKey::element(id, idx)),
+            _ => Err(Fail::usage(one)),
+        },
+        JobSel::All => Err(Fail::usage(one)),
+    }
+}
+
+/// The one job that has a checkpoint there.
+fn only_one(dir: &Path) -> Result<JobKey> {
+    let names = fs::list_dir(dir, NAMES_MAX).map_err(|e| Fail::not_found(e.to_string()))?;
+    let keys = names
+        .iter()
+        .filter_map(|entry| Checkpoint::key_of(entry.text()?));
+    let made = |key: &JobKey| fs::exists(&dir_of(dir, *key).join(MADE));
+    let mut keys: Vec<JobKey> = keys.filter(made).collect();
+    keys.sort_unstable();
+    match keys.as_slice() {
+        [key] => Ok(*key),
+        [] => Err(Fail::not_found(format!(
+            "there is no checkpoint of a job in {}",
+            dir.display()
+        ))),
+        all => {
+            let first = all.iter().take(SHOWN).map(ToString::to_string);
+            let more = if all.len() > SHOWN { " ..." } else { "" };
+            Err(Fail::usage(format!(
+                "{} has checkpoints of {} jobs: name one of {}{more}",
+                dir.display(),
+                all.len(),
+                first.collect::<Vec<_>>().join(" ")
+            )))
+        }
+    }
+}
+
+fn dir_of(dir: &Path, key: JobKey) -> PathBuf {
+    dir.join(Checkpoint::dir_name(key))
+}
+
+/// The job that was saved there by this user.
+fn saved(dir: &Path, key: JobKey) -> Result<SavedJob> {
+    let place = dir_of(dir, key);
+    if fs::owner(&place)?.is_none() {
+        return Err(Fail::not_found(format!(
+            "there is no checkpoint of job {key} in {}: no directory {}",
+            dir.display(),
+            place.display()
+        )));
+    }
+    refuse_of_others(&place, fs::Kind::Dir)?;
+    if !fs::exists(&place.join(MADE)) {
+        return Err(Fail::not_found(format!(
+            "there is no checkpoint of job {key} in {}: it was never saved",
+            dir.display()
+        )));
+    }
+    let file = place.join(saved_job::NAME);
+    if fs::owner(&file)?.is_none() {
+        return Err(Fail::not_found(format!(
+            "{} is missing: the checkpoint is of an earlier version of Corral",
+            file.display()
+        )));
+    }
+    refuse_of_others(&file, fs::Kind::File)?;
+    let (bytes, uid) = fs::read_small_owned(&file, saved_job::BYTES_MAX)?;
+    if uid != users::effective_uid() {
+        return Err(others(&file, uid));
+    }
+    let damaged = |why: String| Fail::refused(format!("{}: {why}", file.display()));
+    let job = SavedJob::parse(&bytes).map_err(damaged)?;
+    match job.j == key {
+        true => Ok(job),
+        false => Err(damaged(format!("it is of job {}, not of {key}", job.j))),
+    }
+}
+
+/// What is run as this user must be this user's and nobody else's to write.
+fn refuse_of_others(path: &Path, kind: fs::Kind) -> Result<()> {
+    let Some(found) = fs::owner(path)? else {
+        return Ok(());
+    };
+    if found.uid != users::effective_uid() {
+        return Err(others(path, found.uid));
+    }
+    if found.kind != kind || found.mode & 0o022 != 0 {
+        return Err(Fail::permission(format!(
+            "{} is a link, or other users can write to it",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+fn others(path: &Path, uid: u32) -> Fail {
+    Fail::permission(format!(
+        "permission denied: {} belongs to uid {uid}",
+        path.display()
+    ))
+}
+
+/// What goes to the leader: the saved job, with its checkpoints below `dir` from now on.
+fn restart(saved: SavedJob, dir: &Path, force: bool, set: Vec<String>) -> Result<Restart> {
+    let SavedJob { j, t, spec, .. } = saved;
+    let mut old = spec;
+    let chkpnt = Checkpoint {
+        dir: path_text(dir)?,
+        from: Checkpoint::dir_name(j),
+        force,
+        ..old.chkpnt.map(|old| *old).unwrap_or_default()
+    };
+    chkpnt
+        .check()
+        .map_err(|e| Fail::usage(format!("CHKPNT_DIR: {e}")))?;
+    old.chkpnt = Some(Box::new(chkpnt));
+    // What the job wrote until then stays.
+    (old.stdout_over, old.stderr_over) = (false, false);
+    Ok(Restart { j, t, old, set })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::exit::Exit;
+    use crate::model::{Spec, Stamp};
+    use crate::record::FORMAT;
+
+    fn job(j: JobKey) -> SavedJob {
+        let chkpnt = Checkpoint::parse("/old init=5 method=app").unwrap();
+        SavedJob {
+            format: FORMAT,
+            j,
+            t: Stamp(5),
+            command: "x".into(),
+            spec: Spec {
+                chkpnt: Some(Box::new(chkpnt)),
+                stdout: "out".into(),
+                stdout_over: true,
+                ..Spec::default()
+            },
+            ..SavedJob::default()
+        }
+    }
+
+    fn put(dir: &Path, j: JobKey) -> PathBuf {
+        let place = dir_of(dir, j);
+        fs::mkdir_p(&place, 0o700).unwrap();
+        let text = job(j).text();
+        fs::publish_mode(&place.join(saved_job::NAME), text.as_bytes(), 0o600).unwrap();
+        fs::publish_mode(&place.join(MADE), b"", 0o600).unwrap();
+        place
+    }
+
+    #[test]
+    fn a_job_is_named_by_its_id_or_is_the_only_one() {
+        assert_eq!(key_of("7").unwrap(), JobKey::job(7));
+        assert_eq!(key_of("7[2]").unwrap(), JobKey::element(7, 2));
+        for bad in ["0", "7[1-2]", "x", "7[0]"] {
+            assert_eq!(key_of(bad).unwrap_err().exit, Exit::Usage, "{bad}");
+        }
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = tmp.path();
+        assert_eq!(only_one(dir).unwrap_err().exit, Exit::NotFound);
+        fs::mkdir_p(&dir.join("8"), 0o700).unwrap();
+        fs::mkdir_p(&dir.join("x"), 0o700).unwrap();
+        put(dir, JobKey::element(7, 2));
+        assert_eq!(only_one(dir).unwrap(), JobKey::element(7, 2));
+        put(dir, JobKey::job(3));
+        let text = only_one(dir).unwrap_err().text;
+        assert!(text.ends_with("of 2 jobs: name one of 3 7[2]"), "{text}");
+    }
+
+    #[test]
+    fn only_a_checkpoint_that_its_user_alone_can_write_is_taken_up() {
+        let tmp = tempfile::tempdir().unwrap();
+        let (dir, j) = (tmp.path(), JobKey::job(3));
+        let refused = || saved(dir, j).unwrap_err();
+        assert!(
+            refused().text.contains("no directory"),
+            "{}",
+            refused().text
+        );
+        let place = put(dir, j);
+        assert_eq!(saved(dir, j).unwrap(), job(j));
+        for (path, mode) in [(place.clone(), 0o700), (place.join(saved_job::NAME), 0o600)] {
+            fs::chmod(&path, mode | 0o020).unwrap();
+            assert_eq!(refused().exit, Exit::Permission, "{}", path.display());
+            fs::chmod(&path, mode).unwrap();
+        }
+        let file = place.join(saved_job::NAME);
+        fs::publish_mode(&file, job(JobKey::job(4)).text().as_bytes(), 0o600).unwrap();
+        assert!(refused().text.ends_with("it is of job 4, not of 3"));
+        fs::remove(&file).unwrap();
+        fs::symlink(&dir.join("elsewhere"), &file).unwrap();
+        assert_eq!(refused().exit, Exit::Permission);
+        fs::remove(&file).unwrap();
+        assert!(refused().text.contains("earlier version"));
+        fs::remove(&place.join(MADE)).unwrap();
+        assert!(refused().text.ends_with("it was never saved"));
+    }
+
+    #[test]
+    fn the_new_job_goes_on_where_the_directory_is_now() {
+        let of = restart(job(JobKey::job(3)), "/now".as_ref(), true, Vec::new()).unwrap();
+        let chkpnt = of.old.chkpnt.unwrap();
+        assert_eq!(chkpnt.to_string(), "/now init=5 method=app");
+        assert_eq!((chkpnt.from.as_str(), chkpnt.force), ("3", true));
+        assert!(!of.old.stdout_over && of.old.stdout == "out");
+        let blank = restart(job(JobKey::job(3)), "/a b".as_ref(), false, Vec::new());
+        assert!(blank.unwrap_err().text.contains("without blanks"));
+    }
+}
