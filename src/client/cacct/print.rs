@@ -61,6 +61,8 @@ const CSV: &[&str] = &[
     "command",
     "cost",
     "app",
+    "max_gpu_mem_mb",
+    "gpu_ms",
 ];
 
 /// What an attempt cost, in millionths, and the currency.
@@ -219,6 +221,16 @@ fn usage(out: &mut String, record: &AttemptRecord<'_>) {
         out.push_str(&pad_left(value, 10));
     }
     out.push('\n');
+    if record.max_gpu_mem_mb + record.gpu_ms > 0 {
+        let mut busy = String::new();
+        cell::fraction(&mut busy, record.gpu_ms, 1);
+        let _ = writeln!(
+            out,
+            " used of GPUs: {busy} s ({}% of one), at most {} MB of memory",
+            record.gpu_util().unwrap_or(0),
+            record.max_gpu_mem_mb
+        );
+    }
     let memory = record.mem_b.map(|b| format!("-M {}", size::exact(b)));
     let time = record.run_s.map(|s| format!("-W {}", duration::exact(s)));
     for limit in [memory, time].into_iter().flatten() {
@@ -278,6 +290,8 @@ pub(crate) fn json(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>)
     o.int("cpu_ms", record.cpu_ms);
     o.int("max_mem_kb", record.maxmem_kb);
     o.int("max_swap_kb", record.maxswap_kb);
+    o.int("max_gpu_mem_mb", record.max_gpu_mem_mb);
+    o.int("gpu_ms", record.gpu_ms);
     o.opt("mem_limit_bytes", record.mem_b);
     o.opt("run_limit_s", record.run_s);
     o.some_text("res_req", &record.res_req);
@@ -332,6 +346,8 @@ pub(super) fn csv(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>) 
         record.command.to_string(),
         or_none(cost.map(|(cost, _)| Money(cost).to_string())),
         record.app.to_string(),
+        record.max_gpu_mem_mb.to_string(),
+        record.gpu_ms.to_string(),
     ];
     for (n, text) in cells.iter().enumerate() {
         if n > 0 {

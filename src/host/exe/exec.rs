@@ -3,6 +3,7 @@
 //! The order of effects is fixed: an attempt is durably on record before it is given to the
 //! spawner; an end is durable before it is reported; what is to be reported is written in groups.
 
+use super::device_counts::DeviceCounts;
 use super::hints::Hints;
 use super::known_units::{judged, named};
 use super::ledger::{self, Ledger, ShareSeen};
@@ -58,6 +59,7 @@ pub struct Exec {
     pub(super) share: ShareWatch,
     /// An `iso_timeout` that the leader ordered and that is not saved yet.
     limit_order: Option<u64>,
+    pub(super) devices: DeviceCounts,
     sampled_at: u64,
     beat_at: u64,
 }
@@ -96,6 +98,7 @@ impl Exec {
             hints: Hints::none(),
             share: ShareWatch::new(share),
             limit_order: None,
+            devices: DeviceCounts::default(),
             sampled_at: 0,
             beat_at: 0,
         }
@@ -242,6 +245,7 @@ impl Exec {
             return;
         }
         let snapshot = Snapshot::read();
+        self.count_devices(&snapshot, now);
         let wrong = self.wrong_units(&snapshot);
         self.sample_parts(&snapshot, &wrong);
         for (a, shepherd) in running {
