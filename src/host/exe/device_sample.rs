@@ -44,6 +44,11 @@ impl Exec {
             }
             Err(_) => {}
         }
+        self.keep_devices();
+    }
+
+    /// Keeps what attempts have used that are not over, for a restart as well.
+    pub(super) fn keep_devices(&mut self) {
         let (table, parts) = (&self.table, &self.parts);
         self.devices.retain(|a| {
             let runs = |status: &Status| matches!(status, Status::Given(_) | Status::Running(_));

@@ -242,6 +242,7 @@ impl Exec {
             .map(|(a, s)| (a, s.clone()))
             .collect();
         if running.is_empty() && !self.parts.commands.any() && !self.parts.are_checked() {
+            self.keep_devices();
             return;
         }
         let snapshot = Snapshot::read();
