@@ -104,7 +104,7 @@ impl Exec {
     pub(super) fn add_beside(&self, a: AttemptId, usage: &mut Usage, snapshot: &Snapshot) {
         let tasks = self.parts.launches.has_tasks(a);
         self.parts.commands.add_to(a, usage, snapshot, tasks);
-        usage.devices = usage.devices().plus(self.devices.of(a)).boxed();
+        usage.devices = usage.devices().plus(self.samples.devices.of(a)).boxed();
     }
 
     /// Samples the attempts that began on other hosts, and forgets commands whose shepherds died.

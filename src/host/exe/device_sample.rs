@@ -29,17 +29,17 @@ impl Exec {
         }
         let shepherds = self.shepherds();
         let gpus = self.gpus_now(snapshot, &shepherds, now);
-        self.devices.note_gpus(&gpus, now);
+        self.samples.devices.note_gpus(&gpus, now);
         match sockets::connections() {
             Ok(all) => {
-                if self.devices.net.note(&all) {
+                if self.samples.devices.net.note(&all) {
                     let open = open_sockets(snapshot, &shepherds);
-                    self.devices.net.claim(&open);
+                    self.samples.devices.net.claim(&open);
                 }
-                self.devices.failing = false;
+                self.samples.devices.failing = false;
             }
-            Err(e) if !self.devices.failing => {
-                self.devices.failing = true;
+            Err(e) if !self.samples.devices.failing => {
+                self.samples.devices.failing = true;
                 tracing::warn!("{e}: the network traffic of jobs is not counted");
             }
             Err(_) => {}
@@ -50,13 +50,13 @@ impl Exec {
     /// Keeps what attempts have used that are not over, for a restart as well.
     pub(super) fn keep_devices(&mut self) {
         let (table, parts) = (&self.table, &self.parts);
-        self.devices.retain(|a| {
+        self.samples.devices.retain(|a| {
             let runs = |status: &Status| matches!(status, Status::Given(_) | Status::Running(_));
             table.get(a).is_some_and(|entry| runs(&entry.status))
                 || parts.launches.has(a)
                 || parts.commands.has(a)
         });
-        self.devices.write(&self.place.local);
+        self.samples.devices.write(&self.place.local);
     }
 
     fn gpus_now(

@@ -3,7 +3,6 @@
 //! The order of effects is fixed: an attempt is durably on record before it is given to the
 //! spawner; an end is durable before it is reported; what is to be reported is written in groups.
 
-use super::device_counts::DeviceCounts;
 use super::hints::Hints;
 use super::known_units::{judged, named};
 use super::ledger::{self, Ledger, ShareSeen};
@@ -11,7 +10,7 @@ use super::orders::OrderReader;
 use super::parts::Parts;
 use super::recovery;
 use super::report_queue::ReportQueue;
-use super::sample::{self, Snapshot};
+use super::sample::{self, Samples, Snapshot};
 use super::share_watch::ShareWatch;
 use super::spawn::SpawnerEvent;
 use super::spawners::Spawners;
@@ -59,8 +58,7 @@ pub struct Exec {
     pub(super) share: ShareWatch,
     /// An `iso_timeout` that the leader ordered and that is not saved yet.
     limit_order: Option<u64>,
-    pub(super) devices: DeviceCounts,
-    sampled_at: u64,
+    pub(super) samples: Samples,
     beat_at: u64,
 }
 
@@ -98,8 +96,7 @@ impl Exec {
             hints: Hints::none(),
             share: ShareWatch::new(share),
             limit_order: None,
-            devices: DeviceCounts::default(),
-            sampled_at: 0,
+            samples: Samples::default(),
             beat_at: 0,
         }
     }
@@ -135,8 +132,8 @@ impl Exec {
         if self.parts.launches.due_in(now, self.launch_pause_ms()) == Some(0) {
             self.follow_launches(now);
         }
-        if now.saturating_sub(self.sampled_at) >= SAMPLE_MS {
-            self.sampled_at = now;
+        if now.saturating_sub(self.samples.at) >= SAMPLE_MS {
+            self.samples.at = now;
             self.sample(now);
         }
         self.follow_late_parts(now);

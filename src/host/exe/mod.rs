@@ -165,7 +165,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
     let remembered = (remembered.table, ledger);
     let mut exec = Exec::new(place, remembered, (orders, starter), spawners, share);
     if options.stand.is_none() {
-        exec.devices.read(&exec.place.local);
+        exec.samples.devices.read(&exec.place.local);
     }
     begin(&mut exec, fresh);
     Ok(exec)

@@ -129,7 +129,7 @@ impl NetCounts {
         }
     }
 
-    /// Forgets attempts. What is left of their connections is nobody's.
+    /// Forgets attempts. What is left of their connections counts for no job.
     pub(super) fn retain(&mut self, keep: impl Fn(AttemptId) -> bool) {
         self.sums.retain(|a, _| keep(*a));
         for seen in self.connections.values_mut() {

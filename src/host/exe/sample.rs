@@ -3,6 +3,7 @@
 //! A task's processes are the descendants of its shepherd, which collects every orphan of the
 //! task. Pure but for `read`, which looks at `/proc`.
 
+use super::device_counts::DeviceCounts;
 use super::table::{Entry, Status};
 use crate::model::TermReason;
 use crate::record::device_use::DeviceUse;
@@ -21,6 +22,14 @@ const WORD_MAX: usize = 64;
 const DEPTH_MAX: usize = 1000;
 /// So far below the shepherd the starter of tasks is looked for: what runs it may stand between.
 const LEVELS: usize = 4;
+
+/// What stays from one sample to the next.
+#[derive(Debug, Default)]
+pub(super) struct Samples {
+    /// When the last one was taken.
+    pub at: u64,
+    pub devices: DeviceCounts,
+}
 
 /// All processes of the machine, by parent.
 #[derive(Default)]
