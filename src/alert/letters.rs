@@ -406,6 +406,11 @@ fn put_usage(out: &mut String, job: &JobFacts, e: &Ended) {
     if e.u.maxswap_kb > 0 {
         put(out, format_args!("  Max swap:      {}", kb(e.u.maxswap_kb)));
     }
+    let used = e.u.devices();
+    if used.max_gpu_mem_mb > 0 {
+        let most = kb(used.max_gpu_mem_mb.saturating_mul(1024));
+        put(out, format_args!("  Max GPU memory: {most}"));
+    }
     if e.start > 0 {
         let run = duration::short(ms(e.start, e.t));
         put(out, format_args!("  Run time:      {run}"));

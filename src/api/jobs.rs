@@ -10,6 +10,7 @@ use crate::client::cview::columns::compare_jobs;
 use crate::client::cview::filter::Filter;
 use crate::client::cview::world::{JobItem, Jobs};
 use crate::model::{JobKey, JobStat};
+use crate::record::device_use::DeviceUse;
 use crate::record::view;
 use crate::show::job::JobView;
 use crate::show::job_select::{Users, sort_key};
@@ -175,6 +176,8 @@ pub struct JobUse {
     /// Read from and written to files since its start.
     pub read_kb: u64,
     pub write_kb: u64,
+    /// Of GPUs and of the network.
+    pub devices: DeviceUse,
 }
 
 impl JobUse {
@@ -191,6 +194,7 @@ impl JobUse {
             threads: u.threads,
             read_kb: u.read_kb,
             write_kb: u.write_kb,
+            devices: u.devices(),
         })
     }
 }

@@ -102,6 +102,11 @@ impl Local {
         self.dir.join("units.json")
     }
 
+    /// What running attempts have used of GPUs and of the network; by `cbexe`.
+    pub fn device_use(&self) -> PathBuf {
+        self.dir.join("use.json")
+    }
+
     /// How the names of an attempt's scratch files begin.
     pub fn scratch_prefix(a: AttemptId) -> String {
         format!("{}.{}.{}.", a.j.id, a.j.idx, a.at)

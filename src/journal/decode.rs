@@ -5,6 +5,7 @@
 //! both ways must give the same value (a test compares them).
 
 use crate::model::{AttemptId, Binding, HookOf, JobKey, Retry, Share, Stamp, TermReason, Units};
+use crate::record::device_use::DeviceUse;
 use crate::record::event::Event;
 use crate::record::frame::{Damage, Line};
 use crate::record::report::{Ended, PartUse, TaskUse, Usage};
@@ -64,6 +65,8 @@ struct EndedFlat {
     threads: u32,
     read_kb: u64,
     write_kb: u64,
+    #[serde(rename = "dv")]
+    devices: Option<Box<DeviceUse>>,
     pids: Vec<u32>,
     tasks: Vec<TaskUse>,
     #[serde(rename = "wu")]
@@ -84,6 +87,7 @@ impl From<EndedFlat> for Event {
             threads: f.threads,
             read_kb: f.read_kb,
             write_kb: f.write_kb,
+            devices: f.devices,
             pids: f.pids,
             tasks: f.tasks,
             wrong_units: f.wrong_units,
@@ -225,6 +229,14 @@ mod tests {
                 threads: 7,
                 read_kb: 8,
                 write_kb: 9,
+                devices: Some(Box::new(DeviceUse {
+                    gpu_util: 1,
+                    gpu_mem_mb: 2,
+                    max_gpu_mem_mb: 3,
+                    gpu_ms: 4,
+                    net_in_kb: 5,
+                    net_out_kb: 6,
+                })),
                 pids: vec![1, 2],
                 tasks: vec![TaskUse {
                     rank: 1,

@@ -32,7 +32,7 @@ pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet, PartBinding};
 pub use device::{DEVICES_MAX, DeviceNode};
 pub use digest::{hex, sha256_hex};
 pub use file_copy::{CopyWay, FILE_COPIES_MAX, FileCopy};
-pub use gpu::Gpu;
+pub use gpu::{Gpu, ProcessUse};
 pub use hooks::{ControlAct, ControlOf, Controls, HookOf, Hooks, RunWarning, WARN_BEFORE_MAX_S};
 pub use id::{AttemptId, JobKey, Token};
 pub use launch::{

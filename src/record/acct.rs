@@ -74,6 +74,11 @@ pub struct AttemptRecord<'a> {
     pub maxswap_kb: u64,
     #[serde(skip_serializing_if = "is_zero_u64")]
     pub susp_ms: u64,
+    /// Memory of GPUs, and their utilization integrated over time.
+    #[serde(skip_serializing_if = "is_zero_u64")]
+    pub max_gpu_mem_mb: u64,
+    #[serde(skip_serializing_if = "is_zero_u64")]
+    pub gpu_ms: u64,
     /// Units that it had of resources with `assign`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<Units>,
@@ -160,11 +165,19 @@ impl AttemptRecord<'_> {
         parts.sum()
     }
 
+    /// The utilization of GPUs while it ran, percent of one; `None`: it used none.
+    pub fn gpu_util(&self) -> Option<u64> {
+        let ms = (self.gpu_ms > 0).then(|| self.run_ms())?;
+        Some(self.gpu_ms.saturating_mul(100) / ms.max(1))
+    }
+
     /// Sets what it has used.
     pub fn set_usage(&mut self, u: &Usage) {
         self.cpu_ms = u.cpu_ms;
         self.maxmem_kb = u.maxmem_kb;
         self.maxswap_kb = u.maxswap_kb;
+        let devices = u.devices();
+        (self.max_gpu_mem_mb, self.gpu_ms) = (devices.max_gpu_mem_mb, devices.gpu_ms);
     }
 }
 
@@ -229,6 +242,12 @@ mod tests {
         assert_eq!((read.slots(), read.run_ms()), (3, 7000));
         assert_eq!((read.wait_ms(), read.turnaround_ms()), (Some(1000), 9000));
         assert!(read.is_done());
+        assert_eq!(read.gpu_util(), None);
+        let busy = AttemptRecord {
+            gpu_ms: 10_500,
+            ..record()
+        };
+        assert_eq!(busy.gpu_util(), Some(150));
         let unknown = AttemptRecord { code: None, ..read };
         assert!(!unknown.is_done(), "an unknown end does not count as one");
     }

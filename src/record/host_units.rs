@@ -2,6 +2,7 @@
 //! processes that use it, its own resources. `cbls` writes it into the host's local directory
 //! (`units.json`) and `cbexe` reads it there; it never reaches the share. Owns its form.
 
+use crate::model::ProcessUse;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -29,6 +30,9 @@ pub struct UnitDoc {
     /// Processes that use it, and when that was seen (boot-time clock, ms).
     #[serde(rename = "p", skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<u32>,
+    /// What processes use of it, seen at the same time.
+    #[serde(rename = "w", skip_serializing_if = "Vec::is_empty")]
+    pub used: Vec<ProcessUse>,
     #[serde(rename = "t", skip_serializing_if = "is_zero")]
     pub seen: u64,
     /// Thousandths of its own resources (`gpu_mem`), by name.

@@ -8,6 +8,7 @@ pub mod ack;
 pub mod beat;
 pub mod connect;
 pub mod cron;
+pub mod device_use;
 pub mod event;
 pub mod figures;
 pub mod frame;

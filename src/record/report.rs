@@ -1,6 +1,7 @@
 //! Reports: host -> leader, `hosts/<host>/reports.<n>.yaml`, framed, append-only, one file per
 //! start of cbexe (`n` grows). A new file repeats everything the leader has not acknowledged.
 
+use super::device_use::DeviceUse;
 use crate::model::{AttemptId, Binding, HookOf, Retry, TermReason};
 use serde::{Deserialize, Serialize};
 
@@ -275,6 +276,9 @@ pub struct Usage {
     pub read_kb: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub write_kb: u64,
+    /// `None`: no GPU and no network traffic was seen.
+    #[serde(rename = "dv", skip_serializing_if = "Option::is_none")]
+    pub devices: Option<Box<DeviceUse>>,
     /// Up to 16 process ids, for `cjobs -W` and `-l`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
@@ -295,8 +299,14 @@ impl Usage {
             maxswap_kb: self.maxswap_kb,
             read_kb: self.read_kb,
             write_kb: self.write_kb,
+            devices: self.devices().totals().boxed(),
             ..Usage::default()
         }
+    }
+
+    /// What it uses of GPUs and of the network.
+    pub fn devices(&self) -> DeviceUse {
+        self.devices.as_deref().copied().unwrap_or_default()
     }
 
     /// Whether it has more of a sum or maximum than `known`.
@@ -306,6 +316,7 @@ impl Usage {
             || self.maxswap_kb > known.maxswap_kb
             || self.read_kb > known.read_kb
             || self.write_kb > known.write_kb
+            || self.devices().totals().beyond(known.devices()) != DeviceUse::default()
     }
 
     /// Counts what a host says after the end, as far as it is more than what `parts` has of it: the
@@ -329,6 +340,9 @@ impl Usage {
             *sum = sum.saturating_add(now.saturating_sub(*known));
             *known = now.max(*known);
         }
+        let (seen, now) = (known.devices(), now.devices().totals());
+        known.devices = seen.then(now).boxed();
+        self.devices = self.devices().plus(now.beyond(seen)).boxed();
     }
 
     /// Adds what another host, or another command on this one, has used. Process ids are of one
@@ -346,6 +360,7 @@ impl Usage {
         for (sum, more) in sums {
             *sum = sum.saturating_add(more);
         }
+        self.devices = self.devices().plus(more.devices()).boxed();
         self.procs = self.procs.saturating_add(more.procs);
         self.threads = self.threads.saturating_add(more.threads);
         let room = WRONG_UNITS_MAX.saturating_sub(self.wrong_units.len());
@@ -430,6 +445,34 @@ mod tests {
             let read: RunId = serde_json::from_str(&text).unwrap();
             assert_eq!(read, RunId::default());
         }
+    }
+
+    #[test]
+    fn late_use_of_devices_counts_once() {
+        let net = |net_in_kb| Usage {
+            devices: DeviceUse {
+                net_in_kb,
+                gpu_util: 50,
+                ..DeviceUse::default()
+            }
+            .boxed(),
+            ..Usage::default()
+        };
+        let late = |net_in_kb| PartUse {
+            host: "h2".into(),
+            u: net(net_in_kb),
+        };
+        let (mut sum, mut parts) = (net(10).totals(), Vec::new());
+        for (said, whole) in [(7, 17), (7, 17), (9, 19)] {
+            sum.count_late(&mut parts, &late(said));
+            assert_eq!(sum.devices().net_in_kb, whole);
+        }
+        assert_eq!(sum.devices().gpu_util, 0, "nothing is used any more");
+        assert!(net(8).exceeds(&net(7)) && !net(7).exceeds(&net(7)));
+        let before: Usage = serde_json::from_str("{\"cpu_ms\":5}").unwrap();
+        assert_eq!((before.devices, before.cpu_ms), (None, 5));
+        let text = serde_json::to_string(&Usage::default()).unwrap();
+        assert_eq!(text, "{}", "what uses no device costs nothing");
     }
 
     #[test]

@@ -218,7 +218,11 @@ impl Board {
                     Some(_) => held.units.processes.get(at).cloned().unwrap_or_default(),
                     None => Vec::new(),
                 },
-                seen: if held.units.processes.is_empty() {
+                used: match value {
+                    Some(_) => held.units.used.get(at).cloned().unwrap_or_default(),
+                    None => Vec::new(),
+                },
+                seen: if held.units.says_nothing_of_processes() {
                     0
                 } else {
                     held.at

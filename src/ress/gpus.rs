@@ -1,6 +1,6 @@
 //! The output of the sensor `cbgpu`. Owns the names and units of its resources.
 
-use crate::model::Gpu;
+use crate::model::{Gpu, ProcessUse};
 use std::fmt::Write as _;
 
 /// Longest text of a value, bytes.
@@ -11,6 +11,9 @@ const UNIT_MAX: usize = 64;
 
 /// Most processes of a unit that are named.
 const PROCESSES_MAX: usize = 256;
+
+/// Most bytes that name the processes of all units, and what they use: a sensor's line has 8 KiB.
+const LIST_MAX: usize = 6_000;
 
 /// The document of these GPUs: the units by name with their devices and processes, the memory of
 /// each in MB, utilization of the busiest (0 to 1), degrees of the hottest, processes on all, how
@@ -79,6 +82,7 @@ fn list(texts: impl Iterator<Item = String>) -> String {
 /// Device nodes and processes of the units, as far as they are known.
 fn of_units(gpus: &[&Gpu]) -> String {
     let words = |each: Vec<String>| each.join(" ");
+    let room = LIST_MAX / gpus.len().max(1);
     let mut out = String::new();
     if gpus.iter().any(|gpu| !gpu.devices.is_empty()) {
         let devices = |gpu: &&Gpu| words(gpu.devices.iter().map(ToString::to_string).collect());
@@ -86,12 +90,39 @@ fn of_units(gpus: &[&Gpu]) -> String {
         let _ = writeln!(out, "  devices: {text}");
     }
     if gpus.iter().any(|gpu| gpu.processes.is_some()) {
-        let pids = |gpu: &&Gpu| {
-            let all = gpu.processes.iter().flatten().take(PROCESSES_MAX);
-            words(all.map(u32::to_string).collect())
-        };
-        let text = list(gpus.iter().map(pids));
+        let each = |gpu: &&Gpu| gpu.processes.clone().unwrap_or_default();
+        let pid = |process: &ProcessUse| process.pid.to_string();
+        let text = list(gpus.iter().map(|gpu| listed(&each(gpu), room, pid)));
         let _ = writeln!(out, "  processes: {text}");
+        let says_more = |gpu: &&Gpu| {
+            each(gpu)
+                .into_iter()
+                .filter(ProcessUse::says_more)
+                .collect()
+        };
+        let more: Vec<Vec<ProcessUse>> = gpus.iter().map(says_more).collect();
+        if more.iter().any(|all| !all.is_empty()) {
+            let text = list(
+                more.iter()
+                    .map(|all| listed(all, room, ToString::to_string)),
+            );
+            let _ = writeln!(out, "  use: {text}");
+        }
+    }
+    out
+}
+
+/// As many of these words as there is room for.
+fn listed(all: &[ProcessUse], room: usize, word: impl Fn(&ProcessUse) -> String) -> String {
+    let mut out = String::new();
+    for word in all.iter().take(PROCESSES_MAX).map(word) {
+        if out.len() + 1 + word.len() > room {
+            break;
+        }
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(&word);
     }
     out
 }
@@ -128,7 +159,14 @@ mod tests {
             devices: vec![format!("195:{memory_mb}").parse().unwrap()],
             busy: Some(busy),
             celsius: Some(40 + busy),
-            processes: Some(vec![memory_mb as u32, 7]),
+            processes: Some(vec![
+                ProcessUse {
+                    pid: memory_mb as u32,
+                    util: Some(busy),
+                    mem_mb: Some(70),
+                },
+                ProcessUse::of(7),
+            ]),
             part: false,
         };
         let part = Gpu {
@@ -156,6 +194,7 @@ mod tests {
         let wanted = "- resource: gpu\n  \
              devices: [\"195:500\", \"195:900\", \"195:1\", \"\"]\n  \
              processes: [\"500 7\", \"900 7\", \"1 7\", \"\"]\n  \
+             use: [\"500:7:70\", \"900:100:70\", \"1:0:70\", \"\"]\n  \
              value: [\"GPU-500\", \"GPU-900\", \"0000:03:00.0\", \"MIG-1\"]\n\
              - resource: gpu_mem\n  per_unit: gpu\n  value: [500, 900, 1, 0]\n\
              - resource: gpu_util\n  value: 1.00\n- resource: gpu_temp\n  \
@@ -173,6 +212,28 @@ mod tests {
         assert_eq!(
             (&gpus.processes[2][..], gpus.processes[3].len()),
             (&[1, 7][..], 0)
+        );
+        assert_eq!(gpus.used[1][0].util, Some(100));
+        assert_eq!((gpus.used[1].len(), gpus.used[3].len()), (1, 0));
+    }
+
+    #[test]
+    fn many_processes_are_cut_so_that_a_line_stays_short() {
+        let process = |pid: u32| ProcessUse {
+            pid: 4_000_000 + pid,
+            util: Some(100),
+            mem_mb: Some(80_000),
+        };
+        let gpu = |n: u32| Gpu {
+            unit: format!("GPU-{n}"),
+            processes: Some((0..1_000).map(process).collect()),
+            ..Gpu::default()
+        };
+        let text = document(&(0..16).map(gpu).collect::<Vec<_>>());
+        let longest = text.lines().map(str::len).max().unwrap();
+        assert!(
+            (4_000..crate::ress::split::LINE_MAX).contains(&longest),
+            "{longest}"
         );
     }
 

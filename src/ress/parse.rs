@@ -29,7 +29,7 @@ const LIMITS: Limits = Limits {
     nodes: 40_000,
     defects: 20,
 };
-const ATTRIBUTES: [&str; 13] = [
+const ATTRIBUTES: [&str; 14] = [
     "resource",
     "name",
     "description",
@@ -43,6 +43,7 @@ const ATTRIBUTES: [&str; 13] = [
     "locale",
     "devices",
     "processes",
+    "use",
 ];
 
 /// A resource as a document gives it; its value is always there.

@@ -163,6 +163,14 @@ pub(crate) static FIELDS: &[Field<AcctGet>] = &[
     field("max_swap", &[], "MAX_SWAP", 10, |v, out| {
         amount(out, v.record.maxswap_kb);
     }),
+    field("max_gpu_mem", &[], "MAX_GPU_MEM", 11, |v, out| {
+        amount(out, v.record.max_gpu_mem_mb << 10);
+    }),
+    field("gpu_time", &[], "GPU_TIME", 15, |v, out| {
+        if v.record.gpu_ms > 0 {
+            seconds(out, v.record.gpu_ms);
+        }
+    }),
     field("memlimit", &[], "MEMLIMIT", 10, |v, out| {
         limit_size(out, v.record.mem_b);
     }),

@@ -381,6 +381,11 @@ fn ended(o: &mut Object<'_>, e: &Ended, requeue: bool) {
     o.int("cpu_ms", e.u.cpu_ms);
     o.int("max_mem_kb", e.u.maxmem_kb);
     o.int("max_swap_kb", e.u.maxswap_kb);
+    let devices = e.u.devices();
+    o.int("max_gpu_mem_mb", devices.max_gpu_mem_mb);
+    o.int("gpu_ms", devices.gpu_ms);
+    o.int("net_in_kb", devices.net_in_kb);
+    o.int("net_out_kb", devices.net_out_kb);
     o.some_text("text", &e.text);
 }
 

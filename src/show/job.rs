@@ -483,6 +483,30 @@ pub(crate) static FIELDS: &[Field<JobGet>] = &[
             int(out, v.row.usage.threads);
         }
     }),
+    field("gpu_util", &[], "GPU_UTIL", 8, |v, out| {
+        let used = v.row.usage.devices();
+        if used.gpu_util + used.gpu_mem_mb > 0 {
+            int(out, used.gpu_util);
+        }
+    }),
+    field("gpu_mem", &[], "GPU_MEM", 10, |v, out| {
+        amount(out, v.row.usage.devices().gpu_mem_mb << 10)
+    }),
+    field("max_gpu_mem", &[], "MAX_GPU_MEM", 11, |v, out| {
+        amount(out, v.row.usage.devices().max_gpu_mem_mb << 10);
+    }),
+    field("gpu_time", &[], "GPU_TIME", 15, |v, out| {
+        let ms = v.row.usage.devices().gpu_ms;
+        if ms > 0 {
+            seconds(out, ms);
+        }
+    }),
+    field("net_in", &[], "NET_IN", 10, |v, out| {
+        amount(out, v.row.usage.devices().net_in_kb)
+    }),
+    field("net_out", &[], "NET_OUT", 10, |v, out| {
+        amount(out, v.row.usage.devices().net_out_kb)
+    }),
     field("memlimit", &[], "MEMLIMIT", 10, |v, out| {
         limit_size(out, v.spec.limits.mem_b)
     }),

@@ -205,6 +205,13 @@ fn usage(o: &mut Object<'_>, v: &JobView<'_>) {
     inner.int("threads", u.threads);
     inner.int("read_kb", u.read_kb);
     inner.int("write_kb", u.write_kb);
+    let devices = u.devices();
+    inner.int("gpu_util", devices.gpu_util);
+    inner.int("gpu_mem_mb", devices.gpu_mem_mb);
+    inner.int("max_gpu_mem_mb", devices.max_gpu_mem_mb);
+    inner.int("gpu_ms", devices.gpu_ms);
+    inner.int("net_in_kb", devices.net_in_kb);
+    inner.int("net_out_kb", devices.net_out_kb);
     if !u.wrong_units.is_empty() {
         let put = |out: &mut String, unit: &String| cell::json_str(out, unit);
         cell::list(inner.key("wrong_units"), &u.wrong_units, put);

@@ -8,6 +8,7 @@ use super::wrap;
 use crate::config::warn_signal_name;
 use crate::language::said;
 use crate::model::{JobStat, Spec, TermReason, Terminal};
+use crate::record::device_use::DeviceUse;
 use crate::text::count::count;
 use crate::text::resreq::{Anything, Builtins, ResReq};
 use crate::text::size;
@@ -410,6 +411,7 @@ fn usage(v: &JobView<'_>) -> String {
             u.write_kb
         );
     }
+    put_devices(&mut s, u.devices());
     if !u.pids.is_empty() {
         s.push_str("; PIDs:");
         for pid in &u.pids {
@@ -421,6 +423,21 @@ fn usage(v: &JobView<'_>) -> String {
     }
     s.push(';');
     s
+}
+
+/// GPUs and network traffic, where there was any.
+fn put_devices(s: &mut String, u: DeviceUse) {
+    if u.gpu_util + u.gpu_mem_mb > 0 {
+        add!(s, "; GPU: {}%, {} Mbytes", u.gpu_util, u.gpu_mem_mb);
+    }
+    if u.net_in_kb + u.net_out_kb > 0 {
+        add!(
+            s,
+            "; NET IN: {} Kbytes; OUT: {} Kbytes",
+            u.net_in_kb,
+            u.net_out_kb
+        );
+    }
 }
 
 fn ending(v: &JobView<'_>) -> String {
@@ -459,6 +476,15 @@ fn put_memory(out: &mut String, v: &JobView<'_>) {
         add!(out, "\n MAX MEM: {} Mbytes;", u.maxmem_kb.div_ceil(1024));
         if u.maxswap_kb > 0 {
             add!(out, "  MAX SWAP: {} Mbytes;", u.maxswap_kb.div_ceil(1024));
+        }
+        let used = u.devices();
+        if used.max_gpu_mem_mb > 0 {
+            add!(out, "  MAX GPU MEM: {} Mbytes;", used.max_gpu_mem_mb);
+        }
+        if used.gpu_ms > 0 {
+            out.push_str("  GPU TIME: ");
+            cell::fraction(out, used.gpu_ms, 1);
+            out.push_str(" seconds;");
         }
         cell::tame(out, from + 1, None, Cut::Never);
         out.push('\n');

@@ -94,6 +94,7 @@ static NOTHING: Usage = Usage {
     threads: 0,
     read_kb: 0,
     write_kb: 0,
+    devices: None,
     wrong_units: Vec::new(),
     pids: Vec::new(),
     tasks: Vec::new(),

@@ -47,6 +47,7 @@ pub mod ranks;
 pub mod sensor;
 pub mod service;
 pub mod signals;
+pub mod sockets;
 pub mod statfs;
 pub mod stream;
 pub mod supervise;

@@ -90,6 +90,11 @@ pub struct JobSample {
     pub threads: u32,
     pub read_kb: u64,
     pub write_kb: u64,
+    /// Percent of one GPU, over all of them.
+    pub gpu_util: u64,
+    pub gpu_mem_mb: u64,
+    pub net_in_kb: u64,
+    pub net_out_kb: u64,
 }
 
 /// What one attempt of a job used.
@@ -221,6 +226,10 @@ impl History {
                     threads: used.threads,
                     read_kb: used.read_kb,
                     write_kb: used.write_kb,
+                    gpu_util: used.devices.gpu_util,
+                    gpu_mem_mb: used.devices.gpu_mem_mb,
+                    net_in_kb: used.devices.net_in_kb,
+                    net_out_kb: used.devices.net_out_kb,
                 });
             }
         }
@@ -246,6 +255,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corral::record::device_use::DeviceUse;
 
     fn used(id: u32, start: i64, cpu_ms: u64) -> JobUse {
         JobUse {
@@ -258,6 +268,7 @@ mod tests {
             threads: 1,
             read_kb: 0,
             write_kb: 0,
+            devices: DeviceUse::default(),
         }
     }
 

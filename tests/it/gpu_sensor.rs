@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 const DRIVER: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 typedef long dev;
 struct memory { unsigned version; unsigned long long total, reserved, free, used; };
 int nvmlInit_v2(void) { return getenv("FAKE_ABSENT") ? 9 : 0; }
@@ -33,7 +34,21 @@ int nvmlDeviceGetTemperature(dev d, int sensor, unsigned *t) { *t = 50 + d; retu
 struct process { unsigned pid; unsigned long long memory; unsigned gpu, compute; };
 int nvmlDeviceGetComputeRunningProcesses_v3(dev d, unsigned *n, struct process *list) {
     if (d != 1 || *n < 3 || !list) { *n = d == 1 ? 3 : 0; return d == 1 ? 7 : 0; }
-    for (*n = 0; *n < 3; ++*n) list[*n].pid = 100 + *n;
+    for (*n = 0; *n < 3; ++*n) {
+        list[*n].pid = 100 + *n;
+        list[*n].memory = *n == 2 ? ~0ULL : (700ULL + *n) << 20;
+    }
+    return 0;
+}
+struct sample { unsigned pid; unsigned long long time; unsigned sm, memory, encoder, decoder; };
+int nvmlDeviceGetProcessUtilization(dev d, struct sample *list, unsigned *n, unsigned long long since) {
+    if (getenv("FAKE_IDLE")) return 6;
+    /* Microseconds since 1970, of the last minute. */
+    if (since / 1000000 + 60 < (unsigned long long)time(NULL)) return 2;
+    if (*n < 2 || !list) { *n = 2; return 7; }
+    *n = 2;
+    list[0] = (struct sample){100, 9, 97};
+    list[1] = (struct sample){100, 8, 5};
     return 0;
 }
 int nvmlDeviceGetMinorNumber(dev d, unsigned *n) { *n = 7 - d; return d == 4 ? 3 : 0; }
@@ -117,9 +132,16 @@ fn gpus_of_both_makers_are_counted_with_what_their_drivers_say() {
     for of_units in [
         "  devices: [\"195:6\", \"195:5\", \"195:5\", \"\"]\n",
         "  processes: [\"100 101 102\", \"\", \"\", \"\"]\n",
+        "  use: [\"100:97:700 101:0:701 102:0:-\", \"\", \"\", \"\"]\n",
     ] {
         assert!(said.contains(of_units), "{said}");
     }
+    let idle = cbgpu(dir.path(), &[("FAKE_IDLE", "1")]);
+    let said = String::from_utf8_lossy(&idle.stdout).into_owned();
+    assert!(
+        said.contains("  use: [\"100:0:700 101:0:701 102:0:-\""),
+        "{said}"
+    );
     amd(dir.path());
     let both = values(&cbgpu(dir.path(), &[]));
     let units = "gpu [\"GPU-1\", \"MIG-20\", \"MIG-25\", \"GPU-4\", \"GPU-7d8f6b1c2a3e4f50\"]";

@@ -45,6 +45,7 @@ mod host_changes;
 mod install;
 mod interactive;
 mod interactive_x11;
+mod job_devices;
 mod job_tmpdir;
 mod languages;
 mod launch;

@@ -103,6 +103,16 @@ fn usage(out: &mut String, record: &AttemptRecord<'_>) {
         out.push_str(&pad_left(value, 10));
     }
     out.push('\n');
+    if record.max_gpu_mem_mb + record.gpu_ms > 0 {
+        let mut busy = String::new();
+        cell::fraction(&mut busy, record.gpu_ms, 1);
+        let _ = writeln!(
+            out,
+            " used of GPUs: {busy} s ({}% of one), at most {} MB of memory",
+            record.gpu_util().unwrap_or(0),
+            record.max_gpu_mem_mb
+        );
+    }
     let memory = record.mem_b.map(|b| format!("-M {}", size::exact(b)));
     let time = record.run_s.map(|s| format!("-W {}", duration::exact(s)));
     let request = match &*record.res_req {

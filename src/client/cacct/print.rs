@@ -60,6 +60,8 @@ const CSV: &[&str] = &[
     "command",
     "cost",
     "app",
+    "max_gpu_mem_mb",
+    "gpu_ms",
 ];
 
 /// What an attempt cost, in millionths, and the currency.
@@ -181,6 +183,8 @@ pub(crate) fn json(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>)
     o.int("cpu_ms", record.cpu_ms);
     o.int("max_mem_kb", record.maxmem_kb);
     o.int("max_swap_kb", record.maxswap_kb);
+    o.int("max_gpu_mem_mb", record.max_gpu_mem_mb);
+    o.int("gpu_ms", record.gpu_ms);
     o.opt("mem_limit_bytes", record.mem_b);
     o.opt("run_limit_s", record.run_s);
     o.some_text("res_req", &record.res_req);
@@ -235,6 +239,8 @@ pub(super) fn csv(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>) 
         record.command.to_string(),
         or_none(cost.map(|(cost, _)| Money(cost).to_string())),
         record.app.to_string(),
+        record.max_gpu_mem_mb.to_string(),
+        record.gpu_ms.to_string(),
     ];
     for (n, text) in cells.iter().enumerate() {
         if n > 0 {

@@ -320,7 +320,7 @@ fn costs_are_in_every_form_and_sums_are_those_of_the_records() {
     let column: Vec<&str> = csv
         .lines()
         .skip(1)
-        .filter_map(|l| l.rsplit(',').nth(1))
+        .filter_map(|l| l.rsplit(',').nth(3))
         .collect();
     assert_eq!(column, costs, "{csv}");
     for (line, cost) in said(&["--json"]).lines().zip(costs) {

@@ -99,10 +99,12 @@ impl Exec {
         }
     }
 
-    /// Adds to the usage of an attempt what it has started here beside itself.
+    /// Adds to the usage of an attempt what it has started here beside itself, and what all of it
+    /// uses of GPUs and of the network.
     pub(super) fn add_beside(&self, a: AttemptId, usage: &mut Usage, snapshot: &Snapshot) {
         let tasks = self.parts.launches.has_tasks(a);
         self.parts.commands.add_to(a, usage, snapshot, tasks);
+        usage.devices = usage.devices().plus(self.samples.devices.of(a)).boxed();
     }
 
     /// Samples the attempts that began on other hosts, and forgets commands whose shepherds died.

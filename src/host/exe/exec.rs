@@ -10,7 +10,7 @@ use super::orders::OrderReader;
 use super::parts::Parts;
 use super::recovery;
 use super::report_queue::ReportQueue;
-use super::sample::{self, Snapshot};
+use super::sample::{self, Samples, Snapshot};
 use super::share_watch::ShareWatch;
 use super::spawn::SpawnerEvent;
 use super::spawners::Spawners;
@@ -58,7 +58,7 @@ pub struct Exec {
     pub(super) share: ShareWatch,
     /// An `iso_timeout` that the leader ordered and that is not saved yet.
     limit_order: Option<u64>,
-    sampled_at: u64,
+    pub(super) samples: Samples,
     beat_at: u64,
 }
 
@@ -96,7 +96,7 @@ impl Exec {
             hints: Hints::none(),
             share: ShareWatch::new(share),
             limit_order: None,
-            sampled_at: 0,
+            samples: Samples::default(),
             beat_at: 0,
         }
     }
@@ -132,8 +132,8 @@ impl Exec {
         if self.parts.launches.due_in(now, self.launch_pause_ms()) == Some(0) {
             self.follow_launches(now);
         }
-        if now.saturating_sub(self.sampled_at) >= SAMPLE_MS {
-            self.sampled_at = now;
+        if now.saturating_sub(self.samples.at) >= SAMPLE_MS {
+            self.samples.at = now;
             self.sample(now);
         }
         self.follow_late_parts(now);
@@ -239,9 +239,11 @@ impl Exec {
             .map(|(a, s)| (a, s.clone()))
             .collect();
         if running.is_empty() && !self.parts.commands.any() && !self.parts.are_checked() {
+            self.keep_devices();
             return;
         }
         let snapshot = Snapshot::read();
+        self.count_devices(&snapshot, now);
         let wrong = self.wrong_units(&snapshot);
         self.sample_parts(&snapshot, &wrong);
         for (a, shepherd) in running {

@@ -6,6 +6,8 @@
 mod beside;
 mod commands;
 mod cpus;
+mod device_counts;
+mod device_sample;
 mod devices;
 mod exec;
 mod fence;
@@ -15,6 +17,7 @@ mod late_usage;
 mod launches;
 mod ledger;
 mod limits;
+mod net_counts;
 mod orders;
 mod parts;
 mod recovery;
@@ -161,6 +164,9 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
     let spawners = spawners::Spawners::new(how, logs);
     let remembered = (remembered.table, ledger);
     let mut exec = Exec::new(place, remembered, (orders, starter), spawners, share);
+    if options.stand.is_none() {
+        exec.samples.devices.read(&exec.place.local);
+    }
     begin(&mut exec, fresh);
     Ok(exec)
 }

@@ -3,8 +3,10 @@
 //! A task's processes are the descendants of its shepherd, which collects every orphan of the
 //! task. Pure but for `read`, which looks at `/proc`.
 
+use super::device_counts::DeviceCounts;
 use super::table::{Entry, Status};
 use crate::model::TermReason;
+use crate::record::device_use::DeviceUse;
 use crate::record::report::{TaskUse, Usage};
 use crate::sys::proc::{self, ProcInfo};
 use crate::task::spec::{TaskLimits, Unheld};
@@ -20,6 +22,14 @@ const WORD_MAX: usize = 64;
 const DEPTH_MAX: usize = 1000;
 /// So far below the shepherd the starter of tasks is looked for: what runs it may stand between.
 const LEVELS: usize = 4;
+
+/// What stays from one sample to the next.
+#[derive(Debug, Default)]
+pub(super) struct Samples {
+    /// When the last one was taken.
+    pub at: u64,
+    pub devices: DeviceCounts,
+}
 
 /// All processes of the machine, by parent.
 #[derive(Default)]
@@ -79,6 +89,11 @@ impl Snapshot {
             }
         }
         found
+    }
+
+    /// The processes of the task below a shepherd.
+    pub(super) fn pids_below(&self, shepherd: i32) -> Vec<i32> {
+        self.below(shepherd).iter().map(|p| p.pid).collect()
     }
 
     /// The usage of the task below a shepherd; `details` reads swap and I/O of each process.
@@ -188,6 +203,7 @@ pub(super) fn merge(old: &Usage, mut new: Usage) -> Usage {
     new.cpu_ms = new.cpu_ms.max(old.cpu_ms);
     new.read_kb = new.read_kb.max(old.read_kb);
     new.write_kb = new.write_kb.max(old.write_kb);
+    new.devices = old.devices().then(new.devices()).boxed();
     new.tasks = merge_tasks(&old.tasks, new.tasks);
     new
 }
@@ -202,6 +218,16 @@ pub(super) fn at_end(end: &Usage, seen: &Usage) -> Usage {
     u
 }
 
+/// The same of GPUs and of the network. Utilization goes up and down: a fifth of a GPU.
+fn devices_differ(old: DeviceUse, new: DeviceUse) -> bool {
+    let far = |a: u64, b: u64, part: u64, least: u64| a.abs_diff(b) > (a.max(b) / part).max(least);
+    let net = |u: DeviceUse| u.net_in_kb.saturating_add(u.net_out_kb);
+    far(old.gpu_util, new.gpu_util, 5, 20)
+        || far(old.gpu_mem_mb, new.gpu_mem_mb, 10, 64)
+        || far(old.gpu_ms, new.gpu_ms, 10, 30_000)
+        || far(net(old), net(new), 10, 1024)
+}
+
 /// True when the difference is worth a report: a tenth of any figure, or other processes.
 pub(super) fn differs(old: &Usage, new: &Usage) -> bool {
     let far = |a: u64, b: u64, least: u64| a.abs_diff(b) > (a.max(b) / 10).max(least);
@@ -213,6 +239,7 @@ pub(super) fn differs(old: &Usage, new: &Usage) -> bool {
             new.read_kb + new.write_kb,
             10 << 10,
         )
+        || devices_differ(old.devices(), new.devices())
         || old.procs != new.procs
         || old.threads != new.threads
         || old.pids != new.pids
@@ -357,6 +384,17 @@ mod tests {
             ..Usage::default()
         };
         assert!(!differs(&old, &new));
+        let devices = |gpu_util, net_in_kb| DeviceUse {
+            gpu_util,
+            net_in_kb,
+            ..DeviceUse::default()
+        };
+        let with = |util, net| Usage {
+            devices: devices(util, net).boxed(),
+            ..old.clone()
+        };
+        assert!(!differs(&with(80, 5_000), &with(95, 5_500)));
+        assert!(differs(&with(80, 0), &with(101, 0)) && differs(&with(0, 0), &with(0, 1_100)));
         new.mem_kb = 120_000;
         assert!(differs(&old, &new));
     }

@@ -125,6 +125,9 @@ impl Exec {
         };
         // An act that still waits never reached the task: it has no part in this end.
         end.u = sample::at_end(&end.u, &e.usage);
+        // Small changes were not reported.
+        let used = self.samples.devices.of(a).totals();
+        end.u.devices = end.u.devices().then(used).boxed();
         let end = Box::new(end);
         if self.table.set(a, Status::Over(end.clone())) {
             let ended = Report::Ended(end);

@@ -5,13 +5,13 @@
 //! Information in the environment of a process is not trusted, because another user's job could be
 //! ended by it. Kills nothing itself: a sample ends a job that is to be killed.
 
+use super::device_sample::{is_seen, owner};
 use super::exec::Exec;
 use super::known_units::WrongUnit;
 use super::sample::Snapshot;
 use super::unit_names::OwnUnits;
 use crate::model::AttemptId;
 use crate::sys::proc;
-use std::collections::BTreeMap;
 
 impl Exec {
     /// What of `gpu_check` is broken now, said once in the log and in the host's note.
@@ -61,30 +61,21 @@ impl Exec {
         ))
     }
 
-    /// Processes on units, with the attempts that they are of. One that began after the sensor
-    /// looked has only the number of one that was seen.
+    /// Processes on units, with the attempts that they are of.
     fn seen_on_units(&self, snapshot: &Snapshot) -> Vec<(String, u32, Option<AttemptId>)> {
         if self.starter.units.boot() != proc::boot_id() {
             return Vec::new();
         }
-        let jobs = self.table.running().map(|(a, s)| (s.pid, a));
-        let commands = self.parts.commands.shepherds();
-        let shepherds: BTreeMap<i32, AttemptId> = jobs.chain(commands).collect();
+        let shepherds = self.shepherds();
         let mut out = Vec::new();
         for (res, units) in &self.starter.units.here {
             for unit in units {
                 for pid in &unit.processes {
-                    let Ok(process) = i32::try_from(*pid) else {
-                        continue;
-                    };
-                    let begin = snapshot.begin_of(process);
-                    let begin = begin.map(|ticks| ticks * 1000 / proc::ticks_per_second());
-                    if begin.is_none_or(|ms| ms > unit.seen) {
-                        continue;
+                    let process = i32::try_from(*pid);
+                    if process.is_ok_and(|process| is_seen(snapshot, process, unit)) {
+                        let owner = owner(snapshot, &shepherds, (*pid, unit));
+                        out.push((format!("{res} {}", unit.name), *pid, owner));
                     }
-                    let of = |pid| shepherds.get(&pid).copied();
-                    let owner = snapshot.above(process, of);
-                    out.push((format!("{res} {}", unit.name), *pid, owner));
                 }
             }
         }

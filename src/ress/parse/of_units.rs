@@ -1,8 +1,9 @@
-//! Attributes of an item for each unit of its resource: `devices`, the nodes that belong to it, and
-//! `processes`, the processes that use it. Lists in the order of the units.
+//! Attributes of an item for each unit of its resource: `devices`, the nodes that belong to it,
+//! `processes`, the processes that use it, and `use`, how much of it each of them uses. Lists in the
+//! order of the units.
 
 use super::{Item, Problem};
-use crate::model::{DEVICES_MAX, DeviceNode};
+use crate::model::{DEVICES_MAX, DeviceNode, ProcessUse};
 use crate::text::units;
 use crate::text::yaml::{Entry, Node, Value};
 
@@ -20,20 +21,29 @@ pub struct OfUnits {
     pub devices: Vec<Vec<String>>,
     /// Of each unit; empty = nothing is said of processes.
     pub processes: Vec<Vec<u32>>,
+    /// Of each unit what processes use of it; empty = nothing is said of that.
+    pub used: Vec<Vec<ProcessUse>>,
 }
 
 impl OfUnits {
     /// Nothing is said of any unit.
     pub fn is_empty(&self) -> bool {
-        self.devices.is_empty() && self.processes.is_empty()
+        self.devices.is_empty() && self.says_nothing_of_processes()
+    }
+}
+
+impl OfUnits {
+    /// Neither which ones there are nor what they use.
+    pub fn says_nothing_of_processes(&self) -> bool {
+        self.processes.is_empty() && self.used.is_empty()
     }
 }
 
 impl Item<'_> {
-    /// Reads both lists of a resource with these units (its value as a word).
+    /// Reads the lists of a resource with these units (its value as a word).
     pub(super) fn of_units(&self, assign: bool, value: &str) -> Result<OfUnits, Problem> {
         let mut out = OfUnits::default();
-        for key in ["devices", "processes"] {
+        for key in ["devices", "processes", "use"] {
             let Some(entry) = self.entry(key) else {
                 continue;
             };
@@ -47,7 +57,8 @@ impl Item<'_> {
             let lists = self.words_of_units(entry, out.names.len())?;
             match key {
                 "devices" => out.devices = self.devices(entry, lists)?,
-                _ => out.processes = self.processes(entry, lists)?,
+                "processes" => out.processes = self.processes(entry, lists)?,
+                _ => out.used = self.used(entry, lists)?,
             }
         }
         Ok(out)
@@ -98,6 +109,22 @@ impl Item<'_> {
         };
         let all: Option<Vec<Vec<u32>>> = lists.iter().map(numbers).collect();
         all.ok_or_else(|| self.says(entry, "a process is a number above 0", None))
+    }
+
+    fn used(
+        &self,
+        entry: &Entry,
+        lists: Vec<Vec<String>>,
+    ) -> Result<Vec<Vec<ProcessUse>>, Problem> {
+        let each = |words: &Vec<String>| -> Result<Vec<ProcessUse>, ()> {
+            let each = words.iter().take(PROCESSES_MAX);
+            each.map(|word| word.parse()).collect()
+        };
+        let all: Result<Vec<Vec<ProcessUse>>, ()> = lists.iter().map(each).collect();
+        all.map_err(|()| {
+            let text = "the use of a process is PID:PERCENT:MB, with - for what is not known";
+            self.says(entry, text, None)
+        })
     }
 }
 

@@ -1,13 +1,18 @@
 //! GPUs of NVIDIA, as the driver's library `libnvidia-ml.so.1` says.
 
-use crate::model::{DeviceNode, Gpu};
+use crate::model::{DeviceNode, Gpu, ProcessUse};
+use crate::sys::clock;
 use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
+use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
 /// Major number of the nodes `/dev/nvidia0`, `/dev/nvidia1` ...; the minor number of each is the
 /// driver's number of the GPU.
 const MAJOR: u32 = 195;
+
+/// So far back samples of the utilization by process are asked for, us: a period of the sensor.
+const SAMPLES_US: u64 = 15_000_000;
 
 /// Opens the library; `None`: there is no driver.
 pub(super) fn open() -> Result<Option<Nvml>, String> {
@@ -63,11 +68,39 @@ fn unit(device: &Device<'_>) -> Option<Gpu> {
         devices: device.minor_number().into_iter().map(node).collect(),
         busy: busy.ok().map(|rates| rates.gpu),
         celsius: device.temperature(TemperatureSensor::Gpu).ok(),
-        processes: device
-            .running_compute_processes()
-            .ok()
-            .map(|all| all.iter().map(|process| process.pid).collect()),
+        processes: processes(device),
     })
+}
+
+/// Those that compute on it, with what each uses. A driver says nothing of the utilization of parts
+/// of a GPU by process.
+fn processes(device: &Device<'_>) -> Option<Vec<ProcessUse>> {
+    let running = device.running_compute_processes().ok()?;
+    if running.is_empty() {
+        return Some(Vec::new());
+    }
+    let now = u64::try_from(clock::wall_ms()).unwrap_or(0);
+    let since = (now * 1000).saturating_sub(SAMPLES_US);
+    let samples = match device.process_utilization_stats(since) {
+        Ok(samples) => Some(samples),
+        // None of them was busy.
+        Err(NvmlError::NotFound) => Some(Vec::new()),
+        Err(_) => None,
+    };
+    let util = |pid: u32| {
+        let of = samples.as_ref()?.iter().filter(|sample| sample.pid == pid);
+        let newest = of.max_by_key(|sample| sample.timestamp);
+        Some(newest.map_or(0, |sample| sample.sm_util.min(100)))
+    };
+    let each = running.iter().map(|process| ProcessUse {
+        pid: process.pid,
+        util: util(process.pid),
+        mem_mb: match process.used_gpu_memory {
+            UsedGpuMemory::Used(bytes) => Some(bytes >> 20),
+            UsedGpuMemory::Unavailable => None,
+        },
+    });
+    Some(each.collect())
 }
 
 fn node(minor: u32) -> DeviceNode {

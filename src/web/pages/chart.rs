@@ -3,7 +3,7 @@
 //! Owns the number of points and lines of a chart, and how numbers are written.
 
 use super::text::moment;
-use crate::history::{JobRing, Rings};
+use crate::history::{JobRing, JobSample, Rings};
 use crate::words::Words;
 
 /// Points of a chart, so that a page stays small.
@@ -135,26 +135,16 @@ pub(super) fn of_name<const N: usize>(
     titles.into_iter().enumerate().map(one).collect()
 }
 
-/// What a job used over its run: processors, memory, processes, and what it read and wrote.
+/// What a job used over its run: processors, memory, processes, what it read and wrote, and GPUs
+/// and network where it used them.
 pub(super) fn of_job(ring: &JobRing, w: Words, now: i64) -> Vec<Chart> {
     let samples = &ring.samples;
     if samples.len() < 2 {
         return Vec::new();
     }
-    let at = || samples.iter().map(|s| s.at).collect::<Vec<i64>>();
-    // Counters become rates: since the sample before, at the first since the start.
-    let rate = |of: fn(&crate::history::JobSample) -> u64| {
-        let mut before = (ring.start, 0);
-        let each = samples.iter().map(|s| {
-            let (ms, more) = ((s.at - before.0).max(1), of(s).saturating_sub(before.1));
-            before = (s.at, of(s));
-            more as f32 / ms as f32
-        });
-        each.collect::<Vec<f32>>()
-    };
-    let megabytes = |rates: Vec<f32>| rates.into_iter().map(|kb_ms| kb_ms / 1.024).collect();
+    let rate = |of| rates(ring, of);
     let line = |key: &'static str, values: Vec<f32>| (w.t(key).to_owned(), values);
-    let charts = [
+    let mut charts = vec![
         (
             "cpu",
             "chart.cpu",
@@ -191,8 +181,50 @@ pub(super) fn of_job(ring: &JobRing, w: Words, now: i64) -> Vec<Chart> {
             ],
         ),
     ];
+    charts.extend(of_devices(ring, w));
+    let at = || samples.iter().map(|s| s.at).collect::<Vec<i64>>();
     let one = |(id, title, lines)| Lines { at: at(), lines }.chart(id, w.t(title), now);
     charts.into_iter().map(one).collect()
+}
+
+/// A chart before it has its times: its name, the key of its title, its lines.
+type Untimed = (&'static str, &'static str, Vec<(String, Vec<f32>)>);
+
+/// GPUs and network traffic, of a job that has used them.
+fn of_devices(ring: &JobRing, w: Words) -> Vec<Untimed> {
+    let all = &ring.samples;
+    let each = |of: fn(&JobSample) -> u64| all.iter().map(|s| of(s) as f32).collect::<Vec<f32>>();
+    let line = |key: &'static str, values: Vec<f32>| (w.t(key).to_owned(), values);
+    let mut charts = Vec::new();
+    if all.iter().any(|s| s.gpu_util + s.gpu_mem_mb > 0) {
+        let mut add = |id, key, of| charts.push((id, key, vec![line(key, each(of))]));
+        add("gpu", "chart.gpu", |s| s.gpu_util);
+        add("gpu-memory", "chart.gpu_memory", |s| s.gpu_mem_mb);
+    }
+    if all.iter().any(|s| s.net_in_kb + s.net_out_kb > 0) {
+        let lines = vec![
+            line("chart.net_in", megabytes(rates(ring, |s| s.net_in_kb))),
+            line("chart.net_out", megabytes(rates(ring, |s| s.net_out_kb))),
+        ];
+        charts.push(("network", "chart.network", lines));
+    }
+    charts
+}
+
+/// A counter as a rate by ms: since the sample before, at the first since the start.
+fn rates(ring: &JobRing, of: fn(&JobSample) -> u64) -> Vec<f32> {
+    let mut before = (ring.start, 0);
+    let each = ring.samples.iter().map(|s| {
+        let (ms, more) = ((s.at - before.0).max(1), of(s).saturating_sub(before.1));
+        before = (s.at, of(s));
+        more as f32 / ms as f32
+    });
+    each.collect()
+}
+
+/// KB by ms as MB by second.
+fn megabytes(rates: Vec<f32>) -> Vec<f32> {
+    rates.into_iter().map(|kb_ms| kb_ms / 1.024).collect()
 }
 
 #[cfg(test)]
@@ -210,6 +242,44 @@ mod tests {
         assert_eq!(chart.rows.len(), POINTS);
         assert_eq!(chart.columns, ["q8", "q7", "q6", "q5", "q4", "others"]);
         assert_eq!(chart.rows[0].values, ["8", "7", "6", "5", "4", "6"]);
+    }
+
+    #[test]
+    fn gpus_and_network_have_charts_where_a_job_used_them() {
+        use corral::api::jobs::JobUse;
+        use corral::model::JobKey;
+        use corral::record::device_use::DeviceUse;
+        let ids = |devices: DeviceUse| {
+            let mut history = crate::history::History::default();
+            for n in 1..4 {
+                let used = JobUse {
+                    key: JobKey::job(1),
+                    start: 1,
+                    cpu_ms: n,
+                    mem_kb: 1,
+                    swap_kb: 0,
+                    procs: 1,
+                    threads: 1,
+                    read_kb: 0,
+                    write_kb: 0,
+                    devices,
+                };
+                history.note_jobs(n as i64 * 10_000, &[used]);
+            }
+            let ring = history.job(JobKey::job(1), 1).unwrap();
+            let charts = of_job(ring, Words::default(), 40_000);
+            charts.iter().map(|chart| chart.id).collect::<Vec<_>>()
+        };
+        let usual = ["cpu", "memory", "processes", "files"];
+        assert_eq!(ids(DeviceUse::default()), usual);
+        let all = DeviceUse {
+            gpu_util: 90,
+            net_out_kb: 5,
+            ..DeviceUse::default()
+        };
+        assert_eq!(ids(all)[4..], ["gpu", "gpu-memory", "network"]);
+        let net = DeviceUse { gpu_util: 0, ..all };
+        assert_eq!(ids(net)[4..], ["network"]);
     }
 
     #[test]

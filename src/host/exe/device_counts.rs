@@ -1,0 +1,243 @@
+//! What running attempts use of GPUs and of the network on this host, and what they have used so
+//! far. Owns the file that keeps the sums over a restart of `cbexe` (`use.json` in the local
+//! directory). Never decides which attempt a process is of.
+
+use super::net_counts::{Bytes, NetCounts, Sum};
+use crate::host::local::Local;
+use crate::model::AttemptId;
+use crate::record::device_use::DeviceUse;
+use crate::sys::{fs, proc};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Largest file, bytes.
+const FILE_MAX: u64 = 16 << 20;
+/// No two samples lie further apart for the integral of the utilization, ms.
+const STEP_MAX_MS: u64 = 15_000;
+
+/// What the file keeps of an attempt.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    a: AttemptId,
+    u: DeviceUse,
+    /// Bytes received and sent over connections that are gone.
+    #[serde(default)]
+    closed: (u64, u64),
+}
+
+/// The file.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Document {
+    boot: String,
+    attempts: Vec<Kept>,
+}
+
+/// Percent of a GPU and memory in MB.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct GpuNow {
+    pub util: u64,
+    pub mem_mb: u64,
+}
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub(super) struct DeviceCounts {
+    pub net: NetCounts,
+    gpus: BTreeMap<AttemptId, DeviceUse>,
+    sampled_at: u64,
+    /// As it was written last.
+    written: Vec<u8>,
+    /// Connections cannot be listed, as the log says.
+    pub failing: bool,
+}
+
+impl DeviceCounts {
+    /// Goes on from what an earlier process of this program counted.
+    pub(super) fn read(&mut self, local: &Local) {
+        let bytes = match fs::read_optional(&local.device_use(), FILE_MAX) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return,
+            Err(e) => return tracing::warn!("{e}: use of GPUs and network begins at zero again"),
+        };
+        let doc: Document = serde_json::from_slice(&bytes).unwrap_or_default();
+        if doc.boot == proc::boot_id() {
+            doc.attempts
+                .into_iter()
+                .for_each(|kept| self.take_up(&kept));
+        }
+        self.written = bytes;
+    }
+
+    fn take_up(&mut self, kept: &Kept) {
+        let (received, sent) = kept.closed;
+        let least = Bytes {
+            received: kept.u.net_in_kb << 10,
+            sent: kept.u.net_out_kb << 10,
+        };
+        let sum = Sum::kept(Bytes { received, sent }, least);
+        if sum != Sum::default() {
+            self.net.sums.insert(kept.a, sum);
+        }
+        let gpu = DeviceUse {
+            net_in_kb: 0,
+            net_out_kb: 0,
+            ..kept.u.totals()
+        };
+        if gpu != DeviceUse::default() {
+            self.gpus.insert(kept.a, gpu);
+        }
+    }
+
+    /// Writes what changed since it was written. A failure costs what a restart would need.
+    pub(super) fn write(&mut self, local: &Local) {
+        let attempts = self.net.sums.keys().chain(self.gpus.keys());
+        let mut attempts: Vec<AttemptId> = attempts.copied().collect();
+        attempts.sort_unstable();
+        attempts.dedup();
+        let path = local.device_use();
+        if attempts.is_empty() {
+            if !self.written.is_empty() {
+                self.written.clear();
+                // What is left of it is of attempts that are over.
+                let _ = fs::remove(&path);
+            }
+            return;
+        }
+        let kept = attempts.into_iter().map(|a| {
+            let closed = self.net.sums.get(&a).map(|sum| sum.closed);
+            let closed = closed.unwrap_or_default();
+            Kept {
+                a,
+                u: self.of(a).totals(),
+                closed: (closed.received, closed.sent),
+            }
+        });
+        let doc = Document {
+            boot: proc::boot_id().to_owned(),
+            attempts: kept.collect(),
+        };
+        let bytes = serde_json::to_vec(&doc).expect("plain data becomes JSON");
+        if bytes != self.written {
+            match fs::publish(&path, &bytes) {
+                Ok(()) => self.written = bytes,
+                Err(e) => tracing::debug!("{e}"),
+            }
+        }
+    }
+
+    /// Takes what attempts use of GPUs at `now`.
+    pub(super) fn note_gpus(&mut self, uses: &BTreeMap<AttemptId, GpuNow>, now: u64) {
+        let step = match self.sampled_at {
+            0 => 0,
+            before => now.saturating_sub(before).min(STEP_MAX_MS),
+        };
+        self.sampled_at = now;
+        for a in uses.keys() {
+            self.gpus.entry(*a).or_default();
+        }
+        for (a, known) in &mut self.gpus {
+            let GpuNow { util, mem_mb } = uses.get(a).copied().unwrap_or_default();
+            *known = known.then(DeviceUse {
+                gpu_util: util,
+                gpu_mem_mb: mem_mb,
+                gpu_ms: known.gpu_ms.saturating_add(util.saturating_mul(step) / 100),
+                ..DeviceUse::default()
+            });
+        }
+    }
+
+    /// What an attempt uses and has used.
+    pub(super) fn of(&self, a: AttemptId) -> DeviceUse {
+        let net = self.net.sums.get(&a).copied().unwrap_or_default().all();
+        DeviceUse {
+            net_in_kb: net.received >> 10,
+            net_out_kb: net.sent >> 10,
+            ..self.gpus.get(&a).copied().unwrap_or_default()
+        }
+    }
+
+    /// Forgets attempts that are over.
+    pub(super) fn retain(&mut self, keep: impl Fn(AttemptId) -> bool) {
+        self.gpus.retain(|a, _| keep(*a));
+        self.net.retain(keep);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+
+    fn a(id: u32) -> AttemptId {
+        AttemptId {
+            j: JobKey::job(id),
+            at: 1,
+        }
+    }
+
+    fn uses(id: u32, util: u64, mem_mb: u64) -> BTreeMap<AttemptId, GpuNow> {
+        BTreeMap::from([(a(id), GpuNow { util, mem_mb })])
+    }
+
+    #[test]
+    fn utilization_is_integrated_and_memory_has_a_maximum() {
+        let mut counts = DeviceCounts::default();
+        counts.note_gpus(&uses(1, 180, 900), 1_000);
+        assert_eq!(counts.of(a(1)).gpu_ms, 0, "nothing is known of before");
+        counts.note_gpus(&uses(1, 180, 400), 6_000);
+        counts.note_gpus(&uses(1, 50, 400), 10_000);
+        let used = counts.of(a(1));
+        assert_eq!((used.gpu_util, used.gpu_mem_mb), (50, 400));
+        assert_eq!((used.max_gpu_mem_mb, used.gpu_ms), (900, 9_000 + 2_000));
+        counts.note_gpus(&BTreeMap::new(), 15_000);
+        let used = counts.of(a(1));
+        assert_eq!(
+            (used.gpu_util, used.gpu_mem_mb, used.gpu_ms),
+            (0, 0, 11_000)
+        );
+        // A host that stood still for an hour did not compute for an hour.
+        counts.note_gpus(&uses(1, 100, 1), 3_615_000);
+        assert_eq!(counts.of(a(1)).gpu_ms, 11_000 + STEP_MAX_MS);
+        counts.retain(|of| of != a(1));
+        assert_eq!(counts.of(a(1)), DeviceUse::default());
+    }
+
+    #[test]
+    fn a_restart_loses_no_sum_and_another_boot_keeps_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let local = Local::at(dir.path());
+        let mut counts = DeviceCounts::default();
+        counts.write(&local);
+        assert!(!local.device_use().exists(), "there is nothing to keep");
+        let closed = Bytes {
+            received: 5 << 10,
+            sent: 9,
+        };
+        let sum = Sum::kept(closed, Bytes::default());
+        counts.net.sums.insert(a(1), sum);
+        counts.note_gpus(&uses(2, 100, 70), 1_000);
+        counts.note_gpus(&uses(2, 100, 70), 2_000);
+        counts.write(&local);
+        let mut next = DeviceCounts::default();
+        next.read(&local);
+        assert_eq!(next.of(a(1)), counts.of(a(1)));
+        assert_eq!(next.of(a(2)), counts.of(a(2)).totals());
+        assert_eq!(next.net.sums[&a(1)].closed.sent, 9);
+        next.retain(|_| false);
+        next.write(&local);
+        assert!(!local.device_use().exists());
+        counts.written.clear();
+        counts.write(&local);
+        let text = std::fs::read_to_string(local.device_use()).unwrap();
+        let text = text.replace(proc::boot_id(), "another");
+        std::fs::write(local.device_use(), text).unwrap();
+        let mut later = DeviceCounts::default();
+        later.read(&local);
+        assert_eq!(later.of(a(1)), DeviceUse::default());
+        std::fs::write(local.device_use(), "{").unwrap();
+        later.read(&local);
+        assert_eq!(later.of(a(2)), DeviceUse::default());
+    }
+}

@@ -1,0 +1,193 @@
+//! Which attempt uses what of GPUs and of the network now. A process is of the attempt whose
+//! shepherd, or whose command's shepherd, it descends from.
+
+use super::device_counts::GpuNow;
+use super::exec::Exec;
+use super::sample::Snapshot;
+use super::table::Status;
+use crate::model::AttemptId;
+use crate::record::host_units::UnitDoc;
+use crate::sys::{proc, sockets};
+use std::collections::{BTreeMap, HashMap};
+
+/// Descriptors of jobs' processes that one sample looks at.
+const DESCRIPTORS_MAX: usize = 65_536;
+/// What a sensor said longer ago is not true any more, ms.
+const OLD_MS: u64 = 300_000;
+
+impl Exec {
+    /// The processes of shepherds, and which attempt each is of.
+    pub(super) fn shepherds(&self) -> BTreeMap<i32, AttemptId> {
+        let jobs = self.table.running().map(|(a, s)| (s.pid, a));
+        jobs.chain(self.parts.commands.shepherds()).collect()
+    }
+
+    /// Counts what attempts use of GPUs and of the network.
+    pub(super) fn count_devices(&mut self, snapshot: &Snapshot, now: u64) {
+        if self.spawners.is_simulated() {
+            return;
+        }
+        let shepherds = self.shepherds();
+        let gpus = self.gpus_now(snapshot, &shepherds, now);
+        self.samples.devices.note_gpus(&gpus, now);
+        match sockets::connections() {
+            Ok(all) => {
+                if self.samples.devices.net.note(&all) {
+                    let open = open_sockets(snapshot, &shepherds);
+                    self.samples.devices.net.claim(&open);
+                }
+                self.samples.devices.failing = false;
+            }
+            Err(e) if !self.samples.devices.failing => {
+                self.samples.devices.failing = true;
+                tracing::warn!("{e}: the network traffic of jobs is not counted");
+            }
+            Err(_) => {}
+        }
+        self.keep_devices();
+    }
+
+    /// Keeps what attempts have used that are not over, for a restart as well.
+    pub(super) fn keep_devices(&mut self) {
+        let (table, parts) = (&self.table, &self.parts);
+        self.samples.devices.retain(|a| {
+            let runs = |status: &Status| matches!(status, Status::Given(_) | Status::Running(_));
+            table.get(a).is_some_and(|entry| runs(&entry.status))
+                || parts.launches.has(a)
+                || parts.commands.has(a)
+        });
+        self.samples.devices.write(&self.place.local);
+    }
+
+    fn gpus_now(
+        &self,
+        snapshot: &Snapshot,
+        shepherds: &BTreeMap<i32, AttemptId>,
+        now: u64,
+    ) -> BTreeMap<AttemptId, GpuNow> {
+        let mut out = BTreeMap::new();
+        if self.starter.units.boot() != proc::boot_id() {
+            return out;
+        }
+        for unit in self.starter.units.here.values().flatten() {
+            if now.saturating_sub(unit.seen) > OLD_MS {
+                continue;
+            }
+            for used in &unit.used {
+                if let Some(a) = owner(snapshot, shepherds, (used.pid, unit)) {
+                    let sum: &mut GpuNow = out.entry(a).or_default();
+                    sum.util += u64::from(used.util.unwrap_or(0));
+                    sum.mem_mb = sum.mem_mb.saturating_add(used.mem_mb.unwrap_or(0));
+                }
+            }
+        }
+        out
+    }
+}
+
+/// Whose a process is that a sensor saw on a unit. One that began after the sensor looked has only
+/// the number of one that was seen.
+pub(super) fn owner(
+    snapshot: &Snapshot,
+    shepherds: &BTreeMap<i32, AttemptId>,
+    (pid, unit): (u32, &UnitDoc),
+) -> Option<AttemptId> {
+    let process = i32::try_from(pid).ok()?;
+    is_seen(snapshot, process, unit).then_some(())?;
+    snapshot.above(process, |pid| shepherds.get(&pid).copied())
+}
+
+/// The process is the one that the sensor saw.
+pub(super) fn is_seen(snapshot: &Snapshot, process: i32, unit: &UnitDoc) -> bool {
+    let begin = snapshot.begin_of(process);
+    let begin = begin.map(|ticks| ticks * 1000 / proc::ticks_per_second());
+    begin.is_some_and(|ms| ms <= unit.seen)
+}
+
+/// The sockets that processes of attempts have open, by inode.
+fn open_sockets(
+    snapshot: &Snapshot,
+    shepherds: &BTreeMap<i32, AttemptId>,
+) -> HashMap<u64, AttemptId> {
+    let mut room = DESCRIPTORS_MAX;
+    let mut out = HashMap::new();
+    for (shepherd, a) in shepherds {
+        for pid in snapshot.pids_below(*shepherd) {
+            for inode in sockets::of_process(pid, &mut room) {
+                out.entry(inode).or_insert(*a);
+            }
+            if room == 0 {
+                return out;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::exe::net_counts::NetCounts;
+    use crate::model::JobKey;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Instant;
+
+    fn attempt(id: u32) -> AttemptId {
+        AttemptId {
+            j: JobKey::job(id),
+            at: 1,
+        }
+    }
+
+    #[test]
+    #[ignore = "prints what a sample of 10,000 sockets and 100 jobs costs; for release builds"]
+    fn cost() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let pairs: Vec<_> = (0..5_000)
+            .map(|_| (TcpStream::connect(to).unwrap(), listener.accept().unwrap()))
+            .collect();
+        let mut jobs: Vec<_> = (0..100)
+            .map(|_| {
+                std::process::Command::new("sleep")
+                    .arg("100")
+                    .spawn()
+                    .unwrap()
+            })
+            .collect();
+        // This process with all the sockets is a job's, too.
+        let parent = proc::parent();
+        let pids = jobs.iter().map(|job| i32::try_from(job.id()).unwrap());
+        let shepherds = pids
+            .chain([parent])
+            .zip(1..)
+            .map(|(pid, id)| (pid, attempt(id)));
+        let shepherds: BTreeMap<i32, AttemptId> = shepherds.collect();
+        let mut counts = NetCounts::default();
+        for round in ["first", "second", "third"] {
+            let begin = Instant::now();
+            let snapshot = Snapshot::read();
+            let read = begin.elapsed();
+            let all = sockets::connections().unwrap();
+            let listed = begin.elapsed() - read;
+            if counts.note(&all) {
+                counts.claim(&open_sockets(&snapshot, &shepherds));
+            }
+            let whole = begin.elapsed() - read;
+            println!(
+                "{round}: {} connections, listed in {listed:?}, counted in {whole:?}; /proc {read:?}",
+                all.len()
+            );
+        }
+        let owned: u64 = counts.sums.values().map(|sum| sum.all().sent).sum();
+        println!(
+            "{} attempts, {owned} bytes, {} pairs",
+            counts.sums.len(),
+            pairs.len()
+        );
+        for job in &mut jobs {
+            job.kill().unwrap();
+            job.wait().unwrap();
+        }
+    }
+}

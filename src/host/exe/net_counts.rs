@@ -1,0 +1,239 @@
+//! Bytes that attempts have received and sent over TCP on this host, counted from one list of
+//! connections to the next: what a connection carried that is gone stays counted. Values only: it
+//! lists no connections and looks at no process.
+
+use crate::model::AttemptId;
+use crate::sys::sockets::Connection;
+use std::collections::{BTreeMap, HashMap};
+
+/// So often a connection is looked for among the descriptors of jobs' processes before it counts as
+/// one of no job. A job's shepherd may become known after the job has connected.
+const LOOKS: u8 = 3;
+
+/// Received and sent.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Bytes {
+    pub received: u64,
+    pub sent: u64,
+}
+
+impl Bytes {
+    fn each(self, other: Bytes, of: fn(u64, u64) -> u64) -> Bytes {
+        Bytes {
+            received: of(self.received, other.received),
+            sent: of(self.sent, other.sent),
+        }
+    }
+
+    fn plus(self, more: Bytes) -> Bytes {
+        self.each(more, u64::saturating_add)
+    }
+}
+
+#[derive(Debug)]
+struct Seen {
+    owner: Option<AttemptId>,
+    inode: u64,
+    looks: u8,
+    bytes: Bytes,
+}
+
+/// The sums of one attempt.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Sum {
+    /// What connections carried that are gone.
+    pub(super) closed: Bytes,
+    /// What those carried that were in the last list.
+    live: Bytes,
+    /// What was counted before this program began.
+    least: Bytes,
+}
+
+impl Sum {
+    /// As it was before this program began.
+    pub(super) fn kept(closed: Bytes, least: Bytes) -> Sum {
+        let live = Bytes::default();
+        Sum {
+            closed,
+            live,
+            least,
+        }
+    }
+
+    /// All that it has received and sent.
+    pub(super) fn all(self) -> Bytes {
+        self.closed.plus(self.live).each(self.least, u64::max)
+    }
+}
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub(super) struct NetCounts {
+    /// Those of the last list, by cookie.
+    connections: HashMap<u64, Seen>,
+    pub sums: BTreeMap<AttemptId, Sum>,
+}
+
+impl NetCounts {
+    /// Takes all connections that there are now. True: of some of them it is not known whose they
+    /// are.
+    pub(super) fn note(&mut self, all: &[Connection]) -> bool {
+        let mut before = std::mem::take(&mut self.connections);
+        self.connections.reserve(all.len());
+        for found in all {
+            let bytes = Bytes {
+                received: found.received,
+                sent: found.sent,
+            };
+            let seen = before.remove(&found.cookie).unwrap_or(Seen {
+                owner: None,
+                inode: found.inode,
+                // No process has it open.
+                looks: if found.inode == 0 { LOOKS } else { 0 },
+                bytes,
+            });
+            self.connections
+                .insert(found.cookie, Seen { bytes, ..seen });
+        }
+        for gone in before.into_values() {
+            if let Some(sum) = gone.owner.and_then(|a| self.sums.get_mut(&a)) {
+                sum.closed = sum.closed.plus(gone.bytes);
+            }
+        }
+        self.add_up();
+        let mut all = self.connections.values();
+        all.any(|seen| seen.owner.is_none() && seen.looks < LOOKS)
+    }
+
+    /// Takes which sockets the processes of attempts have open. A connection is its first owner's
+    /// for good.
+    pub(super) fn claim(&mut self, open: &HashMap<u64, AttemptId>) {
+        for seen in self.connections.values_mut() {
+            if seen.owner.is_none() && seen.looks < LOOKS {
+                seen.owner = open.get(&seen.inode).copied();
+                seen.looks += 1;
+            }
+        }
+        self.add_up();
+    }
+
+    fn add_up(&mut self) {
+        for sum in self.sums.values_mut() {
+            sum.live = Bytes::default();
+        }
+        for seen in self.connections.values() {
+            if let Some(a) = seen.owner {
+                let sum = self.sums.entry(a).or_default();
+                sum.live = sum.live.plus(seen.bytes);
+            }
+        }
+    }
+
+    /// Forgets attempts. What is left of their connections counts for no job.
+    pub(super) fn retain(&mut self, keep: impl Fn(AttemptId) -> bool) {
+        self.sums.retain(|a, _| keep(*a));
+        for seen in self.connections.values_mut() {
+            if seen.owner.is_some_and(|a| !keep(a)) {
+                (seen.owner, seen.looks) = (None, LOOKS);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+
+    fn a(id: u32) -> AttemptId {
+        AttemptId {
+            j: JobKey::job(id),
+            at: 1,
+        }
+    }
+
+    /// A connection whose inode is its cookie and 100.
+    fn open(cookie: u64, received: u64, sent: u64) -> Connection {
+        Connection {
+            cookie,
+            inode: cookie + 100,
+            received,
+            sent,
+        }
+    }
+
+    fn all(counts: &NetCounts, id: u32) -> (u64, u64) {
+        let sum = counts.sums.get(&a(id)).copied().unwrap_or_default().all();
+        (sum.received, sum.sent)
+    }
+
+    #[test]
+    fn what_a_closed_connection_carried_stays_counted() {
+        let mut counts = NetCounts::default();
+        assert!(counts.note(&[open(1, 10, 20), open(2, 1, 1)]));
+        counts.claim(&HashMap::from([(101, a(1))]));
+        assert_eq!(all(&counts, 1), (10, 20));
+        counts.note(&[open(1, 15, 25), open(3, 100, 200)]);
+        counts.claim(&HashMap::from([(101, a(1)), (103, a(1))]));
+        assert_eq!(all(&counts, 1), (115, 225));
+        counts.note(&[open(3, 100, 300)]);
+        assert_eq!(all(&counts, 1), (115, 325));
+        // Another socket with the inode of the first is another connection.
+        let other = Connection {
+            inode: 101,
+            ..open(4, 5, 5)
+        };
+        counts.note(&[other]);
+        counts.claim(&HashMap::from([(101, a(1))]));
+        assert_eq!(all(&counts, 1), (120, 330));
+    }
+
+    #[test]
+    fn a_connection_belongs_to_the_first_attempt_that_has_it() {
+        let mut counts = NetCounts::default();
+        counts.note(&[open(1, 10, 20)]);
+        counts.claim(&HashMap::from([(101, a(1))]));
+        assert!(!counts.note(&[open(1, 11, 21)]));
+        counts.claim(&HashMap::from([(101, a(2))]));
+        assert_eq!((all(&counts, 1), all(&counts, 2)), ((11, 21), (0, 0)));
+        counts.retain(|of| of != a(1));
+        assert!(
+            !counts.note(&[open(1, 12, 22)]),
+            "it is not looked for again"
+        );
+        assert_eq!(counts.sums.len(), 0);
+    }
+
+    #[test]
+    fn connections_of_no_job_are_looked_for_a_few_times_only() {
+        let mut counts = NetCounts::default();
+        let orphan = Connection {
+            inode: 0,
+            ..open(9, 1, 1)
+        };
+        assert!(!counts.note(&[orphan]));
+        for _ in 0..LOOKS {
+            assert!(counts.note(&[open(1, 10, 20)]));
+            counts.claim(&HashMap::new());
+        }
+        assert!(!counts.note(&[open(1, 10, 20)]));
+        counts.claim(&HashMap::from([(101, a(1))]));
+        assert_eq!(all(&counts, 1), (0, 0));
+        // The usual job without connections has nothing to be remembered.
+        assert!(counts.sums.is_empty());
+    }
+
+    #[test]
+    fn sums_of_before_a_restart_never_fall() {
+        let mut counts = NetCounts::default();
+        let bytes = |received, sent| Bytes { received, sent };
+        let sum = Sum::kept(bytes(7, 7), bytes(1000, 10));
+        counts.sums.insert(a(1), sum);
+        assert_eq!(all(&counts, 1), (1000, 10));
+        counts.note(&[open(1, 500, 500)]);
+        counts.claim(&HashMap::from([(101, a(1))]));
+        assert_eq!(all(&counts, 1), (1000, 507));
+        counts.note(&[open(1, 2000, 500)]);
+        assert_eq!(all(&counts, 1), (2007, 507));
+    }
+}
