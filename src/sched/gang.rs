@@ -14,7 +14,7 @@ use super::placement::{HostSlots, Shortfall};
 use super::shape::{HostQuery, Shape, TrialHosts, View};
 use std::collections::{HashMap, VecDeque};
 
-/// Number of sections that are tried first, one after the other, before the request counts as not
+/// How many times a section that did not fit is moved to the front before the request counts as not
 /// fitting.
 const MAX_RETRIES: usize = 8;
 
@@ -28,7 +28,7 @@ pub(super) trait Field {
     fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, TrialUse>, first: bool) -> u32;
     /// All slots of a host, used ones included.
     fn whole(&self, at: u32) -> u32;
-    /// Whether a host may be allocated exclusively.
+    /// Whether a host can be used exclusively.
     fn empty(&self, at: u32) -> bool;
 }
 

@@ -77,7 +77,7 @@ pub(super) struct Pass<'a> {
     table: &'a HostTable,
     now: Stamp,
     plan: Plan,
-    /// Queues that have nothing left to try in this pass, or are inactive.
+    /// `done`: queues that have nothing left to try in this pass. `active`: queues that are active.
     done: Vec<bool>,
     active: Vec<bool>,
     /// Every class is considered, to update the reasons.

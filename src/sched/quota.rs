@@ -63,7 +63,7 @@ impl Ident {
         self.everywhere.is_empty() && self.here.is_empty()
     }
 
-    /// Prefetches each of its parts in memory by reading one value of it.
+    /// Prefetches its parts by reading one value of each.
     pub fn prefetch(&self) -> usize {
         let first = self.everywhere.first().map_or(0, |n| *n as usize);
         first ^ self.here.first().map_or(0, |here| here.family as usize)

@@ -11,21 +11,21 @@ use crate::sched::resource_names::amount_text;
 use crate::sched::shape::{HostQuery, Shape, Unfit};
 use crate::text::resreq::{HostFacts, Node};
 
-/// Hosts of a stage that are named.
+/// Number of hosts of a stage that are named.
 const NAMED: usize = 3;
-/// Most lacks of a host that are told.
+/// Maximum number of lacks that are reported for a host.
 const LACKS_MAX: usize = 4;
-/// A lack that no amount measures weighs more than any that one does.
+/// Weight of a lack that cannot be measured; it exceeds that of any measured one.
 const HARD: f64 = 1e6;
 
-/// What one host has to give to the job at least.
+/// What one host must at least provide to the job.
 pub(super) struct Least {
     slots: u32,
     /// Amounts in thousandths by the item of `rusage[]`.
     amounts: Vec<i64>,
 }
 
-/// What became of one host: the stage it is lost at and the name of a resource.
+/// The result for one host: the stage at which it is excluded, and the name of a resource.
 pub(super) type Verdict = Option<(Stage, String)>;
 
 impl Pass<'_> {
@@ -78,7 +78,7 @@ impl Pass<'_> {
         out
     }
 
-    /// The first thing that keeps the host from the job; `None`: nothing.
+    /// The first check that excludes the host from the job; `None`: none does.
     pub(super) fn verdict(&self, pending: &PendingClass, least: &Least, at: usize) -> Verdict {
         let lost = |stage| Some((stage, String::new()));
         let shape = self.shape(pending.shape);
@@ -107,7 +107,7 @@ impl Pass<'_> {
         self.busy(pending, least, at)
     }
 
-    /// What keeps a host from the job for as long as other work is there.
+    /// What excludes a host from the job as long as other jobs are there.
     fn busy(&self, pending: &PendingClass, least: &Least, at: usize) -> Verdict {
         let lost = |stage| Some((stage, String::new()));
         let shape = self.shape(pending.shape);
@@ -150,7 +150,7 @@ impl Pass<'_> {
         lost(Stage::Together)
     }
 
-    /// What the host never has enough of.
+    /// What the host never has enough of, even when idle.
     fn too_small(&self, shape: &Shape, least: &Least, at: usize) -> Option<String> {
         let host = self.table.at(at);
         if host.slots < least.slots {
