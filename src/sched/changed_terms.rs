@@ -28,7 +28,8 @@ impl Engine {
     /// Checks whether the started work of job `id` may get this specification. The picture must be
     /// up to date.
     ///
-    /// # Errors The reason why it may not.
+    /// # Errors
+    /// The reason why it may not.
     pub fn check_change(
         &mut self,
         state: &State,

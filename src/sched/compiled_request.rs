@@ -550,7 +550,8 @@ impl TrialUses {
 
 /// Compiles a merged requirement.
 ///
-/// # Errors Returns a sentence if the requirement has too many ways.
+/// # Errors
+/// Returns a sentence if the requirement has too many ways.
 pub(super) fn compile(
     request: &Request,
     config: &Config,

@@ -502,7 +502,8 @@ impl Field for Now<'_, '_> {
 
 /// Finds hosts for a way of a request among the resources that are free now.
 ///
-/// # Errors The part that fell short, and how far it got.
+/// # Errors
+/// The part that fell short, and how far it got.
 pub(super) fn find(
     shape: &mut Shape,
     way: usize,

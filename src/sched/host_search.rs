@@ -11,7 +11,8 @@ use smallvec::SmallVec;
 
 /// Finds between the request's minimum and `terms.most` slots; returns the way that was taken.
 ///
-/// # Errors Returns how far the search got.
+/// # Errors
+/// Returns how far the search got.
 pub(super) fn find(
     shape: &mut Shape,
     view: &View<'_>,

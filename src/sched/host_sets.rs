@@ -172,7 +172,8 @@ fn evenly(all: &[(u64, Vec<u32>)], most: usize, need: u32) -> Vec<Subset> {
 /// Takes at most `most` offers in order so that they add up to `need` slots. An offer is skipped if
 /// the rest could not reach `need` together with it.
 ///
-/// # Errors The maximum number of slots of `most` offers.
+/// # Errors
+/// The maximum number of slots of `most` offers.
 pub(super) fn few(offers: &[(u32, u32)], most: usize, need: u32) -> Result<Vec<(u32, u32)>, u32> {
     let need = u64::from(need);
     // The remaining offers, by size.

@@ -59,7 +59,8 @@ impl Pass<'_> {
     /// As [`Pass::find`], but ignores earlier searches and does not record the result. `personal`:
     /// something that concerns only this job prevented a start; `kept`: reservations did.
     ///
-    /// # Errors Returns how far the search got.
+    /// # Errors
+    /// Returns how far the search got.
     pub(super) fn search_hosts(
         &mut self,
         pending: &PendingClass,

@@ -170,7 +170,8 @@ impl<'a> Pass<'a> {
 
     /// Finds hosts for a job, or preempts for it.
     ///
-    /// # Errors Returns the reason if the job waits for its victims.
+    /// # Errors
+    /// Returns the reason if the job waits for its victims.
     pub(super) fn find_or_preempt(
         &mut self,
         pending: &PendingClass,

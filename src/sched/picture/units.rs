@@ -15,7 +15,8 @@ impl Engine {
     /// Units for a start of `j` on these hosts at an administrator's request, as its first
     /// alternative needs them.
     ///
-    /// # Errors Returns a sentence that names the host with too few free units.
+    /// # Errors
+    /// Returns a sentence that names the host with too few free units.
     pub fn units_on(
         &mut self,
         state: &State,
@@ -122,8 +123,8 @@ impl Picture {
     /// Chooses units on each host for what is requested there; `order`: to which unit of a host a
     /// part goes.
     ///
-    /// # Errors Returns the position of a host and the resource of which too few units are free
-    /// there.
+    /// # Errors
+    /// Returns the position of a host and the resource of which too few units are free there.
     pub(in crate::sched) fn choose_units<'a>(
         &self,
         asks: &[(u32, Vec<UnitAsk>)],

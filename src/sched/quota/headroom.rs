@@ -8,14 +8,16 @@ impl Quotas {
     /// Maximum number of slots for one more job by the limits that do not depend on the host; at
     /// least `need.slots`.
     ///
-    /// # Errors Returns the first counter without room.
+    /// # Errors
+    /// Returns the first counter without room.
     pub fn room(&self, ident: &Ident, need: &Need<'_>) -> Result<u32, Blocked> {
         self.room_beside(ident, need, &[])
     }
 
     /// As [`Quotas::room`], beside what the job takes in trial.
     ///
-    /// # Errors Returns the first counter without room.
+    /// # Errors
+    /// Returns the first counter without room.
     pub fn room_beside(
         &self,
         ident: &Ident,
@@ -35,7 +37,8 @@ impl Quotas {
     /// Maximum number of slots that the job may have on a host by the limits that depend on it,
     /// beside what it got elsewhere in the same trial (`so_far`: at most one part for each host).
     ///
-    /// # Errors Returns the first counter that has no room for `need.slots` more slots.
+    /// # Errors
+    /// Returns the first counter that has no room for `need.slots` more slots.
     pub fn room_on_host(
         &self,
         ident: &Ident,
@@ -71,7 +74,8 @@ impl Quotas {
 
     /// Checks whether a job that takes exactly these parts (one for each host) has room everywhere.
     ///
-    /// # Errors Returns the first counter without room.
+    /// # Errors
+    /// Returns the first counter without room.
     pub fn check(&self, ident: &Ident, parts: &[(u32, Bundle)]) -> Result<(), Blocked> {
         let sum = |hosts: &dyn Fn(u32) -> bool| {
             let mut sum = Bundle::default();
