@@ -48,7 +48,7 @@ pub(super) fn put(client: &mut Client, prefix: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Names of the templates that the server does not have; `None`: it does not say.
+/// Names of the templates that the server lacks; `None`: it does not tell.
 pub(super) fn missing(client: &mut Client, prefix: &str) -> Result<Option<Vec<String>>, String> {
     let mut missing = Vec::new();
     for (kind, _) in ALL {
@@ -57,7 +57,7 @@ pub(super) fn missing(client: &mut Client, prefix: &str) -> Result<Option<Vec<St
         match answer.status {
             200 => {}
             404 => missing.push(name),
-            // A key that may write documents alone need not see templates.
+            // A key that may only write documents need not see templates.
             401 | 403 => return Ok(None),
             _ => drop(success("cannot ask for index templates", answer)?),
         }

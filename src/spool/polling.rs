@@ -8,29 +8,29 @@
 
 use crate::sys::fs::Mark;
 
-/// Pause after something was found or while something is awaited, ms.
+/// Pause after something was found or while something is expected, ms.
 const QUICK_MS: u64 = 5;
-/// The same where hints have proved to come: what comes next gives one, as the last did.
+/// The same if hints have proved to arrive: the next change causes a hint, as the last one did.
 const QUICK_HINTED_MS: u64 = 1_000;
-/// With hints a poll only has to find what a lost hint was about: it may be so much rarer...
+/// With hints, a poll only has to find what a lost hint was about, so it may be this much rarer...
 const HINTED_FACTOR: u64 = 6;
-/// ...but not rarer than this, ms.
+/// ...but the pause is at most this long, ms.
 const HINTED_MAX_MS: u64 = 8_000;
-/// Hints have proved to come when so many more looks found something with one than without, a
-/// look without counting double.
+/// Hints have proved to arrive when this many more polls found something with a hint than without;
+/// a poll without a hint counts double.
 const PROVED: u32 = 3;
 const PROVED_MAX: u32 = 8;
-/// Where both sides say that they can give hints these are taken to have proved so well: what was
-/// on its way before they knew each other may be found without one.
+/// If both sides state that they can give hints, hints are presumed to have proved this well: what
+/// was in transit before they knew each other may be found without a hint.
 const PRESUMED: u32 = PROVED + 2;
-/// A look so soon after the last one may find what a hint is on its way for, ms.
+/// A poll this soon after the last one may find something whose hint is still in transit, ms.
 const EARLY_MS: u64 = 250;
-/// Two changes within this time may bear the same time of change, ms.
+/// Two changes within this time may have the same modification time, ms.
 const GRANULE_MS: u64 = 100;
-/// A look is due after this time at the latest, whatever the mark says, ms.
+/// A poll is due after this time at the latest, regardless of the mark, ms.
 const LOOK_MS: u64 = 10_000;
 
-/// The pace of looks at one thing.
+/// The pace of polls of one file or directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Polling {
     slow_ms: u64,
@@ -40,7 +40,7 @@ pub struct Polling {
 }
 
 impl Polling {
-    /// A first look is due at once. `slow_ms`: longest pause where no hints come.
+    /// The first poll is due at once. `slow_ms`: longest pause without hints.
     pub fn new(slow_ms: u64) -> Polling {
         Polling {
             slow_ms,
@@ -50,8 +50,8 @@ impl Polling {
         }
     }
 
-    /// Hints are taken to come, since both sides say that they can, until things are found without
-    /// one.
+    /// Presumes that hints arrive, since both sides state that they can give them, until things are
+    /// found without one.
     pub fn presume_hints(&mut self) {
         self.proved = self.proved.max(PRESUMED);
     }
@@ -61,7 +61,7 @@ impl Polling {
         self.slow_ms = slow_ms;
     }
 
-    /// When the next look is due.
+    /// When the next poll is due.
     pub fn due_ms(&self) -> u64 {
         self.due_ms
     }
@@ -70,7 +70,7 @@ impl Polling {
         now >= self.due_ms
     }
 
-    /// Whether hints have proved to come for what is looked at here.
+    /// Whether hints have proved to arrive here.
     pub fn is_hinted(&self) -> bool {
         self.proved >= PROVED
     }
@@ -89,25 +89,25 @@ impl Polling {
         }
     }
 
-    /// Something will change soon: the next look comes soon.
+    /// Notes that something will change soon: the next poll follows soon.
     pub fn expect(&mut self, now: u64) {
         self.pause_ms = self.quick_ms();
         self.due_ms = self.due_ms.min(now.saturating_add(self.pause_ms));
     }
 
-    /// The next look is due now.
+    /// Makes the next poll due now.
     pub fn at_once(&mut self, now: u64) {
         self.due_ms = now;
     }
 
-    /// The next look is due after the longest pause: whatever comes before gives a hint.
+    /// Makes the next poll due after the longest pause: any earlier change causes a hint.
     pub fn rest(&mut self, now: u64) {
         self.pause_ms = self.longest_ms();
         self.due_ms = now.saturating_add(self.pause_ms);
     }
 
-    /// Takes the outcome of a look at `now`: whether something new was `found`, and whether a hint
-    /// had asked for the look.
+    /// Records the result of a poll at `now`: whether something new was `found`, and whether a hint
+    /// caused the poll.
     pub fn looked(&mut self, now: u64, found: bool, hinted: bool) {
         match (found, hinted) {
             (true, true) => self.proved = (self.proved + 1).min(PROVED_MAX),
@@ -124,23 +124,23 @@ impl Polling {
     }
 }
 
-/// Tells whether a directory or document can hold what the last look at it did not show.
+/// Tells whether a directory or document may contain something that the last read did not show.
 #[derive(Debug, Clone, Default)]
 pub struct Gate {
-    /// The mark last seen, and since when.
+    /// The last mark, and since when it has been unchanged.
     mark: Option<(Mark, u64)>,
-    /// When the last look began.
+    /// When the last read began.
     looked_ms: Option<u64>,
 }
 
 impl Gate {
-    /// Takes the mark as it is `now`. True when it is to be looked at: it changed since the last
-    /// look, or may have done so without a new time of change.
+    /// Takes the mark as it is `now`. Returns true if a read is needed: the mark has changed since
+    /// the last read, or the content may have changed without a new modification time.
     pub fn must_look(&mut self, mark: Mark, now: u64) -> bool {
         self.must_look_within(mark, now, LOOK_MS)
     }
 
-    /// The same, with the time in ms after which a look is due whatever the mark says.
+    /// The same, with the time in ms after which a read is due regardless of the mark.
     pub fn must_look_within(&mut self, mark: Mark, now: u64, look_ms: u64) -> bool {
         match self.mark {
             Some((known, _)) if known == mark => {}
@@ -157,19 +157,19 @@ impl Gate {
         must
     }
 
-    /// When the last look was made, in tests.
+    /// When the last read was made, in tests.
     #[cfg(test)]
     pub fn looked_at(&self) -> Option<u64> {
         self.looked_ms
     }
 
-    /// The last look does not count: not everything that it showed was taken.
+    /// Makes the last read not count: not everything that it showed was taken.
     pub fn forget(&mut self) {
         self.looked_ms = None;
     }
 }
 
-/// How much may be spent: so many units a second, and a number of them at once.
+/// Limits spending to a number of units per second, and to a number of them at once.
 #[derive(Debug, Clone)]
 pub struct Budget {
     per_s: u64,

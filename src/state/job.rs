@@ -527,8 +527,8 @@ impl Job {
         }
     }
 
-    /// Number of waiting jobs or elements at index `idx`: for an array both the element and the
-    /// waiting part count.
+    /// Number of waiting jobs or elements that a change at index `idx` can affect: for an array its
+    /// unstarted part, plus the element (all materialised elements if `idx` is 0).
     pub(super) fn weight(&self, idx: u32) -> u64 {
         match &self.body {
             Body::Single(work) => u64::from(work.stat.is_waiting()),
