@@ -45,7 +45,7 @@ impl Leader {
         Ok(())
     }
 
-    /// Allows the view to be out of date on a full share.
+    /// Notes the result of a write: on a full share the view that readers see may be out of date.
     fn may_lag(&mut self, wrote: sys::Result<()>) {
         if let Err(e) = wrote {
             self.view_lags(&e);

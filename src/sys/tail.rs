@@ -15,14 +15,15 @@ use std::path::{Path, PathBuf};
 
 /// How long a file is kept open before it is opened again (ms).
 const KEEP_MS: u64 = 10_000;
-/// Bytes that the first read asks for: rarely is more added between two looks, and what is larger
-/// than the mount's `rsize` takes several requests, whatever there is.
+/// Number of bytes that the first read requests: more is rarely added between two reads, and a
+/// request larger than the mount's `rsize` takes several requests to the server, regardless of how
+/// much there is.
 const STEP: usize = 16 << 10;
 
-/// The file, perhaps kept open.
+/// The file, which may be kept open.
 #[derive(Debug)]
 pub struct Tail {
-    /// Reads can go past the caches.
+    /// Reads can bypass the caches.
     direct: bool,
     kept: Option<Kept>,
 }
@@ -38,7 +39,7 @@ struct Kept {
 }
 
 impl Tail {
-    /// For files of `share`; they are kept open only if that is NFS.
+    /// A tail for files of `share`; they are kept open only if that is NFS.
     pub fn of(share: &Path) -> Tail {
         Tail {
             direct: fs_kind(share).is_ok_and(|kind| kind == FsKind::Nfs),
@@ -54,7 +55,7 @@ impl Tail {
         }
     }
 
-    /// As [`fs::read_from`]. Of a file that was kept open `file_len` is what this read has shown.
+    /// As [`fs::read_from`]. For a file that was kept open, `file_len` is what this read has shown.
     ///
     /// # Errors
     /// The file cannot be opened or read, or is not a regular one.
@@ -90,14 +91,14 @@ impl Tail {
 }
 
 impl Kept {
-    /// What follows `offset`, if it is something and less than `max`.
+    /// The data after `offset`, if there are some and less than `max`.
     fn read(&self, offset: u64, max: usize) -> Option<Chunk> {
         let mut bytes = vec![0u8; STEP.min(max)];
         let mut got = 0;
         loop {
             match self.file.read_at(&mut bytes[got..], offset + got as u64) {
                 Ok(n) => got += n,
-                // Opening says what is wrong.
+                // Opening it reports the problem.
                 Err(_) => return None,
             }
             if got < bytes.len() {
