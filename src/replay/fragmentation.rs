@@ -6,10 +6,10 @@
 //! needs no GPU), otherwise what is on devices with too little free. If hosts have no GPUs, the
 //! same is measured over slots. Pure arithmetic; owns no host.
 
-/// A usual kind of task.
+/// A common kind of task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Need {
-    /// How often it comes, 0 to 1; all together 1.
+    /// Its frequency, 0 to 1; all kinds together 1.
     pub part: f64,
     /// Amounts in thousandths, slots first, in the order of [`Free::amounts`].
     pub amounts: Vec<i64>,

@@ -39,7 +39,7 @@ impl Turn<'_> {
     ) -> Result<String, Refusal> {
         let j = one_job(id)?;
         let core = &*self.core;
-        // Only administrators of the cluster are told that a job does not exist.
+        // Only administrators of the cluster get the answer that a job does not exist.
         if !self.may_act(who, Action::Run, j.id)
             && !who.may(
                 Action::Run,
