@@ -185,7 +185,7 @@ mod tests {
 
     fn put(len: usize, text: &str) -> Vec<u8> {
         let mut memory = [0x55u8; 8];
-        // SAFETY: no more than the length of the array is said to be there.
+        // SAFETY: the stated length is at most that of the array.
         let buffer = unsafe { Buffer::new(memory.as_mut_ptr().cast(), len) };
         buffer.put(text);
         memory.to_vec()

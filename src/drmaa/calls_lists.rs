@@ -191,7 +191,7 @@ mod tests {
             List::hand_over(vec!["12[3]".into(), "1234567".into()], &raw mut list).unwrap();
             assert_eq!(drmaa_get_num_job_ids(list, &raw mut size), 0);
             assert_eq!(drmaa_get_next_job_id(list, out, 6), 0);
-            // Half an id would be another one; half a value is better than an endless loop.
+            // Half an id would be another id; half a value is better than an endless loop.
             assert_eq!(
                 drmaa_get_next_job_id(list, out, 6),
                 Code::InvalidArgument.number()

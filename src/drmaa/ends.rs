@@ -169,7 +169,7 @@ mod tests {
         let mut dumped = row(Exit, None, 11, 1);
         dumped.core = true;
         assert!(has_core(number(&dumped)) && !has_core(number(&row(Exit, None, 11, 1))));
-        // As the system's own macros read it.
+        // As the system's own macros interpret it.
         let n = number(&row(Exit, Some(7), 0, 1));
         assert!(libc::WIFEXITED(n) && libc::WEXITSTATUS(n) == 7);
     }

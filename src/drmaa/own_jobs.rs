@@ -302,7 +302,7 @@ mod tests {
         jobs.merge(&keys, &rows, 1);
         assert!(jobs.is_over(keys[0]) && !jobs.is_over(keys[1]));
         assert_eq!(jobs.get(keys[2]).unwrap().stat, JobStat::Psusp);
-        // Killed while they waited.
+        // Killed while they were pending.
         jobs.merge(&keys, &[array(9, JobStat::Exit, "2-3")], 2);
         assert!(jobs.is_over(keys[1]) && !jobs.take(keys[1]).unwrap().unwrap().is_success());
     }

@@ -114,7 +114,7 @@ mod tests {
         let sample = load.split("pub(crate) fn sample").nth(1).unwrap();
         let sample = sample.split("pub(crate) fn put_json").next().unwrap();
         let of_hosts = members(sample, &[&CALLS[..], &["        ("]].concat());
-        // The cost is worked out by cacct from the prices of the moment.
+        // cacct computes the cost from the current prices.
         let left_out = ["cost", "currency"];
         for (kind, names, least) in [
             ("events", of_events, 40),

@@ -364,8 +364,8 @@ mod tests {
             .collect()
     }
 
-    /// A request stays in the box until it was answered: one that no leader has the memory for
-    /// would end each of them.
+    /// A request stays in the box until it is answered: if it exceeded the memory of every leader,
+    /// it would end each of them.
     #[test]
     fn ids_name_no_more_than_one_request_may() {
         let all = "5[1-2147483647]".to_owned();

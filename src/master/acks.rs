@@ -171,7 +171,7 @@ mod tests {
             assert!(names.len() <= 2 && last < 5000, "{names:?}: {last} bytes");
         }
         assert!(last > 0);
-        // What the present file does not hold any more the one before it does.
+        // The previous file contains what the current one no longer does.
         let mut all = tokens(&layout.acks_before(7), acks.part - 1);
         all.extend(tokens(&layout.acks(7), acks.part));
         let first = all[0];

@@ -307,7 +307,7 @@ mod tests {
         Beat::of(&doc(beat, written), (1, 80))
     }
 
-    /// A leader's clock says 40 s, the host's the epoch: nothing seems fresh at the first look.
+    /// The leader's clock shows 40 s, the host's the epoch: nothing seems fresh at the first check.
     const WALL: i64 = 40_000;
 
     #[test]

@@ -147,7 +147,7 @@ mod tests {
         meter.ended(&ends);
         let queue = &meter.figures.queues["q"];
         assert_eq!((queue.done, queue.failed, queue.requeued), (1, 1, 1));
-        // What never ran has no run time.
+        // A job that never ran has no run time.
         assert_eq!(queue.runs.count(), 2);
         assert_eq!((queue.runs.counts[1], queue.runs.sum_ms), (2, 20_000));
     }

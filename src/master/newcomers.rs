@@ -81,7 +81,7 @@ mod tests {
         assert!(newcomers.may_look(13_000, false, path()), "one was made");
         newcomers.expect();
         assert!(!newcomers.may_look(13_010, false, None), "too soon");
-        // Of a hint during a listing the next one takes care.
+        // A hint during a listing is handled by the next listing.
         assert!(newcomers.may_look(13_020, true, None));
         assert_eq!(newcomers.wait_ms(false), Some(HINTED_MS));
         assert!(newcomers.may_look(13_040, false, None));

@@ -108,7 +108,7 @@ impl Drop for Notifier {
 mod tests {
     use super::*;
 
-    /// Its program ignores the words.
+    /// Its program ignores the arguments.
     fn notifier(program: &str) -> Notifier {
         Notifier::new(Some(Path::new(program)), 7)
     }

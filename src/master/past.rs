@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn what_hosts_report_after_the_moment_is_left_out() {
         let events = [config("a", 5), started(1, 11), started(2, 9)];
-        // In the journal's order: what follows it may depend on it.
+        // In the order of the journal: later events may depend on it.
         assert_eq!(read(10, &events), (3, "a".to_owned(), 2));
         let events = [config("a", 5), started(1, 11), config("b", 12)];
         assert_eq!(read(10, &events), (2, "a".to_owned(), 1));

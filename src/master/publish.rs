@@ -38,7 +38,8 @@ const KEEP_MOST_MS: u64 = 600_000;
 /// How often the manifest is checked for a late rename by a stale leader, and old files are removed
 /// (ms).
 const TEND_MS: u64 = 10_000;
-/// Publishing takes at most one part in this many of the time; the first round takes half of it.
+/// Publishing takes at most one part in this many of the time; the first round takes half of the
+/// time.
 const DUTY: u64 = 5;
 /// Number of files removed at a time.
 const REMOVE_MOST: usize = 200;

@@ -224,7 +224,7 @@ mod tests {
         (dir, snapshots)
     }
 
-    /// Takes steps at `now` until the child has ended; whether a snapshot was finished.
+    /// Takes steps at `now` until the child has ended. Returns whether a snapshot was finished.
     fn settle(snapshots: &mut Snapshots, now: u64) -> bool {
         let state = State::new();
         let end = clock::boot_ms() + 30_000;

@@ -105,7 +105,7 @@ impl SummaryPace {
 mod tests {
     use super::*;
 
-    /// At `at`, whatever was due.
+    /// Everything that was due is done at `at`.
     fn write(pace: &mut SummaryPace, at: u64) {
         pace.shares_written(at, 0, false);
         pace.documents_written(at);
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(SummaryPace::new(true).due_ms(3), Some(EVERY_MS));
     }
 
-    /// Counts are in the delta; what a job changes of the shares is nowhere else.
+    /// Counts are in the delta; changes of the shares by a job are nowhere else.
     #[test]
     fn after_jobs_shares_are_written_soon_and_documents_at_the_pace_of_loads() {
         let mut pace = SummaryPace::new(false);

@@ -533,7 +533,7 @@ mod tests {
         ] {
             assert!(c.config.contains(part), "no {part} in\n{}", c.config);
         }
-        // No more nodes than that are there for the jobs of the others.
+        // No more nodes than that are available to the jobs of the others.
         assert_eq!(c.config.matches("slots: ").count(), 2, "{}", c.config);
     }
 

@@ -121,7 +121,7 @@ mod tests {
     const NOW: Stamp = Stamp(1_795_230_429_000);
     const HOUR_MS: i64 = 3_600_000;
 
-    /// Four jobs of one slot and 100 s on one slot that a dispatch window opens at 6:00.
+    /// Four jobs of one slot and 100 s for a single slot whose dispatch window opens at 6:00.
     fn begin(zone: TimeZone) -> Beginning {
         let text = "cluster: {name: c, administrators: [root]}\n\
             hosts: [{name: h1, slots: 1}]\n\

@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn whole_devices_are_counted() {
-        // Two whole devices wanted, one is there: all is useless; two are there: only the rest is.
+        // Two whole devices are requested: if one is free, all is useless; if two are free, only
+        // the rest is.
         assert!((on(&[1000, 500], &[2000]) - 1500.0).abs() < 1e-9);
         assert!((on(&[1000, 1000, 500], &[2000]) - 500.0).abs() < 1e-9);
     }

@@ -295,7 +295,7 @@ mod tests {
         }
     }
 
-    /// FNV-1a, to notice any change of the stream.
+    /// FNV-1a, to detect any change of the stream.
     fn hash(bytes: &[u8]) -> u64 {
         bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| {
             (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
@@ -344,7 +344,7 @@ mod tests {
                 .all(|j| j.run_ms >= 1000 && Some(j.run_ms) <= j.est_ms)
         );
         assert!(w.jobs.iter().all(|j| (1..=256).contains(&slots(j))));
-        // The first user submits far more than the last ones do.
+        // The first user submits far more than the last ones.
         assert!(part(&|j| w.ask(j).user == "u1") > 0.1);
         // Day and night.
         let hour = |j: &Job| j.submit_ms / 3_600_000 % 24;

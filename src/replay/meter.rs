@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn shares_count_only_while_several_wait() {
-        // Shares 2:1. Alone in waiting, user 0 may use everything.
+        // Shares 2:1. While it waits alone, user 0 may use everything.
         let mut m = meter(&[2.0, 1.0]);
         m.wait(0, 0, 1, true);
         m.hold(0, 0, 9, true);

@@ -114,7 +114,7 @@ mod tests {
             assert!((share - expected).abs() < 1e-9, "{users:?}");
         }
         assert!((groups[0] - 2.0 / 3.0).abs() < 1e-9, "{groups:?}");
-        // Only who is there counts: b is not.
+        // Only users who occur count: b does not.
         let (users, _) = found(queue, &[("a", "d1"), ("c", "")]);
         assert!((users[0] - 2.0 / 3.0).abs() < 1e-9, "{users:?}");
     }

@@ -258,11 +258,11 @@ mod tests {
             (j.id, j.submit_ms, j.run_ms, j.est_ms, w.ask(j).min)
         };
         assert_eq!(w.jobs.len(), 4);
-        // Cut to the estimate; width as given, since none was asked for.
+        // Cut to the estimate; width as given, since none was requested.
         assert_eq!(row(0), (1, 10_000, 100_000, Some(100_000), 8));
-        // Width as asked.
+        // Width as requested.
         assert_eq!(row(1), (2, 10_000, 50_000, Some(100_000), 4));
-        // Nothing asked: the run time is the estimate.
+        // Nothing was requested: the run time is the estimate.
         assert_eq!(row(2), (3, 11_000, 60_000, Some(60_000), 2));
         assert_eq!(row(3), (7, 15_500, 9_000, Some(10_250), 2));
         assert_eq!((w.procs, w.start_ms), (Some(100), Some(843_552_000_000)));

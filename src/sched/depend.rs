@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Fails by its running time: a look at each index named takes minutes.
+    /// It fails by its running time: looking at each named index takes minutes.
     #[test]
     fn a_condition_looks_at_no_more_elements_than_the_array_has() {
         let array = Array {

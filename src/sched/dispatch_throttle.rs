@@ -174,10 +174,10 @@ mod tests {
     fn a_clock_that_is_set_back_leaves_no_load_behind() {
         let mut pace = pace(1);
         pace.begin(0, Stamp(10_000_000), 4);
-        // By a little: as if it stood still.
+        // Set back by a little: as if the clock stood still.
         pace.begin(0, Stamp(9_999_000), 2);
         assert_eq!(pace.expected(0, Stamp(9_999_000)), 6000);
-        // By far: what was begun in that future is forgotten.
+        // Set back by much: starts in that future are forgotten.
         pace.begin(0, Stamp(1_000_000), 1);
         assert_eq!(pace.expected(0, Stamp(1_000_000)), 1000);
         assert_eq!(pace.expected(0, Stamp(1_060_000)), 0);

@@ -407,7 +407,7 @@ mod tests {
             (next(&units, 2), next(&units, 3)),
             (Some(vec!["b", "c"]), None)
         );
-        // Listed again while it is held: the holder still has it.
+        // Listed again while it is held: the holder keeps it.
         set(&mut units, &["c", "a", "b"]);
         assert_eq!(next(&units, 2), Some(vec!["c", "b"]));
         set(&mut units, &["b"]);
@@ -438,7 +438,7 @@ mod tests {
         assert_eq!(part(&units, 1, 250), Some(vec!["b"]));
         assert_eq!(part(&units, 1, 300), Some(vec!["a"]));
         assert_eq!(part(&units, 1, 600), Some(vec!["c"]));
-        // 500 and 250 are left apart: that is no unit.
+        // 500 and 250 are left on two units: together they are not a unit.
         assert_eq!(part(&units, 2, 600), None);
         assert_eq!(next(&units, 2), None);
         assert_eq!(part(&units, 3, 400), Some(vec!["a", "c", "c"]));
@@ -453,7 +453,7 @@ mod tests {
     fn memory_of_a_unit_is_counted_on_that_unit() {
         let mut units = HostUnits::default();
         set(&mut units, &["a", "b"]);
-        // Of a host that says nothing of the memory of its units none can be asked for.
+        // If a host does not report the memory of its units, none can be requested.
         assert_eq!(chosen(&units, &[ask(1, 100, 1)]), None);
         units.set_sizes(GPU, MEM, vec![40, 80]);
         units.hold(&held(&["a"], 250, 30), true);

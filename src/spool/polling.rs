@@ -207,7 +207,7 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// Looks at each due time from `from` on and finds nothing; the times.
+    /// Polls at each due time from `from` on without finding anything; returns the times.
     fn looks(polling: &mut Polling, from: u64, until: u64) -> Vec<u64> {
         let mut times = Vec::new();
         let mut now = from;
@@ -245,12 +245,12 @@ mod tests {
         let times = looks(&mut p, 10, 60_000);
         let last = &times[times.len() - 2..];
         assert_eq!(last[1] - last[0], 6000);
-        // Empty looks prove nothing.
+        // Polls that find nothing prove nothing.
         assert!(p.is_hinted());
         p.looked(70_000, true, false);
         assert!(!p.is_hinted());
         assert_eq!(p.due_ms(), 70_000 + QUICK_MS);
-        // However many hints came: two finds without one end it.
+        // Regardless of the number of hints: two finds without a hint end it.
         (0..100).for_each(|now| p.looked(80_000 + now, true, true));
         (0..3).for_each(|now| p.looked(90_000 + now, true, false));
         assert!(!p.is_hinted());
@@ -260,14 +260,15 @@ mod tests {
     fn hints_that_both_sides_can_give_count_until_things_are_found_without_one() {
         let mut p = Polling::new(1000);
         p.presume_hints();
-        // On its way before the two knew each other.
+        // It was in transit before the two knew each other.
         p.looked(5, true, false);
         assert!(p.is_hinted());
         p.pause_ms = EARLY_MS;
         p.looked(10, true, false);
         assert!(!p.is_hinted());
         assert_eq!(p.due_ms(), 10 + QUICK_MS);
-        // A look that soon says nothing of hints: the next one may have been on its way.
+        // A poll that follows so soon proves nothing about hints: the next one may have been in
+        // transit.
         for now in 0..3 {
             p.looked(20 + now, true, true);
             p.expect(20 + now);
@@ -300,7 +301,7 @@ mod tests {
     fn a_directory_is_listed_until_its_time_of_change_has_passed() {
         let mut g = Gate::default();
         assert!(g.must_look(mark(1), 1000));
-        // A second name may have come with the same time.
+        // A second name may have been added within the same time.
         assert!(g.must_look(mark(1), 1050));
         assert!(g.must_look(mark(1), 1100));
         assert!(!g.must_look(mark(1), 1110));
@@ -329,7 +330,7 @@ mod tests {
             spent += left;
         }
         assert!((40 + 198..=40 + 200).contains(&spent), "{spent}");
-        // A clock that stands still or goes back gives nothing.
+        // A clock that stands still or goes back releases nothing.
         assert_eq!((b.left(9_000), b.left(9_999)), (0, 0));
         b.spend(u64::MAX);
         assert_eq!(b.left(u64::MAX), 40);

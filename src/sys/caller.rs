@@ -141,7 +141,7 @@ mod tests {
             umask_seen()
         });
         assert_eq!(umask_seen(), before);
-        // A sandbox may refuse it, and says so.
+        // A sandbox may refuse it and return an error.
         let Ok(within) = made else {
             println!("skipped: {made:?}");
             return;

@@ -167,7 +167,7 @@ mod tests {
         t.put("node/online", "0-2");
         t.put("node/node0/cpulist", "0-1,4-5");
         t.put("node/node1/cpulist", "2-3,6-7");
-        // Memory alone.
+        // It has only memory.
         t.put("node/node2/cpulist", "");
         t
     }
@@ -204,7 +204,7 @@ mod tests {
         t.put("cpu/cpu33/topology/thread_siblings", "00000002,00000002");
         t.put("node/node1/cpumap", "00000002,00000000");
         assert_eq!(t.read("0-99"), [(0, 0, 0, 0), (1, 1, 0, 0), (33, 1, 0, 1)]);
-        // A set of threads that the processor itself is not in is not its core.
+        // A set of threads that does not contain the processor itself is not its core.
         t.put("cpu/cpu33/topology/core_cpus_list", "0-1");
         assert_eq!(t.read("33"), [(33, 33, 0, 1)]);
         let empty = tempfile::tempdir().unwrap();
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(words(&CpuSet::parse("0,63-64").unwrap()), [1 | 1 << 63, 1]);
     }
 
-    /// A machine for both readers: sockets of so many nodes of so many cores of so many threads.
+    /// A machine for both readers: sockets, nodes per socket, cores per node, threads per core.
     fn machine((sockets, nodes, cores, threads): (u32, u32, u32, u32)) -> Tree {
         let t = Tree::new();
         let (all, step) = (sockets * nodes * cores * threads, sockets * nodes * cores);
@@ -274,7 +274,7 @@ mod tests {
         t
     }
 
-    /// hwloc's `lstopo` groups the processors of such machines alike, where it is installed.
+    /// hwloc's `lstopo` groups the processors of such machines in the same way, if it is installed.
     #[test]
     fn lstopo_says_the_same_where_it_is_installed() {
         // The processors of each object, as bits.

@@ -139,7 +139,7 @@ mod tests {
         let (a, b) = pair().unwrap();
         assert!(!wait_readable(&a, Some(5)));
         drop(b);
-        // Other tests of this process start programs: until its exec, such a child holds `b` too.
+        // Other tests of this process start programs: until its exec, such a child also holds `b`.
         assert!(wait_readable(&a, Some(30_000)));
     }
 }

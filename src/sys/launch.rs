@@ -430,7 +430,7 @@ mod tests {
         how.read(true).write(true).open("/dev/null").unwrap()
     }
 
-    /// A launch without limits and changes of user, whose input and output is `fd`.
+    /// A launch without limits and change of user, whose input and output is `fd`.
     fn plain<'a>(programs: &'a [CString], argv: &'a [CString], fd: RawFd) -> Launch<'a> {
         Launch {
             programs,
@@ -461,7 +461,7 @@ mod tests {
 
     fn code(pid: i32) -> i32 {
         let mut status = 0;
-        // SAFETY: waits for the child just made.
+        // SAFETY: waits for the child that was just created.
         unsafe { libc::waitpid(pid, &mut status, 0) };
         libc::WEXITSTATUS(status)
     }
@@ -487,12 +487,12 @@ mod tests {
             test ! -e /proc/$$/fd/$STRAY";
         let script = script.replace("$STRAY", &stray.to_string());
         assert_eq!(code(run("/bin/sh", &["-c", &script]).unwrap()), 0);
-        // SAFETY: closes what was made above.
+        // SAFETY: closes what was created above.
         unsafe { libc::close(stray) };
     }
 
-    /// An identity that did not change is an error, whatever the calls returned: -1 is taken by
-    /// them, and leaves everything as it is.
+    /// An identity that did not change is an error, regardless of what the calls returned: they
+    /// accept -1 and leave everything unchanged.
     #[test]
     fn an_identity_that_was_not_taken_is_seen() {
         for (uid, gid) in [(u32::MAX, 65_534), (65_534, u32::MAX)] {
@@ -574,7 +574,7 @@ mod tests {
         }
     }
 
-    /// CVE-2012-3490: a change of user that fails, and a job that runs as root all the same.
+    /// CVE-2012-3490: a change of user fails, and the job runs as root nevertheless.
     #[test]
     fn a_job_whose_user_cannot_be_taken_on_never_runs() {
         if !crate::sys::users::may_switch() {

@@ -84,8 +84,8 @@ mod tests {
         let first = Lock::try_take(&p).unwrap().unwrap();
         assert!(Lock::try_take(&p).unwrap().is_none());
         drop(first);
-        // Other tests of this process start programs: until its exec, such a child holds the
-        // descriptor too, and the lock with it.
+        // Other tests of this process start programs: until its exec, such a child also holds the
+        // descriptor, and with it the lock.
         let deadline = super::super::clock::boot_ms() + 30_000;
         while Lock::try_take(&p).unwrap().is_none() {
             assert!(super::super::clock::boot_ms() < deadline, "never released");

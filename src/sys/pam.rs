@@ -346,14 +346,14 @@ mod tests {
         let got = answered(&[TEXT_INFO, PROMPT_ECHO_OFF, ERROR_MSG], "pw").unwrap();
         assert_eq!(got, (vec![None, some("pw"), None], true));
         assert_eq!(answered(&[TEXT_INFO], "pw").unwrap(), (vec![None], false));
-        // The name of a user, a question with a shown answer, something newer.
+        // The name of a user, a question with a visible answer, and something newer.
         assert_eq!(answered(&[2], "pw"), None);
         assert_eq!(answered(&[PROMPT_ECHO_OFF, 7], "pw"), None);
         assert_eq!(answered(&[], "pw"), None);
         assert_eq!(answered(&[PROMPT_ECHO_OFF; 33], "pw"), None);
     }
 
-    /// A libpam that is made up: what it answers, and what was called.
+    /// A fake libpam: its answers, and the calls that were made.
     #[derive(Clone, Copy, Default)]
     struct MadeUp {
         authenticate: c_int,
@@ -431,7 +431,8 @@ mod tests {
         c"why".as_ptr()
     }
 
-    /// What is made of answers of authentication and account, and how often the account was asked.
+    /// The verdict for answers of authentication and account, and how often the account was
+    /// checked.
     fn judged(codes: (c_int, c_int), asks: bool) -> (Verdict, u32) {
         MADE_UP.set(MadeUp {
             authenticate: codes.0,
@@ -460,7 +461,7 @@ mod tests {
     fn the_account_is_asked_after_a_right_password_alone() {
         let why = || "why".to_owned();
         assert_eq!(judged((0, 0), true), (Verdict::Good("alice".into()), 1));
-        // It would say yes: that stands for nothing.
+        // It would approve: that means nothing.
         for code in [7, 10, 9, 6, 11, 13, 27, -1] {
             assert_eq!(
                 judged((code, 0), true),

@@ -102,8 +102,8 @@ mod tests {
             (found[0].uid, found[0].near()),
             (me, Ipv4Addr::LOCALHOST.into())
         );
-        // When it is closed is not looked at: a process that another test starts at this moment has a
-        // copy of it.
+        // Its close is not checked: a process that another test starts at this moment has a copy of
+        // it.
     }
 
     #[test]

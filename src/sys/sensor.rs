@@ -233,7 +233,7 @@ mod tests {
         let mark = format!("test-{}", clock::nonce(8));
         let (_d, mut r) = shell("setsid sleep 600 & sleep 600", &mark);
         let wanted = [format!("CB_SENSOR={mark}")];
-        // The one in the background has the mark before it has left the group.
+        // The process in the background has the mark before it has left the group.
         until(|| {
             let all = proc::with_environment(&wanted);
             let groups = all.iter().filter_map(|pid| Some(proc::info(*pid)?.pgrp));

@@ -345,7 +345,7 @@ mod tests {
         let a = Wire::call(&at, 2_000).unwrap();
         let _silent = until(|| listener.accept());
         while a.write(&[0; 65_536]).unwrap() > 0 {}
-        // The system would end it by this, whether or not the other machine answers.
+        // The system would end it at this time, whether or not the other machine answers.
         let limit = nix::sys::socket::sockopt::TcpUserTimeout;
         assert_eq!(nix::sys::socket::getsockopt(&a, limit), Ok(0));
         assert!(!a.is_lost());
@@ -375,7 +375,7 @@ mod tests {
             mine.write_all(b"x").unwrap();
             assert_eq!(its.read(&mut [0; 9]).unwrap(), 1);
         }
-        // A port of this machine only; a call there fails when it is closed.
+        // A port of this machine only; a connection to it fails after it is closed.
         let Ok(listener) = Listener::on_loopback(0) else {
             println!("skipped: no network here");
             return;

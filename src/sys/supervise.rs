@@ -205,7 +205,7 @@ mod tests {
 
     fn code(pid: i32) -> i32 {
         let mut status = 0;
-        // SAFETY: waits for the child just made.
+        // SAFETY: waits for the child that was just created.
         unsafe { libc::waitpid(pid, &mut status, 0) };
         libc::WEXITSTATUS(status)
     }

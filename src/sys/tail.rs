@@ -129,7 +129,7 @@ mod tests {
         options.unwrap().write_all(bytes).unwrap();
     }
 
-    /// Kept open although this is a local file system, read with the cache.
+    /// Kept open although this is a local file system, and read through the cache.
     fn kept(path: &Path) -> Tail {
         let mut tail = Tail::of(path);
         assert!(!tail.direct);
@@ -155,14 +155,16 @@ mod tests {
         let chunk = tail.read_from(&path, 4, 100).unwrap();
         assert_eq!((chunk.bytes.as_slice(), chunk.file_len), (&b"4567"[..], 8));
         assert!(tail.kept.is_some());
-        // Another file by that name, longer than what was read: its descriptor has nothing more.
+        // Another file with that name, longer than what was read: the old descriptor has nothing
+        // more.
         fs::publish(&path, b"another one").unwrap();
         let chunk = tail.read_from(&path, 8, 100).unwrap();
         assert_eq!((chunk.bytes.as_slice(), chunk.file_len), (&b"one"[..], 11));
-        // Nothing is there: the file is shorter than what was read of it, and says so.
+        // There is nothing: the file is shorter than what was read of it, and the reader reports
+        // that.
         let mut tail = kept(&path);
         assert_eq!(tail.read_from(&path, 50, 100).unwrap().file_len, 11);
-        // As much as was asked for may be less than there is: the length comes from the file.
+        // The requested length may be less than there is: the length comes from the file.
         let mut tail = kept(&path);
         let chunk = tail.read_from(&path, 0, 4).unwrap();
         assert_eq!((chunk.bytes.as_slice(), chunk.file_len), (&b"anot"[..], 11));

@@ -176,7 +176,7 @@ mod tests {
         for at in [&file, &dir, &base] {
             for mode in [0o757, 0o777, 0o666] {
                 fs::chmod(at, mode).unwrap();
-                // A directory must stay passable for this test when it is not run by root.
+                // A directory must remain searchable for this test if it is not run by root.
                 if mode & 0o100 == 0 && at != &file {
                     continue;
                 }

@@ -178,7 +178,7 @@ mod tests {
         assert!(!w.add(&d.path().join("missing")));
     }
 
-    /// A directory under the same name as one that was watched, its parent watched as well.
+    /// A directory with the same name as one that was watched; its parent is watched as well.
     #[test]
     fn a_directory_that_took_anothers_place_is_watched_once_it_is_added_again() {
         let d = tempdir().unwrap();
@@ -196,7 +196,7 @@ mod tests {
                 false => fs::remove_tree(&dir).unwrap(),
             }
             fs::mkdir(&dir, 0o755).unwrap();
-            // As the leader does with every turn. Events about the parent are hints, too.
+            // As the leader does in every turn. Events about the parent are hints, too.
             while w.wait(20) {
                 assert!(w.add(&dir));
             }

@@ -78,7 +78,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Steps over `bytes` when the server takes `rate` bytes a ms, and `rtt` ms for each.
+    /// The steps over `bytes` if the server accepts `rate` bytes per ms, plus `rtt` ms for each
+    /// step.
     fn steps(bytes: u64, rate: u64, rtt: u64) -> Vec<(u64, u64)> {
         let (time, mut seen) = (Cell::new(0), Vec::new());
         let write = |at, len| {

@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_entry_of_the_display_is_found_among_others() {
         let mut other = entry(&local("h1"), 0, &c(1));
-        // Another kind of secret, one of another length, another display, another machine.
+        // Another kind of secret, a secret of another length, another display, another machine.
         other[13] ^= 1;
         let mut short = entry(&local("h1"), 0, &c(2));
         short.truncate(short.len() - 1);

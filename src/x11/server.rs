@@ -194,7 +194,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
-    /// A display that wants these first words and gives this answer, and its name.
+    /// A display that expects this first message and sends this answer, and its name.
     fn display(
         want: Vec<u8>,
         answer: &'static [u8],
@@ -213,7 +213,7 @@ mod tests {
         let server = std::thread::spawn(move || {
             let (mut client, _) = listener.accept().unwrap();
             let mut got = vec![0; want.len()];
-            // Where nothing is wanted: until it hangs up.
+            // If nothing is expected: until it disconnects.
             match want.is_empty() {
                 true => assert_eq!(client.read(&mut [0; 1]).unwrap(), 0),
                 false => client.read_exact(&mut got).unwrap(),
@@ -273,7 +273,7 @@ mod tests {
             let said = Server::find(name, &file).err().unwrap();
             assert!(said.contains(why), "{said}");
         }
-        // A file of cookies that is none, is too large, is no file.
+        // A cookie file that is invalid, too large, or not a file.
         for bytes in [vec![255; 99], vec![0; (1 << 20) + 1]] {
             std::fs::write(&file, bytes).unwrap();
             let Some((name, server)) = display(Vec::new(), b"") else {

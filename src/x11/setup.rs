@@ -135,7 +135,7 @@ mod tests {
                 }
             }
         }
-        // As the protocol has it, bytes counted by hand.
+        // As in the protocol, bytes counted by hand.
         let said = client(b'l', FAKE);
         assert_eq!(said[..12], [b'l', 0, 11, 0, 0, 0, 18, 0, 16, 0, 0, 0]);
         assert_eq!((said.len(), said[30], said[31]), (48, 0, 0));
@@ -174,7 +174,7 @@ mod tests {
                 assert!(matches!(said, Gated::Refused(_)), "{bad:?}");
             }
         }
-        // Refused as early as it can be known, and never by less than all of it.
+        // Rejected as early as possible, but not before a wrong byte has arrived.
         let mut gate = gate();
         assert_eq!(
             gate.take(&client(b'l', FAKE)[..47], Some(&real)),

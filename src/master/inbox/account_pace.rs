@@ -56,7 +56,7 @@ mod tests {
         let mut pace = AccountPace::default();
         pace.spent(900, false, 10_000);
         assert!(!pace.is_pause(10_000));
-        // As good as paid after nine seconds.
+        // Almost paid off after nine seconds.
         pace.spent(900, false, 19_000);
         assert!(!pace.is_pause(19_000));
         pace.spent(3_000, false, 30_000);

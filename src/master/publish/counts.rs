@@ -104,7 +104,7 @@ mod tests {
         counted.rows[0].counts.run
     }
 
-    /// Whatever is written first, by whichever leader, readers see the last value.
+    /// Regardless of what is written first and by which leader, readers see the last value.
     #[test]
     fn the_last_count_is_seen_across_documents_rounds_and_leaders() {
         let dir = tempfile::tempdir().unwrap();

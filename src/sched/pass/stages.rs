@@ -167,7 +167,7 @@ impl Pass<'_> {
         Some(self.picture.resources.name(item.res).to_owned())
     }
 
-    /// Adds what the host could give.
+    /// Adds what the host could provide.
     fn note_room(&self, shape: &Shape, part: &RequestPart, at: usize, out: &mut Examination) {
         let usage = self.picture.usage.get(at);
         let free = u32::try_from(shape.free(usage).max(0)).unwrap_or(u32::MAX);
@@ -178,7 +178,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Adds what the host has when nothing runs there.
+    /// Adds what the host has when idle.
     fn note_whole(&self, at: usize, out: &mut Examination) {
         let host = self.table.at(at);
         out.slots_one = out.slots_one.max(host.slots);
@@ -211,7 +211,7 @@ impl Pass<'_> {
         shared.map(|item| names.name(item.res).to_owned()).collect()
     }
 
-    /// All that the host lacks, and how much that is.
+    /// Everything that the host lacks, and by how much.
     fn lacks(
         &self,
         pending: &PendingClass,
@@ -288,7 +288,7 @@ fn note_lost(lost: &mut Vec<LostHosts>, (stage, resource): (Stage, String), host
     }
 }
 
-/// The smallest share of the job that one host has to give.
+/// The smallest share of the job that a single host has to provide.
 pub(super) fn least(part: &RequestPart) -> Least {
     let slots = match (part.spread.one_host(), part.spread.tile) {
         (true, _) => part.min.max(1),
@@ -305,7 +305,7 @@ pub(super) fn least(part: &RequestPart) -> Least {
     }
 }
 
-/// Which part of what is needed is missing.
+/// The fraction of the need that is missing.
 fn part_missing(need: i64, has: i64) -> f64 {
     1.0 + (need - has) as f64 / (need.max(1)) as f64
 }
@@ -324,7 +324,7 @@ fn plain_lack(stage: Stage) -> Lack {
 fn amount_lack(stage: Stage, what: &str, need: i64, has: i64) -> Lack {
     let (mut needs, mut has_text) = (amount_text(what, need), amount_text(what, has));
     if needs == has_text {
-        // Rounded they look alike.
+        // Rounded, they would look the same.
         (needs, has_text) = (format!("{}M", need / 1000), format!("{}M", has / 1000));
     }
     Lack {
@@ -337,7 +337,7 @@ fn amount_lack(stage: Stage, what: &str, need: i64, has: i64) -> Lack {
     }
 }
 
-/// What the host has of the resource that a condition compares, not rounded.
+/// The host's exact value of the resource that a condition compares, not rounded.
 fn has_exactly(node: &Node, facts: &impl HostFacts) -> Option<String> {
     match compared(node).and_then(|(name, ..)| Some((name, facts.number(name)?))) {
         Some((name, has)) => Some(format!(

@@ -124,7 +124,7 @@ mod tests {
         assert!((after(10) - 1.0).abs() < 1e-6, "{}", after(10));
     }
 
-    /// Case 17, in tenths instead of halves: 800 becomes 200 when two half-lives have passed.
+    /// Case 17, in tenths instead of halves: 800 becomes 200 after two half-lives.
     #[test]
     fn two_half_lives_leave_a_quarter() {
         let half_life = 7 * 24 * HOUR;
