@@ -15,8 +15,8 @@ use std::time::Duration;
 /// Keepalive of a silent connection: after this many seconds, at this interval in seconds, this
 /// many times.
 const ALIVE_S: (i32, i32, i32) = (20, 10, 3);
-/// How long sent bytes may stay unconfirmed (ms). This also covers bytes for which the other end
-/// has no room; for these the system asks for room at least every two minutes (Linux's longest
+/// How long sent bytes may stay unconfirmed, and how long the other end may have no room for bytes
+/// (ms). In the second case the system asks for room at least every two minutes (Linux's longest
 /// retransmission timeout) and gets an answer. `TCP_USER_TIMEOUT` does not distinguish the two
 /// cases, so a program stopped for a minute would lose its connection.
 const UNCONFIRMED_MS: u32 = 60_000;
