@@ -495,8 +495,9 @@ impl Client<'_> {
         }
     }
 
-    /// Makes the administrator leave nothing closed, even if requests are carried out late: the last
-    /// requests are sent when the faults, and a restore of the share, have been over for a while.
+    /// Makes the administrator leave nothing closed, even if requests are carried out late: the
+    /// last requests are sent when the faults, and a restore of the share, have been over for a
+    /// while.
     pub(super) fn reset_cluster(&self) {
         let (first, changed) = {
             let cluster = &self.os.lock().cluster;
