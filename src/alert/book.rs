@@ -22,7 +22,8 @@ pub(crate) struct Figure {
 /// Rule and labels.
 type Key = (String, BTreeMap<String, String>);
 
-/// Holds all rules against all figures at `now` (ms since 1970). What hinders, one sentence each.
+/// Checks all rules against all figures at `now` (ms since 1970). Returns the obstacles, one
+/// sentence each.
 pub(crate) fn observe(
     state: &mut NotifierState,
     cluster: &str,
@@ -39,8 +40,8 @@ pub(crate) fn observe(
     let mut over = Vec::new();
     for rule in rules {
         let values = values(rule, figures);
-        // Whether a figure that a site names exists is not known before it is seen; those of the
-        // other words do.
+        // Whether a figure with a name given by the site exists is only known once it is seen; the
+        // figures of the other words do exist.
         if values.is_none() && rule.watch == "metric" {
             troubles.push(format!(
                 "alert {}: there is no figure {} at present",
@@ -68,7 +69,7 @@ pub(crate) fn observe(
     troubles
 }
 
-/// The values of a rule by labels; `None`: there is no figure of its name.
+/// The values for a rule by labels; `None`: there is no figure with its name.
 fn values(rule: &AlertRule, figures: &[Figure]) -> Option<BTreeMap<BTreeMap<String, String>, f64>> {
     let mut named = figures
         .iter()
@@ -76,7 +77,7 @@ fn values(rule: &AlertRule, figures: &[Figure]) -> Option<BTreeMap<BTreeMap<Stri
         .peekable();
     named.peek()?;
     let mut out = BTreeMap::new();
-    // What is not a number passes no mark.
+    // A value that is not a number does not pass a threshold.
     for figure in named.filter(|f| f.value.is_finite() && fits(rule, &f.labels)) {
         let (mut labels, mut value) = (figure.labels.clone(), figure.value);
         if let Some((label, words)) = &rule.state {
@@ -96,7 +97,7 @@ fn fits(rule: &AlertRule, labels: &BTreeMap<String, String>) -> bool {
     })
 }
 
-/// Notes what passes the mark; true when there was no room for some.
+/// Records a figure that passes the threshold. Returns true if there was no room for some.
 fn note_passed(
     known: &mut BTreeMap<Key, Alert>,
     rule: &AlertRule,
@@ -131,7 +132,7 @@ fn note_passed(
     no_room
 }
 
-/// Takes out the alerts of a rule whose figure is back.
+/// Removes the alerts of a rule whose figure has recovered.
 fn recovered(
     known: &mut BTreeMap<Key, Alert>,
     rule: &AlertRule,
@@ -163,7 +164,7 @@ fn recovered(
     over.iter().filter_map(|key| known.remove(key)).collect()
 }
 
-/// Makes the messages, and keeps the alerts that are left.
+/// Creates the messages, and keeps the remaining alerts.
 fn tell(
     state: &mut NotifierState,
     cluster: &str,
@@ -172,7 +173,7 @@ fn tell(
     now: i64,
 ) {
     let mut by_rule: BTreeMap<(String, bool), Vec<Alert>> = BTreeMap::new();
-    // Who was not told that it fired need not know that it is over.
+    // A receiver that got no message about the alert needs none about its end.
     for alert in over.into_iter().filter(|alert| alert.announced) {
         let key = (alert.rule.clone(), false);
         by_rule.entry(key).or_default().push(alert);
@@ -199,7 +200,7 @@ fn tell(
     }
 }
 
-/// A silence begins, is changed, or is over (`until` up to now).
+/// Starts, changes or ends a silence (it ends if `until` is not in the future).
 pub(crate) fn silence(state: &mut NotifierState, silence: Silence) {
     state.silences.retain(|old| old.rule != silence.rule);
     state.silences.push(silence);

@@ -11,9 +11,9 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Most alerts that a message lists.
+/// Maximum number of alerts that a message lists.
 const LISTED_MAX: usize = 50;
-/// Longest command in a message, in characters, and in its subject.
+/// Maximum length of a command in a message, in characters, and in its subject.
 const COMMAND_MAX: usize = 500;
 const SUBJECT_MAX: usize = 60;
 
@@ -26,7 +26,7 @@ fn put(out: &mut String, args: std::fmt::Arguments<'_>) {
     out.push('\n');
 }
 
-/// A number without a tail of zeros.
+/// A number without trailing zeros.
 fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -43,7 +43,7 @@ fn labels_text(alert: &Alert) -> String {
     }
 }
 
-/// What fires or recovers of a rule at one time, for one receiver.
+/// The message for one receiver about what fires or recovers of a rule at one time.
 pub(super) fn alert_letter(
     cluster: &str,
     rule: &str,
@@ -140,7 +140,8 @@ fn alert_json(alert: &Alert, firing: bool, now: i64) -> Value {
     })
 }
 
-/// Of what happened alone, so that it is the same whoever makes it again.
+/// An id that depends only on what happened, so that it is the same if the message is created
+/// again.
 fn alert_id(cluster: &str, rule: &str, status: &str, alerts: &[&Alert]) -> String {
     let mut what = format!("{cluster}\n{rule}\n{status}\n");
     for alert in alerts {
@@ -153,7 +154,7 @@ fn alert_id(cluster: &str, rule: &str, status: &str, alerts: &[&Alert]) -> Strin
     format!("{rule}-{status}-{}", &hash[..16])
 }
 
-/// What is known of a job for its messages.
+/// What is known of a job for messages about it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct JobFacts {
     pub wish: MailWish,
@@ -168,7 +169,7 @@ pub(crate) struct JobFacts {
     pub stdout: String,
     /// When it was submitted (ms since 1970).
     pub submit: i64,
-    /// The hosts of its present attempt.
+    /// The hosts of its current attempt.
     pub hosts: String,
 }
 
@@ -220,7 +221,7 @@ fn is_asked_for(wish: &MailWish, happening: &JobHappening<'_>) -> bool {
     }
 }
 
-/// The message that a job asked for, without its receiver; `None`: it did not ask for this.
+/// The message that a job requested, without its receiver; `None`: it did not request this one.
 pub(crate) fn job_letter(
     cluster: &str,
     j: JobKey,
@@ -285,7 +286,7 @@ pub(crate) fn job_letter(
     })
 }
 
-/// The same message to each address or user that the job names, or to its owner.
+/// Copies of a message for each address or user that the job names, or for its owner.
 pub(crate) fn copies(letter: &Delivery, job: &JobFacts) -> Vec<Delivery> {
     let named = job.wish.to.split([' ', ',']).filter(|to| !to.is_empty());
     let mut all: Vec<&str> = named.collect();
@@ -306,7 +307,7 @@ pub(crate) fn copies(letter: &Delivery, job: &JobFacts) -> Vec<Delivery> {
     all.into_iter().map(one).collect()
 }
 
-/// The first line of a text, at most so many characters of it.
+/// The first line of a text, cut to `most` characters.
 fn short(text: &str, most: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
     let cut: String = line.chars().take(most).collect();
@@ -419,7 +420,7 @@ fn put_usage(out: &mut String, job: &JobFacts, e: &Ended) {
     put(out, format_args!("  Since submission: {all}"));
 }
 
-/// One mail of what was held back for an address.
+/// One mail with everything that was held back for an address.
 pub(crate) fn listing(cluster: &str, whom: &str, quota: &MailQuota, now: i64) -> Delivery {
     let (n, listed) = (quota.held_n, quota.held.len() as u64);
     let mut text = format!(

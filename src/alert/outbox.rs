@@ -5,23 +5,23 @@
 
 use crate::record::notices::{Delivery, MailQuota, NotifierState, OUTBOX_MAX};
 
-/// First pause after a failure, and longest, in milliseconds.
+/// First and longest pause after a failure, in milliseconds.
 const FIRST_PAUSE_MS: i64 = 5_000;
 const LONGEST_PAUSE_MS: i64 = 15 * 60_000;
-/// What cannot be delivered for so long (ms) is lost.
+/// A message that cannot be delivered for this time (ms) is lost.
 const GIVE_UP_MS: i64 = 24 * 3_600_000;
-/// In which the mails to one address are counted (ms).
+/// The period for which the mails to one address are counted (ms).
 const HOUR_MS: i64 = 3_600_000;
-/// Most lines that are kept for the mail that is sent when the hour is over.
+/// Maximum number of lines that are kept for the mail at the end of the hour.
 const HELD_MAX: usize = 200;
 
-/// How a try to deliver ended.
+/// The result of an attempt to deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Delivered,
     /// It may succeed later.
     Failed(String),
-    /// It never will.
+    /// It will never succeed.
     Refused(String),
 }
 
@@ -34,12 +34,12 @@ pub(crate) fn push(state: &mut NotifierState, delivery: Delivery) {
     state.outbox.push(delivery);
 }
 
-/// What is due at `now` (ms since 1970), oldest first.
+/// The deliveries that are due at `now` (ms since 1970), oldest first.
 pub(crate) fn due(state: &NotifierState, now: i64) -> impl Iterator<Item = &Delivery> {
     state.outbox.iter().filter(move |d| d.next <= now)
 }
 
-/// Notes how a try ended. What is lost by it, in a sentence.
+/// Records the result of an attempt. Returns a sentence about what is lost, if something is.
 pub(crate) fn settle(
     state: &mut NotifierState,
     id: &str,
@@ -74,8 +74,8 @@ pub(crate) fn settle(
     ))
 }
 
-/// Sends what a job asked for, or keeps its line for a later mail when the address has had `hourly`
-/// mails within the hour.
+/// Sends a message that a job requested, or keeps its line for a later mail if the address has had
+/// `hourly` mails within the hour.
 pub(crate) fn hold_or_send(state: &mut NotifierState, delivery: Delivery, hourly: u32, now: i64) {
     let whom = address(&delivery);
     let quota = state.quotas.entry(whom).or_default();
@@ -104,8 +104,8 @@ fn renew(quota: &mut MailQuota, now: i64) {
     }
 }
 
-/// Makes one mail of all that was held for an address whose hour is over; forgets addresses that
-/// were not written to for an hour.
+/// Creates one mail from everything that was held back for an address whose hour is over; forgets
+/// addresses that got no mail for an hour.
 pub(crate) fn release_held(
     state: &mut NotifierState,
     now: i64,

@@ -43,8 +43,8 @@ fn figure(word: &str) -> Figure {
     }
 }
 
-/// Runs a script; each line is a second and figures, or `silence ALERT UNTIL`. What was told, by
-/// second.
+/// Runs a script; each line is a second and figures, or `silence ALERT UNTIL`. Returns the messages
+/// by second.
 fn play(rules: &[AlertRule], script: &str) -> String {
     let mut state = NotifierState::default();
     play_on(&mut state, rules, script)
@@ -120,7 +120,7 @@ fn what_fires_at_one_time_is_one_message_for_each_receiver() {
     );
 }
 
-/// After a takeover hosts have not reported yet: that is no recovery.
+/// After a takeover hosts have not reported yet: that is not a recovery.
 #[test]
 fn a_figure_that_is_gone_recovers_late_or_at_once_as_its_rule_says() {
     let both = rules(
@@ -173,7 +173,7 @@ fn a_rule_that_is_removed_recovers_and_its_successor_goes_on() {
     let line = "0 corral_jobs{queue=q,state=pend}=6 corral_jobs{queue=q,state=run}=9";
     let told = play_on(&mut state, &any, line);
     assert_eq!(told, "0 hook: [WARNING] any: queue=q state=pend (c)\n");
-    // A new leader's notifier goes on from the state: nothing is told twice.
+    // A new leader's notifier continues from the state: no message is sent twice.
     let text = serde_json::to_string(&state).unwrap();
     let mut next: NotifierState = serde_json::from_str(&text).unwrap();
     let again = "1 corral_jobs{queue=q,state=pend}=7";

@@ -14,12 +14,12 @@ impl Key {
         Key(bytes)
     }
 
-    /// The form in which it lies in a file: 64 hexadecimal digits.
+    /// The form in which it is stored in a file: 64 hexadecimal digits.
     pub fn to_hex(&self) -> String {
         hex(&self.0)
     }
 
-    /// Undoes `to_hex`; `None` for any other text.
+    /// The inverse of `to_hex`; `None` for any other text.
     pub fn from_hex(text: &str) -> Option<Key> {
         let digits = text.as_bytes();
         if digits.len() != 64 {
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// What lets a program in at a display of X11 (MIT-MAGIC-COOKIE-1).
+/// The cookie that admits a program to an X11 display (MIT-MAGIC-COOKIE-1).
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Cookie([u8; Cookie::LEN]);
 
@@ -64,7 +64,7 @@ impl Cookie {
         &self.0
     }
 
-    /// Whether `bytes` are this cookie. Takes as long for any bytes of its length.
+    /// Whether `bytes` are this cookie. Takes the same time for all bytes of its length.
     pub fn is(&self, bytes: &[u8]) -> bool {
         let differ = self.0.iter().zip(bytes).fold(0, |d, (a, b)| d | (a ^ b));
         std::hint::black_box(differ) == 0 && bytes.len() == Cookie::LEN

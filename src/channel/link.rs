@@ -12,15 +12,15 @@ use serde::de::DeserializeOwned;
 use snow::{Builder, HandshakeState, TransportState};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
-/// What an encrypted message has beside its text.
+/// Number of bytes of an encrypted message beside its text.
 const SEAL: usize = 16;
-/// A message of the handshake has a public key beside its text.
+/// Number of bytes of a handshake message's public key, beside its text.
 const PUBLIC: usize = 32;
-/// Longest text of the handshake.
+/// Maximum length of a text in the handshake.
 const GREETING_MAX: usize = 4 << 10;
-/// Longest frame.
+/// Maximum length of a frame.
 const FRAME_MAX: usize = 24 << 10;
-/// Most bytes that are taken in before they are understood.
+/// Maximum number of bytes that are received before they are decoded.
 const TAKEN_MAX: usize = 256 << 10;
 
 /// Why a channel is over.
@@ -28,11 +28,11 @@ const TAKEN_MAX: usize = 256 << 10;
 pub enum ChannelError {
     /// The other end does not have the key, or bytes were changed on their way.
     Refused,
-    /// The other end says what this version does not understand.
+    /// The other end sent something that this version does not understand.
     Garbled,
-    /// A frame is longer than any may be.
+    /// A frame exceeds the maximum length.
     TooLong,
-    /// The other end was gone in the middle of a frame.
+    /// The other end disappeared in the middle of a frame.
     Cut,
 }
 
@@ -50,19 +50,19 @@ impl std::fmt::Display for ChannelError {
 impl std::error::Error for ChannelError {}
 
 enum State {
-    /// The caller waits for the welcome, the called end for the call, or for its own answer.
+    /// The caller waits for the welcome; the called end waits for the call, or for its own answer.
     Greeting(Box<HandshakeState>),
     Open(Box<TransportState>),
-    /// It failed: nothing more is understood or sent.
+    /// It failed: nothing more is decoded or sent.
     Over(ChannelError),
 }
 
-/// One end.
+/// One end of a channel.
 pub struct Link {
     state: State,
-    /// Came and is not understood yet.
+    /// Bytes that were received and are not decoded yet.
     came: Vec<u8>,
-    /// Is to be sent.
+    /// Bytes that are to be sent.
     going: Vec<u8>,
     hello: Option<Hello>,
     welcome: Option<Welcome>,
@@ -106,11 +106,11 @@ impl Link {
         }
     }
 
-    /// Takes what came over the wire. What is not understood yet is bounded: call `next_message`
-    /// until it has nothing more, before the next bytes.
+    /// Takes received bytes. The amount that is not decoded yet is limited: call `next_message`
+    /// until it returns nothing more, before passing the next bytes.
     ///
     /// # Errors
-    /// There is too much of it.
+    /// There are too many bytes.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
         if self.came.len() + bytes.len() > TAKEN_MAX {
             return Err(self.fail(ChannelError::TooLong));
@@ -119,10 +119,11 @@ impl Link {
         Ok(())
     }
 
-    /// The caller's words, once they came: who sends them has the key, or has recorded them.
+    /// The caller's greeting, once it has arrived: the sender has the key, or has recorded the
+    /// greeting of another caller.
     ///
     /// # Errors
-    /// They were not made with this key.
+    /// It was not created with this key.
     pub fn hello(&mut self) -> Result<Option<&Hello>, ChannelError> {
         if self.hello.is_none()
             && let Some(frame) = self.take_frame()?
@@ -144,10 +145,11 @@ impl Link {
         self.open()
     }
 
-    /// What the called end said, once it came. From then on messages go both ways.
+    /// The called end's greeting, once it has arrived. From then on messages are sent in both
+    /// directions.
     ///
     /// # Errors
-    /// It was not made with this key.
+    /// It was not created with this key.
     pub fn welcomed(&mut self) -> Result<Option<Welcome>, ChannelError> {
         if self.welcome.is_none()
             && let Some(frame) = self.take_frame()?
@@ -159,10 +161,10 @@ impl Link {
         Ok(self.welcome)
     }
 
-    /// The next whole message.
+    /// The next complete message.
     ///
     /// # Errors
-    /// What came was not made by the other end, or is not understood. The channel is over then.
+    /// The bytes were not created by the other end, or cannot be decoded. The channel is then over.
     pub fn next_message(&mut self) -> Result<Option<Message>, ChannelError> {
         if !matches!(self.state, State::Open(_)) {
             return match self.state {
@@ -187,13 +189,13 @@ impl Link {
         }
     }
 
-    /// True once the called end knows that this caller has the key, and did not only record the
-    /// words of another one.
+    /// Whether the called end knows that this caller has the key, and did not only record the
+    /// greeting of another caller.
     pub fn is_proven(&self) -> bool {
         self.proven
     }
 
-    /// Adds a message to what is to be sent. Before the handshake is over, or after a failure, it
+    /// Adds a message to those to be sent. Before the handshake is complete, or after a failure, it
     /// is lost: there is no other end that could read it.
     pub fn send(&mut self, message: &Message) {
         let State::Open(noise) = &mut self.state else {
@@ -203,22 +205,22 @@ impl Link {
         let mut frame = vec![0; text.len() + SEAL];
         match noise.write_message(&text, &mut frame) {
             Ok(n) => push_frame(&mut self.going, &frame[..n]),
-            // After 2^64 messages.
+            // It fails after 2^64 messages.
             Err(_) => self.state = State::Over(ChannelError::TooLong),
         }
     }
 
-    /// What is to be sent.
+    /// The bytes to be sent.
     pub fn outgoing(&self) -> &[u8] {
         &self.going
     }
 
-    /// So many bytes of it were sent.
+    /// Notes that `n` bytes of it were sent.
     pub fn sent(&mut self, n: usize) {
         self.going.drain(..n);
     }
 
-    /// The other end sends nothing more.
+    /// Handles the end of the connection: the other end sends nothing more.
     ///
     /// # Errors
     /// It was in the middle of a message.
@@ -235,7 +237,7 @@ impl Link {
         self.state = match state {
             State::Greeting(noise) => match noise.into_transport_mode() {
                 Ok(open) => State::Open(Box::new(open)),
-                // A welcome before a call.
+                // A welcome arrived before a call.
                 Err(_) => return Err(ChannelError::Garbled),
             },
             other => other,
@@ -252,7 +254,7 @@ impl Link {
         e
     }
 
-    /// The encrypted bytes of the next whole frame.
+    /// The encrypted bytes of the next complete frame.
     fn take_frame(&mut self) -> Result<Option<Vec<u8>>, ChannelError> {
         let most = match self.state {
             State::Over(e) => return Err(e),

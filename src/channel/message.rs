@@ -8,11 +8,11 @@ use super::key::Cookie;
 use crate::model::AttemptId;
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of one stream in one message.
+/// Maximum number of bytes of one stream in one message.
 pub const DATA_MAX: usize = 16 << 10;
-/// Longest message that is not data.
+/// Maximum length of a message that is not data.
 const WORDS_MAX: usize = 8 << 10;
-/// Longest text of an end.
+/// Maximum length of the text of an end.
 const TEXT_MAX: usize = 2 << 10;
 
 const DATA: [u8; 3] = [b'0', b'1', b'2'];
@@ -27,7 +27,7 @@ pub enum Stream {
     Err,
 }
 
-/// The size of a terminal; 0: not known.
+/// The size of a terminal; 0: unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Screen {
@@ -35,14 +35,14 @@ pub struct Screen {
     pub cols: u16,
 }
 
-/// Who calls: goes with the first message, encrypted.
+/// Identifies the caller; sent with the first message, encrypted.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hello {
     #[serde(flatten)]
     pub a: AttemptId,
     pub host: String,
-    /// Of several programs started together, the number of this one from 1.
+    /// The number of this program among several started together, from 1.
     #[serde(skip_serializing_if = "is_zero")]
     pub task: u32,
 }
@@ -52,7 +52,7 @@ pub struct Hello {
 #[serde(default)]
 pub struct Welcome {
     pub screen: Screen,
-    /// X11 clients of the program are passed on when they bring this.
+    /// The cookie with which X11 clients of the program are passed on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x11: Option<Cookie>,
 }
@@ -66,13 +66,13 @@ pub struct Finish {
     /// The signal that killed it, 0: none.
     #[serde(skip_serializing_if = "is_none")]
     pub sig: i32,
-    /// Why, where there is more to say.
+    /// The reason, if there is more to say.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
 }
 
 impl Finish {
-    /// The exit code that a shell would show; an end that is not known is never a success.
+    /// The exit code that a shell would show; an unknown end is never a success.
     pub fn shell_code(&self) -> Option<i32> {
         match (self.sig, self.code) {
             (sig, _) if sig > 0 => Some(128 + sig),
@@ -84,31 +84,31 @@ impl Finish {
 /// One message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// Bytes of a stream; none: its end.
+    /// Bytes of a stream; no bytes: its end.
     Data(Stream, Vec<u8>),
-    /// The terminal has another size.
+    /// The size of the terminal has changed.
     Size(Screen),
-    /// To the program: this signal.
+    /// Send this signal to the program.
     Signal(i32),
-    /// So many bytes of input were taken by the program.
+    /// The program has taken this many bytes of input.
     Took(u32),
     /// The caller has the key: it read the welcome.
     Begin,
-    /// The program ended, and everything that it wrote was sent before.
+    /// The program has ended, and everything that it wrote was sent before.
     End(Finish),
-    /// What the host could not do for the waiting command, to be shown.
+    /// A warning for the waiting command to display: something that the host could not do.
     Warn(String),
     X(XMessage),
 }
 
-/// What the ends say of the X11 clients at the host, each by a number that is used once.
+/// Messages about the X11 clients at the host; each client has a number that is used once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum XMessage {
-    /// The host has a further one.
+    /// The host has another client.
     Open(u32),
-    /// Bytes from or for it; none: this end has closed it. Each end does so once.
+    /// Bytes from or for it; no bytes: this end has closed it. Each end closes it once.
     Data(u32, Vec<u8>),
-    /// So many bytes went on from this end.
+    /// This end has passed on this many bytes.
     Took(u32, u32),
 }
 
@@ -130,7 +130,7 @@ impl Message {
     /// The bytes of a message. Texts that are too long are cut.
     ///
     /// # Panics
-    /// With more than `DATA_MAX` bytes of data: the caller reads no more at a time.
+    /// If there are more than `DATA_MAX` bytes of data: the caller reads no more at a time.
     pub(super) fn encode(&self) -> Vec<u8> {
         let words = match self {
             Message::Data(stream, bytes) => {
@@ -170,7 +170,7 @@ impl Message {
     /// Reads a message.
     ///
     /// # Errors
-    /// It is of no known kind, too long, or not whole.
+    /// It is of an unknown kind, too long, or incomplete.
     pub(super) fn decode(bytes: &[u8]) -> Result<Message, String> {
         let (kind, rest) = bytes.split_first().ok_or("an empty message")?;
         if let Some(n) = DATA.iter().position(|data| data == kind) {

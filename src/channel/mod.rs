@@ -20,11 +20,12 @@ pub use streams::{FRAME_DATA_MAX, Frame, NoFrame, STREAMS_MAX, WINDOW};
 
 use crate::model::Token;
 
-/// What both ends of a channel say that they mean: its version and its name.
+/// The text by which both ends identify a channel: its version and its name.
 pub fn about(token: Token) -> String {
     format!("corral channel 1 {token}")
 }
 
-/// Bytes of input that may be on their way to a program before it has read any of them: what goes
-/// with them on the channel, such as a signal, is never held up by a program that does not read.
+/// Number of bytes of input that may be in transit to a program that has not read any of them, so
+/// that other data on the channel, such as a signal, is never held up by a program that does not
+/// read.
 pub const ROOM: u32 = 256 << 10;

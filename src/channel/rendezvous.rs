@@ -5,11 +5,11 @@ use super::key::Key;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Longest such file in bytes.
+/// Maximum size of such a file in bytes.
 pub const RENDEZVOUS_MAX: u64 = 8 << 10;
-/// Most addresses of one waiting command.
+/// Maximum number of addresses of one waiting command.
 pub const ADDRESSES_MAX: usize = 6;
-/// Longest text of a host.
+/// Maximum length of a host's text.
 const WHY_MAX: usize = 500;
 /// Version of both files.
 const VERSION: u32 = 1;
@@ -17,7 +17,7 @@ const VERSION: u32 = 1;
 /// Where the waiting command listens, and the key of its channel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rendezvous {
-    /// Tried in this order.
+    /// The addresses, in the order in which they are tried.
     pub at: Vec<SocketAddr>,
     pub key: Key,
 }
@@ -43,7 +43,7 @@ impl Rendezvous {
     /// Reads the content of the file.
     ///
     /// # Errors
-    /// It is not one that this version understands.
+    /// This version does not understand it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Rendezvous, String> {
         let file: RendezvousFile = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         if file.v != VERSION {
@@ -56,7 +56,7 @@ impl Rendezvous {
     }
 }
 
-/// What a host says that could not reach the waiting command.
+/// The report of a host that could not reach the waiting command.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Unreached {
@@ -74,7 +74,7 @@ impl Unreached {
         serde_json::to_vec(&cut).expect("plain data becomes JSON")
     }
 
-    /// Reads the content of the file; `None` while it is empty or not whole.
+    /// Reads the content of the file; `None` while it is empty or incomplete.
     pub fn from_bytes(bytes: &[u8]) -> Option<Unreached> {
         serde_json::from_slice(bytes).ok()
     }

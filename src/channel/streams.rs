@@ -6,32 +6,32 @@
 //! connection, and more as it passes them on, so that buffered data is limited and a connection
 //! with a slow reader does not delay the others.
 
-/// Most bytes of a frame beside its head.
+/// Maximum number of bytes of a frame beside its head.
 pub const FRAME_DATA_MAX: usize = 16 << 10;
-/// Bytes that may be on their way on one connection, in each direction.
+/// Number of bytes that may be in transit on one connection, in each direction.
 pub const WINDOW: u32 = 256 << 10;
-/// Most connections at once.
+/// Maximum number of connections at a time.
 pub const STREAMS_MAX: usize = 128;
 const HEAD: usize = 7;
 
-/// What one end says.
+/// A message of one end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Frame {
-    /// What does the program say of itself?
+    /// Asks for the program's description of itself.
     Ask,
-    /// That, as it stands in its file; or, where there is none, why.
+    /// That description, as in the program's file; or the reason why there is none.
     About(Result<Vec<u8>, String>),
-    /// A further connection to the program.
+    /// Opens another connection to the program.
     Open(u32),
-    /// Bytes of a connection; none: this end sends no more.
+    /// Bytes of a connection; no bytes: this end sends no more.
     Data(u32, Vec<u8>),
-    /// So many bytes of it went on from this end.
+    /// This end has passed on this many bytes of it.
     Took(u32, u32),
-    /// It is over, for this reason.
+    /// The connection is over, for this reason.
     Over(u32, String),
 }
 
-/// What came does not have the form of a frame.
+/// The received bytes do not have the form of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoFrame;
 
@@ -47,7 +47,7 @@ impl Frame {
     /// Adds the bytes of a frame.
     ///
     /// # Panics
-    /// With more than [`FRAME_DATA_MAX`] bytes of data: the caller reads no more at a time.
+    /// If there are more than [`FRAME_DATA_MAX`] bytes of data: the caller reads no more at a time.
     pub fn put(&self, out: &mut Vec<u8>) {
         let number;
         let (kind, stream, bytes): (u8, u32, &[u8]) = match self {
@@ -71,10 +71,10 @@ impl Frame {
         out.extend_from_slice(bytes);
     }
 
-    /// Takes the first whole frame out of what came.
+    /// Takes the first complete frame from the received bytes.
     ///
     /// # Errors
-    /// It is none.
+    /// The bytes are not a frame.
     pub fn take(came: &mut Vec<u8>) -> Result<Option<Frame>, NoFrame> {
         let Some(head) = came.get(..HEAD) else {
             return Ok(None);

@@ -29,7 +29,7 @@ fn welcome() -> Welcome {
     }
 }
 
-/// Carries everything from one end to the other and gives a copy of it.
+/// Passes everything from one end to the other and returns a copy of it.
 fn carry(from: &mut Link, to: &mut Link) -> Vec<u8> {
     let bytes = from.outgoing().to_vec();
     from.sent(bytes.len());
@@ -105,7 +105,7 @@ fn an_end_without_the_key_or_for_another_channel_is_refused() {
         assert_eq!(called.hello(), Err(ChannelError::Refused));
         assert!(called.outgoing().is_empty() && !called.is_proven());
         assert_eq!(called.next_message(), Err(ChannelError::Refused));
-        // And a caller is not welcomed by an end without the key.
+        // A caller is not welcomed by an end without the key either.
         let mut caller = Link::caller(&key(1), ABOUT, &hello());
         let mut other = Link::called(&key(k), about);
         let mut impostor = Link::caller(&key(k), about, &hello());
@@ -123,7 +123,7 @@ fn what_was_recorded_of_a_channel_opens_no_second_one() {
     a.send(&Message::Data(Stream::Out, b"again".to_vec()));
     let mut called = Link::called(&key(1), ABOUT);
     called.receive(&recorded[0]).unwrap();
-    // The first words are those of a caller with the key; more than them is not believed.
+    // The first message comes from a caller with the key; nothing beyond it is trusted.
     assert!(called.hello().unwrap().is_some() && !called.is_proven());
     called.welcome(&welcome()).unwrap();
     called.receive(&recorded[1]).unwrap();
@@ -185,7 +185,7 @@ fn a_channel_cut_anywhere_gives_what_came_whole_and_says_that_it_was_cut() {
     }
     assert_eq!(b.next_message(), Ok(Some(Message::Took(3))));
     assert_eq!(b.closed(), Ok(()));
-    // The handshake, too.
+    // The handshake as well.
     let whole = Link::caller(&key(1), ABOUT, &hello()).outgoing().to_vec();
     for n in 1..whole.len() {
         let mut called = Link::called(&key(1), ABOUT);
@@ -216,7 +216,7 @@ fn a_cookie_is_itself_only_and_is_not_shown() {
     }
     assert!(!cookie.is(&[&cookie.bytes()[..], &[0]].concat()));
     assert_eq!(format!("{cookie:?}"), "Cookie(..)");
-    // A host of another version says nothing of windows and is told nothing of them.
+    // A host of another version neither sends nor receives anything about windows.
     let old: Welcome = serde_json::from_str("{}").unwrap();
     assert_eq!(old.x11, None);
     assert!(!serde_json::to_string(&old).unwrap().contains("x11"));

@@ -8,11 +8,11 @@ use super::codes::{Code, Problem, Result};
 use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Longest text that is taken, and most texts of one list.
+/// Maximum length of a text that is accepted, and maximum number of texts in a list.
 const TEXT_MAX: usize = 256 << 10;
 const LIST_MAX: usize = 100_000;
 
-/// A buffer of the caller's for a text.
+/// A buffer of the caller for a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buffer {
     start: *mut c_char,
@@ -21,23 +21,23 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// # Safety
-    /// `start` is null, or `len` bytes may be written there as long as the call lasts.
+    /// `start` is null, or `len` bytes may be written there during the call.
     pub(crate) unsafe fn new(start: *mut c_char, len: usize) -> Buffer {
         let len = if start.is_null() { 0 } else { len };
         Buffer { start, len }
     }
 
-    /// Most bytes of a text that fit.
+    /// Maximum number of bytes of a text that fit.
     pub(crate) fn room(self) -> usize {
         self.len.saturating_sub(1)
     }
 
-    /// Writes a text, cut to what fits.
+    /// Writes a text, cut to the size of the buffer.
     pub(crate) fn put(self, text: &str) {
         if self.len == 0 {
             return;
         }
-        // What C reads ends at the first zero.
+        // For C, the text ends at the first zero.
         let text = text.split('\0').next().unwrap_or_default();
         let mut end = text.len().min(self.room());
         while !text.is_char_boundary(end) {
@@ -51,7 +51,7 @@ impl Buffer {
         }
     }
 
-    /// Writes a text that must fit whole.
+    /// Writes a text that must fit completely.
     pub(crate) fn put_whole(self, what: &str, text: &str) -> Result<()> {
         if self.len == 0 {
             return Err(Problem::argument(format!("no buffer for {what}")));
@@ -75,7 +75,7 @@ pub(crate) fn answer(diagnosis: Buffer, body: impl FnOnce() -> Result<()>) -> c_
         let said = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
         let said = said.unwrap_or_default();
-        // What a panic carries may panic when it is dropped.
+        // The payload of a panic may itself panic when it is dropped.
         std::mem::forget(panic);
         Err(Problem::new(
             Code::InternalError,
@@ -91,20 +91,20 @@ pub(crate) fn answer(diagnosis: Buffer, body: impl FnOnce() -> Result<()>) -> c_
     }
 }
 
-/// The same for functions that answer nothing.
+/// The same for functions that return nothing.
 pub(crate) fn quietly(body: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
         std::mem::forget(panic);
     }
 }
 
-/// A text of the caller's.
+/// A text of the caller.
 ///
 /// # Errors
-/// There is none, it is not UTF-8, or it is too long.
+/// It is missing, not UTF-8, or too long.
 ///
 /// # Safety
-/// `text` is null or ends with a zero, and does not change as long as the call lasts.
+/// `text` is null or ends with a zero, and does not change during the call.
 pub(crate) unsafe fn text(what: &str, text: *const c_char) -> Result<String> {
     if text.is_null() {
         return Err(Problem::argument(format!("{what} is NULL")));
@@ -150,30 +150,30 @@ pub(crate) unsafe fn texts(what: &str, list: *const *const c_char) -> Result<Vec
     }
 }
 
-/// Stores a value where the caller wants it.
+/// Stores a value at the caller's address.
 ///
 /// # Errors
-/// The caller gives no place.
+/// The address is null.
 ///
 /// # Safety
-/// `place` is null or a place for a `T`.
+/// `place` is null or an address for a `T`.
 pub(crate) unsafe fn store<T>(what: &str, place: *mut T, value: T) -> Result<()> {
     if place.is_null() {
         return Err(Problem::argument(format!("{what} is NULL")));
     }
-    // SAFETY: as promised; what lay there was the caller's and is not dropped.
+    // SAFETY: as promised; the previous value there is the caller's and is not dropped.
     unsafe { place.write(value) };
     Ok(())
 }
 
-/// What an opaque pointer of this library points to.
+/// The object to which an opaque pointer of this library points.
 ///
 /// # Errors
 /// The pointer is null.
 ///
 /// # Safety
-/// `handle` is null or was given by this library, is not released, and is used as one that nothing
-/// else changes.
+/// `handle` is null or was returned by this library, is not released, and nothing else changes the
+/// object.
 pub(crate) unsafe fn object<'a, T>(what: &str, handle: *const T) -> Result<&'a T> {
     // SAFETY: as promised by the caller.
     unsafe { handle.as_ref() }.ok_or_else(|| Problem::argument(format!("{what} is NULL")))
@@ -185,7 +185,7 @@ mod tests {
 
     fn put(len: usize, text: &str) -> Vec<u8> {
         let mut memory = [0x55u8; 8];
-        // SAFETY: no more than the length of the array is said to be there.
+        // SAFETY: the stated length is at most that of the array.
         let buffer = unsafe { Buffer::new(memory.as_mut_ptr().cast(), len) };
         buffer.put(text);
         memory.to_vec()

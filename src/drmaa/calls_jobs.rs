@@ -14,9 +14,9 @@ use std::ffi::{c_char, c_int, c_long};
 /// All jobs of the session, and any of them.
 const ALL: &str = "DRMAA_JOB_IDS_SESSION_ALL";
 const ANY: &str = "DRMAA_JOB_IDS_SESSION_ANY";
-/// Longest id that a single job may get.
+/// Maximum length of the id of a single job.
 const ID_MAX: usize = 10;
-/// A state may be as old as this, ms: programs ask for many jobs one after the other.
+/// Maximum age of a state, ms: programs query many jobs one after the other.
 const STATE_AGE_MS: u64 = 200;
 
 fn key(id: &str) -> Result<JobKey> {
@@ -51,7 +51,7 @@ unsafe extern "C" fn drmaa_run_job(
                 Buffer::new(job_id, job_id_len),
             )
         };
-        // Before the job is there: afterwards nothing could be done about it.
+        // Checked before the job exists: afterwards nothing could be done about it.
         if out.room() < ID_MAX {
             let text = format!("the buffer of the job id needs {} bytes", ID_MAX + 1);
             return Err(Problem::argument(text));

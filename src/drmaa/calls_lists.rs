@@ -5,7 +5,7 @@ use super::codes::{Code, Problem, Result};
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, PoisonError};
 
-/// A list and how far it was read; the three opaque types of the standard are all this one.
+/// A list and how far it was read; all three opaque types of the standard are this one.
 #[derive(Debug)]
 pub(crate) struct List {
     texts: Vec<String>,
@@ -13,19 +13,19 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Hands a list to C, which releases it.
+    /// Passes a list to C, which releases it.
     ///
     /// # Errors
-    /// There is no place for it.
+    /// The address is null.
     ///
     /// # Safety
-    /// `place` is null or a place for a pointer.
+    /// `place` is null or an address for a pointer.
     pub(crate) unsafe fn hand_over(texts: Vec<String>, place: *mut *mut List) -> Result<()> {
         if place.is_null() {
             return Err(Problem::argument("no place for the list"));
         }
         let next = Mutex::new(0);
-        // SAFETY: as promised; the pointer comes back in `release`.
+        // SAFETY: as promised; the pointer is returned to `release`.
         unsafe {
             border::store(
                 "the list",
@@ -35,7 +35,7 @@ impl List {
         }
     }
 
-    /// The next text; one that must be whole and does not fit stays the next.
+    /// The next text; one that must be complete and does not fit remains the next one.
     fn next(&self, out: Buffer, whole: bool) -> Result<()> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(text) = self.texts.get(*next) else {
@@ -88,7 +88,7 @@ unsafe fn count(list: *const List, size: *mut usize) -> c_int {
 /// `list` is null, or a list that was not released.
 unsafe fn release(list: *mut List) {
     if !list.is_null() {
-        // SAFETY: it came from `hand_over`, and C has it no more.
+        // SAFETY: it came from `hand_over`, and C no longer uses it.
         quietly(|| drop(unsafe { Box::from_raw(list) }));
     }
 }
@@ -191,7 +191,7 @@ mod tests {
             List::hand_over(vec!["12[3]".into(), "1234567".into()], &raw mut list).unwrap();
             assert_eq!(drmaa_get_num_job_ids(list, &raw mut size), 0);
             assert_eq!(drmaa_get_next_job_id(list, out, 6), 0);
-            // Half an id would be another one; half a value is better than an endless loop.
+            // Half an id would be another id; half a value is better than an endless loop.
             assert_eq!(
                 drmaa_get_next_job_id(list, out, 6),
                 Code::InvalidArgument.number()

@@ -22,7 +22,7 @@ unsafe extern "C" fn drmaa_allocate_job_template(
         // SAFETY: the caller keeps to drmaa.h.
         let stored = unsafe { border::store("the place of the job template", jt, made) };
         if stored.is_err() {
-            // SAFETY: it was made above, and the caller did not get it.
+            // SAFETY: it was created above, and the caller did not receive it.
             drop(unsafe { Box::from_raw(made) });
         }
         stored

@@ -7,7 +7,7 @@ use corral::sys::fs;
 use corral::text::command::split_words;
 use std::path::Path;
 
-/// Largest file.
+/// Maximum size of the file.
 const FILE_MAX: u64 = 256 << 10;
 
 /// The options of a category; `conf`: the cluster's `cb.conf`.

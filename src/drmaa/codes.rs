@@ -3,7 +3,7 @@
 use corral::api::{Failure, FailureKind};
 use std::ffi::CStr;
 
-/// The codes as the standard numbers them.
+/// The codes with the numbers of the standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Code {
@@ -35,7 +35,7 @@ pub(crate) enum Code {
     NoMoreElements = 25,
 }
 
-/// Every code with its sentence, at the place of its number.
+/// Every code with its sentence, at the index of its number.
 const ALL: [(Code, &CStr); 26] = [
     (Code::Success, c"success"),
     (Code::InternalError, c"unexpected or internal error"),
@@ -107,13 +107,13 @@ impl Code {
     }
 }
 
-/// The sentence of a code; what is no code has one, too.
+/// The sentence of a code; an unknown code has one, too.
 pub(crate) fn sentence(number: i32) -> &'static CStr {
     let known = usize::try_from(number).ok().and_then(|n| ALL.get(n));
     known.map_or(c"unknown error code", |(_, text)| text)
 }
 
-/// Why a call failed: the code, and what to tell the user.
+/// Why a call failed: the code, and the message for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) code: Code,
@@ -128,7 +128,7 @@ impl Problem {
         }
     }
 
-    /// With the sentence of the code.
+    /// A problem with the sentence of the code.
     pub(crate) fn plain(code: Code) -> Problem {
         Problem::new(code, sentence(code.number()).to_string_lossy())
     }
@@ -152,7 +152,7 @@ impl From<Failure> for Problem {
     }
 }
 
-/// What a call of this library answers.
+/// The result of a call of this library.
 pub(crate) type Result<T> = std::result::Result<T, Problem>;
 
 #[cfg(test)]

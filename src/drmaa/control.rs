@@ -10,10 +10,10 @@ use corral::record::request::SignalHow;
 use corral::text::IndexSet;
 use std::collections::BTreeMap;
 
-/// Most ids of one request.
+/// Maximum number of ids in one request.
 const IDS_MAX: usize = 5_000;
 
-/// What the standard can do with a job.
+/// The actions of the standard on a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Suspend,
@@ -34,7 +34,7 @@ const ACTIONS: [Action; 5] = [
 
 impl Action {
     /// # Errors
-    /// There is none of that number.
+    /// There is no action with that number.
     pub(crate) fn of(number: i32) -> Result<Action> {
         let found = usize::try_from(number).ok().and_then(|n| ACTIONS.get(n));
         found
@@ -42,7 +42,7 @@ impl Action {
             .ok_or_else(|| Problem::argument(format!("there is no action {number}")))
     }
 
-    /// Whether a job in this state can undergo it.
+    /// Whether the action applies to a job in this state.
     fn suits(self, stat: JobStat) -> bool {
         match self {
             Action::Suspend => stat == JobStat::Run,
@@ -53,7 +53,7 @@ impl Action {
         }
     }
 
-    /// The refusal when it does not.
+    /// The error if it does not.
     fn refusal(self) -> Code {
         match self {
             Action::Suspend => Code::SuspendInconsistentState,
@@ -73,7 +73,7 @@ impl Action {
     }
 }
 
-/// Does it with one job.
+/// Applies the action to one job.
 ///
 /// # Errors
 /// There is no such job, its state does not allow it, or the leader refuses.
@@ -85,10 +85,11 @@ pub(crate) fn one(session: &Session, key: JobKey, action: Action) -> Result<()> 
     send(session, &[key], action, false)
 }
 
-/// Does it with every job of the session that has not ended.
+/// Applies the action to every job of the session that has not ended.
 ///
 /// # Errors
-/// The leader refuses; or the state of some did not allow it, after it was done with the others.
+/// The leader refuses; or the state of some jobs did not allow it, after the action was applied to
+/// the others.
 pub(crate) fn all(session: &Session, action: Action) -> Result<()> {
     session.look(0)?;
     let open: Vec<(JobKey, JobStat)> = {
@@ -113,7 +114,8 @@ fn unsuitable(what: &str, action: Action) -> Problem {
     Problem::new(plain.code, format!("{what}: {}", plain.text))
 }
 
-/// Sends it to the leader. `many`: that one of them has ended meanwhile is no failure.
+/// Sends the request to the leader. `many`: it is not a failure if one of the jobs has ended
+/// meanwhile.
 fn send(session: &Session, keys: &[JobKey], action: Action, many: bool) -> Result<()> {
     let mut worst = Ok(());
     for ids in selections(keys).chunks(IDS_MAX) {
@@ -133,7 +135,7 @@ fn send(session: &Session, keys: &[JobKey], action: Action, many: bool) -> Resul
     worst
 }
 
-/// Keys as a request names them, the elements of an array in one word.
+/// Keys in the form of a request, the elements of an array in one word.
 fn selections(keys: &[JobKey]) -> Vec<String> {
     let mut single = Vec::new();
     let mut arrays: BTreeMap<u32, IndexSet> = BTreeMap::new();
@@ -148,7 +150,7 @@ fn selections(keys: &[JobKey]) -> Vec<String> {
     single
 }
 
-/// The number by which the standard calls a state.
+/// The number of a state in the standard.
 pub(crate) fn state_number(stat: JobStat) -> i32 {
     match stat {
         JobStat::Unkwn => 0x00,

@@ -5,14 +5,14 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
-/// Longest length, seconds (a hundred years).
+/// Maximum length, in seconds (a hundred years).
 const LENGTH_MAX_S: u64 = 100 * 366 * 86_400;
 
-/// A moment in ms since 1970. What is left out is of `now`, and the first such moment that is not
-/// past is meant: without a day, today or tomorrow.
+/// A moment in ms since 1970. Missing parts are taken from `now`, and the first such moment that is
+/// not in the past is returned: without a day, today or tomorrow.
 ///
 /// # Errors
-/// Says what is wrong with the text.
+/// Returns the problem of the text.
 pub(crate) fn moment(text: &str, now: &Zoned) -> Result<i64, String> {
     let wrong = || {
         format!("'{text}' is not a time of the form [[[[CC]YY/]MM/]DD] hh:mm[:ss] [{{-|+}}UU:uu]")
@@ -50,7 +50,7 @@ pub(crate) fn moment(text: &str, now: &Zoned) -> Result<i64, String> {
     found.map(Timestamp::as_millisecond).ok_or_else(wrong)
 }
 
-/// The date that is meant, and the one that is when it is past.
+/// The date that the parts denote, and the one to use if that has passed.
 fn dates(parts: &[i64], today: Date) -> Option<(Option<Date>, Option<Date>)> {
     let date = |y: i64, m: i64, d: i64| {
         Date::new(y.try_into().ok()?, m.try_into().ok()?, d.try_into().ok()?).ok()
@@ -101,13 +101,13 @@ fn offset(word: &str) -> Option<TimeZone> {
 /// A length of time in seconds.
 ///
 /// # Errors
-/// Says what is wrong with the text.
+/// Returns the problem of the text.
 pub(crate) fn length_s(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is not a length of time of the form [[h:]m:]s");
     let parts = numbers(text, ':')
         .filter(|p| p.len() <= 3)
         .ok_or_else(wrong)?;
-    // The first part may be as large as it likes: 90 seconds, 100 hours.
+    // The first part has no upper limit: 90 seconds, 100 hours.
     if parts.iter().skip(1).any(|n| *n > 59) {
         return Err(wrong());
     }
@@ -120,7 +120,7 @@ pub(crate) fn length_s(text: &str) -> Result<u64, String> {
         .ok_or_else(wrong)
 }
 
-/// Numbers of digits alone, parted by a character.
+/// Numbers consisting of digits only, separated by a character.
 fn numbers(text: &str, by: char) -> Option<Vec<i64>> {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     text.split(by)

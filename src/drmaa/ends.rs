@@ -11,7 +11,7 @@ use corral::spool::view::Job;
 
 /// The job never ran.
 const ABORTED: i32 = 1 << 16;
-/// How it ended is not known: its host was lost.
+/// Its end is not known: its host was lost.
 const UNKNOWN: i32 = 1 << 17;
 const CORE: i32 = 1 << 7;
 
@@ -24,13 +24,13 @@ pub(crate) enum End {
         /// `NAME=VALUE` each.
         usage: Vec<String>,
     },
-    /// The job is not known any more; why not.
+    /// The job is no longer known; with the reason.
     Lost(String),
 }
 
 impl End {
-    /// The end of a job that is finished. `whole`: the row that says when it was submitted and what
-    /// it asked for.
+    /// The end of a finished job. `whole`: the row that contains its submission time and its
+    /// request.
     pub(crate) fn of(row: &JobRow<'_>, job: &Job) -> End {
         End::Known {
             stat: row.stat,
@@ -39,7 +39,7 @@ impl End {
         }
     }
 
-    /// It ended with exit code 0.
+    /// Whether it ended with exit code 0.
     pub(crate) fn is_success(&self) -> bool {
         matches!(self, End::Known { stat, .. } if *stat == JobStat::Done)
     }
@@ -58,12 +58,12 @@ fn number(row: &JobRow<'_>) -> i32 {
     }
 }
 
-/// Seconds since 1970 of a moment in ms.
+/// Converts a moment in ms to seconds since 1970.
 fn seconds(ms: i64) -> i64 {
     ms.div_euclid(1000)
 }
 
-/// Names as Grid Engine's library gives them, and Corral's own.
+/// Names as in Grid Engine's library, and Corral's own.
 fn usage(row: &JobRow<'_>, job: &Job) -> Vec<String> {
     let used = &row.usage;
     let cpu = format!("{}.{:03}", used.cpu_ms / 1000, used.cpu_ms % 1000);
@@ -104,14 +104,14 @@ fn usage(row: &JobRow<'_>, job: &Job) -> Vec<String> {
     if row.reason != TermReason::None {
         all.push(("term_reason", row.reason.word().to_owned()));
     }
-    // What is not known is left out.
+    // Unknown values are left out.
     all.retain(|(_, value)| !value.is_empty());
     all.iter()
         .map(|(name, value)| format!("{name}={value}"))
         .collect()
 }
 
-/// What `drmaa_wif...` say of a number.
+/// The results of `drmaa_wif...` for a number.
 pub(crate) fn has_exited(number: i32) -> bool {
     number & (ABORTED | UNKNOWN) == 0 && number & 0x7f == 0
 }
@@ -169,7 +169,7 @@ mod tests {
         let mut dumped = row(Exit, None, 11, 1);
         dumped.core = true;
         assert!(has_core(number(&dumped)) && !has_core(number(&row(Exit, None, 11, 1))));
-        // As the system's own macros read it.
+        // As the system's own macros interpret it.
         let n = number(&row(Exit, Some(7), 0, 1));
         assert!(libc::WIFEXITED(n) && libc::WEXITSTATUS(n) == 7);
     }

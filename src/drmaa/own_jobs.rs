@@ -11,32 +11,32 @@ use corral::text::IndexSet;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Most jobs of one session, those included that were handed on.
+/// Maximum number of jobs of one session, including those whose ends were passed on.
 const JOBS_MAX: usize = 2_000_000;
-/// A job that the view does not show for so long is taken for forgotten, ms.
+/// A job that the view does not show for this time is considered forgotten, ms.
 const MISSING_MS: u64 = 120_000;
 
-/// A job whose end was not handed on yet.
+/// A job whose end was not passed on yet.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenJob {
-    /// Submitted in this session; otherwise it is only waited for.
+    /// Submitted in this session; otherwise the program only waits for it.
     of_session: bool,
-    /// When the leader accepted it, as in its row (ms); 0 = not said.
+    /// When the leader accepted it, as in its row (ms); 0 = unknown.
     accepted: i64,
-    /// When the view showed it last, ms since boot; at first when it was submitted.
+    /// When the view last showed it, ms since boot; at first the time of submission.
     seen_ms: u64,
     pub(crate) stat: JobStat,
     pub(crate) end: Option<Arc<End>>,
 }
 
-/// See the top of this file.
+/// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct OwnJobs {
     open: BTreeMap<JobKey, OpenJob>,
     handed_on: HashSet<JobKey>,
 }
 
-/// What rows say of a job.
+/// What the rows show of a job.
 enum Seen {
     Nothing,
     Now(JobStat),
@@ -44,7 +44,7 @@ enum Seen {
 }
 
 impl OwnJobs {
-    /// Room for more jobs.
+    /// Checks that there is room for more jobs.
     ///
     /// # Errors
     /// The session has too many.
@@ -59,7 +59,7 @@ impl OwnJobs {
         ))
     }
 
-    /// Adds what was submitted.
+    /// Adds the submitted jobs.
     pub(crate) fn add(
         &mut self,
         keys: impl Iterator<Item = JobKey>,
@@ -92,27 +92,27 @@ impl OwnJobs {
         self.open.get(&key)
     }
 
-    /// Its end was handed on: it is none any more.
+    /// Whether its end was passed on, so that it is no longer a job of the session.
     pub(crate) fn was_handed_on(&self, key: JobKey) -> bool {
         self.handed_on.contains(&key)
     }
 
-    /// The jobs of the session whose ends were not handed on.
+    /// The jobs of the session whose ends were not passed on.
     pub(crate) fn of_session(&self) -> impl Iterator<Item = (JobKey, &OpenJob)> {
         let all = self.open.iter().filter(|(_, job)| job.of_session);
         all.map(|(key, job)| (*key, job))
     }
 
-    /// The jobs of which no end is known.
+    /// The jobs whose ends are not known.
     pub(crate) fn unended(&self) -> Vec<JobKey> {
         let all = self.open.iter().filter(|(_, job)| job.end.is_none());
         all.map(|(key, _)| *key).collect()
     }
 
-    /// Hands on the end of a job, if it is known.
+    /// Returns the end of a job, if it is known, and forgets the job.
     ///
     /// # Errors
-    /// It is none of these jobs: another thread may have been faster.
+    /// It is not one of these jobs: another thread may have been faster.
     pub(crate) fn take(&mut self, key: JobKey) -> Result<Option<Arc<End>>> {
         let Some(job) = self.open.get(&key) else {
             return Err(no_such(key));
@@ -124,7 +124,7 @@ impl OwnJobs {
         Ok(Some(end))
     }
 
-    /// Hands on the end of any job of the session.
+    /// Returns the end of any job of the session, and forgets the job.
     ///
     /// # Errors
     /// The session has no job.
@@ -142,19 +142,20 @@ impl OwnJobs {
         Ok(found)
     }
 
-    /// Forgets a job, whatever is known of it.
+    /// Forgets a job, regardless of what is known of it.
     pub(crate) fn hand_on(&mut self, key: JobKey) {
         if self.open.remove(&key).is_some() {
             self.handed_on.insert(key);
         }
     }
 
-    /// True when nothing is to be waited for: it has ended, or another thread has taken its end.
+    /// Whether there is nothing to wait for: the job has ended, or another thread has taken its
+    /// end.
     pub(crate) fn is_over(&self, key: JobKey) -> bool {
         self.open.get(&key).is_none_or(|job| job.end.is_some())
     }
 
-    /// Takes in what the view says of the jobs `asked`.
+    /// Merges what the view shows of the jobs `asked`.
     pub(crate) fn merge(&mut self, asked: &[JobKey], rows: &[Job], now: u64) {
         let rows = Rows::of(rows);
         for key in asked {
@@ -182,13 +183,13 @@ impl OwnJobs {
     }
 }
 
-/// The refusal of a job that is not there.
+/// The error for a job that does not exist.
 pub(crate) fn no_such(key: JobKey) -> Problem {
     let text = format!("there is no job {key} of yours, or its end was handed on already");
     Problem::new(Code::InvalidJob, text)
 }
 
-/// State of a job as rows say it; its end, when it has ended. `None`: there is none.
+/// State of a job according to the rows, and its end if it has ended. `None`: there is no such job.
 pub(crate) fn look_up(rows: &[Job], key: JobKey) -> Option<(JobStat, u32)> {
     let rows = Rows::of(rows);
     let uid = rows.whole(key)?.spec.uid;
@@ -203,7 +204,7 @@ pub(crate) fn look_up(rows: &[Job], key: JobKey) -> Option<(JobStat, u32)> {
 /// Rows of the view by their keys.
 struct Rows<'a> {
     by_key: HashMap<JobKey, &'a Job>,
-    /// Of arrays: the indices that have no rows of their own.
+    /// For arrays: the indices that have no rows of their own.
     waiting: HashMap<u32, IndexSet>,
 }
 
@@ -220,7 +221,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The row of the job itself, of an element that of its array.
+    /// The row of the job itself; for an element that of its array.
     fn whole(&self, key: JobKey) -> Option<&'a Job> {
         self.by_key.get(&JobKey::job(key.id)).copied()
     }
@@ -236,7 +237,7 @@ impl<'a> Rows<'a> {
         };
         let job = match self.by_key.get(&key) {
             Some(own) => own,
-            // What never started is in the state of its array.
+            // An element that never started has the state of its array.
             None if waits() => whole,
             None => return Seen::Nothing,
         };
@@ -301,7 +302,7 @@ mod tests {
         jobs.merge(&keys, &rows, 1);
         assert!(jobs.is_over(keys[0]) && !jobs.is_over(keys[1]));
         assert_eq!(jobs.get(keys[2]).unwrap().stat, JobStat::Psusp);
-        // Killed while they waited.
+        // Killed while they were pending.
         jobs.merge(&keys, &[array(9, JobStat::Exit, "2-3")], 2);
         assert!(jobs.is_over(keys[1]) && !jobs.take(keys[1]).unwrap().unwrap().is_success());
     }

@@ -9,20 +9,20 @@ pub(crate) const INDEX: &str = "$drmaa_incr_ph$";
 pub(crate) const HOME: &str = "$drmaa_hd_ph$";
 pub(crate) const WORK: &str = "$drmaa_wd_ph$";
 
-/// What a path is read against.
+/// What a path is resolved against.
 pub(crate) struct Around<'a> {
-    /// This host, by the name that the cluster has for it.
+    /// This host, by its name in the cluster.
     pub(crate) host: &'a str,
     /// The user's home directory.
     pub(crate) home: &'a Path,
-    /// The directory that relative paths begin in.
+    /// The directory in which relative paths start.
     pub(crate) work: PathBuf,
     /// Several jobs are submitted at once.
     pub(crate) bulk: bool,
     pub(crate) is_directory: &'a dyn Fn(&Path) -> bool,
 }
 
-/// What a path is for.
+/// The purpose of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Input,
@@ -33,17 +33,17 @@ pub(crate) enum Use {
 /// The two parts of `[host]:path`.
 ///
 /// # Errors
-/// Says what the text lacks.
+/// Returns what the text lacks.
 pub(crate) fn split(text: &str) -> Result<(&str, &str), String> {
     let parts = text.split_once(':').filter(|(_, path)| !path.is_empty());
     parts.ok_or_else(|| format!("'{text}' is not of the form [host]:path"))
 }
 
-/// Refuses a host that is not this one: files are opened where the job runs, on file systems that
+/// Rejects a host other than this one: files are opened where the job runs, on file systems that
 /// all hosts share, and nothing is copied.
 ///
 /// # Errors
-/// Names the host.
+/// Returns a message that names the host.
 pub(crate) fn check_host(host: &str, own: &str) -> Result<(), String> {
     match host {
         "" | "localhost" => Ok(()),
@@ -55,10 +55,10 @@ pub(crate) fn check_host(host: &str, own: &str) -> Result<(), String> {
     }
 }
 
-/// The path for an option of `csub`, whose `%J` and `%I` stand for the job and the index.
+/// The path for an option of `csub`, in which `%J` and `%I` denote the job and the index.
 ///
 /// # Errors
-/// A placeholder that does not mean anything at its place; input that is a directory.
+/// A placeholder that has no meaning at its place; input that is a directory.
 pub(crate) fn for_csub(text: &str, what: Use, around: &Around<'_>) -> Result<String, String> {
     let (host, path) = split(text)?;
     check_host(host, around.host)?;
@@ -74,7 +74,7 @@ pub(crate) fn for_csub(text: &str, what: Use, around: &Around<'_>) -> Result<Str
         ));
     }
     let ready = format!("{front}{}", rest.replace('%', "%%").replace(INDEX, "%I"));
-    // A name with an index in it is not known before its job starts.
+    // A name that contains an index is not known before its job starts.
     let is_directory = || !rest.contains(INDEX) && (around.is_directory)(&directory(path, around));
     if !rest.ends_with('/') && !is_directory() {
         return Ok(ready);
@@ -89,7 +89,7 @@ pub(crate) fn for_csub(text: &str, what: Use, around: &Around<'_>) -> Result<Str
     Ok(format!("{ready}{slash}%J{index}.{end}"))
 }
 
-/// What the placeholder at the beginning stands for, and the rest.
+/// The value of the placeholder at the beginning, and the rest.
 fn front<'p>(path: &'p str, around: &Around<'_>) -> Result<(String, &'p str), String> {
     if let Some(rest) = path.strip_prefix(HOME) {
         let home = around
@@ -98,14 +98,14 @@ fn front<'p>(path: &'p str, around: &Around<'_>) -> Result<(String, &'p str), St
             .ok_or("the home directory is not UTF-8")?;
         return Ok((home.replace('%', "%%"), rest));
     }
-    // Relative paths begin in the job's working directory.
+    // Relative paths start in the job's working directory.
     Ok(match path.strip_prefix(WORK) {
         Some(rest) => (".".to_owned(), rest),
         None => (String::new(), path),
     })
 }
 
-/// Where a path without an index leads, seen from here.
+/// The directory to which a path without an index leads, as seen from here.
 fn directory(path: &str, around: &Around<'_>) -> PathBuf {
     if let Some(rest) = path.strip_prefix(HOME) {
         return around.home.join(rest.trim_start_matches('/'));
@@ -119,7 +119,7 @@ fn directory(path: &str, around: &Around<'_>) -> PathBuf {
 /// The working directory of a template.
 ///
 /// # Errors
-/// A placeholder that does not mean anything there.
+/// A placeholder that has no meaning there.
 pub(crate) fn working_directory(text: &str, home: &Path) -> Result<PathBuf, String> {
     let (front, rest) = match text.strip_prefix(HOME) {
         Some(rest) => (Some(home), rest),

@@ -46,16 +46,16 @@ pub(crate) fn build(
     Ok(job)
 }
 
-/// The indices of bulk jobs: `start`, `start + incr` and so on, not beyond `end`.
+/// The indices of bulk jobs: `start`, `start + incr` and so on, up to `end`.
 ///
 /// # Errors
-/// They do not make a list of indices from 1 on.
+/// They are not a list of indices from 1 on.
 pub(crate) fn indices(start: i64, end: i64, incr: i64) -> Result<IndexSet> {
     let wrong = |why: &str| Problem::argument(format!("indices {start} to {end} by {incr}: {why}"));
     let (low, high) = match incr {
         0 => return Err(wrong("the increment is 0")),
         up if up > 0 => (start, end),
-        // The same indices, from the other side: the last one that is reached comes first.
+        // The same indices in reverse: the last one that is reached comes first.
         down => (start - (start - end) / -down * -down, start),
     };
     if low < 1 || high > i64::from(MAX_INDEX) || high < low || (incr < 0 && start < end) {
@@ -69,7 +69,7 @@ fn wrong(name: &str, why: &str) -> Problem {
     Problem::new(Code::InvalidAttributeValue, format!("{name}: {why}"))
 }
 
-/// Those of the category, then those of the job itself, which count more.
+/// The options of the category, then those of the job itself, which take precedence.
 fn options(values: &Values, place: &Place) -> Result<Vec<String>> {
     let mut words = match values.get(template::CATEGORY) {
         Some(name) => template::category_words(place, name)?,
@@ -91,7 +91,7 @@ fn command(values: &Values) -> Result<Vec<String>> {
         .collect())
 }
 
-/// The working directory, and where input comes from and output goes.
+/// The working directory, and the files for input and output.
 fn files(job: &mut JobRequest, values: &Values, place: &Place, bulk: bool) -> Result<()> {
     let here = caller::working_directory();
     let here = here.map_err(|e| Problem::new(Code::InternalError, e.to_string()))?;
@@ -117,7 +117,7 @@ fn files(job: &mut JobRequest, values: &Values, place: &Place, bulk: bool) -> Re
         (template::OUTPUT, "o", Use::Output),
         (template::ERROR, "e", Use::Error),
     ] {
-        // Error output without a file of its own goes where output goes.
+        // Error output without a file of its own goes to the same file as output.
         if joined && what == Use::Error {
             continue;
         }
@@ -126,7 +126,7 @@ fn files(job: &mut JobRequest, values: &Values, place: &Place, bulk: bool) -> Re
             job.named.push((option, path));
         }
     }
-    // What a program reads back is the output of its job alone.
+    // A program that reads the output back expects only that of this job.
     if job.named.iter().any(|(name, _)| *name == "o") {
         job.named.push(("no-report", String::new()));
     }

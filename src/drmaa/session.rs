@@ -17,29 +17,30 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A program that submits for hours before it waits misses no end: how often is looked then, ms.
+/// How often the view is read while a program submits for hours before it waits, ms, so that it
+/// misses no end.
 const NOTICE_MS: u64 = 60_000;
-/// Largest `cb.conf`.
+/// Maximum size of `cb.conf`.
 const CONF_MAX: u64 = 64 << 10;
-/// Where `cb.conf` is when nothing else is said.
+/// The directory of `cb.conf` if no other is given.
 const DEFAULT_DIR: &str = "/etc/corral";
 
 static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
 
-/// A session; see the top of this file.
+/// A session; see the head of this file.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) place: Place,
-    /// Whose jobs are the caller's own.
+    /// Only jobs of this user are the caller's own.
     uid: u32,
     view: ViewReader,
     jobs: Mutex<OwnJobs>,
-    /// When the last look at the view began, ms since boot.
+    /// When the last read of the view began, ms since boot.
     looked: Mutex<u64>,
     over: AtomicBool,
 }
 
-/// What a lock protects is whole between any two steps, also after a panic.
+/// The data under a lock is consistent between any two steps, even after a panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -47,7 +48,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Begins the session. `contact`: the directory of `cb.conf`, or empty.
 ///
 /// # Errors
-/// There is one already, or there is no cluster.
+/// There is a session already, or there is no cluster.
 pub(crate) fn begin(contact: &str) -> Result<()> {
     let mut session = lock(&SESSION);
     if session.is_some() {
@@ -91,10 +92,10 @@ fn site_in(dir: &Path) -> Result<Site> {
     Site::from_conf(&conf, &text, host).map_err(|e| wrong(e.0))
 }
 
-/// Ends the session; its jobs go on. Threads that wait in it wait no longer.
+/// Ends the session; its jobs continue. Threads that wait in it stop waiting.
 ///
 /// # Errors
-/// There is none.
+/// There is no session.
 pub(crate) fn end() -> Result<()> {
     match lock(&SESSION).take() {
         Some(session) => {
@@ -108,13 +109,13 @@ pub(crate) fn end() -> Result<()> {
 /// The session.
 ///
 /// # Errors
-/// There is none.
+/// There is no session.
 pub(crate) fn current() -> Result<Arc<Session>> {
     let session = lock(&SESSION).clone();
     session.ok_or_else(|| Problem::plain(Code::NoActiveSession))
 }
 
-/// The contact string: of the session, else the one that would be used.
+/// The contact string of the session, or else the one that would be used.
 pub(crate) fn contact() -> String {
     let dir = match current() {
         Ok(session) => fs::parent(&session.place.site.conf).to_path_buf(),
@@ -131,8 +132,8 @@ impl Session {
         lock(&self.jobs)
     }
 
-    /// Submits a job, or with `indices` an array; gives their keys in rising order, and what was
-    /// accepted without effect.
+    /// Submits a job, or with `indices` an array. Returns their keys in ascending order, and what
+    /// was accepted without effect.
     ///
     /// # Errors
     /// It is refused, or the cluster does not answer.
@@ -142,7 +143,7 @@ impl Session {
         indices: Option<&IndexSet>,
     ) -> Result<(Vec<JobKey>, Option<String>)> {
         let job = request::build(values, &self.place, indices)?;
-        // A view that cannot be read is no reason not to submit.
+        // A view that cannot be read does not prevent the submission.
         drop(self.look(NOTICE_MS));
         self.jobs().check_room(indices.map_or(1, IndexSet::len))?;
         let taken = api::submit(&self.place.site, &job)?;
@@ -164,8 +165,7 @@ impl Session {
         Ok((keys, taken.warning))
     }
 
-    /// Brings the jobs whose ends are not known up to date, unless that was done in the last
-    /// `age_ms`.
+    /// Updates the jobs whose ends are not known, unless that was done in the last `age_ms`.
     ///
     /// # Errors
     /// The view cannot be read.
@@ -173,7 +173,7 @@ impl Session {
         let enough = clock::boot_ms().saturating_sub(age_ms);
         let mut looked = lock(&self.looked);
         let began = clock::boot_ms();
-        // Another thread may have looked while this one waited for its turn.
+        // Another thread may have read the view while this one waited for its turn.
         if *looked >= enough && *looked > 0 {
             return Ok(());
         }
@@ -186,7 +186,7 @@ impl Session {
         Ok(())
     }
 
-    /// What was seen before does not count any more.
+    /// Discards what was read before.
     pub(crate) fn look_anew(&self) {
         *lock(&self.looked) = 0;
     }
@@ -203,7 +203,7 @@ impl Session {
         }
     }
 
-    /// The state of a job, of this session or another one of the same user.
+    /// The state of a job, of this session or another job of the same user.
     ///
     /// # Errors
     /// There is no such job, or the view cannot be read.
@@ -227,7 +227,7 @@ impl Session {
         })
     }
 
-    /// The state of a job that is not one of the session's.
+    /// The state of a job that does not belong to the session.
     fn foreign(&self, key: JobKey) -> Result<JobStat> {
         let rows = self.rows(&[key])?;
         match own_jobs::look_up(&rows, key) {
@@ -236,7 +236,7 @@ impl Session {
         }
     }
 
-    /// Makes sure that a job can be waited for, whoever submitted it.
+    /// Ensures that a job can be waited for, even if it was submitted elsewhere.
     ///
     /// # Errors
     /// There is no such job of this user, or it is a whole array.
@@ -261,10 +261,10 @@ impl Session {
         Ok(())
     }
 
-    /// Fails once the session has ended.
+    /// Checks that the session has not ended.
     ///
     /// # Errors
-    /// It has.
+    /// The session has ended.
     pub(crate) fn check_active(&self) -> Result<()> {
         match self.over.load(Ordering::Acquire) {
             true => Err(Problem::plain(Code::NoActiveSession)),

@@ -56,7 +56,7 @@ pub(crate) const VECTORS: [&str; 3] = [ARGUMENTS, ENVIRONMENT, EMAIL];
 pub(crate) const ON_HOLD: &str = "drmaa_hold";
 const ACTIVE: &str = "drmaa_active";
 
-/// What of this place values are checked against.
+/// Data of this host against which values are checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) site: Site,
@@ -64,7 +64,7 @@ pub(crate) struct Place {
     pub(crate) home: PathBuf,
 }
 
-/// What was set.
+/// The values that were set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
     scalars: BTreeMap<&'static str, String>,
@@ -97,7 +97,7 @@ impl Template {
     }
 
     fn lock(&self) -> MutexGuard<'_, Values> {
-        // Values are whole between any two steps.
+        // Values are consistent between any two steps.
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -195,7 +195,7 @@ fn check(name: &str, given: &str, place: &Place) -> Result<()> {
             s.map(drop).map_err(|e| format(format!("{name}: {e}")))
         }
         NAME => {
-            // With an index list it would be the name of an array.
+            // With an index list the name would be that of an array.
             if given.contains(['[', ']', '%']) {
                 return Err(value(format!("{name}: '{given}' holds one of [ ] %")));
             }
@@ -210,7 +210,7 @@ fn check(name: &str, given: &str, place: &Place) -> Result<()> {
     }
 }
 
-/// The words of a native specification. Programs that were written for the commands of LSF begin it
+/// The words of a native specification. Programs that were written for the commands of LSF start it
 /// with the command's name.
 pub(crate) fn native_words(text: &str) -> Result<Vec<String>> {
     let words = split_words(text).map_err(|e| {
@@ -242,7 +242,7 @@ pub(crate) fn is_directory(path: &std::path::Path) -> bool {
         .is_ok_and(|stat| stat.is_some_and(|s| s.kind == fs::Kind::Dir))
 }
 
-/// The present moment in the zone of this process.
+/// The current moment in the time zone of this process.
 pub(crate) fn now_here() -> Zoned {
     let now = jiff::Timestamp::from_millisecond(corral::sys::clock::wall_ms());
     let zone = jiff::tz::TimeZone::system();

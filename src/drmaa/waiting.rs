@@ -9,12 +9,12 @@ use corral::sys::clock;
 use std::ffi::c_long;
 use std::sync::Arc;
 
-/// First and longest pause between two looks, ms.
+/// First and longest pause between two reads of the view, ms.
 const PAUSE_MS: (u64, u64) = (5, 1000);
-/// A view that cannot be read for so long is a failure, ms.
+/// A view that cannot be read for this time is a failure, ms.
 const UNREAD_MS: u64 = 120_000;
 
-/// What is waited for.
+/// The jobs to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     /// Any job of the session.
@@ -22,10 +22,10 @@ pub(crate) enum Which {
     One(JobKey),
 }
 
-/// How long: `None` = for ever; seconds.
+/// How long to wait, in seconds: `None` = without limit.
 pub(crate) type Patience = Option<u64>;
 
-/// The time that a caller gives: -1 is for ever.
+/// Converts the caller's time: -1 means without limit.
 ///
 /// # Errors
 /// It is another negative number.
@@ -41,7 +41,7 @@ pub(crate) fn patience(timeout: c_long) -> Result<Patience> {
     }
 }
 
-/// Waits for the end of a job and takes it: no other call gets it again.
+/// Waits for the end of a job and takes it: no other call returns it again.
 ///
 /// # Errors
 /// There is no such job, or the time is over.
@@ -62,11 +62,11 @@ pub(crate) fn wait(
     })
 }
 
-/// Waits until all these jobs have ended; `None`: all of the session. `dispose`: their ends are not
-/// kept for a later wait.
+/// Waits until all these jobs have ended; `None`: all jobs of the session. `dispose`: their ends
+/// are not kept for a later wait.
 ///
 /// # Errors
-/// One of them is no job, or the time is over.
+/// One of them is not a job, or the time is over.
 pub(crate) fn synchronize(
     session: &Session,
     keys: Option<Vec<JobKey>>,
@@ -82,7 +82,7 @@ pub(crate) fn synchronize(
             keys
         }
     };
-    // Those that have ended are not looked at again.
+    // Jobs that have ended are not checked again.
     let mut left = keys.clone();
     until(session, patience, || {
         let jobs = session.jobs();
@@ -96,7 +96,7 @@ pub(crate) fn synchronize(
     Ok(())
 }
 
-/// Looks again and again until `found` finds something.
+/// Repeats until `found` finds something.
 fn until<T>(
     session: &Session,
     patience: Patience,
@@ -108,7 +108,7 @@ fn until<T>(
     let mut unread_since = None;
     loop {
         session.check_active()?;
-        // What is known already costs no look.
+        // What is known already needs no read.
         if let Some(value) = found()? {
             return Ok(value);
         }

@@ -6,18 +6,18 @@
 
 use serde::Deserialize;
 
-/// A document with its place.
+/// A document and its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Document {
     pub index: String,
-    /// The same for the same document, whoever sends it and how often.
+    /// The same id for the same document, regardless of who sends it and how often.
     pub id: String,
     /// A JSON object on one line.
     pub json: String,
 }
 
 impl Document {
-    /// About the bytes that it takes in a request.
+    /// Approximate number of bytes that it takes in a request.
     pub(super) fn size(&self) -> usize {
         self.json.len() + self.index.len() + self.id.len() + 48
     }
@@ -28,42 +28,43 @@ impl Document {
 pub(super) struct Answer {
     pub status: u16,
     pub body: Vec<u8>,
-    /// The header Retry-After, where it is a number.
+    /// The value of the header Retry-After, if it is a number.
     pub retry_after_s: Option<u64>,
 }
 
-/// What became of a document.
+/// The result for a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Stored,
-    /// It was there before.
+    /// The server had it already.
     Present,
-    /// Not now: the reason.
+    /// Not stored now; with the reason.
     Later(String),
-    /// Never: the reason.
+    /// It can never be stored; with the reason.
     Rejected(u16, String),
 }
 
-/// What an answer says.
+/// The meaning of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// One for each document, in the order in which they were sent.
     Fates(Vec<Fate>),
     /// The request must be smaller.
     TooLarge,
-    /// What became of the documents is not known or nothing: the reason, and the pause that the
-    /// server asks for, in seconds.
+    /// Nothing was stored, or it is not known what was: the reason, and the pause that the server
+    /// requests, in seconds.
     Later(String, Option<u64>),
 }
 
-/// What is asked of an answer; the rest is not sent.
+/// The parts of an answer that are requested; the rest is not sent.
 pub(super) const FILTER: &str =
     "filter_path=errors,items.*.status,items.*.error.type,items.*.error.reason";
 
-/// Longest reason that is kept, bytes.
+/// Maximum length of a reason that is kept, in bytes.
 const REASON_MAX: usize = 1000;
 
-/// Errors of status 400 that are not the document's fault: the index cannot be made or written now.
+/// Errors of status 400 that the document does not cause: the index cannot be created or written
+/// now.
 const NOT_OF_THE_DOCUMENT: &[&str] = &[
     "validation_exception",
     "index_closed_exception",
@@ -74,7 +75,7 @@ const NOT_OF_THE_DOCUMENT: &[&str] = &[
     "resource_already_exists_exception",
 ];
 
-/// The body of a request, one line for what to do with the next one.
+/// The body of a request: for each document a line with the action, then the document.
 pub(super) fn encode(documents: &[&Document]) -> String {
     let size = documents.iter().map(|d| d.size()).sum();
     let mut out = String::with_capacity(size);
@@ -113,7 +114,7 @@ struct ItemError {
     reason: Option<String>,
 }
 
-/// Judges the answer to a request of so many documents.
+/// Evaluates the answer to a request with `sent` documents.
 pub(super) fn judge(answer: &Answer, sent: usize) -> Verdict {
     let later = |why: String| Verdict::Later(why, answer.retry_after_s);
     match answer.status {
@@ -161,9 +162,10 @@ fn fate(item: &Created) -> Fate {
     }
 }
 
-/// The pause after so many failures in a row, ms: from half a second on twice as long each time, up
-/// to `most`; what the server asks for, if that is longer, up to ten times `most`. `random` of
-/// 65,536 takes up to a half away, so that several exporters do not come at once.
+/// The pause after `failures` failures in a row, ms: it starts at half a second and doubles each
+/// time, up to `most`; if the server requests a longer one, that is used, up to ten times `most`.
+/// `random` of 65,536 subtracts up to a half, so that several exporters do not send at the same
+/// time.
 pub(super) fn pause_ms(failures: u32, most: u64, asked_s: Option<u64>, random: u16) -> u64 {
     let doubled = 500u64.saturating_mul(1 << failures.saturating_sub(1).min(20));
     let longest = doubled.min(most);

@@ -9,16 +9,16 @@ use super::state::Counts;
 
 /// The server of documents.
 pub(super) trait Server {
-    /// Sends a bulk request; what went wrong as a sentence.
+    /// Sends a bulk request. The error is a sentence.
     fn bulk(&mut self, body: &str) -> Result<super::bulk::Answer, String>;
 }
 
-/// What the way to the server needs besides.
+/// What else a delivery needs.
 pub(super) trait Surroundings {
-    /// Waits so many ms; true when the program is to end.
+    /// Waits this many ms. Returns true if the program must end.
     fn wait(&mut self, ms: u64, why: &str) -> bool;
     fn random(&mut self) -> u16;
-    /// Keeps a document that never can be stored, durably.
+    /// Stores a document durably that the server can never store.
     fn reject(&mut self, document: &Document, status: u16, why: &str) -> Result<(), String>;
 }
 
@@ -27,16 +27,16 @@ pub(super) trait Surroundings {
 pub(super) enum Outcome {
     /// Every document is stored or rejected.
     Done,
-    /// The program is to end.
+    /// The program must end.
     Stopped,
-    /// Too many failures in a row; the last one.
+    /// There were too many failures in a row; with the last one.
     GaveUp(String),
 }
 
-/// The bounds of a delivery.
+/// The limits of a delivery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Bytes of a request.
+    /// Number of bytes of a request.
     pub bytes: usize,
     /// Longest pause, ms.
     pub pause_ms: u64,
@@ -44,7 +44,7 @@ pub(super) struct Bounds {
     pub failures: Option<u32>,
 }
 
-/// The way to one server.
+/// A delivery to one server.
 pub(super) struct Delivery<'a> {
     pub server: &'a mut dyn Server,
     pub around: &'a mut dyn Surroundings,
@@ -53,7 +53,7 @@ pub(super) struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
-    /// Delivers all.
+    /// Delivers all documents.
     pub(super) fn deliver(&mut self, documents: &[Document]) -> Outcome {
         let mut left: Vec<&Document> = documents.iter().collect();
         let mut failures = 0;
@@ -93,7 +93,7 @@ impl Delivery<'_> {
         Outcome::Done
     }
 
-    /// How many of the first documents one request takes: one at least.
+    /// How many of the first documents fit into one request: at least one.
     fn fitting(&self, left: &[&Document]) -> usize {
         let mut room = self.bounds.bytes;
         let fits = |d: &&&Document| {
@@ -105,7 +105,7 @@ impl Delivery<'_> {
         left.iter().take_while(fits).count().max(1)
     }
 
-    /// Takes out what is stored or rejected; why something is left of what was sent.
+    /// Removes what is stored or rejected. Returns why something of what was sent is left.
     fn sort(&mut self, left: &mut Vec<&Document>, fates: &[Fate]) -> Option<String> {
         let (mut again, mut why) = (Vec::new(), None);
         for (document, fate) in left.iter().zip(fates) {
@@ -136,8 +136,8 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    /// The server takes no request of this size: from now on half as much; a document that is too
-    /// large alone is rejected.
+    /// Halves the size of requests, because the server accepts none of this size; a document that
+    /// is too large alone is rejected.
     fn smaller(&mut self, left: &mut Vec<&Document>, n: usize) -> Option<String> {
         let size: usize = left[..n].iter().map(|d| d.size()).sum();
         if n > 1 {

@@ -9,7 +9,7 @@ use corral::api::events::{EventLine, Identity};
 use corral::api::hosts::HostLine;
 use corral::record::acct::month_of;
 
-/// Where documents of a cluster go.
+/// The destinations of a cluster's documents.
 pub(super) struct Naming {
     prefix: String,
     cluster: Identity,
@@ -34,7 +34,7 @@ impl Naming {
         self.document("accounting", &record.key, record.end_ms, &record.json)
     }
 
-    /// A sample of the moment `at_ms`.
+    /// A sample of the time `at_ms`.
     pub(super) fn sample(&self, host: &HostLine, at_ms: i64) -> Document {
         let id = format!("{}-{at_ms}", host.host);
         self.document("hosts", &id, at_ms, &host.json)

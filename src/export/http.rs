@@ -14,7 +14,7 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-/// Largest answer, bytes.
+/// Maximum size of an answer, in bytes.
 const ANSWER_MAX: u64 = 64 << 20;
 /// Time to connect, s.
 const CONNECT_S: u64 = 10;
@@ -38,7 +38,7 @@ struct Request<'r> {
 }
 
 impl Client {
-    /// Prepares connections; none is made yet.
+    /// Prepares connections; none is opened yet.
     pub(super) fn new(connection: &Connection) -> Result<Client, String> {
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
@@ -96,7 +96,7 @@ impl Client {
         })
     }
 
-    /// The header that says who asks.
+    /// The header that identifies the client.
     fn login(&self) -> Result<Option<String>, String> {
         Ok(match &self.connection.login {
             Login::Nobody => None,
@@ -165,7 +165,7 @@ impl Server for Client {
     }
 }
 
-/// The body of an answer of status 200; what else came as a sentence.
+/// The body of an answer with status 200; any other answer as a sentence.
 pub(super) fn success(what: &str, answer: Answer) -> Result<Vec<u8>, String> {
     match answer.status {
         200 | 201 => Ok(answer.body),

@@ -18,14 +18,14 @@ use corral::spool::Site;
 use corral::sys;
 use tracing::{info, warn};
 
-/// Failures in a row after which `--once` gives up.
+/// Number of failures in a row after which `--once` gives up.
 const ONCE_FAILURES: u32 = 6;
-/// Between two entries of the log that say how far it is, ms.
+/// Time between two log entries about the progress, ms.
 const STATUS_MS: u64 = 600_000;
 
 /// Why the work ended early.
 pub(super) enum End {
-    /// A signal came.
+    /// A signal arrived.
     Stopped,
     Failed(String),
 }
@@ -41,7 +41,7 @@ pub(super) struct Job {
     pub site: Site,
     pub cluster: Identity,
     pub settings: Settings,
-    /// Ends when everything up to now is delivered.
+    /// End when everything up to now is delivered.
     pub once: bool,
 }
 
@@ -68,7 +68,7 @@ impl Job {
     }
 }
 
-/// What waits, draws and keeps for a delivery.
+/// Waiting, random numbers and rejected documents for a delivery.
 struct World {
     rejected: Rejected,
 }
@@ -100,14 +100,14 @@ struct Exporter {
     world: World,
     events: events::EventFollower,
     accounting: accounting::RecordFollower,
-    /// Moment of the last sample of load, ms since 1970.
+    /// Time of the last load sample, ms since 1970.
     sampled_ms: i64,
-    /// Bytes of a request that the server takes.
+    /// Number of bytes of a request that the server accepts.
     bytes: usize,
     said_ms: u64,
 }
 
-/// Delivers until a signal comes, or once.
+/// Delivers until a signal arrives, or once.
 pub(super) fn run(job: Job) -> Result<(), End> {
     let _lock = state::take(&job.settings.state_dir)?;
     let state = job.state()?;
@@ -134,8 +134,8 @@ pub(super) fn run(job: Job) -> Result<(), End> {
 }
 
 impl Exporter {
-    /// Waits until the server says that it has the index templates. Without them it would guess
-    /// the types of fields, which cannot be mended later.
+    /// Waits until the server reports that it has the index templates. Without them it would guess
+    /// the types of fields, which cannot be corrected later.
     fn need_templates(&mut self) -> Result<(), End> {
         let mut failures = 0;
         loop {
@@ -209,7 +209,7 @@ impl Exporter {
         Ok(())
     }
 
-    /// True when there may be more at once.
+    /// Returns true if there may be more at once.
     fn some_events(&mut self) -> Result<bool, End> {
         let s = &self.job.settings;
         let look = self.events.look(s.batch_documents, s.batch_bytes);
@@ -251,8 +251,8 @@ impl Exporter {
         Ok(look.more)
     }
 
-    /// A sample of each host when its moment has come: a multiple of the interval, so that two
-    /// exporters take samples of the same ids.
+    /// Takes a sample of each host when it is due: at a multiple of the interval, so that two
+    /// exporters take samples with the same ids.
     fn load(&mut self) -> Result<(), End> {
         let every = i64::try_from(self.job.settings.load_interval_s * 1000).unwrap_or(i64::MAX);
         let moment = sys::clock::wall_ms() / every * every;
@@ -288,7 +288,7 @@ impl Exporter {
         let outcome = delivery.deliver(documents);
         self.bytes = delivery.bounds.bytes;
         match outcome {
-            // A signal that came meanwhile is obeyed after the position is written.
+            // A signal that arrived meanwhile is handled after the position is written.
             Outcome::Done => Ok(()),
             Outcome::Stopped => Err(End::Stopped),
             Outcome::GaveUp(why) => Err(End::Failed(why)),
@@ -308,7 +308,7 @@ impl Exporter {
         problems.iter().for_each(|text| warn!("{text}"));
     }
 
-    /// Says how far it is, to the service manager and now and then to the log.
+    /// Reports the progress to the service manager, and from time to time to the log.
     fn say(&mut self) {
         let c = &self.state.counts;
         let text = format!(

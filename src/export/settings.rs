@@ -8,9 +8,9 @@ use corral::sys;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// Largest `export.yaml`, and largest file of a password or of certificates.
+/// Maximum size of `export.yaml`, and of a file with a password or certificates.
 const FILE_MAX: u64 = 1 << 20;
-/// Where the state of root's exporter is when neither `state_dir` nor CB_LOCAL says.
+/// The state directory of root's exporter if neither `state_dir` nor CB_LOCAL is set.
 const ROOT_STATE: &str = "/var/lib/corral/export";
 
 /// One address or several.
@@ -56,20 +56,20 @@ struct Written {
     rejected_max_mb: Option<u64>,
 }
 
-/// Who the exporter is for the server.
+/// How the exporter identifies itself to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Login {
     Nobody,
     /// A user and the file of the password.
     User(String, PathBuf),
-    /// The file of an API key, encoded as Elasticsearch gives it.
+    /// The file of an API key, encoded as Elasticsearch returns it.
     Key(PathBuf),
 }
 
 /// How to reach the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Connection {
-    /// Without a slash at the end; one at least.
+    /// Without a slash at the end; at least one.
     pub urls: Vec<String>,
     pub login: Login,
     pub ca_file: Option<PathBuf>,
@@ -99,7 +99,7 @@ pub(super) struct Settings {
     pub rejected_max_bytes: u64,
 }
 
-/// The file beside cb.yaml, where no other one is given.
+/// The file beside cb.yaml, if no other one is given.
 pub(super) fn default_path(site: &Site) -> PathBuf {
     site.layout().conf_dir().join("export.yaml")
 }
@@ -263,7 +263,7 @@ fn login(
     }
 }
 
-/// Reads a password or key: the first line of a file that its owner alone may read.
+/// Reads a password or key: the first line of a file that only its owner can read.
 pub(super) fn secret(path: &Path) -> Result<String, String> {
     let text = |e: sys::Error| e.to_string();
     let stat = sys::fs::stat(path).map_err(text)?;

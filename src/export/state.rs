@@ -13,21 +13,21 @@ use std::path::{Path, PathBuf};
 
 /// Version of `state.json`.
 const FORMAT: u32 = 1;
-/// Largest `state.json`.
+/// Maximum size of `state.json`.
 const STATE_MAX: u64 = 64 << 20;
 
-/// What was counted since the state was made.
+/// Counts since the state was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Counts {
-    /// Documents that the server stored, and that it had before.
+    /// Documents that the server stored, and those that it had already.
     pub stored: u64,
     pub present: u64,
-    /// Documents in `rejected.ndjson`, those included that its bound has cost.
+    /// Documents in `rejected.ndjson`, including those lost by its size limit.
     pub rejected: u64,
     /// Requests that failed and were repeated.
     pub failures: u64,
-    /// Times that events after the position were not kept any more.
+    /// Number of times that events after the position were no longer kept.
     pub gaps: u64,
     /// Places of journal and accounting files that could not be read.
     pub damage: u64,
@@ -35,11 +35,11 @@ pub(super) struct Counts {
     pub missed: u64,
 }
 
-/// Up to where everything is delivered.
+/// The position up to which everything is delivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
     pub format: u32,
-    /// Id of the cluster whose positions these are.
+    /// Id of the cluster to which the positions belong.
     pub cluster: String,
     /// Prefix of the indices in which the documents are.
     pub prefix: String,
@@ -62,7 +62,7 @@ impl State {
         }
     }
 
-    /// Reads the state in a directory; a new one where there is none.
+    /// Reads the state in a directory; a new one if there is none.
     pub(super) fn read(dir: &Path, cluster: &str, prefix: &str) -> Result<State, String> {
         let path = dir.join("state.json");
         let bytes = sys::fs::read_optional(&path, STATE_MAX).map_err(|e| e.to_string())?;
@@ -102,7 +102,7 @@ impl State {
     }
 }
 
-/// Makes the directory where needed and keeps other exporters out as long as the result lives.
+/// Creates the directory if needed, and locks out other exporters until the result is dropped.
 pub(super) fn take(dir: &Path) -> Result<Lock, String> {
     let text = |e: sys::Error| e.to_string();
     sys::fs::mkdir_p(dir, 0o700).map_err(text)?;
@@ -118,10 +118,10 @@ pub(super) fn take(dir: &Path) -> Result<Lock, String> {
     })
 }
 
-/// Documents that never can be stored.
+/// Documents that can never be stored.
 pub(super) struct Rejected {
     path: PathBuf,
-    /// Bytes after which the file is renamed to `rejected.old.ndjson`.
+    /// Size in bytes at which the file is renamed to `rejected.old.ndjson`.
     most: u64,
 }
 

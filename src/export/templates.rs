@@ -48,7 +48,7 @@ pub(super) fn put(client: &mut Client, prefix: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Names of the templates that the server does not have; `None`: it does not say.
+/// Names of the templates that the server lacks; `None`: it does not tell.
 pub(super) fn missing(client: &mut Client, prefix: &str) -> Result<Option<Vec<String>>, String> {
     let mut missing = Vec::new();
     for (kind, _) in ALL {
@@ -57,7 +57,7 @@ pub(super) fn missing(client: &mut Client, prefix: &str) -> Result<Option<Vec<St
         match answer.status {
             200 => {}
             404 => missing.push(name),
-            // A key that may write documents alone need not see templates.
+            // A key that may only write documents need not see templates.
             401 | 403 => return Ok(None),
             _ => drop(success("cannot ask for index templates", answer)?),
         }
@@ -114,7 +114,7 @@ mod tests {
         let sample = load.split("pub(crate) fn sample").nth(1).unwrap();
         let sample = sample.split("pub(crate) fn put_json").next().unwrap();
         let of_hosts = members(sample, &[&CALLS[..], &["        ("]].concat());
-        // The cost is worked out by cacct from the prices of the moment.
+        // cacct computes the cost from the current prices.
         let left_out = ["cost", "currency"];
         for (kind, names, least) in [
             ("events", of_events, 40),

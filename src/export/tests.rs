@@ -14,24 +14,24 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
-    /// Takes nothing and answers so, with Retry-After.
+    /// Stores nothing and answers with this status, and with Retry-After.
     Busy(u16),
-    /// Takes all, but its answer breaks off in the head or the body.
+    /// Stores all, but its answer breaks off in the head or the body.
     HalfHead,
     HalfBody,
-    /// Takes all and closes without an answer.
+    /// Stores all and closes without an answer.
     Silent,
     /// Closes at once.
     Closed,
-    /// Takes all and answers after the client's patience.
+    /// Stores all and answers after the client's time limit.
     Slow,
-    /// Takes every other document, the others get 429.
+    /// Stores every other document; the others get 429.
     SomeBusy,
-    /// Every third document is not one that can be stored.
+    /// Every third document cannot be stored.
     SomeWrong,
-    /// Takes requests of at most so many bytes.
+    /// Accepts requests up to this many bytes.
     Small(usize),
-    /// A proxy's page.
+    /// The error page of a proxy.
     Foreign,
 }
 
@@ -39,7 +39,7 @@ enum Fault {
 struct Stored {
     faults: Vec<Fault>,
     documents: BTreeMap<String, String>,
-    /// Creations that found the document there.
+    /// Number of creations that found an existing document.
     conflicts: u32,
     requests: Vec<(String, usize)>,
     authorization: Vec<String>,
@@ -51,7 +51,8 @@ struct FaultServer {
 }
 
 impl FaultServer {
-    /// Serves requests; each connection takes one fault of the list, after it all goes well.
+    /// Serves requests; each connection takes one fault of the list; after the list everything
+    /// succeeds.
     fn start(faults: &[Fault]) -> FaultServer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -126,7 +127,7 @@ fn serve(stream: TcpStream, shared: &Mutex<Stored>) -> std::io::Result<()> {
     }
 }
 
-/// False: the connection ends.
+/// Returns false if the connection ends.
 fn answer(
     out: &mut TcpStream,
     fault: Fault,
@@ -171,7 +172,7 @@ fn reply(out: &mut TcpStream, status: u16, extra: &str, body: &str) -> std::io::
     out.write_all(format!("{head}{body}").as_bytes())
 }
 
-/// Stores what a request brings and says what became of each document.
+/// Stores the documents of a request and returns the result for each.
 fn take(fault: Fault, text: &str, stored: &mut Stored) -> String {
     assert!(text.ends_with('\n'), "a request ends with a line end");
     let (mut items, mut n) = (Vec::new(), 0);
@@ -198,13 +199,13 @@ fn take(fault: Fault, text: &str, stored: &mut Stored) -> String {
     format!("{{\"errors\":true,\"items\":[{}]}}", items.join(","))
 }
 
-/// Waits are counted, not waited for.
+/// Waits are counted, not carried out.
 #[derive(Default)]
 struct Around {
     waits: Vec<(u64, String)>,
     rejected: Vec<String>,
     stop_after: Option<usize>,
-    /// So many times the file of rejected documents cannot be written.
+    /// How many times the file of rejected documents cannot be written.
     full: u32,
 }
 
@@ -291,7 +292,7 @@ fn each_fault_leaves_every_document_stored_once() {
             (0, 0),
             "{fault:?}"
         );
-        // What was taken without an answer that came whole is found there.
+        // Documents that were stored without a complete answer are found there.
         let repeated = [Fault::HalfHead, Fault::HalfBody, Fault::Silent, Fault::Slow];
         assert_eq!(stored.conflicts > 0, repeated.contains(&fault), "{fault:?}");
         let waited = !matches!(fault, Fault::Small(_));
@@ -313,7 +314,8 @@ fn a_document_that_cannot_be_stored_does_not_block_the_others() {
     };
     let all = documents(9);
     let (outcome, counts) = deliver(&mut server.client(), &mut around, BOUNDS, &all);
-    // The first could not be kept as rejected; sent again, it is stored: the fault was over.
+    // The first one could not be recorded as rejected; sent again, it is stored: the fault was
+    // over.
     assert_eq!(outcome, Outcome::Done);
     assert_eq!((counts.stored, counts.rejected), (7, 2));
     assert_eq!(around.rejected, ["c-1.1.5", "c-1.1.8"]);
@@ -385,7 +387,7 @@ fn another_address_is_tried_and_the_login_is_sent() {
     std::fs::write(&key, "c2VjcmV0\n").unwrap();
     corral::sys::fs::chmod(&key, 0o600).unwrap();
     let server = FaultServer::start(&[]);
-    // Nobody listens at the first address: its port was given back.
+    // There is no listener at the first address: its port was released.
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let dead = format!("http://{}", free.local_addr().unwrap());
     drop(free);

@@ -17,25 +17,25 @@ use crate::sys::{self, platform};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Most bytes of the mark's file.
+/// Maximum size of the mark's file in bytes.
 const MARK_MAX: u64 = 4096;
 
-/// What an end is known by, and what both sides say of it: when, how.
+/// Identifies an end on both sides: its time and its result.
 type End = (i64, Option<i32>, i32);
 
-/// What the journal has.
+/// The contents of the journal.
 #[derive(Default)]
 struct Journal {
-    /// With the positions after them.
+    /// Each with the position after it.
     ends: BTreeMap<AttemptId, (Position, End)>,
-    /// Reasons of silences, and how often.
+    /// Reasons of silences, and the number of each.
     silences: BTreeMap<String, u32>,
-    /// It begins after the first event of all: the rest was compacted.
+    /// It begins after the very first event: the earlier part was removed by compaction.
     late: bool,
 }
 
-/// What is wrong with the accounting of a share on which no byte was flipped and which was not put
-/// back from a copy.
+/// The errors in the accounting of a share in which no byte was flipped and which was not restored
+/// from a copy.
 pub(super) fn check(share: &Disk, silences: &BTreeSet<String>) -> Vec<String> {
     platform::enter(Arc::new(ReadOnlyDisk(share.clone())));
     let found = compare(&Layout::new(super::simulated_os::SHARE), silences);
@@ -62,13 +62,13 @@ fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, 
             }
             Ok(())
         },
-        // A leader that dies leaves half a line.
+        // A leader that dies leaves an incomplete line.
         &mut |_| {},
     );
     each.map_err(|e| e.to_string())?;
     for (a, end) in &accounted {
         match journal.ends.get(a) {
-            // The journal of before was compacted.
+            // The earlier journal was removed by compaction.
             None if journal.late => {}
             None => wrong.push(format!(
                 "accounting has attempt {a}, the journal has no end"
@@ -114,7 +114,7 @@ fn read(layout: &Layout, cluster: &str) -> Result<Journal, String> {
         }
         match event {
             Event::Ended { e, .. } => {
-                // An attempt ends once: what says so again changes nothing.
+                // An attempt ends once: a repeated record of the end changes nothing.
                 let end = (at, (e.t, e.code, e.sig));
                 journal.ends.entry(e.a).or_insert(end);
             }
@@ -126,14 +126,14 @@ fn read(layout: &Layout, cluster: &str) -> Result<Journal, String> {
     Ok(journal)
 }
 
-/// Up to where the last leader said that records are durable.
+/// The position up to which records are durable according to the last leader.
 fn mark(layout: &Layout) -> Result<Position, String> {
     let bytes = sys::fs::read_optional(&layout.acct_written(), MARK_MAX);
     let Some(bytes) = bytes.map_err(|e| e.to_string())? else {
         return Ok(Position::default());
     };
     let mut reader = Reader::new(&bytes);
-    // The header, then the mark.
+    // First the header, then the mark.
     reader.next_line().map_err(|e| e.to_string())?;
     let line = reader.next_line().map_err(|e| e.to_string())?;
     let line = line.ok_or("the mark of accounting is empty")?;

@@ -5,7 +5,7 @@ use super::kernel::MS;
 use super::plan::{CallPattern, Role};
 use crate::model::SplitMix64;
 
-/// Calls of a leader before which another one may take over.
+/// Calls of a leader before which another leader may take over.
 const LEADER_CALLS: &[CallPattern] = &[
     ("append", "/journal."),
     ("append", "/journal."),
@@ -47,24 +47,24 @@ const EXECUTOR_CALLS: &[CallPattern] = &[
     ("create", ""),
 ];
 
-/// The next process of a kind that makes a certain call is stopped right before it.
+/// Stops the next process of a kind that makes a certain call, right before the call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Breakpoint {
     pub call: CallPattern,
-    /// For how long.
+    /// For how long, µs.
     pub us: u64,
-    /// The processes that read what it writes are stopped for as long.
+    /// The processes that read what it writes are stopped for the same time.
     pub with_listeners: bool,
     /// Leaders or executors.
     pub role: Role,
-    /// Threads of stopped processes go on within this time (µs), in any order.
+    /// Threads of stopped processes continue within this time (µs), in any order.
     pub thaw: u64,
-    /// Of 1000 such calls, this many are the one.
+    /// Per thousand such calls, the number at which it stops.
     pub permille: u64,
 }
 
 impl Breakpoint {
-    /// A breakpoint by chance.
+    /// Draws a breakpoint at random.
     pub(super) fn draw(rng: &mut SplitMix64) -> Breakpoint {
         let role = rng.pick(&[Role::Leader, Role::Leader, Role::Executor]);
         let call = match role {
@@ -73,7 +73,7 @@ impl Breakpoint {
         };
         Breakpoint {
             call,
-            // A takeover takes T, the wait for the cache, and some looks.
+            // A takeover takes T, the wait for the cache, and some polls.
             us: rng.between(3500, 15_000) * MS,
             with_listeners: rng.permille(500),
             role,

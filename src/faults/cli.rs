@@ -52,7 +52,7 @@ pub(crate) struct Args {
     keep: Option<PathBuf>,
 }
 
-/// Runs `cbsim faults`; the exit code: 0 = all promises were kept, 1 = one was broken.
+/// Runs `cbsim faults`. Returns the exit code: 0 = all promises were kept, 1 = one was broken.
 ///
 /// # Errors
 /// The variant is not known.
@@ -116,7 +116,7 @@ fn focus_named(name: &str) -> Result<Focus, String> {
     })
 }
 
-/// Writes the directories of a run as they are at its end.
+/// Writes the directories at the end of a run.
 fn keep(dir: &Path, outcome: &Outcome) -> sys::Result<()> {
     if !sys::fs::mkdir(dir, 0o755)? {
         return Err(sys::Error::invalid("make", dir, "it exists already"));
@@ -138,13 +138,13 @@ fn keep(dir: &Path, outcome: &Outcome) -> sys::Result<()> {
 pub(super) struct Summary {
     pub runs: u64,
     pub figures: Figures,
-    /// Seeds that broke a promise, with the first message.
+    /// Seeds that broke a promise, with the first message of each.
     pub failed: BTreeMap<u64, String>,
-    /// The failing one with the lowest seed.
+    /// The failing run with the lowest seed.
     pub first: Option<Outcome>,
 }
 
-/// Runs `seeds` seeds from `options.seed` on, `threads` at a time; `until_broken`: to the first
+/// Runs `seeds` seeds from `options.seed` on, `threads` at a time; `until_broken`: up to the first
 /// that breaks a promise.
 pub(super) fn many(options: &Options, seeds: u64, threads: usize, until_broken: bool) -> Summary {
     let next = AtomicU64::new(0);

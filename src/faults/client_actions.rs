@@ -19,12 +19,12 @@ use crate::record::request::{
 use crate::sys::{fs, users};
 use std::collections::BTreeSet;
 
-/// What a client does after a submission.
+/// The actions of a client after a submission.
 #[derive(Clone, Copy)]
 enum ClientAction {
     Kill,
     KillElement,
-    /// `ckill -r`: the job ends at once, what it started is killed later.
+    /// `ckill -r`: the job ends at once, and what it started is killed later.
     Remove,
     Stop,
     Requeue,
@@ -45,7 +45,7 @@ use ClientAction::{
     RequeueEnded, Run, SilenceAlert, Stop, Switch,
 };
 
-/// How often a user does it, in proportion to the others.
+/// How often a user takes each action, relative to the others.
 const ACTIONS: &[(u64, ClientAction)] = &[
     (120, Kill),
     (40, KillElement),
@@ -63,7 +63,7 @@ const ACTIONS: &[(u64, ClientAction)] = &[
     (15, Host),
     (10, Reconfig),
 ];
-/// How often the administrator does it.
+/// How often the administrator takes each action.
 const ADMIN_ACTIONS: &[(u64, ClientAction)] = &[
     (40, Kill),
     (40, Remove),
@@ -76,9 +76,9 @@ const ADMIN_ACTIONS: &[(u64, ClientAction)] = &[
     (40, SilenceAlert),
 ];
 
-/// What was not answered is carried out so long (µs) after the last fault, or never.
+/// An unanswered request is carried out within this time (µs) after the last fault, or never.
 const LATE_US: u64 = 30_000_000;
-/// The second queue: what is closed and limited is this one.
+/// The second queue: it is the one that is closed and limited.
 const OTHER: &str = "other";
 
 impl Client<'_> {
@@ -135,7 +135,7 @@ impl Client<'_> {
     /// The code of the first result.
     fn code(&self, command: &str, verb: Verb) -> Result<Code, ()> {
         let answer = self.ask(command, verb).map_err(drop)?;
-        // What is refused as a whole was not done.
+        // A request that is refused as a whole was not carried out.
         Ok(answer.results.first().map_or(Code::Refused, |o| o.code))
     }
 
@@ -171,7 +171,7 @@ impl Client<'_> {
         }
     }
 
-    /// What was saved, or may be run again, goes on elsewhere.
+    /// Migrates a job: what was saved, or may be run again, continues elsewhere.
     fn migrate(&self, id: u32) {
         self.think(4000);
         self.os.lock().cluster.history.migration_asked(id);
@@ -184,7 +184,7 @@ impl Client<'_> {
         let _ = self.ask("cmig", verb);
     }
 
-    /// Signals another user's job, which only an administrator may.
+    /// Signals a job of another user, which only an administrator may do.
     fn kill_anothers(&self) {
         let history = |inner: &Inner| inner.cluster.history.job_of_another(&self.site.host);
         let Some((host, id)) = history(&self.os.lock()) else {
@@ -219,8 +219,8 @@ impl Client<'_> {
         let _ = self.signal("cresume", JobKey::job(id), SignalHow::Resume);
     }
 
-    /// Resumes what this client ever stopped, since an unanswered request may be carried out late;
-    /// false when all of it has ended.
+    /// Resumes every job that this client ever stopped, since an unanswered request may be carried
+    /// out late. Returns false when all of them have ended.
     pub(super) fn resume(&self) -> bool {
         let stopped = self.with_stopped(|own| own.clone());
         for id in stopped {
@@ -233,13 +233,13 @@ impl Client<'_> {
         self.with_stopped(|own| !own.is_empty())
     }
 
-    /// Works on the jobs that this client stopped.
+    /// Calls `work` with the jobs that this client stopped.
     fn with_stopped<T>(&self, work: impl FnOnce(&mut BTreeSet<u32>) -> T) -> T {
         let clients = &mut self.os.lock().cluster.history.clients;
         work(clients.stopped.entry(self.slot).or_default())
     }
 
-    /// Asks for a change that lasts from its answer on.
+    /// Requests a change that is permanent from its answer on.
     fn settle(&self, command: &str, fact: Fact, value: &str, verb: Verb) {
         self.confirm(|known| known.asked(&fact));
         let answer = self.code(command, verb);
@@ -266,7 +266,7 @@ impl Client<'_> {
                 (Fact::Priority(id), n.to_string(), "sp")
             }
             2 => {
-                // Far above what any task takes: only that it gets there counts.
+                // Far above the time that any task takes: it only matters that the limit arrives.
                 spec.limits.run_s = Some(86_400 + u64::from(n));
                 (Fact::RunLimit(id), (86_400 + n).to_string(), "W")
             }
@@ -299,7 +299,7 @@ impl Client<'_> {
 
     // ---- the cluster ----
 
-    /// Only the administrator may do it.
+    /// Checks that only the administrator may do it.
     fn only_admin(&self, what: &str, code: Result<Code, ()>) {
         if code == Ok(Code::Ok) && !self.administers() {
             self.broken(format!("{} may {what}", self.site.host));
@@ -353,7 +353,7 @@ impl Client<'_> {
         );
     }
 
-    /// A request of the administrator; that of another user must be refused.
+    /// Sends a request of the administrator; the same request of another user must be refused.
     fn command(&self, what: &str, fact: Fact, value: &str, verb: Verb) {
         match self.administers() {
             true => self.settle("cadmin", fact, value, verb),
@@ -400,7 +400,7 @@ impl Client<'_> {
         self.put_in_force(settings);
     }
 
-    /// Silences an alert: from the answer on the journal says so, once.
+    /// Silences an alert: after the answer, the journal must contain the silence once.
     fn silence_alert(&self) {
         let why = {
             let inner = self.os.lock();
@@ -417,7 +417,7 @@ impl Client<'_> {
         }
     }
 
-    /// Writes cb.yaml, if this client may, and asks for a reconfiguration.
+    /// Writes cb.yaml, if this client may, and requests a reconfiguration.
     fn put_in_force(&self, settings: Settings) {
         let text = configuration::text(&self.os.lock().cluster.plan, settings);
         if !self.administers() {
@@ -427,7 +427,7 @@ impl Client<'_> {
         self.confirm(|known| known.asked(&Fact::Config));
         let path = self.site.layout().config();
         if let Err(e) = fs::durable_write(&path, text.as_bytes()) {
-            // What the file contains now is unknown.
+            // The content of the file is now unknown.
             tracing::warn!("{e}");
             return self.confirm(|known| known.answered(Fact::Config, Err(())));
         }
@@ -437,14 +437,12 @@ impl Client<'_> {
         }
     }
 
-    /// The administrator leaves nothing closed, whatever is carried out late: the last requests are
-    /// sent when the faults, and a restore of the share, have been over for a while.
     fn cron_name(&self) -> String {
-        // What a name may have.
+        // Only characters that a name may have.
         format!("cron-{}", self.site.host)
     }
 
-    /// Defines this client's cron job, once: until that is answered.
+    /// Defines this client's cron job, once: repeats until it is answered.
     pub(super) fn define_cron(&self) {
         let wanted = |inner: &Inner| {
             let (plan, history) = (&inner.cluster.plan, &inner.cluster.history);
@@ -480,7 +478,7 @@ impl Client<'_> {
         }
     }
 
-    /// Removes it, until no request of before can define it any more: nothing would end.
+    /// Removes it, until no earlier request can define it any more: otherwise nothing would end.
     pub(super) fn remove_cron(&self) {
         while self.os.lock().cluster.plan.crons {
             let calm = {
@@ -497,6 +495,9 @@ impl Client<'_> {
         }
     }
 
+    /// Makes the administrator leave nothing closed, even if requests are carried out late: the
+    /// last requests are sent when the faults, and a restore of the share, have been over for a
+    /// while.
     pub(super) fn reset_cluster(&self) {
         let (first, changed) = {
             let cluster = &self.os.lock().cluster;
@@ -507,7 +508,7 @@ impl Client<'_> {
             return;
         }
         loop {
-            // A share that is restored takes back what was opened.
+            // A restore of the share reverts what was opened.
             let calm = {
                 let inner = self.os.lock();
                 let (now, cluster) = (inner.kernel.now, &inner.cluster);

@@ -15,15 +15,15 @@ use crate::spool::{Site, leader_copy};
 use crate::sys::{clock, fs};
 use std::time::Duration;
 
-/// How long a client waits for an answer before it gives up, s.
+/// How long a client waits for an answer before it gives up, in seconds.
 pub(super) const ANSWER_S: u64 = 120;
 /// Elements of an array.
 const ELEMENTS: u32 = 3;
 
-/// A job as it was submitted.
+/// A job that was submitted.
 pub(super) struct SubmittedJob {
     pub id: u32,
-    /// When the leader accepted it, by its answer.
+    /// When the leader accepted it, according to its answer.
     taken: i64,
     pub array: bool,
 }
@@ -36,7 +36,7 @@ pub(super) struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// The life of a client: some submissions, one after the other, and actions after some of them.
+    /// The life of a client: several submissions in sequence, and actions after some of them.
     pub(super) fn run(&self) -> String {
         let (requests, actions, waits) = {
             let plan = &self.os.lock().cluster.plan;
@@ -63,7 +63,7 @@ impl Client<'_> {
                 self.read();
             }
         }
-        // No job stays stopped for ever.
+        // No job must stay stopped permanently.
         while self.resume() {
             self.think(10_000);
         }
@@ -86,7 +86,7 @@ impl Client<'_> {
         clock::sleep_ms(ms);
     }
 
-    /// Submits a job of that name; the job, if the submission is answered.
+    /// Submits a job with that name. Returns the job if the submission is answered.
     fn submit(&self, name: &str) -> Option<SubmittedJob> {
         let (head, job) = self.submission(name);
         let array = !job.array.is_empty();
@@ -129,11 +129,12 @@ impl Client<'_> {
         }
     }
 
-    /// Copies who leads to this machine's disk, as an executor of it does, which is old soon.
+    /// Writes a copy of the leader's document to this machine's disk, as an executor does; the copy
+    /// is soon outdated.
     fn copy_leader(&self) {
         let read = fs::read_small(&self.site.layout().epoch(), 2 * FIXED_LEN as u64);
         if let Some(doc) = read.ok().and_then(|bytes| decode_fixed(&bytes).ok()) {
-            // A power loss may have taken the directory: then there is no copy.
+            // A power loss may have destroyed the directory: then there is no copy.
             let _ = leader_copy::write(&self.site.leader_copy(), &doc, clock::boot_ms());
         }
     }
@@ -162,7 +163,7 @@ impl Client<'_> {
             true => format!("1-{ELEMENTS}"),
             false => String::new(),
         };
-        // More slots than a host has: it starts when all its hosts are prepared.
+        // It needs more slots than a host has: it starts when all its hosts are prepared.
         let wide = array.is_empty()
             && cluster.plan.sizes.hosts > 1
             && rng.permille(cluster.plan.work.wide);
@@ -228,7 +229,8 @@ impl Client<'_> {
         let who = &kernel.procs[self.os.proc].name.clone();
         match found {
             Ok((jobs, reading)) => {
-                // A client whose opens are answered from an old cache may see parts of two times.
+                // A client whose opens are answered from an old cache may see parts from two
+                // different times.
                 let warnings = match cluster.plan.caches.lax_ms {
                     0 => reading.warnings,
                     _ => Vec::new(),

@@ -12,7 +12,7 @@ use crate::record::leader::ClusterDoc;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-/// Between two looks whether everything is done, µs.
+/// Time between two checks whether everything is done, µs.
 const CHECK_US: u64 = S;
 
 /// A process that should run.
@@ -27,33 +27,34 @@ pub(super) struct Slot {
     pub starts: u64,
 }
 
-/// What a machine's client of the share has cached of a file.
+/// A machine's cached data of a file.
 #[derive(Clone, Debug)]
 pub(super) struct CachedFile {
     pub data: Arc<Vec<u8>>,
     pub at: u64,
-    /// Its attributes are believed until then (µs).
+    /// Its attributes are considered valid until then (µs).
     pub attributes_until: u64,
 }
 
-/// A directory as it was read, and until when that is believed.
+/// A directory as it was read, and until when (µs) that is considered valid.
 type Listing = (Vec<(String, bool)>, u64);
 
-/// What a machine's client of the share has cached.
+/// The cache of a machine's client of the share.
 #[derive(Debug, Default)]
 pub(super) struct ClientCache {
     pub files: BTreeMap<Ino, CachedFile>,
     pub lists: BTreeMap<Ino, Listing>,
-    /// Names that did not exist, and until when (µs) that is believed.
+    /// Names that did not exist, and until when (µs) that is considered valid.
     pub missing: BTreeMap<(Ino, String), u64>,
-    /// Written and not yet sent to the server, with the handle it was written through.
+    /// Data written and not yet sent to the server, with the handle through which they were
+    /// written.
     pub dirty: BTreeMap<Ino, Vec<(u64, Vec<u8>, HandleId)>>,
     /// A write in the background failed: the next sync of the file reports it.
     pub failed: BTreeMap<Ino, i32>,
 }
 
 impl ClientCache {
-    /// Whether a name is believed missing.
+    /// Whether a name is considered missing.
     pub(super) fn is_missing(&self, key: &(Ino, String), now: u64) -> bool {
         self.missing.get(key).is_some_and(|until| *until > now)
     }
@@ -72,7 +73,7 @@ pub(super) struct Machine {
     pub up: bool,
     pub cut_until: u64,
     pub frozen_until: u64,
-    /// Since when the server does not hear of it.
+    /// Since when the server has received nothing from it.
     pub silent_since: Option<u64>,
     pub flaky_until: u64,
     pub counter: u64,
@@ -94,7 +95,7 @@ pub(super) struct Server {
 pub(super) struct OpenHandle {
     ino: Ino,
     pub machine: usize,
-    /// Its lock was taken away by the server: nothing it writes arrives.
+    /// The server revoked its lock: nothing that it writes arrives.
     pub lost: bool,
 }
 
@@ -122,7 +123,7 @@ impl Handles {
         self.open.remove(&handle);
     }
 
-    /// Closed, or its lock was taken away.
+    /// Whether it is closed, or its lock was revoked.
     pub(super) fn is_void(&self, handle: HandleId) -> bool {
         self.open.get(&handle).is_none_or(|o| o.lost)
     }
@@ -137,7 +138,7 @@ impl Handles {
     }
 }
 
-/// What is due at some time.
+/// An event that is due at some time.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     NextFault,
@@ -149,12 +150,12 @@ pub(super) enum Event {
         data_lost: bool,
     },
     WriteBack(usize),
-    /// Looks whether everything is done.
+    /// Checks whether everything is done.
     CheckEnd,
-    /// The next part of a script, if it waits for time.
+    /// The next part of a script, if it waits for a time.
     NextOfScript,
     PowerOff(usize),
-    /// The share is copied; the copy replaces it.
+    /// The share is copied; later the copy replaces it.
     CopyShare,
     RestoreShare,
 }
@@ -173,7 +174,7 @@ pub(super) struct Injected {
     pub breakpoint: Option<Breakpoint>,
 }
 
-/// A copy of the share, and what was true when it was made.
+/// A copy of the share, and the history at the time of the copy.
 pub(super) struct ShareCopy {
     pub disk: Disk,
     pub history: History,
@@ -185,12 +186,12 @@ pub(super) struct ShareCopy {
 pub(super) struct CrashPoint {
     pub disk: Disk,
     pub acked: BTreeMap<String, u32>,
-    /// How jobs had ended, as leaders had published.
+    /// How jobs had ended, as published by leaders.
     pub finals: BTreeMap<crate::model::JobKey, crate::model::JobStat>,
     pub highest: u64,
 }
 
-/// The cluster and all that happened to it.
+/// The cluster and everything that happened to it.
 pub(super) struct Cluster {
     pub plan: Plan,
     pub share: Disk,
@@ -201,7 +202,7 @@ pub(super) struct Cluster {
     agenda: Agenda,
     pub history: History,
     pub tasks: Tasks,
-    /// The document of the cluster, once it is made.
+    /// The document of the cluster, once it exists.
     pub doc: Option<ClusterDoc>,
     pub calm_at: Option<u64>,
     pub injected: Injected,
@@ -209,12 +210,12 @@ pub(super) struct Cluster {
     pub copy: Option<Box<ShareCopy>>,
     /// No leader is started before this time (µs).
     pub leaders_from: u64,
-    /// The share after every writing operation of the faulty phase, where that is wanted.
+    /// The share after every writing operation of the faulty phase, if that was requested.
     #[cfg(test)]
     pub crash_points: Option<Vec<CrashPoint>>,
 }
 
-/// One static text for equal texts: names live as long as the program.
+/// Returns the same static text for equal texts: names live as long as the program.
 fn intern(text: &str) -> &'static str {
     static ALL: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut all = ALL.lock().unwrap_or_else(|p| p.into_inner());
@@ -228,7 +229,7 @@ fn intern(text: &str) -> &'static str {
 
 impl Cluster {
     pub(super) fn new(plan: Plan) -> Cluster {
-        // One hour is the `clean_period` of a cb.yaml that names none.
+        // One hour is the `clean_period` of a cb.yaml that does not set it.
         let clocks_jump = 2 * plan.faults.clock_ms >= 3_600_000;
         let mut cluster = Cluster {
             share: Disk::default(),
@@ -304,7 +305,7 @@ impl Cluster {
         });
     }
 
-    /// What the process is for, while it is the one of its slot.
+    /// The role of the process, as long as it is the one of its slot.
     pub(super) fn role_of(&self, proc: ProcId) -> Option<Role> {
         let slot = self.slots.iter().find(|s| s.proc == Some(proc));
         slot.map(|s| s.role)
@@ -316,7 +317,7 @@ impl Cluster {
         if until > now { until } else { 0 }
     }
 
-    /// Plans an event for `at`.
+    /// Schedules an event for `at`.
     pub(super) fn plan_at(&mut self, kernel: &mut Kernel, at: u64, event: Event) {
         let n = self.agenda.next;
         self.agenda.next += 1;
@@ -324,12 +325,12 @@ impl Cluster {
         kernel.event_at(at, n);
     }
 
-    /// The event of that number, which is due.
+    /// Takes the event with that number, which is due.
     pub(super) fn take_event(&mut self, n: u64) -> Option<Event> {
         self.agenda.events.remove(&n)
     }
 
-    /// One more file operation; begins the calm after the last one of the faulty phase.
+    /// Counts a file operation; begins the calm after the last one of the faulty phase.
     pub(super) fn step(&mut self, kernel: &mut Kernel) {
         #[cfg(test)]
         self.keep_crash_point();
@@ -341,7 +342,7 @@ impl Cluster {
 
     #[cfg(test)]
     fn keep_crash_point(&mut self) {
-        // Before the cluster is made there is nothing to recover.
+        // Before the cluster is created there is nothing to recover.
         if let (Some(points), Some(_), None) = (&mut self.crash_points, &self.doc, self.calm_at) {
             points.push(CrashPoint {
                 disk: self.share.clone(),
@@ -379,13 +380,13 @@ impl Cluster {
         self.plan_end_check(kernel);
     }
 
-    /// Looks again later whether everything is done.
+    /// Schedules the next check whether everything is done.
     pub(super) fn plan_end_check(&mut self, kernel: &mut Kernel) {
         let at = kernel.now + CHECK_US;
         self.plan_at(kernel, at, Event::CheckEnd);
     }
 
-    /// The server does not hear of a machine until then.
+    /// Makes the server receive nothing from a machine until then.
     pub(super) fn silence(&mut self, kernel: &mut Kernel, m: usize, until: u64) {
         let now = kernel.now;
         self.machines[m].silent_since.get_or_insert(now);
@@ -401,7 +402,7 @@ impl Cluster {
         }
     }
 
-    /// Sends what a machine has written within so long (ms), if there is any.
+    /// Schedules the sending of what a machine has written, within `most_ms`, if there is any.
     fn plan_write_back(&mut self, kernel: &mut Kernel, m: usize, most_ms: u64) {
         if !self.machines[m].cache.dirty.is_empty() {
             let at = kernel.now + kernel.rng.between(1, most_ms) * MS;
@@ -409,7 +410,7 @@ impl Cluster {
         }
     }
 
-    /// Keeps a write with its client, which sends it later.
+    /// Keeps a write in the client's cache, which sends it later.
     pub(super) fn keep_write(
         &mut self,
         kernel: &mut Kernel,
@@ -425,7 +426,7 @@ impl Cluster {
         }
     }
 
-    /// The machine stops at once: nothing in its memory remains.
+    /// Stops the machine at once: the contents of its memory are lost.
     pub(super) fn power_off(&mut self, kernel: &mut Kernel, m: usize) {
         for proc in 0..kernel.procs.len() {
             if kernel.procs[proc].machine == m && kernel.procs[proc].alive {
@@ -433,7 +434,7 @@ impl Cluster {
                 kernel.kill(proc);
             }
         }
-        // Some of what waited was on its way.
+        // Some of the waiting data were in transit.
         let cache = std::mem::take(&mut self.machines[m].cache);
         for (ino, writes) in cache.dirty {
             let n = kernel.rng.below(writes.len() as u64 + 1) as usize;
@@ -487,7 +488,7 @@ impl Cluster {
         }
     }
 
-    /// The server loses all locks.
+    /// Makes the server lose all locks.
     pub(super) fn forget_locks(&mut self) {
         for (_, node) in self.share.nodes_mut() {
             if let Some(open) = node.lock.take().and_then(|h| self.handles.get_mut(h)) {
@@ -501,7 +502,7 @@ impl Cluster {
         self.server.down_until = now;
         self.server.grace_until = now + kernel.rng.between(0, 5000) * MS;
         if data_lost {
-            // Clients that live send again what they know was not synced.
+            // Running clients send again what they know was not synced.
             let up: Vec<bool> = self.machines.iter().map(|m| m.up).collect();
             let locked: Vec<(Ino, HandleId)> = self
                 .share
@@ -527,7 +528,7 @@ impl Cluster {
         }
     }
 
-    /// The client sends what it has kept.
+    /// Makes the client send its cached writes.
     pub(super) fn write_back(&mut self, kernel: &mut Kernel, m: usize) {
         let away = self.hangs_until(m, kernel.now) > 0 || !self.machines[m].up;
         if away || self.machines[m].frozen_until > kernel.now {
@@ -536,16 +537,16 @@ impl Cluster {
         let inos: Vec<Ino> = self.machines[m].cache.dirty.keys().copied().collect();
         for ino in inos {
             if let Err(code) = self.flush(kernel, m, ino) {
-                // Reported at the next sync, as kernels do.
+                // The next sync reports it, as in real kernels.
                 self.machines[m].cache.failed.insert(ino, code);
             }
         }
     }
 
-    /// Sends a file's kept writes to the server.
+    /// Sends the cached writes of a file to the server.
     ///
     /// # Errors
-    /// The `errno` that the next sync or close gives: what was kept is gone then.
+    /// The `errno` that the next sync or close returns; the cached writes are then lost.
     pub(super) fn flush(&mut self, kernel: &mut Kernel, m: usize, ino: Ino) -> Result<(), i32> {
         let Some(writes) = self.machines[m].cache.dirty.remove(&ino) else {
             return Ok(());

@@ -11,18 +11,18 @@ const USERS: (u32, u32) = (1001, 3);
 /// The alert that the administrator silences.
 pub(super) const ALERT: &str = "silent";
 
-/// What an administrator changes in cb.yaml.
+/// The settings that an administrator changes in cb.yaml.
 #[derive(Clone, Copy)]
 pub(super) struct Settings {
     pub iso_ms: u64,
-    /// The first so many hosts are listed.
+    /// Number of hosts that are listed, the first ones.
     pub hosts: usize,
-    /// Slots of all jobs of the second queue.
+    /// Maximum number of slots of all jobs of the second queue.
     pub limit: Option<u32>,
 }
 
 impl Settings {
-    /// The settings that a run begins with.
+    /// The settings with which a run begins.
     pub(super) fn first(plan: &Plan) -> Settings {
         Settings {
             iso_ms: plan.iso_ms,

@@ -27,16 +27,16 @@ pub(super) enum Fact {
 #[derive(Clone, Default)]
 pub(super) struct Confirmed {
     values: BTreeMap<Fact, String>,
-    /// A change was asked for and not answered.
+    /// Settings for which a change was requested but not answered.
     open: BTreeSet<Fact>,
-    /// Asked for and not answered yet.
+    /// Settings for which a change was requested and the answer is still awaited.
     asking: BTreeSet<Fact>,
-    /// Something of the cluster was to be changed at some time.
+    /// Whether any change of the cluster was ever requested.
     pub of_cluster: bool,
 }
 
 impl Confirmed {
-    /// A client asks for a change.
+    /// Notes that a client requests a change.
     pub(super) fn asked(&mut self, fact: &Fact) {
         use Fact::{Config, HostClosed, QueueActive, QueueOpen};
         self.of_cluster |= matches!(fact, QueueOpen(_) | QueueActive(_) | HostClosed(_) | Config);
@@ -44,7 +44,7 @@ impl Confirmed {
         self.asking.insert(fact.clone());
     }
 
-    /// What came of it: the value that was confirmed, `Ok(None)` = it was refused.
+    /// Notes the answer: the value that was confirmed; `Ok(None)` = the change was refused.
     pub(super) fn answered(&mut self, fact: Fact, answer: Result<Option<String>, ()>) {
         self.asking.remove(&fact);
         match answer {
@@ -54,8 +54,8 @@ impl Confirmed {
         }
     }
 
-    /// Everything is as it was earlier. What is being asked for now may get an answer from before
-    /// the share went back, out of a cache.
+    /// Reverts everything to an earlier state. A request that is in progress may get an answer from
+    /// before the restore, out of a cache.
     pub(super) fn go_back(&mut self, then: Confirmed) {
         self.values = then.values;
         self.open.extend(then.asking);
@@ -63,13 +63,13 @@ impl Confirmed {
         self.values.retain(|fact, _| !self.open.contains(fact));
     }
 
-    /// The administrator was answered that the host is closed.
+    /// Whether the administrator was answered that the host is closed.
     pub(super) fn is_closed(&self, host: &str) -> bool {
         let fact = Fact::HostClosed(host.to_owned());
         self.values.get(&fact).is_some_and(|value| value == "true")
     }
 
-    /// Settings that a leader has otherwise than they were confirmed.
+    /// Settings whose value in a leader's state differs from the confirmed one.
     pub(super) fn check(&self, epoch: u64, state: &State) -> Vec<String> {
         let differs = |(fact, confirmed): (&Fact, &String)| {
             let has = value(fact, state)?;

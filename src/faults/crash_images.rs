@@ -15,10 +15,10 @@ use crate::state_loader::Loader;
 use crate::sys::platform;
 use std::sync::Arc;
 
-/// Parts of the unsynced data that are tried for each moment, beside none and all.
+/// Number of parts of the unsynced data that are tried for each moment, beside none and all.
 const PARTS: u64 = 2;
 
-/// Recovers from an image; what is wrong with it.
+/// Recovers from an image. Returns the error, if there is one.
 fn judge(moment: &CrashPoint, disk: Disk, cluster: &str) -> Option<String> {
     platform::enter(Arc::new(ReadOnlyDisk(disk)));
     let layout = Layout::new(super::simulated_os::SHARE);
@@ -54,8 +54,8 @@ fn judge(moment: &CrashPoint, disk: Disk, cluster: &str) -> Option<String> {
     None
 }
 
-/// Judges the images of a moment: nothing unsynced, all of it, parts of it. How many, and what is
-/// wrong.
+/// Checks the images of a moment: with nothing of the unsynced data, all of it, and parts of it.
+/// Returns their number and the errors.
 pub(super) fn judge_all(
     moment: &CrashPoint,
     cluster: &str,

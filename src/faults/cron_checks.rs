@@ -5,32 +5,32 @@ use crate::record::cron::{CronJob, CronWhat, HISTORY_MAX};
 use crate::state::{CronKey, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What their names begin with.
+/// The prefix of their names.
 pub(super) const CRON_NAME: &str = "cronrun-";
 /// The schedule of all of them, and its period, ms.
 pub(super) const SCHEDULE: &str = "* * * * *";
 const PERIOD_MS: i64 = 60_000;
-/// Records of this many due times were not counted one by one.
+/// Above this number of due times, records were not counted one by one.
 const MANY: u32 = 1000;
 
-/// See the file's head.
+/// See the head of this file.
 #[derive(Clone, Default)]
 pub(super) struct CronChecks {
     /// Slots of the clients whose cron jobs were defined.
     pub defined: BTreeSet<usize>,
     /// The job of each due time.
     runs: BTreeMap<(CronKey, i64), u32>,
-    /// The jobs of each pack, by its first one.
+    /// The jobs of each pack, by its first job.
     packs: BTreeMap<(CronKey, u32), BTreeSet<u32>>,
 }
 
 impl CronChecks {
-    /// How many due times have led to a job.
+    /// Number of due times that have led to a job.
     pub(super) fn count(&self) -> usize {
         self.runs.len()
     }
 
-    /// What is wrong in the state of a leader that was not overtaken.
+    /// The errors in the state of a leader that was not overtaken.
     pub(super) fn observe(&mut self, epoch: u64, state: &State) -> Vec<String> {
         let mut wrong = Vec::new();
         for cron in state.crons() {

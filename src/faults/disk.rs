@@ -19,7 +19,7 @@ pub(super) struct Node {
     pub data: Arc<Vec<u8>>,
     /// The content as of the last sync.
     pub stable: Arc<Vec<u8>>,
-    /// Writes since then: by which machine, where, what.
+    /// Writes since then: machine, offset, data.
     pub unsynced: Vec<(usize, u64, Arc<Vec<u8>>)>,
     pub names: u64,
     pub mode: u32,
@@ -28,7 +28,7 @@ pub(super) struct Node {
     pub version: u64,
     /// A directory's entries.
     pub entries: Option<BTreeMap<String, Ino>>,
-    /// Who holds the lock.
+    /// The handle that holds the lock.
     pub lock: Option<HandleId>,
 }
 
@@ -102,7 +102,7 @@ impl Disk {
         self.nodes.iter_mut().map(|(ino, node)| (*ino, node))
     }
 
-    /// The directory that holds `path`, and the last name. The root has an empty name.
+    /// The directory that contains `path`, and the last name. The root has an empty name.
     pub(super) fn parent<'p>(&self, path: &'p str) -> Result<(Ino, &'p str), Errno> {
         let mut dir = ROOT;
         let path = path.trim_matches('/');
@@ -135,7 +135,7 @@ impl Disk {
         node.entries.as_mut().ok_or(libc::ENOTDIR)
     }
 
-    /// Makes a file; one of that name is an error.
+    /// Creates a file; an existing name is an error.
     pub(super) fn create(
         &mut self,
         dir: Ino,
@@ -158,7 +158,7 @@ impl Disk {
         self.add(dir, name, (mode, uid, true), now_ms).map(drop)
     }
 
-    /// Makes a file or directory under a name that is not there yet.
+    /// Creates a file or directory under a name that does not exist yet.
     fn add(
         &mut self,
         dir: Ino,
@@ -166,7 +166,7 @@ impl Disk {
         (mode, uid, is_dir): (u32, u32, bool),
         now_ms: i64,
     ) -> Result<Ino, Errno> {
-        // An empty name is the root's.
+        // An empty name is that of the root.
         if name.is_empty() || self.child(dir, name).is_ok() {
             return Err(libc::EEXIST);
         }
@@ -175,7 +175,7 @@ impl Disk {
         Ok(ino)
     }
 
-    /// Takes a name away; the node goes with its last one (an open one stays until `forget`).
+    /// Removes a name; the node is removed with its last name (an open one stays until `forget`).
     fn drop_name(&mut self, ino: Ino) {
         if let Some(node) = self.nodes.get_mut(&ino) {
             node.names = node.names.saturating_sub(1);
@@ -240,7 +240,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes at an offset; a gap reads as zeros. Stable only after `sync`.
+    /// Writes at an offset; a gap reads as zeros. Only stable after `sync`.
     pub(super) fn write(
         &mut self,
         ino: Ino,
@@ -273,8 +273,8 @@ impl Disk {
         Ok(())
     }
 
-    /// An earlier copy of the whole takes its place. `keep`: who has files of before open goes on
-    /// with them, unseen by others; else they are gone.
+    /// Replaces the whole by an earlier copy. `keep`: processes with open files of the earlier
+    /// state continue to use them, unseen by others; otherwise these files are gone.
     pub(super) fn put_back(&mut self, copy: Disk, keep: bool) {
         let shift = self.next;
         let version = self.nodes.get(&ROOT).map_or(0, |root| root.version);
@@ -297,8 +297,8 @@ impl Disk {
         self.next = shift + copy.next;
     }
 
-    /// The disk's machine stops: what was not synced is gone, except the writes for which `kept`
-    /// says so (in order, by machine, perhaps cut by it).
+    /// Handles the stop of the disk's machine: unsynced data are lost, except the writes that
+    /// `kept` selects (in order, by machine; `kept` may also shorten them).
     pub(super) fn lose_unsynced(&mut self, mut kept: impl FnMut(usize, usize) -> usize) {
         for node in self.nodes.values_mut() {
             node.lock = None;
@@ -320,7 +320,7 @@ impl Disk {
     }
 }
 
-/// Writes into a byte array, growing it.
+/// Writes into a byte array and extends it if needed.
 pub(super) fn put(data: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
     let end = offset as usize + bytes.len();
     if data.len() < end {

@@ -9,10 +9,10 @@ use super::processes;
 use super::world::{Inner, World};
 use std::sync::Arc;
 
-/// How long (µs) everything may take after the faults have ended.
+/// Maximum time (µs) for everything to finish after the faults have ended.
 const CALM_US: u64 = 900 * S;
 
-/// Carries out the event of that number.
+/// Carries out the event with that number.
 pub(super) fn happen(world: &Arc<World>, inner: &mut Inner, n: u64) {
     let Some(event) = inner.cluster.take_event(n) else {
         return;
@@ -39,7 +39,7 @@ pub(super) fn happen(world: &Arc<World>, inner: &mut Inner, n: u64) {
 }
 
 impl Cluster {
-    /// Ends the run when everything is done or time is up.
+    /// Ends the run if everything is done or the time is over.
     fn check_end(&mut self, kernel: &mut Kernel) {
         let client = |s: &Slot| matches!(s.role, Role::Client | Role::RestoreAdmin);
         let served = self.slots.iter().all(|s| !client(s) || s.done);

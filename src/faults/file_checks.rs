@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A report with the run that it is about.
+/// A report, and the run to which it refers.
 #[derive(Clone, Deserialize)]
 struct HostReport {
     #[serde(flatten)]
@@ -27,12 +27,12 @@ struct HostReport {
     run: RunId,
 }
 
-/// How an attempt ended, as a host reported it.
+/// The end of an attempt as reported by a host.
 type ReportedEnd = (Option<i32>, i32, TermReason);
 
 #[derive(Clone, Default)]
 pub(super) struct FileChecks {
-    /// When (µs) a leader's process first opened a request.
+    /// When (µs) a process of a leader first opened a request.
     opened: BTreeMap<(ProcId, Token), u64>,
     answered: BTreeSet<Token>,
     /// When (µs) each epoch's leader had recovered.
@@ -41,23 +41,23 @@ pub(super) struct FileChecks {
     unsynced: BTreeMap<HandleId, (String, Vec<HostReport>)>,
     ends: BTreeMap<(String, AttemptId, u32), ReportedEnd>,
     parts: BTreeSet<(String, AttemptId, u32)>,
-    /// When (µs) each host last wrote its load, and pauses between two writes.
+    /// When (µs) each host last wrote its load, and the pauses between two writes.
     load: BTreeMap<String, (u64, Vec<(u64, u64)>)>,
 }
 
-/// The token of a request's path; `None`: it is another file.
+/// The token in the path of a request; `None`: it is another file.
 fn request(path: &str) -> Option<Token> {
     let (_, name) = path.strip_prefix("/inbox/")?.split_once('/')?;
     Layout::parse_request_name(name)
 }
 
-/// The host whose file of that kind this is.
+/// The host to which a file of that kind belongs.
 fn host_of<'p>(path: &'p str, kind: &str) -> Option<&'p str> {
     let (host, name) = path.strip_prefix("/hosts/")?.split_once('/')?;
     name.starts_with(kind).then_some(host)
 }
 
-/// The whole lines of an append that are records of a kind.
+/// The complete lines of an append that are records of a kind.
 fn records<T: DeserializeOwned>(bytes: &[u8]) -> impl Iterator<Item = T> {
     bytes.split(|b| *b == b'\n').filter_map(|line| {
         let line = frame::parse_line(line).ok()?;
@@ -66,33 +66,33 @@ fn records<T: DeserializeOwned>(bytes: &[u8]) -> impl Iterator<Item = T> {
 }
 
 impl FileChecks {
-    /// The leader of an epoch has read all there is and made its first records durable.
+    /// Notes that the leader of an epoch has read everything and made its first records durable.
     pub(super) fn leads(&mut self, kernel: &Kernel, epoch: u64) {
         self.led.entry(epoch).or_insert(kernel.now);
     }
 
-    /// The share is an earlier one: epochs are claimed again, and hosts may have forgotten ends
+    /// Handles a restore of the share: epochs are claimed again, and hosts may have forgotten ends
     /// that were acknowledged since.
     pub(super) fn go_back(&mut self) {
         self.led.clear();
         self.ends.clear();
     }
 
-    /// A leader's process opened a file.
+    /// Notes that a process of a leader opened a file.
     pub(super) fn opened(&mut self, kernel: &Kernel, proc: ProcId, path: &str) {
         if let Some(tok) = request(path) {
             self.opened.entry((proc, tok)).or_insert(kernel.now);
         }
     }
 
-    /// A leader's process removed a file; what is wrong with that.
+    /// Notes that a process of a leader removed a file. Returns the error, if there is one.
     pub(super) fn removed(&mut self, path: &str) -> Option<String> {
         let tok = request(path)?;
         let known = self.answered.contains(&tok);
         (!known).then(|| format!("request {tok} was removed before it was answered"))
     }
 
-    /// A process appended to a file of the share; what is wrong with that.
+    /// Notes that a process appended to a file of the share. Returns the error, if there is one.
     pub(super) fn appended(
         &mut self,
         proc: ProcId,
@@ -103,7 +103,7 @@ impl FileChecks {
         if let Some(host) = host_of(path, "reports.") {
             let (_, reports) = self.unsynced.entry(id).or_insert((host.to_owned(), vec![]));
             for said in records::<HostReport>(bytes) {
-                // The leader may read it from now on, whether the host's sync returns or not.
+                // The leader may read it from now on, even if the host's sync never returns.
                 if let Report::PartReady { a, .. } = said.report {
                     self.parts.insert((host.to_owned(), a, said.run.mark));
                 }
@@ -132,7 +132,8 @@ impl FileChecks {
         wrong
     }
 
-    /// A file of the share was synced; what its host reported before and contradicts now.
+    /// Notes that a file of the share was synced. Returns what contradicts an earlier report of the
+    /// host.
     pub(super) fn synced(&mut self, kernel: &Kernel, id: HandleId, path: &str) -> Vec<String> {
         if let Some(host) = host_of(path, "load.") {
             let (last, pauses) = self.load.entry(host.to_owned()).or_default();
@@ -165,7 +166,7 @@ impl FileChecks {
         self.parts.contains(&(host.to_owned(), a, mark))
     }
 
-    /// Whether a host did not write its load for so long that ended after `since`.
+    /// Whether a host did not write its load for `us` in a pause that ended after `since`.
     pub(super) fn was_silent(&self, kernel: &Kernel, host: &str, since: u64, us: u64) -> bool {
         let Some((last, pauses)) = self.load.get(host) else {
             return true;

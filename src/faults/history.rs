@@ -16,52 +16,52 @@ use crate::model::{AttemptId, JobKey, JobStat};
 use crate::spool::view::Job as ShownJob;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Broken promises that are kept of one run.
+/// Maximum number of broken promises that are kept of one run.
 const BROKEN_MAX: usize = 50;
 
-/// A start that happened.
+/// A start of a task.
 #[derive(Clone, Debug)]
 pub(super) struct Started {
     pub machine: usize,
     pub host: String,
-    /// How it ended, once it has: `None` = by a signal or unseen; and when (µs).
+    /// How it ended, once it has (`None` = by a signal or unseen), and when (µs).
     pub ended: Option<Option<i32>>,
     ended_at: u64,
-    /// Its machine lost power afterwards, and perhaps what it remembered.
+    /// Its machine lost power afterwards, and perhaps its local directory.
     pub forgotten: bool,
 }
 
-/// How a job ended, as a leader published it: state, exit code, attempt.
+/// The end of a job as published by a leader: state, exit code, attempt.
 pub(super) type Final = (JobStat, Option<i32>, u32);
 
-/// What leaders, clients and readers know; a share that is restored from a copy takes it back.
+/// What leaders, clients and readers know; a restore of the share from a copy reverts it.
 #[derive(Clone, Default)]
 pub(super) struct Known {
-    /// Name to id, as clients were answered.
+    /// Ids by name, as answered to clients.
     pub acked: BTreeMap<String, u32>,
     pub finals: BTreeMap<JobKey, Final>,
-    /// Jobs of which everything has ended.
+    /// Jobs all of whose parts have ended.
     pub ended: BTreeSet<u32>,
     /// Ends that readers saw.
     shown: BTreeMap<JobKey, JobStat>,
-    /// The last attempt that a leader had made when a kill was accepted.
+    /// The last attempt that a leader had created when a kill was accepted.
     killed: BTreeMap<JobKey, u32>,
-    /// Highest attempt that a leader has made.
+    /// The highest attempt that a leader has created.
     pub attempts: BTreeMap<JobKey, u32>,
-    /// Attempts whose hosts have not all prepared their parts.
+    /// Attempts for which not all hosts have prepared their parts.
     pub gathering: BTreeSet<AttemptId>,
-    /// Hosts of these attempts after the first one, with their boots when all were prepared.
+    /// The hosts of these attempts after the first one, with their boots when all were prepared.
     pub gangs: BTreeMap<AttemptId, Vec<(String, String)>>,
-    /// Jobs that a live leader knows and that have not ended.
+    /// Jobs that a running leader knows and that have not ended.
     pub open: BTreeMap<u32, String>,
     /// The highest epoch that has recovered.
     pub highest: u64,
 }
 
-/// Runs that leaders have made.
+/// Runs that leaders have created.
 #[derive(Clone, Default)]
 pub(super) struct Runs {
-    /// With the names of their jobs.
+    /// The names of their jobs.
     pub names: BTreeMap<RunKey, String>,
     /// The mark of the last run of each attempt.
     pub marks: BTreeMap<AttemptId, u32>,
@@ -70,80 +70,80 @@ pub(super) struct Runs {
 /// Jobs that may run more than once.
 #[derive(Clone, Default)]
 pub(super) struct Reruns {
-    /// A client asked for it.
+    /// A client requested it.
     pub requeued: BTreeSet<u32>,
-    /// The requeue was not answered: it may come at any time.
+    /// The requeue was not answered: it may be carried out at any time.
     unanswered: BTreeSet<u32>,
-    /// They may run again when their end is unknown.
+    /// Jobs that may run again if their end is unknown.
     pub rerunnable: BTreeSet<u32>,
-    /// Jobs that were asked to migrate.
+    /// Jobs for which a migration was requested.
     pub migrated: BTreeSet<u32>,
 }
 
 /// What clients did.
 #[derive(Clone, Default)]
 pub(super) struct ClientLog {
-    /// Requests of each slot.
+    /// Number of requests of each slot.
     requests: BTreeMap<usize, u64>,
     /// Jobs that their owners have stopped and not resumed, by slot.
     pub stopped: BTreeMap<usize, BTreeSet<u32>>,
-    /// Names of the jobs that asked for units, and which request of all.
+    /// Names of the jobs that requested units, and which of the requests each made.
     pub with_units: BTreeMap<String, usize>,
-    /// Their cron jobs, and what these have led to.
+    /// Their cron jobs, and the results of these.
     pub crons: CronChecks,
-    /// Jobs that end without a start when the job of that id does not end well.
+    /// Jobs that end without a start if the job with that id does not succeed.
     pub dependent: BTreeMap<String, u32>,
-    /// Reasons of the silences that the administrator was confirmed.
+    /// Reasons of the silences that were confirmed to the administrator.
     pub silences: BTreeSet<String>,
     /// How many times the view was read.
     pub reads: u64,
-    /// Longest wait for an answer since the first leader came, ms.
+    /// Longest wait for an answer since the first leader led, ms.
     pub longest_ms: u64,
 }
 
-/// What a run allows.
+/// What is permitted in a run.
 #[derive(Clone, Default)]
 pub(super) struct Limits {
     /// Slots of each host.
     pub slots: u32,
     /// Wall clocks step by more than `clean_period`: jobs that have ended may be forgotten.
     pub clocks_jump: bool,
-    /// Silence (µs) after which a host's rerunnable work may run elsewhere; 0 = never.
+    /// Time of silence (µs) after which a host's rerunnable jobs may run elsewhere; 0 = never.
     fence_us: u64,
 }
 
-/// See the head of the file.
+/// See the head of this file.
 #[derive(Clone, Default)]
 pub(super) struct History {
-    /// What broke a promise, the first first.
+    /// Broken promises, the first one first.
     pub broken: Vec<String>,
-    /// Found where no trace could be written: reported by the next check.
+    /// Errors found where no trace could be written: the next check reports them.
     pub late: Vec<String>,
     pub limits: Limits,
     pub known: Known,
     pub starts: BTreeMap<RunKey, Started>,
     pub runs: Runs,
     pub reruns: Reruns,
-    /// States and attempts that some leader had a job in.
+    /// States and attempts in which some leader had a job.
     pub passed: BTreeSet<(JobKey, JobStat, u32)>,
     /// Attempts whose slots leaders do not count: an administrator forced them onto a host, or the
     /// job was removed by `ckill -r` while its tasks may still run.
     pub uncounted: BTreeSet<AttemptId>,
     /// The last change of its limits that the shepherd of each run took. A restored share may lack
-    /// some: nothing is noted from then on.
+    /// some: nothing is recorded from then on.
     pub limit_changes: BTreeMap<RunKey, u32>,
     pub clients: ClientLog,
     pub takeovers: u64,
     /// What files contained while they were written.
     pub file_checks: FileChecks,
-    /// Settings that clients were answered to be in force.
+    /// Settings that were answered to clients as being in force.
     pub confirmed: Confirmed,
     /// What is known of a share that was restored from a copy.
     pub restored: RestoredShare,
 }
 
 impl History {
-    /// The history of a cluster whose hosts have that many slots; see [`Limits`].
+    /// The history of a cluster whose hosts have `slots` slots; see [`Limits`].
     pub(super) fn new(slots: u32, clocks_jump: bool, fence_us: u64) -> History {
         History {
             limits: Limits {
@@ -155,10 +155,10 @@ impl History {
         }
     }
 
-    /// A promise was broken.
+    /// Records a broken promise.
     pub(super) fn broken(&mut self, kernel: &mut Kernel, text: String) {
         kernel.trace("BROKEN", || text.clone());
-        // What is wrong stays wrong at every check.
+        // An error is found again by every check.
         if self.broken.len() < BROKEN_MAX && !self.broken.contains(&text) {
             self.broken.push(text);
         }
@@ -183,14 +183,14 @@ impl History {
         *n
     }
 
-    /// How jobs ended, as leaders have published.
+    /// How jobs ended, as published by leaders.
     #[cfg(test)]
     pub(super) fn ended_so_far(&self) -> BTreeMap<JobKey, JobStat> {
         let finals = self.known.finals.iter();
         finals.map(|(j, end)| (*j, end.0)).collect()
     }
 
-    /// A client was answered the id of a job.
+    /// Records the id of a job that was answered to a client.
     pub(super) fn acknowledged(&mut self, kernel: &mut Kernel, name: &str, id: u32) {
         kernel.trace("people", || format!("{name} is acknowledged as job {id}"));
         let mut others = self.known.acked.iter();
@@ -212,7 +212,7 @@ impl History {
         }
     }
 
-    /// A client waited for the end of a job and got this exit code.
+    /// Records that a client waited for the end of a job and got this exit code.
     pub(super) fn waited(&mut self, kernel: &mut Kernel, name: &str, id: u32, code: i32) {
         kernel.trace("people", || {
             format!("{name} has waited for job {id}: code {code}")
@@ -229,7 +229,7 @@ impl History {
         }
     }
 
-    /// A job that a client on another machine was acknowledged, and where.
+    /// A job that was acknowledged to a client on another machine, and the machine.
     pub(super) fn job_of_another(&self, host: &str) -> Option<(String, u32)> {
         let parts = |(name, id): (&String, &u32)| {
             let (of, _) = name.rsplit_once('-')?;
@@ -238,10 +238,11 @@ impl History {
         self.known.acked.iter().rev().find_map(parts)
     }
 
-    /// A client was answered that work is being killed: no attempt is made from now on.
+    /// Records that a client was answered that a job is being killed: no attempt is created from
+    /// now on.
     pub(super) fn kill_accepted(&mut self, kernel: &mut Kernel, j: JobKey) {
         kernel.trace("people", || format!("the kill of {j} was accepted"));
-        // A whole array: also what has no attempt yet.
+        // For a whole array: also elements that have no attempt yet.
         let meant = |k: &JobKey| k.id == j.id && (j.idx == 0 || k.idx == j.idx);
         let made = self.known.attempts.iter().filter(|(k, _)| meant(k));
         let made: Vec<(JobKey, u32)> = made.map(|(k, at)| (*k, *at)).collect();
@@ -249,39 +250,39 @@ impl History {
         self.known.killed.extend(made);
     }
 
-    /// An owner asks that what runs of a job goes on elsewhere: what was saved and ended for that
-    /// runs again.
+    /// Records that an owner requests a migration: what was saved and then ended runs again.
     pub(super) fn migration_asked(&mut self, id: u32) {
         self.reruns.migrated.insert(id);
     }
 
-    /// An owner asks that what runs of a job, or has ended, runs again.
+    /// Records that an owner requests that what runs of a job, or has ended, runs again.
     pub(super) fn requeue_asked(&mut self, id: u32) {
         self.reruns.requeued.insert(id);
         self.known.killed.retain(|j, _| j.id != id);
     }
 
-    /// No answer came: a requeue may be carried out after a kill that was accepted later.
+    /// Records that no answer came: a requeue may be carried out after a kill that was accepted
+    /// later.
     pub(super) fn requeue_unanswered(&mut self, id: u32) {
         self.reruns.unanswered.insert(id);
     }
 
-    /// A job is resumed. If the share was restored from a copy, that released what was held: it
-    /// may run again, whatever became of it after the copy was made.
+    /// Records that a job is resumed. If the share was restored from a copy, that releases what was
+    /// held: it may run again, regardless of what happened to it after the copy was made.
     pub(super) fn resume_asked(&mut self, id: u32) {
         if self.restored.at.is_some() {
             self.reruns.requeued.insert(id);
         }
     }
 
-    /// Of these attempts, so many that leaders count the slots of.
+    /// The number of these attempts whose slots leaders count.
     pub(super) fn counted(&self, of: impl Iterator<Item = RunKey>) -> usize {
-        // What the journal does not know holds no slots until it is killed.
+        // A run that is not in the journal holds no slots until it is killed.
         let counts = |run: &RunKey| !self.uncounted.contains(&run.0) && !self.restored.is_lost(run);
         of.filter(counts).count()
     }
 
-    /// What a client read of the view, and when it began to (µs).
+    /// Records what a client read of the view, and when it began to read (µs).
     pub(super) fn view_read(
         &mut self,
         kernel: &mut Kernel,
@@ -296,7 +297,7 @@ impl History {
             .iter()
             .map(|text| format!("{who} met damage in the view: {text}"))
             .collect();
-        // A view that a copy of the share has replaced meanwhile shows what is lost with it.
+        // A view that a restore of the share has replaced meanwhile shows what the restore lost.
         let lasts = self.restored.at.is_none_or(|at| began >= at);
         for job in jobs {
             let (j, stat, at) = (job.row.j, job.row.stat, job.row.attempt);
@@ -311,7 +312,7 @@ impl History {
             if let Some((known, _)) = acked.filter(|(n, _)| !name.is_empty() && *n != name) {
                 wrong.push(format!("{who} read {j} as {name}, which is {known}"));
             }
-            // What is waiting of an array has no state of its own.
+            // The waiting part of an array has no state of its own.
             let whole = j.idx == 0 && (job.row.arr.is_some() || stat.is_waiting());
             if !whole && !self.passed.contains(&(j, stat, at)) {
                 wrong.push(format!(
@@ -322,7 +323,7 @@ impl History {
         self.all_broken(kernel, wrong);
     }
 
-    /// The end of a run: what readers saw as ended is how it ended.
+    /// Checks at the end of a run that everything that readers saw as ended ended in that way.
     pub(super) fn conclude(&mut self, kernel: &mut Kernel) {
         for (j, stat) in self.known.shown.clone() {
             let truth = self.known.finals.get(&j).map(|end| end.0);
@@ -333,7 +334,7 @@ impl History {
         }
     }
 
-    /// A task starts on a host on which `on_host` tasks run already.
+    /// Records that a task starts on a host on which `on_host` tasks run already.
     pub(super) fn task_started(
         &mut self,
         kernel: &mut Kernel,
@@ -372,7 +373,7 @@ impl History {
         self.starts.insert(run, started);
     }
 
-    /// What is wrong with a start after all earlier ones of its job.
+    /// The error of a start with respect to all earlier ones of its job, if there is one.
     fn against_earlier_starts(&self, kernel: &Kernel, a: AttemptId, host: &str) -> Vec<String> {
         let asked = self.reruns.requeued.contains(&a.j.id);
         let again = asked || self.reruns.rerunnable.contains(&a.j.id);
@@ -385,7 +386,7 @@ impl History {
                 None => "while it still runs",
                 Some(_) if self.restored.is_lost(of) => return None,
                 Some(_) if b.at > a.at => "although it is the later one",
-                // It was ended, and not with its host.
+                // It was ended, and not together with its host.
                 Some(None) if migrates && !other.forgotten => return None,
                 Some(_) if !again => "though it must not run twice",
                 Some(Some(0)) if !other.forgotten && !asked && !self.cut_off(kernel, other) => {
@@ -401,14 +402,14 @@ impl History {
         wrong.collect()
     }
 
-    /// Its host was silent for longer than the fence after it had ended, so that its end could not
-    /// be known: what may be rerun is rerun then.
+    /// Whether its host was silent for longer than the fence after it had ended, so that its end
+    /// could not be known: a rerunnable job is then run again.
     fn cut_off(&self, kernel: &Kernel, s: &Started) -> bool {
         let (host, since, us) = (&s.host, s.ended_at, self.limits.fence_us);
         us > 0 && self.file_checks.was_silent(kernel, host, since, us)
     }
 
-    /// What is wrong with a start after an accepted kill.
+    /// The error of a start after an accepted kill, if there is one.
     fn against_kill(&self, a: AttemptId, host: &str) -> Option<String> {
         let killed = &self.known.killed;
         let at = killed.get(&a.j).or(killed.get(&JobKey::job(a.j.id)))?;
@@ -420,11 +421,11 @@ impl History {
         })
     }
 
-    /// What is wrong with a start of a job whose dependency was never met.
+    /// The error of a start of a job whose dependency was never met, if there is one.
     fn against_dependency(&self, run: RunKey, host: &str) -> Option<String> {
         let name = self.runs.names.get(&run)?;
         let id = *self.clients.dependent.get(name)?;
-        // What an administrator forces waits for nothing.
+        // A job that an administrator forces waits for nothing.
         if self.uncounted.contains(&run.0) {
             return None;
         }
@@ -445,7 +446,7 @@ impl History {
         })
     }
 
-    /// What is wrong with a start whose other hosts are not all prepared.
+    /// The errors of a start for which not all other hosts are prepared.
     fn against_gang(&self, run: RunKey, host: &str) -> Vec<String> {
         let mut wrong = Vec::new();
         let a = run.0;
@@ -466,7 +467,7 @@ impl History {
         wrong
     }
 
-    /// A task has ended; `None`: killed.
+    /// Records that a task has ended; `None`: killed.
     pub(super) fn task_ended(&mut self, kernel: &mut Kernel, run: RunKey, code: Option<i32>) {
         let (a, _) = run;
         kernel.trace("task", || format!("attempt {a} ends with {code:?}"));
@@ -478,7 +479,7 @@ impl History {
         }
     }
 
-    /// Everything on a machine ended unseen.
+    /// Records that everything on a machine ended unseen.
     pub(super) fn machine_died(&mut self, machine: usize) {
         for s in self.starts.values_mut().filter(|s| s.machine == machine) {
             s.forgotten = true;
@@ -486,27 +487,27 @@ impl History {
         }
     }
 
-    /// Everything that a client waits for has ended.
+    /// Whether everything for which a client waits has ended.
     pub(super) fn all_ended(&self, tasks: &Tasks) -> bool {
         let known = &self.known;
         let acked = known.acked.values().all(|id| known.ended.contains(id));
         acked && known.open.is_empty() && self.takeovers > 0 && tasks.running() == 0
     }
 
-    /// Which run of an attempt leaders mean.
+    /// The mark of the run that leaders mean by an attempt.
     pub(super) fn mark_of(&self, a: AttemptId) -> u32 {
         self.runs.marks.get(&a).copied().unwrap_or(0)
     }
 
-    /// The shepherd of a run took a change of its limits.
+    /// Records that the shepherd of a run took a change of its limits.
     pub(super) fn limits_taken(&mut self, run: RunKey, n: u32) {
         if self.restored.at.is_none() {
             self.limit_changes.insert(run, n);
         }
     }
 
-    /// The share was restored from a copy: what happened since counts as lost, until a leader has
-    /// it in its state. What ran has run.
+    /// Records that the share was restored from a copy: what happened since counts as lost, until a
+    /// leader has it in its state. Tasks that ran have still run.
     pub(super) fn share_restored(&mut self, kernel: &Kernel, then: History) {
         let acked = self.known.acked.iter();
         let since = acked.filter(|(name, _)| !then.known.acked.contains_key(*name));
@@ -528,7 +529,7 @@ impl History {
         self.known = then.known;
         self.limit_changes.clear();
         self.uncounted.extend(then.uncounted);
-        // Resumed by a request that the copy has, or may have.
+        // They were resumed by a request that the copy has, or may have.
         for stopped in self.clients.stopped.values() {
             self.reruns.requeued.extend(stopped);
         }

@@ -9,11 +9,12 @@ use super::kernel::{Kernel, MS, ProcId};
 use super::plan::{Fault, Role, ScriptedFault, Trigger};
 use std::sync::Arc;
 
-/// Most bytes that flip in a run: a writer that begins a file again and again waits ever longer.
+/// Maximum number of bytes that flip in a run: a writer that starts a file again repeatedly waits
+/// longer each time.
 const FLIPS_MAX: u64 = 4;
 
 impl Cluster {
-    /// Waits for the next part of the script, if that comes at a time.
+    /// Schedules the next part of the script, if it depends on a time.
     pub(super) fn plan_script(&mut self, kernel: &mut Kernel) {
         if let Some((Trigger::After(ms), _)) = self.plan.faults.script.front() {
             let at = kernel.now + ms * MS;
@@ -21,8 +22,8 @@ impl Cluster {
         }
     }
 
-    /// Carries out the next part of the script if this is what it waits for; how long (µs) the
-    /// process that did it stops.
+    /// Carries out the next part of the script if this is the event for which it waits. Returns how
+    /// long (µs) the process that caused it stops.
     pub(super) fn run_script(
         &mut self,
         kernel: &mut Kernel,
@@ -106,7 +107,7 @@ impl Cluster {
         }
     }
 
-    /// A machine: leaders and hosts are hit more often.
+    /// Draws a machine: leaders and hosts are hit more often.
     fn target(&self, kernel: &mut Kernel) -> usize {
         let (leaders, hosts) = (self.plan.sizes.leaders as u64, self.plan.sizes.hosts as u64);
         let (from, n) = match kernel.rng.permille(self.plan.faults.at_leaders) {
@@ -117,7 +118,8 @@ impl Cluster {
         (from + kernel.rng.below(n)) as usize
     }
 
-    /// Without the shepherds' watch over the silence of a host, its `cbexe` must keep it.
+    /// Whether a process must live: if shepherds do not watch the silence of a host, its `cbexe`
+    /// must do so.
     fn must_live(&self, slot: usize) -> bool {
         let plan = &self.plan;
         let alone = plan.iso_ms > 0 && !plan.shepherds_watch;
@@ -131,7 +133,7 @@ impl Cluster {
             .collect()
     }
 
-    /// A process of the machine that may die or stand still.
+    /// Draws a process of the machine that may die or stop.
     fn pick(&mut self, kernel: &mut Kernel, machine: usize) -> Option<ProcId> {
         let slots = self.slots_on(machine);
         let slot = *slots.get(kernel.rng.below(slots.len() as u64) as usize)?;
@@ -161,7 +163,7 @@ impl Cluster {
                 let name = &kernel.procs[proc].name;
                 Some(format!("stop {name} for {} ms", us / MS))
             }
-            // A frozen process cannot be ended: cut off as well, it would be ended late.
+            // A frozen process cannot be ended: if it were also cut off, it would be ended late.
             Fault::Freeze if self.machines[m].cut_until > now => None,
             Fault::Freeze => {
                 self.silence(kernel, m, now + long);
@@ -211,7 +213,7 @@ impl Cluster {
         }
     }
 
-    /// Faults of the server, of shepherds, and breakpoints.
+    /// Injects faults of the server, of shepherds, and breakpoints.
     fn inject_at_server(
         &mut self,
         kernel: &mut Kernel,
@@ -276,8 +278,8 @@ impl Cluster {
         }
     }
 
-    /// Flips a byte of a file through which leader and hosts talk, most often one of the newest:
-    /// what a disk does, without an error.
+    /// Flips a byte of a file through which leader and hosts communicate, most often one of the
+    /// newest bytes: as a disk may do, without an error.
     fn flip(&mut self, kernel: &mut Kernel) -> Option<String> {
         let flipped = self.injected.counts.get(Fault::Flip.name()).copied();
         if flipped.unwrap_or(0) >= FLIPS_MAX {
@@ -293,7 +295,7 @@ impl Cluster {
         let ino = self.share.find(path).ok()?;
         let node = self.share.node_mut(ino).ok()?;
         let len = node.data.len() as u64;
-        // What was read long ago does no harm.
+        // Damage to what was read long ago does no harm.
         let last = kernel.rng.pick(&[200, 2_000, len]).min(len);
         let at = (len - 1 - kernel.rng.below(last)) as usize;
         let bit = 1 << kernel.rng.below(8);
@@ -304,8 +306,8 @@ impl Cluster {
         Some(format!("byte {at} of {len} in {path} flips"))
     }
 
-    /// `proc` is about to do `what` to the file at `path`: stops it if the breakpoint or the script
-    /// waits for this. How long (µs) its thread stops.
+    /// Called when `proc` is about to do `what` to the file at `path`: stops it if the breakpoint
+    /// or the script waits for this. Returns how long (µs) its thread stops.
     pub(super) fn before_call(
         &mut self,
         kernel: &mut Kernel,
@@ -336,15 +338,15 @@ impl Cluster {
         if breakpoint.with_listeners {
             self.stop_listeners(kernel, breakpoint, until);
         }
-        // A thread that was stopped in the middle goes on at once, or as late as the others.
+        // A thread that was stopped in the middle continues at once, or as late as the others.
         match kernel.rng.permille(500) {
             true => breakpoint.us,
             false => breakpoint.us + kernel.rng.below(breakpoint.thaw),
         }
     }
 
-    /// The processes that read what it writes next are stopped with it, and go on when it has
-    /// written its last.
+    /// Stops the processes that read what it writes next together with it; they continue when it
+    /// has finished writing.
     fn stop_listeners(&mut self, kernel: &mut Kernel, breakpoint: Breakpoint, until: u64) {
         for slot in &self.slots {
             let along = match breakpoint.role {

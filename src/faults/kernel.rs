@@ -16,9 +16,9 @@ pub(super) type ProcId = usize;
 pub(super) const MS: u64 = 1000;
 pub(super) const S: u64 = 1_000_000;
 
-/// Wall clock of the server when a run begins, ms: a moment of the year 2026.
+/// Wall clock of the server when a run begins, ms: a time in the year 2026.
 pub(super) const BEGIN_MS: i64 = 1_795_000_000_000;
-/// How long a thread may wait for a processor after its process was frozen, µs.
+/// Maximum time that a thread waits for a processor after its process was frozen, µs.
 const THAW_US: u64 = 30_000;
 
 /// One thread of a simulated process.
@@ -53,18 +53,18 @@ pub(super) struct Proc {
     pub alive: bool,
     /// Nothing of it runs before this time (µs).
     pub frozen_until: u64,
-    /// Its threads go on within this time (µs) after it was frozen.
+    /// Its threads continue within this time (µs) after it was frozen.
     pub thaw: u64,
     pub threads: usize,
 }
 
-/// The random numbers of a seed: the only source of chance of a run.
+/// The random numbers of a seed: the only source of randomness in a run.
 pub(super) fn random_numbers(seed: u64) -> SplitMix64 {
-    // Recorded seeds count on this start of the stream.
+    // Recorded seeds depend on this start of the stream.
     SplitMix64::new(seed ^ 0x9e37_79b9_7f4a_7c15)
 }
 
-/// See the head of the file.
+/// See the head of this file.
 pub(super) struct Kernel {
     /// µs since the run began.
     pub now: u64,
@@ -122,14 +122,14 @@ impl Kernel {
         self.push(at, due);
     }
 
-    /// Lets a thread that waits go on at `at`.
+    /// Lets a waiting thread continue at `at`.
     pub(super) fn wake(&mut self, thread: ThreadId, at: u64) {
         if !self.threads[thread].ended {
             self.wake_at(thread, at.max(self.now));
         }
     }
 
-    /// Lets all threads go on now; with a process: all of it.
+    /// Lets all threads continue now; with a process, only those of that process.
     pub(super) fn wake_all(&mut self, of: Option<ProcId>) {
         for id in 0..self.threads.len() {
             if of.is_none_or(|proc| self.threads[id].proc == proc) {
@@ -142,7 +142,7 @@ impl Kernel {
     pub(super) fn next(&mut self) -> Next {
         loop {
             let Some(Reverse((at, _, due))) = self.queue.pop() else {
-                // Nothing is due: all threads that are left unwind.
+                // Nothing is due: all remaining threads unwind.
                 self.over = true;
                 let left = self.threads.iter().position(|t| !t.ended);
                 return Next::Run(left.expect("the last thread ends the run"));
@@ -161,7 +161,7 @@ impl Kernel {
                     let proc = &self.procs[thread.proc];
                     let frozen = proc.frozen_until;
                     if proc.alive && frozen > self.now && !self.over {
-                        // Threads of a thawed process go on in any order, not all at once.
+                        // Threads of a thawed process continue in any order, not all at once.
                         let late = self.rng.below(proc.thaw);
                         self.wake_at(id, frozen + late);
                         continue;
@@ -185,7 +185,7 @@ impl Kernel {
         self.procs.len() - 1
     }
 
-    /// Adds a thread of a process, with the flag that lets it run.
+    /// Adds a thread of a process. Returns it with the flag that lets it run.
     pub(super) fn add_thread(&mut self, proc: ProcId, name: String) -> (ThreadId, Arc<AtomicBool>) {
         let go = Arc::new(AtomicBool::new(false));
         self.threads.push(SimThread {
@@ -210,7 +210,7 @@ impl Kernel {
         self.threads[id].go.clone()
     }
 
-    /// A way to let a thread run, for the time when the world is not locked any more.
+    /// A function that lets a thread run, to be called when the world is no longer locked.
     pub(super) fn resume(&self, id: ThreadId) -> impl FnOnce() + use<> {
         let thread = &self.threads[id];
         let (go, real) = (thread.go.clone(), thread.real.clone());
@@ -226,12 +226,13 @@ impl Kernel {
         self.threads[id].name.clone()
     }
 
-    /// The thread must unwind: its process is gone, or the run is over.
+    /// Whether the thread must unwind: its process is gone, or the run is over.
     pub(super) fn must_unwind(&self, id: ThreadId) -> bool {
         self.over || !self.procs[self.threads[id].proc].alive
     }
 
-    /// A thread has ended; its process, if that ended with it and the run goes on.
+    /// Notes that a thread has ended. Returns its process, if that ended with it and the run
+    /// continues.
     pub(super) fn thread_ended(&mut self, id: ThreadId) -> Option<ProcId> {
         self.threads[id].ended = true;
         self.running -= 1;
@@ -241,24 +242,24 @@ impl Kernel {
         (proc.threads == 0 && !self.over).then_some(id)
     }
 
-    /// The run is over and its last thread has ended.
+    /// Whether the run is over and its last thread has ended.
     pub(super) fn is_finished(&self) -> bool {
         self.running == 0 && self.over
     }
 
-    /// Ends a process: its threads unwind the next time they would run.
+    /// Ends a process: its threads unwind when they would next run.
     pub(super) fn kill(&mut self, proc: ProcId) {
         self.procs[proc].alive = false;
         self.wake_all(Some(proc));
     }
 
-    /// Stops a process until then; its threads go on within `thaw` (µs) afterwards.
+    /// Stops a process until then; its threads continue within `thaw` (µs) afterwards.
     pub(super) fn freeze(&mut self, proc: ProcId, until: u64, thaw: u64) {
         self.procs[proc].frozen_until = until;
         self.procs[proc].thaw = thaw;
     }
 
-    /// Adds to the trace, if one is kept; that it was called is always part of the digest.
+    /// Adds to the trace, if one is kept; the call itself is always included in the digest.
     pub(super) fn trace(&mut self, who: &str, what: impl FnOnce() -> String) {
         for b in who.bytes() {
             self.mix(u64::from(b));
@@ -267,7 +268,7 @@ impl Kernel {
         self.trace_only(who, what);
     }
 
-    /// Adds to the trace and not to the digest.
+    /// Adds to the trace but not to the digest.
     pub(super) fn trace_only(&mut self, who: &str, what: impl FnOnce() -> String) {
         if let Some(log) = &mut self.log {
             let text = what();
@@ -281,7 +282,7 @@ impl Kernel {
         self.digest = (self.digest ^ n).wrapping_mul(0x0100_0000_01b3);
     }
 
-    /// A number that differs when two runs differ.
+    /// A number that differs if two runs differ.
     pub(super) fn digest(&self) -> u64 {
         self.digest
     }

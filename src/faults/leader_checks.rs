@@ -14,7 +14,7 @@ use crate::state::{Fate, Job, Run, State, Work};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl History {
-    /// A leader has recovered this state.
+    /// Notes that a leader has recovered this state.
     pub(super) fn recovered(&mut self, kernel: &mut Kernel, epoch: u64, state: &State) {
         self.takeovers += 1;
         self.file_checks.leads(kernel, epoch);
@@ -22,7 +22,7 @@ impl History {
             format!("epoch {epoch} recovered {} jobs", state.job_count())
         });
         if epoch < self.known.highest {
-            // A claimant that was overtaken: its first commit counts for nothing, nor does it.
+            // A claimant that was overtaken: neither its first commit nor itself counts.
             return;
         }
         self.known.highest = epoch;
@@ -34,10 +34,11 @@ impl History {
         self.check_jobs(kernel, epoch, state);
     }
 
-    /// A leader has carried out a turn.
+    /// Notes that a leader has carried out a turn.
     pub(super) fn turned(&mut self, kernel: &mut Kernel, epoch: u64, state: &State, changed: bool) {
         if epoch == self.known.highest {
-            // Clients and hosts believe what a late leader says: the present one must know it.
+            // Clients and hosts believe the statements of a late leader, so the current leader must
+            // know them.
             self.check_known(kernel, epoch, state);
         }
         if !changed {
@@ -59,7 +60,7 @@ impl History {
         }
     }
 
-    /// Everything that was acknowledged and every start is known to this leader.
+    /// Checks that this leader knows everything that was acknowledged and every start.
     fn check_known(&mut self, kernel: &mut Kernel, epoch: u64, state: &State) {
         let mut wrong = Vec::new();
         let cleaned = |id: u32| {
@@ -101,7 +102,7 @@ impl History {
         self.all_broken(kernel, wrong);
     }
 
-    /// Every end that was published is an end for this leader.
+    /// Checks that every published end is also an end for this leader.
     fn check_finals(&mut self, kernel: &mut Kernel, epoch: u64, state: &State) {
         let mut wrong = Vec::new();
         for (j, known) in &self.known.finals {
@@ -119,7 +120,7 @@ impl History {
         self.all_broken(kernel, wrong);
     }
 
-    /// Remembers what a leader has and is about to publish.
+    /// Records what a leader has and is about to publish.
     pub(super) fn committed(&mut self, epoch: u64, state: &State) {
         for job in state.jobs() {
             let name = name_of(job);
@@ -128,7 +129,7 @@ impl History {
                 let at = work.attempt;
                 self.passed.insert((j, work.stat, at));
                 let a = AttemptId { j, at };
-                // Not what a leader that was overtaken meanwhile has made.
+                // Excludes what a leader created that was overtaken meanwhile.
                 let mark = state.mark(j);
                 if mark != 0 && epoch >= self.known.highest {
                     let names = &mut self.runs.names;
@@ -151,7 +152,7 @@ impl History {
         }
     }
 
-    /// Remembers the hosts that an attempt is bound to.
+    /// Records the hosts to which an attempt is bound.
     fn bound(&mut self, a: AttemptId, run: &Run, state: &State) {
         let name = |(id, _): &(_, u32)| state.host_name(*id).to_string();
         let hosts: Vec<String> = run.hosts.iter().map(name).collect();
@@ -186,7 +187,7 @@ impl History {
             if spec.rerunnable {
                 self.reruns.rerunnable.insert(id);
             }
-            // Runs of a cron job have one name.
+            // Runs of a cron job share one name.
             let of_cron = name.starts_with(CRON_NAME);
             if let Some(other) = names.insert(name, id).filter(|_| !of_cron) {
                 wrong.push(format!(
@@ -210,7 +211,7 @@ impl History {
         wrong.extend(self.check_gangs(epoch, state));
         wrong.extend(self.check_slots(epoch, state));
         wrong.extend(self.check_units(epoch, state));
-        // A leader that was stopped and overtaken still has what held then.
+        // A leader that was stopped and overtaken still has the state of that time.
         if epoch >= self.known.highest {
             wrong.extend(self.confirmed.check(epoch, state));
             wrong.extend(self.check_limits(epoch, state));
@@ -219,7 +220,8 @@ impl History {
         self.all_broken(kernel, wrong);
     }
 
-    /// The end that a leader has for some work is the first one published and really happened.
+    /// Checks that the end that a leader has for a job is the first one published and really
+    /// happened.
     fn check_end(
         &mut self,
         kernel: &mut Kernel,
@@ -250,8 +252,8 @@ impl History {
         wrong
     }
 
-    /// No host holds a task to limits that the leader does not know: they are ordered after the
-    /// commit.
+    /// Checks that no host enforces limits that the leader does not know: they are ordered after
+    /// the commit.
     fn check_limits(&self, epoch: u64, state: &State) -> Vec<String> {
         let unknown = |(run, taken): (&RunKey, &u32)| {
             let (a, mark) = *run;
@@ -264,7 +266,7 @@ impl History {
         self.limit_changes.iter().filter_map(unknown).collect()
     }
 
-    /// No host's slots are given away more than once.
+    /// Checks that no slot of a host is allocated more than once.
     fn check_slots(&self, epoch: u64, state: &State) -> Vec<String> {
         let slots = self.limits.slots;
         let counted = |j: &JobKey| !state.work(*j).is_some_and(is_forced);
@@ -277,7 +279,7 @@ impl History {
         hosts.collect()
     }
 
-    /// What runs on several hosts is being ended once one of them was restarted.
+    /// Checks that a job on several hosts is being ended once one of them was restarted.
     fn check_gangs(&self, epoch: u64, state: &State) -> Vec<String> {
         let mut wrong = Vec::new();
         for (a, parts) in &self.known.gangs {
@@ -305,7 +307,7 @@ fn name_of(job: &Job) -> &str {
     job.name.as_deref().unwrap_or("?")
 }
 
-/// All that can run of a job and has a state of its own.
+/// Everything of a job that can run and has a state of its own.
 fn works(job: &Job) -> Vec<(JobKey, &Work)> {
     match job.array() {
         None => {
@@ -321,7 +323,7 @@ fn works(job: &Job) -> Vec<(JobKey, &Work)> {
     }
 }
 
-/// An administrator forced it onto its hosts, whatever runs there.
+/// Whether an administrator forced it onto its hosts, regardless of what runs there.
 fn is_forced(work: &Work) -> bool {
     work.run.as_ref().is_some_and(|run| run.forced)
 }
@@ -330,7 +332,7 @@ fn fate_of(work: &Work) -> Option<&Fate> {
     work.run.as_ref()?.fate.as_deref()
 }
 
-/// How work ended, if it has and no requeue can bring it back.
+/// How a job ended, if it has and no requeue can bring it back.
 fn final_of(work: &Work) -> Option<Final> {
     let fate = fate_of(work);
     let code = fate

@@ -44,7 +44,7 @@ use plan::{Fault, Options, Plan};
 use std::collections::BTreeMap;
 use world::{Handlers, World};
 
-/// Lets the daemons' own log lines appear in traces.
+/// Makes the daemons' own log lines appear in traces.
 fn log_daemons() {
     let _ = tracing_subscriber::fmt()
         .with_writer(|| LogIntoTrace)
@@ -54,7 +54,7 @@ fn log_daemons() {
         .try_init();
 }
 
-/// Log lines into the trace of the world that the thread plays in.
+/// Passes log lines to the trace of the world in which the thread runs.
 struct LogIntoTrace;
 
 impl std::io::Write for LogIntoTrace {
@@ -68,19 +68,19 @@ impl std::io::Write for LogIntoTrace {
     }
 }
 
-/// What a run did, or many runs together.
+/// Figures of one run, or of many runs together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Figures {
-    /// File operations, the calm included.
+    /// File operations, including those in the calm.
     pub steps: u64,
     /// Virtual time, ms.
     pub ms: u64,
     pub takeovers: u64,
     pub acked: usize,
     pub starts: usize,
-    /// How often the view was read.
+    /// Number of reads of the view.
     pub reads: u64,
-    /// Due times of cron jobs that led to a run.
+    /// Number of due times of cron jobs that led to a run.
     pub crons: u64,
     pub faults: BTreeMap<&'static str, u64>,
 }
@@ -106,18 +106,18 @@ struct Outcome {
     pub seed: u64,
     /// Promises that were broken; empty = none.
     pub broken: Vec<String>,
-    /// A number that differs when two runs differ in anything.
+    /// A number that differs if two runs differ in anything.
     pub digest: u64,
     pub figures: Figures,
     /// The longest wait for the answer to a submission, ms.
     pub longest_ms: u64,
-    /// What happened, if that was asked for.
+    /// What happened, if that was requested.
     pub log: Vec<String>,
-    /// The share and the machines' local directories at the end, likewise.
+    /// The share and the machines' local directories at the end, if that was requested.
     pub disks: Vec<(&'static str, disk::Disk)>,
 }
 
-/// Runs one seed. `log`: keep what happens, line by line.
+/// Runs one seed. `log`: record what happens, line by line.
 fn run(options: &Options, log: bool) -> Outcome {
     run_plan(options, Plan::of(options), log)
 }
@@ -166,7 +166,7 @@ fn run_plan(options: &Options, plan: Plan, log: bool) -> Outcome {
     outcome
 }
 
-/// Runs a cluster to its end, and gives what is to be known of it.
+/// Runs a cluster to its end. Returns what is to be known of it.
 fn run_cluster<T>(
     seed: u64,
     cluster: Cluster,

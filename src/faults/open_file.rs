@@ -11,14 +11,14 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, MutexGuard};
 
-/// Data of a descriptor that is kept open may be this old, µs.
+/// Maximum age of the data of a descriptor that is kept open, µs.
 const KEPT_OPEN_US: u64 = 3_000_000;
 
-/// What a descriptor of a share's file knows.
+/// The state of a descriptor of a file of the share.
 pub(super) struct HandleState {
     pub view: Arc<Vec<u8>>,
     pub at: u64,
-    /// Where the next append goes.
+    /// The offset of the next append.
     pub size: u64,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct ShareFile {
     pub os: SimulatedOs,
     pub id: HandleId,
     pub ino: Ino,
-    /// By which name it was opened.
+    /// The name by which it was opened.
     pub path: String,
     /// Each read asks the server.
     pub direct: bool,
@@ -45,7 +45,7 @@ impl ShareFile {
         self.state.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    /// Keeps a write for later; perhaps refuses or shortens it.
+    /// Caches a write; may reject or shorten it.
     fn keep(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let mut inner = self.os.lock();
         let Inner { kernel, cluster } = &mut *inner;
@@ -187,7 +187,7 @@ impl Drop for ShareFile {
             machine.boot == os.boot && machine.up && machine.cache.dirty.contains_key(&self.ino)
         };
         if dirty && !std::thread::panicking() {
-            // A close sends what was kept; its error goes to no caller.
+            // A close sends cached writes; its error goes to no caller.
             if os.call("close", Place::Share(&self.path)).is_ok() {
                 let mut inner = os.lock();
                 let Inner { kernel, cluster } = &mut *inner;
@@ -197,7 +197,7 @@ impl Drop for ShareFile {
         let mut inner = os.lock();
         let cluster = &mut inner.cluster;
         cluster.drop_lock(self.id);
-        // What a killed process wrote is still sent by its kernel, by the handle's right.
+        // The kernel still sends what a killed process wrote, with the right of the handle.
         if !cluster.machines[os.machine]
             .cache
             .dirty
@@ -213,7 +213,7 @@ pub(super) struct LocalFile {
     pub os: SimulatedOs,
     pub id: HandleId,
     pub ino: Ino,
-    /// By which name it was opened.
+    /// The name by which it was opened.
     pub path: String,
 }
 

@@ -7,7 +7,7 @@ const NAMES: &str = "CB_ASSIGN_GPU=";
 const PARTS: &str = "CB_PART_GPU=";
 const MEMORY: &str = "CB_PART_GPU_MEM=";
 
-/// What a task has of one unit.
+/// A task's share of one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OwnUnit {
     pub name: String,

@@ -6,7 +6,7 @@ use crate::lease::{Check, Protocol};
 use crate::model::SplitMix64;
 use std::collections::VecDeque;
 
-/// What the command line says.
+/// The options of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Options {
     pub seed: u64,
@@ -16,7 +16,7 @@ pub(super) struct Options {
     pub hosts: usize,
     pub clients: usize,
     pub variant: Variant,
-    /// What all seeds are about; `None`: each seed chooses.
+    /// The focus of all seeds; `None`: each seed draws its own.
     pub focus: Option<Focus>,
 }
 
@@ -34,24 +34,24 @@ impl Default for Options {
     }
 }
 
-/// What a run is about: it draws sizes, faults and actions of clients accordingly.
+/// The focus of a run: sizes, faults and actions of clients are drawn accordingly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Focus {
     /// A bit of everything.
     Usual,
-    /// Leaders that are overtaken in the middle of what they do.
+    /// Leaders that are overtaken in the middle of an action.
     Usurper,
-    /// Hosts that are cut off for longer than `iso_timeout`, with rerunnable jobs that run long.
+    /// Hosts that are cut off for longer than `iso_timeout`, with long rerunnable jobs.
     Cutoff,
-    /// Jobs on many hosts, which are lost under them.
+    /// Jobs on many hosts that are lost while the jobs run.
     Gangs,
-    /// Power losses, of which some take the local directory along.
+    /// Power losses, some of which destroy the local directory, too.
     Power,
-    /// Clients and the administrator change whatever can be changed.
+    /// Clients and the administrator change everything that can be changed.
     Verbs,
     /// Bytes of orders and reports flip while jobs run and processes die.
     Flips,
-    /// The share is put back from a copy while hosts and their tasks live.
+    /// The share is restored from a copy while hosts and their tasks are running.
     Restore,
     /// Every client has a cron job; leaders are killed and clocks step.
     Cron,
@@ -75,8 +75,8 @@ impl Focus {
         known.map(|(_, focus)| *focus)
     }
 
-    /// Of seventeen seeds, so many are about each. The weaker protocols differ from the one in use
-    /// in what leaders do: of their seeds none is about anything else.
+    /// The number of seeds out of seventeen with each focus. The weaker protocols differ from the
+    /// one in use in what leaders do: their seeds have no other focus.
     fn draw(rng: &mut SplitMix64, variant: Variant) -> Focus {
         let n = rng.below(17);
         match n {
@@ -130,7 +130,7 @@ impl Variant {
         known.map_or("", |(name, _)| name)
     }
 
-    /// The leader's and the hosts' rules.
+    /// The rules of the leader and the hosts.
     pub(super) fn protocol(self) -> Protocol {
         let (seal, check, bind, host_epoch) = match self {
             Variant::D0 => (false, Check::Never, false, false),
@@ -158,11 +158,11 @@ pub(super) enum Fault {
     Kill,
     /// SIGSTOP and SIGCONT.
     Stop,
-    /// A whole machine stands still; its lease may lapse.
+    /// A whole machine stands still; its lease may expire.
     Freeze,
     /// Power loss.
     Power,
-    /// No way to the file server.
+    /// There is no connection to the file server.
     Cut,
     /// EIO, ESTALE, short writes, lost replies.
     Flaky,
@@ -171,26 +171,27 @@ pub(super) enum Fault {
     Slow,
     /// ENOSPC or EDQUOT.
     Full,
-    /// The file server restarts, perhaps without its locks or what was not synced.
+    /// The file server restarts, perhaps without its locks or unsynced data.
     Restart,
     /// `kill -9` of a shepherd.
     Shepherd,
-    /// A byte of an orders or reports file is another one from now on.
+    /// A byte of an orders or reports file changes permanently.
     Flip,
     /// The server forgets all locks.
     Locks,
     /// The next leader or executor that does a certain thing is stopped right before it, for longer
-    /// than others wait; perhaps those who listen to it are stopped along with it.
+    /// than others wait; the processes that read its files may be stopped together with it.
     Breakpoint,
 }
 
-/// Of 1000 seeds, so many have bytes that flip whatever they are about.
+/// Number of seeds out of 1000 that have flipping bytes regardless of their focus.
 const FLIPS_PERMILLE: u64 = 60;
 
-/// Of 1000 seeds, so many have cron jobs whatever they are about; drawn apart, too.
+/// Number of seeds out of 1000 that have cron jobs regardless of their focus; also drawn
+/// separately.
 const CRONS_PERMILLE: u64 = 60;
 
-/// [`Fault::Flip`] is drawn apart, so that it changes no other seed.
+/// [`Fault::Flip`] is drawn separately, so that it changes no other seed.
 const FAULTS: &[Fault] = &[
     Fault::Kill,
     Fault::Stop,
@@ -207,7 +208,7 @@ const FAULTS: &[Fault] = &[
     Fault::Locks,
 ];
 
-/// Of runs about hosts that are cut off.
+/// The faults of runs about hosts that are cut off.
 const CUTS: &[Fault] = &[
     Fault::Cut,
     Fault::Cut,
@@ -216,7 +217,7 @@ const CUTS: &[Fault] = &[
     Fault::Power,
 ];
 
-/// Of runs about jobs on many hosts.
+/// The faults of runs about jobs on many hosts.
 const GANG_FAULTS: &[Fault] = &[
     Fault::Kill,
     Fault::Power,
@@ -226,7 +227,7 @@ const GANG_FAULTS: &[Fault] = &[
     Fault::Clock,
 ];
 
-/// Of runs about power losses.
+/// The faults of runs about power losses.
 const POWER_FAULTS: &[Fault] = &[
     Fault::Power,
     Fault::Power,
@@ -235,7 +236,7 @@ const POWER_FAULTS: &[Fault] = &[
     Fault::Flaky,
 ];
 
-/// Of runs about damaged files.
+/// The faults of runs about damaged files.
 const FLIP_FAULTS: &[Fault] = &[
     Fault::Flip,
     Fault::Flip,
@@ -244,7 +245,7 @@ const FLIP_FAULTS: &[Fault] = &[
     Fault::Stop,
 ];
 
-/// Of runs about cron jobs.
+/// The faults of runs about cron jobs.
 const CRON_FAULTS: &[Fault] = &[
     Fault::Kill,
     Fault::Kill,
@@ -253,7 +254,7 @@ const CRON_FAULTS: &[Fault] = &[
     Fault::Breakpoint,
 ];
 
-/// How far wall clocks may step where that is of interest.
+/// How far wall clocks may step in runs where that matters.
 const CLOCK_STEPS_MS: &[u64] = &[600_000, 3_600_000, 86_400_000];
 
 impl Fault {
@@ -277,7 +278,7 @@ impl Fault {
     }
 }
 
-/// What a process is for; a supervisor starts it again.
+/// The role of a process; a supervisor starts it again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     Setup,
@@ -286,20 +287,20 @@ pub(super) enum Role {
     Load,
     Shepherds,
     Client,
-    /// Who confirms that a share was restored.
+    /// The administrator that confirms that a share was restored.
     RestoreAdmin,
 }
 
-/// An operation on a file whose path contains this.
+/// An operation on a file whose path contains this text.
 pub(super) type CallPattern = (&'static str, &'static str);
 
-/// When the next part of a script comes.
+/// When the next part of a script is carried out.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(test), allow(dead_code))] // scripts are for tests
 pub(super) enum Trigger {
-    /// So long after the part before it, ms.
+    /// This long after the previous part, ms.
     After(u64),
-    /// Right before a process of that kind does this.
+    /// Right before a process of that kind makes this call.
     Call(Role, CallPattern),
     /// A leader has recovered, once more.
     Recovered,
@@ -307,27 +308,27 @@ pub(super) enum Trigger {
     Started,
 }
 
-/// What a script does to the process that made a call, the host of a start, or the leader.
+/// The effect of a script on the process that made a call, the host of a start, or the leader.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(test), allow(dead_code))]
 pub(super) enum ScriptedFault {
     Kill,
-    /// Killed, and so long afterwards (ms), when its kernel has sent what it wrote, its machine
-    /// loses power.
+    /// The process is killed, and this long afterwards (ms), when its kernel has sent what it
+    /// wrote, its machine loses power.
     Perish(u64),
-    /// Its machine loses power for so long, ms.
+    /// Its machine loses power for this long, ms.
     PowerOff(u64),
-    /// Frozen for so long, ms; with those who listen to it.
+    /// Frozen for this long, ms; together with the processes that read its files.
     Stop(u64),
     ForgetLocks,
-    /// The server is away for so long (ms) and loses what was not synced.
+    /// The server is unavailable for this long (ms) and loses unsynced data.
     Restart(u64),
 }
 
 /// Faults in a fixed order instead of drawn ones.
 pub(super) type Script = VecDeque<(Trigger, Vec<ScriptedFault>)>;
 
-/// How large the cluster is.
+/// The size of the cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Sizes {
     pub leaders: usize,
@@ -337,20 +338,21 @@ pub(super) struct Sizes {
     pub slots: u32,
 }
 
-/// Which faults come, how often, and where.
+/// Which faults occur, how often, and where.
 #[derive(Clone, Debug)]
 pub(super) struct FaultPlan {
     pub kinds: Vec<Fault>,
     /// Mean time between two faults.
     pub every_ms: u64,
-    /// Of 1000 faults that hit a machine, so many hit a leader's, and so many of the rest a host.
+    /// Number of faults out of 1000 on a machine that hit a leader's, and number of the others that
+    /// hit a host.
     pub at_leaders: u64,
     pub at_hosts: u64,
     /// Longest time without a connection to the server.
     pub cut_ms: u64,
-    /// A wall clock that steps is off by at most this, either way.
+    /// Maximum offset of a wall clock that steps, in either direction.
     pub clock_ms: u64,
-    /// Of 1000 power losses, so many destroy the local directory as well.
+    /// Number of power losses out of 1000 that also destroy the local directory.
     pub wipes: u64,
     /// Faults in a fixed order, in addition to those drawn.
     pub script: Script,
@@ -361,13 +363,13 @@ pub(super) struct FaultPlan {
 pub(super) struct CacheTimes {
     /// An open may show content that is this old.
     pub lax_ms: u64,
-    /// Attributes of a file, listings and missing names are believed for at most this long.
+    /// Attributes of a file, listings and missing names are considered valid for at most this time.
     pub attributes_ms: u64,
     pub list_ms: u64,
     pub missing_ms: u64,
     /// A silent client's locks may be taken after this time.
     pub lease_ms: u64,
-    /// Longest time written data stay with a client.
+    /// Longest time that written data stay with a client.
     pub write_back_ms: u64,
 }
 
@@ -378,12 +380,13 @@ pub(super) struct Work {
     pub requests: u64,
     /// Longest run time of a task.
     pub task_ms: u64,
-    /// Of 1000 jobs, so many may be rerun, and so many need more than one host.
+    /// Number of jobs out of 1000 that are rerunnable, and number that need more than one host.
     pub rerunnable: u64,
     pub wide: u64,
-    /// Most hosts of a job.
+    /// Maximum number of hosts of a job.
     pub gang: u64,
-    /// After so many of 1000 submissions the client does something to the job or the cluster.
+    /// Number of submissions out of 1000 after which the client does something to the job or the
+    /// cluster.
     pub actions: u64,
 }
 
@@ -404,20 +407,21 @@ pub(super) struct Plan {
     pub snapshot_bytes: u64,
     /// How long a claimant waits before it reads.
     pub cache_wait_ms: u64,
-    /// Each shepherd watches the silence of its host, too; without, only `cbexe` does, and lives.
+    /// Each shepherd watches the silence of its host, too; without this, only `cbexe` does, and
+    /// stays alive.
     pub shepherds_watch: bool,
-    /// The share is put back from a copy.
+    /// The share is restored from a copy.
     pub restore: bool,
     /// Every client has a cron job.
     pub crons: bool,
-    /// How far the wall clocks of the machines are off at first.
+    /// The initial offsets of the machines' wall clocks.
     offsets: Vec<i64>,
 }
 
 impl Plan {
     pub(super) fn of(options: &Options) -> Plan {
         let mut rng = random_numbers(options.seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
-        // A run with few kinds of faults goes deeper than one with all.
+        // A run with few kinds of faults goes deeper than one with all kinds.
         let share = rng.pick(&[250, 500, 1000]);
         let mut kinds: Vec<Fault> = FAULTS
             .iter()
@@ -427,7 +431,8 @@ impl Plan {
         let focus = Focus::draw(&mut rng, options.variant);
         let focus = options.focus.unwrap_or(focus);
         if kinds.is_empty() || focus == Focus::Usurper {
-            // The hardest for a protocol: everything else works, only the moments are chosen.
+            // The hardest case for a protocol: everything else works, and only the moments are
+            // chosen.
             kinds = vec![
                 Fault::Breakpoint,
                 Fault::Breakpoint,
@@ -439,7 +444,7 @@ impl Plan {
             kinds.push(Fault::Flip);
         }
         let machines = options.leaders + options.hosts + options.clients;
-        // The fields are drawn in this order: another order gives all seeds other runs.
+        // The fields are drawn in this order: another order would change the runs of all seeds.
         let plan = Plan {
             variant: options.variant,
             focus,
@@ -486,7 +491,7 @@ impl Plan {
         plan.focused(&mut rng)
     }
 
-    /// What the focus of the run changes. Numbers are drawn in the order in which they stand.
+    /// Applies the changes for the focus of the run. Numbers are drawn in the order of the code.
     fn focused(mut self, rng: &mut SplitMix64) -> Plan {
         let (faults, sizes, work) = (&mut self.faults, &mut self.sizes, &mut self.work);
         match self.focus {
@@ -548,7 +553,8 @@ impl Plan {
                 work.task_ms = rng.pick(&[1000, 8000, 30_000]);
                 work.wide = rng.pick(&[80, 400]);
                 (work.gang, work.actions) = (3, 400);
-                // A share of before may fire again what its hosts have not reported yet.
+                // An earlier state of the share may again start what its hosts have not reported
+                // yet.
                 (self.restore, self.crons) = (true, false);
             }
             Focus::Cron => return self.with_crons(rng),
@@ -568,7 +574,8 @@ impl Plan {
         self
     }
 
-    /// A run in which nothing fails but what a script says, and every client asks the server.
+    /// A run in which nothing fails except what a script specifies, and every client asks the
+    /// server.
     #[cfg(test)]
     pub(super) fn scripted(options: &Options, script: Script) -> Plan {
         let mut plan = Plan::of(options);
@@ -588,12 +595,12 @@ impl Plan {
         plan
     }
 
-    /// How far a machine's wall clock is off, ms.
+    /// The offset of a machine's wall clock, ms.
     pub(super) fn clock_offset(&self, machine: usize) -> i64 {
         self.offsets.get(machine).copied().unwrap_or(0)
     }
 
-    /// Whether the client on a machine administers the cluster: the last one does.
+    /// Whether the client on a machine is the administrator of the cluster: the last one is.
     pub(super) fn administers(&self, machine: usize) -> bool {
         machine + 1 == self.sizes.leaders + self.sizes.hosts + self.sizes.clients
     }

@@ -22,7 +22,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Makes the cluster, then starts everything.
+/// Creates the cluster, then starts everything.
 pub(super) fn begin(world: &Arc<World>, inner: &mut Inner) {
     spawn(world, inner, 0, "setup".into(), SERVICE, 0, make);
 }
@@ -70,7 +70,7 @@ fn make(os: &SimulatedOs) {
             cluster.history.broken(kernel, text);
         }
     }
-    // The calls that made the cluster are not counted.
+    // The calls that created the cluster are not counted.
     kernel.steps = 0;
     for slot in 0..cluster.slots.len() {
         let at = kernel.now + kernel.rng.below(300) * MS;
@@ -123,7 +123,7 @@ pub(super) fn start(world: &Arc<World>, inner: &mut Inner, slot: usize) {
     inner.cluster.slots[slot].proc = Some(proc);
 }
 
-/// A process has ended: its supervisor starts another.
+/// Handles the end of a process: its supervisor starts another one.
 pub(super) fn ended(inner: &mut Inner, proc: usize) {
     let Inner { kernel, cluster } = inner;
     let Some(slot) = cluster.slots.iter().position(|s| s.proc == Some(proc)) else {
@@ -137,7 +137,7 @@ pub(super) fn ended(inner: &mut Inner, proc: usize) {
     }
 }
 
-/// Runs the code of a process to its end; what it ended with.
+/// Runs the code of a process to its end. Returns what it ended with.
 fn run(os: &SimulatedOs, role: Role, slot: usize) -> String {
     let (host, doc, options) = {
         let inner = os.world.lock();
@@ -213,7 +213,8 @@ fn leader_options(os: &SimulatedOs, cluster: &Cluster) -> master::Options {
         protocol: plan.variant.protocol(),
         segment_bytes: Some(plan.segment_bytes),
         acks_bytes: Some(plan.segment_bytes / 4),
-        // Room runs out here by chance, not by what is written: a reserve would change nothing.
+        // Room runs out here at random, not because of what is written: a reserve would change
+        // nothing.
         reserve_bytes: Some(0),
         snapshot_bytes: Some(plan.snapshot_bytes),
         // It needs processes and the network.
@@ -222,7 +223,7 @@ fn leader_options(os: &SimulatedOs, cluster: &Cluster) -> master::Options {
     }
 }
 
-/// Reports what a leader has in its state to the history.
+/// Reports a leader's state to the history.
 struct HistoryWitness(Arc<World>, ProcId);
 
 impl fmt::Debug for HistoryWitness {

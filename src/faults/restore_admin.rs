@@ -11,10 +11,10 @@ use crate::record::request::{Selector, SignalHow, Verb};
 /// Longest wait for an answer, s.
 const ANSWER_S: u64 = 60;
 
-/// What the administrator sees.
+/// The administrator's observations.
 struct Seen {
     alarm: bool,
-    /// Nothing more is to come of the restored share.
+    /// Everything that follows from the restore has happened.
     over: bool,
     /// Jobs to release.
     held: Vec<u32>,

@@ -8,21 +8,21 @@ use super::tasks::RunKey;
 use crate::state::{Job, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// See the head of the file; empty as long as no share was restored.
+/// See the head of this file; empty as long as the share was not restored.
 #[derive(Clone, Default)]
 pub(super) struct RestoredShare {
     /// When the copy replaced the share (µs).
     pub at: Option<u64>,
-    /// Runs that leaders had made by then, and those of them that the copy knows.
+    /// Runs that leaders had created by then, and those of them that the copy knows.
     before: BTreeSet<RunKey>,
     copied: BTreeSet<RunKey>,
-    /// Jobs acknowledged since the copy was made, until a leader shows what it knows.
+    /// Jobs acknowledged since the copy was made, until a leader shows which it knows.
     doubtful: BTreeMap<String, u32>,
     /// Names of jobs that ran and that the copy does not know, by id.
     lost_names: BTreeMap<u32, String>,
     /// Names of all jobs that the copy knows, by id.
     known_names: BTreeMap<u32, String>,
-    /// Machines that know of a run which the copy does not know.
+    /// Machines that know of a run that the copy does not know.
     pub hosts_that_know: BTreeSet<usize>,
     /// A leader leads on the copy.
     led: bool,
@@ -33,8 +33,8 @@ pub(super) struct RestoredShare {
 }
 
 impl RestoredShare {
-    /// A copy replaces the share. `made`: runs that leaders had made until now; `copied`: until the
-    /// copy was made; `acked`: what was acknowledged since.
+    /// Notes that a copy replaces the share. `made`: runs that leaders had created until now;
+    /// `copied`: until the copy was made; `acked`: what was acknowledged since.
     pub(super) fn at_restore(
         &self,
         now: u64,
@@ -52,29 +52,29 @@ impl RestoredShare {
         }
     }
 
-    /// A machine knows a run which the copy does not know.
+    /// Notes that a machine knows a run that the copy does not know.
     pub(super) fn remembered(&mut self, machine: usize, id: u32, name: String) {
         self.hosts_that_know.insert(machine);
         self.lost_names.insert(id, name);
     }
 
-    /// An id that the copy knows by that name was given before.
+    /// Forgets names that the copy knows: an id with such a name was assigned before the copy.
     pub(super) fn forget_names_in(&mut self, copy: &BTreeMap<u32, &String>) {
         self.lost_names
             .retain(|id, name| copy.get(id).is_none_or(|n| *n != name));
     }
 
-    /// The run is one that leaders made after the copy.
+    /// Whether the run was created by leaders after the copy.
     pub(super) fn is_lost(&self, run: &RunKey) -> bool {
         self.at.is_some() && self.before.contains(run) && !self.copied.contains(run)
     }
 
-    /// Nothing may be started or answered: the alarm was raised and is not confirmed.
+    /// Whether nothing may be started or answered: the alarm was raised and is not confirmed.
     pub(super) fn is_alarm(&self) -> bool {
         self.alarm_at.is_some() && self.confirmed_at.is_none()
     }
 
-    /// Something starts; what is wrong with that.
+    /// Notes that a run starts. Returns the error, if there is one.
     pub(super) fn starts(&self, run: &RunKey, host: &str) -> Option<String> {
         let a = run.0;
         let new = self.at.is_some() && !self.before.contains(run);
@@ -83,12 +83,12 @@ impl RestoredShare {
         })
     }
 
-    /// A job is acknowledged; what is wrong with that.
+    /// Notes that a job is acknowledged. Returns the error, if there is one.
     pub(super) fn acknowledged(&mut self, name: &str, id: u32) -> Option<String> {
         if self.at.is_some() && !self.led {
             self.doubtful.insert(name.to_owned(), id);
         }
-        // The answer to what was accepted before the copy is given again.
+        // The answer to a request accepted before the copy is repeated.
         let known = self.known_names.get(&id).is_some_and(|known| known == name);
         (self.is_alarm() && !known).then(|| {
             format!(
@@ -97,18 +97,18 @@ impl RestoredShare {
         })
     }
 
-    /// Whether it is open if the job of that name is known.
+    /// Whether it is open if a job with that name is known.
     pub(super) fn is_doubtful(&self, name: &str) -> bool {
         self.doubtful.contains_key(name)
     }
 
-    /// A leader knows a job; what is wrong with that.
+    /// Notes that a leader knows a job. Returns the error, if there is one.
     pub(super) fn names(&self, id: u32, name: &str) -> Option<String> {
         let lost = self.lost_names.get(&id).filter(|lost| *lost != name)?;
         Some(format!("job {id} is {name}, hosts know it as {lost}"))
     }
 
-    /// A leader has recovered this state; doubtful jobs that it knows.
+    /// Notes that a leader has recovered this state. Returns the doubtful jobs that it knows.
     pub(super) fn recovered(&mut self, state: &State) -> Vec<(String, u32)> {
         if self.at.is_none() || std::mem::replace(&mut self.led, true) {
             return Vec::new();
@@ -123,7 +123,7 @@ impl RestoredShare {
         doubtful.filter(known).collect()
     }
 
-    /// What a leader's state says of the share.
+    /// Notes what a leader's state contains about the share.
     pub(super) fn observe(&mut self, kernel: &mut Kernel, state: &State) {
         let above = state.restored().map(|(above, _)| above);
         if self.at.is_none() {

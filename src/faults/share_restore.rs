@@ -7,20 +7,21 @@ use super::kernel::{Kernel, MS, S};
 use super::plan::Role;
 use super::tasks::RunKey;
 
-/// The copy is made so long after the begin, and replaces the share so long after that, ms.
+/// When the copy is made after the start, and when it replaces the share after that, ms.
 const COPY_MS: (u64, u64) = (4_000, 30_000);
 const RESTORE_MS: (u64, u64) = (2_000, 40_000);
-/// No leader runs for so long afterwards, ms: hosts beat first.
+/// No leader runs for this time afterwards, ms: hosts beat first.
 const PAUSE_MS: (u64, u64) = (12_000, 25_000);
-/// What the journal does not know is killed within this time (µs) of the confirmation.
+/// A run that the journal does not know must be killed within this time (µs) of the confirmation.
 const KILL_US: u64 = 180 * S;
-/// What runs then and the copy does not know runs for so long unless it is killed (µs).
+/// A task that runs at that time and that the copy does not know runs this long unless it is killed
+/// (µs).
 const LOST_US: u64 = 600 * S;
-/// How long a restored share may stay without an alarm before that counts as none (µs).
+/// How long a restored share may stay without an alarm before the alarm counts as missing (µs).
 const ALARM_US: u64 = 120 * S;
 
 impl Cluster {
-    /// Plans the copy of the share, if the run has one.
+    /// Schedules the copy of the share, if the run has one.
     pub(super) fn plan_restore(&mut self, kernel: &mut Kernel) {
         if self.plan.restore {
             let at = kernel.now + kernel.rng.between(COPY_MS.0, COPY_MS.1) * MS;
@@ -28,7 +29,7 @@ impl Cluster {
         }
     }
 
-    /// Copies the share as the server has it.
+    /// Copies the share in its state on the server.
     pub(super) fn copy_share(&mut self, kernel: &mut Kernel) {
         kernel.trace("fault", || "the share is copied".into());
         self.copy = Some(Box::new(ShareCopy {
@@ -39,7 +40,7 @@ impl Cluster {
         self.plan_at(kernel, at, Event::RestoreShare);
     }
 
-    /// Stops all leaders and puts the copy in the place of the share; hosts and clients live on.
+    /// Stops all leaders and replaces the share by the copy; hosts and clients continue.
     pub(super) fn restore_share(&mut self, kernel: &mut Kernel) {
         let Some(copy) = self.copy.take() else {
             return;
@@ -57,7 +58,7 @@ impl Cluster {
             m.cache.missing.clear();
         }
         self.history.share_restored(kernel, copy.history);
-        // Long enough that only the leader's order ends them.
+        // Long enough that only the leader's order can end them.
         let lost = |run: &RunKey| self.history.restored.is_lost(run);
         self.tasks.prolong(kernel, LOST_US, lost);
     }
@@ -70,7 +71,7 @@ impl Cluster {
             .collect()
     }
 
-    /// What must have happened by now after a share was restored; called in the calm.
+    /// Checks what must have happened by now after a restore of the share; called in the calm.
     pub(super) fn check_restore(&mut self, kernel: &mut Kernel) {
         let restored = &self.history.restored;
         let Some(restored_at) = restored.at else {
@@ -98,7 +99,7 @@ impl Cluster {
         self.history.all_broken(kernel, wrong);
     }
 
-    /// Nothing more is to come of a restored share.
+    /// Whether everything that follows from a restore of the share has happened.
     pub(super) fn is_restore_over(&self, now: u64) -> bool {
         if !self.plan.restore {
             return true;

@@ -47,7 +47,7 @@ pub(super) fn run(os: &SimulatedOs, local: &Local) {
             let runs = cluster.tasks.running_on(machine).next().is_some();
             (act, wait, runs)
         };
-        // What the shepherds read is local and costs the share nothing.
+        // What the shepherds read is local and takes no requests to the share.
         let wait = match &mut watch {
             Some(silence) if runs => {
                 if silence.is_over() {
@@ -67,7 +67,7 @@ pub(super) fn run(os: &SimulatedOs, local: &Local) {
     }
 }
 
-/// Each shepherd of a rerunnable task ends it when its host was silent for too long.
+/// Makes each shepherd of a rerunnable task end it if its host was silent for too long.
 fn fence(os: &SimulatedOs) {
     let mut inner = os.world.lock();
     let Inner { kernel, cluster } = &mut *inner;
@@ -150,12 +150,13 @@ fn suspended(os: &SimulatedOs, local: &Local, pid: i32, on: bool) {
     let known = os.world.lock().cluster.tasks.table.get(&pid).cloned();
     if let Some(task) = known.filter(|task| task.alive) {
         let (a, t) = (task.a, clock::wall_ms());
-        // Lost, it is reported again with the next order.
+        // If it is lost, it is reported again with the next order.
         let _ = record(local, task.log, (&TaskRec::Susp { a, on, t }, task.mark));
     }
 }
 
-/// A shepherd reads the limits that were changed; an earlier change never replaces a later one.
+/// Makes a shepherd read the limits that were changed; an earlier change never replaces a later
+/// one.
 fn limits(os: &SimulatedOs, local: &Local, pid: i32) {
     let known = os.world.lock().cluster.tasks.table.get(&pid).cloned();
     let Some(task) = known.filter(|task| task.alive) else {
@@ -228,7 +229,7 @@ struct SimWire {
     open: bool,
 }
 
-/// Starts a simulated spawner, after what the earlier ones were sent is done.
+/// Starts a simulated spawner after all requests to the earlier ones are done.
 pub(super) fn spawner(os: &SimulatedOs, log: u64, tx: Sender<SpawnerEvent>) -> Box<dyn Wire> {
     let machine = os.machine;
     loop {
@@ -315,7 +316,7 @@ pub(super) fn local_dir(host: &str) -> Local {
 }
 
 impl Cluster {
-    /// A task was started on a host.
+    /// Notes that a task was started on a host.
     fn task_started(&mut self, kernel: &mut Kernel, task: &Task, units: &[OwnUnit]) {
         let host = self.machines[task.machine].name;
         let on_host = self.history.counted(self.tasks.running_on(task.machine));

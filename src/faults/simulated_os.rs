@@ -32,7 +32,7 @@ pub(super) struct SimulatedOs {
     pub uid: u32,
 }
 
-/// Where a path lies.
+/// The file system on which a path is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place<'p> {
     Share(&'p str),
@@ -53,7 +53,7 @@ impl<'p> Place<'p> {
         matches!(self, Place::Share(_))
     }
 
-    /// Below the root of its file system.
+    /// The path below the root of its file system.
     fn path(self) -> &'p str {
         let (Place::Share(path) | Place::Local(path)) = self;
         path
@@ -72,7 +72,7 @@ impl SimulatedOs {
         self.world.lock()
     }
 
-    /// Makes a call take its time: it hangs as long as the share does not answer, and may fail on a
+    /// Makes a call take time: it hangs as long as the share does not answer, and may fail on a
     /// flaky machine.
     pub(super) fn call(&self, what: &'static str, on: Place<'_>) -> io::Result<()> {
         if std::thread::panicking() {
@@ -82,7 +82,7 @@ impl SimulatedOs {
         let us = {
             let mut inner = self.lock();
             let Inner { kernel, cluster } = &mut *inner;
-            // Only what writes counts as a step.
+            // Only calls that write count as steps.
             if !matches!(what, "open" | "read" | "stat" | "list") {
                 cluster.step(kernel);
             }
@@ -129,7 +129,7 @@ impl SimulatedOs {
         Ok(())
     }
 
-    /// Whether the answer to a call that was carried out is lost, so that a second one is given.
+    /// Whether the answer to a call that was carried out is lost, so that the call is repeated.
     fn reply_lost(&self, kernel: &mut Kernel, cluster: &Cluster) -> bool {
         let flaky = cluster.machines[self.machine].flaky_until > kernel.now;
         let lost = flaky && kernel.rng.permille(200);
@@ -147,7 +147,8 @@ impl SimulatedOs {
         }
     }
 
-    /// The server said that a name does not exist: the machine believes it for a while.
+    /// Notes that the server reported that a name does not exist: the machine considers it missing
+    /// for a while.
     fn believe_missing(&self, kernel: &mut Kernel, cluster: &mut Cluster, key: Entry) {
         let until = kernel.now + kernel.rng.below(cluster.plan.caches.missing_ms + 1) * MS;
         let cache = &mut cluster.machines[self.machine].cache;
@@ -212,15 +213,16 @@ impl SimulatedOs {
         }))
     }
 
-    /// This machine changed a directory's entry: what it had cached of it is void.
+    /// Notes that this machine changed an entry of a directory: what it had cached of it is
+    /// invalid.
     fn forget_entry(&self, cluster: &mut Cluster, entry: &Entry) {
         let cache = &mut cluster.machines[self.machine].cache;
         cache.lists.remove(&entry.0);
         cache.missing.remove(entry);
     }
 
-    /// Changes names on the share or the local disk. `work` gets the disk, its time and whether it
-    /// has room, and returns the entries that it changed; `repeated`: what the server answers to a
+    /// Changes names on the share or the local disk. `work` receives the disk, its time and whether
+    /// it has room, and returns the entries that it changed; `repeated`: the server's answer to a
     /// repetition of the call.
     fn change(
         &self,
@@ -330,7 +332,7 @@ impl SimulatedOs {
         })
     }
 
-    /// Both names of a call, which must lie on one file system.
+    /// Both names of a call, which must be on one file system.
     fn pair<'p>(&self, from: &'p Path, to: &'p Path) -> io::Result<(Place<'p>, &'p str)> {
         match (Place::of(from)?, Place::of(to)?) {
             (Place::Share(from), Place::Share(to)) => Ok((Place::Share(from), to)),
@@ -340,7 +342,7 @@ impl SimulatedOs {
     }
 }
 
-/// The content that the server has, overlaid by what this machine has written and not sent.
+/// The content on the server, overlaid by what this machine has written and not sent.
 fn with_dirty(machine: &Machine, ino: Ino, data: Arc<Vec<u8>>) -> Arc<Vec<u8>> {
     let Some(writes) = machine.cache.dirty.get(&ino) else {
         return data;
@@ -407,12 +409,12 @@ impl platform::Machine for SimulatedOs {
         let Inner { kernel, cluster } = &mut *inner;
         let (dir, name) = cluster.share.parent(inside).map_err(errno)?;
         let cache = &mut cluster.machines[self.machine].cache;
-        // A name believed missing is not looked up, whatever the flags of the call.
+        // A name considered missing is not looked up, regardless of the flags of the call.
         if cache.is_missing(&(dir, name.to_owned()), kernel.now) {
             return Err(errno(libc::ENOENT));
         }
         let ino = cluster.share.find(inside).map_err(errno)?;
-        // A client that learns of a directory's change forgets its names.
+        // A client that learns of a change of a directory forgets its names.
         cache.lists.remove(&ino);
         let len = self.fetch(kernel, cluster, ino, false).len();
         self.stat_of(&cluster.share, ino, Some(len as u64))
@@ -521,7 +523,7 @@ impl platform::Machine for SimulatedOs {
         let Inner { kernel, cluster } = &mut *inner;
         let machine = &mut cluster.machines[self.machine];
         if std::thread::panicking() {
-            // What unwinds waits for nothing.
+            // A thread that unwinds waits for nothing.
             machine.counter += 1;
             return u128::from(kernel.now + machine.counter * 1_000_000_000) * 1000;
         }

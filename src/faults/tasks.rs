@@ -10,14 +10,15 @@ use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, unpack_act};
 use crossbeam::channel::Sender;
 use std::collections::BTreeMap;
 
-/// An attempt, and its mark: before and after a share was restored two runs may have one name.
+/// An attempt and its mark: before and after a restore of the share, two runs may have the same
+/// name.
 pub(super) type RunKey = (AttemptId, u32);
 
 /// A task that was started.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub a: AttemptId,
-    /// Which run of that name it is.
+    /// Distinguishes runs with the same name.
     pub mark: u32,
     pub machine: usize,
     pub born: u64,
@@ -27,25 +28,25 @@ pub(super) struct Task {
     /// The number of the last change of its limits that its shepherd took.
     pub limit_changes: u32,
     pub alive: bool,
-    /// What it will end with.
+    /// The exit code with which it will end.
     pub code: i32,
     pub sig: i32,
     pub reason: TermReason,
-    /// Which of its planned ends counts.
+    /// The planned end that counts.
     pub plan: u64,
     /// When it will end by itself (µs); while it is stopped, how long it still takes.
     pub until: u64,
     pub left: Option<u64>,
 }
 
-/// What a shepherd does next.
+/// The next action of a shepherd.
 #[derive(Clone, Debug)]
 pub(super) enum ShepherdAct {
     /// Start a task, and record it in this log.
     Start(Box<TaskSpec>, u64),
-    /// End the task of a pid, if this planned end counts.
+    /// End the task with a pid, if this planned end counts.
     End(i32, u64),
-    /// Record that it was stopped or goes on.
+    /// Record that it was stopped or continued.
     Susp(i32, bool),
     /// Read the changed limits of a task.
     Limits(i32),
@@ -94,7 +95,7 @@ impl Tasks {
         self.acts.remove(&key).map(|(_, act)| act)
     }
 
-    /// Whether process `pid`, born then, lives on the machine.
+    /// Whether process `pid`, started at `born`, is alive on the machine.
     pub(super) fn lives(&self, machine: usize, pid: i32, born: u64) -> bool {
         self.table
             .get(&pid)
@@ -107,12 +108,12 @@ impl Tasks {
         self.table.values().filter(on).map(|t| (t.a, t.mark))
     }
 
-    /// Tasks that run anywhere.
+    /// Number of tasks that run anywhere.
     pub(super) fn running(&self) -> usize {
         self.table.values().filter(|t| t.alive).count()
     }
 
-    /// An order to a shepherd; false when it is gone.
+    /// Sends an order to a shepherd. Returns false if it is gone.
     pub(super) fn order(
         &mut self,
         kernel: &mut Kernel,
@@ -134,7 +135,7 @@ impl Tasks {
             let at = kernel.now + kernel.rng.between(1, 50) * MS;
             self.plan(kernel, machine, at, ShepherdAct::End(pid, plan));
         } else if let TaskAct::Checkpoint(CheckpointAct { migrate: true, .. }) = act {
-            // What cannot be saved runs on.
+            // A task that cannot be saved continues to run.
             if task.sig == 0 && task.left.is_none() && kernel.rng.permille(700) {
                 (task.sig, task.reason) = (15, TermReason::Migrate);
                 task.plan += 1;
@@ -159,7 +160,7 @@ impl Tasks {
         true
     }
 
-    /// Lets some tasks run on for so long (µs) from now.
+    /// Lets some tasks run for this long (µs) from now.
     pub(super) fn prolong(
         &mut self,
         kernel: &mut Kernel,
@@ -204,7 +205,7 @@ impl Tasks {
         Some(run)
     }
 
-    /// All that ran there is gone.
+    /// Notes that everything that ran there is gone.
     pub(super) fn machine_died(&mut self, kernel: &mut Kernel, machine: usize) {
         self.acts.retain(|_, (m, _)| *m != machine);
         self.spawners.retain(|s| s.machine != machine);

@@ -31,7 +31,8 @@ fn one_seed_is_one_run() {
     assert_eq!(quiet.digest, a.digest, "a trace must not change the run");
 }
 
-/// CB_SIM_SEEDS seeds from CB_SIM_SEED on; a failing one is shown with the command that shows more.
+/// Runs CB_SIM_SEEDS seeds from CB_SIM_SEED on; a failing one is shown with the command that shows
+/// more.
 #[test]
 fn the_daemons_keep_their_promises() {
     let (seeds, from) = (number("CB_SIM_SEEDS", 2), number("CB_SIM_SEED", 1));
@@ -60,8 +61,8 @@ fn the_daemons_keep_their_promises() {
     assert!(all.figures.takeovers > seeds && all.figures.acked > 0);
 }
 
-/// Seeds that broke a promise once, before the fix; docs/faults.md tells what it was. Later changes
-/// of the simulator have given these numbers other lives: they are kept as any other seeds.
+/// Seeds that once broke a promise, before the fix; docs/faults.md describes each. Later changes of
+/// the simulator have changed what these numbers produce: they are kept like any other seeds.
 #[test]
 #[ignore = "a second for each seed: a step of its own in sbin/check, beside the other seeds"]
 fn seeds_that_once_failed_pass() {
@@ -132,7 +133,8 @@ fn kept(outcome: &Outcome) {
 
 const JOURNAL: CallPattern = ("fsync", "/journal.");
 
-/// A candidate that waits out the cache does not beat: others must grant it that time on top of T.
+/// A candidate that waits for caches to expire does not beat: others must grant it that time in
+/// addition to T.
 #[test]
 fn candidates_do_not_claim_over_each_others_heads() {
     for seed in 1..4 {
@@ -142,7 +144,8 @@ fn candidates_do_not_claim_over_each_others_heads() {
     }
 }
 
-/// Two candidates that both believe to hold the election's lock: the one that lost it gives it up.
+/// Two candidates both believe that they hold the lock of the election: the one that lost it gives
+/// it up.
 #[test]
 fn a_lock_that_was_lost_counts_for_nothing() {
     for seed in 1..4 {
@@ -174,7 +177,7 @@ fn what_is_sealed_is_not_lost_with_the_server() {
     }
 }
 
-/// A host that lost power forgets starts that were not synced yet: it must not swear that they
+/// A host that lost power forgets starts that were not synced yet: it must not report that they
 /// never happened.
 #[test]
 fn a_start_that_power_loss_wiped_out_is_not_denied() {
@@ -187,7 +190,7 @@ fn a_start_that_power_loss_wiped_out_is_not_denied() {
     }
 }
 
-/// Answers and orders are synced: a kernel may keep what was written for half a minute.
+/// Answers and orders are synced: a kernel may keep written data for half a minute.
 #[test]
 fn answers_do_not_wait_for_the_kernel_to_write_back() {
     for seed in 1..4 {
@@ -197,9 +200,9 @@ fn answers_do_not_wait_for_the_kernel_to_write_back() {
     }
 }
 
-/// A leader is stopped in the middle of a commit and wakes up, with all who listen to it, when
-/// another one leads. Whoever looked at the epoch before that speaks on (d7, d12), the protocol in
-/// use does not.
+/// A leader is stopped in the middle of a commit and wakes up, together with the readers of its
+/// files, when another one leads. A leader that checked the epoch before that continues to publish
+/// (d7, d12); with the protocol in use it does not.
 #[test]
 fn a_leader_overtaken_in_the_middle_of_a_commit_says_nothing() {
     for spot in [APPEND, JOURNAL] {
@@ -211,7 +214,7 @@ fn a_leader_overtaken_in_the_middle_of_a_commit_says_nothing() {
     }
 }
 
-/// The same run with d7 and d12. Which seeds break moves with every file operation that is added.
+/// The same run with d7 and d12. Which seeds fail changes with every file operation that is added.
 #[test]
 #[ignore = "seeds are tried until one breaks; sbin/check --slow"]
 fn a_leader_overtaken_in_the_middle_of_a_commit_speaks_on_under_weaker_protocols() {
@@ -237,8 +240,8 @@ fn overtaken(spot: CallPattern) -> Vec<(Trigger, Vec<ScriptedFault>)> {
     ]
 }
 
-/// Power is lost everywhere after each writing operation, with none, all or parts of what was not
-/// synced: some leader must be able to recover, and with everything that anybody was told.
+/// Power is lost everywhere after each writing operation, with none, all or parts of the unsynced
+/// data: some leader must be able to recover, and with everything that was ever acknowledged.
 #[test]
 fn every_crash_image_is_recovered_from() {
     let (from, seeds) = (number("CB_SIM_SEED", 1), number("CB_SIM_IMAGE_SEEDS", 1));
@@ -273,9 +276,9 @@ fn every_crash_image_is_recovered_from() {
     assert!(images > 1000);
 }
 
-/// What separate jobs of a short task cost the file server, by kind of file, in calls for a job:
-/// whoever adds one to a job's way sees it here. Polls and what an idle cluster does are left out,
-/// the rest does not depend on the machine.
+/// The cost of separate short jobs for the file server, by kind of file, in calls per job: a change
+/// that adds a call to the path of a job shows here. Polls and what an idle cluster does are
+/// excluded; the rest does not depend on the machine.
 #[test]
 fn a_separate_job_takes_few_calls_on_the_share() {
     let options = Options {
@@ -303,7 +306,7 @@ fn a_separate_job_takes_few_calls_on_the_share() {
         };
         outcome.log.iter().filter(of).count() as f64 / jobs
     };
-    // With what the cluster does once, when it begins and ends.
+    // Includes what the cluster does once, at its start and end.
     for (what, path, most) in [
         ("fsync", "/journal.", 3.4),
         ("fsync", "/acks", 1.3),

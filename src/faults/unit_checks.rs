@@ -9,7 +9,8 @@ use crate::model::{AttemptId, WHOLE_UNIT};
 use crate::state::{State, UnitHolder};
 use std::collections::BTreeMap;
 
-/// What jobs ask for that are to have units, and thousandths of units and memory (MB) of that.
+/// What jobs with units request: the requirement, and the resulting thousandths of units and memory
+/// (MB).
 pub(super) const REQUESTS: [(&str, u32, u64); 3] = [
     ("rusage[gpu=1]", WHOLE_UNIT, 0),
     ("rusage[gpu=0.25:gpu_mem=10G]", 250, 10 << 10),
@@ -19,13 +20,13 @@ pub(super) const REQUESTS: [(&str, u32, u64); 3] = [
 /// Memory of a unit, in MB.
 pub(super) const UNIT_MB: u64 = 32 << 10;
 
-/// Units of each host: fewer than slots, where there are several.
+/// Number of units of each host: fewer than slots, if there are several.
 pub(super) fn units_of_host(slots: u32) -> u32 {
     slots.div_ceil(2)
 }
 
 impl History {
-    /// What is wrong with the units of a task that starts now.
+    /// The errors in the units of a task that starts now.
     pub(super) fn check_units_of(
         &self,
         (task, units): (&Task, &[OwnUnit]),
@@ -71,7 +72,7 @@ impl History {
         wrong
     }
 
-    /// What is wrong with the units that a leader has given away.
+    /// The errors in the units that a leader has assigned.
     pub(super) fn check_units(&self, epoch: u64, state: &State) -> Vec<String> {
         let mut wrong = Vec::new();
         for (host, _) in state.known_hosts() {

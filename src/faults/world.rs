@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
 
-/// What a killed thread unwinds with.
+/// The payload with which a killed thread unwinds.
 pub(super) struct ProcessEnded;
 
-/// The whole simulated world; locked by the one thread that runs.
+/// The whole simulated world; locked by the only thread that runs.
 pub(super) struct Inner {
     pub kernel: Kernel,
     pub cluster: Cluster,
 }
 
-/// What the world calls for everything that is not one of its threads.
+/// Functions that the world calls for everything that is not one of its threads.
 pub(super) struct Handlers {
     /// An event of the cluster, by its number.
     pub event: fn(&Arc<World>, &mut Inner, u64),
@@ -40,29 +40,29 @@ pub(super) struct World {
 }
 
 thread_local! {
-    /// The world and the simulated thread that this real thread is.
+    /// The world and the simulated thread that this real thread represents.
     static SELF: RefCell<Option<(Arc<World>, ThreadId)>> = const { RefCell::new(None) };
 }
 
-/// The simulated thread that this real thread is.
+/// The simulated thread that this real thread represents.
 pub(super) fn current() -> ThreadId {
     SELF.with(|r| r.borrow().as_ref().map_or(0, |(_, id)| *id))
 }
 
-/// Adds a log line of the daemons to the trace of the world that this thread runs in, if any.
+/// Adds a log line of the daemons to the trace of the world in which this thread runs, if any.
 pub(super) fn trace_log_line(text: &str) {
     let known = SELF.with(|r| r.borrow().clone());
     if let Some((world, id)) = known
         && let Ok(mut inner) = world.inner.try_lock()
     {
         let name = inner.kernel.thread_name(id);
-        // Logged only in traced runs: not part of the digest.
+        // It is only logged in traced runs, so it is not part of the digest.
         inner.kernel.trace_only(&name, || text.to_owned());
     }
 }
 
 impl World {
-    /// A world that this thread will [`World::run`].
+    /// Creates a world, to be run by this thread with [`World::run`].
     pub(super) fn new(
         seed: u64,
         cluster: Cluster,
@@ -78,7 +78,7 @@ impl World {
         })
     }
 
-    /// The world, for the thread that runs.
+    /// Locks the world, for the thread that runs.
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner
             .lock()
@@ -148,7 +148,7 @@ impl World {
         resume();
     }
 
-    /// The next thread to run; events that are due before it happen here.
+    /// The next thread to run; events that are due earlier are carried out here.
     fn next(self: &Arc<World>, inner: &mut Inner) -> ThreadId {
         loop {
             match inner.kernel.next() {
@@ -161,8 +161,7 @@ impl World {
         }
     }
 
-    /// Lets this thread wait for `us` while others run. Unwinds when its process was ended
-    /// meanwhile.
+    /// Lets this thread wait for `us` while others run. Unwinds if its process was ended meanwhile.
     pub(super) fn pause(self: &Arc<World>, us: u64) {
         let known = SELF.with(|r| r.borrow().as_ref().map(|(_, id)| *id));
         let Some(id) = known.filter(|_| !std::thread::panicking()) else {

@@ -8,11 +8,11 @@ use crate::model::{Limits, Spec};
 use crate::text::error::did_you_mean;
 use crate::text::names;
 
-/// Longest name of an application that a template gives, in bytes.
+/// Maximum length of an application name from a template, in bytes.
 const NAME_MAX: usize = 240;
 
-/// The profile of a job's application, if it has one. `label`: a
-/// template gave the name, or it was checked before, so that no profile needs to have it.
+/// The profile of a job's application, if it has one. `label`: the name comes from a template or
+/// was checked before, so a profile with this name need not exist.
 ///
 /// # Errors
 /// There is no such profile, or it is not for this user.
@@ -46,9 +46,9 @@ pub(super) fn profile<'a>(
     Ok(Some(app))
 }
 
-/// Gives the job what it does not say itself and has an option for. Limits and slots are resolved
-/// with those of the queue; requirement and starter stay where they are and are read when they are
-/// needed.
+/// Fills in what the job does not specify itself and has an option for. Limits and slots are
+/// resolved together with those of the queue; requirement and starter stay in the profile and are
+/// read when they are needed.
 pub(super) fn fill(spec: &mut Spec, app: &AppProfile) {
     let set = |text: &mut String, of_app: &str| {
         if text.is_empty() {
@@ -58,7 +58,7 @@ pub(super) fn fill(spec: &mut Spec, app: &AppProfile) {
     set(&mut spec.hooks.pre, &app.pre_exec);
     set(&mut spec.hooks.post, &app.post_exec);
     spec.warn = spec.warn.or(app.warn);
-    // The command that waits for an interactive job is there for one run.
+    // The command that waits for an interactive job exists for one run only.
     if spec.session.is_none() {
         if let Some(exits) = &app.requeue {
             set(&mut spec.again.exits, &exits.to_string());
@@ -71,8 +71,8 @@ pub(super) fn fill(spec: &mut Spec, app: &AppProfile) {
     }
 }
 
-/// Takes out of a specification what its application gave it, before it gets another one. What the
-/// job said itself with the same value goes, too.
+/// Removes from a specification what its application filled in, before it gets another application.
+/// A value that the job specified itself is also removed if it is the same.
 pub(super) fn take_back(spec: &mut Spec, app: &AppProfile) {
     let clear = |text: &mut String, of_app: &str| {
         if text == of_app {
@@ -93,7 +93,7 @@ pub(super) fn take_back(spec: &mut Spec, app: &AppProfile) {
     forget_limits(&mut spec.limits, &app.limits);
 }
 
-/// Takes out limits that are what these pairs give to a job that asks for none.
+/// Removes limits that equal those that these pairs give to a job without limits.
 pub(super) fn forget_limits(limits: &mut Limits, of: &AppLimits) {
     let Limits {
         run_s,

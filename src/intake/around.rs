@@ -5,10 +5,10 @@ use super::Refusal;
 use crate::config::Config;
 use crate::model::{FILE_COPIES_MAX, Spec};
 
-/// Checks all of it. Our clients send what holds, a forged request anything.
+/// Checks all of these options. Our clients send valid ones; a forged request may contain anything.
 ///
 /// # Errors
-/// The option and what is wrong with it.
+/// Returns the option and its problem.
 pub(super) fn check(spec: &Spec, config: &Config) -> Result<(), Refusal> {
     if spec.files.len() > FILE_COPIES_MAX {
         return Err(Refusal::usage(format!("-f: at most {FILE_COPIES_MAX}")));

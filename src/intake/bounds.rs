@@ -32,7 +32,7 @@ pub(super) fn slots_in(queue: &Queue, app: Option<&AppProfile>, spec: &Spec) -> 
 }
 
 /// The job's limits: its own, else the application's default or maximum, else the queue's. No job
-/// has more than the maximum of either; what it has of its application is cut to its queue's.
+/// gets more than either maximum; a limit from its application is cut to that of its queue.
 pub(super) fn limits_in(
     queue: &Queue,
     app: Option<&AppProfile>,
@@ -96,7 +96,8 @@ pub(super) fn limits_in(
     })
 }
 
-/// A limit as its option takes it: times (here in ms) in minutes where they are whole ones.
+/// A limit in the form that its option takes: times (here in ms) in minutes if they are whole
+/// minutes.
 fn shown(option: &str, value: u64) -> String {
     match option {
         "-W" | "-c" if value.is_multiple_of(60_000) => format!("{} min", value / 60_000),

@@ -24,7 +24,7 @@ pub struct Requester {
     pub groups: Vec<String>,
 }
 
-/// Why something was not done.
+/// Why an action was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub code: Code,
@@ -44,7 +44,7 @@ impl Refusal {
         Refusal::new(Code::Usage, text)
     }
 
-    /// A name that the cluster does not have.
+    /// The refusal for a name that does not exist in the cluster.
     pub fn not_found(text: impl Into<String>) -> Refusal {
         Refusal::new(Code::NotFound, text)
     }

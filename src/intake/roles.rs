@@ -13,14 +13,14 @@ use std::fmt::Write;
 pub enum Role {
     /// Owns the job.
     Owner,
-    /// Administers a user group that the job's owner is in.
+    /// Administers a user group to which the job's owner belongs.
     GroupAdmin,
-    /// Administers the queue, or the queue that the job is in.
+    /// Administers the queue, or the queue of the job.
     QueueAdmin,
     /// Named in `cluster.administrators`.
     ClusterAdmin,
-    /// Root, or the account that owns the share: both have the files anyway, whatever the table
-    /// says.
+    /// Root, or the account that owns the share: both have the files anyway, regardless of the
+    /// table.
     System,
     /// None of these.
     Stranger,
@@ -48,7 +48,7 @@ impl Role {
     }
 }
 
-/// All roles, those that are found out soonest first.
+/// All roles, the ones that are cheapest to check first.
 const BY_COST: [Role; 6] = [
     Role::Owner,
     Role::System,
@@ -58,7 +58,7 @@ const BY_COST: [Role; 6] = [
     Role::GroupAdmin,
 ];
 
-/// One thing that a request can ask for.
+/// An action that a request can ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     Submit,
@@ -99,10 +99,10 @@ pub enum Kind {
 pub struct Row {
     pub action: Action,
     pub kind: Kind,
-    /// How it is asked for.
+    /// The command that requests it.
     pub command: &'static str,
     pub what: &'static str,
-    /// Who may beside root and the service account.
+    /// The roles that may do it, beside root and the service account.
     pub may: &'static [Role],
 }
 
@@ -262,7 +262,7 @@ pub const TABLE: &[Row] = &[
     ),
 ];
 
-/// The line of an action.
+/// The table's row for an action.
 pub fn row(action: Action) -> &'static Row {
     TABLE
         .iter()
@@ -270,8 +270,8 @@ pub fn row(action: Action) -> &'static Row {
         .expect("a test ensures that every action has a line")
 }
 
-/// Who may use a subcommand of cadmin, for a refusal: `cluster admin`, `queue admin or cluster
-/// admin`. `None` for one that is not in the table.
+/// The roles that may use a subcommand of cadmin, for a refusal: `cluster admin`, `queue admin or
+/// cluster admin`. `None` for one that is not in the table.
 pub fn who_may(subcommand: &str) -> Option<String> {
     let names = |row: &&Row| {
         let words = row.command.strip_prefix("cadmin ");
@@ -312,7 +312,7 @@ pub fn printed() -> String {
     out
 }
 
-/// Whose job it is and where.
+/// The owner of a job, and its queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
     pub uid: u32,

@@ -10,18 +10,19 @@ use crate::text::indexset::IndexSet;
 use crate::text::jobids::JobSel;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Most jobs and elements that the ids of one request may name together.
+/// Maximum number of jobs and elements that the ids of one request may name in total.
 pub(super) const PICK_MAX: u64 = 1_000_000;
-/// Longest the ids of one request may be together: reading overlapping ranges costs more than
-/// their elements.
+/// Maximum total length of the ids of one request: reading overlapping ranges costs more than their
+/// elements.
 pub(super) const IDS_BYTES_MAX: usize = 2 << 20;
-/// Most selections of jobs in one request, and of these such as are not by ids; our commands make
-/// one.
+/// Maximum number of selections of jobs in one request, and of those that do not select by ids; our
+/// commands make one.
 pub(super) const SELECTIONS_MAX: usize = 100;
 pub(super) const SEARCHES_MAX: usize = 4;
-/// A selection looks through all jobs rather than noting more than this many.
+/// Maximum number of candidates that a selection collects; if there are more, it searches all jobs
+/// instead.
 const AMONG_MAX: usize = 10_000;
-/// Jobs visited in one step.
+/// Number of jobs visited in one step.
 const STEP: usize = 1000;
 
 /// Something that the ids of a selector name.
@@ -32,8 +33,8 @@ pub(super) enum Named {
     Elements(u32, IndexSet),
 }
 
-/// What the ids of a selector name, in the order in which each job is mentioned first, and whether
-/// all that fits is meant.
+/// What the ids of a selector name, in the order in which each job is first mentioned, and whether
+/// all matching jobs are selected.
 ///
 /// # Errors
 /// An operand is not a job ID.
@@ -57,11 +58,11 @@ fn named(ids: &[String]) -> Result<(Vec<Named>, bool), Refusal> {
     Ok((out, all))
 }
 
-/// Refuses a request whose selections mean more than one request may, before anything of it is
-/// done.
+/// Refuses a request whose selections exceed the limits of one request, before any part of it is
+/// carried out.
 ///
 /// # Errors
-/// Names the limit.
+/// Returns the limit that is exceeded.
 pub fn check_bounds<'a>(
     verbs: impl Iterator<Item = &'a Verb>,
     state: &State,
@@ -90,7 +91,7 @@ pub fn check_bounds<'a>(
             )));
         }
         for operand in &sel.ids {
-            // Counted before anything is made of it, whether it exists or not.
+            // Counted before any further processing, whether the job exists or not.
             count = count.saturating_add(weight(operand, state)?);
             if count > PICK_MAX {
                 return Err(Refusal::usage(format!(
@@ -126,12 +127,12 @@ fn weight(operand: &str, state: &State) -> Result<u64, Refusal> {
     })
 }
 
-/// What else than ids decides which jobs are meant.
+/// The criteria beside ids that decide which jobs are selected.
 #[derive(Clone, Debug, Default)]
 struct Filter {
     queue: String,
     name: String,
-    /// Jobs on the host that was named.
+    /// Jobs on the given host.
     on_host: Option<FxHashSet<u32>>,
     /// Uids; `None`: every user.
     users: Option<Vec<u32>>,
@@ -148,36 +149,36 @@ impl Filter {
     }
 }
 
-/// Where the jobs that match a filter are searched.
+/// Where to search for the jobs that match a filter.
 #[derive(Clone, Debug)]
 enum Among {
     Nothing,
-    /// These, in order.
+    /// These jobs, in order.
     Ids(Vec<u32>),
     All,
 }
 
-/// The jobs that a selector means, to be gone through in order.
+/// The jobs that a selector selects, to be visited in order.
 #[derive(Clone, Debug)]
 pub struct Selection {
     named: Vec<Named>,
     filter: Filter,
     among: Among,
-    /// Only the latest one, and which that is so far.
+    /// Only the latest one is selected; the inner value is the latest one found so far.
     latest: Option<Option<u32>>,
     chosen: Option<u32>,
-    /// Next of `named`; after these, their number and the next id together.
+    /// Next index in `named`; after these, their number plus the next id.
     at: u32,
     found: bool,
 }
 
-/// What a selection gives next.
+/// The next result of a selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Picked {
     /// A job or a whole array.
     Whole(u32),
     Elements(u32, IndexSet),
-    /// An operand that names nothing.
+    /// An operand that matches nothing.
     Missing(String),
     /// There is more to search.
     Searching,
@@ -185,7 +186,7 @@ pub enum Picked {
 }
 
 impl Selection {
-    /// `users`: uids that the selector names, `None`: every user. `spent` counts visited jobs.
+    /// `users`: uids that the selector names; `None`: every user. `spent` counts visited jobs.
     ///
     /// # Errors
     /// An operand is not a job ID.
@@ -236,11 +237,11 @@ impl Selection {
         })
     }
 
-    /// Where to continue, for [`Selection::go_to`] of an equal one.
+    /// Where to continue; to be passed to [`Selection::go_to`] of an equal selection.
     pub fn at(&self) -> u32 {
         match (&self.chosen, &self.latest) {
             (Some(id), _) => *id,
-            // Searching has no effect: it may begin again.
+            // A search has no side effects, so it may start again.
             (None, Some(_)) => 0,
             (None, None) => self.at,
         }
@@ -253,24 +254,24 @@ impl Selection {
         }
     }
 
-    /// The latest one is known: nothing follows it.
+    /// Sets the latest job; nothing follows it.
     fn choose(&mut self, id: u32) {
         self.among = Among::Nothing;
         (self.named, self.at) = (vec![Named::Job(id)], 0);
         (self.found, self.chosen) = (true, Some(id));
     }
 
-    /// Anything was found.
+    /// Whether anything was found.
     pub fn found(&self) -> bool {
         self.found
     }
 
-    /// Behind the present one.
+    /// Moves past the current result.
     pub fn advance(&mut self) {
         self.at += 1;
     }
 
-    /// What comes now; the same until [`Selection::advance`].
+    /// The current result; it stays the same until [`Selection::advance`].
     pub fn now(
         &mut self,
         state: &State,
@@ -363,8 +364,8 @@ mod tests {
             .collect()
     }
 
-    /// A request stays in the box until it was answered: one that no leader has the memory for
-    /// would end each of them.
+    /// A request stays in the box until it is answered: if it exceeded the memory of every leader,
+    /// it would end each of them.
     #[test]
     fn ids_name_no_more_than_one_request_may() {
         let all = "5[1-2147483647]".to_owned();

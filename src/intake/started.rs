@@ -8,17 +8,17 @@ use crate::record::request::Changes;
 use crate::text::duration::exact;
 use crate::text::resreq::{Body, ResReq, Simple};
 
-/// What the leader alone goes by.
+/// Options that only the leader uses.
 const LEADER: [&str; 14] = [
     "B", "J", "Jd", "N", "Ne", "P", "Q", "notify", "q", "r", "retries", "sp", "t", "u",
 ];
-/// What the host gets in an order.
+/// Options that the host receives in an order.
 const HOST: [&str; 5] = ["M", "W", "c", "p", "v"];
 
 /// Checks that a job that has started, with this specification, may have these changes.
 ///
 /// # Errors
-/// The first option that may not change, and why.
+/// Returns the first option that may not be changed, and why.
 pub fn check_started(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
     check_cpu_limit(old, changes)?;
     let mut all = changes.set.iter().chain(&changes.reset);
@@ -46,12 +46,12 @@ pub fn check_started(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
     )))
 }
 
-/// Its processes have their CPU limit from the kernel, where it cannot be raised. A lower one is
-/// held by the samples of what the job has used.
+/// The kernel holds the processes of the job to their CPU limit, and it cannot be raised there. A
+/// lower limit is enforced by samples of the job's usage.
 fn check_cpu_limit(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
     let has = |list: &[String]| list.iter().any(|o| o == "c");
     let Some(limit) = old.limits.cpu_s.filter(|_| {
-        // Without a limit every one is lower.
+        // Without a limit, every limit is lower.
         has(&changes.set) || has(&changes.reset)
     }) else {
         return Ok(());
@@ -72,11 +72,11 @@ fn check_cpu_limit(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
     )))
 }
 
-/// The requirement of a job that has started, with the `rusage[]` of another one in the place of
-/// its own. `asked` is empty for none.
+/// The requirement of a job that has started, with its `rusage[]` replaced by that of another
+/// requirement. `asked` is empty for none.
 ///
 /// # Errors
-/// When `asked` has other sections, or the job several requirements.
+/// `asked` has other sections, or the job has several requirements.
 pub fn replace_rusage(old: &str, asked: &str, config: &Config) -> Result<String, Refusal> {
     let only = "-R: only rusage[...] of a job that has started can be changed";
     let asked = ResReq::parse(asked, config)
@@ -107,8 +107,8 @@ pub fn replace_rusage(old: &str, asked: &str, config: &Config) -> Result<String,
     })
 }
 
-/// What an answer says of a job that was switched while it runs: limits of the new queue that its
-/// processes do not have.
+/// The note in the answer to the switch of a running job: limits of the new queue that are not
+/// enforced on its processes.
 pub fn note_switched(old: &Limits, new: &Limits) -> String {
     let all = [
         ("-c", old.cpu_s, new.cpu_s),
@@ -116,7 +116,7 @@ pub fn note_switched(old: &Limits, new: &Limits) -> String {
         ("-S", old.stack_b, new.stack_b),
         ("-C", old.core_b, new.core_b),
     ];
-    // A lower CPU limit holds at once.
+    // A lower CPU limit takes effect at once.
     let holds = |option: &str, old: Option<u64>, new: Option<u64>| {
         option == "-c" && new.is_some_and(|new| old.is_none_or(|old| new < old))
     };
@@ -133,7 +133,8 @@ pub fn note_switched(old: &Limits, new: &Limits) -> String {
     )
 }
 
-/// What an answer says of a change of started work that does not reach all that its option means.
+/// The note in the answer to a change of a started job that does not have the full effect of its
+/// option.
 pub fn note_started(changes: &Changes) -> String {
     let has = |o: &str| changes.set.iter().chain(&changes.reset).any(|x| x == o);
     let mut notes = Vec::new();

@@ -15,37 +15,39 @@ use crate::text::glob::Glob;
 use crate::text::indexset::IndexSet;
 use crate::text::names;
 
-/// Longest command line in bytes.
+/// Maximum length of a command line, in bytes.
 const COMMAND_MAX: usize = 64 << 10;
-/// Longest path in bytes.
+/// Maximum length of a path, in bytes.
 const PATH_MAX: usize = 4095;
-/// Longest description in bytes (as LSF).
+/// Maximum length of a description, in bytes (as in LSF).
 const DESCRIPTION_MAX: usize = 4095;
-/// Longest `-L` and host name in bytes.
+/// Maximum length of `-L` and of a host name, in bytes.
 const SHELL_MAX: usize = 4095;
 const HOST_MAX: usize = 255;
-/// Longest `-q`, `-m`, `-R`, `-w` in bytes: far above use, far below the longest record.
+/// Maximum length of `-q`, `-m`, `-R`, `-w`, in bytes: far above any use, far below the longest
+/// record.
 const TEXT_MAX: usize = 1 << 20;
-/// Longest `--key` in bytes.
+/// Maximum length of `--key`, in bytes.
 const KEY_MAX: usize = 256;
-/// Longest dependency in bytes once its names are ids (it is one line of the journal), and the
-/// bytes that each id in it counts for.
+/// Maximum length of a dependency once its names are replaced by ids (it is one line of the
+/// journal), and the number of bytes that each id in it counts as.
 const DEPEND_MAX: usize = 2 << 20;
 const ID_BYTES: usize = 40;
-/// Most jobs that one name is compared with.
+/// Maximum number of jobs with which one name is compared.
 const LOOKS_MAX: u64 = 200_000;
-/// Most jobs that all names of one request are compared with, and that they may stand for.
+/// Maximum number of jobs with which all names of one request are compared, and maximum number of
+/// jobs that they may stand for.
 const REQUEST_LOOKS_MAX: u64 = 20_000_000;
 const REQUEST_IDS_MAX: u64 = 1_000_000;
-/// Most slots of one job.
+/// Maximum number of slots of one job.
 const SLOTS_MAX: u32 = 1_000_000;
 
-/// What the names in the dependencies of one request may still cost.
+/// What the names in the dependencies of one request may still use.
 #[derive(Clone, Debug)]
 pub struct NameRoom {
-    /// Jobs that they are compared with.
+    /// Number of jobs with which they may be compared.
     pub looks: u64,
-    /// Jobs that they stand for.
+    /// Number of jobs for which they may stand.
     pub ids: u64,
 }
 
@@ -73,7 +75,7 @@ pub struct Admitted {
 /// Checks one submission against configuration and state.
 ///
 /// # Errors
-/// A [`Refusal`] that says which option is wrong and why.
+/// A [`Refusal`] that states which option is wrong and why.
 pub fn admit(
     job: Submission,
     who: &Requester,
@@ -148,7 +150,7 @@ fn check_texts(job: &Submission, config: &Config) -> Result<Option<IndexSet>, Re
 /// Checks a job's name (empty: it has none) and command.
 ///
 /// # Errors
-/// A [`Refusal`] that says which is wrong and why.
+/// A [`Refusal`] that states which one is wrong and why.
 pub fn check_rename(name: Option<&str>, command: Option<&str>) -> Result<(), Refusal> {
     if let Some(command) = command {
         if command.trim().is_empty() {
@@ -166,7 +168,7 @@ pub fn check_rename(name: Option<&str>, command: Option<&str>) -> Result<(), Ref
     Ok(())
 }
 
-/// Options that say what runs, reads and writes under the identity of a job's owner.
+/// Whether an option determines what runs, reads or writes with the identity of the job's owner.
 pub fn runs_as_owner(option: &str) -> bool {
     const PROGRAM: [&str; 15] = [
         "Z", "L", "rnc", "E", "Ep", "f", "di", "do", "k", "cwd", "i", "o", "oo", "e", "eo",
@@ -208,7 +210,7 @@ fn check_priority(priority: u32, who: &Requester, config: &Config) -> Result<(),
     }
 }
 
-/// Checks everything of a specification that does not depend on the queue.
+/// Checks everything in a specification that does not depend on the queue.
 fn check_spec(
     spec: &mut Spec,
     who: &Requester,
@@ -282,7 +284,8 @@ fn check_spec(
     Ok(())
 }
 
-/// Texts that no parser reads: our clients send short ones, a forged request anything.
+/// Checks texts that no parser reads: our clients send short ones; a forged request may contain
+/// anything.
 fn check_plain(spec: &mut Spec) -> Result<(), Refusal> {
     let bad = |text: &str, most: usize| text.len() > most || text.contains(char::is_control);
     if bad(&spec.shell, SHELL_MAX) {
@@ -343,10 +346,10 @@ fn check_plain(spec: &mut Spec) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Most receivers of one job's mails.
+/// Maximum number of receivers of one job's mails.
 const MAILS_MAX: usize = 10;
 
-/// Addresses and users.
+/// Checks addresses and users.
 fn check_mail(spec: &Spec) -> Result<(), Refusal> {
     let named = spec.mail.to.split([' ', ',']).filter(|to| !to.is_empty());
     let to: Vec<&str> = named.collect();
@@ -367,7 +370,7 @@ fn check_mail(spec: &Spec) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What an interactive job cannot have: a second run, files in the place of its terminal.
+/// Refuses what an interactive job cannot have: a second run, files instead of its terminal.
 fn check_session(spec: &Spec) -> Result<(), Refusal> {
     let Some(session) = &spec.session else {
         return Ok(());
@@ -387,7 +390,7 @@ fn check_session(spec: &Spec) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A user who names a group must be a member: its shares are not for others.
+/// Checks that a user who names a group is a member of it: its shares are not for others.
 fn check_group(spec: &Spec, who: &Requester, config: &Config) -> Result<(), Refusal> {
     let group = &spec.user_group;
     if group.is_empty() {
@@ -409,7 +412,8 @@ fn check_group(spec: &Spec, who: &Requester, config: &Config) -> Result<(), Refu
     Ok(())
 }
 
-/// Sections of a requirement say how many slots there are; `-n` may only say the same.
+/// Takes the number of slots from the sections of a requirement; `-n` may only state the same
+/// number.
 fn take_slots_of_sections(spec: &mut Spec, config: &Config) -> Result<(), Refusal> {
     let slots = require::slots_of(&spec.res_req, config);
     let slots = slots.map_err(|e| Refusal::usage(format!("-R: {e}")))?;
@@ -454,7 +458,8 @@ fn check_limits(limits: &Limits) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Reads `-w`, replaces names by the ids of the user's own jobs, refuses what cannot be judged.
+/// Parses `-w`, replaces names by the ids of the user's own jobs, and refuses what cannot be
+/// evaluated.
 fn resolve_depend(
     text: &str,
     who: &Requester,
@@ -493,7 +498,7 @@ fn resolve_depend(
     Ok(expr.to_string())
 }
 
-/// Ids of the jobs of that name, `room` at most.
+/// Ids of the jobs with that name, at most `room`.
 fn own_jobs_named(
     name: &str,
     who: &Requester,
@@ -530,7 +535,8 @@ fn own_jobs_named(
     Ok(ids)
 }
 
-/// The first candidate queue that takes the job; with one candidate its refusal is the answer.
+/// The first candidate queue that accepts the job; if there is only one candidate, its refusal is
+/// the answer.
 fn choose_queue<'a>(
     (spec, app): (&Spec, Option<&AppProfile>),
     who: &Requester,
@@ -631,7 +637,7 @@ fn apply_queue(
         apps::fill(spec, app);
         app.rerunnable
     });
-    // The command that waits for an interactive job is there for one run.
+    // The command that waits for an interactive job exists for one run only.
     spec.rerunnable |= of_app.unwrap_or(queue.rerunnable) && spec.session.is_none();
     spec.queue = queue.name.clone();
     let request = Request::new(spec, queue.res_req.as_deref(), config);
@@ -640,8 +646,8 @@ fn apply_queue(
         .map_err(|e| Refusal::usage(format!("-R: {e}")))
 }
 
-/// A changed specification for `cmod` and `cswitch`: the old one with the named options replaced
-/// or reset, checked as a new submission would be (pending limits apart).
+/// A changed specification for `cmod` and `cswitch`: the old one with the named options replaced or
+/// reset, checked like a new submission (except for pending limits).
 ///
 /// # Errors
 /// As [`admit`].
@@ -659,7 +665,7 @@ pub fn modify(
         (&changes.set, &changes.reset),
         config,
     )?;
-    // The jobs of a dependency that is not changed may be forgotten by now.
+    // The jobs of an unchanged dependency may have been forgotten by now.
     let names = |list: &[String], option: &str| list.iter().any(|o| o == option);
     let depend = match names(&changes.set, "w") {
         true => String::new(),
@@ -670,7 +676,7 @@ pub fn modify(
     if !depend.is_empty() && !names(&changes.reset, "w") {
         spec.depend = depend;
     }
-    // The profile of a job's application may be gone by now.
+    // The profile of a job's application may have been removed by now.
     if changes.reset.iter().any(|o| o == "app") {
         spec.app.clone_from(&config.general.default_app);
     }
@@ -680,11 +686,11 @@ pub fn modify(
     Ok(spec)
 }
 
-/// A specification with the options `set` taken from another one, and those of `reset` set back.
-/// Nothing is checked but that they can be changed.
+/// A specification with the options `set` taken from another one, and those of `reset` reset. Only
+/// checks whether they can be changed.
 ///
 /// # Errors
-/// Names an option that cannot.
+/// Returns an option that cannot be changed.
 pub fn changed(
     old: &Spec,
     from: &Spec,
@@ -698,7 +704,7 @@ pub fn changed(
         && !named("n")
         && require::slots_of(&old.res_req, config).is_ok_and(|slots| slots.is_some())
     {
-        // The slots were those of the sections that go.
+        // The slots came from the sections that are removed.
         (spec.min, spec.max) = (0, 0);
     }
     if named("app")
@@ -709,7 +715,8 @@ pub fn changed(
     if (named("app") || named("q"))
         && let Some(queue) = config.queue(&old.queue)
     {
-        // Those of another queue count there, and an application's defaults come before both.
+        // The limits of another queue apply there, and an application's defaults take precedence
+        // over both.
         apps::forget_limits(&mut spec.limits, &queue.job_limits());
     }
     for option in set {
@@ -731,7 +738,7 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "m" => to.hosts = from.hosts,
         "x" => to.exclusive = from.exclusive,
         "r" => to.rerunnable = from.rerunnable,
-        // The one given last counts.
+        // The one given last takes precedence.
         "ti" => {
             to.end_orphan = from.end_orphan;
             to.orphan = to.orphan.filter(|_| !from.end_orphan);

@@ -18,7 +18,7 @@ use crate::sys;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where a seal says that an epoch ends.
+/// Where an epoch ends, according to a seal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct End {
     pub segment: u64,
@@ -28,7 +28,7 @@ pub struct End {
     pub by: u64,
 }
 
-/// What the walk over an epoch meets.
+/// What a walk over an epoch finds.
 #[derive(Debug)]
 pub enum Item<'a> {
     /// An intact record (headers are not shown); `at` is the position after it.
@@ -43,9 +43,10 @@ pub enum Item<'a> {
         damaged: &'a Damaged,
         skipped: Option<Skipped>,
     },
-    /// A segment that must be there is not.
+    /// A segment that must exist does not.
     Missing { path: &'a Path, why: &'a str },
-    /// The last bytes of an open epoch are half a record: never acknowledged, dropped.
+    /// The last bytes of an open epoch are an incomplete record: it was never acknowledged and is
+    /// dropped.
     Torn {
         path: &'a Path,
         from: u64,
@@ -53,19 +54,19 @@ pub enum Item<'a> {
     },
 }
 
-/// Whether the walk goes on.
+/// Whether the walk continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
     On,
     Stop,
 }
 
-/// How far a walk came.
+/// How far a walk has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reached {
     /// After the last record.
     pub at: Position,
-    /// The visitor said stop.
+    /// The visitor stopped the walk.
     pub stopped: bool,
 }
 
@@ -77,15 +78,15 @@ enum Limit {
     },
     /// The open end of the epoch.
     Tail,
-    /// Another segment follows whose first records are damaged.
+    /// Another segment follows, but its first records are damaged.
     Unknown(PathBuf, Damaged),
     /// After the end.
     Beyond,
 }
 
-/// The first records of a segment, where they state the length of the one before.
+/// The first records of a segment, if they state the length of the previous one.
 enum Head {
-    /// Nothing of the segment was committed, or it is not there.
+    /// Nothing of the segment was committed, or it does not exist.
     None,
     Seal {
         bytes: u64,
@@ -100,12 +101,12 @@ pub struct Chain {
     layout: Layout,
     cluster: String,
     pub first: u64,
-    /// The first epoch that does not belong to it (a leader's own).
+    /// The first epoch that is not part of the chain (a leader's own).
     pub upto: u64,
     ends: BTreeMap<u64, End>,
     /// Epochs without a seal although a later one has events.
     pub unsealed_middle: Vec<u64>,
-    /// Damage met among the first records of epochs, where seals stand.
+    /// Damage found among the first records of epochs, where the seals are.
     pub head_damage: Vec<(PathBuf, Damaged)>,
 }
 
@@ -113,7 +114,7 @@ impl Chain {
     /// Reads the seals of the epochs `first..upto`.
     ///
     /// # Errors
-    /// Failing reads; files of another cluster or epoch. Damage is not judged here.
+    /// Failing reads; files of another cluster or epoch. Damage is not evaluated here.
     pub fn read(layout: &Layout, cluster: &str, first: u64, upto: u64) -> Result<Chain, Error> {
         let mut chain = Chain {
             layout: layout.clone(),
@@ -124,8 +125,8 @@ impl Chain {
             unsealed_middle: Vec::new(),
             head_damage: Vec::new(),
         };
-        // Commands on this host look for answers in epochs that are not there yet: for this client
-        // the directory of an epoch that has acknowledged jobs may still be missing.
+        // Commands on this host look for answers in epochs that do not exist yet, so for this
+        // client the directory of an epoch that has acknowledged jobs may still seem to be missing.
         sys::fs::ask_again(&layout.epochs());
         let mut events_above = false;
         for epoch in (first..upto).rev() {
@@ -137,7 +138,7 @@ impl Chain {
         Ok(chain)
     }
 
-    /// The chain of everything that is kept, the newest epoch included.
+    /// The chain of everything that is kept, including the newest epoch.
     ///
     /// # Errors
     /// As [`Chain::read`].
@@ -148,7 +149,7 @@ impl Chain {
         Chain::read(layout, cluster, first, upto)
     }
 
-    /// The highest epoch that has a directory, 0 when none has.
+    /// The highest epoch that has a directory; 0 if none has.
     ///
     /// # Errors
     /// A failing listing.
@@ -166,7 +167,7 @@ impl Chain {
         self.ends.get(&epoch).copied()
     }
 
-    /// Collects the seals in front of an epoch's other events; true when it has other events.
+    /// Collects the seals at the beginning of an epoch. Returns true if it has other events.
     fn read_head(&mut self, epoch: u64) -> Result<bool, Error> {
         let mut seals = Vec::new();
         let mut events = false;
@@ -210,7 +211,7 @@ impl Chain {
         Ok(events)
     }
 
-    /// Where the first kept segment of an epoch begins, when its first ones were compacted away.
+    /// Where the first kept segment of an epoch begins, if earlier ones were removed by compaction.
     ///
     /// # Errors
     /// A failing listing.
@@ -239,7 +240,7 @@ impl Chain {
         Ok(self.segments(epoch)?.iter().any(|n| *n > segment))
     }
 
-    /// Whether the bytes a snapshot covers exist under the seals.
+    /// Whether the bytes that a snapshot covers exist according to the seals.
     pub fn covers(&self, at: Position) -> bool {
         match self.ends.get(&at.epoch) {
             None => true,
@@ -247,11 +248,11 @@ impl Chain {
         }
     }
 
-    /// Walks over the records of one epoch from `from` on. `brief`: only the front is wanted, so
-    /// read little at a time.
+    /// Walks over the records of one epoch from `from` on. `brief`: only the beginning is needed,
+    /// so it reads little at a time.
     ///
     /// # Errors
-    /// Failing reads, headers of strangers, and what `on` returns.
+    /// Failing reads, foreign headers, and what `on` returns.
     pub fn walk(
         &self,
         epoch: u64,
@@ -270,7 +271,7 @@ impl Chain {
             let limit = self.limit(epoch, at.segment)?;
             match &limit {
                 Limit::Beyond => return Ok(Reached { at, stopped: false }),
-                // A missing one is reported when its turn comes.
+                // A missing segment is reported when its turn comes.
                 Limit::Unknown(next, _) if sys::fs::stat(next)?.is_none() => {}
                 Limit::Unknown(next, damaged) => {
                     let announce = Item::Damage {
@@ -321,15 +322,15 @@ impl Chain {
         }
     }
 
-    /// The next segment that is there or sealed. A seal may name any number: what is missing in
-    /// between is reported once, not number by number.
+    /// The next segment that exists or is sealed. A seal may name any number: a gap is reported
+    /// once, not number by number.
     fn next_after_gap(&self, epoch: u64, segment: u64) -> Result<Option<u64>, Error> {
         let there = self.segments(epoch)?.into_iter();
         let sealed = self.end(epoch).map(|end| end.segment);
         Ok(there.chain(sealed).filter(|n| *n > segment).min())
     }
 
-    /// The segment's file is not there: legal only where nothing was committed to it.
+    /// Handles the missing file of a segment: that is correct only if nothing was committed to it.
     fn absent(
         &self,
         path: &Path,
@@ -384,7 +385,7 @@ impl Chain {
         })
     }
 
-    /// Reads what the first records of a segment say about the segment before it.
+    /// Reads what the first records of a segment state about the previous segment.
     fn head(&self, epoch: u64, segment: u64) -> Result<Head, Error> {
         let path = self.layout.journal(epoch, segment);
         if sys::fs::stat(&path)?.is_none() {
@@ -399,7 +400,7 @@ impl Chain {
             Ok(Some(head)) => Ok(head),
             Ok(None) => Ok(Head::None),
             Err(LineError::Io(e)) => Err(e.into()),
-            // A torn front was never committed, unless something intact stands after it.
+            // A torn beginning was never committed, unless something intact follows.
             Err(LineError::Damaged(d)) => Ok(if lines.skip()?.intact_behind {
                 Head::Damaged(d)
             } else {
@@ -408,7 +409,7 @@ impl Chain {
         }
     }
 
-    /// What the first committed segment after `segment + 1`, which failed, says about `segment`.
+    /// What the first committed segment after `segment + 1`, which failed, states about `segment`.
     /// `Head::None`: none of them was committed.
     fn later(&self, epoch: u64, segment: u64) -> Result<Head, Error> {
         let end = self.end(epoch).map_or(u64::MAX, |end| end.segment);
@@ -478,7 +479,7 @@ impl Chain {
         }))
     }
 
-    /// Reads the header; false when the file is empty.
+    /// Reads the header. Returns false if the file is empty.
     fn check_header(&self, lines: &mut Lines, epoch: u64, segment: u64) -> Result<bool, LineError> {
         let Some(step) = lines.next_line()? else {
             return Ok(false);
@@ -561,14 +562,14 @@ impl Chain {
             }
         }
         if fresh && at.bytes == 0 {
-            // Only a header: its length counts, so that the segment's seal can be checked.
+            // There is only a header: its length counts, so that the segment's seal can be checked.
             (at.bytes, at.seq) = (lines.offset(), lines.next_seq());
         }
         check_seal(&lines, limit, on)
     }
 }
 
-/// Names the epochs that have a directory, ascending.
+/// The epochs that have a directory, ascending.
 pub(super) fn epochs_on_disk(layout: &Layout) -> Result<Vec<u64>, Error> {
     let entries = sys::fs::list_dir(&layout.epochs(), LIST_MAX)?;
     let number = |e: &sys::fs::Entry| e.text().and_then(Layout::parse_epoch_name);
@@ -577,7 +578,7 @@ pub(super) fn epochs_on_disk(layout: &Layout) -> Result<Vec<u64>, Error> {
     Ok(epochs)
 }
 
-/// Most names looked at in one directory of the journal.
+/// Maximum number of names that are checked in one directory of the journal.
 pub(super) const LIST_MAX: usize = 1_000_000;
 
 /// Reports damage and skips it; `None` = it was the torn end of an open segment.

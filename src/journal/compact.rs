@@ -13,13 +13,13 @@ use crate::sys;
 /// How much is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Keep {
-    /// Complete snapshots; nothing is removed before that many exist. At least 1.
+    /// Number of complete snapshots to keep; nothing is removed before this many exist. At least 1.
     pub snapshots: usize,
-    /// Covered segments kept for chist and `cadmin journal`: at most so many files...
+    /// Covered segments kept for chist and `cadmin journal`: at most this many files...
     pub segments: usize,
-    /// ...and so many bytes...
+    /// ...this many bytes...
     pub bytes: u64,
-    /// ...and so old (ms since their last record, by the file server's clock).
+    /// ...and this age (ms since their last record, by the file server's clock).
     pub age_ms: u64,
     /// Older snapshots, with all segments after the oldest of them.
     pub history: HistoryKeep,
@@ -45,13 +45,15 @@ pub struct Compacted {
     pub epochs: usize,
 }
 
-/// Age at which a half-written snapshot has no living writer (ms).
+/// Age at which an incomplete snapshot has no living writer (ms).
 const STALE_MS: u64 = 3_600_000;
 
-/// Removes what `keep` does not ask for. `now`: wall clock (ms), to tell abandoned files by age.
+/// Removes what `keep` does not retain. `now`: wall clock (ms), to recognise abandoned files by
+/// age.
 ///
 /// # Errors
-/// A file cannot be removed or a directory not be listed; what was removed until then is gone.
+/// A file cannot be removed, or a directory cannot be listed; what was removed before stays
+/// removed.
 pub fn compact(layout: &Layout, cluster: &str, keep: Keep, now: i64) -> Result<Compacted, Error> {
     let mut done = Compacted::default();
     sys::fs::sweep_asides(&layout.snapshots(), now, STALE_MS)?;
@@ -62,7 +64,7 @@ pub fn compact(layout: &Layout, cluster: &str, keep: Keep, now: i64) -> Result<C
         return Ok(done);
     }
     let oldest = &found[wanted - 1];
-    // One name that stays must not keep all others.
+    // One name that cannot be removed must not keep all others.
     let mut first = None;
     for number in snapshot::numbers(layout)? {
         let complete = found.iter().any(|f| f.number == number);
@@ -97,7 +99,7 @@ pub(super) struct Segment {
     mtime_ms: i64,
 }
 
-/// `base`: what lies before it is needed by nothing.
+/// `base`: nothing before this position is needed.
 fn remove_segments(
     layout: &Layout,
     (base, mut covered): (Position, Vec<Segment>),
@@ -106,7 +108,7 @@ fn remove_segments(
     done: &mut Compacted,
 ) -> Result<(), Error> {
     covered.retain(|s| (s.epoch, s.n) < (base.epoch, base.segment));
-    // Newest first: the history that is kept has no gap.
+    // Newest first: the history that is kept has no gaps.
     covered.reverse();
     let (mut files, mut bytes) = (0, 0);
     let mut lowest_kept = base.epoch;
@@ -136,7 +138,7 @@ fn remove_segments(
     Ok(())
 }
 
-/// Segments wholly before `covers`, oldest first.
+/// Segments that end before `covers`, oldest first.
 pub(super) fn covered_segments(layout: &Layout, covers: Position) -> Result<Vec<Segment>, Error> {
     let mut out = Vec::new();
     for epoch in epochs_on_disk(layout)? {

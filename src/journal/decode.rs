@@ -123,7 +123,7 @@ impl From<EndedFlat> for Event {
 /// Decodes one journal record.
 ///
 /// # Errors
-/// [`Damage::Content`] when the JSON is not an event this program knows.
+/// [`Damage::Content`] if the JSON is not an event that this program knows.
 pub fn decode_event(line: &Line<'_>) -> Result<Event, Damage> {
     let json = line.json;
     let tag = json.strip_prefix(b"{\"k\":\"").unwrap_or_default();

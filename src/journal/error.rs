@@ -8,15 +8,15 @@ use std::path::PathBuf;
 /// Why the journal cannot be read or written.
 #[derive(Debug)]
 pub enum Error {
-    /// The operating system refused.
+    /// The operating system reported an error.
     Io(sys::Error),
-    /// A record is damaged although later ones are intact, or a seal says that it must be whole.
+    /// A record is damaged although later ones are intact, or a seal states that it must be intact.
     Damaged { path: PathBuf, damaged: Damaged },
-    /// A file of the chain is not there.
+    /// A file of the chain does not exist.
     Missing { path: PathBuf, why: String },
     /// The files contradict each other.
     Conflict { path: PathBuf, why: String },
-    /// A record is intact, but the state refused it.
+    /// A record is intact, but the state rejected it.
     Refused {
         path: PathBuf,
         offset: u64,
@@ -32,7 +32,7 @@ impl Error {
         matches!(self, Error::Io(e) if e.is_no_space())
     }
 
-    /// The `errno` value, where the system gave one.
+    /// The `errno` value, if the system returned one.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Error::Io(e) => e.errno(),

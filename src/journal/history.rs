@@ -7,12 +7,12 @@ use crate::record::event::Event;
 use crate::record::frame::Line;
 use crate::spool::Layout;
 
-/// What the history holds.
+/// An entry of the history.
 #[derive(Debug)]
 pub enum Entry {
     /// An event; `at` is the position after it.
     Event { at: Position, event: Event },
-    /// Something that cannot be read, in a sentence that names file and offset.
+    /// Something that cannot be read, as a sentence that names file and offset.
     Problem(String),
 }
 
@@ -26,12 +26,12 @@ pub struct History {
     skip: Skip,
 }
 
-/// What is left out because a reader had it before.
+/// Entries that are omitted because the reader has them already.
 #[derive(Clone, Debug, Default)]
 struct Skip {
     /// Epoch, segment and number of the last such record.
     to: Option<(u64, u64, u64)>,
-    /// It, or an earlier one, is kept.
+    /// That record, or an earlier one, is kept.
     met: bool,
 }
 
@@ -46,34 +46,34 @@ impl History {
         }
     }
 
-    /// Of records up to this one (epoch, segment, number) only those that later ones refer to:
-    /// specifications, submissions, changes (also of names) and removals of jobs.
+    /// Omits the records up to this one (epoch, segment, number), except those to which later ones
+    /// refer: specifications, submissions, changes (also of names) and removals of jobs.
     pub fn after(mut self, last: (u64, u64, u64)) -> History {
         self.skip.to = Some(last);
         self
     }
 
-    /// The record that [`History::after`] names, or an earlier one, is kept: none is missing
-    /// between it and what is given.
+    /// Whether the record that [`History::after`] names, or an earlier one, is kept: then no record
+    /// is missing between it and the returned ones.
     pub fn is_whole(&self) -> bool {
         self.skip.met || self.skip.to.is_none_or(|last| last == (0, 0, 0))
     }
 
-    /// Epoch, segment and number of the last record that was read, given or not: what
-    /// [`History::after`] takes. `None`: nothing was read yet.
+    /// Epoch, segment and number of the last record that was read, returned or not;
+    /// [`History::after`] takes this value. `None`: nothing was read yet.
     pub fn last_read(&self) -> Option<(u64, u64, u64)> {
         self.next.map(place)
     }
 
-    /// Only events of these jobs (and specifications). An event that names many jobs may come with
-    /// others than these.
+    /// Returns only events of these jobs (and specifications). An event that names many jobs may
+    /// contain others, too.
     pub fn of_jobs(mut self, ids: &[u32]) -> History {
         self.ids = ids.to_vec();
         self
     }
 
-    /// Gives all entries that were not given yet: everything at the first call, what is new at the
-    /// next ones.
+    /// Passes on all entries that were not passed on yet: everything in the first call, new entries
+    /// in later calls.
     ///
     /// # Errors
     /// Failing reads. Damage is an [`Entry::Problem`].
@@ -85,8 +85,8 @@ impl History {
         self.read_while(to_the_end).map(drop)
     }
 
-    /// The same until `sink` says stop after an event; the next call goes on after that one. True
-    /// when it was stopped.
+    /// As [`History::read`], until `sink` stops it after an event; the next call continues after
+    /// that event. Returns true if it was stopped.
     ///
     /// # Errors
     /// As [`History::read`].
@@ -146,8 +146,8 @@ fn is_referred_to(line: &Line<'_>) -> bool {
     tags.iter().any(begins)
 }
 
-/// Gives an item to `sink`, whose word counts after events alone: damage has no place from which a
-/// reader could go on.
+/// Passes an item to `sink`. Its result counts only after events: after damage there is no position
+/// from which a reader could continue.
 fn give(
     chain: &Chain,
     epoch: u64,
@@ -180,12 +180,12 @@ fn give(
     Flow::On
 }
 
-/// Cheap look whether a record can concern one of the jobs, before it is decoded.
+/// A cheap check, before decoding, whether a record can concern one of the jobs.
 fn mentions(line: &Line<'_>, ids: &[u32]) -> bool {
     if ids.is_empty() || line.json.starts_with(b"{\"k\":\"spec\"") {
         return true;
     }
-    // These concern jobs without naming them, or many.
+    // These concern jobs without naming them, or name many.
     let of_many = [&b"{\"k\":\"cleaned\""[..], b"{\"k\":\"host_seen\""];
     if of_many.iter().any(|tag| line.json.starts_with(tag)) {
         return true;

@@ -24,10 +24,10 @@ impl From<sys::Error> for LineError {
     }
 }
 
-/// An intact line and where it lies.
+/// An intact line and its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step<'a> {
-    /// Offset of the line in the file, and of what follows it.
+    /// Offset of the line in the file, and of the data after it.
     pub offset: u64,
     pub end: u64,
     pub line: Line<'a>,
@@ -43,8 +43,9 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Whether record `due`, at which the damage began, stands whole after it, so that no record
-    /// is missing: `next` is the one found there. Only answers are written so ([`What::Acks`]).
+    /// Whether record `due`, at which the damage began, is repeated intact after it, so that no
+    /// record is missing: `next` is the one found there. Only answers are written in this way
+    /// ([`What::Acks`]).
     pub fn repeats(&self, what: What, due: u64, next: u64) -> bool {
         what == What::Acks && self.intact_behind && next == due
     }
@@ -59,19 +60,19 @@ pub struct Lines {
     buf: Vec<u8>,
     at: usize,
     next_seq: u64,
-    /// No byte at or after this offset exists.
+    /// Bytes at or after this offset are treated as nonexistent.
     limit: u64,
     chunk: usize,
     ended: bool,
 }
 
 impl Lines {
-    /// A reader from the start of `path`; bytes from `limit` on do not exist for it.
+    /// A reader from the start of `path`; bytes from `limit` on are treated as nonexistent.
     pub fn new(path: &Path, limit: u64) -> Lines {
         Lines::resume(path, 0, 0, limit)
     }
 
-    /// A reader from `offset` on, where record `next_seq` is due.
+    /// A reader from `offset` on, where record `next_seq` is expected.
     pub fn resume(path: &Path, offset: u64, next_seq: u64, limit: u64) -> Lines {
         Lines {
             path: path.to_path_buf(),
@@ -85,7 +86,7 @@ impl Lines {
         }
     }
 
-    /// The same reader with smaller reads, for looking at the first records only.
+    /// The same reader with smaller reads, for reading only the first records.
     pub fn small_chunks(mut self) -> Lines {
         self.chunk = 16 << 10;
         self
@@ -96,7 +97,7 @@ impl Lines {
         self.base + self.at as u64
     }
 
-    /// Sequence number due next.
+    /// The sequence number that is expected next.
     pub fn next_seq(&self) -> u64 {
         self.next_seq
     }
@@ -105,7 +106,7 @@ impl Lines {
         &self.path
     }
 
-    /// Reads more bytes after those in the buffer; false at the end.
+    /// Reads more bytes after those in the buffer. Returns false at the end.
     fn fill(&mut self) -> Result<bool, sys::Error> {
         if self.ended {
             return Ok(false);
@@ -133,7 +134,8 @@ impl Lines {
         }
     }
 
-    /// Index after the next line's newline, reading as much as needed; `None` = no newline left.
+    /// Index after the next line's newline, reading as much as needed; `None` = there is no
+    /// newline.
     fn line_end(&mut self) -> Result<Option<usize>, sys::Error> {
         let mut from = self.at;
         loop {
@@ -151,7 +153,7 @@ impl Lines {
     /// The next intact line; `None` at the end.
     ///
     /// # Errors
-    /// Damage at the current offset (calling again repeats it), or a failing read.
+    /// Damage at the current offset (another call returns it again), or a failing read.
     pub fn next_line(&mut self) -> Result<Option<Step<'_>>, LineError> {
         let end = self.line_end()?;
         let offset = self.offset();
@@ -178,8 +180,8 @@ impl Lines {
         }))
     }
 
-    /// Skips the damage at the current offset up to the next intact line, if there is one,
-    /// and takes that line's sequence number as the one due.
+    /// Skips the damage at the current offset up to the next intact line, if there is one, and
+    /// expects that line's sequence number next.
     ///
     /// # Errors
     /// A failing read.

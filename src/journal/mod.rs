@@ -31,7 +31,7 @@ pub use writer::{SEGMENT_BYTES, Writer};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A place in the journal: after the record before `seq` of a segment.
+/// A position in the journal: in a segment, immediately before record `seq`.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
@@ -40,7 +40,7 @@ pub struct Position {
     pub segment: u64,
     /// Offset in the segment's file.
     pub bytes: u64,
-    /// Sequence number of the record due at that offset.
+    /// Sequence number of the record that is expected at that offset.
     pub seq: u64,
 }
 

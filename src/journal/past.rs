@@ -15,17 +15,18 @@ use crate::spool::Layout;
 use crate::sys;
 use std::path::PathBuf;
 
-/// Most snapshots put aside.
+/// Maximum number of snapshots that are kept as history.
 const HISTORY_MAX: usize = 256;
-/// Most copies of cb.yaml; the one in force is written again by each leader.
+/// Maximum number of copies of cb.yaml; each leader writes the one in force again.
 const CONFIGS_MAX: usize = 64;
 
-/// How much of the past can be made again.
+/// How much of the past can be restored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HistoryKeep {
-    /// Snapshots stay so long (ms since they were begun), and one that is older; 0 = none does.
+    /// Snapshots are kept for this time (ms since they were begun), plus one that is older; 0 =
+    /// none is kept.
     pub age_ms: u64,
-    /// Most bytes of them and of the segments after the oldest of them.
+    /// Maximum number of bytes of them and of the segments after the oldest of them.
     pub bytes: u64,
 }
 
@@ -40,9 +41,9 @@ pub(super) fn put_aside(layout: &Layout, number: u64) -> sys::Result<()> {
     sys::fs::rename(&snapshot::path_of(layout, number), &to)
 }
 
-/// Removes what is too old or too much of what was put aside. `covered`: the position that the
-/// oldest snapshot of recovery covers, and the segments before it. Gives the position after which
-/// all segments are needed.
+/// Removes history that is too old or too large. `covered`: the position that the oldest snapshot
+/// of recovery covers, and the segments before it. Returns the position after which all segments
+/// are needed.
 ///
 /// # Errors
 /// The directory cannot be listed, or a file cannot be removed.
@@ -69,7 +70,7 @@ pub(super) fn trim(
         }
         kept += 1;
         base = found.covers;
-        // The first one that is older is where the time to be kept begins.
+        // The first one that is older marks the beginning of the time to be kept.
         enough = u64::try_from(now.saturating_sub(found.t)).unwrap_or(0) >= keep.age_ms;
     }
     trim_configs(layout)?;
@@ -95,7 +96,7 @@ fn trim_configs(layout: &Layout) -> Result<(), Error> {
     Ok(())
 }
 
-/// The complete snapshots put aside, newest first.
+/// The complete snapshots of the history, newest first.
 fn list(layout: &Layout, cluster: &str) -> Result<Vec<Found>, Error> {
     match snapshot::list_in(&layout.history(), cluster, &mut Vec::new()) {
         Err(Error::Io(e)) if e.is_not_found() => Ok(Vec::new()),
@@ -103,9 +104,9 @@ fn list(layout: &Layout, cluster: &str) -> Result<Vec<Found>, Error> {
     }
 }
 
-/// Takes what [`recover_past`] reads.
+/// Receives what [`recover_past`] reads.
 pub trait RestorePast {
-    /// Forget everything: what was given so far came from a damaged snapshot.
+    /// Discards everything: what was passed on so far came from a damaged snapshot.
     fn reset(&mut self);
 
     /// One record of a snapshot.
@@ -114,21 +115,21 @@ pub trait RestorePast {
     /// The record is not understood.
     fn record(&mut self, json: &[u8]) -> Result<(), String>;
 
-    /// One event, and whether there may be another one that belongs to the moment.
+    /// One event. Returns whether another event may belong to the moment.
     fn event(&mut self, event: Event) -> Flow;
 }
 
-/// What [`recover_past`] came to.
+/// The result of [`recover_past`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Past {
-    /// The state is restored. With what was skipped, for the reader.
+    /// The state is restored. With notes for the reader about what was skipped.
     Restored { notes: Vec<String> },
-    /// Nothing is kept of that time. The time of the oldest snapshot (ms), if there is one.
+    /// Nothing is kept from that time. With the time of the oldest snapshot (ms), if there is one.
     TooEarly { oldest: Option<i64> },
 }
 
 /// Restores the state as it was at `moment` (wall clock of leaders, ms): the newest readable
-/// snapshot that was begun before, then the events after it until `to` says stop. Takes no lock.
+/// snapshot that was begun earlier, then the events after it until `to` stops. Takes no lock.
 ///
 /// # Errors
 /// Damage, missing files, failing reads. Names file and offset.
@@ -140,7 +141,7 @@ pub fn recover_past(
 ) -> Result<Past, Error> {
     let mut notes = Vec::new();
     let mut found = match snapshot::list(layout, cluster, &mut notes) {
-        // Only the service account reads these; what was put aside is for all.
+        // Only the service account can read these; the history is readable for all users.
         Err(Error::Io(e)) if e.is_denied() => Vec::new(),
         other => other?,
     };
@@ -173,7 +174,7 @@ pub fn recover_past(
 }
 
 /// The files from which the state of every moment since a time (ms; `None`: all that is kept) can
-/// be made again: snapshots and segments, oldest first.
+/// be restored: snapshots and segments, oldest first.
 ///
 /// # Errors
 /// Failing listings.
@@ -204,7 +205,7 @@ pub fn needed_since(
     Ok(files)
 }
 
-/// Gives the events after a position until `to` says stop.
+/// Passes on the events after a position until `to` stops.
 fn replay(
     layout: &Layout,
     chain: &Chain,

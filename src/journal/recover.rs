@@ -12,9 +12,9 @@ use crate::spool::Layout;
 use crate::sys;
 use std::path::Path;
 
-/// Takes what [`recover`] reads.
+/// Receives what [`recover`] reads.
 pub trait Restore {
-    /// Forget everything: what was given so far came from a damaged snapshot.
+    /// Discards everything: what was passed on so far came from a damaged snapshot.
     fn reset(&mut self);
 
     /// One record of a snapshot.
@@ -23,21 +23,22 @@ pub trait Restore {
     /// The record is not understood.
     fn record(&mut self, json: &[u8]) -> Result<(), String>;
 
-    /// One event; `at` is the position after it. Epoch and Seal events come too.
+    /// One event; `at` is the position after it. Epoch and Seal events are passed on, too.
     ///
     /// # Errors
     /// The event contradicts the state.
     fn event(&mut self, at: Position, event: Event) -> Result<(), String>;
 }
 
-/// How [`recover`] treats what it finds.
+/// How [`recover`] handles what it finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// Set damaged bytes aside in `lost+found` and go on, instead of refusing to lead.
+    /// Set damaged bytes aside in `lost+found` and continue, instead of refusing to lead.
     pub accept_loss: bool,
-    /// Epoch whose leader is known to have led (the beat file says so): its journal must exist.
+    /// Epoch whose leader is known to have led (according to the beat file): its journal must
+    /// exist.
     pub led: Option<u64>,
-    /// Epochs are not sealed: a protocol that simulations show to fail.
+    /// Epochs are not sealed: simulations show that this protocol fails.
     pub unsealed: bool,
 }
 
@@ -48,11 +49,11 @@ pub struct Recovered {
     pub snapshot: Option<(u64, Position)>,
     /// Seals that the new leader must write as its first events, after `Event::Epoch`.
     pub seals: Vec<Event>,
-    /// Events given to [`Restore::event`].
+    /// Number of events passed to [`Restore::event`].
     pub events: u64,
-    /// What an administrator should know: dropped tails, damage set aside, skipped snapshots.
+    /// Notes for administrators: dropped tails, damage set aside, skipped snapshots.
     pub notes: Vec<String>,
-    /// Bytes or files were lost and `accept_loss` let it pass.
+    /// Bytes or files were lost, and `accept_loss` allowed it.
     pub loss: bool,
 }
 
@@ -60,7 +61,8 @@ pub struct Recovered {
 /// after the claim and after waiting out the cache; write the seals before anything else.
 ///
 /// # Errors
-/// Damage, missing files, contradictions (unless accepted), failing reads. Names file and offset.
+/// Damage, missing files, contradictions (unless accepted), failing reads. The error names file and
+/// offset.
 pub fn recover(
     layout: &Layout,
     cluster: &str,
@@ -86,7 +88,7 @@ pub fn recover(
     Ok(job.out)
 }
 
-/// Reads the newest snapshot that is whole and that the seals allow.
+/// Reads the newest snapshot that is intact and permitted by the seals.
 fn from_snapshot(
     layout: &Layout,
     cluster: &str,
@@ -121,9 +123,9 @@ fn from_snapshot(
     Ok((Chain::read(layout, cluster, 1, epoch)?, None))
 }
 
-/// Makes durable what the seals are about to say: an older leader may have been killed between its
-/// write and its sync, and what a seal covers must never be missing again. To be called before the
-/// seals are written.
+/// Makes durable what the seals will cover: an older leader may have been killed between its write
+/// and its sync, and what a seal covers must never be lost. Must be called before the seals are
+/// written.
 ///
 /// # Errors
 /// A segment cannot be synced.
@@ -268,7 +270,8 @@ impl Job<'_> {
     }
 }
 
-/// Copies a stretch of a file to `lost+found` with a line that says why; gives the copy's path.
+/// Copies a range of a file to `lost+found`, with a line that states why. Returns the path of the
+/// copy.
 fn set_aside(layout: &Layout, path: &Path, from: u64, to: u64, why: &str) -> Result<String, Error> {
     const MOST: u64 = 256 << 20;
     let part = |p: Option<&std::ffi::OsStr>| p.unwrap_or_default().to_string_lossy().into_owned();

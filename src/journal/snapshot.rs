@@ -16,7 +16,7 @@ use crate::sys::append::Appender;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Bytes gathered before a write.
+/// Number of bytes collected before a write.
 const BUFFER: usize = 1 << 20;
 
 /// Records of the container itself.
@@ -34,20 +34,20 @@ enum Mark {
     },
 }
 
-/// A complete snapshot on disk (its middle is checked when it is read).
+/// A complete snapshot on disk (its middle is only checked when it is read).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     pub number: u64,
     pub path: PathBuf,
     /// Everything before this position is in it.
     pub covers: Position,
-    /// Wall clock of the leader when it began to write it (ms).
+    /// Wall clock of the leader when it began to write the snapshot (ms).
     pub t: i64,
     pub records: u64,
     pub bytes: u64,
 }
 
-/// Writes one snapshot. Dropped before [`Writer::finish`], it leaves no file.
+/// Writes one snapshot. If it is dropped before [`Writer::finish`], it leaves no file.
 #[derive(Debug)]
 pub struct Writer {
     app: Appender,
@@ -62,11 +62,11 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins the snapshot after the newest one. `covers`: a committed position whose leadership
-    /// was checked afterwards; `t`: the wall clock now (ms).
+    /// Begins a snapshot with the number after the newest one. `covers`: a committed position whose
+    /// leadership was checked afterwards; `t`: the wall clock now (ms).
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be created.
     pub fn create(
         layout: &Layout,
         cluster: &str,
@@ -97,8 +97,8 @@ impl Writer {
     /// Adds a record.
     ///
     /// # Errors
-    /// It cannot be represented, is longer than readers take, or the write failed: the snapshot is
-    /// to be dropped.
+    /// The record cannot be represented, is longer than readers accept, or the write failed: the
+    /// snapshot must be dropped.
     pub fn push<T: Serialize>(&mut self, value: &T) -> Result<(), Error> {
         let bad = |what: String| Error::Io(sys::Error::invalid("encode for", &self.path, what));
         let from = self.buf.len();
@@ -115,10 +115,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the snapshot and makes it count: synced, renamed, directory synced.
+    /// Completes the snapshot and makes it valid: synced, renamed, directory synced.
     ///
     /// # Errors
-    /// The disk is full or fails; the older snapshots still stand.
+    /// The disk is full or fails; the older snapshots stay valid.
     pub fn finish(mut self) -> Result<Found, Error> {
         let records = self.seq - 2;
         self.push(&Mark::End { records })?;
@@ -174,7 +174,7 @@ fn numbers_in(dir: &Path) -> Result<Vec<u64>, Error> {
     Ok(numbers)
 }
 
-/// The complete snapshots, newest first. What is wrong with others goes to `notes`.
+/// The complete snapshots, newest first. Problems of others are added to `notes`.
 ///
 /// # Errors
 /// The directory cannot be listed; a snapshot of a newer format (an older program must not lead).
@@ -182,7 +182,7 @@ pub fn list(layout: &Layout, cluster: &str, notes: &mut Vec<String>) -> Result<V
     list_in(&layout.snapshots(), cluster, notes)
 }
 
-/// The same of snapshots in another directory.
+/// The same for snapshots in another directory.
 ///
 /// # Errors
 /// As [`list`].
@@ -192,8 +192,8 @@ pub fn list_in(dir: &Path, cluster: &str, notes: &mut Vec<String>) -> Result<Vec
         let path = dir.join(name_of(number));
         match look(&path, cluster, number) {
             Ok(f) => found.push(f),
-            // As with damage: the one before and the journal stand. What fails everywhere is seen
-            // there.
+            // As with damage: the previous snapshot and the journal remain. An error that affects
+            // everything shows there.
             Err(LineError::Io(e)) => notes.push(format!("a snapshot is ignored: {e}")),
             Err(LineError::Damaged(damaged)) => {
                 if let Damage::Content(why) = &damaged.damage
@@ -279,7 +279,7 @@ fn last_mark(path: &Path) -> Result<u64, LineError> {
 /// Streams the records of a snapshot.
 ///
 /// # Errors
-/// Damage anywhere, or what `sink` refused: everything given so far is to be forgotten.
+/// Damage anywhere, or an error of `sink`: everything passed on so far must be discarded.
 pub fn read(found: &Found, sink: &mut dyn FnMut(&[u8]) -> Result<(), String>) -> Result<(), Error> {
     let mut lines = Lines::new(&found.path, u64::MAX);
     let damaged = |e| match e {

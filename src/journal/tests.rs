@@ -8,7 +8,7 @@ use crate::sys;
 use std::fs;
 use std::path::PathBuf;
 
-/// A state that is nothing but the list of its events.
+/// A state that consists only of the list of its events.
 #[derive(Default, Clone, PartialEq, Debug)]
 pub(super) struct Log {
     pub(super) events: Vec<Event>,
@@ -202,7 +202,7 @@ fn every_flip_and_every_truncation_of_200_records() {
     every_flip_and_truncation(200);
 }
 
-/// Replaces a file's content in place: ext4 flushes files that are cut to nothing first.
+/// Replaces a file's content in place: ext4 flushes files that are truncated to zero first.
 fn put(path: &std::path::Path, bytes: &[u8]) {
     use std::os::unix::fs::FileExt;
     let file = fs::OpenOptions::new().write(true).open(path).unwrap();
@@ -267,7 +267,7 @@ fn damage_under_a_seal_is_always_an_error() {
         assert!(bed.numbers(3).is_err(), "truncation at {at}");
     }
     fs::write(&path, &good).unwrap();
-    // The records that hold the seal itself.
+    // The records that contain the seal itself.
     let path = bed.segment(2, 1);
     let good = fs::read(&path).unwrap();
     for at in 0..good.len() / 2 {
@@ -386,7 +386,7 @@ fn a_torn_tail_is_dropped_with_a_note_and_sealed_off() {
     assert_eq!(bed.numbers(3).unwrap(), range(0..4));
 }
 
-/// Runs `f` in a child whose files may not grow beyond `bytes`.
+/// Runs `f` in a child whose files cannot grow beyond `bytes`.
 pub(super) fn with_file_limit(bytes: u64, f: impl FnOnce() -> i32) -> i32 {
     use nix::sys::resource::{Resource, setrlimit};
     use nix::sys::signal::{SigSet, Signal};
@@ -564,7 +564,8 @@ fn compaction_keeps_what_recovery_and_history_need() {
         assert_eq!(done.snapshots, usize::from(epoch > 2));
     }
     assert!(!bed.layout().epoch_dir(3).exists());
-    // The newest snapshot may go bad: the one before and its journal still give everything.
+    // The newest snapshot may become damaged: the previous one and its journal still contain
+    // everything.
     fs::write(snapshot::path_of(&bed.layout(), 7), b"x").unwrap();
     assert_eq!(bed.numbers(8).unwrap(), range(0..due));
     let mut last = None;
@@ -643,8 +644,8 @@ fn history_follows_a_growing_journal_and_passes_damage() {
     assert_eq!(read(&mut again), (8, 1));
 }
 
-/// The place up to which all was read counts records that are left out, too: who goes on from it
-/// meets none of them again.
+/// The position up to which everything was read also counts records that are left out: a reader
+/// that continues from it does not get any of them again.
 #[test]
 fn the_last_record_that_was_read_is_known_though_it_was_not_given() {
     let bed = Bed::new();

@@ -7,7 +7,7 @@ use crate::record::event::Event;
 use crate::spool::Layout;
 use std::fs;
 
-/// Events of up to a moment; each event's number is its time.
+/// Events up to a moment; each event's number is its time.
 struct Until {
     numbers: Vec<u32>,
     moment: i64,
@@ -96,7 +96,7 @@ fn any_moment_is_read_of_what_was_put_aside() {
     }
     // A leader sees none of it.
     assert_eq!(bed.numbers(7).unwrap(), range(0..60));
-    // A damaged one costs time only.
+    // A damaged one only costs time.
     fs::write(bed.layout().history().join("000002.yaml"), b"x").unwrap();
     assert_eq!(at(&bed, 25).1, range(0..26));
 }

@@ -8,7 +8,7 @@ use crate::record::header::{Header, What};
 use nix::sys::resource::{Resource, setrlimit};
 use std::fs;
 
-/// Limits the files of this process; root may raise the limit again.
+/// Limits the size of this process's files; root may raise the limit again.
 fn limit(bytes: u64) {
     setrlimit(Resource::RLIMIT_FSIZE, bytes, 1 << 40).unwrap();
 }
@@ -20,7 +20,7 @@ fn fill_up(bed: &Bed, tries: u64) {
         write(&mut w, 0..5);
         (5..10).for_each(|n| w.append(&event(n)).unwrap());
         for n in 0..tries {
-            // Nothing, half a header, header and seal and some records.
+            // Nothing, half a header, or header and seal and some records.
             limit([0, 40, 400][(n % 3) as usize]);
             assert!(w.commit().is_err());
         }
@@ -94,7 +94,7 @@ fn an_epoch_whose_first_segment_failed_begins_in_the_next() {
     assert_eq!(bed.numbers(3).unwrap(), range(0..5));
 }
 
-/// The next segment could be opened in part only, but what came of it says where this one ends:
+/// The next segment could only be opened in part, but its content states where this one ends:
 /// nothing may be added after that.
 #[test]
 fn a_segment_that_another_one_has_sealed_is_not_continued() {
@@ -129,7 +129,7 @@ fn a_segment_that_another_one_has_sealed_is_not_continued() {
     assert_eq!(bed.numbers(3).unwrap(), range(0..n + 10));
 }
 
-/// No reader could read what stands after it.
+/// No reader could read what follows it.
 #[test]
 fn an_event_longer_than_a_line_may_be_is_refused_and_costs_nothing_else() {
     let bed = Bed::new();

@@ -9,40 +9,42 @@ use crate::sys::append::Appender;
 use crate::sys::{self, At, failpoint};
 use std::io;
 
-/// Size at which a segment is ended, in bytes.
+/// Size at which a segment ends, in bytes.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
 
-/// Writes the segments of one epoch. Dropped without [`Writer::commit`], buffered events are gone.
+/// Writes the segments of one epoch. If it is dropped without [`Writer::commit`], buffered events
+/// are lost.
 #[derive(Debug)]
 pub struct Writer {
     layout: Layout,
     cluster: String,
-    /// None until the first segment is open.
+    /// `None` until the first segment is open.
     app: Option<Appender>,
-    /// After the last committed record.
+    /// The position after the last committed record.
     at: Position,
-    /// The highest segment whose file was made; those after `at` hold nothing that counts.
+    /// The highest segment whose file was created; those after `at` contain nothing that counts.
     made: u64,
-    /// Framed records that are not committed yet, and the number the next one gets.
+    /// Framed records that are not committed yet, and the number of the next one.
     buf: Vec<u8>,
     next_seq: u64,
     segment_bytes: u64,
-    /// Segments that were ended because a write or sync failed.
+    /// Number of segments that ended because a write or sync failed.
     pub failures: u64,
 }
 
 impl Writer {
-    /// Makes the epoch's directory and its first segment, locked for this process.
+    /// Creates the epoch's directory and its first segment, locked for this process.
     ///
     /// # Errors
-    /// The directory or file cannot be made; the segment exists: another leader of the same epoch.
+    /// The directory or file cannot be created, or the segment exists: there is another leader of
+    /// the same epoch.
     pub fn create(layout: &Layout, cluster: &str, epoch: u64) -> Result<Writer, Error> {
         let mut writer = Writer::new(layout, cluster, epoch);
         writer.open()?;
         Ok(writer)
     }
 
-    /// A writer without a file: [`Writer::open`] comes before anything else.
+    /// A writer without a file: [`Writer::open`] must be called before anything else.
     pub fn new(layout: &Layout, cluster: &str, epoch: u64) -> Writer {
         Writer {
             layout: layout.clone(),
@@ -62,8 +64,8 @@ impl Writer {
         }
     }
 
-    /// Makes the epoch's directory and its first segment. After a failure for want of room it may
-    /// be tried again.
+    /// Creates the epoch's directory and its first segment. After a failure for lack of room, the
+    /// call may be repeated.
     ///
     /// # Errors
     /// As [`Writer::create`].
@@ -82,8 +84,8 @@ impl Writer {
     /// Adds an event to the group that the next [`Writer::commit`] makes durable.
     ///
     /// # Errors
-    /// The event cannot be represented, or its line would be longer than readers take: no reader
-    /// could read what stands after it.
+    /// The event cannot be represented, or its line would be longer than readers accept: no reader
+    /// could read what follows it.
     pub fn append(&mut self, event: &Event) -> Result<(), Error> {
         let from = self.buf.len();
         put(&mut self.buf, self.next_seq, event)?;
@@ -101,27 +103,27 @@ impl Writer {
         Ok(())
     }
 
-    /// Events waiting for the commit.
+    /// Number of events that wait for the commit.
     pub fn pending(&self) -> u64 {
         self.next_seq - self.at.seq
     }
 
-    /// Bytes waiting for the commit.
+    /// Number of bytes that wait for the commit.
     pub fn pending_bytes(&self) -> usize {
         self.buf.len()
     }
 
-    /// After the last committed record.
+    /// The position after the last committed record.
     pub fn position(&self) -> Position {
         self.at
     }
 
     /// Makes all appended events durable: one write, one fdatasync. After a failure the same events
-    /// go to a new segment that says where the failed one ends.
+    /// are written to a new segment that states where the failed one ends.
     ///
     /// # Errors
     /// The new segment failed too: nothing of the group is known to be durable. After a failure for
-    /// want of room the same commit may be tried again; after any other the leader must end.
+    /// lack of room, the same commit may be repeated; after any other, the leader must end.
     pub fn commit(&mut self) -> Result<Position, Error> {
         if self.buf.is_empty() {
             return Ok(self.at);
@@ -142,14 +144,14 @@ impl Writer {
         if self.at.bytes >= self.segment_bytes {
             self.next_segment()?;
         }
-        // One huge group must not keep its memory for good.
+        // One huge group must not occupy its memory permanently.
         if self.buf.capacity() > 4 << 20 {
             self.buf = Vec::with_capacity(64 << 10);
         }
         Ok(self.at)
     }
 
-    /// The group's one write and its sync; gives the file's length.
+    /// The single write of the group and its sync. Returns the length of the file.
     fn write(&mut self) -> sys::Result<u64> {
         let path = self.layout.journal(self.at.epoch, self.at.segment);
         let Some(app) = self.app.as_mut() else {
@@ -190,8 +192,9 @@ impl Writer {
         let app = match open_segment(&self.layout, old.epoch, segment, &front) {
             Ok(app) => app,
             Err(e) => {
-                // Whatever is in it by now: the next attempt is another file, which says so.
-                // It may hold the seal of this one, which must stay true: nothing more goes here.
+                // Regardless of its content, the next attempt uses another file and states that.
+                // The file may contain the seal of this segment, which must stay true: nothing more
+                // is written here.
                 if sys::fs::exists(&self.layout.journal(old.epoch, segment)) {
                     self.made = segment;
                     self.app = None;
@@ -224,7 +227,7 @@ fn put<T: serde::Serialize>(out: &mut Vec<u8>, seq: u64, value: &T) -> Result<()
     })
 }
 
-/// Makes a segment with its first records, durable and locked on its own descriptor.
+/// Creates a segment with its first records, durable and locked by its own descriptor.
 fn open_segment(
     layout: &Layout,
     epoch: u64,

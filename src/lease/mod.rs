@@ -8,39 +8,39 @@
 use crate::record::leader::{BeatDoc, EpochDoc};
 use std::fmt;
 
-/// Fixed facts of one candidate.
+/// Constant properties of one candidate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// T: a beat that stays unchanged for so long (ms) means that its leader is gone.
+    /// T: a beat that stays unchanged for this time (ms) means that its leader is gone.
     pub takeover_ms: u64,
     /// How long readers may see old content of a file after it was overwritten (ms); 0 = local.
     pub cache_ms: u64,
-    /// Between two looks of a waiting candidate (ms).
+    /// Time between two polls of a waiting candidate (ms).
     pub poll_ms: u64,
-    /// Host, pid, nonce and boot of this candidate, and whether its opens are fresh; `epoch` and
-    /// `locked` are filled in by the machine.
+    /// Host, pid, nonce and boot of this candidate, and whether its opens are fresh; the state
+    /// machine fills in `epoch` and `locked`.
     pub me: EpochDoc,
 }
 
 impl Settings {
-    /// Between two renewals of a leader (ms).
+    /// Time between two renewals of a leader (ms).
     pub fn renew_ms(&self) -> u64 {
         (self.takeover_ms / 6).max(1)
     }
 
-    /// A leader that could not renew for so long must be silent (ms).
+    /// A leader that could not renew for this time must be silent (ms).
     pub fn silent_ms(&self) -> u64 {
         self.takeover_ms * 2 / 3
     }
 
-    /// Whether a leader could keep its lease on a share on which reading one of its files takes so
-    /// long (ms). A renewal takes about as long; the oldest a lease gets is two of them, one after
-    /// the other.
+    /// Whether a leader could keep its lease on a share on which it takes `read_ms` to read one of
+    /// its files. A renewal takes about as long; the maximum age of a lease is two of them, one
+    /// after the other.
     fn bears(&self, read_ms: u64) -> bool {
         read_ms * 2 < self.silent_ms()
     }
 
-    /// What to say when an operation on a file of the lease takes so long (ms): renewals should end
+    /// The advice if an operation on a file of the lease takes `took_ms`: renewals should end
     /// before the next one is due, after T/6.
     pub fn advice(&self, took_ms: u64) -> String {
         format!(
@@ -51,28 +51,28 @@ impl Settings {
     }
 }
 
-/// When a leader looks at the epoch.
+/// When a leader checks the epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Check {
-    /// Never: the lock alone.
+    /// Never: it relies on the lock only.
     Never,
     /// Before it appends.
     Before,
-    /// After the append is durable and before anything is made known.
+    /// After the append is durable and before anything is published.
     #[default]
     After,
 }
 
 /// The rules that keep a stale leader harmless. The default is the protocol; every other choice
-/// loses jobs or starts them twice, as the fault simulation shows, and no daemon makes it.
+/// loses jobs or starts them twice, as the fault simulation shows, and no daemon uses it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Protocol {
     /// A new leader states where older epochs end.
     pub seal: bool,
     pub check: Check,
-    /// An attempt runs elsewhere only after its host's own word that it never will there.
+    /// An attempt runs elsewhere only after its own host reports that it never will run there.
     pub bind: bool,
-    /// Hosts follow no lower epoch than they have seen.
+    /// Hosts follow no epoch lower than one they have seen.
     pub host_epoch: bool,
 }
 
@@ -87,7 +87,8 @@ impl Default for Protocol {
     }
 }
 
-/// One look of a waiting candidate. `None` = the file's content is damaged, which is content too.
+/// The result of one poll by a waiting candidate. `None` = the file's content is damaged, which
+/// also counts as content.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Look {
     /// The election's lock is held by this process.
@@ -98,16 +99,17 @@ pub struct Look {
     pub read_ms: u64,
 }
 
-/// What the driver saw after the last intent.
+/// What the driver found after the last intent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
     /// After [`Intent::Poll`].
     Looked(Look),
     /// After [`Intent::ListClaims`].
     Highest {
-        /// The highest claim, 0 when there is none.
+        /// The highest claim; 0 if there is none.
         highest: u64,
-        /// All claims above the epoch of the last beat are of claimants whose opens are fresh.
+        /// All claims above the epoch of the last beat were made by claimants whose opens are
+        /// fresh.
         fresh: bool,
     },
     /// After [`Intent::Claim`].
@@ -121,28 +123,28 @@ pub enum Seen {
         epoch: Option<EpochDoc>,
         highest: u64,
     },
-    /// The intent could not be carried out (share away, disk full).
+    /// The intent could not be carried out (share unavailable, disk full).
     Failed(String),
 }
 
-/// What the driver is to do next.
+/// The next action of the driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Intent {
-    /// After `in_ms` milliseconds: try the lock unless held, read epoch and beat. `unlock`: give
-    /// the lock back first, its rightful taker is a leader without it.
+    /// After `in_ms` milliseconds: try the lock unless it is held, read epoch and beat. `unlock`:
+    /// release the lock first, because it belongs to a leader that does not hold it.
     Poll {
         in_ms: u64,
         unlock: bool,
     },
     ListClaims,
-    /// Make the claim of this epoch by exclusive creation.
+    /// Create the claim of this epoch exclusively.
     Claim(EpochDoc),
     /// Overwrite `leader/epoch` in place and sync it.
     WriteEpoch(EpochDoc),
     WaitCache(u64),
     /// Read `leader/epoch` and list the claims again.
     Confirm,
-    /// The claim stands: this process leads.
+    /// The claim is valid: this process leads.
     Lead(EpochDoc),
 }
 
@@ -167,7 +169,7 @@ impl fmt::Display for Intent {
     }
 }
 
-/// Where a candidate stands.
+/// The phase of a candidate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Phase {
     Watching,
@@ -179,25 +181,25 @@ enum Phase {
     Leading(u64),
 }
 
-/// The state machine of one candidate, from its first look until it leads.
+/// The state machine of one candidate, from its first poll until it leads.
 #[derive(Clone, Debug)]
 pub struct Lease {
     settings: Settings,
     phase: Phase,
-    /// The last look, when it was, and for how long its documents had not changed.
+    /// The last poll, its time, and for how long its documents had not changed.
     last: Option<(Look, u64)>,
     silent_ms: u64,
     locked: bool,
-    /// No party can read what this claim overwrites from a cache.
+    /// No process can read from a cache what this claim overwrites.
     no_wait: bool,
-    /// Why it claims, for the log.
+    /// Why the candidate claims, for the log.
     reason: &'static str,
-    /// The claim that was due was not made: the share is too slow for a leader of this T.
+    /// The claim that was due was not made: the share is too slow for a leader with this T.
     too_slow: Option<u64>,
 }
 
 impl Lease {
-    /// A candidate that has seen nothing yet; its first intent.
+    /// A candidate that has not seen anything yet, and its first intent.
     pub fn new(settings: Settings) -> (Lease, Intent) {
         let lease = Lease {
             settings,
@@ -221,12 +223,12 @@ impl Lease {
         self.reason
     }
 
-    /// How long (ms) a read of 512 bytes takes when that alone keeps this candidate from leading.
+    /// The time (ms) for reading 512 bytes, if that alone prevents this candidate from leading.
     pub fn too_slow(&self) -> Option<u64> {
         self.too_slow
     }
 
-    /// Takes what was seen at `now` (ms, monotonic) and says what to do next.
+    /// Takes what was found at `now` (ms, monotonic). Returns what to do next.
     pub fn step(&mut self, now: u64, seen: Seen) -> Intent {
         match (self.phase.clone(), seen) {
             (Phase::Watching, Seen::Looked(look)) => self.looked(now, look),
@@ -251,13 +253,12 @@ impl Lease {
             (Phase::Confirming(n), Seen::Confirmed { epoch, highest }) => {
                 self.confirmed(n, epoch, highest)
             }
-            // A lost claim, a failure, or an answer to a question that is no longer asked:
-            // from the start.
+            // A lost claim, a failure, or an answer to an outdated question: start again.
             _ => self.restart(),
         }
     }
 
-    /// Back to watching; what was seen before proves nothing any more.
+    /// Returns to watching; what was found before no longer proves anything.
     fn restart(&mut self) -> Intent {
         self.phase = Phase::Watching;
         self.last = None;
@@ -276,8 +277,8 @@ impl Lease {
         }
     }
 
-    /// Whether this candidate and the last leader or claimant read what the server has. Earlier
-    /// leaders were waited for by the one that beat last, if they had to be.
+    /// Whether this candidate and the last leader or claimant read the server's current content.
+    /// The one that beat last has waited for earlier leaders, if needed.
     fn all_fresh(&self) -> bool {
         let Some((Look { epoch, beat, .. }, _)) = &self.last else {
             return false;
@@ -298,7 +299,7 @@ impl Lease {
         self.locked = look.locked;
         let same = match &self.last {
             Some((old, at)) if (&old.epoch, &old.beat) == (&look.epoch, &look.beat) => {
-                // A gap in which this candidate itself stood still counts for little.
+                // A gap in which this candidate itself stood still counts only a little.
                 let most = self.settings.takeover_ms / 3;
                 self.silent_ms += now.saturating_sub(*at).min(most);
                 true
@@ -308,8 +309,8 @@ impl Lease {
         if !same {
             self.silent_ms = 0;
         }
-        // A claimant that waits out the cache does not beat yet: it gets that time on top. Without,
-        // candidates of a short T claim over each other's heads for ever.
+        // A claimant that waits for caches to expire does not beat yet: it gets that time in
+        // addition. Without it, candidates with a short T would overtake each other without end.
         let claiming =
             look.epoch.as_ref().map_or(0, |e| e.epoch) > look.beat.as_ref().map_or(0, |b| b.epoch);
         let enough = match claiming {
@@ -330,7 +331,7 @@ impl Lease {
                 unlock: locked,
             };
         }
-        // Leaders that lose their lease one after the other are worse than none.
+        // Leaders that lose their lease one after the other are worse than no leader.
         if !self.settings.bears(read_ms) {
             self.too_slow = Some(read_ms);
             return Intent::Poll {
@@ -361,10 +362,10 @@ impl Lease {
     }
 }
 
-/// Whether a free lock means that the last leader or claimant is gone: only when that one held it.
+/// Whether a free lock means that the last leader or claimant is gone: only if it held the lock.
 fn lock_tells(look: &Look) -> bool {
     let (epoch, claimed_locked) = match &look.epoch {
-        // Damaged: the beat alone speaks.
+        // It is damaged: only the beat counts.
         None => (0, true),
         Some(doc) => (doc.epoch, doc.locked),
     };
@@ -374,38 +375,40 @@ fn lock_tells(look: &Look) -> bool {
     }
 }
 
-/// What the epoch file says to the leader or claimant `own`.
+/// What the epoch file means for the leader or claimant `own`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It names this one.
+    /// It names this leader or claimant.
     Mine,
-    /// A late claimant of a lower epoch overwrote it, or its content is damaged. A claimant, who
-    /// has not done anything yet, writes it again. A leader must end like one that reads a higher
-    /// epoch: the lower one may have covered a higher one for a moment, and then two would go on.
+    /// A late claimant of a lower epoch overwrote it, or its content is damaged. A claimant, which
+    /// has not done anything yet, writes it again. A leader must end as if it had read a higher
+    /// epoch: the lower one may have hidden a higher one for a moment, and then two leaders would
+    /// continue.
     Lower,
-    /// A higher epoch: fall silent at once.
+    /// A higher epoch: become silent at once.
     Higher,
 }
 
-/// Judges `leader/epoch` as read by the leader or claimant `own`.
+/// Evaluates `leader/epoch` as read by the leader or claimant `own`.
 pub fn judge(own: &EpochDoc, read: Option<&EpochDoc>) -> Verdict {
     match read {
         None => Verdict::Lower,
         Some(read) if read.epoch < own.epoch => Verdict::Lower,
         Some(read) if read.epoch == own.epoch && read.nonce == own.nonce => Verdict::Mine,
-        // Two holders of one exclusive claim cannot be: a candidate in doubt yields.
+        // There cannot be two holders of one exclusive claim: a candidate in doubt yields.
         Some(_) => Verdict::Higher,
     }
 }
 
-/// True when a leader whose last good renewal began at `renewed` must be silent at `now`.
+/// Whether a leader whose last successful renewal began at `renewed` must be silent at `now`.
 pub fn lease_over(settings: &Settings, renewed: u64, now: u64) -> bool {
     now.saturating_sub(renewed) >= settings.silent_ms()
 }
 
-/// True when a leader whose last good look at the epoch began at `looked` must be silent at `now`.
-/// Later than [`lease_over`]: a look takes more operations and does not protect from a stale
-/// leader, which the look after each sync stops. It keeps such a leader from beating on for long.
+/// Whether a leader whose last successful check of the epoch began at `looked` must be silent at
+/// `now`. This is later than [`lease_over`]: a check takes more operations, and protection from a
+/// stale leader does not depend on it but on the check after each sync. It keeps such a leader from
+/// beating for long.
 pub fn look_over(settings: &Settings, looked: u64, now: u64) -> bool {
     now.saturating_sub(looked) >= settings.takeover_ms
 }

@@ -10,14 +10,14 @@ use std::collections::{BTreeSet, HashSet};
 
 const LEADERS: usize = 3;
 
-/// Who leaves the wait out.
+/// Which leaders skip the wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Skip {
     None,
-    /// Whose own opens are fresh, as are those of the leader that beat last and of all claimants
-    /// after it: `Lease` as it is.
+    /// Those whose own opens are fresh, if those of the leader that beat last and of all claimants
+    /// after it are fresh too: `Lease` as it is.
     Known,
-    /// Whose own opens are fresh.
+    /// Those whose own opens are fresh.
     Own,
 }
 
@@ -37,7 +37,7 @@ enum At {
     Over,
 }
 
-/// What one claimant has done. Lengths are of journals of one record, by leader.
+/// The state of one claimant. Lengths are of journals of one record, by leader.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct One {
     at: At,
@@ -53,7 +53,7 @@ struct One {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct World {
     all: [One; LEADERS],
-    /// Every number that was written, and from which of them on a stale reader may read.
+    /// Every number that was written, and the first of them that a stale reader may read.
     written: Vec<u8>,
     horizon: u8,
     claims: u8,
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// The numbers that leader `n` may read in the epoch's file.
+    /// The numbers that leader `n` may read in the epoch file.
     fn epochs(&self, n: usize, rules: &Rules) -> BTreeSet<u8> {
         let from = match rules.fresh[n] {
             true => self.written.len() - 1,
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// Every state that one step of leader `n` can lead to.
+    /// Every state to which one step of leader `n` can lead.
     fn steps(&self, n: usize, rules: &Rules) -> Vec<World> {
         let own = n as u8 + 1;
         let mut out = Vec::new();
@@ -175,7 +175,7 @@ impl World {
         out
     }
 
-    /// A leader that takes requests does not know what an earlier one has acknowledged.
+    /// Whether a leader that takes requests lacks what an earlier one has acknowledged.
     fn has_lost(&self) -> bool {
         (0..LEADERS).any(|n| {
             let leads = matches!(self.all[n].at, At::Leading | At::Appended | At::Looked);
@@ -185,7 +185,7 @@ impl World {
     }
 }
 
-/// Whether anything acknowledged can be lost; how many states there are.
+/// Whether anything acknowledged can be lost, and the number of states.
 fn explore(rules: &Rules) -> (bool, usize) {
     let mut seen = HashSet::from([World::new()]);
     let mut open = vec![World::new()];

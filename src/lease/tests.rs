@@ -100,7 +100,7 @@ fn play(script: &str) -> String {
     out
 }
 
-/// Compares a script with what it gives; with BLESS in the environment the file is written again.
+/// Compares a script with its result; with BLESS in the environment the file is written again.
 fn golden(name: &str, script: &str) {
     let played = play(script);
     if std::env::var_os("BLESS").is_some() {
@@ -180,7 +180,7 @@ fn a_slow_share_is_told_of_with_the_t_that_it_needs() {
 
 #[test]
 fn nobody_waits_for_caches_that_nobody_has() {
-    // Own opens, the last claimant's, the last leader's, and claimants between them.
+    // Its own opens, those of the last claimant and the last leader, and of claimants between them.
     let waits = |own: bool, claimed: bool, led: bool, between: bool| {
         let mut lease = candidate(&["t=3000", "cache=3000", "poll=500"]);
         lease.settings.me.fresh = own;

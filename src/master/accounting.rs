@@ -18,21 +18,21 @@ use crate::sys::append::Appender;
 use crate::sys::{self, failpoint, fs};
 use std::collections::BTreeMap;
 
-/// Records wait so long for company, in milliseconds.
+/// How long records wait so that several are written together, in milliseconds.
 const WRITE_MS: u64 = 1_000;
 /// Time between two syncs, in milliseconds.
 const SYNC_MS: u64 = 10_000;
-/// Records that are not durable and call for a sync.
+/// Number of records that are not durable at which a sync starts.
 const SYNC_RECORDS: usize = 20_000;
-/// Most records in one write.
+/// Maximum number of records in one write.
 const BATCH: usize = 4_096;
 /// First and longest pause after a failure, in milliseconds.
 const RETRY_MS: (u64, u64) = (2_000, 60_000);
-/// Most months whose files stay open.
+/// Maximum number of months whose files stay open.
 const MONTHS_MAX: usize = 3;
-/// Most numbers of parts that are skipped because files of that name exist.
+/// Maximum number of part numbers that are skipped because files with these names exist.
 const TAKEN_MAX: u64 = 64;
-/// Most bytes of the mark's file.
+/// Maximum size of the mark's file in bytes.
 const MARK_MAX: u64 = 4_096;
 
 /// The file of one month that is appended to.
@@ -44,17 +44,17 @@ struct MonthFile {
     fresh: bool,
 }
 
-/// See the top of this file.
+/// See the head of this file.
 #[derive(Debug)]
 pub(super) struct Accounts {
     layout: Layout,
     cluster: String,
     epoch: u64,
-    /// Ends that are not durable, in their order; the first `written` are in files.
+    /// Ends that are not durable, in order; the first `written` are in files.
     waiting: Vec<AttemptRecord<'static>>,
     written: usize,
     files: BTreeMap<String, MonthFile>,
-    /// The last number of a part.
+    /// The number of the last part.
     part: u64,
     wrote_at: u64,
     synced_at: u64,
@@ -65,7 +65,7 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// `replayed`: ends after the mark, which the leader before may have written.
+    /// `replayed`: ends after the mark, which the previous leader may have written.
     pub(super) fn new(
         layout: &Layout,
         (cluster, epoch): (&str, u64),
@@ -88,17 +88,17 @@ impl Accounts {
         }
     }
 
-    /// Takes ends that are durable in the journal.
+    /// Adds ends that are durable in the journal.
     pub(super) fn push(&mut self, ends: Vec<AttemptRecord<'static>>) {
         self.waiting.extend(ends);
     }
 
-    /// Every end that it was given is durable in `acct/`.
+    /// Whether every end that was added is durable in `acct/`.
     pub(super) fn is_clean(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// What an administrator should know.
+    /// The alarm for administrators, if there is one.
     pub(super) fn alarm(&self) -> Option<String> {
         let why = self.failed.as_ref()?;
         Some(format!(
@@ -108,7 +108,7 @@ impl Accounts {
         ))
     }
 
-    /// When there is something to do next.
+    /// The time of the next thing to do.
     pub(super) fn due_at(&self) -> Option<u64> {
         if self.waiting.is_empty() {
             return None;
@@ -121,8 +121,8 @@ impl Accounts {
         Some(at.max(self.not_before))
     }
 
-    /// Writes and syncs what is due; `must`: what there is. `at`: all ends of the journal up to
-    /// here were given. True when the alarm came or went.
+    /// Writes and syncs what is due; with `must`, everything. `at`: all ends of the journal up to
+    /// here were added. Returns true if the alarm was raised or cleared.
     pub(super) fn tend(&mut self, at: Position, now: u64, must: bool) -> bool {
         if self.waiting.is_empty() || now < self.not_before {
             return false;
@@ -136,7 +136,7 @@ impl Accounts {
         was_failing != self.failed.is_some()
     }
 
-    /// True when everything is durable by now.
+    /// Returns true if everything is now durable.
     fn step(&mut self, at: Position, now: u64, must: bool) -> sys::Result<bool> {
         let rest = self.waiting.len() - self.written;
         let rested = now.saturating_sub(self.wrote_at) >= WRITE_MS;
@@ -160,7 +160,7 @@ impl Accounts {
         Ok(true)
     }
 
-    /// Appends the next batch, each month's records to its file.
+    /// Appends the next batch, the records of each month to its file.
     fn write(&mut self) -> sys::Result<()> {
         let until = self.waiting.len().min(self.written + BATCH);
         let batch = &self.waiting[self.written..until];
@@ -191,7 +191,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// A new file of this leader for a month.
+    /// Creates a new file of this leader for a month.
     fn create(&mut self, month: &str) -> sys::Result<MonthFile> {
         let mut left = TAKEN_MAX;
         loop {
@@ -211,7 +211,7 @@ impl Accounts {
                 tracing::error!("a header cannot be written as JSON: {e}");
             }
             if let Err(e) = file.append(&bytes) {
-                // A file without its header says nothing.
+                // A file without its header is useless.
                 drop(fs::remove(&path));
                 return Err(e);
             }
@@ -234,7 +234,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// A mark that is too old costs the next leader some copies, no record.
+    /// A mark that is too old only makes the next leader write some copies; no record is lost.
     fn move_mark(&self, at: Position) -> sys::Result<()> {
         let header = Header::new(What::Acct, &self.cluster, self.epoch, 0);
         let written = Written {
@@ -252,7 +252,7 @@ impl Accounts {
         fs::publish(&self.layout.acct_written(), &bytes)
     }
 
-    /// What was not synced is written again, to new files.
+    /// Handles a failure: what was not synced is written again, to new files.
     fn fail(&mut self, why: String, now: u64) {
         tracing::error!("accounting: {why}");
         self.files.clear();
@@ -264,8 +264,8 @@ impl Accounts {
     }
 }
 
-/// The mark that an earlier leader left; the beginning of the journal where there is none, or none
-/// that can be this journal's.
+/// The mark that an earlier leader left; the beginning of the journal if there is none, or none
+/// that can belong to this journal.
 pub(super) fn mark(layout: &Layout, cluster: &str, epoch: u64) -> Position {
     drop(fs::sweep_asides(
         &layout.acct(),
@@ -287,13 +287,13 @@ pub(super) fn mark(layout: &Layout, cluster: &str, epoch: u64) -> Position {
     }
 }
 
-/// Age at which the aside file of a mark has no living writer (ms).
+/// Age at which the temporary file of a mark has no living writer, in milliseconds.
 const ASIDE_MS: u64 = 3_600_000;
 
-/// The mark of accounting, `None` where there is none yet.
+/// The mark of accounting; `None` if there is none yet.
 ///
 /// # Errors
-/// It cannot be read, is damaged, or of another cluster.
+/// The mark cannot be read, is damaged, or belongs to another cluster.
 fn read_mark(layout: &Layout, cluster: &str) -> Result<Option<Position>, String> {
     let path = layout.acct_written();
     let bytes = fs::read_optional(&path, MARK_MAX).map_err(|e| e.to_string())?;

@@ -13,11 +13,11 @@ use crate::sys::append::Appender;
 use crate::sys::statfs::FsKind;
 use crate::sys::{self, fs};
 
-/// Size at which the answers continue in a new file, in bytes. The previous one stays for commands
-/// that wait.
+/// Size at which the answers continue in a new file, in bytes. The previous file is kept for
+/// commands that are waiting.
 const PART_BYTES: u64 = 16 << 20;
 
-/// An answer that is too long to be read, without what makes it so.
+/// An answer that is too long to be read, without the details that make it too long.
 fn without_details(ack: &Ack) -> Ack {
     Ack {
         tok: ack.tok,
@@ -29,23 +29,24 @@ fn without_details(ack: &Ack) -> Ack {
     }
 }
 
-/// The acknowledgements of this epoch: the present file and the one before it. A command that waits
-/// reads on from the length at which it began; the present file is shorter once it was replaced.
+/// The acknowledgements of this epoch: the current file and the previous one. A command that waits
+/// reads on from the length at which it began; if the current file is shorter, it has been
+/// replaced.
 pub(super) struct Acks {
     layout: Layout,
     cluster: String,
     epoch: u64,
     framed: Framed,
-    /// Number of the present file.
+    /// Number of the current file.
     part: u64,
     part_bytes: u64,
 }
 
 impl Acks {
-    /// `part_bytes`: size of a file; `None` = the usual one.
+    /// `part_bytes`: size of a file; `None` = the default.
     ///
     /// # Errors
-    /// When the file exists already or cannot be made.
+    /// The file exists already or cannot be created.
     pub(super) fn create(
         layout: &Layout,
         cluster: &str,
@@ -64,11 +65,11 @@ impl Acks {
         })
     }
 
-    /// Goes on in another file when the present one is large enough. For want of room it goes on in
-    /// the present one.
+    /// Continues in another file if the current one is large enough. If there is no room for one,
+    /// it continues in the current file.
     ///
     /// # Errors
-    /// After a failure for another reason the leader must step down.
+    /// On a failure for another reason, the leader must step down.
     pub(super) fn turn_over(&mut self) -> sys::Result<()> {
         if self.framed.file.valid_len() < self.part_bytes || !self.framed.buffer.is_empty() {
             return Ok(());
@@ -104,12 +105,12 @@ impl Acks {
         }
     }
 
-    /// Writes what was added, in one write.
+    /// Writes the added answers with one write.
     ///
     /// # Errors
-    /// A write that failed for lack of space may be tried again: the file continues after what the
-    /// failed one wrote, on a new line. Readers take whole lines only, and an answer may be in the
-    /// file twice. After any other failure the leader must step down.
+    /// A write that failed for lack of space may be repeated: the file continues on a new line
+    /// after what the failed write left. Readers accept only whole lines, and an answer may be in
+    /// the file twice. After any other failure the leader must step down.
     pub(super) fn flush(&mut self) -> sys::Result<()> {
         let framed = &mut self.framed;
         if framed.buffer.is_empty() {
@@ -170,7 +171,7 @@ mod tests {
             assert!(names.len() <= 2 && last < 5000, "{names:?}: {last} bytes");
         }
         assert!(last > 0);
-        // What the present file does not hold any more the one before it does.
+        // The previous file contains what the current one no longer does.
         let mut all = tokens(&layout.acks_before(7), acks.part - 1);
         all.extend(tokens(&layout.acks(7), acks.part));
         let first = all[0];

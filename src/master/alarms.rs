@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
-/// An alarm whose cause was not seen for so long is over (ms). What fails is tried again sooner.
+/// An alarm is over if its cause was not seen for this time (ms). Whatever fails is tried again
+/// sooner.
 const OVER_MS: u64 = 90_000;
 
-/// What this leader has to say.
+/// The alarms of this leader.
 #[derive(Debug)]
 pub(super) struct Alarms {
-    /// Found when it took over, true as long as it leads.
+    /// Alarms found at takeover; they last as long as it leads.
     lasting: Vec<String>,
     now: BTreeMap<&'static str, (u64, String)>,
 }
@@ -20,7 +21,7 @@ impl Alarms {
         Alarms { lasting, now }
     }
 
-    /// Says something about `what`, in the place of what was said of it before.
+    /// Raises an alarm about `what`; it replaces the previous one about the same thing.
     pub(super) fn raise(&mut self, what: &'static str, text: String, now_ms: u64) {
         let said = self.now.insert(what, (now_ms, text));
         let (_, text) = &self.now[what];
@@ -29,7 +30,7 @@ impl Alarms {
         }
     }
 
-    /// What is true at `now_ms`.
+    /// The alarms in effect at `now_ms`.
     pub(super) fn texts(&self, now_ms: u64) -> impl Iterator<Item = &String> {
         let recent = move |(at, _): &&(u64, String)| now_ms.saturating_sub(*at) <= OVER_MS;
         let now = self.now.values().filter(recent).map(|(_, text)| text);

@@ -10,10 +10,10 @@ use crate::turn::Blob;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Most hashes remembered.
+/// Maximum number of hashes that are remembered.
 const KNOWN_MAX: usize = 100_000;
 
-/// The blobs of the cluster, as far as this leader has stored them.
+/// The blobs that this leader has stored.
 pub(super) struct Blobs {
     layout: Layout,
     known: BTreeSet<String>,
@@ -27,7 +27,7 @@ impl Blobs {
         }
     }
 
-    /// What was stored may have been removed since.
+    /// Forgets what was stored, because it may have been removed since.
     pub(super) fn forget(&mut self) {
         self.known.clear();
     }
@@ -35,7 +35,7 @@ impl Blobs {
     /// Stores a blob, unless this leader has done so before.
     ///
     /// # Errors
-    /// The share refuses it.
+    /// The share rejects it.
     pub(super) fn store(&mut self, blob: &Blob) -> sys::Result<()> {
         if self.known.contains(&blob.sha) {
             return Ok(());
@@ -60,7 +60,8 @@ impl Blobs {
         fs::durable_write_mode(&path, &blob.bytes, 0o640)
     }
 
-    /// Renames what is not a file in the place of one, or not a directory in that of one.
+    /// Renames an entry that is not a file but has the name of a blob, or that is not a directory
+    /// but has the name of one.
     fn clear(&self, sha: &str) -> sys::Result<bool> {
         let path = self.layout.blob(sha);
         Ok(clear_file(fs::parent(&path))? || fs::clear_name(&path)?)

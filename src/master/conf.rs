@@ -7,7 +7,7 @@ use crate::sys::{fs, users};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The copy of the last configuration that was in force, kept by the leader.
+/// The leader's copy of the last configuration that was in force.
 pub(super) fn last_good(layout: &Layout) -> PathBuf {
     layout.conf_dir().join("last-good.yaml")
 }
@@ -21,8 +21,8 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Keeps it as the last good one: only what is in force, by an administrator's word or by the
-    /// start of a leader, may take that place.
+    /// Stores it as the last good configuration. Only a configuration that is in force, activated
+    /// by an administrator or by the start of a leader, may be stored there.
     pub(super) fn keep(&self, layout: &Layout) {
         if let Err(e) = fs::durable_write(&last_good(layout), &self.bytes) {
             tracing::warn!("{e}: the last good configuration is not kept");
@@ -34,7 +34,7 @@ impl Loaded {
         }
     }
 
-    /// Keeps a copy under its digest, which the journal names.
+    /// Stores a copy under its digest; the journal refers to it by the digest.
     fn keep_for_history(&self, layout: &Layout) -> crate::sys::Result<()> {
         fs::mkdir_p(&layout.history(), 0o755)?;
         fs::durable_write(&layout.past_config(&self.digest), &self.bytes)
@@ -49,7 +49,7 @@ pub(super) fn read(layout: &Layout, owners: Owners) -> Result<Loaded, Vec<String
     read_file(layout, layout.config(), owners)
 }
 
-/// Reads what is in force.
+/// Reads the configuration in force.
 ///
 /// # Errors
 /// As [`read`].
@@ -63,7 +63,8 @@ fn read_file(layout: &Layout, path: PathBuf, owners: Owners) -> Result<Loaded, V
     parse_file(&path)
 }
 
-/// The same without a look at who owns the file: for commands, which act for their user only.
+/// As [`read`], but without checking the owner of the file: for commands, which act only for their
+/// user.
 ///
 /// # Errors
 /// As [`read`].
@@ -90,10 +91,11 @@ pub(super) fn parse_file(path: &Path) -> Result<Loaded, Vec<String>> {
     })
 }
 
-/// The configuration for a starting leader: cb.yaml, or the last good one with cb.yaml's problems.
+/// The configuration for a starting leader: cb.yaml, or the last good one together with the
+/// problems of cb.yaml.
 ///
 /// # Errors
-/// When neither can be used.
+/// Neither can be used.
 pub(super) fn read_or_last_good(
     layout: &Layout,
     owners: Owners,

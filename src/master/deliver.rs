@@ -12,7 +12,7 @@ use crate::turn;
 use std::collections::BTreeSet;
 
 impl Leader {
-    /// Writes acknowledgements that have waited for long.
+    /// Writes acknowledgements that have waited long enough.
     pub(super) fn write_receipts(&mut self, now: u64) -> Result<(), End> {
         let due = self.out.receipts.take_due(now);
         if due.is_empty() {
@@ -22,7 +22,8 @@ impl Leader {
         self.write_orders(due).map(drop)
     }
 
-    /// Writes orders, and those that wait if it is time; gives the starts that were not written.
+    /// Writes orders, and also waiting orders if it is time. Returns the starts that were not
+    /// written.
     pub(super) fn write_orders(
         &mut self,
         orders: Vec<(String, Order)>,
@@ -38,7 +39,7 @@ impl Leader {
                 .map(|(_, order)| order)
                 .collect()
         };
-        // What was not sent is repeated as long as the state does not say that it is taken back.
+        // Orders that were not sent are repeated unless the state shows that they were withdrawn.
         let tried = match self.out.unsent.is_empty() {
             true => self.out.orders.mend(now, &core.state, &again),
             false => Vec::new(),
@@ -55,7 +56,7 @@ impl Leader {
             }
         }
         if let Some(why) = self.out.orders.lacks_room() {
-            // Of one host's directory or of the whole share?
+            // Find out whether only one host's directory is full, or the whole share.
             if self.reserve.has_some() {
                 self.out.orders.have_room(now);
                 unsent.extend(for_room.into_iter().filter(untried));
@@ -66,7 +67,8 @@ impl Leader {
         }
         if self.out.orders.take_failed() {
             self.view.summary.changed();
-            // Of one host's files or of the whole share? The latter ends this leader.
+            // Find out whether only one host's files fail, or the whole share. The latter ends this
+            // leader.
             self.recheck()?;
         }
         Ok(unsent)

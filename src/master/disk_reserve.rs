@@ -11,43 +11,44 @@ use crate::sys::statfs::{self, DiskFree};
 use crate::sys::{self, clock, fs, service, thread};
 use crossbeam::channel::Receiver;
 
-/// Parts of the reserve.
+/// Number of parts of the reserve.
 const PARTS: u32 = 16;
-/// The whole reserve, bytes; on a small file system one part in [`SHARE`] of it.
+/// Size of the whole reserve in bytes; on a small file system, one part in [`SHARE`] of the file
+/// system.
 const RESERVE: u64 = 32 << 20;
 const SHARE: u64 = 16;
-/// No part is smaller: it could not take a segment and a view.
+/// Minimum size of a part: a smaller one could not hold a segment and a view.
 const PART_MIN: u64 = 16 << 10;
-/// How often the free space is looked at, in milliseconds, and where there is plenty: a share that
-/// fills faster is noticed by the write that fails.
+/// How often the free space is checked, in milliseconds; less often if there is plenty: if a share
+/// fills faster, the write that fails shows it.
 const LOOK_MS: u64 = 1000;
 const PLENTY_LOOK_MS: u64 = 10_000;
 const PLENTY: u64 = 1 << 30;
-/// While nothing can be written, how often it is tried, in milliseconds.
+/// How often a write is tried while nothing can be written, in milliseconds.
 const RETRY_MS: u64 = 1000;
-/// Hosts, too, must write what their jobs do: a part is given back for them so often, in
-/// milliseconds, down to half of the reserve.
+/// How often a part is released so that hosts can report on their jobs, in milliseconds. This stops
+/// at half of the reserve.
 const GIVE_MS: u64 = 10_000;
 
-/// The reserve and what is known of the free space on the share.
+/// The reserve, and what is known of the free space on the share.
 pub(super) struct DiskReserve {
     layout: Layout,
     /// Size of one part; 0 = no reserve.
     part: u64,
-    /// Parts that are there.
+    /// Number of parts that exist.
     parts: u32,
-    /// Since when the share is full (boot clock, ms), and what first said so.
+    /// Since when the share is full (boot clock, ms), and the first message about it.
     full: Option<(u64, String)>,
     looked_at: u64,
     gave_at: u64,
     free: Option<u64>,
-    /// Parts are missing of a reserve that was made: DISK FULL was in force.
+    /// Parts of an existing reserve are missing: DISK FULL was in force.
     used_before: bool,
 }
 
 impl DiskReserve {
-    /// `bytes`: size of the reserve; `None` = by the size of the file system. What is there of it
-    /// is taken over, the rest is made by [`DiskReserve::tend`].
+    /// `bytes`: size of the reserve; `None` = derived from the size of the file system. Existing
+    /// parts are taken over; [`DiskReserve::tend`] creates the others.
     pub(super) fn new(layout: &Layout, bytes: Option<u64>) -> DiskReserve {
         let by_size = |free: DiskFree| (free.total / SHARE).min(RESERVE);
         let bytes = bytes.or_else(|| statfs::disk_free(layout.root()).ok().map(by_size));
@@ -71,21 +72,21 @@ impl DiskReserve {
 
     fn is_there(&self, n: u32) -> bool {
         let stat = fs::stat(&self.layout.reserve_part(n));
-        // One of another size is of an interrupted leader, or of another rule.
+        // A part of another size was left by an interrupted leader, or was made by another rule.
         matches!(stat, Ok(Some(s)) if s.len == self.part)
     }
 
-    /// DISK FULL is in force.
+    /// Whether DISK FULL is in force.
     pub(super) fn is_full(&self) -> bool {
         self.full.is_some()
     }
 
-    /// Small requests may still be taken: half of the reserve is for what hosts report.
+    /// Whether small requests may still be taken: half of the reserve is for the reports of hosts.
     pub(super) fn may_spend(&self) -> bool {
         self.parts > PARTS / 2
     }
 
-    /// What an administrator should see.
+    /// The alarm for administrators, if there is one.
     pub(super) fn alarm(&self) -> Option<String> {
         let (since, why) = self.full.as_ref()?;
         let minutes = clock::boot_ms().saturating_sub(*since) / 60_000;
@@ -100,7 +101,7 @@ impl DiskReserve {
         ))
     }
 
-    /// A write found no room: from now on DISK FULL is in force.
+    /// Puts DISK FULL in force, because a write found no room.
     pub(super) fn fill(&mut self, why: &str, leadership: &Leadership) {
         if self.full.is_none() {
             tracing::error!("DISK FULL: {why}: no submission is taken and no job started");
@@ -109,11 +110,11 @@ impl DiskReserve {
         }
     }
 
-    /// Makes room for a write of `need` bytes that must not fail and found none. Returns when it is
-    /// worth trying again: each attempt may leave an incomplete file.
+    /// Makes room for a write of `need` bytes that must not fail but found no room. Returns when
+    /// another attempt makes sense: each attempt may leave an incomplete file.
     ///
     /// # Errors
-    /// Leadership is lost meanwhile, or the process is to stop.
+    /// Leadership was lost meanwhile, or the process must stop.
     pub(super) fn make(
         &mut self,
         need: u64,
@@ -139,7 +140,7 @@ impl DiskReserve {
             if leadership.is_lost() {
                 return Err(End::Lost(format!("no room until the lease ran out: {why}")));
             }
-            // What can be taken can be given back.
+            // Whatever can be created can be released.
             while self.part > 0 && self.parts < parts.min(PARTS) && self.take().is_ok() {}
             if self.part == 0 || self.give_parts(parts) {
                 return Ok(());
@@ -147,20 +148,20 @@ impl DiskReserve {
         }
     }
 
-    /// Gives back so many parts, or none; all there can be are always enough.
+    /// Releases this many parts, or none; all possible parts are always enough.
     fn give_parts(&mut self, parts: u32) -> bool {
         let parts = parts.min(PARTS);
         self.parts >= parts && (0..parts).all(|_| self.give())
     }
 
-    /// Gives back a part for a write that can wait, if that leaves half of the reserve.
+    /// Releases a part for a write that can wait, if half of the reserve remains.
     pub(super) fn spare(&mut self) {
         if self.may_spend() {
             self.give();
         }
     }
 
-    /// Removes a part of the reserve; false when none is left.
+    /// Removes a part of the reserve. Returns false if none is left.
     fn give(&mut self) -> bool {
         let gone = give_one(&self.layout);
         match gone {
@@ -171,7 +172,7 @@ impl DiskReserve {
         gone
     }
 
-    /// Makes a part of the reserve that is missing.
+    /// Creates a missing part of the reserve.
     fn take(&mut self) -> sys::Result<()> {
         let Some(n) = (0..PARTS).find(|n| !self.is_there(*n)) else {
             self.parts = PARTS;
@@ -184,7 +185,7 @@ impl DiskReserve {
         Ok(())
     }
 
-    /// A write finds room on the share, whatever another one has said.
+    /// Whether a write finds room on the share now, even if another one found none.
     pub(super) fn has_some(&self) -> bool {
         self.full.is_none() && self.probe()
     }
@@ -198,8 +199,8 @@ impl DiskReserve {
         made.is_ok()
     }
 
-    /// Looks at the free room now and then, makes what the reserve lacks, and ends DISK FULL when
-    /// it is whole again. True when the state changed.
+    /// Checks the free space from time to time, creates missing parts of the reserve, and ends DISK
+    /// FULL when the reserve is complete again. Returns true if the state changed.
     pub(crate) fn tend(&mut self, now: u64, leadership: &Leadership) -> bool {
         let plenty = self.free.is_some_and(|free| free > PLENTY) && !self.is_full();
         let every = if plenty { PLENTY_LOOK_MS } else { LOOK_MS };
@@ -219,12 +220,14 @@ impl DiskReserve {
             }
             return !before;
         }
-        // Beside each part as much again stays free, so that the state does not come back at once.
+        // The same amount must stay free beside each part, so that the state does not return at
+        // once.
         let enough = |free: Option<u64>, part: u64| free.is_none_or(|free| free > 3 * part);
         while self.part > 0 && self.parts < PARTS && enough(self.free, self.part) {
             if let Err(e) = self.take() {
                 if !e.is_no_space() {
-                    // Not for want of room: what cannot be made is not waited for.
+                    // The failure is not a lack of room: a part that cannot be created is not
+                    // waited for.
                     tracing::error!("{e}: this leader has no reserve for a full share");
                     self.part = 0;
                 }
@@ -247,7 +250,7 @@ impl DiskReserve {
     }
 }
 
-/// Removes one part of the reserve; false when none is left.
+/// Removes one part of the reserve. Returns false if none is left.
 pub(super) fn give_one(layout: &Layout) -> bool {
     (0..PARTS).rev().any(|n| {
         let path = layout.reserve_part(n);

@@ -27,31 +27,32 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Claims before the own one that stay.
+/// Number of earlier claims that are kept.
 const CLAIMS_KEPT: u64 = 100;
-/// Cache bound of a remote share when none is set (ms).
+/// Assumed cache time of a remote share if none is set (ms).
 const REMOTE_CACHE_MS: u64 = 3000;
-/// How often a candidate says that it stands by (ms).
+/// How often a candidate logs that it stands by (ms).
 const STANDBY_EVERY_MS: u64 = 30_000;
-/// A new candidate looks so often (ms) for so long (ms): the lock of a process that was just killed
-/// is free in a moment.
+/// A new candidate polls this often (ms), and for this long (ms): the lock of a process that was
+/// just killed is released after a moment.
 const EAGER_MS: u64 = 25;
 const EAGER_FOR_MS: u64 = 2000;
-/// Most claims after the last leader's that are read: where there are more, the next one waits.
+/// Maximum number of claims after the last leader's that are read; if there are more, the next one
+/// waits.
 const CLAIMS_READ: u64 = 16;
-/// How often a damaged read of a fixed document is tried again: it is being overwritten.
+/// How often a damaged read of a fixed document is repeated: the document is being overwritten.
 const READ_TRIES: u32 = 5;
-/// How often a claim may take a part of the reserve (ms).
+/// How often a claim may use a part of the reserve (ms).
 const GIVE_MS: u64 = 5000;
-/// How often a candidate says that the share is too slow (ms).
+/// How often a candidate logs that the share is too slow (ms).
 const SLOW_EVERY_MS: u64 = 60_000;
-/// How often a claim is looked for that a cache may hide (ms).
+/// How often the candidate looks for a claim that a cache may hide (ms).
 const LOOK_AGAIN_MS: u64 = 100;
-/// A candidate on a remote share looks at everything at least so often (ms).
+/// A candidate on a remote share checks everything at least this often (ms).
 const FULL_MS: u64 = 30_000;
-/// Largest pin.
+/// Maximum size of a pin.
 const PIN_MAX: u64 = 64 << 10;
-/// Most notes of a candidate about what it found.
+/// Maximum number of a candidate's notes about its findings.
 const NOTES_MAX: usize = 10;
 
 /// Why a daemon must not work on this share. The program ends with code 2.
@@ -66,12 +67,12 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Reads the cluster file and refuses a share that is missing, empty, foreign or of a newer format.
-/// `pin`: a file of this host that remembers the cluster id from the first start on. Makes nothing
-/// on the share.
+/// Reads the cluster file and rejects a share that is missing, empty, foreign or of a newer format.
+/// `pin`: a file of this host that stores the cluster id at the first start. Creates nothing on the
+/// share.
 ///
 /// # Errors
-/// [`Refused`] with what is wrong and what to do.
+/// [`Refused`] with the problem and the remedy.
 pub fn open_cluster(layout: &Layout, pin: Option<&Path>) -> Result<ClusterDoc, Refused> {
     let path = layout.cluster();
     let shown = path.display();
@@ -123,18 +124,20 @@ fn check_pin(pin: &Path, doc: &ClusterDoc) -> Result<(), Refused> {
 pub struct Settings {
     /// Name of this host in the cluster.
     pub host: String,
-    /// Where it takes hints once it leads, as text; empty: nowhere.
+    /// The address at which it takes hints once it leads, as text; empty: none.
     pub hints: String,
     /// T (ms); 3000 is the floor.
     pub takeover_ms: u64,
-    /// How long another host may see old content (ms); `None` = by the kind of file system.
+    /// How long another host may see old content (ms); `None` = derived from the kind of file
+    /// system.
     pub cache_ms: Option<u64>,
-    /// Whether what this machine opens is answered by the server; `None` = by the mount.
+    /// Whether each open on this machine is answered by the server; `None` = derived from the
+    /// mount.
     pub fresh: Option<bool>,
     pub protocol: Protocol,
 }
 
-/// Leadership is gone, and why. The process must end without another write.
+/// Leadership was lost, and the reason. The process must end without another write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost(pub String);
 
@@ -146,16 +149,17 @@ impl fmt::Display for Lost {
 
 impl std::error::Error for Lost {}
 
-/// A leader's title. Dropped, the beat ends and the lock is released.
+/// The leadership that a candidate has won. When it is dropped, the beat ends and the lock is
+/// released.
 #[derive(Debug)]
 pub struct Leadership {
     shared: Arc<Shared>,
     pub cluster: ClusterDoc,
-    /// Why the title was free, for the log.
+    /// Why leadership was free, for the log.
     pub reason: &'static str,
-    /// Epoch whose leader said that it takes requests, by the beat before this one.
+    /// The epoch whose leader took requests, according to the previous beat.
     pub led: Option<u64>,
-    /// What an administrator should know of the files of leadership.
+    /// Notes for administrators about the files of leadership.
     pub notes: Vec<String>,
     threads: Threads,
     /// What [`Leadership::recheck`] knows of `leader/epoch`.
@@ -167,18 +171,18 @@ impl Leadership {
         self.shared.own.epoch
     }
 
-    /// The document that stands in `leader/epoch`.
+    /// The document in `leader/epoch`.
     pub fn doc(&self) -> &EpochDoc {
         &self.shared.own
     }
 
-    /// True when the share is a file system of this machine.
+    /// Whether the share is a file system of this machine.
     pub fn is_local(&self) -> bool {
         self.shared.local
     }
 
-    /// To be called after each sync of the journal and before anything is made known: looks at
-    /// `leader/epoch` past all caches, and judges the own lease by the clock.
+    /// Must be called after each sync of the journal and before anything is published: reads
+    /// `leader/epoch` past all caches, and checks the own lease by the clock.
     ///
     /// # Errors
     /// [`Lost`]: end at once, write nothing.
@@ -191,40 +195,40 @@ impl Leadership {
         self.shared.check_epoch(&mut gate)
     }
 
-    /// When the rules ask for the look that [`Leadership::recheck`] takes.
+    /// When the rules require the check that [`Leadership::recheck`] makes.
     pub fn check(&self) -> Check {
         self.shared.check
     }
 
-    /// How long this client may go on seeing what stood in the files of leadership before (ms).
+    /// How long this client may still see earlier content of the files of leadership (ms).
     pub fn cache_ms(&self) -> u64 {
         self.shared.rules.cache_ms
     }
 
-    /// True once any thread found the leadership lost.
+    /// Whether some thread found that leadership was lost.
     pub fn is_lost(&self) -> bool {
         self.shared.check_lease().is_err()
     }
 
-    /// From now on the beat says that requests are taken.
+    /// Sets whether the beat states that requests are taken.
     pub fn set_leading(&self, leading: bool) {
         self.shared.leading.store(leading, Ordering::Release);
         self.threads.wake_beat();
     }
 
-    /// From now on the beat says whether the share is full.
+    /// Sets whether the beat states that the share is full.
     pub fn set_full(&self, full: bool) {
         self.shared.full.store(full, Ordering::Release);
         self.threads.wake_beat();
     }
 }
 
-/// Stands for election until this process leads. `wait(ms)` waits and returns true when the process
-/// is to stop. `on_lost` is called once, from another thread, when leadership is lost later on: it
-/// must end the process, whatever the caller's thread hangs in.
+/// Stands for election until this process leads. `wait(ms)` waits and returns true if the process
+/// must stop. `on_lost` is called once, from another thread, when leadership is lost later: it must
+/// end the process even if the caller's thread hangs.
 ///
 /// # Errors
-/// [`Refused`] when the share is not this cluster's. `Ok(None)`: `wait` said stop.
+/// [`Refused`] if the share does not belong to this cluster. `Ok(None)`: `wait` returned true.
 pub fn campaign(
     layout: &Layout,
     cluster: ClusterDoc,
@@ -303,15 +307,15 @@ pub fn campaign(
     }
 }
 
-/// Says once that this candidate takes part.
+/// Logs once that this candidate takes part.
 fn serves(served: &mut bool) {
     if !std::mem::replace(served, true) {
         service::ready("stands by to lead");
     }
 }
 
-/// How often a candidate looks (ms): where most looks are one request to a server, twice as often
-/// as a leader beats, but not more than twice a second.
+/// How often a candidate polls (ms): if most polls are one request to a server, twice as often as a
+/// leader beats, but at most twice a second.
 fn poll_ms(takeover_ms: u64, local: bool) -> u64 {
     match local {
         true => (takeover_ms / 6).clamp(200, 2500),
@@ -319,7 +323,7 @@ fn poll_ms(takeover_ms: u64, local: bool) -> u64 {
     }
 }
 
-/// The claimant's own document. Where its hints would make it too long, it does without.
+/// The claimant's own document. It omits its hints if they would make it too long.
 fn me(settings: &Settings) -> EpochDoc {
     let mut doc = EpochDoc {
         epoch: u64::MAX,
@@ -340,7 +344,7 @@ fn me(settings: &Settings) -> EpochDoc {
 
 enum LockState {
     Free,
-    /// Being tried on a thread of its own.
+    /// A thread of its own is trying it.
     Asked(Receiver<sys::Result<Option<Lock>>>),
     Held(Lock),
 }
@@ -352,26 +356,26 @@ struct Candidate<'a> {
     lock: LockState,
     last_beat: Option<BeatDoc>,
     last_complaint: String,
-    /// When a part of the reserve was last given back for a claim.
+    /// When a part of the reserve was last released for a claim.
     gave_at: Option<u64>,
-    /// The epoch that the last look found, 0 for none, and why it found none.
+    /// The epoch that the last check found, 0 if none, and why it found none.
     named: u64,
     wrong: Option<String>,
-    /// What was wrong with the epoch file, for the leader's alarms.
+    /// Problems of the epoch file, for the leader's alarms.
     notes: Vec<String>,
-    /// When it was last said that the share is too slow to lead on.
+    /// When it was last logged that the share is too slow to lead.
     slow_logged_at: Option<u64>,
-    /// The beat's mark as it was seen last, and when it was seen to change (boot clock, ms).
+    /// The mark of the beat as last seen, and when it was seen to change (boot clock, ms).
     beat_mark: Option<Mark>,
     moved_at: u64,
-    /// When everything was last looked at.
+    /// When everything was last checked.
     full_at: Option<u64>,
-    /// When it last said that it stands by.
+    /// When the candidate last logged that it stands by.
     stood_by_at: Option<u64>,
 }
 
 impl Candidate<'_> {
-    /// Says now and then that this candidate would take over; for people only.
+    /// Logs from time to time that this candidate would take over; only for people.
     fn say_standby(&mut self, host: &str) {
         let now = clock::boot_ms();
         let recent = |at: u64| now.saturating_sub(at) < STANDBY_EVERY_MS;
@@ -390,10 +394,10 @@ impl Candidate<'_> {
         }
     }
 
-    /// On a remote share a look at lock, beat and epoch takes eight requests, and one tells that
-    /// the beat was written again, `renew_ms` after the one before: then there is a leader, and
-    /// nothing to decide. The lock of a leader that died is tried by the first look that finds
-    /// its beat overdue.
+    /// On a remote share, checking lock, beat and epoch takes eight requests. A single request
+    /// shows that the beat was written again `renew_ms` after the previous one: then there is a
+    /// leader, and nothing to decide. The first check that finds the beat overdue tries the lock of
+    /// a leader that died.
     fn sees_life(&mut self, renew_ms: u64) -> bool {
         if self.local || !matches!(self.lock, LockState::Free) {
             return false;
@@ -498,7 +502,7 @@ impl Candidate<'_> {
         })
     }
 
-    /// Whether all that claimed after `beat` said that their opens are fresh.
+    /// Whether all that claimed after `beat` stated that their opens are fresh.
     fn claimed_fresh(&self, beat: u64, highest: u64) -> bool {
         let fresh = |epoch| {
             let doc = read_fixed::<EpochDoc>(&self.layout.claim(epoch), self.owners);
@@ -507,7 +511,7 @@ impl Candidate<'_> {
         highest.saturating_sub(beat) <= CLAIMS_READ && (beat + 1..=highest).all(fresh)
     }
 
-    /// Logs once an epoch file that no claimant wrote, before it is overwritten.
+    /// Logs once an epoch file that was not written by a claimant, before it is overwritten.
     fn note_wrong_epoch(&mut self, highest: u64) {
         let named = self.named;
         let unclaimed =
@@ -527,7 +531,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// Logs why there is no leader when the share is too slow for T.
+    /// Logs why there is no leader if the share is too slow for T.
     fn log_slow_share(&mut self, rules: &Rules, read_ms: Option<u64>) {
         let now = clock::boot_ms();
         let rested = |at| now.saturating_sub(at) > SLOW_EVERY_MS;
@@ -542,8 +546,8 @@ impl Candidate<'_> {
         self.slow_logged_at = Some(now);
     }
 
-    /// A share that is full must not keep the cluster without a leader: the next claim finds the
-    /// room of a part of the reserve.
+    /// Releases a part of the reserve, so that a full share does not keep the cluster without a
+    /// leader: the next claim finds room.
     fn make_room(&mut self, e: &sys::Error) {
         let now = clock::boot_ms();
         let rested = self
@@ -555,8 +559,9 @@ impl Candidate<'_> {
         }
     }
 
-    /// A lock that the server revoked is held by another process: only a write through it shows
-    /// that. Two candidates that both take it for theirs would overtake each other for ever.
+    /// Drops a lock that the server revoked and that another process now holds; only a write
+    /// through it shows that. Two candidates that both believe they hold it would overtake each
+    /// other without end.
     fn drop_lost_lock(&mut self) {
         let LockState::Held(lock) = &self.lock else {
             return;
@@ -608,8 +613,8 @@ impl Candidate<'_> {
     }
 }
 
-/// Close-to-open: NFS asks the server at each open, unless it was mounted with `nocto`. Other
-/// network file systems promise nothing.
+/// Close-to-open: NFS asks the server at each open, unless it is mounted with `nocto`. Other
+/// network file systems give no such guarantee.
 fn opens_are_fresh(layout: &Layout, kind: FsKind) -> bool {
     let asks = || sys::mount::mount_of(layout.root()).is_ok_and(|mount| !mount.has("nocto"));
     kind == FsKind::Nfs && asks()
@@ -633,7 +638,8 @@ fn try_lock(old: LockState, path: &Path, local: bool) -> sys::Result<LockState> 
 fn ask_lock(path: PathBuf) -> sys::Result<LockState> {
     let (tx, rx) = bounded(1);
     spawn("lock", move || drop(tx.send(Lock::try_take(&path))));
-    // The usual answer comes in a few milliseconds; a stalled open must not stall the candidate.
+    // The answer usually arrives in a few milliseconds; a stalled open must not stall the
+    // candidate.
     match thread::recv_timeout(&rx, 500) {
         Ok(answer) => Ok(answer?.map_or(LockState::Free, LockState::Held)),
         Err(_) => Ok(LockState::Asked(rx)),
@@ -644,8 +650,9 @@ fn encode<T: serde::Serialize>(path: &Path, doc: &T) -> sys::Result<Vec<u8>> {
     encode_fixed(doc).map_err(|e| sys::Error::invalid("encode for", path, e))
 }
 
-/// Reads a fixed document; `None` when its content is damaged. A read that meets an overwrite half
-/// done is tried again. A stranger's file is an error: it says nothing.
+/// Reads a fixed document; returns `None` if its content is damaged. A read that meets an
+/// unfinished overwrite is repeated. A file of another account is an error: its content counts for
+/// nothing.
 fn read_fixed<T: serde::de::DeserializeOwned>(
     path: &Path,
     owners: Owners,
@@ -666,14 +673,14 @@ fn read_fixed<T: serde::de::DeserializeOwned>(
     Ok(None)
 }
 
-/// A file longer than any document: no claimant left it so.
+/// Whether a file is longer than any document: no claimant left it like that.
 fn too_long(e: &sys::Error) -> bool {
     e.act == "read" && e.kind() == std::io::ErrorKind::InvalidData
 }
 
-/// Reads `leader/epoch` for a candidate; when its content is not an epoch of this share also why. A
-/// number that no candidate can have claimed counts as damage: with a claim above it, every later
-/// leader and host would have to record the ends of all epochs between.
+/// Reads `leader/epoch` for a candidate; if its content is not an epoch of this share, also returns
+/// why. A number that no candidate can have claimed counts as damage: after a claim above it, every
+/// later leader and host would have to record the ends of all epochs in between.
 fn read_epoch(layout: &Layout, owners: Owners) -> sys::Result<(Option<EpochDoc>, Option<String>)> {
     let Some(doc) = read_fixed::<EpochDoc>(&layout.epoch(), owners)? else {
         return Ok((None, Some("is damaged".to_owned())));
@@ -689,8 +696,8 @@ fn read_epoch(layout: &Layout, owners: Owners) -> sys::Result<(Option<EpochDoc>,
     }
 }
 
-/// The highest claimed epoch, 0 when there is none. A claim of another account would block its
-/// number: it is renamed.
+/// The highest claimed epoch; 0 if there is none. A claim of another account would block its
+/// number, so it is renamed.
 fn highest_claim(layout: &Layout, owners: Owners) -> sys::Result<u64> {
     let mut claims = crate::spool::claims(layout)?;
     claims.sort_unstable();
@@ -706,8 +713,9 @@ fn highest_claim(layout: &Layout, owners: Owners) -> sys::Result<u64> {
     Ok(0)
 }
 
-/// The highest epoch that was ever claimed here, by the claims and by the epoch's file; one below
-/// `epoch`, which a host reported, only after `cache_ms`, in which caches drop older content.
+/// The highest epoch that was ever claimed here, according to the claims and the epoch file. A
+/// result below `epoch`, which a host reported, is returned only after `cache_ms`, in which caches
+/// drop older content.
 ///
 /// # Errors
 /// Failing reads.
@@ -724,7 +732,7 @@ pub fn highest(layout: &Layout, owners: Owners, epoch: u64, cache_ms: u64) -> sy
     }
 }
 
-/// Claims `epoch` for no leader: the next claimant takes one above it.
+/// Claims `epoch` without a leader, so that the next claimant takes a higher one.
 ///
 /// # Errors
 /// The claim cannot be written.
@@ -739,7 +747,7 @@ pub fn use_up(layout: &Layout, epoch: u64, host: &str) -> sys::Result<()> {
     sys::fs::link_exclusive(&path, &encode(&path, &doc)?).map(drop)
 }
 
-/// Removes claims that are not needed: all but the last hundred before `epoch`.
+/// Removes claims that are not needed: all except the last hundred before `epoch`.
 ///
 /// # Errors
 /// The directory cannot be listed.

@@ -2,9 +2,9 @@
 
 /// Why a leader ends.
 pub(super) enum End {
-    /// Asked to.
+    /// It was asked to stop.
     Stopped,
-    /// It may not or cannot lead any longer; the reason is for the log.
+    /// It may not or cannot lead any longer; with the reason for the log.
     Lost(String),
 }
 

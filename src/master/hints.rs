@@ -18,36 +18,36 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// Hints that are accepted per second, and in a burst.
+/// Number of hints that are accepted per second, and in a burst.
 const HEARD_PER_S: u64 = 2000;
 const HEARD_MAX: u64 = 500;
-/// Looks without result that hints may cause per second, and in a burst.
+/// Number of checks without result that hints may cause per second, and in a burst.
 const VAIN_PER_S: u64 = 50;
 const VAIN_MAX: u64 = 100;
-/// Most boxes and hosts that wait to be looked at.
+/// Maximum number of boxes and hosts that wait for a check.
 const BOXES_MAX: usize = 256;
-/// So many requests of a box are looked at by their names; where hints speak of more the box is
+/// Maximum number of requests of a box that are read by name; if hints name more, the box is
 /// listed.
 const NAMED_MAX: usize = 4;
 const HOSTS_MAX: usize = 4096;
-/// Most commands that get a hint of their answer, and most answers that are kept for hints that
-/// come late.
+/// Maximum number of commands that get a hint about their answer, and of answers that are kept for
+/// hints that arrive late.
 const WAITING_MAX: usize = 1024;
 const ANSWERED_MAX: usize = 256;
 
-/// A hint and where it came from.
+/// A hint and its sender.
 type Heard = (What, SocketAddr);
 
 /// The socket of a leader or candidate, opened before its claim publishes it.
 #[derive(Debug, Clone)]
 pub(super) struct Listener {
     pub socket: Socket,
-    /// What the claim publishes.
+    /// The address that the claim publishes.
     pub endpoint: Endpoint,
 }
 
 impl Listener {
-    /// Opens a socket on one of `ports`; `None` where that is not to be had.
+    /// Opens a socket on one of `ports`; `None` if that fails.
     pub(super) fn open(share: &Path, ports: RangeInclusive<u16>) -> Option<Listener> {
         let socket = Socket::open(ports.clone());
         if socket.is_none() && !crate::sys::platform::simulated() {
@@ -64,10 +64,10 @@ impl Listener {
     }
 }
 
-/// Boxes that hints named, by user, and the requests in them; none: too many.
+/// Boxes that hints named, by user, and the requests in them; an empty set: too many.
 pub(super) type Named = BTreeMap<u32, BTreeSet<Token>>;
 
-/// What hints said since the last turn.
+/// The hints since the last turn.
 #[derive(Debug)]
 pub(super) struct Hints {
     socket: Option<Socket>,
@@ -76,14 +76,14 @@ pub(super) struct Hints {
     hosts: BTreeSet<u64>,
     numbers: Numbers,
     vain: Budget,
-    /// Who waits for the answer to a token, oldest first.
+    /// The commands that wait for the answer to a token, oldest first.
     waiting: BTreeMap<Token, SocketAddr>,
     order: VecDeque<Token>,
     answered: VecDeque<Token>,
 }
 
 impl Hints {
-    /// Listens from now on; without a listener there are no hints.
+    /// Starts to listen; without a listener there are no hints.
     pub(super) fn new(listener: Option<Listener>) -> Hints {
         let heard = listener.as_ref().and_then(|listener| {
             let (tag, mut budget) = (listener.endpoint.tag, Budget::new(HEARD_PER_S, HEARD_MAX));
@@ -107,12 +107,12 @@ impl Hints {
         }
     }
 
-    /// The channel to wait on; what comes goes to [`Hints::take`].
+    /// The channel to wait on; what it delivers must be passed to [`Hints::take`].
     pub(super) fn heard(&self) -> &Receiver<Heard> {
         &self.heard
     }
 
-    /// Takes a hint, and those that wait after it.
+    /// Takes a hint, and those queued after it.
     pub(super) fn take(&mut self, first: Option<Heard>) {
         let mut next = first.or_else(|| self.heard.try_recv().ok());
         while let Some((what, from)) = next {
@@ -121,7 +121,7 @@ impl Hints {
         }
     }
 
-    /// No hint will come any more: the listening thread is gone.
+    /// Notes that no more hints will come: the listening thread has ended.
     pub(super) fn deafen(&mut self) {
         self.heard = never();
     }
@@ -164,13 +164,13 @@ impl Hints {
         }
     }
 
-    /// True when there is something to look at, and looks are left.
+    /// Whether there is something to check, and checks are left.
     pub(super) fn call(&mut self, now: u64) -> bool {
         let some = !self.boxes.is_empty() || !self.hosts.is_empty();
         some && self.vain.left(now) > 0
     }
 
-    /// How long until what hints said can be looked at, ms.
+    /// How long until what the hints named can be checked, in milliseconds.
     pub(super) fn wait_ms(&mut self, now: u64) -> u64 {
         match (
             self.call(now),
@@ -182,8 +182,8 @@ impl Hints {
         }
     }
 
-    /// The users whose boxes, and the hosts whose reports are to be looked at now: no more than
-    /// looks in vain are left. The rest waits.
+    /// The users whose boxes and the hosts whose reports must be checked now: at most as many as
+    /// there are checks without result left. The rest waits.
     pub(super) fn due(&mut self, now: u64, hosts: &Hosts) -> (Named, BTreeSet<String>) {
         let mut left = self.vain.left(now);
         let mut boxes = Named::new();
@@ -206,12 +206,12 @@ impl Hints {
         (boxes, names)
     }
 
-    /// So many looks that hints had asked for found nothing.
+    /// Notes that this many checks caused by hints found nothing.
     pub(super) fn in_vain(&mut self, looks: usize) {
         self.vain.spend(looks as u64);
     }
 
-    /// Answers are on the share: those who wait for them look now.
+    /// Sends hints to the commands that wait for these answers, which are on the share now.
     pub(super) fn answered(&mut self, acks: &[Ack]) {
         for ack in acks {
             if self.socket.is_some() {
@@ -234,7 +234,7 @@ impl Hints {
         }
     }
 
-    /// A host has new orders.
+    /// Sends a hint to a host that has new orders.
     pub(super) fn ordered(&self, to: &Endpoint) {
         if let Some(socket) = &self.socket {
             let number = clock::short_number();

@@ -25,74 +25,75 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-/// Most bytes of reports read from one host in one turn.
+/// Maximum number of bytes of reports that are read from one host in one turn.
 const CHUNK: usize = 4 << 20;
 /// How often beats are listed, in milliseconds.
 const LOAD_EVERY_MS: u64 = 5000;
-/// How often it is asked whether a host with work has news, in milliseconds.
+/// How often the leader checks whether a host with jobs has news, in milliseconds.
 const NEWS_EVERY_MS: u64 = 1000;
-/// Time for load documents and report files that are new to this leader in one look, in
-/// milliseconds, and the pause before the next look while there are more.
+/// Maximum time for reading load documents and report files that are new to this leader in one
+/// pass, in milliseconds, and the pause before the next pass if there are more.
 const READ_MS: u64 = 100;
-/// The same in the first look: what hosts remember of the journal should be known before work
-/// starts.
+/// The same for the first pass: what hosts remember of the journal should be known before jobs
+/// start.
 const FIRST_READ_MS: u64 = 1000;
 const READ_PAUSE_MS: u64 = 20;
-/// Hosts without a beat that are looked at with each listing of beats, and while hosts come to
-/// life.
+/// Number of hosts without a beat that are checked with each listing of beats, and while hosts
+/// start up.
 const OLD_LOOKS: usize = 2;
 const OLD_LOOKS_EAGER: usize = 16;
-/// So many hosts may all be looked at when something changed, and it is not known where.
+/// Up to this number of hosts, all may be checked when something changed and it is not known where.
 const FEW_HOSTS: usize = 64;
-/// Looks for reports in a second without a hint, at all hosts together, when none find any.
+/// Maximum number of checks for reports per second without a hint, over all hosts, if none find
+/// any.
 const POLLS_PER_S: u64 = 20;
-/// The same while a host that is expected has not come to life yet...
+/// The same while an expected host has not started up yet...
 const LOAD_EAGER_MS: u64 = 250;
-/// ...for at most so long after the leader or the host appeared, in milliseconds.
+/// ...for at most this long after the leader or the host appeared, in milliseconds.
 const EAGER_FOR_MS: u64 = 15_000;
 /// Clocks further apart than this are reported, in milliseconds.
 const SKEW_MS: u64 = 5_000;
-/// Most hosts named whose reports are damaged, and how long they are (ms).
+/// Maximum number of hosts with damaged reports that are named, and for how long (ms).
 const DAMAGES_MAX: usize = 10;
 const SHOWN_MS: u64 = 3_600_000;
-/// Most hosts that are shown as not configured.
+/// Maximum number of hosts that are shown as not configured.
 const UNCONFIGURED_MAX: usize = 100;
-/// Most alarms of files that are not the hosts' own.
+/// Maximum number of alarms about files that do not belong to the host's account.
 const FOREIGN_MAX: usize = 20;
 
-/// Whose reports are read in a turn.
+/// Which hosts' reports are read in a turn.
 #[derive(Clone, Copy)]
 pub enum Which<'a> {
-    /// Those of all hosts: something changed, and it is not known where.
+    /// All hosts: something changed, and it is not known where.
     All,
-    /// Those of the named hosts, and of hosts whose poll is due.
+    /// The named hosts, and hosts whose poll is due.
     Hosts(&'a BTreeSet<String>),
-    /// Of hosts whose poll is due.
+    /// Hosts whose poll is due.
     Due,
 }
 
-/// What the leader knows of one host, and how far it has read its files.
+/// What the leader knows of one host, and the position up to which it has read the host's files.
 struct HostReader {
-    /// When its reports are looked at without a hint.
+    /// When its reports are checked without a hint.
     polling: Polling,
-    /// They are looked at without a hint.
+    /// Its reports are checked without a hint.
     polled: bool,
-    /// Report file being read: number, offset, next sequence number.
+    /// The report file being read: number, offset, next sequence number.
     part: u64,
     offset: u64,
     seq: u64,
-    /// When its directory was last listed for newer ones.
+    /// When its directory was last listed to find newer report files.
     listed_at: u64,
     life: Life,
     /// By how much its clock was ahead of the file server's when it last wrote its load.
     clock_ahead_ms: Option<i64>,
-    /// Where reading does not go on in the present file.
+    /// A position at which reading the current file does not continue.
     suspect: Suspect,
-    /// Damage that was found for certain: in which file, when, and the text of the alarm.
+    /// Damage that was established: in which file, when, and the text of the alarm.
     damage: Option<(u64, u64, String)>,
-    /// A file of another account is in the place of the host's: logged once.
+    /// A file of another account has the name of the host's file: logged once.
     foreign: bool,
-    /// Where it takes hints.
+    /// The address at which it takes hints.
     endpoint: Option<Endpoint>,
 }
 
@@ -116,7 +117,7 @@ impl Default for HostReader {
 }
 
 /// By how many milliseconds a host's clock is ahead of the file server's: the content of its file
-/// has its own time, the modification time of the file is the server's.
+/// has the host's time, the modification time is the server's.
 fn clock_ahead_ms(path: &Path, doc: &LoadDoc) -> Option<i64> {
     let at = fs::stat(path).ok().flatten()?.mtime_ms;
     Some(doc.t.saturating_sub(at))
@@ -130,37 +131,37 @@ fn skew(ms: i64) -> Option<String> {
     (s * 1000 > SKEW_MS).then(|| format!("its clock is {text} {word} the file server's"))
 }
 
-/// Beats as they were listed.
+/// The beats as last listed.
 struct Beats {
     names: BeatNames,
-    /// When they were listed, and when it was asked whether there are new ones.
+    /// When they were listed, and when the leader last checked for new ones.
     listed_at: u64,
     asked_at: u64,
     /// Why they cannot be read.
     unheard: Option<String>,
 }
 
-/// The hosts that were looked at last without a beat.
+/// The hosts that were last checked without a beat.
 #[derive(Default)]
 struct Turns {
-    /// For a load document, and for reports.
+    /// The last one for a load document, and for reports.
     load: String,
     reports: String,
-    /// When the latter was done last (boot clock, ms).
+    /// When reports were last checked in this way (boot clock, ms).
     reports_at: Option<u64>,
 }
 
-/// Time for reading files in one look.
+/// Time for reading files in one pass.
 #[derive(Default)]
 struct ReadTime {
     /// Until when files are read (boot clock, ms).
     until: u64,
-    /// Some are still to be read.
+    /// Some files are still to be read.
     unread_left: bool,
 }
 
 impl ReadTime {
-    /// What is not read yet waits for the next look.
+    /// Whether the time is over; what is not read yet waits for the next pass.
     fn is_over(&mut self) -> bool {
         let late = clock::boot_ms() > self.until;
         self.unread_left |= late;
@@ -183,12 +184,12 @@ pub struct Hosts {
     time: ReadTime,
     /// The owners whose files are read.
     pub owners: Owners,
-    /// Damage found, for the admin.
+    /// Damage that was found, for administrators.
     pub alarms: Vec<String>,
-    /// The host that has followed the highest epoch, that epoch, and the highest job id that any
-    /// host was given.
+    /// The host that has followed the highest epoch, that epoch, and the highest job id that was
+    /// sent to any host.
     pub ahead: (String, u64, u32),
-    /// How far the journal had come, as hosts remember it, where it was not yet compared.
+    /// The positions of the journal that hosts remember, if not yet compared.
     pub points: BTreeMap<String, Points>,
 }
 
@@ -223,7 +224,7 @@ impl Hosts {
         std::iter::once(self.layout.hosts()).chain(each).collect()
     }
 
-    /// Hosts that beat and that the configuration does not have, as far as few are.
+    /// Hosts that beat but are not in the configuration, if there are few.
     pub fn unconfigured(&self, has: impl Fn(&str) -> bool) -> Vec<String> {
         let heard = self
             .readers
@@ -233,8 +234,8 @@ impl Hosts {
         unknown.map(|(host, _)| host.clone()).collect()
     }
 
-    /// Damage in report files, for the administrator: for an hour, and as long as the host has not
-    /// begun another file. At most a few, with the number of the rest.
+    /// Damage in report files, for administrators: for an hour, and until the host begins another
+    /// file. At most a few, with the number of the rest.
     pub fn damages(&self, now_ms: u64) -> Vec<String> {
         let shown = |reader: &&HostReader| {
             let of = reader.damage.as_ref();
@@ -260,7 +261,7 @@ impl Hosts {
         self.readers.keys()
     }
 
-    /// How soon hosts should be listened to again, in milliseconds.
+    /// How soon hosts must be checked again, in milliseconds.
     pub fn pace(&self, now_ms: u64) -> u64 {
         match self.time.unread_left {
             true => READ_PAUSE_MS,
@@ -268,7 +269,7 @@ impl Hosts {
         }
     }
 
-    /// How long beats may stay unread, in milliseconds: not long while hosts come to life.
+    /// How long beats may stay unread, in milliseconds; it is short while hosts start up.
     fn beat_pace(&self, now_ms: u64) -> u64 {
         let asleep = |reader: &HostReader| reader.life.is_asleep();
         let waiting = self.readers.is_empty() || self.readers.values().any(asleep);
@@ -283,27 +284,27 @@ impl Hosts {
         self.tags.get(&tag).map(String::as_str)
     }
 
-    /// Where a host takes hints, if it does.
+    /// The address at which a host takes hints, if it does.
     pub fn endpoint(&self, host: &str) -> Option<&Endpoint> {
         self.readers.get(host)?.endpoint.as_ref()
     }
 
-    /// This host was given orders: its reports are awaited.
+    /// Notes that this host was sent orders: its reports are expected.
     pub fn expect(&mut self, host: &str, now_ms: u64) {
         if let Some(reader) = self.readers.get_mut(host) {
             reader.polling.expect(now_ms);
         }
     }
 
-    /// When the reports of any host are due to be looked at.
+    /// When the reports of any host are due for a check.
     pub fn due_ms(&self) -> Option<u64> {
         let polled = self.readers.values().filter(|reader| reader.polled);
         polled.map(|reader| reader.polling.due_ms()).min()
     }
 
-    /// Reads what is new at `which` hosts. `poll_ms`: longest pause between two looks at the
-    /// reports of a host; hosts that have `no_work` are looked at only as often as their load.
-    /// Returns true when a host appeared.
+    /// Reads the news of the hosts that `which` names. `poll_ms`: longest pause between two checks
+    /// of the reports of a host; hosts with `no_work` are checked only as often as their load.
+    /// Returns true if a host appeared.
     pub fn listen(
         &mut self,
         (now_ms, wall_ms): (u64, i64),
@@ -352,7 +353,7 @@ impl Hosts {
         appeared
     }
 
-    /// Reports of this host are read from that file on; 0 = from any.
+    /// Sets the file from which reports of this host are read; 0 = any.
     pub(super) fn begin_with(&mut self, host: &str, part: u64) {
         if part > 0 && self.readers.len() < HOSTS_MAX {
             self.tags.insert(tag_of(host), host.to_owned());
@@ -360,12 +361,12 @@ impl Hosts {
         }
     }
 
-    /// How many hosts are known.
+    /// Number of known hosts.
     pub fn count(&self) -> usize {
         self.readers.len()
     }
 
-    /// Finds hosts that are new in `hosts/` or in `beats/`; true when there are any.
+    /// Finds hosts that are new in `hosts/` or in `beats/`. Returns true if there are any.
     fn find_hosts(&mut self, now_ms: u64, hinted: bool) -> bool {
         let before = self.readers.len();
         let pace = self.beat_pace(now_ms);
@@ -378,7 +379,7 @@ impl Hosts {
         self.readers.len() != before
     }
 
-    /// Beats are listed when it is time, and, while any host has work, when they changed.
+    /// Whether to list beats: when it is time, and, while any host has jobs, when they changed.
     fn is_beat_time(&mut self, now_ms: u64, hinted: bool, no_work: &dyn Fn(&str) -> bool) -> bool {
         let age = now_ms.saturating_sub(self.beats.listed_at);
         if age >= self.beat_pace(now_ms) {
@@ -396,7 +397,7 @@ impl Hosts {
     fn hear_beats(&mut self, now_ms: u64, wall_ms: i64) {
         self.beats.listed_at = now_ms;
         let listed = match self.beats.names.list() {
-            // No leader was of a version that makes it: hosts beat by their documents so far.
+            // No leader has had a version that creates it yet: hosts beat by their documents.
             Err(e) if e.is_not_found() => {
                 fs::mkdir(&self.layout.beats(), 0o755).map(|_| Default::default())
             }
@@ -419,8 +420,9 @@ impl Hosts {
         }
     }
 
-    /// Reads load documents that beats announce, and those of hosts that may beat by them, longest
-    /// unread first; and, when beats were listed, those of some silent hosts in turn.
+    /// Reads the load documents that beats announce, and those of hosts that may beat by their
+    /// documents, longest unread first; if beats were listed, also those of some silent hosts in
+    /// turn.
     fn read_loads(
         &mut self,
         (now_ms, wall_ms): (u64, i64),
@@ -480,8 +482,8 @@ impl Hosts {
         reader.life.read(doc, now_ms, wall_ms);
     }
 
-    /// Finds newer report files, where beats do not tell of them, by listing directories of hosts:
-    /// those that work or just came, and some in turn.
+    /// Finds newer report files that beats do not announce, by listing directories of hosts: those
+    /// that have jobs or just appeared, and some in turn.
     fn find_parts(
         &mut self,
         now_ms: u64,
@@ -492,7 +494,7 @@ impl Hosts {
         if !(beats || hinted) {
             return;
         }
-        // The last beat of a host that works may be older than its last reports file.
+        // The last beat of a host with jobs may be older than its last report file.
         let is_silent = |host: &String, reader: &HostReader| match no_work(host) {
             true => reader.life.reports().is_none() && !reader.life.is_asleep(),
             false => reader.life.reports().is_none() || !reader.life.is_named(now_ms),
@@ -512,7 +514,8 @@ impl Hosts {
         let rested = |at: u64| now_ms.saturating_sub(at) >= LOAD_EVERY_MS;
         if beats && self.turns.reports_at.is_none_or(rested) {
             self.turns.reports_at = Some(now_ms);
-            // Of hosts whose beats name a file, too: another user's file in front of it is named.
+            // Also for hosts whose beats name a file: another user's file in front of it is
+            // reported.
             due.extend(in_turn(
                 &self.readers,
                 &mut self.turns.reports,
@@ -545,7 +548,7 @@ impl Hosts {
             .filter_map(|name| Layout::parse_reports_name(name.to_str()?));
         let mut newer: Vec<u64> = parts.filter(|part| *part > reader.part).collect();
         newer.sort_unstable();
-        // A stranger's file must not hide the host's own.
+        // Another user's file must not hide the host's own file.
         while let Some(part) = newer.pop() {
             let path = self.layout.reports(host, part);
             let Some(e) = self.owners.refusal_of(&path) else {
@@ -556,9 +559,8 @@ impl Hosts {
         }
     }
 
-    /// Hosts whose reports are read, those that are due for longest first, and whether anything
-    /// says that they have news. Where a beat tells how far they go, a host without work is not
-    /// polled.
+    /// Hosts whose reports are read, longest due first, and whether something indicates that they
+    /// have news. If a beat states the length of its reports, a host without jobs is not polled.
     fn due_reports(
         &mut self,
         now_ms: u64,
@@ -596,8 +598,8 @@ impl Hosts {
             .collect()
     }
 
-    /// Reads what a host has added to its reports; `named`: it is said to have added something.
-    /// True when there was something.
+    /// Reads what a host has added to its reports; `named`: something indicates an addition.
+    /// Returns true if there was something.
     fn read_reports(
         &mut self,
         host: &str,
@@ -612,7 +614,7 @@ impl Hosts {
             return false;
         }
         let path = self.layout.reports(host, reader.part);
-        // Most looks find nothing: then one question of the length is all that they cost.
+        // Most checks find nothing: then they cost only one request for the length.
         if !named && fs::mark(&path).is_ok_and(|mark| mark.len == reader.offset) {
             return false;
         }
@@ -638,10 +640,10 @@ impl Hosts {
         let (reports, damage) = (read.reports, read.damage);
         (reader.offset, reader.seq) = read.next;
         reader.note_endpoint(&reports);
-        // What cannot be read may tell of attempts that what was read does not mention.
+        // The unreadable part may report attempts that the readable part does not mention.
         let goes_on = chunk.bytes.len() == CHUNK && reader.offset < chunk.file_len;
         let more = damage.is_some() || goes_on;
-        // Half a line at the end is one still being written, for a while.
+        // An incomplete line at the end is still being written, for a while.
         let lasting = match &damage {
             None => {
                 reader.suspect.clear();
@@ -689,8 +691,8 @@ fn in_turn(
     next
 }
 
-/// The load of a host; `None`: it cannot be read, or is of another account. A torn read is normal
-/// while cbls overwrites the file: the next look gets it.
+/// The load of a host; `None`: it cannot be read, or belongs to another account. A torn read is
+/// normal while cbls overwrites the file: the next pass reads it.
 fn read_load(
     path: &Path,
     owners: Owners,
@@ -706,20 +708,20 @@ fn read_load(
 }
 
 impl HostReader {
-    /// From now on that file is read, from its start.
+    /// Reads that file from its start from now on.
     fn go_to(&mut self, part: u64) {
         (self.part, self.offset, self.seq) = (part, 0, 0);
         self.suspect.clear();
         self.endpoint = None;
     }
 
-    /// Reports that end at file and offset `end` are not read yet.
+    /// Whether reports that end at file and offset `end` are not read yet.
     fn lacks(&self, end: (u64, u64)) -> bool {
         end > (self.part, self.offset)
     }
 
-    /// Reading does not go on in the present file: whatever the host says, it is looked at again
-    /// only when its poll is due, and after it was given up only another file is.
+    /// Reading the current file does not continue: regardless of hints, it is checked again only
+    /// when its poll is due, and after it was given up, only another file is read.
     fn is_stuck(&self, now_ms: u64) -> bool {
         let given_up = |(part, ..): &(u64, u64, String)| *part == self.part;
         let waits = self.suspect.is_set() && !self.polling.is_due(now_ms);
@@ -737,7 +739,7 @@ impl HostReader {
         }
     }
 
-    /// The present report file is not read any further; the input that says so to the turn, once.
+    /// Gives up the current report file. Returns the input that reports this to the turn, once.
     fn give_up(&mut self, host: &str, path: &Path, why: String, now_ms: u64) -> Option<Input> {
         let known = self.damage.as_ref();
         if known.is_some_and(|(part, ..)| *part == self.part) {

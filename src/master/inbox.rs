@@ -32,42 +32,44 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// Most requests taken in one turn.
+/// Maximum number of requests taken in one turn.
 const TAKE_MAX: usize = 512;
-/// Most names of one user looked at before all others had their turn.
+/// Maximum number of names of one user that are checked before all other users had their turn.
 const SHARE: usize = 64;
-/// Most bytes of one user's requests read before all others had their turn.
+/// Maximum number of bytes of one user's requests that are read before all other users had their
+/// turn.
 const SHARE_BYTES: usize = 1 << 20;
-/// Most names looked at in one user's drop box at a time.
+/// Maximum number of names that are checked in one user's drop box at a time.
 const NAMES_MAX: usize = 4096;
-/// Most bytes of requests taken in one turn.
+/// Maximum number of bytes of requests taken in one turn.
 const BYTES_MAX: usize = 96 << 20;
-/// How long looked-up accounts are believed, in milliseconds.
+/// How long a looked-up account is considered valid, in milliseconds.
 const ACCOUNT_MS: u64 = 60_000;
-/// Of one user's unreadable files so many are kept in lost+found; what comes then is removed.
+/// Number of one user's unreadable files that are kept in lost+found; later ones are removed.
 const KEPT_MAX: u32 = 100;
-/// Most names of one user that could neither be moved nor removed and are remembered to be ignored.
+/// Maximum number of names of one user that could neither be moved nor removed and are remembered
+/// so that they are ignored.
 const STUCK_MAX: usize = NAMES_MAX;
-/// Lines in the log about one user's unreadable files in each [`LINES_MS`].
+/// Maximum number of log lines about one user's unreadable files per [`LINES_MS`].
 const LINES_MAX: u32 = 10;
 const LINES_MS: u64 = 60_000;
-/// Most users whom one request may name.
+/// Maximum number of users that one request may name.
 const NAMED_MAX: usize = 16;
-/// Longest part of a file's name that is kept in lost+found.
+/// Maximum length of the part of a file's name that is kept in lost+found.
 const NAME_MAX: usize = 80;
 
-/// So many boxes are looked at within one `poll_interval`; with more of them each is looked at less
-/// often...
+/// Number of boxes that are checked within one `poll_interval`; if there are more, each is checked
+/// less often...
 const BOXES_A_POLL: u64 = 16;
-/// ...but at least this often, ms.
+/// ...but at least this often, in milliseconds.
 const BOX_POLL_MAX_MS: u64 = 5_000;
-/// Most boxes of a turn that are held open until its requests are taken away.
+/// Maximum number of boxes of a turn that are held open until its requests are removed.
 const OPEN_MAX: usize = 64;
 
-/// Where a request lies.
+/// The location of a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Whose drop box.
+    /// The owner of the drop box.
     pub uid: u32,
     pub name: OsString,
 }
@@ -94,28 +96,27 @@ pub struct Rejected {
     pub why: String,
 }
 
-/// What the leader remembers of one user's unreadable files.
+/// What the leader remembers about one user's unreadable files.
 #[derive(Default)]
 struct Rubbish {
     stuck: BTreeSet<OsString>,
     kept: u32,
     lines: u32,
     lines_since: u64,
-    /// The user's box was refused, and that was logged.
+    /// The user's box was rejected, and this was logged.
     refused: bool,
 }
 
-/// Which drop boxes are looked into in a turn.
+/// Which drop boxes are checked in a turn.
 #[derive(Clone, Copy)]
 pub enum Boxes<'a> {
     /// All: something changed, and it is not known where.
     All,
-    /// Those of the named users, at the named requests alone where some are, and those whose poll
-    /// is due.
+    /// Those of the named users (if requests are named, only these), and those whose poll is due.
     Of(&'a Named),
 }
 
-/// When a user's box is looked into.
+/// When a user's box is checked.
 struct Pace {
     polling: Polling,
     gate: Gate,
@@ -127,21 +128,22 @@ pub struct Inbox {
     directory: Directory,
     /// Users with a box.
     uids: BTreeMap<u32, Pace>,
-    /// Longest pause between two looks into a box without a hint, ms.
+    /// Longest pause between two checks of a box without a hint, in milliseconds.
     poll_ms: u64,
-    /// Boxes from which this turn has taken requests.
+    /// Boxes from which requests were taken in this turn.
     open: BTreeMap<u32, UserBox>,
     accounts: BTreeMap<u32, (Requester, u64)>,
     rubbish: BTreeMap<u32, Rubbish>,
     /// Owner of the drop box at which the last full turn stopped.
     served: u32,
-    /// Requests on their way through turns, by number: nothing more of their users is taken.
+    /// Requests that turns are still processing, by number: no more requests of their users are
+    /// taken.
     held: BTreeMap<usize, Place>,
     last_held: usize,
-    /// The large request that is read beside the turns.
+    /// The large request that is read outside the turns.
     reading: Reading,
     partial: PartialRequests,
-    /// Users whose boxes were not looked into for that.
+    /// Users whose boxes were not checked because of `held`.
     passed_over: BTreeSet<u32>,
     account_pace: AccountPace,
     look_up: fn(u32) -> sys::Result<Option<Requester>>,
@@ -192,12 +194,13 @@ impl Inbox {
         std::iter::once(self.layout.inbox()).chain(own).collect()
     }
 
-    /// Goes on looking for users' directories, a bounded part of all names at a time; true when a
-    /// new one appeared. Renames what is not a user's directory: any user may make names here, and
-    /// one made by another user could keep its user out.
+    /// Continues the search for users' directories, with a bounded number of names at a time.
+    /// Returns true if a new one appeared. Renames entries that are not a user's directory: any
+    /// user may create entries here, and one created by another user could lock out the user of
+    /// that name.
     ///
     /// # Errors
-    /// When the inbox cannot be listed.
+    /// The inbox cannot be listed.
     pub fn find_users(&mut self, now_ms: u64) -> sys::Result<bool> {
         let before = self.uids.len();
         let uids = &self.uids;
@@ -212,7 +215,7 @@ impl Inbox {
         Ok(self.uids.len() != before)
     }
 
-    /// Takes a name as a user's box if it is one, else gets it out of the way.
+    /// Adds an entry as a user's box if it is one; else moves it out of the way.
     fn judge(&mut self, name: &OsStr) {
         let Ok(Some(found)) = self.directory.stat(name) else {
             return;
@@ -226,7 +229,7 @@ impl Inbox {
         }
     }
 
-    /// Looks for the box of a user whom a hint has named.
+    /// Looks for the box of a user that a hint has named.
     pub fn find(&mut self, uid: u32) -> bool {
         if !self.knows(uid) {
             self.judge(OsStr::new(&uid.to_string()));
@@ -234,20 +237,20 @@ impl Inbox {
         self.knows(uid)
     }
 
-    /// Not all names were looked at yet.
+    /// Whether some names have not been checked yet.
     pub fn is_listing(&self) -> bool {
         self.directory.is_listing()
     }
 
-    /// What an administrator should know of the names beside the boxes, once for each whole look.
+    /// The alarm for administrators about entries beside the boxes, once for each complete search.
     pub fn take_alarm(&mut self) -> Option<String> {
         self.directory.take_alarm()
     }
 
-    /// Makes the directory of all boxes again.
+    /// Creates the directory of all boxes again.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// It cannot be created.
     pub fn make_again(&mut self) -> sys::Result<()> {
         self.directory.make_again()
     }
@@ -265,7 +268,7 @@ impl Inbox {
         self.uids.entry(uid).or_insert_with(pace);
     }
 
-    /// Sets the longest pause between two looks into a box that no hint asks for.
+    /// Sets the longest pause between two checks of a box without a hint.
     pub fn set_poll(&mut self, poll_ms: u64) {
         let boxes = self.uids.len() as u64;
         let slow = (poll_ms * boxes / BOXES_A_POLL).clamp(poll_ms, BOX_POLL_MAX_MS.max(poll_ms));
@@ -277,7 +280,7 @@ impl Inbox {
         }
     }
 
-    /// When any box is due to be looked into.
+    /// When any box is due for a check.
     pub fn due_ms(&self) -> Option<u64> {
         let looked_into = |(uid, _): &(&u32, &Pace)| !self.passed_over.contains(*uid);
         let paces = self.uids.iter().filter(looked_into);
@@ -285,7 +288,8 @@ impl Inbox {
         dues.chain(self.reading.due_ms()).min()
     }
 
-    /// Tries again to remove what could not be: the first of a user's, and the rest if that went.
+    /// Tries again to remove files that could not be removed: the first one of a user, and the
+    /// others if that succeeded.
     fn try_stuck(&mut self) {
         let stuck = |(uid, r): (&u32, &mut Rubbish)| {
             let names = std::mem::take(&mut r.stuck);
@@ -302,7 +306,7 @@ impl Inbox {
         }
     }
 
-    /// Opens a user's box if only its user can write it.
+    /// Opens a user's box if only that user can write to it.
     fn enter(&mut self, uid: u32) -> Option<UserBox> {
         let name = OsString::from(uid.to_string());
         let why = match self.directory.enter(&name) {
@@ -321,7 +325,7 @@ impl Inbox {
             Err(DropError::System(_)) => return None,
             Err(DropError::Refused(_, why)) => why,
         };
-        // Owners may remove their directories; a later look finds what comes instead.
+        // Owners may remove their directories; a later search finds their replacement.
         self.uids.remove(&uid);
         if self.directory.stat(&name).is_ok_and(|f| f.is_some()) {
             self.directory.clear(&name, &why);
@@ -329,8 +333,8 @@ impl Inbox {
         None
     }
 
-    /// The names in a user's box that are to be read; `None` when there is nothing to look for.
-    /// `hinted`: a hint says that something is there, so no request to the server is needed.
+    /// The names in a user's box that must be read; `None` if there is nothing to look for.
+    /// `hinted`: a hint states that something is there, so no request to the server is needed.
     fn fresh(
         &mut self,
         uid: u32,
@@ -339,7 +343,7 @@ impl Inbox {
         now_ms: u64,
     ) -> Option<(UserBox, Vec<OsString>)> {
         if !tokens.is_empty() {
-            // What else lies there changes the directory's mark, and is found by the next poll.
+            // Other entries there change the directory's mark and are found by the next poll.
             let names = tokens.iter().map(|token| Layout::request_name(*token));
             let names = names.map(OsString::from);
             let stuck = self.rubbish.get(&uid).map(|r| r.stuck.clone());
@@ -371,8 +375,8 @@ impl Inbox {
         Some((own, names.filter(fresh).collect()))
     }
 
-    /// Looks into a user's box if it is its turn and takes the first of what lies there; gives what
-    /// is left.
+    /// Checks a user's box if it is due and takes the first requests there; returns the names that
+    /// are left.
     fn look(
         &mut self,
         uid: u32,
@@ -409,7 +413,7 @@ impl Inbox {
             pace.polling
                 .looked(now_ms, haul.len() > before, all || named);
             if names && tokens.is_empty() {
-                // What is not taken in this turn is found by the next look.
+                // What is not taken in this turn is found by the next check.
                 pace.gate.forget();
             }
             if self.partial.are_in(uid) {
@@ -426,13 +430,13 @@ impl Inbox {
         }
     }
 
-    /// Takes up to a turn's worth of requests out of `boxes`: of each user a fair share, then more
+    /// Takes up to a turn's worth of requests from `boxes`: a fair share of each user's, then more
     /// while there is room.
     pub fn take(&mut self, now_ms: u64, boxes: Boxes<'_>) -> (Vec<Taken>, Vec<Rejected>) {
         let mut haul = Haul::default();
         self.open.clear();
         self.reading.look(now_ms);
-        // The user who filled the last turn goes last now.
+        // The user who filled the last turn now comes last.
         let (first, rest): (Vec<u32>, Vec<u32>) =
             self.uids.keys().partition(|uid| **uid > self.served);
         let mut more: Vec<(u32, Vec<OsString>)> = Vec::new();
@@ -465,7 +469,7 @@ impl Inbox {
         (haul.taken, haul.rejected)
     }
 
-    /// The box as this turn holds it open, else opened now.
+    /// Returns the box that this turn holds open, or opens it.
     fn reenter(&mut self, uid: u32) -> Option<UserBox> {
         match self.open.remove(&uid) {
             Some(own) => Some(own),
@@ -473,8 +477,8 @@ impl Inbox {
         }
     }
 
-    /// Takes at most `most` of the named files and stops after `bytes`; gives the names not
-    /// looked at.
+    /// Takes at most `most` of the named files and stops after `bytes`; returns the names that were
+    /// not checked.
     fn take_of(
         &mut self,
         own: &UserBox,
@@ -523,10 +527,10 @@ impl Inbox {
     ) -> Result<Option<(Requester, RequestHead, Vec<Verb>)>, String> {
         let decoded = match self.decode(own, name, now_ms) {
             Ok(Some(decoded)) => decoded,
-            // Large, and not read yet.
+            // It is large, and not read yet.
             Ok(None) => return Ok(None),
             Err(DropError::Refused(_, why)) => return Err(why),
-            // Withdrawn by its user meanwhile.
+            // Its user has withdrawn it meanwhile.
             Err(DropError::System(e)) if e.is_not_found() => return Ok(None),
             Err(DropError::System(e)) => {
                 tracing::warn!("{e}");
@@ -563,7 +567,7 @@ impl Inbox {
         }
     }
 
-    /// Reads a request, or has it read: a large one would take long of a turn.
+    /// Decodes a request. A large one would take much of a turn, so another thread decodes it.
     fn decode(
         &mut self,
         own: &UserBox,
@@ -585,15 +589,15 @@ impl Inbox {
         Ok(None)
     }
 
-    /// Notes a request that is on its way, until it is released; gives its number.
+    /// Records a request that is being processed until it is released. Returns its number.
     pub fn hold(&mut self, place: Place) -> usize {
         self.last_held += 1;
         self.held.insert(self.last_held, place);
         self.last_held
     }
 
-    /// Requests by their numbers that are not on their way any more. Their users' boxes, which were
-    /// not looked into meanwhile, are looked into at once.
+    /// Releases requests by their numbers. The boxes of their users, which were not checked
+    /// meanwhile, are checked at once.
     pub fn release(&mut self, numbers: &[usize], now_ms: u64) -> Vec<Place> {
         let places = numbers.iter().filter_map(|n| self.held.remove(n));
         let places: Vec<Place> = places.collect();
@@ -611,8 +615,8 @@ impl Inbox {
         places
     }
 
-    /// Removes requests that were carried out: the journal has all of them. One that cannot be
-    /// removed, in a directory that its owner closed to the leader, is ignored from now on.
+    /// Removes requests that were carried out: the journal contains all of them. One that cannot be
+    /// removed, because its owner closed the directory to the leader, is ignored from now on.
     pub fn take_away(&mut self, places: &[&Place]) {
         let mut at: Option<(u32, Option<UserBox>)> = None;
         for place in places {
@@ -631,8 +635,8 @@ impl Inbox {
         self.open.clear();
     }
 
-    /// Sets aside what will never be carried out, with a line saying why; a bounded number for each
-    /// user. What can be neither moved nor removed is ignored from now on.
+    /// Sets aside a request that will never be carried out, with a line that states why; a limited
+    /// number for each user. A file that can be neither moved nor removed is ignored from now on.
     pub fn set_aside(&mut self, bad: &Rejected, now_ms: u64) {
         let uid = bad.place.uid;
         let why = width::escape(&bad.why).into_owned();
@@ -681,7 +685,7 @@ impl Inbox {
         let took = clock::boot_ms().saturating_sub(began);
         self.account_pace.spent(took, found.is_err(), now_ms);
         match found {
-            // What was true earlier does better than no answer.
+            // An earlier answer is better than none.
             Err(e) => known.map(Some).ok_or(e),
             Ok(who) => {
                 if let Some(who) = &who {
@@ -692,24 +696,25 @@ impl Inbox {
         }
     }
 
-    /// A user whose account must be looked up waits while the user database does not answer.
+    /// Whether a user whose account must be looked up has to wait because the user database does
+    /// not answer.
     fn must_wait(&self, uid: u32, now_ms: u64) -> bool {
         self.account_pace.is_pause(now_ms) && !self.accounts.contains_key(&uid)
     }
 
-    /// Users wait because the user database does not answer, or takes long.
+    /// Whether users wait because the user database does not answer or is slow.
     pub fn is_waiting(&self, now_ms: u64) -> bool {
         self.account_pace.is_pause(now_ms)
     }
 }
 
-/// The uid that a directory is named by, written as a number is written.
+/// The uid in the name of a directory, if it is written in the canonical form.
 fn uid_of(name: &str) -> Option<u32> {
     let uid = name.parse::<u32>().ok()?;
     (uid.to_string() == name).then_some(uid)
 }
 
-/// A name for lost+found: whatever a user wrote, it is short, plain and not in the way.
+/// A name for lost+found: regardless of what a user wrote, it is short, plain and unused.
 fn kept_name(place: &Place, n: u32) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let name = place.name.to_string_lossy();
@@ -718,7 +723,7 @@ fn kept_name(place: &Place, n: u32) -> String {
     format!("{}.{name}.{n}.{}", place.uid, clock::nonce(4))
 }
 
-/// The account of a uid with its groups, as this host knows it.
+/// The account of a uid with its groups, as known on this host.
 ///
 /// # Errors
 /// The user database does not answer.
@@ -731,8 +736,8 @@ pub fn account(uid: u32) -> sys::Result<Option<Requester>> {
     Ok(Some(Requester { uid, user, groups }))
 }
 
-/// The accounts of users whom a request names to run something as them, as far as this host knows
-/// them; of many names only the first.
+/// The accounts that a request names to run something as, if this host knows them; of many names
+/// only the first.
 pub fn named_accounts(verbs: &[Verb]) -> Vec<Requester> {
     let names = verbs.iter().filter_map(|verb| match verb {
         Verb::CronPut(put) if !put.user.is_empty() => Some(put.user.as_str()),

@@ -11,18 +11,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Most errands waiting, each of up to ten thousand jobs; more are dropped: an old blob goes with a
-/// later sweep, a forgotten job's directory stays.
+/// Maximum number of waiting errands, each for up to ten thousand jobs. Further ones are dropped:
+/// an old blob is removed by a later sweep; the directory of a forgotten job stays.
 const ERRANDS_MAX: usize = 10_000;
-/// Age below which an unreferenced blob is kept, in milliseconds: a request just being taken may
-/// refer to it, and so may a leader that does not know yet that it is none.
+/// Age below which an unreferenced blob is kept, in milliseconds: a request that is just being
+/// taken may refer to it, and so may a leader that does not know yet that it was replaced.
 const BLOB_AGE_MS: i64 = 7 * 24 * 3600 * 1000;
 /// Pause between two attempts to clear the directory of all drop boxes, in milliseconds.
 const CLEAR_EVERY_MS: u64 = 60_000;
-/// Age at which a request that was never published is abandoned: far above the time a command
+/// Age at which an unpublished request is considered abandoned: far above the time that a command
 /// takes to write one.
 const ASIDE_AGE_MS: u64 = 24 * 3600 * 1000;
-/// Most drop boxes looked into.
+/// Maximum number of drop boxes that are checked.
 const USERS_MAX: usize = 100_000;
 
 enum Errand {
@@ -31,12 +31,12 @@ enum Errand {
     Inbox,
 }
 
-/// Hands errands to the cleaning thread.
+/// Passes errands to the cleaning thread.
 pub(super) struct Janitor {
     errands: Sender<Errand>,
     /// The directory of all drop boxes is being cleared.
     clearing: Arc<AtomicBool>,
-    /// When that was last begun (boot clock, ms).
+    /// When clearing was last started (boot clock, ms).
     cleared_at: Option<u64>,
 }
 
@@ -73,12 +73,12 @@ impl Janitor {
         }
     }
 
-    /// The jobs are forgotten: their directories may go.
+    /// Notes that jobs were forgotten: their directories may be removed.
     pub(super) fn forget(&self, ids: Vec<u32>) {
         let _ = self.errands.try_send(Errand::Jobs(ids));
     }
 
-    /// Removes hidden names from the directory of all drop boxes, unless that is under way or was
+    /// Removes hidden names from the directory of all drop boxes, unless that is in progress or was
     /// tried a short time ago: some may have to stay.
     pub(super) fn clear_inbox(&mut self, now_ms: u64) {
         let rested = self
@@ -99,8 +99,8 @@ impl Janitor {
     }
 }
 
-/// Removes the hidden names among the drop boxes, which no command makes. What cannot be removed
-/// stays: a directory with something in it.
+/// Removes the hidden names among the drop boxes; no command creates them. A name that cannot be
+/// removed stays, such as a directory that is not empty.
 fn clear_hidden(layout: &Layout) {
     let inbox = layout.inbox();
     let (Ok(boxes), Ok(mut names)) = (DropBox::open(&inbox), Listing::open(&inbox)) else {
@@ -120,13 +120,14 @@ fn clear_hidden(layout: &Layout) {
     tracing::warn!("{inbox}: {gone} hidden names were removed, {left} could not be");
 }
 
-/// Removes what commands left in the drop boxes when they were killed before they published.
+/// Removes files from the drop boxes that commands left when they were killed before they published
+/// them.
 fn sweep_inboxes(layout: &Layout) {
     let Ok(boxes) = DropBox::open(&layout.inbox()) else {
         return;
     };
     for user in fs::list_dir(&layout.inbox(), USERS_MAX).unwrap_or_default() {
-        // A link is not entered: it could lead anywhere.
+        // A link is not followed: it could lead anywhere.
         if let Ok(own) = boxes.enter(&user.name) {
             let _ = own.sweep(clock::wall_ms(), ASIDE_AGE_MS);
         }

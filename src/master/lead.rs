@@ -34,17 +34,16 @@ use crate::turn::{self, Core, Input, Ready, RequestIn};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Wait between looks at an idle share that raises events, in milliseconds.
+/// Pause between checks of an idle share that raises events, in milliseconds.
 const IDLE_HINTED_MS: u64 = 5000;
-/// While inputs keep coming, turns are this far apart so that one sync serves many, in
-/// milliseconds.
+/// Distance of turns while inputs keep arriving, in milliseconds, so that one sync serves many.
 const BUSY_GAP_MS: u64 = 3;
-/// Events of one turn after which freed memory is given back.
+/// Number of events in one turn after which freed memory is returned to the system.
 const BURST: usize = 5000;
-/// Wait between looks while the share is full, in milliseconds.
+/// Pause between checks while the share is full, in milliseconds.
 const FULL_MS: u64 = 1000;
 
-/// Which leader this is.
+/// The place at which this leader runs.
 pub(super) struct LeaderSite {
     pub layout: Layout,
     pub cluster: String,
@@ -67,13 +66,13 @@ pub(super) struct Leader {
     pub hosts: Hosts,
     pub hints: Hints,
     pub wakeups: Wakeups,
-    /// A configuration that was read, to be kept once it is in force.
+    /// A configuration that was read, to be stored once it is in force.
     pub configured: Option<Loaded>,
-    /// Sees every turn; for simulations.
+    /// Observes every turn; for simulations.
     pub witness: Option<Arc<dyn Witness>>,
 }
 
-/// Whether an order to start the attempt follows from this event.
+/// Whether this event leads to an order to start the attempt.
 fn lets_start(event: &Event, wanted: AttemptId) -> bool {
     match event {
         Event::Dispatched { a, .. } | Event::Gathered { a, .. } => *a == wanted,
@@ -81,8 +80,8 @@ fn lets_start(event: &Event, wanted: AttemptId) -> bool {
     }
 }
 
-/// Whether the summary views show more of this event than the counts that travel with the rows of
-/// jobs.
+/// Whether the summary views show more of this event than the counts that are published with the
+/// rows of jobs.
 fn is_of_cluster(event: &Event) -> bool {
     matches!(
         event,
@@ -97,7 +96,7 @@ fn is_of_cluster(event: &Event) -> bool {
 
 impl Leader {
     /// Repeats everything that is in force, then leads until the end. `bind`: an attempt runs
-    /// elsewhere only after its host's own word; see [`crate::lease::Protocol`].
+    /// elsewhere only after a report of its own host; see [`crate::lease::Protocol`].
     pub(super) fn run(&mut self, bind: bool) -> End {
         if let Err(end) = self.first(bind) {
             return end;
@@ -117,11 +116,12 @@ impl Leader {
         }
     }
 
-    /// A new epoch's first acts: orders files for all hosts with what is in force, a fresh view.
+    /// The first actions of a new epoch: orders files for all hosts with everything in force, and a
+    /// fresh view.
     fn first(&mut self, bind: bool) -> Result<(), End> {
         let now = clock::boot_ms();
-        // On a share that is full nothing is started, not even once; on another one the reserve is
-        // made before anything can fill it.
+        // On a full share nothing is started, not even once; on any other the reserve is created
+        // before anything can fill the share.
         self.tend_room(now);
         let configured = self.configured.iter();
         let mut inputs: Vec<Input> = configured
@@ -136,14 +136,15 @@ impl Leader {
         self.hosts
             .listen(times, Which::All, poll_ms, &no_work, &mut inputs);
         self.look_ahead(&mut inputs);
-        // Before the first turn can take a time of day for reached.
+        // Before the first turn can take a time of day as reached.
         self.compare_clock(&self.site.layout.epoch());
         if !bind {
             self.take_all_back(&mut inputs);
         }
         self.turn(inputs, now)?;
         let mut orders = turn::outstanding(&self.core, None);
-        // The name of a host's ledger alone does not make its file: it goes with each first order.
+        // The name of a host's ledger alone does not create its file: it is sent with each first
+        // order.
         let is_work = |order: &Order| !matches!(order, Order::Ledger { .. });
         let busy = orders.iter().filter(|(_, order)| is_work(order));
         let busy: BTreeSet<String> = busy.map(|(host, _)| host.clone()).collect();
@@ -156,15 +157,15 @@ impl Leader {
         let _ = self.core.state.take_dirty();
         self.publish_summary(true, now);
         self.leadership.set_leading(true);
-        // Hosts follow a new epoch at once.
+        // Hints make hosts follow a new epoch at once.
         let endpoints = self.hosts.names().filter_map(|h| self.hosts.endpoint(h));
         endpoints.for_each(|endpoint| self.hints.ordered(endpoint));
         tracing::info!("epoch {epoch} is in force: orders repeated, requests taken");
         Ok(())
     }
 
-    /// Unbinds what was dispatched and is not known to have started, without a word of its host:
-    /// the rule that simulations take away.
+    /// Unbinds what was dispatched and is not known to have started, without a report of its host:
+    /// simulations use it to remove the rule against this.
     fn take_all_back(&self, inputs: &mut Vec<Input>) {
         let state = &self.core.state;
         let hosts: Vec<String> = state.known_hosts().map(|(name, _)| name.clone()).collect();
@@ -182,14 +183,14 @@ impl Leader {
         }
     }
 
-    /// Gathers, takes a turn. `all`: something changed, and it is not known where. True when there
-    /// was something to do.
+    /// Collects inputs and takes a turn. `all`: something changed, and it is not known where.
+    /// Returns true if there was something to do.
     fn step(&mut self, now: u64, all: bool) -> Result<bool, End> {
         let mut inputs = Vec::new();
         self.hints.take(None);
         let (boxes, hosts) = self.hints.due(now, &self.hosts);
         self.find_users(now, all, &boxes)?;
-        // First the watch: what comes after the look gives a hint.
+        // The watch comes first: a change after the check then gives a hint.
         self.wakeups.watch(self.inbox.directories());
         let (taken, mut rejected) = self.take_requests(now, all, &boxes);
         let found = taken.iter().map(|request| &request.place);
@@ -232,7 +233,7 @@ impl Leader {
         Ok(more || requests || reports > 0 || news || self.out.orders.has_news())
     }
 
-    /// Reads what hosts have reported; how many of them had something.
+    /// Reads what hosts have reported. Returns how many of them had something.
     fn listen(
         &mut self,
         now: u64,
@@ -253,14 +254,14 @@ impl Leader {
         inputs.iter().filter(reports).count()
     }
 
-    /// Reads cb.yaml again for a request: the turn decides whether it comes into force.
+    /// Reads cb.yaml again for a request: the turn decides whether it takes effect.
     fn read_config(&mut self) -> Result<Arc<Config>, Vec<String>> {
         let owners = crate::spool::owners(&self.leadership.cluster);
         let loaded = super::conf::read(&self.site.layout, owners)?;
         Ok(self.configured.insert(loaded).config.clone())
     }
 
-    /// Keeps the configuration that was read last once a turn has put it in force.
+    /// Stores the configuration that was read last once a turn has put it in force.
     fn keep_config(&mut self) {
         let digest = self.core.state.config_digest();
         if let Some(read) = self.configured.take_if(|read| read.digest == digest) {
@@ -301,9 +302,10 @@ impl Leader {
         Ok(more)
     }
 
-    /// Carries out what a turn wants, in the order that makes it safe.
+    /// Carries out the results of a turn, in the order that makes it safe.
     fn carry_out(&mut self, mut ready: Ready, now: u64) -> Result<bool, End> {
-        // They are there already: the requests that bring them were kept off otherwise.
+        // They are already stored: otherwise the requests that bring them were not passed to the
+        // turn.
         for blob in &ready.blobs {
             self.must(blob.bytes.len(), |leader| {
                 Ok(leader.store.blobs.store(blob)?)
@@ -318,7 +320,7 @@ impl Leader {
             let orders = std::mem::take(&mut ready.orders);
             ready.orders = self.out.receipts.hold(orders, now);
         }
-        // Answers without events (refusals, repeated tokens) are a leader's word all the same.
+        // Answers without events (refusals, repeated tokens) are also statements of a leader.
         if ready.events.is_empty() && !(ready.acks.is_empty() && ready.orders.is_empty()) {
             self.recheck()?;
         }
@@ -337,7 +339,7 @@ impl Leader {
         if !ready.orders.is_empty() {
             failpoint::hit("leader.before_orders");
             let unsent = self.write_orders(std::mem::take(&mut ready.orders))?;
-            // An earlier leader may have sent what was not decided in this turn.
+            // An earlier leader may have sent starts that were not decided in this turn.
             let decided = |a: AttemptId| ready.events.iter().any(|e| lets_start(e, a));
             self.out.unsent = unsent.into_iter().filter(|(_, a)| decided(*a)).collect();
             failpoint::hit("leader.after_orders");
@@ -351,7 +353,8 @@ impl Leader {
         Ok(ready.more)
     }
 
-    /// Does what must not fail, as often as it finds no room for its `need` bytes.
+    /// Does something that must not fail, and repeats it as long as there is no room for its `need`
+    /// bytes.
     pub(super) fn must<T>(
         &mut self,
         need: usize,
@@ -380,7 +383,7 @@ impl Leader {
         Ok(self.out.acks.turn_over()?)
     }
 
-    /// Makes the events durable and makes sure that no other process leads.
+    /// Makes the events durable and verifies that no other process leads.
     fn commit(&mut self, events: &[Event]) -> Result<Position, End> {
         if events.is_empty() {
             return Ok(self.store.journal.position());
@@ -409,10 +412,10 @@ impl Leader {
         checked.map_err(|e| End::Lost(e.to_string()))
     }
 
-    /// What may wait until the answers are out. `full`: requests used up their part of this turn,
-    /// and those who wait for their answers wait for further turns.
+    /// What may wait until the answers are written. `full`: requests used up their part of this
+    /// turn, so other commands wait for further turns.
     fn after(&mut self, at: Position, full: bool, now: u64) -> Result<(), End> {
-        // As with the rows: the round is tried again.
+        // As with the rows: the round is repeated.
         if let Err(e) = self.view.tick(&self.core.state, full, now) {
             self.view_lags(&e);
         }
@@ -428,7 +431,7 @@ impl Leader {
         self.have_remembered(now)?;
         self.tend_notifier(now);
         let keep = self.keep();
-        // A snapshot takes room before its compaction gives some back.
+        // A snapshot takes room before its compaction frees some.
         if !self.reserve.is_full() {
             if self.store.account(at, now) {
                 self.view.summary.changed();
@@ -441,7 +444,7 @@ impl Leader {
         self.leave_old_epochs()
     }
 
-    /// What stays of the journal and of older snapshots.
+    /// Which parts of the journal and of older snapshots are kept.
     fn keep(&self) -> Keep {
         let general = &self.core.config.general;
         Keep {
@@ -454,7 +457,7 @@ impl Leader {
         }
     }
 
-    /// Lets `cbnotify` run where cb.yaml has alerts or mail.
+    /// Runs `cbnotify` if cb.yaml has alerts or mail.
     fn tend_notifier(&mut self, now: u64) {
         let wanted = !self.core.config.notices.is_empty();
         if let Some(text) = self.notifier.tend(wanted, now) {
@@ -462,7 +465,7 @@ impl Leader {
         }
     }
 
-    /// Looks after the reserve; what waited for room goes on when there is some.
+    /// Maintains the reserve; what waited for room continues when there is some.
     fn tend_room(&mut self, now: u64) {
         if self.reserve.tend(now, &self.leadership) {
             self.view.summary.changed();
@@ -472,14 +475,15 @@ impl Leader {
         }
     }
 
-    /// Waits for a hint, a signal, or the time to look again. True when an event came, so that
-    /// anything may have changed. Where no events come, busy or not, only that is looked at which
-    /// hints named or whose time has come.
+    /// Waits for a hint, a signal, or the time of the next check. Returns true if an event arrived,
+    /// so that anything may have changed. If no events come, busy or not, only what hints named or
+    /// what is due is checked.
     fn wait(&mut self, began: u64, busy: bool) -> Result<bool, End> {
         let now = clock::boot_ms();
         let mut until = now.saturating_add(self.idle_ms());
         if busy {
-            // Let the next turn gather company for its sync. With little to do it need not.
+            // Let the next turn gather more inputs for its sync. With little to do this is not
+            // needed.
             until = began + BUSY_GAP_MS;
             if !self.wakeups.may_hurry(now) {
                 clock::sleep_ms(until.saturating_sub(now));
@@ -504,7 +508,7 @@ impl Leader {
         }
     }
 
-    /// Longest pause between two looks at what changes without a hint.
+    /// Longest pause between two checks of whatever changes without a hint.
     pub(super) fn poll_ms(&self) -> u64 {
         match self.wakeups.has_events() {
             true => IDLE_HINTED_MS,

@@ -14,24 +14,24 @@ use crate::turn::SILENT_MS;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Most names of beats in one listing.
+/// Maximum number of names of beats in one listing.
 const NAMES_MAX: usize = 200_000;
-/// Most names kept of one host.
+/// Maximum number of names kept of one host.
 const OWN_MAX: usize = 4;
-/// At the first look a beat that is so old by the host's own clock, in milliseconds, is one of long
-/// ago. Life shows by the next change.
+/// At the first check, a beat that is this old by the host's own clock, in milliseconds, is
+/// considered to be from long ago. The next change then shows that the host is alive.
 const FRESH_MS: u64 = 15_000;
-/// A name that does not change for so long, in milliseconds, may be left over from a host that
-/// beats by its load document now.
+/// A name that does not change for this time, in milliseconds, may be left over from a host that
+/// now beats by its load document.
 const STILL_MS: u64 = 10_000;
-/// A sample without news is reported again after so long, in milliseconds, and that of a silent
-/// host.
+/// How long until a sample without news is reported again, and that of a silent host, in
+/// milliseconds.
 const REPEAT_MS: u64 = 60_000;
 const SILENT_AGAIN_MS: u64 = 5_000;
-/// The limit of a silent host counts for so long after its document was read, in milliseconds: less
-/// than the leader waits above the limit.
+/// The limit of a silent host is valid for this time after its document was read, in milliseconds:
+/// shorter than the leader waits above the limit.
 const LIMIT_MS: u64 = 8_000;
-/// Pause before a load document is read again that could not be read, or is not there yet, in
+/// Pause before a load document that could not be read, or does not exist yet, is read again, in
 /// milliseconds.
 const AGAIN_MS: u64 = 1_000;
 
@@ -41,9 +41,9 @@ pub(super) struct BeatNames {
     dir: PathBuf,
     owners: Owners,
     mark: Option<Mark>,
-    /// What the server said just now, before this listing.
+    /// The mark that the server returned just now, before this listing.
     asked: Option<Mark>,
-    /// The last listing failed: whose name moves is not known.
+    /// The last listing failed: it is not known whose name changes.
     blind: bool,
 }
 
@@ -58,13 +58,13 @@ impl BeatNames {
         }
     }
 
-    /// Whether the server tells of a change since the last listing: one request.
+    /// Whether the server shows a change since the last listing: one request.
     pub(crate) fn changed(&mut self) -> bool {
         self.asked = fs::mark(&self.dir).ok();
         self.asked.is_some() && self.asked != self.mark
     }
 
-    /// Whether the last listing failed, so that silence says nothing.
+    /// Whether the last listing failed, so that silence means nothing.
     pub(super) fn is_blind(&self) -> bool {
         self.blind
     }
@@ -72,7 +72,7 @@ impl BeatNames {
     /// All beats by host.
     ///
     /// # Errors
-    /// The directory is missing, cannot be read, or belongs to a stranger.
+    /// The directory is missing, cannot be read, or belongs to another account.
     pub(super) fn list(&mut self) -> crate::sys::Result<BTreeMap<String, Vec<Beat>>> {
         let mut all: BTreeMap<String, Vec<Beat>> = BTreeMap::new();
         let asked = self.asked.take();
@@ -95,34 +95,34 @@ impl BeatNames {
     }
 }
 
-/// What is known of one host's life.
+/// What is known about whether one host is alive.
 #[derive(Debug, Default)]
 pub(super) struct Life {
-    /// The names of the last listing that had any, and the one that moved last.
+    /// The names of the last listing that had any, and the one that changed last.
     names: Vec<Beat>,
     name: Option<Beat>,
-    /// Beat of the load document that was read last.
+    /// Beat of the load document that was last read.
     written: Option<(String, u64)>,
-    /// When a name moved last, and when anything did, by the monotonic clock.
+    /// When a name changed last, and when anything did, by the monotonic clock.
     named_at: Option<u64>,
     beat_at: Option<u64>,
-    /// When this leader first saw anything of it.
+    /// When this leader first saw something of the host.
     watched_at: Option<u64>,
     silent_ms: u64,
-    /// The load document as it was read, updated by names since; and what was reported of it.
+    /// The load document as it was read, updated by later names; and what was reported of it.
     doc: Option<LoadDoc>,
     reported: Option<(LoadDoc, u64)>,
-    /// When the document may be read again after it did not say what it should.
+    /// When the document may be read again after it lacked the expected content.
     again_at: u64,
-    /// When it was last to be read, and whether it could not be.
+    /// When it was last due to be read, and whether it could not be.
     looked_at: u64,
     unread: bool,
-    /// A name moved or a document was read since it was judged.
+    /// A name changed or a document was read since the last judgement.
     changed: bool,
 }
 
 impl Life {
-    /// Takes its names in `beats/`, none if a listing missed them.
+    /// Takes the host's names in `beats/`; none if a listing missed them.
     pub(super) fn hear(&mut self, listed: Vec<Beat>, now: u64, wall_ms: i64) {
         if listed.is_empty() {
             return;
@@ -150,46 +150,46 @@ impl Life {
         self.changed = true;
     }
 
-    /// Whether names tell of this host.
+    /// Whether names show that this host beats.
     pub(super) fn is_named(&self, now: u64) -> bool {
         let moves = |at| now.saturating_sub(at) < STILL_MS;
         self.name.is_some() && self.named_at.is_some_and(moves)
     }
 
-    /// Its name tells of a load document that was not read yet.
+    /// Whether its name announces a load document that was not read yet.
     pub(super) fn has_document(&self, now: u64) -> bool {
         let read = |beat: &Beat| self.doc.as_ref().is_some_and(|doc| beat.goes_with(doc));
         now >= self.again_at && self.name.as_ref().is_some_and(|beat| !read(beat))
     }
 
-    /// Only its load document can tell that it lives, which it did not long ago, or it `works`: the
-    /// host may run an older version, or find no `beats/`.
+    /// Whether only its load document can show that it is alive, which it was not long ago, or it
+    /// `works`: the host may run an older version, or find no `beats/`.
     pub(super) fn lives_by_document(&self, now: u64, works: bool) -> bool {
         let lives = self.beat_at.is_some() && self.silent_ms < SILENT_MS;
         !self.is_named(now) && (lives || works)
     }
 
-    /// When its document was last to be read.
+    /// When its document was last due to be read.
     pub(super) fn looked_at(&self) -> u64 {
         self.looked_at
     }
 
-    /// Nothing of it was read yet.
+    /// Whether nothing of it was read yet.
     pub(super) fn is_unknown(&self) -> bool {
         self.doc.is_none()
     }
 
-    /// It beats.
+    /// Whether it beats.
     pub(super) fn is_heard(&self) -> bool {
         self.silent_ms < SILENT_MS && self.doc.is_some() && self.beat_at.is_some()
     }
 
-    /// It is not known to be there, or has no executor.
+    /// Whether it is not known to be up, or has no executor.
     pub(super) fn is_asleep(&self) -> bool {
         self.silent_ms >= SILENT_MS || self.doc.as_ref().is_none_or(|doc| !doc.executor)
     }
 
-    /// Its reports as its name tells of them: number and length of the file.
+    /// Its reports as its name announces them: number and length of the file.
     pub(super) fn reports(&self) -> Option<(u64, u64)> {
         let name = self.name.as_ref().filter(|name| name.part > 0)?;
         Some((name.part, name.end))
@@ -207,11 +207,12 @@ impl Life {
             let limit = doc.every_ms.max(1000).saturating_mul(3);
             let fresh = wall_ms.abs_diff(doc.t) <= limit;
             if self.name.is_none() && fresh {
-                // Else an old file, or a clock far off: life shows by the next change.
+                // Otherwise it is an old file, or the clock is far off: the next change shows
+                // whether the host is alive.
                 self.beat_at = Some(now);
             }
         } else if self.written != beat && !self.is_named(now) && !self.has_announced(&doc) {
-            // By now it is the document that beats; a name may follow.
+            // The host now beats by its document; a name may follow.
             (self.beat_at, self.name) = (Some(now), None);
         }
         self.written = beat;
@@ -231,7 +232,7 @@ impl Life {
         self.name.as_ref().is_some_and(has)
     }
 
-    /// Whether the document says of the journal what the one before did not.
+    /// Whether the document contains another position of the journal than the previous one.
     pub(super) fn remembers_other(&self, doc: &LoadDoc) -> bool {
         match &self.doc {
             Some(known) => known.journal != doc.journal,
@@ -239,9 +240,9 @@ impl Life {
         }
     }
 
-    /// What the turn gets of it: the sample, and for how long it was silent. The `iso_timeout` of
-    /// the host is not known when its last document was not read, or when it is silent and was not
-    /// looked at a short time ago; `blind`: nor when names cannot be read.
+    /// What the turn receives: the sample, and how long the host has been silent. The `iso_timeout`
+    /// of the host is unknown if its last document was not read, or if it is silent and was not
+    /// checked a short time ago; with `blind`, also if names cannot be read.
     pub(super) fn judge(&mut self, now: u64, blind: bool) -> Option<(LoadDoc, u64)> {
         let doc = self.doc.as_ref()?;
         let watched_at = *self.watched_at.get_or_insert(now);
@@ -306,7 +307,7 @@ mod tests {
         Beat::of(&doc(beat, written), (1, 80))
     }
 
-    /// A leader's clock says 40 s, the host's the epoch: nothing seems fresh at the first look.
+    /// The leader's clock shows 40 s, the host's the epoch: nothing seems fresh at the first check.
     const WALL: i64 = 40_000;
 
     #[test]

@@ -14,14 +14,14 @@ use crate::spool::view::ViewReader;
 use crate::state::State;
 use crate::sys::clock;
 
-/// Least time between two publications, in milliseconds.
+/// Minimum time between two publications, in milliseconds.
 const EVERY_MS: u64 = 5_000;
 
-/// See the top of this file.
+/// See the head of this file.
 #[derive(Debug)]
 pub(super) struct Meter {
     pub figures: Figures,
-    /// When they were published last (boot clock, ms).
+    /// When the figures were last published (boot clock, ms).
     published_at: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Timed {
 }
 
 impl Meter {
-    /// Goes on from what the leader before had published.
+    /// Continues from the figures that the previous leader published.
     pub(super) fn new(layout: &Layout, epoch: u64, now: Stamp) -> Meter {
         let before = match ViewReader::new(layout).figures() {
             Ok(figures) => figures,
@@ -49,7 +49,7 @@ impl Meter {
         }
     }
 
-    /// Counts what a turn has decided; `state`: after it.
+    /// Counts what a turn has decided; `state`: the state after it.
     pub(super) fn turned(&mut self, events: &[Event], answers: usize, state: &State) {
         let figures = &mut self.figures;
         figures.events += events.len() as u64;
@@ -57,7 +57,8 @@ impl Meter {
         for event in events {
             match event {
                 Event::Dispatched { .. } => figures.dispatched += 1,
-                // A later attempt waited since the end of the one before, not since the submission.
+                // A later attempt waited since the end of the previous one, not since the
+                // submission.
                 Event::Started { a, t, .. } if a.at == 1 => {
                     let Some(job) = state.job(a.j.id) else {
                         continue;
@@ -102,7 +103,7 @@ impl Meter {
         histogram.add(WORK_BOUNDS_S, us);
     }
 
-    /// Whether the document is to be written with this summary.
+    /// Whether the document must be written with this summary.
     pub(super) fn is_due(&mut self, now: u64) -> bool {
         let recent = |at: u64| now.saturating_sub(at) < EVERY_MS;
         let due = !self.published_at.is_some_and(recent);
@@ -146,7 +147,7 @@ mod tests {
         meter.ended(&ends);
         let queue = &meter.figures.queues["q"];
         assert_eq!((queue.done, queue.failed, queue.requeued), (1, 1, 1));
-        // What never ran has no run time.
+        // A job that never ran has no run time.
         assert_eq!(queue.runs.count(), 2);
         assert_eq!((queue.runs.counts[1], queue.runs.sum_ms), (2, 20_000));
     }

@@ -64,7 +64,7 @@ pub fn config_in_force(layout: &Layout, owners: Owners) -> Result<Arc<Config>, V
     conf::in_force(layout, owners).map(|loaded| loaded.config)
 }
 
-/// Where it is kept.
+/// Where the configuration in force is stored.
 pub fn config_in_force_path(layout: &Layout) -> std::path::PathBuf {
     conf::last_good(layout)
 }
@@ -73,14 +73,14 @@ pub fn config_in_force_path(layout: &Layout) -> std::path::PathBuf {
 pub const EXIT_OK: i32 = 0;
 pub const EXIT_REFUSED: i32 = 2;
 pub const EXIT_LOST: i32 = 3;
-/// Most epochs or snapshots looked at.
+/// Maximum number of epochs or snapshots that are checked.
 const NAMES_MAX: usize = 1_000_000;
 
-/// So many leaders in a row that died while taking over are worth an alarm.
+/// Number of consecutive leaders that died while taking over at which an alarm is raised.
 const DIED_MIN: usize = 3;
-/// How long looking up the groups of users may keep a new leader, in milliseconds.
+/// Maximum time that a new leader spends on looking up the groups of users, in milliseconds.
 const ACCOUNTS_MS: u64 = 5_000;
-/// Room that each of a leader's first files needs at most, bytes.
+/// Maximum room that each of a leader's first files needs, in bytes.
 const NEED: u64 = 64 << 10;
 
 /// Runs a master candidate until it is stopped or has lost the lead. `accept_loss`: lead in spite
@@ -99,7 +99,7 @@ pub fn run(accept_loss: bool) -> i32 {
 fn candidate(accept_loss: bool) -> Result<i32, String> {
     let site = Site::find().map_err(|e| e.to_string())?;
     site.check_for_daemon()?;
-    // Whatever umask the daemon inherits: all users read what is published.
+    // Set regardless of the daemon's inherited umask: all users read what is published.
     crate::sys::caller::umask(0o022);
     signals::ignore_sigpipe();
     let stop = signals::catch_term().map_err(|e| e.to_string())?;
@@ -111,55 +111,58 @@ fn candidate(accept_loss: bool) -> Result<i32, String> {
     serve(&site, stop, &options)
 }
 
-/// How a candidate works; the default is what is shipped.
+/// How a candidate works; the default is for production.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Lead in spite of damage in the journal, setting the damaged bytes aside.
     pub accept_loss: bool,
-    /// How long another host may see old content (ms); `None` = by the kind of file system.
+    /// How long another host may see old content (ms); `None` = derived from the kind of file
+    /// system.
     pub cache_ms: Option<u64>,
-    /// Whether what this machine opens is answered by the server; `None` = by the mount.
+    /// Whether each open on this machine is answered by the server; `None` = derived from the
+    /// mount.
     pub fresh: Option<bool>,
-    /// The rules for writing; simulations take them away one by one.
+    /// The rules for writing; simulations remove them one by one.
     pub protocol: Protocol,
-    /// Sizes at which files end, smaller in simulations; `None` = the usual ones.
+    /// Sizes at which files end, smaller in simulations; `None` = the defaults.
     pub segment_bytes: Option<u64>,
     pub snapshot_bytes: Option<u64>,
     pub acks_bytes: Option<u64>,
-    /// Size of the reserve for a full share; `None` = by the size of the file system.
+    /// Size of the reserve for a full share; `None` = derived from the size of the file system.
     pub reserve_bytes: Option<u64>,
     /// The program that sends alerts and mail; `None`: none are sent.
     pub notifier: Option<std::path::PathBuf>,
-    /// Observes what a leader takes for true; simulations compare it with what happened.
+    /// Observes what a leader considers true; simulations compare it with what happened.
     pub witness: Option<Arc<dyn Witness>>,
 }
 
-/// Sees what a leader sees; for simulations.
+/// Observes what a leader sees; for simulations.
 pub trait Witness: Send + Sync + std::fmt::Debug {
     /// A leader of `epoch` has recovered `state`, and its first events are durable.
     fn recovered(&self, epoch: u64, state: &State);
-    /// The events of a turn that led to `state` are durable; nothing of it is made known yet.
+    /// The events of a turn that led to `state` are durable; nothing of it has been published yet.
     fn committed(&self, epoch: u64, state: &State);
-    /// A turn of the leader of `epoch` was carried out; it `changed` the state, or had nothing to.
+    /// A turn of the leader of `epoch` was carried out; `changed`: it changed the state.
     fn turned(&self, epoch: u64, state: &State, changed: bool);
 }
 
-/// Runs a candidate at `site` until a message on `stop` or the loss of leadership; an exit code.
+/// Runs a candidate at `site` until a message on `stop` or the loss of leadership. Returns an exit
+/// code.
 ///
 /// # Errors
 /// Why it must not run here.
 pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32, String> {
     let layout = site.layout();
     let pin = site.local.as_ref().map(|dir| dir.join("cluster"));
-    // Nothing is made on this host for a directory that is not a cluster.
+    // Nothing is created on this host for a directory that is not a cluster.
     election::open_cluster(&layout, None).map_err(|e| e.to_string())?;
     if let Some(dir) = &site.local {
         crate::sys::fs::mkdir_p(dir, 0o711).map_err(|e| e.to_string())?;
     }
     let cluster = election::open_cluster(&layout, pin.as_deref()).map_err(|e| e.to_string())?;
     if crate::sys::users::may_switch() && cluster.service_uid != 0 {
-        // Exports squash root, and a scheduler needs no privilege while it reads what users write:
-        // it becomes the account that owns the share, for good.
+        // Exports squash root, and a scheduler needs no privileges while it reads what users write:
+        // it switches to the account that owns the share, permanently.
         let (uid, gid) = (cluster.service_uid, cluster.service_gid);
         crate::sys::users::become_for_good(uid, gid).map_err(|e| e.to_string())?;
     }
@@ -192,14 +195,15 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
     };
     let wait = |ms: u64| thread::recv_timeout(&stop, ms).is_ok();
     let won = election::campaign(&layout, cluster, &settings, &wait, |_lost| {
-        // It is in the log already. Another thread may hang in the share: nothing may run on.
+        // The reason is in the log already. Another thread may hang on the share: nothing may
+        // continue to run.
         crate::sys::proc::exit_now(EXIT_LOST)
     });
     let Some(leadership) = won.map_err(|e| e.to_string())? else {
         service::stopping();
         return Ok(EXIT_OK);
     };
-    // A candidate may have stood for weeks: cb.yaml was changed and read again by others since.
+    // A candidate may have stood by for weeks: cb.yaml may have been changed and read again since.
     let configured = conf::read_or_last_good(&layout, owners).unwrap_or(configured);
     if !configured.0.config.may_lead(&site.host) {
         return Err(not_a_master());
@@ -223,7 +227,7 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
 
 /// Why a winner of the election does not lead.
 enum NoLead {
-    /// It must not: nothing changes by trying again.
+    /// It must not: another attempt would change nothing.
     Refused(String),
     /// It ended before it began.
     Ended(End),
@@ -241,7 +245,8 @@ impl From<End> for NoLead {
     }
 }
 
-/// Refuses a mount that endangers locks or data, unless cb.conf insists; warns of the rest.
+/// Rejects a mount that endangers locks or data, unless cb.conf insists; logs a warning about other
+/// problems.
 fn judge_mount(site: &Site, layout: &Layout) -> Result<(), String> {
     let (grave, rest): (Vec<_>, Vec<_>) = hazards(layout)
         .into_iter()
@@ -294,7 +299,7 @@ fn assume(
     let replayed = (recovered.events * 200, epoch.saturating_sub(covered));
     let publisher = first.must(|| Ok(publish::Publisher::new(&layout, &cluster, epoch)?))?;
     let most = options.acks_bytes;
-    // Whatever is in the way there, the next epoch has a directory of its own.
+    // Whatever blocks this name, the next epoch has a directory of its own.
     let acks = first.must_or_end(|| Ok(acks::Acks::create(&layout, &cluster, epoch, most)?))?;
     let orders = outbox::Orders::new(&layout, &cluster, epoch).map_err(io)?;
     let owners = crate::spool::owners(&leadership.cluster);
@@ -346,7 +351,7 @@ struct First<'a> {
 }
 
 impl First<'_> {
-    /// As [`First::must`]; another candidate may succeed where this one failed.
+    /// As [`First::must`], but ends the leader on other failures; another candidate may succeed.
     fn must_or_end<T>(
         &mut self,
         write: impl FnMut() -> Result<T, journal::Error>,
@@ -374,7 +379,7 @@ impl First<'_> {
     }
 }
 
-/// Opens the epoch's journal with its first events: who leads, and where older epochs end.
+/// Opens the epoch's journal with its first events: which host leads, and where older epochs end.
 fn begin_journal(
     site: &Site,
     first: &mut First<'_>,
@@ -408,7 +413,7 @@ fn begin_journal(
 /// what was found, for the administrator.
 ///
 /// # Errors
-/// It would be read.
+/// A file of another account would be read.
 fn hide_foreign(layout: &Layout, owners: Owners) -> Result<Vec<String>, String> {
     let mut notes = Vec::new();
     type Number = fn(&str) -> Option<u64>;
@@ -454,7 +459,7 @@ fn epoch_event(epoch: u64, site: &Site, t: Stamp) -> Event {
     }
 }
 
-/// Reads snapshot and journal, and makes sure that what came out is sound.
+/// Reads snapshot and journal, and verifies that the result is sound.
 fn restore(
     layout: &Layout,
     leadership: &election::Leadership,
@@ -497,8 +502,8 @@ fn restore(
     Ok((loader.state, recovered, loader.ends))
 }
 
-/// Leaders before this one that claimed an epoch and wrote nothing: one or two lost a race or were
-/// ended, more of them in a row die of something.
+/// Counts previous leaders that claimed an epoch and wrote nothing: one or two lost a race or were
+/// ended; if there are more in a row, they die of something.
 fn died_young(epoch: u64, seals: &[Event]) -> Option<String> {
     let empty = |of: &u64| {
         let seal = |e: &Event| matches!(e, Event::Seal { epoch, bytes: 0, .. } if epoch == of);
@@ -513,7 +518,7 @@ fn died_young(epoch: u64, seals: &[Event]) -> Option<String> {
     })
 }
 
-/// Looks up the groups of everyone who has jobs: limits and administrators hang on them.
+/// Looks up the groups of all users that have jobs: limits and administrators depend on them.
 fn note_accounts(core: &mut Core) {
     let jobs = core.state.specs().map(|entry| entry.spec.uid);
     let uids: BTreeSet<u32> = jobs
@@ -524,7 +529,8 @@ fn note_accounts(core: &mut Core) {
         match inbox::account(uid) {
             Ok(Some(who)) => core.note_groups(&who.user, &who.groups),
             Ok(None) => {}
-            // The lease runs: the rest are known when they ask for something.
+            // The lease is running: the other groups are looked up when their users request
+            // something.
             Err(e) => return tracing::error!("{e}: groups of users are not known yet"),
         }
         if clock::boot_ms().saturating_sub(began) > ACCOUNTS_MS {
@@ -533,7 +539,8 @@ fn note_accounts(core: &mut Core) {
     }
 }
 
-/// Names that others write and that call for a turn; the leader's own files are not among them.
+/// Whether other processes write this name and a change of it requires a turn; the leader's own
+/// files do not count.
 fn others_write(path: &Path) -> bool {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
     let inbox_dir = name.bytes().all(|b| b.is_ascii_digit());

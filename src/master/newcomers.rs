@@ -3,26 +3,27 @@
 use crate::sys::fs;
 use std::path::PathBuf;
 
-/// How often users' drop boxes are looked for without a hint, in milliseconds.
+/// How often the leader looks for users' new drop boxes without a hint, in milliseconds.
 const EVERY_MS: u64 = 5000;
-/// How often it is looked whether a drop box was made, on a network file system, in milliseconds.
+/// How often the leader checks on a network file system whether a drop box was created, in
+/// milliseconds.
 const CHANGED_MS: u64 = 1_000;
-/// How often drop boxes of new users are looked for after a hint, and while not all names were
-/// looked at, in milliseconds.
+/// How often the leader looks for drop boxes of new users after a hint, and while not all names
+/// were checked, in milliseconds.
 const HINTED_MS: u64 = 20;
 
-/// When the directory of all drop boxes is looked through.
+/// When the directory of all drop boxes is searched.
 #[derive(Debug)]
 pub(super) struct Newcomers {
     looked_at: u64,
-    /// There may be a new one.
+    /// There may be a new box.
     due: bool,
-    /// When the directory of drop boxes was last looked at (boot clock, ms), and its mark.
+    /// When the directory of drop boxes was last checked (boot clock, ms), and its mark.
     seen: (u64, Option<fs::Mark>),
 }
 
 impl Newcomers {
-    /// Everybody is new to a new leader.
+    /// To a new leader every user is new.
     pub(super) fn new() -> Newcomers {
         Newcomers {
             looked_at: 0,
@@ -31,16 +32,17 @@ impl Newcomers {
         }
     }
 
-    /// A hint may be about a new box.
+    /// Notes that a hint may be about a new box.
     pub(super) fn expect(&mut self) {
         self.due = true;
     }
 
-    /// Whether the boxes are to be listed now; if it is too soon after a hint, the next look is
-    /// soon. `listing`: a listing is under way. `dir`: the directory, where no events come from it.
+    /// Whether the boxes are to be listed now; if it is too soon after a hint, the next search
+    /// follows soon. `listing`: a listing is in progress. `dir`: the directory, if it raises no
+    /// events.
     pub(super) fn may_look(&mut self, now: u64, listing: bool, dir: Option<PathBuf>) -> bool {
-        // One request shows whether a box was made: a user's first job need not wait for the slow
-        // look.
+        // One request shows whether a box was created: a user's first job need not wait for the
+        // slow search.
         if let Some(dir) = dir.filter(|_| now.saturating_sub(self.seen.0) >= CHANGED_MS) {
             let mark = fs::mark(&dir).ok();
             self.due |= mark != self.seen.1;
@@ -51,12 +53,12 @@ impl Newcomers {
             return false;
         }
         self.looked_at = now;
-        // A box that a listing under way has missed is found by the next one.
+        // A box that the current listing has missed is found by the next one.
         self.due &= listing;
         true
     }
 
-    /// How long a look that is due may wait, in milliseconds.
+    /// How long a search that is due may wait, in milliseconds.
     pub(super) fn wait_ms(&self, listing: bool) -> Option<u64> {
         (self.due || listing).then_some(HINTED_MS)
     }
@@ -79,7 +81,7 @@ mod tests {
         assert!(newcomers.may_look(13_000, false, path()), "one was made");
         newcomers.expect();
         assert!(!newcomers.may_look(13_010, false, None), "too soon");
-        // Of a hint during a listing the next one takes care.
+        // A hint during a listing is handled by the next listing.
         assert!(newcomers.may_look(13_020, true, None));
         assert_eq!(newcomers.wait_ms(false), Some(HINTED_MS));
         assert!(newcomers.may_look(13_040, false, None));

@@ -7,20 +7,20 @@ use crate::sys::child::{self, Helper};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Pause between two looks, and after an end until it is started again, in milliseconds.
+/// Pause between two checks, and before a restart after an end, in milliseconds.
 const LOOK_MS: u64 = 5_000;
 const FIRST_PAUSE_MS: u64 = 1_000;
 const LONGEST_PAUSE_MS: u64 = 60_000;
-/// Who ran for so long (ms) is started again at once.
+/// A notifier that ran for this time (ms) is restarted at once.
 const STEADY_MS: u64 = 60_000;
 
-/// See the top of this file.
+/// See the head of this file.
 pub(super) struct Notifier {
     /// `None`: this leader starts none.
     program: Option<PathBuf>,
     epoch: u64,
     running: Option<Helper>,
-    /// When it was started, when to look or start next (boot clock, ms).
+    /// When it was started, and when to check or start it next (boot clock, ms).
     began_at: u64,
     next_at: u64,
     pause_ms: u64,
@@ -38,7 +38,8 @@ impl Notifier {
         }
     }
 
-    /// Starts or ends it as it is `wanted`. What is wrong, in a sentence.
+    /// Starts or ends the notifier, depending on `wanted`. Returns the problem in a sentence, if
+    /// there is one.
     pub(super) fn tend(&mut self, wanted: bool, now: u64) -> Option<String> {
         let program = self.program.clone()?;
         if now < self.next_at {
@@ -88,7 +89,7 @@ impl Notifier {
         }
     }
 
-    /// When it wants to be looked after (boot clock, ms); `None`: never.
+    /// When it needs to be checked (boot clock, ms); `None`: never.
     pub(super) fn due_at(&self, wanted: bool) -> Option<u64> {
         let cares = self.program.is_some() && (wanted || self.running.is_some());
         cares.then_some(self.next_at)
@@ -107,7 +108,7 @@ impl Drop for Notifier {
 mod tests {
     use super::*;
 
-    /// Its program ignores the words.
+    /// Its program ignores the arguments.
     fn notifier(program: &str) -> Notifier {
         Notifier::new(Some(Path::new(program)), 7)
     }

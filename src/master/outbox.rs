@@ -23,17 +23,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Size at which an orders file is continued in a new part, in bytes.
 const PART_BYTES: u64 = 8 << 20;
-/// First and longest pause before the orders of a host are tried again (ms).
+/// First and longest pause before the orders of a host are written again (ms).
 const RETRY_MS: (u64, u64) = (1_000, 300_000);
-/// Trouble that comes back within this time goes on with the pause that it had reached (ms).
+/// A failure that returns within this time continues with the pause that was reached (ms).
 const CALM_MS: u64 = 600_000;
-/// Most hosts whose orders are tried again in one turn.
+/// Maximum number of hosts whose orders are written again in one turn.
 const RETRIES_MAX: usize = 16;
-/// Most part files of other accounts that are skipped in one attempt.
+/// Maximum number of part files of other accounts that are skipped in one attempt.
 const TAKEN_MAX: u64 = 8;
-/// Most hosts named in the alarm, and in the log at a time.
+/// Maximum number of hosts named in the alarm, and in the log at a time.
 const NAMED_MAX: usize = 5;
-/// Most damages remembered, and how long they are shown (ms).
+/// Maximum number of damages that are remembered, and how long they are shown (ms).
 const DAMAGES_MAX: usize = 10;
 const SHOWN_MS: u64 = 3_600_000;
 
@@ -42,7 +42,7 @@ pub(super) struct Framed {
     pub(super) file: Appender,
     seq: u64,
     pub(super) buffer: Vec<u8>,
-    /// What is written must be synced to be seen by other hosts.
+    /// Data must be synced before other hosts can see it.
     pub(super) sync: bool,
 }
 
@@ -61,7 +61,7 @@ impl Framed {
         };
         framed.push(header);
         if let Err(e) = framed.flush() {
-            // No host has read it, and the next attempt takes the same name.
+            // No host has read it, and the next attempt uses the same name.
             drop(fs::remove(path));
             return Err(e);
         }
@@ -97,26 +97,27 @@ pub(super) struct Orders {
     sync: bool,
     /// Hosts whose orders could not be written.
     waiting: BTreeSet<String>,
-    /// Hosts whose orders began to wait, with the reason, or wait no longer, since the last turn
-    /// that got this.
+    /// Hosts whose orders began to wait, with the reason, or no longer wait, since the last turn
+    /// that got these news.
     news: Vec<(String, Option<String>)>,
     /// A write failed since [`Orders::take_failed`].
     failed: bool,
-    /// The point of the journal that orders follow from, and the last one that a host was sent.
+    /// The point of the journal from which the orders follow, and the last one that was sent to a
+    /// host.
     point: Option<Point>,
     point_sent: Option<Point>,
-    /// Damage that hosts met in their orders, with its time: for the administrator.
+    /// Damage that hosts found in their orders, with its time: for administrators.
     damaged: VecDeque<(u64, String)>,
-    /// Hosts whose orders of older epochs are still there.
+    /// Hosts that still have orders of older epochs.
     unswept: Vec<String>,
 }
 
-/// Starts of which no byte was written, with their hosts.
+/// Starts of which not a single byte was written, with their hosts.
 #[derive(Default, Debug, PartialEq)]
 pub(super) struct Unsent {
-    /// The orders of the host wait for something else than room.
+    /// The host's orders wait for something other than room.
     pub held_up: Vec<(String, AttemptId)>,
-    /// They wait for room on the share, unless this turns out to be the host's own trouble
+    /// They wait for room on the share, unless it turns out to be a problem of the host alone
     /// ([`Orders::have_room`]).
     pub for_room: Vec<(String, AttemptId)>,
 }
@@ -124,16 +125,16 @@ pub(super) struct Unsent {
 #[derive(Default)]
 struct HostOrders {
     part: u64,
-    /// The part before it, which the host may still be reading.
+    /// The previous part, which the host may still be reading.
     before: u64,
-    /// None: a write failed. All that is in force goes to the next part.
+    /// `None`: a write failed. All orders in force go to the next part.
     framed: Option<Framed>,
     /// Specifications defined in this part.
     specs: BTreeSet<u32>,
     trouble: Option<Trouble>,
 }
 
-/// Why a host's orders wait, or waited a short time ago.
+/// Why a host's orders wait, or recently waited.
 struct Trouble {
     text: String,
     no_room: bool,
@@ -157,13 +158,13 @@ impl Trouble {
             no_room,
             own,
             pause_ms,
-            // Room is made by this leader itself.
+            // This leader itself makes the room.
             retry_at: if no_room { now } else { now + pause_ms },
             over_at: None,
         }
     }
 
-    /// It waits for room on the share.
+    /// Whether it waits for room on the share.
     fn for_room(&self) -> bool {
         self.no_room && self.over_at.is_none()
     }
@@ -171,7 +172,7 @@ impl Trouble {
 
 impl Orders {
     /// # Errors
-    /// When the kind of the share's file system cannot be found out.
+    /// The kind of the share's file system cannot be determined.
     pub(super) fn new(layout: &Layout, cluster: &str, epoch: u64) -> sys::Result<Orders> {
         let sync = sys::statfs::fs_kind(layout.root())? != FsKind::Local;
         let (layout, cluster) = (layout.clone(), cluster.to_owned());
@@ -191,17 +192,18 @@ impl Orders {
         })
     }
 
-    /// Orders written from here on follow from the journal up to `point`, which is durable.
+    /// Notes that orders written from here on follow from the journal up to `point`, which is
+    /// durable.
     pub(super) fn follow_from(&mut self, point: Point) {
         self.point = Some(point);
     }
 
-    /// Whether a host was sent how far the journal has come.
+    /// Whether some host was sent the current point of the journal.
     pub(super) fn is_remembered(&self) -> bool {
         self.point == self.point_sent
     }
 
-    /// Sends a host how far the journal has come, although there is nothing to order.
+    /// Sends a host the current point of the journal, even though there is nothing to order.
     pub(super) fn remind(
         &mut self,
         host: &str,
@@ -213,9 +215,9 @@ impl Orders {
         self.flush(BTreeSet::from([host.to_owned()]), now, state, again);
     }
 
-    /// Makes the host's file of this epoch with the first order for it; until then the host finds
-    /// none in its directory, and has nothing to do. It says first for which ledger the orders are.
-    /// If it cannot be made, the orders of this host wait.
+    /// Creates the host's file of this epoch with the first order for it; until then the host finds
+    /// none in its directory and has nothing to do. The file first states for which ledger the
+    /// orders are. If it cannot be created, the orders of this host wait.
     fn prepare(&mut self, host: &str, now: u64, state: &State, again: &dyn Fn(&str) -> Vec<Order>) {
         if self.hosts.contains_key(host) {
             return;
@@ -231,7 +233,7 @@ impl Orders {
         }
     }
 
-    /// Begins the next part of a host's orders; gives the file of the part before.
+    /// Begins the next part of a host's orders. Returns the file of the previous part.
     fn begin_part(&mut self, host: &str) -> sys::Result<Option<Framed>> {
         let last = self.hosts.get(host).map_or(0, |file| file.part);
         let (part, framed) = self.open(host, last + 1)?;
@@ -247,16 +249,17 @@ impl Orders {
             let header = Header::new(What::Orders, &self.cluster, self.epoch, part);
             let path = self.layout.orders(host, self.epoch, part);
             match Framed::create(&path, &header, self.sync) {
-                // No other process writes orders of this epoch: a file of this name is skipped.
+                // No other process writes orders of this epoch, so a file with this name is
+                // skipped.
                 Err(e) if e.is_taken() && part < from + TAKEN_MAX => part += 1,
                 other => return other.map(|framed| (part, framed)),
             }
         }
     }
 
-    /// Appends orders, one write per host. `again` gives a host's orders in force, for a new part.
-    /// Those that cannot be written are not lost: they are in force, and [`Orders::mend`] repeats
-    /// them. Returns the attempts whose start was in no way written, with their hosts.
+    /// Appends orders, one write per host. `again` returns a host's orders in force, for a new
+    /// part. Orders that cannot be written are not lost: they are in force, and [`Orders::mend`]
+    /// repeats them. Returns the attempts whose start was not written at all, with their hosts.
     pub(super) fn write(
         &mut self,
         orders: Vec<(String, Order)>,
@@ -312,8 +315,8 @@ impl Orders {
         }
     }
 
-    /// Tries again what waits, as far as it is time; gives the hosts for which it did, whose new
-    /// files may hold any part of what is in force.
+    /// Writes waiting orders again if it is time. Returns the hosts for which it did so; their new
+    /// files may contain any part of what is in force.
     pub(super) fn mend(
         &mut self,
         now: u64,
@@ -339,7 +342,7 @@ impl Orders {
         tried
     }
 
-    /// When the first of the orders that wait are to be tried again.
+    /// When the first of the waiting orders are to be written again.
     pub(super) fn retry_at(&self) -> Option<u64> {
         self.troubles().map(|(_, t)| t.retry_at).min()
     }
@@ -349,14 +352,14 @@ impl Orders {
         self.waiting.iter().filter_map(trouble)
     }
 
-    /// Why orders wait for room on the share, if any do.
+    /// Why orders wait for room on the share, if they do.
     pub(super) fn lacks_room(&self) -> Option<&str> {
         let mut all = self.troubles();
         all.find(|(_, t)| t.no_room).map(|(_, t)| t.text.as_str())
     }
 
-    /// The share has room all the same: what waits for some is these hosts' own trouble, as a quota
-    /// of their directories, or one that is mounted read-only.
+    /// Notes that the share does have room: what waits for some is a problem of these hosts alone,
+    /// such as a quota of their directories or a directory mounted read-only.
     pub(super) fn have_room(&mut self, now: u64) {
         for host in &self.waiting {
             let trouble = self.hosts.get_mut(host).and_then(|f| f.trouble.as_mut());
@@ -368,7 +371,7 @@ impl Orders {
         }
     }
 
-    /// What an administrator should know of orders that wait for something else than room.
+    /// The alarm for administrators about orders that wait for something other than room.
     pub(super) fn alarm(&self) -> Option<String> {
         let held_up: Vec<_> = self.troubles().filter(|(_, t)| !t.no_room).collect();
         let named = held_up.iter().take(NAMED_MAX);
@@ -388,23 +391,24 @@ impl Orders {
         ))
     }
 
-    /// Hosts whose orders began to wait, with the reason, or do not wait any more.
+    /// Hosts whose orders began to wait, with the reason, or no longer wait.
     pub(super) fn take_news(&mut self) -> Vec<(String, Option<String>)> {
         std::mem::take(&mut self.news)
     }
 
-    /// There are [`Orders::take_news`].
+    /// Whether [`Orders::take_news`] would return something.
     pub(super) fn has_news(&self) -> bool {
         !self.news.is_empty()
     }
 
-    /// Whether a write failed since the last call: it may be the share, and not the one host.
+    /// Whether a write failed since the last call: the cause may be the share, and not only one
+    /// host.
     pub(super) fn take_failed(&mut self) -> bool {
         std::mem::take(&mut self.failed)
     }
 
-    /// Parts that their hosts cannot read to the end are given up, as after a failed write: another
-    /// one repeats what is in force, at once or after a pause that grows.
+    /// Gives up parts that their hosts cannot read to the end, as after a failed write: another
+    /// part repeats what is in force, at once or after an increasing pause.
     pub(super) fn renew(&mut self, damaged: Vec<DamagedOrders>, now: u64) {
         for DamagedOrders {
             host,
@@ -413,7 +417,7 @@ impl Orders {
             why,
         } in damaged
         {
-            // Of one that is given up already the host has read no further part yet.
+            // The host has not read a further part since that one was given up.
             let present = |file: &HostOrders| file.part == part && file.framed.is_some();
             if !self.hosts.get(&host).is_some_and(present) {
                 continue;
@@ -433,14 +437,14 @@ impl Orders {
         }
     }
 
-    /// Damage that hosts met a short time ago, for the administrator.
+    /// Damage that hosts recently found, for administrators.
     pub(super) fn damages(&self, now: u64) -> impl Iterator<Item = &String> {
         let recent = move |(at, _): &&(u64, String)| now.saturating_sub(*at) < SHOWN_MS;
         self.damaged.iter().filter(recent).map(|(_, text)| text)
     }
 
-    /// Notes how a write of a host's orders went. After a failed one they wait, and the present
-    /// part ends where it does.
+    /// Records the result of writing a host's orders. After a failure the orders wait, and the
+    /// current part ends at that place.
     fn note<T>(&mut self, host: &str, wrote: sys::Result<T>, now: u64) {
         let Some(file) = self.hosts.get_mut(host) else {
             return;
@@ -487,17 +491,17 @@ impl Orders {
             file.push(&order, state);
         }
         if let Some(framed) = file.framed.as_mut() {
-            // A host may be reading it: it ends here, and what waits goes to the next one.
+            // A host may be reading the part: it ends here, and waiting orders go to the next one.
             framed.flush()?;
         }
-        // Without this last record the host finds the new part by itself, later.
+        // Without this last record the host finds the new part by itself, but later.
         if let Some(mut framed) = old {
             framed.push(&Order::Next { part: file.part });
             if let Err(e) = framed.flush() {
                 tracing::warn!("{e}");
             }
         }
-        // Every host has read past the part before the last, or reads the newest.
+        // Every host has read beyond the part before the last, or reads the newest.
         let gone = std::mem::replace(&mut file.before, last);
         if gone > 0 {
             let _ = fs::remove(&self.layout.orders(host, self.epoch, gone));
@@ -505,7 +509,7 @@ impl Orders {
         Ok(())
     }
 
-    /// Removes orders of older epochs of one host that has some of this one.
+    /// Removes the orders of older epochs of one host that has orders of this one.
     pub(super) fn sweep(&mut self) {
         let Some(host) = self.unswept.pop() else {
             return;
@@ -522,7 +526,7 @@ impl Orders {
 }
 
 impl HostOrders {
-    /// Its orders wait, and not for room.
+    /// Whether its orders wait, and not for room.
     fn is_held_up(&self) -> bool {
         let waits = |t: &Trouble| t.over_at.is_none() && !t.no_room;
         self.trouble.as_ref().is_some_and(waits)

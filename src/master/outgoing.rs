@@ -10,18 +10,18 @@ use super::receipts::Receipts;
 use crate::model::AttemptId;
 use crate::turn::Input;
 
-/// How long hosts without work are not sent how far the journal has come, in milliseconds.
+/// Longest time without sending the point of the journal to hosts without jobs, in milliseconds.
 pub(super) const REMIND_MS: u64 = 1000;
 
-/// See the top of this file.
+/// See the head of this file.
 pub(super) struct Outgoing {
     pub acks: Acks,
     pub orders: Orders,
-    /// Acknowledgements that wait for orders to go with.
+    /// Acknowledgements that wait to be written together with orders.
     pub receipts: Receipts,
-    /// Attempts bound in the last turn whose start no host was sent.
+    /// Attempts bound in the last turn whose start was not sent to any host.
     pub unsent: Vec<(String, AttemptId)>,
-    /// Since when no host was sent how far the journal has come (boot clock, ms).
+    /// Since when the point of the journal was not sent to any host (boot clock, ms).
     pub point_unsent_since: Option<u64>,
 }
 
@@ -36,7 +36,8 @@ impl Outgoing {
         }
     }
 
-    /// Reports to the turn hosts whose orders cannot be written, and starts that were never sent.
+    /// Reports to the turn the hosts whose orders cannot be written, and the starts that were never
+    /// sent.
     pub(super) fn hear(&mut self, inputs: &mut Vec<Input>) -> bool {
         let before = inputs.len();
         let waits = |(host, why)| Input::OrdersBlocked { host, why };
@@ -48,7 +49,7 @@ impl Outgoing {
         inputs.len() > before
     }
 
-    /// How long a host need not be sent how far the journal has come, in milliseconds.
+    /// How long the point of the journal need not be sent to a host, in milliseconds.
     pub(super) fn remind_ms(&self) -> u64 {
         match self.orders.is_remembered() {
             true => u64::MAX,

@@ -20,10 +20,11 @@ use crate::turn::{self, Core};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Most events held back until a leader's time shows on which side of the moment they are.
+/// Maximum number of events that are held back until a leader's time shows whether they come before
+/// or after the moment.
 const HELD_MAX: usize = 100_000;
 
-/// Publishes the view of `moment` below `dir`. Returns what a reader should know.
+/// Publishes the view of `moment` below `dir`. Returns notes for the reader.
 ///
 /// # Errors
 /// A sentence: nothing is kept of that time, the journal is damaged, `dir` cannot be written.
@@ -61,7 +62,7 @@ fn too_early(layout: &Layout, oldest: Option<i64>) -> String {
     )
 }
 
-/// The core as a leader had it.
+/// The core that a leader had at that time.
 fn core_at(
     layout: &Layout,
     cluster: &ClusterDoc,
@@ -90,7 +91,7 @@ fn core_at(
     Ok(core)
 }
 
-/// What is known of each host for good: cores, memory, type. Its load of that time is not.
+/// The permanent facts known of each host: cores, memory, type. Its load at that time is not known.
 fn samples(layout: &Layout, state: &State) -> BTreeMap<String, (LoadDoc, u64)> {
     let mut samples = BTreeMap::new();
     for (host, _) in state.known_hosts() {
@@ -119,7 +120,7 @@ fn publish(core: &Core, cluster: &ClusterDoc, moment: Stamp, dir: &Path) -> crat
     fs::mkdir_p(&layout.view(), 0o700)?;
     let mut publisher = Publisher::new(&layout, &cluster.cluster, core.state.epoch())?;
     publisher.finish(&core.state)?;
-    // Who led is in the journal; no command that looks at the past shows it.
+    // The journal contains which host led; no command that looks at the past shows it.
     let params = turn::params(core, &cluster.cluster, "-", moment);
     publisher.document(view::PARAMS, &[params])?;
     publisher.document(view::HOSTS, &turn::host_rows(core))?;
@@ -134,14 +135,14 @@ fn publish(core: &Core, cluster: &ClusterDoc, moment: Stamp, dir: &Path) -> crat
 
 /// Applies events up to a moment.
 ///
-/// The journal's order counts; leaders give most events their time, hosts that of starts and ends.
-/// A host's clock may be wrong, so what it dates after the moment is held back until the next
-/// event of a leader shows whether the moment is over.
+/// The order of the journal counts. Leaders assign the times of most events, hosts those of starts
+/// and ends. A host's clock may be wrong, so an event that it dates after the moment is held back
+/// until the next event of a leader shows whether the moment has passed.
 struct Restorer {
     state: State,
     moment: Stamp,
     held: Vec<Event>,
-    /// Something of the cluster's life is there.
+    /// Events of the running cluster were found.
     began: bool,
 }
 
@@ -185,7 +186,7 @@ impl RestorePast for Restorer {
             self.apply(&event);
         } else if late || !self.held.is_empty() {
             self.held.push(event);
-            // Nothing that a leader dated among so many: the moment is long over.
+            // Among so many events there was none with a leader's time: the moment has long passed.
             if self.held.len() >= HELD_MAX {
                 return Flow::Stop;
             }
@@ -196,7 +197,7 @@ impl RestorePast for Restorer {
     }
 }
 
-/// Its time is the host's.
+/// Whether a host assigned its time.
 fn is_of_host(event: &Event) -> bool {
     matches!(
         event,
@@ -262,7 +263,7 @@ mod tests {
     #[test]
     fn what_hosts_report_after_the_moment_is_left_out() {
         let events = [config("a", 5), started(1, 11), started(2, 9)];
-        // In the journal's order: what follows it may depend on it.
+        // In the order of the journal: later events may depend on it.
         assert_eq!(read(10, &events), (3, "a".to_owned(), 2));
         let events = [config("a", 5), started(1, 11), config("b", 12)];
         assert_eq!(read(10, &events), (2, "a".to_owned(), 1));

@@ -24,42 +24,43 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// A delta of this size begins a round (bytes).
+/// A delta of this size starts a round (bytes).
 const DELTA_FULL: u64 = 1 << 20;
-/// A smaller one does when it is so old (ms), if it holds more than [`DELTA_SMALL`] bytes.
+/// A smaller one does when it is this old (ms), if it holds more than [`DELTA_SMALL`] bytes.
 const DELTA_OLD_MS: u64 = 5_000;
 const DELTA_SMALL: u64 = 16 << 10;
-/// Any delta with changes does when it is so old (ms).
+/// Any delta with changes does when it is this old (ms).
 const DELTA_STALE_MS: u64 = 60_000;
-/// Replaced files stay for two generations and so long (ms), at most...
+/// Replaced files are kept for two generations and this long (ms), but at most...
 const KEEP_MS: u64 = 30_000;
-/// ...so long (ms) when nothing is published any more.
+/// ...this long (ms) if nothing is published any more.
 const KEEP_MOST_MS: u64 = 600_000;
-/// How often the manifest is looked at for a stale leader's late rename, and old files removed
+/// How often the manifest is checked for a late rename by a stale leader, and old files are removed
 /// (ms).
 const TEND_MS: u64 = 10_000;
-/// Publishing takes at most one part in so many of the time, the first round half of it.
+/// Publishing takes at most one part in this many of the time; the first round takes half of the
+/// time.
 const DUTY: u64 = 5;
-/// Files removed at a time.
+/// Number of files removed at a time.
 const REMOVE_MOST: usize = 200;
-/// Least time between two writes of rows that no command waits for (ms), and on a network file
-/// system, where such a row often goes with the next answer.
+/// Minimum time between two writes of rows that no command waits for (ms), and the same on a
+/// network file system, where such a row is often written with the next answer.
 const ROWS_MS: u64 = 50;
 const ROWS_REMOTE_MS: u64 = 200;
-/// Most owners named in a shard's entry.
+/// Maximum number of owners named in a shard's entry.
 const UIDS_MAX: usize = 8;
-/// Most names looked at in the view's directory.
+/// Maximum number of names that are checked in the view's directory.
 const LIST_MAX: usize = 200_000;
 
 /// The growing delta.
 #[derive(Debug)]
 struct Delta {
     name: String,
-    /// `None`: the file could not be made.
+    /// `None`: the file could not be created.
     app: Option<Appender>,
     buf: Vec<u8>,
     seq: u64,
-    /// Specifications that stand in it.
+    /// Specifications that it contains.
     specs: HashSet<u32>,
     began: u64,
     rows: u64,
@@ -68,10 +69,10 @@ struct Delta {
 /// A round in progress.
 #[derive(Debug, Default)]
 struct Round {
-    /// Shards still to be written, last first.
+    /// Shards still to be written, the last one first.
     todo: Vec<ShardKey>,
     made: Vec<(String, Option<ShardInfo>)>,
-    /// Everything is written: shards that it does not make are gone.
+    /// Everything is written: shards that the round does not write are gone.
     full: bool,
 }
 
@@ -83,33 +84,33 @@ struct Trash {
     at: u64,
 }
 
-/// Where the files of the view lie, and what each of them begins with.
+/// Where the files of the view are, and the header that each of them has.
 #[derive(Debug)]
 struct ViewFiles {
     layout: Layout,
     cluster: String,
     epoch: u64,
-    /// What is appended must be synced to be seen by others.
+    /// Appended data must be synced before others see it.
     sync: bool,
 }
 
 /// The manifest on disk.
 #[derive(Debug, Default)]
 struct Published {
-    /// Its inode, as this leader renamed it.
+    /// Its inode when this leader renamed it.
     ino: u64,
-    /// It is not the one in memory: the last write of it failed.
+    /// It differs from the one in memory: the last write failed.
     stale: bool,
 }
 
-/// When things are done (boot clock, ms).
+/// When things were or will be done (boot clock, ms).
 #[derive(Debug)]
 struct Times {
-    /// Nothing of a round is done before.
+    /// No part of a round is done before this time.
     not_before: u64,
-    /// Old files were last removed.
+    /// When old files were last removed.
     tended: u64,
-    /// Rows were last written.
+    /// When rows were last written.
     flushed: u64,
 }
 
@@ -135,10 +136,10 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    /// Takes over the view: what the last leader published stays visible, under a delta of this
-    /// epoch, until the first round has written everything again.
+    /// Takes over the view: what the last leader published stays visible, together with a delta of
+    /// this epoch, until the first round has written everything again.
     ///
-    /// A view that cannot be written lags; it does not prevent leadership.
+    /// A view that cannot be written is out of date; that does not prevent leadership.
     ///
     /// # Errors
     /// There is no room for the delta or the manifest.
@@ -189,7 +190,7 @@ impl Publisher {
         }
     }
 
-    /// Names what the last leader published, as far as it is there.
+    /// Adopts what the last leader published, as far as it exists.
     fn adopt(&mut self) {
         let Ok(old) = ViewReader::new(&self.files.layout).manifest() else {
             return;
@@ -213,7 +214,7 @@ impl Publisher {
         self.older = older;
     }
 
-    /// Adds rows to the turn's group; `spec` gives the specifications that they refer to and that
+    /// Adds rows to the turn's group; `spec` returns the specifications that they refer to and that
     /// the delta does not hold yet. Those come first: a full disk may cut the group anywhere, and a
     /// row without its specification would be damage to a reader.
     pub(super) fn rows<'s>(&mut self, rows: &[Row<'_>], spec: &dyn Fn(u32) -> &'s Spec) {
@@ -237,9 +238,9 @@ impl Publisher {
         }
     }
 
-    /// Adds changed counts to the turn's group, before the rows of the jobs that changed them: who
-    /// sees such a row finds its counts. `written`: the documents are being written with them now,
-    /// so that the delta needs them only if that fails.
+    /// Adds changed counts to the turn's group, before the rows of the jobs that changed them: a
+    /// reader of such a row finds its counts. `written`: the documents are being written with them
+    /// now, so the delta needs them only if that fails.
     pub(super) fn counts(&mut self, changes: CountChanges, written: bool) {
         if changes.is_empty() {
             return;
@@ -250,12 +251,13 @@ impl Publisher {
         }
     }
 
-    /// These shards have changed rows.
+    /// Notes that these shards have changed rows.
     pub(super) fn touch(&mut self, shards: impl IntoIterator<Item = ShardKey>) {
         self.dirty.extend(shards);
     }
 
-    /// Writes the turn's group to the delta with one write; to be called before the acks.
+    /// Writes the turn's group to the delta with one write. Must be called before the
+    /// acknowledgements are written.
     ///
     /// # Errors
     /// The disk is full or fails: the rows reach readers with the next round. Not fatal.
@@ -274,14 +276,14 @@ impl Publisher {
         if delta.buf.capacity() > 4 << 20 {
             delta.buf = Vec::new();
         }
-        // Another NFS client sees what was sent to the server, not what this one has cached.
+        // Another NFS client sees what was sent to the server, not what this client has cached.
         if self.files.sync && written.is_ok() {
             written = app.sync();
         }
         written
     }
 
-    /// When rows that no command waits for are to be written; `None`: there are none.
+    /// When rows that no command waits for must be written; `None`: there are none.
     pub(crate) fn flush_at(&self) -> Option<u64> {
         let pause = match self.files.sync {
             true => ROWS_REMOTE_MS,
@@ -290,8 +292,8 @@ impl Publisher {
         (!self.delta.buf.is_empty()).then(|| self.times.flushed + pause)
     }
 
-    /// Goes on with a round, begins one when it is time, and removes old files. Works for about
-    /// `budget_ms`; true when there is more to do soon. `wall`: wall clock (ms).
+    /// Continues a round, starts one if it is time, and removes old files. Works for about
+    /// `budget_ms`. Returns true if there is more to do soon. `wall`: wall clock (ms).
     ///
     /// # Errors
     /// The disk is full or fails: the round is tried again. Not fatal.
@@ -312,13 +314,13 @@ impl Publisher {
         let share = if self.complete { DUTY - 1 } else { 1 };
         self.times.not_before = now + (now - began) * share;
         if done.is_err() {
-            // A full disk is not asked again at once.
+            // A full disk is not tried again at once.
             self.times.not_before = now + 1000;
         }
         done.map(|ended| !ended)
     }
 
-    /// Publishes everything that changed now, whatever it costs.
+    /// Publishes every change now, regardless of the cost.
     ///
     /// # Errors
     /// The disk is full or fails.
@@ -344,7 +346,7 @@ impl Publisher {
                 || age > DELTA_STALE_MS)
     }
 
-    /// One slice of a round; true when the round ended.
+    /// Does one slice of a round. Returns true if the round ended.
     fn slice(&mut self, state: &State, now: u64, until: u64) -> sys::Result<bool> {
         if self.round.is_none() {
             self.begin_round(state, now)?;
@@ -379,7 +381,7 @@ impl Publisher {
         if let Some(changes) = self.counts.all() {
             delta.put(&Row::Counts(Box::new(changes)));
         }
-        // Pending reasons do not count as changes: a delta of nothing else begins no round.
+        // Changes of pending reasons do not count: a delta with nothing else starts no round.
         delta.rows = 0;
         let old = std::mem::replace(&mut self.delta, delta);
         self.generation = next;
@@ -435,7 +437,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Writes one shard under a new name; `None` when it has no rows any more.
+    /// Writes one shard under a new name; `None` if it has no rows any more.
     fn write_shard(&mut self, state: &State, key: ShardKey) -> sys::Result<Option<ShardInfo>> {
         let rows = state.shard_rows(key);
         let file = format!("{:06}.{:06}.{key}.yaml", self.files.epoch, self.generation);
@@ -450,11 +452,11 @@ impl Publisher {
         for (n, row) in rows.iter().enumerate() {
             frame::write(&mut self.out, n as u64 + 1, row).map_err(encode)?;
         }
-        // Left by a round that failed half way: it was never named.
+        // Left by a round that failed half way; no manifest names it.
         free_name(&path)?;
         let mut shard = Appender::create_new(&path)?;
         shard.append(&self.out)?;
-        // A network file system may tell only now that it had no room for what it took.
+        // Only now a network file system may report that it had no room for the data it accepted.
         if self.files.sync {
             shard.sync()?;
         }
@@ -481,7 +483,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Publishes one of the small documents, if it changed: header, then a record for each of
+    /// Publishes one of the small documents if it changed: a header, then a record for each of
     /// `docs`.
     ///
     /// # Errors
@@ -505,7 +507,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Removes old files, and puts the manifest back when a stale leader renamed its own over it.
+    /// Removes old files, and restores the manifest if a stale leader renamed its own over it.
     fn tend(&mut self, now: u64) -> sys::Result<()> {
         if now < self.times.tended + TEND_MS {
             return Ok(());
@@ -531,7 +533,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Finds files of earlier leaders that no manifest names, for the trash.
+    /// Finds files of earlier leaders that no manifest names, and adds them to the trash.
     fn find_strays(&mut self, now: u64) -> sys::Result<()> {
         sys::fs::sweep_asides(&self.files.layout.view(), clock::wall_ms(), 3_600_000)?;
         let mut known: HashSet<&str> = self.shards.values().map(|s| s.file.as_str()).collect();
@@ -573,7 +575,7 @@ impl ViewFiles {
         Header::new(What::View, &self.cluster, self.epoch, generation)
     }
 
-    /// Makes the delta of a generation.
+    /// Creates the delta of a generation.
     fn open_delta(&self, generation: u64, now: u64) -> sys::Result<Delta> {
         let epoch = self.epoch;
         let name = format!("{epoch:06}.{generation:06}.delta.yaml");
@@ -584,15 +586,15 @@ impl ViewFiles {
         frame::write(&mut front, 0, &self.header(generation))
             .map_err(|e| sys::Error::invalid("encode", &path, e.to_string()))?;
         app.append(&front)?;
-        // The manifest names it next: a share that is full must not cut the head off later.
+        // The manifest will name it: a full share must not cut off the header later.
         if self.sync {
             app.sync()?;
         }
         Ok(Delta::new(name, Some(app), now))
     }
 
-    /// The bytes of a framed file at `path`: header and one record per document. And where these
-    /// begin.
+    /// The bytes of a framed file at `path`: a header and one record per document, and the offset
+    /// at which the documents begin.
     fn framed<T: Serialize>(
         &self,
         path: &Path,
@@ -612,7 +614,7 @@ impl ViewFiles {
 }
 
 impl Delta {
-    /// One without a file: the next round begins another.
+    /// A delta without a file: the next round starts another one.
     fn lost(now: u64) -> Delta {
         Delta::new(String::new(), None, now)
     }
@@ -630,7 +632,8 @@ impl Delta {
     }
 
     fn put(&mut self, row: &Row<'_>) {
-        // A row always has a JSON form; one that had none would only be invisible until the round.
+        // A row always has a JSON form; without one it would only be invisible until the next
+        // round.
         if frame::write(&mut self.buf, self.seq, row).is_ok() {
             self.seq += 1;
             self.rows += 1;
@@ -638,7 +641,7 @@ impl Delta {
     }
 }
 
-/// The shard's name in `EEEEEE.GGGGGG.<key>.yaml`; also `delta`. `None` for other files.
+/// The shard's name in `EEEEEE.GGGGGG.<key>.yaml`, or `delta`. `None` for other files.
 fn key_of(file: &str) -> Option<&str> {
     let mut parts = file.strip_suffix(".yaml")?.splitn(3, '.');
     let number = |s: &str| s.len() >= 6 && s.bytes().all(|b| b.is_ascii_digit());
@@ -652,7 +655,7 @@ fn in_order(shards: &BTreeMap<String, ShardInfo>) -> Vec<ShardInfo> {
     out
 }
 
-/// The entry of a shard; `None` when no job is in it.
+/// The entry of a shard; `None` if it contains no jobs.
 fn info_of(file: String, rows: &[Row<'_>]) -> Option<ShardInfo> {
     let mut info = ShardInfo {
         file,

@@ -12,28 +12,28 @@ use crate::turn::ShownCounts;
 
 /// Time for the published view in each turn, in milliseconds.
 const TICK_MS: u64 = 5;
-/// How often it is given while requests fill each turn, in milliseconds.
+/// How often the view gets this time while requests fill each turn, in milliseconds.
 const TICK_EVERY_MS: u64 = 100;
-/// Longest wait while a round is under way, and least one for the summary, in milliseconds.
+/// Longest wait while a round is in progress, and shortest one for the summary, in milliseconds.
 const SOON_MS: u64 = 250;
 /// How often the leader's clock is compared with the file server's, in milliseconds.
 const CLOCK_EVERY_MS: u64 = 30_000;
 
-/// See the top of this file.
+/// See the head of this file.
 pub(super) struct PublishedView {
     pub publisher: Publisher,
     pub alarms: Alarms,
     pub meter: Meter,
     /// When the summary views are written.
     pub summary: SummaryPace,
-    /// The summary views of this leader are there.
+    /// The summary views of this leader exist.
     pub has_summary: bool,
     pub shown_counts: ShownCounts,
-    /// Up to which change the cron jobs are shown.
+    /// The change up to which the published cron jobs are current.
     pub shown_crons: Option<u64>,
-    /// A round of the publisher is under way.
+    /// A round of the publisher is in progress.
     in_round: bool,
-    /// When it was last given its time (boot clock, ms).
+    /// When it last got its time (boot clock, ms).
     ticked_at: u64,
     /// When the leader's clock was last compared with the file server's (boot clock, ms).
     clock_compared_at: Option<u64>,
@@ -60,13 +60,13 @@ impl PublishedView {
         }
     }
 
-    /// Says something new about `what`, with the next summary.
+    /// Raises an alarm about `what`, to be published with the next summary.
     pub(super) fn raise(&mut self, what: &'static str, text: String, now: u64) {
         self.alarms.raise(what, text, now);
         self.summary.changed();
     }
 
-    /// Goes on with the present round. `full`: those who wait for answers wait for further turns.
+    /// Continues the current round. `full`: commands that wait for answers wait for further turns.
     ///
     /// # Errors
     /// The round is tried again.
@@ -79,14 +79,14 @@ impl PublishedView {
         Ok(())
     }
 
-    /// The documents are to be written, with so many hosts.
+    /// Whether the documents are due, given the number of hosts.
     pub(super) fn documents_are_due(&self, hosts: usize, now: u64) -> bool {
         self.summary
             .documents_due_ms(hosts)
             .is_some_and(|at| at < now)
     }
 
-    /// Something of the summary views is to be written, with so many hosts.
+    /// Whether some part of the summary views is due, given the number of hosts.
     pub(super) fn is_due(&self, hosts: usize, now: u64) -> bool {
         self.summary.due_ms(hosts).is_some_and(|at| at < now)
     }
@@ -99,7 +99,7 @@ impl PublishedView {
         summary.into_iter().chain(round).min().unwrap_or(u64::MAX)
     }
 
-    /// Whether the clocks are to be compared with this summary.
+    /// Whether the clocks may be compared with this summary.
     pub(super) fn may_compare_clock(&mut self, now: u64) -> bool {
         let recent = |at: u64| now.saturating_sub(at) < CLOCK_EVERY_MS;
         let due = !self.clock_compared_at.is_some_and(recent);

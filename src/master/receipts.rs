@@ -5,18 +5,19 @@
 use crate::record::order::Order;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long an acknowledgement waits for an order to go with, ms. A host only needs it to forget
-/// what is over; alone it costs a write here and a look there for each job.
+/// How long an acknowledgement waits to be written together with an order, in milliseconds. The
+/// host needs it only to forget what is over; written alone, it would cost a write here and a read
+/// there for each job.
 const RECEIPT_MS: u64 = 5_000;
 
-/// Acknowledgements of reports that wait for orders to the same host. One that is lost with its
-/// leader is given by the next one, which reads the reports again.
+/// Acknowledgements of reports that wait for orders to the same host. If one is lost with its
+/// leader, the next leader writes it again, because it reads the reports again.
 #[derive(Debug, Default)]
 pub(super) struct Receipts(BTreeMap<String, (Order, u64)>);
 
 impl Receipts {
-    /// Keeps acknowledgements to hosts that get nothing else; gives what is to be written, with
-    /// those that waited for it.
+    /// Holds back acknowledgements to hosts that get no other orders. Returns what must be written,
+    /// with the acknowledgements that waited for it.
     pub(super) fn hold(&mut self, orders: Vec<(String, Order)>, now: u64) -> Vec<(String, Order)> {
         let is_receipt = |order: &Order| matches!(order, Order::Ack { .. });
         let busy = orders.iter().filter(|(_, order)| !is_receipt(order));
@@ -30,20 +31,20 @@ impl Receipts {
         }
         for host in busy {
             if let Some((order, _)) = self.0.remove(&host) {
-                // In front: a later one, of the same turn, counts for more.
+                // Inserted at the front: a later one, of the same turn, takes precedence.
                 now_written.insert(0, (host, order));
             }
         }
         now_written
     }
 
-    /// When the first of them is to be written without company.
+    /// When the first of them must be written alone.
     pub(super) fn due_ms(&self) -> Option<u64> {
         let since = self.0.values().map(|(_, since)| *since).min()?;
         Some(since.saturating_add(RECEIPT_MS))
     }
 
-    /// A host for which one waits.
+    /// A host for which an acknowledgement waits.
     pub(super) fn any_host(&self) -> Option<&String> {
         self.0.keys().next()
     }

@@ -14,14 +14,14 @@ use crate::sys;
 use crate::turn;
 
 impl Leader {
-    /// Looks for drop boxes of users who had none. A hint may be about one: if this is too soon,
-    /// the next look is soon.
+    /// Looks for drop boxes of users that had none. A hint may be about one: if it is too soon for
+    /// a search, the next one follows soon.
     pub(super) fn find_users(&mut self, now: u64, all: bool, hinted: &Named) -> Result<(), End> {
         let unknown = hinted.keys().filter(|uid| !self.inbox.find(**uid)).count();
         if all || unknown > 0 {
             self.newcomers.expect();
         }
-        // Where events come, they say that a box was made.
+        // If events are raised, they show that a box was created.
         let dir = (!self.wakeups.has_events()).then(|| self.site.layout.inbox());
         if !self.newcomers.may_look(now, self.inbox.is_listing(), dir) {
             return Ok(());
@@ -36,8 +36,8 @@ impl Leader {
         Ok(())
     }
 
-    /// No drop box was found because of `e`. The leader makes a missing directory again, but
-    /// nothing where the share is not the one that it leads on.
+    /// Handles the error `e` that prevented the search for drop boxes. The leader creates a missing
+    /// directory again, but creates nothing if the share is not the one on which it leads.
     fn miss_users(&mut self, e: &sys::Error, now: u64) -> Result<(), End> {
         let mut text = format!("new users are not seen: {e}");
         if is_missing(e) {
@@ -54,8 +54,8 @@ impl Leader {
         Ok(())
     }
 
-    /// What lies in the drop boxes. On a full share it stays there, but for the signals by which
-    /// people end what fills it.
+    /// Takes the requests in the drop boxes. While the share is full, requests stay there, except
+    /// signals, with which users can end the jobs that fill it.
     pub(super) fn take_requests(
         &mut self,
         now: u64,
@@ -79,8 +79,9 @@ impl Leader {
         (taken, Vec::new())
     }
 
-    /// Stores what requests bring along, before anything is decided of them. A request whose script
-    /// cannot be stored is refused: one file in the way must not end leader after leader.
+    /// Stores the blobs of requests before anything is decided about the requests. A request whose
+    /// script cannot be stored is refused: one blocked file name must not end one leader after
+    /// another.
     pub(super) fn keep_blobs(
         &mut self,
         taken: Vec<Taken>,
@@ -110,13 +111,14 @@ impl Leader {
             });
         }
         if !refused.is_empty() {
-            // Of one file or of the whole share? The latter ends this leader.
+            // Find out whether only one file fails, or the whole share. The latter ends this
+            // leader.
             self.recheck()?;
         }
         Ok((good, refused))
     }
 
-    /// Sets unreadable requests aside and answers where an answer can be given.
+    /// Sets unreadable requests aside, and answers those for which that is possible.
     pub(super) fn reject(&mut self, rejected: Vec<Rejected>, now: u64) -> Result<(), End> {
         if !rejected.is_empty() && self.leadership.check() == Check::After {
             self.recheck()?;

@@ -11,8 +11,8 @@ use crate::turn::{self, Input};
 
 impl Leader {
     /// Reports to the turn, before anything else, a host that remembers more than the share: the
-    /// share is older than what happened. The NFS client of an overtaken leader may still show old
-    /// files when hosts follow the next leader already.
+    /// share is older than what happened. When hosts already follow the next leader, the NFS client
+    /// of an overtaken leader may still show old files.
     pub(super) fn look_ahead(&mut self, inputs: &mut Vec<Input>) {
         let id = self.hosts.ahead.2;
         let Some((host, epoch)) = self.who_knows_more() else {
@@ -26,15 +26,15 @@ impl Leader {
         let later = epoch.max(state.epoch() + 1);
         let cache_ms = self.leadership.cache_ms();
         match election::highest(&self.site.layout, self.hosts.owners, later, cache_ms) {
-            // A later leader is on its way, and this one ends soon.
+            // A later leader is taking over, and this one ends soon.
             Ok(highest) if highest >= later || self.leadership.is_lost() => {}
             Ok(_) => inputs.insert(0, Input::RestoredShare { host, epoch, id }),
             Err(e) => tracing::warn!("{e}"),
         }
     }
 
-    /// A host that has followed a later epoch, or was given orders that follow from what this
-    /// journal does not have; and the epoch.
+    /// A host that has followed a later epoch, or was sent orders that follow from events that this
+    /// journal lacks; with the epoch.
     fn who_knows_more(&mut self) -> Option<(String, u64)> {
         let state = &self.core.state;
         let at = self.store.journal.position();
@@ -50,11 +50,12 @@ impl Leader {
             let seen = seen.iter().find(lacks)?;
             Some((host.clone(), seen.epoch))
         });
-        // More ids may be found after the alarm.
+        // More ids may be found after the alarm was raised.
         lost.or_else(|| state.back().map(|back| (back.host.clone(), back.epoch)))
     }
 
-    /// Ends a leader whose epoch hosts have seen before, so that the next one's is new to them.
+    /// Ends a leader whose epoch hosts have seen before, so that the next leader's epoch is new to
+    /// them.
     pub(super) fn leave_old_epochs(&self) -> Result<(), End> {
         let state = &self.core.state;
         match state.restored() {
@@ -68,8 +69,8 @@ impl Leader {
         }
     }
 
-    /// Jobs that were accepted and wait for long are to be missed, too, when an older copy takes
-    /// the place of the share: one host remembers how far the journal has come.
+    /// Lets one host remember how far the journal has come. If an older copy later replaces the
+    /// share, the loss of jobs that were accepted and are pending for long is then noticed, too.
     pub(super) fn have_remembered(&mut self, now: u64) -> Result<(), End> {
         let at = self.store.journal.position();
         let (core, here) = (&self.core, (at.segment, at.seq));
@@ -98,14 +99,15 @@ impl Leader {
             orders.map(|(_, order)| order).collect()
         };
         self.out.orders.remind(&host, now, &core.state, &again);
-        // Found without a hint it would seem as if hints did not arrive.
+        // If the host found it without a hint, it would seem that hints do not arrive.
         if let Some(endpoint) = self.hosts.endpoint(&host) {
             self.hints.ordered(endpoint);
         }
         Ok(())
     }
 
-    /// The host that is sent it: one with a waiting acknowledgement, this one, or any that is up.
+    /// The host to which it is sent: one with a waiting acknowledgement, this one, or any that is
+    /// up.
     fn host_to_tell(&self) -> Option<String> {
         let state = &self.core.state;
         let is_up = |host: &&String| state.host_ctl(host).up;

@@ -9,35 +9,35 @@ use crate::state::State;
 use crate::sys::fork::{Forked, fork_snapshot};
 use crate::sys::{clock, failpoint};
 
-/// Journal bytes since the last snapshot that call for a new one.
+/// Number of journal bytes since the last snapshot at which a new one is due.
 const EVERY_BYTES: u64 = 64 << 20;
-/// Epochs since the last snapshot that call for a new one, however little they wrote: each leaves
-/// a directory, and all are read by the next leader.
+/// Number of epochs since the last snapshot at which a new one is due, even if they wrote little:
+/// each leaves a directory, and the next leader reads all of them.
 const EVERY_EPOCHS: u64 = 16;
-/// Least time between the beginnings of two snapshots, in milliseconds.
+/// Minimum time between the starts of two snapshots, in milliseconds.
 const EVERY_MS: u64 = 30_000;
 
-/// A writer that takes longer hangs, in milliseconds.
+/// A writer that takes longer than this hangs, in milliseconds.
 const LIMIT_MS: u64 = 900_000;
-/// First and longest pause after one that failed, in milliseconds.
+/// First and longest pause after a failure, in milliseconds.
 const PAUSE_MS: (u64, u64) = (60_000, 1_800_000);
-/// Most writers that were killed and are still there: each holds a copy of the state.
+/// Maximum number of writers that were killed but still exist: each holds a copy of the state.
 const HUNG_MAX: usize = 2;
 
-/// When to write snapshots, and the one being written.
+/// Schedules snapshots and holds the one that is being written.
 pub(super) struct Snapshots {
     layout: Layout,
     cluster: String,
     child: Option<Forked>,
-    /// Bytes journalled since the last one began.
+    /// Bytes written to the journal since the last snapshot began.
     bytes: u64,
     begun_at: u64,
     every: u64,
-    /// Writers that were killed and cannot die before the share answers them.
+    /// Writers that were killed and cannot end before the share answers them.
     hung: Vec<Forked>,
-    /// Why the last one failed, and since when none succeeded (boot clock, ms).
+    /// Why the last one failed, and since when none has succeeded (boot clock, ms).
     failed: Option<(String, u64)>,
-    /// One was asked for and could not begin yet.
+    /// A snapshot was requested but could not begin yet.
     asked: bool,
     /// The pause after the last failure, and its end.
     pause: u64,
@@ -46,7 +46,7 @@ pub(super) struct Snapshots {
 
 impl Snapshots {
     /// `backlog`: bytes and epochs of journal that were replayed at the start. `every`: bytes
-    /// between two.
+    /// between two snapshots.
     pub(super) fn new(
         layout: &Layout,
         cluster: &str,
@@ -80,7 +80,7 @@ impl Snapshots {
         may && (self.bytes >= self.every || self.failed.is_some())
     }
 
-    /// What an administrator should know: no snapshot can be written, so the journal grows.
+    /// The alarm for administrators: no snapshot can be written, so the journal grows.
     pub(super) fn alarm(&self) -> Option<String> {
         let (why, since) = self.failed.as_ref()?;
         let minutes = self.not_before.saturating_sub(*since) / 60_000;
@@ -92,13 +92,13 @@ impl Snapshots {
         ))
     }
 
-    /// Notes what was journalled.
+    /// Notes how many bytes were written to the journal.
     pub(super) fn grew(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
-    /// Begins a snapshot when one is due, collects a finished one. True when one was finished.
-    /// `keep`: what stays of what it covers. `may_begin`: all ends of jobs that it
+    /// Starts a snapshot if one is due, and collects a finished one. Returns true if one was
+    /// finished. `keep`: what is kept of the data it covers. `may_begin`: all ends of jobs that it
     /// would cover are durable in accounting.
     pub(super) fn step(
         &mut self,
@@ -128,12 +128,12 @@ impl Snapshots {
         false
     }
 
-    /// One is to begin as soon as it may.
+    /// Whether a snapshot must begin as soon as it may.
     pub(super) fn is_wanted(&self, now_ms: u64) -> bool {
         self.child.is_none() && (self.asked || self.is_due(now_ms))
     }
 
-    /// Ends a writer that hangs. One that waits for a file server dies when that answers.
+    /// Ends a writer that hangs. A writer that waits for a file server ends when that answers.
     fn give_up(&mut self, child: Forked, now_ms: u64) {
         child.kill();
         let (pid, minutes) = (child.pid(), LIMIT_MS / 60_000);
@@ -174,7 +174,7 @@ impl Snapshots {
     }
 }
 
-/// What the code of a writer says: an error of the system, a signal, or something else.
+/// The meaning of a writer's exit code: an error of the system, a signal, or something else.
 fn reason(code: i32) -> String {
     match code {
         1..100 => crate::sys::reason(&std::io::Error::from_raw_os_error(code)),
@@ -186,7 +186,7 @@ fn reason(code: i32) -> String {
 /// Writes a complete snapshot.
 ///
 /// # Errors
-/// The file cannot be made or written.
+/// The file cannot be created or written.
 pub(super) fn write(
     layout: &Layout,
     cluster: &str,
@@ -224,7 +224,7 @@ mod tests {
         (dir, snapshots)
     }
 
-    /// Takes steps at `now` until the child has ended; whether a snapshot was finished.
+    /// Takes steps at `now` until the child has ended. Returns whether a snapshot was finished.
     fn settle(snapshots: &mut Snapshots, now: u64) -> bool {
         let state = State::new();
         let end = clock::boot_ms() + 30_000;

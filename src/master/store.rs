@@ -10,7 +10,7 @@ use crate::record::event::Event;
 use crate::spool::Layout;
 use crate::state::State;
 
-/// See the top of this file.
+/// See the head of this file.
 pub(super) struct Store {
     pub journal: Writer,
     pub snapshots: Snapshots,
@@ -35,25 +35,28 @@ impl Store {
         }
     }
 
-    /// Has snapshots written; after each, what no job refers to is removed. `at`: up to where the
-    /// journal led to this state. `keep`: what stays of the journal and of older snapshots.
+    /// Has snapshots written; after each, removes the data to which no job refers. `at`: the
+    /// position of the journal that led to this state. `keep`: what is kept of the journal and of
+    /// older snapshots.
     pub(super) fn tend(&mut self, state: &State, at: Position, now: u64, keep: Keep) {
         let may_begin = self.accounts.is_clean();
         if self.snapshots.step(state, at, now, (keep, may_begin)) {
             let live = state.blobs().into_iter().map(str::to_owned).collect();
-            // What was stored long ago may go now: the next job with it stores it again.
+            // Blobs that were stored long ago may be removed now: the next job that needs one
+            // stores it again.
             self.blobs.forget();
             self.janitor.sweep(live);
         }
     }
 
-    /// Writes what accounting has; all of it before a snapshot. True when its alarm came or went.
+    /// Writes accounting records; all of them before a snapshot. Returns true if its alarm was
+    /// raised or cleared.
     pub(super) fn account(&mut self, at: Position, now: u64) -> bool {
         let must = self.snapshots.is_wanted(now);
         self.accounts.tend(at, now, must)
     }
 
-    /// Removes what jobs had that are forgotten with these events.
+    /// Removes the data of jobs that are forgotten with these events.
     pub(super) fn clean(&self, events: &[Event]) {
         for event in events {
             if let Event::Cleaned { ids, .. } = event {

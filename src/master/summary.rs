@@ -12,12 +12,12 @@ use crate::sys::{self, clock, fs};
 use crate::turn;
 use std::path::Path;
 
-/// Most alarms shown.
+/// Maximum number of alarms that are shown.
 const ALARMS_MAX: usize = 50;
 
 impl Leader {
-    /// Writes what changed in this turn, for readers, in one write. `answers`: a command waits for
-    /// an answer. Rows that no command waits for are written a few times a second at most.
+    /// Writes the changes of this turn for readers, in one write. `answers`: a command waits for an
+    /// answer. Rows that no command waits for are written at most a few times a second.
     pub(super) fn publish_rows(&mut self, answers: bool, now: u64) -> Result<(), End> {
         let changed = self.core.state.take_delta();
         if !changed.is_empty() && self.view.has_summary {
@@ -38,14 +38,14 @@ impl Leader {
         if soon && !answers {
             return Ok(());
         }
-        // A full disk costs freshness, not correctness: the rows come with the next round.
+        // A full disk delays the rows but loses nothing: they are written with the next round.
         if let Err(e) = self.view.publisher.flush() {
             self.view_lags(&e);
         }
         Ok(())
     }
 
-    /// The view that readers see may lag on a full share.
+    /// Notes the result of a write: on a full share the view that readers see may be out of date.
     fn may_lag(&mut self, wrote: sys::Result<()>) {
         if let Err(e) = wrote {
             self.view_lags(&e);
@@ -60,7 +60,7 @@ impl Leader {
         self.view.alarms.raise("view", text, clock::boot_ms());
     }
 
-    /// Publishes shares and estimates, and the documents if they are due or `all` is.
+    /// Publishes shares and estimates, and the documents if they are due or `all` is set.
     pub(super) fn publish_summary(&mut self, all: bool, now: u64) {
         let changes = turn::count_changes(&mut self.core, &mut self.view.shown_counts);
         let documents = all || self.view.documents_are_due(self.hosts.count(), now);
@@ -112,7 +112,8 @@ impl Leader {
     fn write_documents(&mut self, now: u64) {
         self.view.summary.documents_written(now);
         if self.view.may_compare_clock(now) {
-            // Seconds old at most, which is little against the minute that counts.
+            // The beat is seconds old at most, which is little compared with the minute that
+            // matters.
             self.compare_clock(&self.site.layout.beat());
         }
         let core = &self.core;
@@ -133,8 +134,8 @@ impl Leader {
         let configured = |host: &str| core.config.host(host).is_some();
         params.unconfigured_hosts = self.hosts.unconfigured(configured);
         let publisher = &mut self.view.publisher;
-        // The parameters first: they tell of a share without room for the rest. Each for itself:
-        // one that cannot be replaced must not keep the others.
+        // The parameters come first: they report a share without room for the rest. Each document
+        // is written separately: one that cannot be replaced must not block the others.
         let wrote = [
             publisher.document(view::PARAMS, &[params]),
             publisher.document(view::HOSTS, &turn::host_rows(core)),
@@ -145,8 +146,8 @@ impl Leader {
         self.may_lag(wrote.into_iter().collect());
     }
 
-    /// Compares the leader's clock with the file server's, by a file that this leader wrote just
-    /// now.
+    /// Compares the leader's clock with the file server's, using a file that this leader has just
+    /// written.
     pub(super) fn compare_clock(&mut self, written: &Path) {
         if let Ok(Some(written)) = fs::stat(written) {
             let now = clock::now();

@@ -1,39 +1,40 @@
 //! When the summary views are written: hosts, queues, users, limits and parameters ("documents"),
 //! and the shares and estimates that no delta has. Values only, no files and no clocks.
 
-/// Least time between two writes of a document (ms), and on a network file system, where each of
-/// them takes five requests. Shares and estimates wait for this after a job has changed, and while
-/// work that shares count goes on: they are 2 s old at most with 2,500 rows.
+/// Minimum time between two writes of a document (ms), and on a network file system, where each of
+/// them takes five requests. Shares and estimates wait for this time after a job has changed, and
+/// while jobs that shares count continue: they are at most 2 s old with 2,500 rows.
 const EVERY_MS: u64 = 1000;
 const REMOTE_MS: u64 = 1750;
-/// Least time between two documents that differ in counts of jobs alone, which travel with the rows
-/// of those jobs, or in load indices (ms): hosts measure theirs every 5 s.
+/// Minimum time between two documents that differ only in load indices (ms), or in counts of jobs,
+/// which are published with the rows of those jobs: hosts measure their load every 5 s.
 const REMOTE_SLOW_MS: u64 = 5000;
-/// By how much longer each waits for each host (ms): the row of one is 400 bytes.
+/// Additional time per host for each document (ms): the row of a host is 400 bytes.
 const ROW_MS: u64 = 1;
-/// Rows of shares for which shares and estimates wait a millisecond longer: one is 150 bytes.
+/// Number of rows of shares that delay shares and estimates by one more millisecond: a row is 150
+/// bytes.
 const SHARE_ROWS: u64 = 10;
-/// The same as [`ROW_MS`] when only load indices changed (ms): the view of 5,000 hosts is 2 MB, and
+/// The same as [`ROW_MS`] if only load indices changed (ms): the view of 5,000 hosts is 2 MB, and
 /// their loads change all the time.
 const LOAD_ROW_MS: u64 = 5;
 
-/// What is to be shown, and when it was last shown. Times are of the boot clock, ms.
+/// What must be shown, and when it was last shown. Times are of the boot clock, ms.
 #[derive(Debug)]
 pub(super) struct SummaryPace {
     local: bool,
     documents_at: u64,
     shares_at: u64,
-    /// Something changed that people look for in the documents.
+    /// Something changed for which users look in the documents.
     events: bool,
     jobs: bool,
     loads: bool,
     shares: bool,
-    /// How much longer shares wait, for their rows (ms).
+    /// Additional delay of shares because of their rows (ms).
     shares_wait: u64,
 }
 
 impl SummaryPace {
-    /// Nothing was written yet. `local`: the share is a file system of this machine.
+    /// The pace before anything was written. `local`: the share is a file system of this machine.
     pub(crate) fn new(local: bool) -> SummaryPace {
         SummaryPace {
             local,
@@ -47,35 +48,35 @@ impl SummaryPace {
         }
     }
 
-    /// Something changed that people look for.
+    /// Notes a change for which users look.
     pub(crate) fn changed(&mut self) {
         (self.events, self.shares) = (true, true);
     }
 
-    /// Jobs changed: their counts are in the delta, shares and estimates are not.
+    /// Notes that jobs changed: their counts are in the delta, shares and estimates are not.
     pub(crate) fn jobs_changed(&mut self) {
         (self.jobs, self.shares) = (true, true);
     }
 
-    /// Load indices changed.
+    /// Notes that load indices changed.
     pub(crate) fn loads_changed(&mut self) {
         self.loads = true;
     }
 
-    /// Shares, so many rows, and estimates were written at `now`. `grow`: what shares count goes on
-    /// to be used, without any event.
+    /// Notes that shares, with this number of rows, and estimates were written at `now`. `grow`:
+    /// the usage that shares count continues to grow without any event.
     pub(crate) fn shares_written(&mut self, now: u64, rows: usize, grow: bool) {
         (self.shares_at, self.shares) = (now, grow);
         self.shares_wait = rows as u64 / SHARE_ROWS;
     }
 
-    /// The documents were written at `now`.
+    /// Notes that the documents were written at `now`.
     pub(crate) fn documents_written(&mut self, now: u64) {
         (self.documents_at, self.events) = (now, false);
         (self.jobs, self.loads) = (false, false);
     }
 
-    /// When the documents are due, if they are, with so many hosts.
+    /// When the documents are due, if they are, given the number of hosts.
     pub(crate) fn documents_due_ms(&self, hosts: usize) -> Option<u64> {
         let (every, slow) = match self.local {
             true => (EVERY_MS, EVERY_MS),
@@ -91,7 +92,7 @@ impl SummaryPace {
         least.map(|wait| self.documents_at.saturating_add(wait))
     }
 
-    /// When something is due, if it is, with so many hosts.
+    /// When something is due, if anything is, given the number of hosts.
     pub(crate) fn due_ms(&self, hosts: usize) -> Option<u64> {
         let every = if self.local { EVERY_MS } else { REMOTE_MS };
         let wait = every + self.shares_wait;
@@ -104,7 +105,7 @@ impl SummaryPace {
 mod tests {
     use super::*;
 
-    /// At `at`, whatever was due.
+    /// Everything that was due is done at `at`.
     fn write(pace: &mut SummaryPace, at: u64) {
         pace.shares_written(at, 0, false);
         pace.documents_written(at);
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(SummaryPace::new(true).due_ms(3), Some(EVERY_MS));
     }
 
-    /// Counts are in the delta; what a job changes of the shares is nowhere else.
+    /// Counts are in the delta; changes of the shares by a job are nowhere else.
     #[test]
     fn after_jobs_shares_are_written_soon_and_documents_at_the_pace_of_loads() {
         let mut pace = SummaryPace::new(false);

@@ -6,23 +6,23 @@ use crate::sys::watch::Watcher;
 use crossbeam::channel::Receiver;
 use std::path::PathBuf;
 
-/// So many busy turns a second, and at once, do not wait for more inputs: what a few people ask is
-/// answered at once, and under load turns still serve many.
+/// Number of busy turns per second, and in a burst, that do not wait for more inputs: the requests
+/// of a few users are answered at once, and under load each turn still serves many.
 const ALONE_PER_S: u64 = 100;
 const ALONE_MAX: u64 = 20;
 
-/// See the top of this file.
+/// See the head of this file.
 pub(super) struct Wakeups {
     pub stop: Receiver<i32>,
     watcher: Watcher,
-    /// Events on the share raise hints here (a local file system).
+    /// Changes on the share raise hints here (a local file system).
     events: bool,
-    /// Busy turns that need not wait for company: of a leader with little to do.
+    /// Budget of busy turns that need not wait for more inputs, for a leader with little to do.
     alone: Budget,
 }
 
 impl Wakeups {
-    /// `events`: the share raises them.
+    /// `events`: changes on the share raise events.
     pub(super) fn new(stop: Receiver<i32>, watcher: Watcher, events: bool) -> Wakeups {
         Wakeups {
             stop,
@@ -32,17 +32,17 @@ impl Wakeups {
         }
     }
 
-    /// Changes on the share raise events here.
+    /// Whether changes on the share raise events here.
     pub(super) fn has_events(&self) -> bool {
         self.events
     }
 
-    /// Where they come.
+    /// The channel on which they arrive.
     pub(super) fn channel(&self) -> &Receiver<()> {
         self.watcher.hints()
     }
 
-    /// Watches directories that others write into, and what took the place of one.
+    /// Watches directories that others write into, and whatever replaces one.
     pub(super) fn watch(&mut self, directories: Vec<PathBuf>) {
         if self.events {
             directories.iter().for_each(|dir| {
@@ -51,7 +51,7 @@ impl Wakeups {
         }
     }
 
-    /// Whether a busy turn need not wait for company now.
+    /// Whether a busy turn may run now without waiting for more inputs.
     pub(super) fn may_hurry(&mut self, now: u64) -> bool {
         let may = self.alone.left(now) > 0;
         if may {

@@ -25,7 +25,7 @@ fn never(why: impl ToString) -> Unsent {
 }
 
 /// # Errors
-/// The server does not answer in time, or refuses the mail: for good where it says so.
+/// The server does not answer in time, or refuses the mail; permanently if it says so.
 pub(crate) fn send(letter: &Letter) -> Sent {
     let message = message(letter)?;
     let server = &letter.server;
@@ -48,7 +48,7 @@ pub(crate) fn send(letter: &Letter) -> Sent {
     }
 }
 
-/// An error with its causes, which it does not say itself.
+/// An error with its causes, which its own text does not contain.
 fn chain(e: &dyn std::error::Error) -> String {
     let mut text = e.to_string();
     let mut cause = e.source();
@@ -78,7 +78,7 @@ fn message(letter: &Letter) -> Result<Message, Unsent> {
         .message_id(Some(format!("<{id}@{domain}>")))
         .subject(letter.subject.clone())
         .header(header::ContentType::TEXT_PLAIN)
-        // Robots do not answer what says that it is from one.
+        // Automatic responders do not answer a mail that is marked as automatic.
         .raw_header(header::HeaderValue::new(
             header::HeaderName::new_from_ascii_str("Auto-Submitted"),
             "auto-generated".to_owned(),

@@ -4,16 +4,16 @@
 use corral::sys::fs;
 use std::path::Path;
 
-/// Where distributions keep them: Debian, Red Hat, SUSE.
+/// The files of distributions: Debian, Red Hat, SUSE.
 const BUNDLES: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
 ];
-/// Largest list, in bytes.
+/// Maximum size of a list, in bytes.
 const BUNDLE_MAX: u64 = 16 << 20;
 
-/// The list in PEM; `None`: there is none, and the authorities that are built in are believed.
+/// The list in PEM; `None`: there is none, and the built-in authorities are trusted.
 /// `SSL_CERT_FILE` names another one.
 pub(crate) fn bundle() -> Option<Vec<u8>> {
     let named = std::env::var("SSL_CERT_FILE").ok();

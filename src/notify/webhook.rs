@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-/// Longest part of an answer that a message quotes, in characters.
+/// Maximum length of the part of an answer that a message quotes, in characters.
 const QUOTED: usize = 200;
-/// Longest answer that is read, in bytes.
+/// Maximum length of an answer that is read, in bytes.
 const ANSWER_MAX: u64 = 64 << 10;
 
 /// # Errors
-/// No answer in time, or one outside 200 to 299.
+/// No answer in time, or a status outside 200 to 299.
 pub(crate) fn send(post: &Post) -> Sent {
     let agent = ureq::Agent::config_builder()
         .timeout_global(Some(Duration::from_millis(post.timeout_ms)))
@@ -49,19 +49,19 @@ pub(crate) fn send(post: &Post) -> Sent {
     })
 }
 
-/// Whether the same message may be taken later. What is wrong with a token, a path or the server
-/// people can put right; what it thinks of the content stays.
+/// Whether the same message may be accepted later. Problems with a token, a path or the server can
+/// be corrected; its opinion about the content does not change.
 fn may_change(status: u16) -> bool {
     !matches!(status, 400 | 405 | 413 | 414 | 415 | 422)
 }
 
-/// URLs of webhooks are secrets: messages are read by everybody.
+/// URLs of webhooks are secrets, but messages can be read by all users.
 fn without_url(text: &str, url: &str) -> String {
     let path = url.splitn(4, '/').nth(3).unwrap_or_default();
     let text = text.replace(url, "the URL");
     match path.is_empty() {
         true => text,
-        // With the slash: a short path may be a part of any word.
+        // Includes the slash: a short path may be a part of any word.
         false => text.replace(&format!("/{path}"), "/..."),
     }
 }

@@ -10,7 +10,7 @@ use super::workload::{Ask, Builder, Job, Workload, print_seconds, seconds};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A workload and the cluster it is for.
+/// A workload, and the configuration of its cluster.
 pub struct Converted {
     pub workload: Workload,
     pub config: String,
@@ -19,7 +19,7 @@ pub struct Converted {
 /// Shares decay to .75 in 48 hours: to a tenth in this many.
 const ALEANG_HIST_HOURS: u32 = 384;
 
-/// One of the tables beside an aleang log: rows of a name and numbers, by number of the row.
+/// Reads a table that comes with an aleang log: rows of a name and numbers, by row number.
 fn rows(text: &str, file: &str, least: usize) -> Result<Vec<Vec<String>>, String> {
     let mut out = Vec::new();
     for (n, line) in text.lines().enumerate() {
@@ -48,25 +48,26 @@ pub struct Aleang<'a> {
     pub machines: &'a str,
 }
 
-/// What the scheduler takes for the length of jobs.
+/// What the scheduler assumes as the length of jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Estimates {
-    /// The expected run time, column 19, as in AleaNG; the run limit where that is too short.
+    /// The expected run time, column 19, as in AleaNG; the run limit if that is too short.
     #[default]
     Expected,
-    /// The run limit that the user asked for, column 8.
+    /// The run limit that the user requested, column 8.
     Limit,
 }
 
 /// How to convert an aleang log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AleangWish<'a> {
-    /// The setting of that name in the queues; empty: none.
+    /// The backfill setting of the queues; empty: none.
     pub backfill: &'a str,
     pub estimates: Estimates,
 }
 
-/// The tables beside the jobs. A quota is the most nodes in use, of a user, group or queue.
+/// The tables that come with the jobs. A quota is the maximum number of nodes in use by a user,
+/// group or queue.
 struct Tables {
     users: Vec<Vec<String>>,
     groups: Vec<Vec<String>>,
@@ -82,7 +83,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Whether jobs that ask for these hosts may use it.
+    /// Whether jobs that request these hosts may use it.
     fn is_of(&self, hosts: &str) -> bool {
         hosts.is_empty() || hosts == self.property
     }
@@ -91,7 +92,7 @@ impl Cluster {
 /// Reads an aleang log.
 ///
 /// # Errors
-/// A table or line cannot be read; names it.
+/// A table or line cannot be read; the message names it.
 pub fn aleang(from: &Aleang<'_>, wish: AleangWish<'_>) -> Result<Converted, String> {
     let tables = Tables {
         users: rows(from.users, "users", 4)?,
@@ -140,7 +141,7 @@ fn row_of<'a>(table: &'a [Vec<String>], id: &str) -> Option<&'a [String]> {
     table.iter().find(|row| row[0] == id).map(Vec::as_slice)
 }
 
-/// Jobs, and the users seen of each group.
+/// The jobs, and the users found in each group.
 fn aleang_jobs(
     text: &str,
     tables: &Tables,
@@ -209,7 +210,7 @@ fn quota(user: &[String], group: &[String], queue: &[String]) -> Result<u32, Str
     Ok(of_user.min(number(queue, 2, "queues")?))
 }
 
-/// Hosts and requirement of a job: the nodes of any one of the clusters with its property.
+/// Hosts and requirement of a job: the nodes of any one of the clusters that have its property.
 fn place(property: &str, clusters: &[Cluster]) -> (String, String) {
     let hosts = if property == "all" { "" } else { property };
     let fit = clusters.iter().filter(|c| c.is_of(hosts)).count();
@@ -221,7 +222,7 @@ fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     writeln!(out, "{text}").expect("writing to a String cannot fail");
 }
 
-/// Whole nodes: each is a host of one slot. A property is a group of hosts.
+/// Jobs get whole nodes: each is a host with one slot. A property is a group of hosts.
 fn aleang_hosts(out: &mut String, clusters: &[Cluster]) {
     let mut properties: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     out.push_str(
@@ -249,7 +250,7 @@ fn aleang_hosts(out: &mut String, clusters: &[Cluster]) {
     }
 }
 
-/// Groups of users and their shares. Usage decays as there.
+/// Groups of users and their shares. Usage decays as in AleaNG.
 fn aleang_shares(out: &mut String, tables: &Tables, members: &BTreeMap<String, Vec<String>>) {
     line(
         out,
@@ -273,7 +274,7 @@ fn aleang_shares(out: &mut String, tables: &Tables, members: &BTreeMap<String, V
     }
 }
 
-/// In AleaNG the head of the line reserves what is free first, and others may only use it if they
+/// In AleaNG the first waiting job reserves what is free first, and others may only use it if they
 /// end before its start.
 fn aleang_queues(out: &mut String, tables: &Tables, backfill: &str) {
     let groups = tables.groups.iter();
@@ -296,8 +297,8 @@ fn aleang_queues(out: &mut String, tables: &Tables, backfill: &str) {
     }
 }
 
-/// Quotas as limits, where they are below the nodes that the jobs may use: a job that a limit holds
-/// back reserves nothing, one that lacks nodes does.
+/// Quotas as limits, if they are below the number of nodes that the jobs may use: a job that a
+/// limit holds back reserves nothing; one that lacks nodes does.
 fn aleang_limits(out: &mut String, tables: &Tables, asks: &[Ask]) -> Result<(), String> {
     let mut limits = String::new();
     type NameOf = fn(&Ask) -> &String;
@@ -325,19 +326,20 @@ fn aleang_limits(out: &mut String, tables: &Tables, asks: &[Ask]) -> Result<(), 
     Ok(())
 }
 
-/// What to make of lists of nodes and pods.
+/// How to convert lists of nodes and pods.
 #[derive(Clone, Debug)]
 pub struct Openb<'a> {
     pub nodes: &'a [u8],
     pub pods: &'a [u8],
-    /// `pack`, `spread` or whatever else `packing` takes.
+    /// `pack`, `spread` or another value of `packing`.
     pub packing: &'a str,
-    /// GPUs asked for over GPUs there are, in thousandths: pods are drawn until that many came.
+    /// Requested GPUs over existing GPUs, in thousandths: pods are drawn until this load is
+    /// reached.
     pub load_milli: u64,
     pub seed: u64,
 }
 
-/// One pod or node; fields that are not there are empty.
+/// One pod or node; missing fields are empty.
 type Row = BTreeMap<String, String>;
 
 fn table(bytes: &[u8], file: &str) -> Result<Vec<Row>, String> {
@@ -357,8 +359,9 @@ fn whole(row: &Row, column: &str, file: &str) -> Result<u64, String> {
     if text.is_empty() { Ok(0) } else { n }
 }
 
-/// Reads lists of nodes and pods. Pods come one a second in an order drawn from the seed, each
-/// again and again in a new order until the load is reached, and none ends before all have come.
+/// Reads lists of nodes and pods. Pods arrive at one per second in an order drawn from the seed;
+/// the list is repeated in a new order until the load is reached, and none ends before all have
+/// arrived.
 ///
 /// # Errors
 /// A list cannot be read.
@@ -407,7 +410,7 @@ pub fn openb(from: &Openb<'_>) -> Result<Converted, String> {
     Ok(Converted { workload, config })
 }
 
-/// What a pod asks for, and thousandths of GPUs of it.
+/// The request of a pod, and the thousandths of GPUs in it.
 fn pod(row: &Row) -> Result<(Ask, u64), String> {
     let of = |column| whole(row, column, "pods");
     let (n, milli) = (of("num_gpu")?, of("gpu_milli")?);
@@ -530,7 +533,7 @@ mod tests {
         ] {
             assert!(c.config.contains(part), "no {part} in\n{}", c.config);
         }
-        // No more nodes than that are there for the jobs of the others.
+        // No more nodes than that are available to the jobs of the others.
         assert_eq!(c.config.matches("slots: ").count(), 2, "{}", c.config);
     }
 

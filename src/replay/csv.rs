@@ -8,7 +8,7 @@ use super::workload::{Ask, Builder, Job, Workload, print_seconds, seconds};
 use crate::text::error::nearest;
 use csv::{ReaderBuilder, StringRecord, Trim, WriterBuilder};
 
-/// Every column there is, in the order in which they are written.
+/// Every supported column, in the order in which they are written.
 pub const COLUMNS: &[&str] = &[
     "id",
     "submit",
@@ -32,7 +32,7 @@ pub const COLUMNS: &[&str] = &[
     "deadline",
 ];
 
-/// What a column holds.
+/// The meaning of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Column {
     Known(&'static str),
@@ -40,12 +40,12 @@ enum Column {
     Resource(String),
 }
 
-/// Reads a workload. `file` is its name in messages; `declared` tells the resources that the
-/// configuration knows, each of which may be a column.
+/// Reads a workload. `file` is its name in messages; `declared` tells which resources the
+/// configuration knows; each of them may be a column.
 ///
 /// # Errors
-/// The header has unknown or double columns or lacks `submit` or `run`; no line could be read.
-/// Single lines that are wrong are counted in [`Workload::left_out`].
+/// The header has unknown or duplicate columns or lacks `submit` or `run`, or no line could be
+/// read. Single wrong lines are counted in [`Workload::left_out`].
 pub fn read(bytes: &[u8], file: &str, declared: &dyn Fn(&str) -> bool) -> Result<Workload, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut reader = ReaderBuilder::new()
@@ -118,7 +118,7 @@ fn columns(header: &StringRecord, declared: &dyn Fn(&str) -> bool) -> Result<Vec
     Ok(out)
 }
 
-/// One line; `n` counts from 1 and is the number of a job without one.
+/// Reads one line; `n` counts from 1 and is the number of a job without one.
 fn job(columns: &[Column], record: &StringRecord, n: u64) -> Result<(Job, Ask), String> {
     if record.len() != columns.len() {
         return Err(format!(
@@ -216,7 +216,7 @@ fn cell(name: &str, value: &str, job: &mut Job, ask: &mut Ask) -> Result<(), Str
     Ok(())
 }
 
-/// An amount as it goes into `rusage[]`: digits, perhaps a fraction, perhaps a unit.
+/// An amount in the form of `rusage[]`: digits, optionally a fraction and a unit.
 fn amount<'a>(name: &str, value: &'a str) -> Result<&'a str, String> {
     let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let good = seconds(digits).is_some_and(|n| n >= 0) && value.len() - digits.len() <= 3;
@@ -227,13 +227,13 @@ fn amount<'a>(name: &str, value: &'a str) -> Result<&'a str, String> {
 /// Writes a workload with all columns.
 ///
 /// # Errors
-/// Cannot fail on memory; the writer's words otherwise.
+/// Cannot fail when writing to memory; otherwise the writer's message.
 pub fn write(workload: &Workload) -> Result<Vec<u8>, String> {
     let mut out = WriterBuilder::new().from_writer(Vec::with_capacity(80 * workload.jobs.len()));
     let written: Vec<&str> = COLUMNS
         .iter()
         .copied()
-        // Resources are written as a requirement string, slots as the smallest and largest number.
+        // Resources are written as a requirement string, slots as minimum and maximum.
         .filter(|c| !["slots", "mem", "gpu"].contains(c))
         .collect();
     out.write_record(&written).map_err(|e| e.to_string())?;

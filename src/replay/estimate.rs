@@ -13,40 +13,41 @@ use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The cluster that is run forward.
+/// The cluster that is simulated forward.
 pub struct Beginning {
     pub state: State,
     pub config: Arc<Config>,
-    /// Load samples by host; measured load stays as it is.
+    /// Load samples by host; measured load stays constant.
     pub samples: Samples,
     pub now: Stamp,
-    /// What waits and runs in it.
+    /// What is waiting and running in it.
     pub present: Present,
-    /// The civil time that windows are in.
+    /// The time zone of windows.
     pub zone: TimeZone,
 }
 
-/// What came of it.
+/// The results.
 pub struct StartEstimates {
-    /// Of each job that was asked for, in their order.
+    /// One for each requested job, in their order.
     pub jobs: Vec<Estimated>,
     /// Unfinished jobs without a run limit.
     pub unlimited: u64,
-    /// The virtual time at which the run was ended before its end, in milliseconds since the epoch.
+    /// The virtual time at which the simulation was stopped early, in milliseconds since the epoch.
     pub cut_at: Option<i64>,
 }
 
 /// When one job starts.
 pub struct Estimated {
     pub j: JobKey,
-    /// Milliseconds since the epoch. `None`: not until the run ended; never, if nothing was left.
+    /// Milliseconds since the epoch. `None`: not before the simulation ended; never, if nothing was
+    /// left.
     pub at: Option<i64>,
-    /// Why it waits then.
+    /// Why it waits in that case.
     pub why: String,
 }
 
 impl Present {
-    /// Hands over what has started.
+    /// Passes on what has started.
     pub fn adopt(&self, replay: &mut Replay<'_>, core: &VirtualLeader<'_>) {
         replay.begin_at(0);
         for s in &self.started {
@@ -61,8 +62,8 @@ impl Present {
     }
 }
 
-/// Runs the cluster forward until the jobs have started or nothing is left to happen, and no
-/// longer than `go_on` says.
+/// Simulates the cluster forward until the jobs have started or nothing is left to happen, and only
+/// as long as `go_on` allows.
 pub fn estimate(
     begin: Beginning,
     jobs: &[JobKey],
@@ -120,7 +121,7 @@ mod tests {
     const NOW: Stamp = Stamp(1_795_230_429_000);
     const HOUR_MS: i64 = 3_600_000;
 
-    /// Four jobs of one slot and 100 s on one slot that a dispatch window opens at 6:00.
+    /// Four jobs of one slot and 100 s for a single slot whose dispatch window opens at 6:00.
     fn begin(zone: TimeZone) -> Beginning {
         let text = "cluster: {name: c, administrators: [root]}\n\
             hosts: [{name: h1, slots: 1}]\n\

@@ -6,10 +6,10 @@ use crate::sys;
 use std::io::{Read, Write};
 use std::path::Path;
 
-/// Largest input, unpacked, in bytes.
+/// Maximum size of an input, unpacked, in bytes.
 const INPUT_MAX: u64 = 4 << 30;
 
-/// Reads a file; one that starts as gzip data does is unpacked, whatever its name.
+/// Reads a file; if it starts like gzip data, it is unpacked, regardless of its name.
 ///
 /// # Errors
 /// The file cannot be read, is damaged or larger than 4 GiB.
@@ -42,7 +42,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
         let done = std::io::stdout().lock().write_all(bytes);
         return done.map_err(|e| format!("cannot write standard output: {e}"));
     }
-    // Renaming a new file over /dev/null would replace the device for everybody.
+    // Renaming a new file over /dev/null would replace the device for all users.
     if sys::fs::exists(path) && sys::caller::regular_file(path).is_none() {
         let mut device = sys::fs::open_rw(path).map_err(|e| e.to_string())?;
         let done = device.write_all(bytes);

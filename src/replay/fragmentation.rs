@@ -6,10 +6,10 @@
 //! needs no GPU), otherwise what is on devices with too little free. If hosts have no GPUs, the
 //! same is measured over slots. Pure arithmetic; owns no host.
 
-/// A usual kind of task.
+/// A common kind of task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Need {
-    /// How often it comes, 0 to 1; all together 1.
+    /// Its frequency, 0 to 1; all kinds together 1.
     pub part: f64,
     /// Amounts in thousandths, slots first, in the order of [`Free::amounts`].
     pub amounts: Vec<i64>,
@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn whole_devices_are_counted() {
-        // Two whole devices wanted, one is there: all is useless; two are there: only the rest is.
+        // Two whole devices are requested: if one is free, all is useless; if two are free, only
+        // the rest is.
         assert!((on(&[1000, 500], &[2000]) - 1500.0).abs() < 1e-9);
         assert!((on(&[1000, 1000, 500], &[2000]) - 500.0).abs() < 1e-9);
     }

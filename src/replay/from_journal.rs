@@ -135,7 +135,7 @@ impl Past {
         Ok(workload)
     }
 
-    /// A dependency on jobs that are in the workload, too. Conditions on arrays have no meaning
+    /// A dependency on jobs that are also in the workload. Conditions on arrays have no meaning
     /// here, where each element is a job.
     fn dependency(&self, spec: &Spec, left_out: &mut LeftOut) -> Option<Box<str>> {
         use crate::text::depend::{Expr, JobRef};
@@ -181,7 +181,7 @@ fn ask(spec: &Spec) -> Ask {
 /// Reads the journal of a share, or one file of it.
 ///
 /// # Errors
-/// It cannot be read, or nothing in it ran to its end. Damaged lines are counted and named.
+/// It cannot be read, or no job in it ran to its end. Damaged lines are counted and named.
 pub fn read(path: &Path) -> Result<Workload, String> {
     let name = path.display().to_string();
     let mut past = Past::default();
@@ -201,13 +201,13 @@ pub fn read(path: &Path) -> Result<Workload, String> {
     past.finish(&name)
 }
 
-/// One file of a journal, line by line.
+/// Reads one file of a journal, line by line.
 fn segment(path: &Path, name: &str, past: &mut Past) -> Result<(), String> {
     let bytes = super::files::read(path)?;
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     for (n, line) in (1u64..).zip(bytes.split(|b| *b == b'\n')) {
         let event = parse_line(line).and_then(|line| match n {
-            // The header says only what the file is.
+            // The header only identifies the file.
             1 => Ok(None),
             _ => decode_event(&line).map(Some),
         });

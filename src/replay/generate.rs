@@ -9,21 +9,21 @@
 use super::rng::Rng;
 use super::workload::{Ask, Builder, Job, Workload};
 
-/// What to make.
+/// What to generate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wish {
     pub jobs: u32,
     pub procs: u32,
     pub users: u32,
     pub queues: u32,
-    /// Work over capacity while jobs arrive, above 0.
+    /// Requested slot time over capacity while jobs arrive, above 0.
     pub load: f64,
     pub seed: u64,
 }
 
-/// A Monday, midnight UTC: where the weekly cycle begins.
+/// A Monday, midnight UTC: the beginning of the weekly cycle.
 const START_MS: i64 = 1_704_067_200_000;
-/// Values people write as run limit, in minutes.
+/// Common values of run limits, in minutes.
 const POPULAR: [u64; 18] = [
     5, 10, 15, 20, 30, 60, 90, 120, 180, 240, 360, 480, 720, 1080, 1440, 2160, 2880, 4320,
 ];
@@ -31,21 +31,21 @@ const POPULAR: [u64; 18] = [
 const DAILY: [u64; 24] = [
     20, 16, 13, 12, 12, 14, 20, 33, 55, 78, 92, 96, 90, 93, 100, 98, 92, 82, 66, 54, 45, 38, 31, 25,
 ];
-/// Arrivals on Saturday and Sunday, in percent of another day.
+/// Arrivals on Saturday and Sunday, in percent of those on other days.
 const WEEKEND: u64 = 45;
-/// The next job is the same user's last one again.
+/// The probability that the next job repeats the same user's last one.
 const AGAIN: f64 = 0.5;
 
 const SERIAL: f64 = 0.244;
 const POWER_OF_TWO: f64 = 0.576;
 const SIZE_LOW: f64 = 0.8;
-/// The middle of sizes lies this many doublings below the largest.
+/// The median of sizes is this many doublings below the largest.
 const SIZE_MEDIUM_BELOW: f64 = 2.5;
 const SIZE_SMALL_PART: f64 = 0.86;
 /// Shape and scale of the two gamma distributions of the logarithm of the run time in seconds.
 const SHORT_RUNS: (f64, f64) = (4.2, 0.94);
 const LONG_RUNS: (f64, f64) = (312.0, 0.03);
-/// Part of short runs: this much less for each slot, from this.
+/// Fraction of short runs: decreases by this for each slot, from this value.
 const SHORT_SLOPE: f64 = -0.0054;
 const SHORT_PART: f64 = 0.78;
 
@@ -57,10 +57,10 @@ struct Shape {
     est_s: u64,
 }
 
-/// Makes the workload.
+/// Generates the workload.
 ///
 /// # Errors
-/// An argument is out of its range; says which and what is allowed.
+/// An argument is out of its range; the message names it and the allowed range.
 pub fn generate(wish: &Wish) -> Result<Workload, String> {
     check(wish)?;
     let mut rng = Rng::new(wish.seed);
@@ -166,7 +166,7 @@ fn fresh(rng: &mut Rng, wish: &Wish, user: u32) -> Shape {
     }
 }
 
-/// The same job once more; its run differs by up to a quarter.
+/// The same job once more; its run time differs by up to a quarter.
 fn again(rng: &mut Rng, last: Shape) -> Shape {
     let run = last.run_s as f64 * rng.between(0.75, 1.25);
     let run_s = (run as u64).clamp(1, last.est_s);
@@ -201,7 +201,7 @@ fn run_time(rng: &mut Rng, slots: u32) -> u64 {
     (libm::exp(rng.gamma(shape, scale).min(20.0)) as u64).clamp(1, most)
 }
 
-/// A round value at or above the run time, now and then the next one, mostly far above.
+/// A round value at or above the run time, sometimes the next one, mostly far above.
 fn estimate(rng: &mut Rng, run_s: u64) -> u64 {
     let wanted = match rng.chance(0.15) {
         true => run_s as f64,
@@ -220,7 +220,7 @@ fn queue_of(est_s: u64, queues: u32) -> u32 {
     (at as u64 * u64::from(queues) / POPULAR.len() as u64) as u32 + 1
 }
 
-/// `n` times in seconds within `span_s`, in order, in the rhythm of days and weeks.
+/// `n` times in seconds within `span_s`, in order, following the rhythm of days and weeks.
 fn arrivals(rng: &mut Rng, n: usize, span_s: f64) -> Vec<i64> {
     let mut sum = 0.0;
     let mut times = Vec::with_capacity(n);
@@ -238,7 +238,7 @@ fn arrivals(rng: &mut Rng, n: usize, span_s: f64) -> Vec<i64> {
         .collect()
 }
 
-/// Walks through the hours; each has its weight.
+/// Advances through the hours; each has a weight.
 struct Rhythm {
     hour: u64,
     /// Weight of all hours before this one.
@@ -268,7 +268,7 @@ impl Rhythm {
         self.before + Rhythm::weight(self.hour) * part
     }
 
-    /// The time until which the weight is `weight`; asked with growing weights only.
+    /// The time until which the weight is `weight`; must be called with increasing weights only.
     fn when(&mut self, weight: f64) -> f64 {
         while self.before + Rhythm::weight(self.hour) <= weight {
             self.before += Rhythm::weight(self.hour);
@@ -295,7 +295,7 @@ mod tests {
         }
     }
 
-    /// FNV-1a, to notice any change of the stream.
+    /// FNV-1a, to detect any change of the stream.
     fn hash(bytes: &[u8]) -> u64 {
         bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| {
             (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
@@ -344,7 +344,7 @@ mod tests {
                 .all(|j| j.run_ms >= 1000 && Some(j.run_ms) <= j.est_ms)
         );
         assert!(w.jobs.iter().all(|j| (1..=256).contains(&slots(j))));
-        // The first user submits far more than the last ones do.
+        // The first user submits far more than the last ones.
         assert!(part(&|j| w.ask(j).user == "u1") > 0.1);
         // Day and night.
         let hour = |j: &Job| j.submit_ms / 3_600_000 % 24;

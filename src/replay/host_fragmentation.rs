@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 
 /// The resource that counts devices.
 const DEVICE: &str = "gpu";
-/// Kinds of tasks that are looked at, the most frequent ones.
+/// Maximum number of kinds of tasks that are considered, the most frequent ones.
 const KINDS_MAX: usize = 64;
 
-/// See the head of the file.
+/// See the head of this file.
 pub struct Waste {
     needs: Vec<Need>,
     /// Resources of [`Need::amounts`] after the slots.
@@ -79,7 +79,7 @@ impl Waste {
         }
     }
 
-    /// What fragments are measured against, in thousandths.
+    /// The capacity to which fragments are related, in thousandths.
     pub fn capacity(&self) -> f64 {
         self.capacity
     }
@@ -103,7 +103,7 @@ impl Waste {
         for at in touched.into_iter().map(|at| at as usize) {
             amounts.clear();
             amounts.push(engine.free_slots(at) * 1000);
-            // What no job has asked for yet is all free.
+            // A resource that no job has requested yet is completely free.
             let left = |res: &Option<u16>| res.map_or(i64::MAX, |res| engine.left(at, res));
             amounts.extend(numbers.iter().map(left));
             let units = device.map_or(Vec::new(), |res| engine.units_left(at, res));
@@ -118,7 +118,7 @@ impl Waste {
     }
 }
 
-/// The tasks of a requirement. A job that may spread over hosts is looked at slot by slot.
+/// The tasks of a requirement. A job that may be spread over hosts is considered slot by slot.
 fn kinds_of(res_req: &str, min: u32, config: &Config, one_host: bool) -> Vec<Kind> {
     let Ok(req) = ResReq::parse(res_req, config) else {
         return Vec::new();

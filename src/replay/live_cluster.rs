@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Load samples by host, with the milliseconds since its last beat.
 pub type Samples = BTreeMap<String, (LoadDoc, u64)>;
 
-/// What was read of a share.
+/// The data that were read from a share.
 pub struct Live {
     pub state: State,
     /// Bytes of cb.yaml and its path.
@@ -30,13 +30,13 @@ pub struct Live {
     /// As the hosts wrote them.
     pub samples: Samples,
     pub now: Stamp,
-    /// What a reader should know: dropped tails, skipped snapshots.
+    /// Notes for the reader: dropped tails, skipped snapshots.
     pub notes: Vec<String>,
 }
 
 impl Live {
-    /// `config` with what the hosts' sensors define beside it, and the load samples with the values
-    /// that their hosts have under it, as a leader works them out.
+    /// `config` with the definitions of the hosts' sensors, and the load samples with the values of
+    /// their hosts under it, as a leader computes them.
     pub fn under(&self, mut config: Arc<Config>) -> (Arc<Config>, Samples) {
         let (mut sensors, mut samples) = (Gather::default(), self.samples.clone());
         for (host, (doc, _)) in &mut samples {
@@ -53,24 +53,24 @@ impl Live {
     }
 }
 
-/// Everything that waits or runs, as a workload.
+/// Everything that is waiting or running, as a workload.
 pub struct Present {
     pub workload: Workload,
     /// The job of each place.
     pub keys: Vec<JobKey>,
-    /// What had started.
+    /// The jobs that had started.
     pub started: Vec<Started>,
     /// Jobs without a run limit.
     pub unlimited: u64,
 }
 
-/// Work that holds slots when the replay begins.
+/// A job that holds slots when the replay begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     pub place: u32,
-    /// Milliseconds since the beginning of the replay, not above 0.
+    /// Milliseconds relative to the beginning of the replay, not above 0.
     pub start_ms: i64,
-    /// How long it has run, without suspension.
+    /// How long it has run, excluding suspension.
     pub worked_ms: u64,
     pub slots: u32,
     pub suspended: bool,
@@ -94,14 +94,14 @@ pub fn cluster_id(layout: &Layout) -> Result<String, String> {
 /// Reads a share.
 ///
 /// # Errors
-/// The state cannot be recovered; says which file is in the way.
+/// The state cannot be recovered; the message names the file that prevents it.
 pub fn read(share: &Path) -> Result<Live, String> {
     let layout = Layout::new(share);
     let cluster = cluster_id(&layout)?;
     let newest = Chain::newest(&layout).map_err(|e| e.to_string())?;
     let mut loader = Loader::default();
     let options = journal::Options::default();
-    // One above the newest epoch: what its leader has written so far belongs to the picture.
+    // One above the newest epoch: what its leader has written so far is included.
     let read = journal::recover(&layout, &cluster, newest + 1, options, &mut loader);
     let recovered = read.map_err(|e| e.to_string())?;
     let mut samples = BTreeMap::new();
@@ -124,7 +124,7 @@ pub fn read(share: &Path) -> Result<Live, String> {
     })
 }
 
-/// What waits and runs in a state. Jobs without a run limit run for `assume_ms`.
+/// What is waiting and running in a state. Jobs without a run limit run for `assume_ms`.
 ///
 /// # Errors
 /// There is too much of it.
@@ -173,7 +173,7 @@ pub fn present(state: &State, now: Stamp, assume_ms: u64) -> Result<Present, Str
             }
         }
     }
-    // The order in which a workload keeps its jobs, so that places are known before it is made.
+    // The order in which a workload stores its jobs, so that places are known before it is created.
     found.sort_by_key(|(job, ..)| (job.submit_ms, job.id));
     let mut builder = Builder::default();
     let (mut keys, mut begun) = (Vec::new(), Vec::new());

@@ -5,29 +5,29 @@
 
 use super::metrics::ResourceUse;
 
-/// One step of the picture: from `t_ms` on.
+/// One step of the drawing: from `t_ms` on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     pub t_ms: i64,
     pub slots: u64,
     pub waiting_jobs: u64,
-    /// Smallest number of slots that the waiting jobs ask for together.
+    /// Minimum number of slots that the waiting jobs request together.
     pub waiting_slots: u64,
 }
 
-/// Service of users or of groups.
+/// Service of users or groups.
 #[derive(Clone, Debug, Default)]
 pub struct ShareMeter {
     shares: Vec<f64>,
     /// Slots in use.
     used: Vec<u64>,
-    /// Jobs waiting.
+    /// Number of waiting jobs.
     waiting: Vec<u32>,
-    /// Slot milliseconds above (below, if negative) what the share entitled to.
+    /// Slot milliseconds above (below, if negative) what the share entitles to.
     beyond: Vec<f64>,
-    /// Slot milliseconds used while at least two waited.
+    /// Slot milliseconds used while at least two users or groups waited.
     contended: f64,
-    /// How many parties wait.
+    /// Number of users or groups with waiting jobs.
     backlog: Vec<u32>,
 }
 
@@ -65,7 +65,7 @@ impl ShareMeter {
         }
     }
 
-    /// Shares are promised only to those that want more: the ones that wait.
+    /// A share is only an entitlement for those that want more: the ones that wait.
     fn advance(&mut self, dt: f64) {
         if self.backlog.len() < 2 {
             return;
@@ -99,25 +99,26 @@ impl ShareMeter {
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     now_ms: i64,
-    /// Present use in thousandths and use times milliseconds so far; number 0 are the slots.
+    /// Current use in thousandths, and use times milliseconds so far; number 0 is slots.
     resources: Vec<(i64, i128)>,
     pub users: ShareMeter,
     pub groups: ShareMeter,
     slots: u64,
     waiting_jobs: u64,
     waiting_slots: u64,
-    /// Present fragments, and fragments times milliseconds; capacity of that resource.
+    /// Current fragments, and fragments times milliseconds; capacity of that resource.
     fragments: f64,
     fragment_area: f64,
     fragment_capacity: f64,
     samples: Vec<Sample>,
 }
 
-/// Samples kept for the picture; when they are full, every second one goes.
+/// Number of samples kept for the drawing; when they are full, every second one is dropped.
 const SAMPLES_MAX: usize = 1 << 16;
 
 impl Meter {
-    /// Shares of users and groups by number; what fragments are measured against, in thousandths.
+    /// Shares of users and groups by number; the capacity to which fragments are related, in
+    /// thousandths.
     pub fn new(start_ms: i64, users: Vec<f64>, groups: Vec<f64>, fragment_capacity: f64) -> Meter {
         Meter {
             now_ms: start_ms,
@@ -128,7 +129,7 @@ impl Meter {
         }
     }
 
-    /// Lets time pass with everything as it is.
+    /// Advances the time with everything unchanged.
     pub fn advance(&mut self, now_ms: i64) {
         let dt = now_ms - self.now_ms;
         if dt <= 0 {
@@ -161,7 +162,7 @@ impl Meter {
         self.samples.push(sample);
     }
 
-    /// A job of `slots` begins to wait, or waits no more.
+    /// A job of `slots` starts to wait, or no longer waits.
     pub fn wait(&mut self, user: u32, group: u32, slots: u32, plus: bool) {
         self.users.wait(user, plus);
         self.groups.wait(group, plus);
@@ -175,7 +176,7 @@ impl Meter {
         }
     }
 
-    /// A job takes slots or gives them back.
+    /// A job takes slots or returns them.
     pub fn hold(&mut self, user: u32, group: u32, slots: u32, plus: bool) {
         let n = u64::from(slots);
         let of = |used: &mut u64| *used = if plus { *used + n } else { *used - n };
@@ -185,7 +186,7 @@ impl Meter {
         self.take(0, i64::from(slots) * 1000, plus);
     }
 
-    /// Thousandths of resource number `at` are taken or given back.
+    /// Thousandths of resource number `at` are taken or returned.
     pub fn take(&mut self, at: usize, amount: i64, plus: bool) {
         if self.resources.len() <= at {
             self.resources.resize(at + 1, (0, 0));
@@ -193,7 +194,7 @@ impl Meter {
         self.resources[at].0 += if plus { amount } else { -amount };
     }
 
-    /// The fragments of all hosts from now on, in thousandths.
+    /// Sets the fragments of all hosts from now on, in thousandths.
     pub fn fragments(&mut self, now: f64) {
         self.fragments = now;
     }
@@ -216,7 +217,7 @@ impl Meter {
         each.collect()
     }
 
-    /// Mean part of the fragmenting resource that lay in fragments over `span_ms`.
+    /// Mean fraction of the fragmenting resource that was in fragments over `span_ms`.
     pub fn fragmentation(&self, span_ms: i64) -> f64 {
         let whole = self.fragment_capacity * span_ms as f64;
         if whole > 0.0 {
@@ -226,7 +227,7 @@ impl Meter {
         }
     }
 
-    /// The steps so far and the present moment.
+    /// The steps so far, and the current moment.
     pub fn into_samples(mut self) -> Vec<Sample> {
         self.sample();
         self.samples
@@ -263,7 +264,7 @@ mod tests {
 
     #[test]
     fn shares_count_only_while_several_wait() {
-        // Shares 2:1. Alone in waiting, user 0 may use everything.
+        // Shares 2:1. While it waits alone, user 0 may use everything.
         let mut m = meter(&[2.0, 1.0]);
         m.wait(0, 0, 1, true);
         m.hold(0, 0, 9, true);

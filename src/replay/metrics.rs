@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-/// The slowdown of a shorter job counts as if it had run this long, in milliseconds.
+/// For the slowdown, a shorter job counts as if it had run this long, in milliseconds.
 pub const TAU_MS: u64 = 10_000;
 
 /// A job that ended. Times in milliseconds since the start of the workload.
@@ -18,7 +18,7 @@ pub struct Done {
     pub start_ms: i64,
     /// Its last end.
     pub end_ms: i64,
-    /// How long its successful run worked, without suspension.
+    /// How long its successful run took, excluding suspension.
     pub run_ms: u64,
     pub slots: u32,
     pub user: u32,
@@ -58,7 +58,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these values in milliseconds; order does not matter.
+    /// The distribution of these values in milliseconds, in any order.
     pub fn of(mut ms: Vec<u64>) -> Spread {
         if ms.is_empty() {
             return Spread::default();
@@ -81,12 +81,12 @@ impl Spread {
 pub struct Fairness {
     /// Users or groups that had jobs.
     pub parties: usize,
-    /// Jain's index of slot time used over share: 1 = all alike, 1/n = one got everything.
+    /// Jain's index of slot time used over share: 1 = all equal, 1/n = one got everything.
     pub jain_usage: f64,
     /// Jain's index of the mean bounded slowdown.
     pub jain_slowdown: f64,
-    /// While several waited: the largest part of the slot time they used together that one of
-    /// them had beyond or below its share.
+    /// While several waited: the largest fraction of the slot time they used together that one of
+    /// them had above or below its share.
     pub share_error: f64,
 }
 
@@ -136,7 +136,7 @@ pub struct Summary {
     /// Slot time of successful runs over what the hosts had in the makespan.
     pub utilization: f64,
     pub resources: Vec<ResourceUse>,
-    /// Mean part of the fragmenting resource (GPUs where there are any, else slots) that is free
+    /// Mean fraction of the fragmenting resource (GPUs if there are any, else slots) that is free
     /// and of no use to the jobs of this workload.
     pub fragmentation: f64,
     pub users: Fairness,
@@ -144,7 +144,7 @@ pub struct Summary {
     pub sla: Sla,
 }
 
-/// What follows from the ended jobs alone; `slots` are those of all hosts.
+/// The figures that follow from the ended jobs alone; `slots` are those of all hosts.
 pub fn summarize(done: &[Done], slots: u64) -> Summary {
     let n = done.len();
     if n == 0 {
@@ -189,8 +189,8 @@ fn sla(done: &[Done]) -> Sla {
     out
 }
 
-/// Fairness over parties: `of` names the party of a job, `shares` their shares (larger is more),
-/// `share_error` comes from the meter.
+/// Fairness over parties: `of` returns the party of a job, `shares` are their shares (larger means
+/// more), `share_error` comes from the meter.
 pub fn fairness(
     done: &[Done],
     shares: &[f64],
@@ -207,7 +207,7 @@ pub fn fairness(
     }
     let had = |at: &usize| slowdown[*at].1 > 0;
     let parties: Vec<usize> = (0..shares.len()).filter(had).collect();
-    // A party without a share of its own is held against the smallest one.
+    // A party without a share of its own is compared with the smallest one.
     let least = shares
         .iter()
         .copied()

@@ -5,7 +5,7 @@
 use super::meter::Sample;
 use std::fmt::Write;
 
-/// Columns of the drawing: a replay of any length becomes this many steps.
+/// Columns of the drawing: a replay of any length is reduced to this many steps.
 const COLUMNS: usize = 900;
 const WIDTH: usize = 1040;
 const PANEL: usize = 300;
@@ -75,7 +75,7 @@ fn escape(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// The picture.
+/// The drawing.
 pub fn svg(panels: &[Panel<'_>]) -> String {
     let mut out = String::new();
     let height = PANEL * panels.len().max(1);

@@ -1,14 +1,14 @@
 //! The policies that `--policy` names, each as a cb.yaml with one virtual host and one queue. Owns
 //! the names and the text; the normal loader reads it.
 
-/// First come, first served; backfill that does not delay the first job; the same, the shortest
-/// candidate first; backfill that delays no job that waits.
+/// First come, first served; backfill that does not delay the first job; the same with the shortest
+/// candidate first; backfill that delays no waiting job.
 const POLICIES: [&str; 4] = ["fcfs", "easy", "sjbf", "conservative"];
 
 /// The cb.yaml of a policy on one host of `procs` slots.
 ///
 /// # Errors
-/// No policy of this name; names those there are.
+/// There is no policy with this name; the message names the existing ones.
 pub fn config(policy: &str, procs: u32) -> Result<String, String> {
     let lines = match policy {
         "fcfs" => "  strict: yes\n",

@@ -6,7 +6,7 @@ use super::virtual_cluster::Outcome;
 use crate::text::width::{pad_left, pad_right, width};
 use serde::Serialize;
 
-/// One replay, as printed. Times in seconds. The groups are not visible in JSON.
+/// One replay, as printed. Times in seconds. The groups do not appear in JSON.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The policy, or the file of the configuration.
@@ -16,7 +16,7 @@ pub struct Report {
     #[serde(flatten)]
     means: Means,
     decisions: u64,
-    /// Real time it took: reading and replay.
+    /// Elapsed real time: reading and replay.
     pub wall_s: f64,
     #[serde(flatten)]
     more: Distribution,
@@ -27,7 +27,7 @@ pub struct Report {
     exceptions: Exceptions,
 }
 
-/// What most simulators print.
+/// The figures that most simulators print.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Means {
     avg_wait_s: f64,
@@ -48,19 +48,19 @@ struct Distribution {
     fragmentation: f64,
 }
 
-/// Jobs that did not run to their end, or not at all.
+/// Jobs that did not run to their end, or did not run at all.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Exceptions {
     /// Jobs ended by their run limit.
     at_limit: u64,
-    /// Jobs and lines of the workload that were not taken.
+    /// Jobs and lines of the workload that were left out.
     left_out: u64,
     refused: u64,
     /// Jobs that never ended.
     stuck: u64,
 }
 
-/// Six digits after the point: the rest is noise of the last division.
+/// Rounds to six decimal places: the rest is rounding noise.
 fn round(v: f64) -> f64 {
     (v * 1e6).round() / 1e6
 }
@@ -178,10 +178,10 @@ impl Report {
     }
 }
 
-/// A table: a column for each replay, a line for each number.
+/// A table with a column for each replay and a line for each number.
 pub fn table(reports: &[Report]) -> String {
     let columns: Vec<Vec<(String, String)>> = reports.iter().map(Report::cells).collect();
-    // Configurations may differ in the resources that were used.
+    // The resources that were used may differ between configurations.
     let mut labels: Vec<&str> = Vec::new();
     for (label, _) in columns.iter().flatten() {
         if !labels.contains(&label.as_str()) {

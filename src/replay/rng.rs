@@ -35,7 +35,7 @@ impl Rng {
         out
     }
 
-    /// A whole number below `n`; 0 for `n` = 0. The bias is below 2^-32 for `n` below 2^32.
+    /// An integer below `n`; 0 for `n` = 0. The bias is below 2^-32 for `n` below 2^32.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }

@@ -6,7 +6,7 @@ use crate::config::Config;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Shares of users and of groups by number, each list adding up to 1; all equal without a tree. A
-/// user who is nowhere in the tree has none.
+/// user who is not in the tree has none.
 pub fn shares(config: &Config, workload: &Workload, parties: &Parties) -> (Vec<f64>, Vec<f64>) {
     let mut groups_of: Vec<Vec<String>> = vec![Vec::new(); parties.users.len()];
     let mut members: BTreeSet<(u32, u32)> = BTreeSet::new();
@@ -20,7 +20,7 @@ pub fn shares(config: &Config, workload: &Workload, parties: &Parties) -> (Vec<f
     let users = of_users(config, &parties.users, &groups_of);
     let mut groups = vec![0.0; parties.groups.len()];
     for (user, group) in &members {
-        // Who works for several groups counts for each in part.
+        // A user who works for several groups counts partly for each.
         let all = members.iter().filter(|(u, _)| u == user).count();
         groups[*group as usize] += users[*user as usize] / all as f64;
     }
@@ -42,7 +42,7 @@ fn of_users(config: &Config, users: &[String], groups: &[Vec<String>]) -> Vec<f6
                 .collect()
         })
         .collect();
-    // Shares of each node's children, by the way to the node.
+    // Shares of each node's children, by the path to the node.
     let mut children: BTreeMap<Vec<&str>, BTreeMap<&str, u32>> = BTreeMap::new();
     for path in &paths {
         let mut way = Vec::new();
@@ -114,7 +114,7 @@ mod tests {
             assert!((share - expected).abs() < 1e-9, "{users:?}");
         }
         assert!((groups[0] - 2.0 / 3.0).abs() < 1e-9, "{groups:?}");
-        // Only who is there counts: b is not.
+        // Only users who occur count: b does not.
         let (users, _) = found(queue, &[("a", "d1"), ("c", "")]);
         assert!((users[0] - 2.0 / 3.0).abs() < 1e-9, "{users:?}");
     }

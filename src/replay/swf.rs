@@ -6,23 +6,23 @@
 
 use super::workload::{Ask, Builder, Job, LeftOut, Workload, seconds};
 
-/// Fields that a line must have: up to the requested time.
+/// Number of fields that a line must have: up to the requested time.
 const FIELDS_MIN: usize = 9;
-/// Fields of a complete line.
+/// Number of fields of a complete line.
 const FIELDS: usize = 18;
-/// Longest line, in bytes.
+/// Maximum length of a line, in bytes.
 const LINE_MAX: usize = 64 * 1024;
 
 /// Reads a log. `file` is its name in messages.
 ///
 /// # Errors
-/// There is no job in it, or there are too many.
+/// It contains no job, or too many.
 pub fn read(bytes: &[u8], file: &str) -> Result<Workload, String> {
     let mut builder = Builder::default();
     for (n, line) in bytes.split(|b| *b == b'\n').enumerate() {
         let line = match std::str::from_utf8(line) {
             Ok(text) => text.trim(),
-            // Comments of old logs are in any encoding.
+            // Comments of old logs may have any encoding.
             Err(_) if line.trim_ascii_start().starts_with(b";") => continue,
             Err(_) => {
                 let left_out = &mut builder.workload.left_out;
@@ -58,7 +58,7 @@ fn nothing(file: &str, left_out: &LeftOut) -> String {
     out
 }
 
-/// `MaxProcs: 100` and `UnixStartTime: 7`; other comments say nothing to us.
+/// `MaxProcs: 100` and `UnixStartTime: 7`; other comments are ignored.
 fn header(comment: &str, workload: &mut Workload) {
     let Some((key, value)) = comment.split_once(':') else {
         return;
@@ -72,14 +72,14 @@ fn header(comment: &str, workload: &mut Workload) {
     };
     match key.trim() {
         "MaxProcs" => workload.procs = u32::try_from(n).ok(),
-        // Logs that count whole nodes as processors give only these.
+        // Logs that count whole nodes as processors contain only these.
         "MaxNodes" if workload.procs.is_none() => workload.procs = u32::try_from(n).ok(),
         "UnixStartTime" => workload.start_ms = n.checked_mul(1000),
         _ => {}
     }
 }
 
-/// The fields that matter, -1 = unknown.
+/// The relevant fields, -1 = unknown.
 struct Line {
     id: u64,
     submit_ms: i64,
@@ -139,7 +139,7 @@ fn wrong(at: usize, word: &str, what: &str) -> String {
     format!("field {}: {word:?} is not {what}", at + 1)
 }
 
-/// A whole number, also written with a fraction of zero.
+/// An integer, which may be written with a fraction of zero.
 fn whole(word: &str) -> Option<i64> {
     if let Ok(n) = word.parse() {
         return Some(n);
@@ -258,11 +258,11 @@ mod tests {
             (j.id, j.submit_ms, j.run_ms, j.est_ms, w.ask(j).min)
         };
         assert_eq!(w.jobs.len(), 4);
-        // Cut to the estimate; width as given, since none was asked for.
+        // Cut to the estimate; width as given, since none was requested.
         assert_eq!(row(0), (1, 10_000, 100_000, Some(100_000), 8));
-        // Width as asked.
+        // Width as requested.
         assert_eq!(row(1), (2, 10_000, 50_000, Some(100_000), 4));
-        // Nothing asked: the run time is the estimate.
+        // Nothing was requested: the run time is the estimate.
         assert_eq!(row(2), (3, 11_000, 60_000, Some(60_000), 2));
         assert_eq!(row(3), (7, 15_500, 9_000, Some(10_250), 2));
         assert_eq!((w.procs, w.start_ms), (Some(100), Some(843_552_000_000)));

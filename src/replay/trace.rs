@@ -15,7 +15,7 @@ use crate::sys;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// When a workload starts that does not say it: a Monday, midnight UTC.
+/// When a workload without a start time starts: a Monday, midnight UTC.
 const START_MS: i64 = 1_704_067_200_000;
 
 /// Replays a workload under one or several configurations.
@@ -62,13 +62,13 @@ pub struct TraceArgs {
     strict: bool,
 }
 
-/// One configuration to replay under.
+/// One configuration for the replay.
 struct Run {
     name: String,
     config: Arc<Config>,
 }
 
-/// What a replay gave.
+/// The result of a replay.
 struct Replayed {
     report: Report,
     outcome: Outcome,
@@ -76,7 +76,7 @@ struct Replayed {
     slots: u64,
 }
 
-/// Carries the command out; gives its exit code.
+/// Carries out the command. Returns its exit code.
 ///
 /// # Errors
 /// A sentence for the user.
@@ -170,7 +170,7 @@ fn short_name(path: &Path, all: &[PathBuf]) -> String {
 /// Reads a configuration.
 ///
 /// # Errors
-/// Every problem of it, a line each.
+/// Every problem of the configuration, one per line.
 pub fn load(bytes: &[u8], name: &str) -> Result<Arc<Config>, String> {
     let problems = match config::load(bytes, name, &OsNames::ANY) {
         Ok(loaded) => return Ok(Arc::new(loaded.config)),
@@ -234,7 +234,7 @@ fn replay(
             None => workload.start_ms.unwrap_or(START_MS),
         },
         cores: args.cores,
-        // On the one host of a log nothing lies in fragments that another host could take.
+        // On the single host of a log, no resources lie in fragments that another host could take.
         waste: args.policy.is_empty(),
         live: setting,
     });
@@ -262,7 +262,7 @@ fn replay(
     }
 }
 
-/// Replays a workload on the hosts of a configuration and gives what happened, unmeasured.
+/// Replays a workload on the hosts of a configuration. Returns what happened, without measurements.
 pub fn run(workload: &Workload, config: Arc<Config>) -> Outcome {
     let parties = Parties::of(workload);
     let mut core = VirtualLeader::new(Setting {
@@ -296,7 +296,7 @@ fn measured(
     meter.into_samples()
 }
 
-/// Says what went wrong in a replay.
+/// Reports the errors of a replay.
 fn complain(run: &Run, outcome: &Outcome) {
     let name = &run.name;
     for (id, why) in &outcome.refused {
@@ -343,7 +343,7 @@ fn output(args: &TraceArgs, workload: &Workload, results: &[Replayed]) -> Result
     Ok(())
 }
 
-/// With several replays each has its own file, `OUT.NAME`.
+/// With several replays, each has its own file, `OUT.NAME`.
 fn numbered(path: &Path, name: &str, n: usize, all: usize) -> PathBuf {
     if all == 1 || path == Path::new("-") {
         return path.to_path_buf();

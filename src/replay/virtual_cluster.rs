@@ -24,14 +24,14 @@ pub struct Start {
     pub cpuf: u32,
     /// Its run limit on a host of factor 1, in milliseconds.
     pub limit_ms: Option<u64>,
-    /// What it takes of other resources than slots: number in the meter, thousandths.
+    /// What it takes of resources other than slots: number in the meter, thousandths.
     pub uses: Uses,
 }
 
 /// Amounts in thousandths by the number of the resource in the meter.
 pub type Uses = SmallVec<[(u16, i64); 2]>;
 
-/// Something decided about the job of this place in the workload.
+/// A decision about the job at this place in the workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     Start(Box<Start>),
@@ -46,7 +46,7 @@ pub enum Act {
     Resume {
         job: u32,
     },
-    /// It waits again from its beginning.
+    /// It waits again and will run from its beginning.
     Requeue {
         job: u32,
     },
@@ -59,9 +59,9 @@ pub enum Act {
 /// What a pass left open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
-    /// The pass was cut off: ask again at this instant.
+    /// The pass was cut off: call it again at this instant.
     pub more: bool,
-    /// When time alone may change something.
+    /// When the passing of time alone may change something.
     pub wake_ms: Option<i64>,
 }
 
@@ -69,16 +69,16 @@ pub struct Next {
 /// times are milliseconds since the start of the workload.
 pub trait Decider {
     /// # Errors
-    /// The job is refused, and why.
+    /// The reason why the job is refused.
     fn submit(&mut self, job: u32, now_ms: i64) -> Result<(), String>;
 
     /// The job ended by itself or at its limit (`killed`).
     fn end(&mut self, job: u32, now_ms: i64, killed: bool);
 
-    /// One pass; decisions go to `acts`.
+    /// Runs one pass; decisions are added to `acts`.
     fn plan(&mut self, now_ms: i64, acts: &mut Vec<Act>) -> Next;
 
-    /// Nothing is left to happen: [`Decider::why`] comes next.
+    /// Called when nothing is left to happen: [`Decider::why`] is called next.
     fn explain(&mut self, _now_ms: i64) {}
 
     /// Why a job that never started waits.
@@ -95,7 +95,7 @@ pub trait Decider {
 pub struct Outcome {
     /// First start of each job in the order of the workload; `None` = never.
     pub starts: Vec<Option<i64>>,
-    /// Where it was ended before its end: what had not started by then starts later or never.
+    /// The time at which it was stopped early: what had not started by then starts later or never.
     pub cut_at: Option<i64>,
     pub done: Vec<Done>,
     /// Starts, suspensions, resumptions, requeues, kills and growths.
@@ -110,11 +110,11 @@ pub struct Outcome {
     pub stuck_jobs: u64,
 }
 
-/// Passes at one instant: what a decider can never finish must not stop the clock.
+/// Maximum number of passes at one instant: a decider that never finishes must not stop the clock.
 const PASSES_MAX: usize = 10_000;
-/// Jobs without a result that are named.
+/// Number of jobs without a result that are named.
 const NAMED: usize = 5;
-/// Work of one millisecond on one time the smallest number of slots on a host of factor 1.
+/// Units of work done in one millisecond with the minimum number of slots on a host of factor 1.
 const UNIT: u64 = 1000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,20 +128,20 @@ enum Stat {
     Refused,
 }
 
-/// A job as it stands.
+/// The current state of a job.
 #[derive(Clone, Debug, Default)]
 struct Live {
     stat: Stat,
-    /// Counts changes of its speed: events of older counts are void.
+    /// Counts changes of its speed: events of earlier counts are void.
     turn: u32,
     first_start: Option<i64>,
-    /// Since when it progresses at the present speed.
+    /// Since when it progresses at the current speed.
     since_ms: i64,
     /// How long this run has worked until then.
     worked_ms: u64,
-    /// Work still to do then, in [`UNIT`]s.
+    /// Remaining work at that time, in [`UNIT`]s.
     left: u64,
-    /// What is left of its run limit then, in milliseconds.
+    /// What is left of its run limit at that time, in milliseconds.
     limit_ms: Option<u64>,
     /// Units of work per millisecond.
     speed: u64,
@@ -151,7 +151,7 @@ struct Live {
 }
 
 impl Live {
-    /// Milliseconds until its work or its limit is done, and whether the limit comes first.
+    /// Milliseconds until its work or its limit is reached, and whether the limit comes first.
     fn remaining(&self) -> (u64, bool) {
         let work = self.left.div_ceil(self.speed.max(1));
         match self.limit_ms {
@@ -169,24 +169,24 @@ impl Live {
     }
 }
 
-/// How far work has come that started before the replay.
+/// The progress of a job that started before the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
     pub start_ms: i64,
-    /// How long it has run, without suspension.
+    /// How long it has run, excluding suspension.
     pub worked_ms: u64,
     /// Its run limit on its host, from its start on.
     pub limit_ms: Option<u64>,
     pub suspended: bool,
 }
 
-/// What a job has to do in all, in [`UNIT`]s.
+/// The total work of a job, in [`UNIT`]s.
 fn work(job: &Job, limit_ms: Option<u64>) -> u64 {
     let limit_ms = limit_ms.filter(|_| job.by_clock);
     limit_ms.unwrap_or(job.run_ms).saturating_mul(UNIT)
 }
 
-/// A replay under way.
+/// A replay in progress.
 pub struct Replay<'a> {
     workload: &'a Workload,
     /// User and group number of each ask.
@@ -196,15 +196,15 @@ pub struct Replay<'a> {
     next_job: usize,
     wake_ms: Option<i64>,
     now_ms: i64,
-    /// Nothing happens before.
+    /// Nothing happens before this time.
     begin_ms: i64,
-    /// Ends the replay once all of these have started.
+    /// The replay ends once all of these have started.
     wanted: Vec<u32>,
     partial: bool,
-    /// Asked before each instant: false ends the replay there.
+    /// Called before each instant: false ends the replay there.
     go_on: Option<Box<dyn FnMut() -> bool + 'a>>,
     acts: Vec<Act>,
-    /// The integrals, if they are wanted.
+    /// The integrals, if they are needed.
     pub meter: Option<Meter>,
     out: Outcome,
 }
@@ -237,24 +237,24 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Begins at this time: what was submitted before waits already.
+    /// Begins at this time: jobs submitted earlier are already waiting.
     pub fn begin_at(&mut self, ms: i64) {
         self.begin_ms = ms;
         self.now_ms = ms;
     }
 
-    /// Ends once all of these have started.
+    /// Ends the replay once all of these have started.
     pub fn only_until(&mut self, started: Vec<u32>) {
         self.wanted = started;
         self.partial = true;
     }
 
-    /// Ends the replay where `go_on` says so; [`Outcome::cut_at`] says when that was.
+    /// Ends the replay when `go_on` returns false; [`Outcome::cut_at`] is that time.
     pub fn while_allowed(&mut self, go_on: Box<dyn FnMut() -> bool + 'a>) {
         self.go_on = Some(go_on);
     }
 
-    /// Takes over work that has started before the replay begins. Call it for all of them, then
+    /// Takes over a job that has started before the replay begins. Call it for all of them, then
     /// [`Replay::run`].
     pub fn adopt(&mut self, at: u32, slots: u32, cpuf: u32, begun: Begun) {
         let job = self.job(at);
@@ -323,12 +323,12 @@ impl<'a> Replay<'a> {
         }
         let end = self.ends.peek().map(|Reverse((at, ..))| *at);
         let submit = self.workload.jobs.get(self.next_job).map(|j| j.submit_ms);
-        // A wake-up alone keeps no replay alive: nothing could come of it but another one.
+        // A wake-up alone does not keep a replay going: it could only lead to another one.
         let wake = self.wake_ms.filter(|_| self.busy());
         [end, submit, wake].into_iter().flatten().min()
     }
 
-    /// Something waits or is suspended, so that time may matter.
+    /// Whether something waits or is suspended, so that time may matter.
     fn busy(&self) -> bool {
         self.out.done.len() + (self.out.refused_jobs as usize) < self.next_job
     }
@@ -353,7 +353,7 @@ impl<'a> Replay<'a> {
             let at = self.next_job as u32;
             self.next_job += 1;
             if self.live[at as usize].stat != Stat::Ahead {
-                // Taken over when the replay began.
+                // It was taken over when the replay began.
                 continue;
             }
             match decider.submit(at, self.now_ms) {
@@ -414,7 +414,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Other resources are held from start to end, suspended or not.
+    /// Other resources are held from start to end, even while the job is suspended.
     fn meter_take(&mut self, at: u32, plus: bool) {
         if let Some(meter) = &mut self.meter {
             for (n, amount) in &self.live[at as usize].uses {
@@ -490,7 +490,7 @@ impl<'a> Replay<'a> {
         self.set_end(at);
     }
 
-    /// Takes a running job off its slots.
+    /// Removes a running job from its slots.
     fn stop(&mut self, at: u32) {
         let live = &mut self.live[at as usize];
         if live.stat != Stat::Running {
@@ -513,7 +513,7 @@ impl<'a> Replay<'a> {
         u64::from(cpuf) * u64::from(slots) / u64::from(min)
     }
 
-    /// Works out when a running job ends.
+    /// Computes when a running job ends.
     fn set_end(&mut self, at: u32) {
         let live = &self.live[at as usize];
         let speed = self.speed(at, live.slots, live.cpuf);

@@ -5,18 +5,18 @@ use crate::config::{Config, HostEntry, ResourceValue};
 use crate::record::load::LoadDoc;
 use std::collections::BTreeMap;
 
-/// Memory, swap and temporary space of a host whose entry says nothing of them, in megabytes: more
-/// than any job asks for.
+/// Memory, swap and temporary space of a host whose entry does not state them, in megabytes: more
+/// than any job requests.
 const PLENTY_MB: u64 = 1 << 40;
 
-/// See the head of the file.
+/// See the head of this file.
 pub struct Hosts {
     names: Vec<String>,
     samples: BTreeMap<String, (LoadDoc, u64)>,
 }
 
 impl Hosts {
-    /// `cores`: of hosts that have as many slots as cores.
+    /// `cores`: for hosts that have as many slots as cores.
     pub fn new(config: &Config, cores: u32) -> Hosts {
         let mut out = Hosts {
             names: Vec::new(),

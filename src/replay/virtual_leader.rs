@@ -22,38 +22,38 @@ use jiff::tz::TimeZone;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Most starts of one call, as in a leader's turn.
+/// Maximum number of starts of one call, as in a leader's turn.
 const STARTS_MAX: usize = 4096;
-/// Uids of users begin here; only their being different matters.
+/// First uid of users; they only need to be different.
 const UID_FIRST: u32 = 100_000;
-/// The state's list of changed rows, which nothing reads here, is emptied every so many passes.
+/// The state's list of changed rows, which is not used here, is emptied after this many passes.
 const TIDY_EVERY: u32 = 1024;
 
-/// What one specification follows from: ask, run limit, begin.
+/// What determines a specification: ask, run limit, begin.
 type SpecKey = (u32, Option<u64>, Option<i64>);
 
-/// See the head of the file.
+/// See the head of this file.
 pub struct VirtualLeader<'a> {
     workload: &'a Workload,
     config: Arc<Config>,
     state: State,
     hosts: HostTable,
     engine: Engine,
-    /// What is free and of no use, if anybody wants to know.
+    /// What is free and of no use, if that is needed.
     waste: Option<Waste>,
-    /// Hosts whose books changed since the waste was last worked out.
+    /// Hosts whose bookings changed since the waste was last computed.
     touched: Vec<u32>,
     /// Milliseconds since the epoch at which the workload starts.
     base_ms: i64,
     /// Users by number, and the number of each ask's user.
     users: Vec<Requester>,
     parties: &'a Parties,
-    /// Specifications that passed, or why not.
+    /// Specifications that were accepted, or the reason why not.
     specs: HashMap<SpecKey, Result<(u32, Arc<Spec>), String>>,
     numbers: JobNumbers,
     ended: EndedJobs,
     passes: u32,
-    /// What followed from plans.
+    /// The events that followed from plans.
     #[cfg(test)]
     log: Vec<Event>,
 }
@@ -61,7 +61,7 @@ pub struct VirtualLeader<'a> {
 /// Places in the workload, and the jobs of the state.
 #[derive(Default)]
 struct JobNumbers {
-    /// Place of each job by its number in the file, where dependencies name them.
+    /// Place of each job by its number in the file, which dependencies use.
     places: HashMap<u64, u32>,
     /// Jobs of a live cluster by place, and back; a workload's own jobs are numbered by place.
     keys: Vec<JobKey>,
@@ -71,14 +71,14 @@ struct JobNumbers {
 /// What the state may forget.
 #[derive(Default)]
 struct EndedJobs {
-    /// Jobs that others may ask about: they stay in the state when they have ended.
+    /// Jobs that others may refer to: they stay in the state after they have ended.
     asked: HashSet<u32>,
     /// Ended jobs that the state may forget.
     over: Vec<u32>,
 }
 
 impl<'a> VirtualLeader<'a> {
-    /// A cluster as `config` describes it, all hosts up and idle.
+    /// A cluster as described by `config`, with all hosts up and idle.
     pub fn new(set: Setting<'a>) -> VirtualLeader<'a> {
         let Setting {
             workload,
@@ -161,22 +161,22 @@ impl<'a> VirtualLeader<'a> {
         out
     }
 
-    /// CPU factor, in thousandths, of the slowest host that started work is on.
+    /// CPU factor, in thousandths, of the slowest host of a started job.
     pub fn cpuf_of(&self, place: u32) -> u32 {
         let work = self.state.work(self.key(place));
         let run = work.and_then(|work| work.run.as_deref());
         run.map_or(1000, |run| self.cpuf(&run.hosts))
     }
 
-    /// Run limit, from its start on, of started work.
+    /// Run limit of a started job, from its start on.
     pub fn limit_of(&self, place: u32) -> Option<u64> {
         let j = self.key(place);
         let run = self.state.work(j)?.run.as_deref()?;
         self.limit_ms(j, &run.hosts)
     }
 
-    /// As hosts hold it: by the clock, or what the time for the host or model that it names comes
-    /// to on the first of these.
+    /// The run limit as hosts enforce it: by the clock, or the time stated for a host or model,
+    /// converted to the first of these hosts.
     fn limit_ms(&self, j: JobKey, hosts: &[(HostId, u32)]) -> Option<u64> {
         let spec = self.state.spec_of(j.id)?;
         let seconds = spec.limits.run_s?;
@@ -195,12 +195,12 @@ impl<'a> VirtualLeader<'a> {
         self.hosts.iter().map(|h| u64::from(h.slots)).sum()
     }
 
-    /// What fragments are measured against, in thousandths.
+    /// The capacity to which fragments are related, in thousandths.
     pub fn waste_capacity(&self) -> f64 {
         self.waste.as_ref().map_or(0.0, Waste::capacity)
     }
 
-    /// Numbers jobs only if some job depends on another: most workloads have no such.
+    /// Numbers jobs only if some job depends on another: most workloads have no dependencies.
     fn note_dependencies(&mut self) {
         let jobs = &self.workload.jobs;
         if jobs.iter().all(|j| j.depends.is_none()) {
@@ -228,11 +228,11 @@ impl<'a> VirtualLeader<'a> {
     /// The specification of a job, with its number in the state.
     fn spec(&mut self, job: &Job, now_ms: i64) -> Result<(u32, Arc<Spec>), String> {
         let key = (job.ask, job.est_ms, job.begin_ms);
-        // What depends on other jobs, or on how many wait, is checked again each time.
+        // A job that depends on other jobs, or on how many wait, is checked again each time.
         let lasting = job.depends.is_none() && self.config.general.max_pend_jobs.is_none();
         if lasting && let Some(known) = self.specs.get(&key) {
             let (id, spec) = known.clone()?;
-            // A specification that no live job uses is forgotten by the state.
+            // The state forgets a specification that no unfinished job uses.
             if self.state.specs.contains_key(&id) {
                 return Ok((id, spec));
             }
@@ -249,7 +249,7 @@ impl<'a> VirtualLeader<'a> {
         made
     }
 
-    /// The number of a specification, which is added to the state if it is new.
+    /// The number of a specification; it is added to the state if it is new.
     fn number(&mut self, spec: Arc<Spec>) -> Result<(u32, Arc<Spec>), String> {
         if let Some(id) = self.state.find_spec(&spec) {
             return Ok((id, spec));
@@ -305,7 +305,7 @@ impl<'a> VirtualLeader<'a> {
         admitted.map(|a| a.spec).map_err(|refusal| refusal.text)
     }
 
-    /// A dependency with ids of the state instead of the file's numbers.
+    /// A dependency with ids of the state instead of the numbers in the file.
     fn depend(&self, job: &Job) -> Result<String, String> {
         let Some(text) = job.depends.as_deref() else {
             return Ok(String::new());
@@ -347,7 +347,7 @@ impl<'a> VirtualLeader<'a> {
         hosts.iter().map(part).collect()
     }
 
-    /// The end of an attempt; `requeue`: it waits again.
+    /// Ends an attempt; `requeue`: the job waits again.
     fn end_work(&mut self, j: JobKey, t: Stamp, reason: TermReason, requeue: bool) {
         self.touch(j);
         let e = Box::new(Ended {
@@ -388,7 +388,7 @@ impl<'a> VirtualLeader<'a> {
         }
     }
 
-    /// All that started work holds beside slots.
+    /// Everything that a started job holds beside slots.
     fn uses(&self, j: JobKey) -> Uses {
         let mut uses = Uses::new();
         let n = self.engine.resources().count();
@@ -402,7 +402,7 @@ impl<'a> VirtualLeader<'a> {
         uses
     }
 
-    /// The hosts of a job changed.
+    /// Notes that the hosts of a job changed.
     fn touch(&mut self, j: JobKey) {
         if self.waste.is_some() {
             let held = self.engine.held_by(j).iter();
@@ -411,7 +411,7 @@ impl<'a> VirtualLeader<'a> {
     }
 }
 
-/// Virtual work keeps all its slots busy.
+/// Virtual jobs keep all their slots busy.
 fn used(run: Option<&Run>, t: Stamp) -> Usage {
     let busy = run.map_or(0, |run| {
         let stopped = match run.stopped_at {
@@ -429,18 +429,18 @@ fn used(run: Option<&Run>, t: Stamp) -> Usage {
     }
 }
 
-/// What a virtual cluster is made of.
+/// The properties of a virtual cluster.
 pub struct Setting<'a> {
     pub workload: &'a Workload,
     pub parties: &'a Parties,
     pub config: Arc<Config>,
     /// Milliseconds since the epoch at which the workload starts.
     pub base_ms: i64,
-    /// Cores of hosts that have as many slots as cores.
+    /// Number of cores of hosts that have as many slots as cores.
     pub cores: u32,
     /// Whether fragmentation is measured.
     pub waste: bool,
-    /// The cluster as it is; else an empty one.
+    /// A live cluster; otherwise an empty one.
     pub live: Option<LiveSetting>,
 }
 
@@ -450,7 +450,7 @@ pub struct LiveSetting {
     pub samples: Samples,
     /// The job of each place.
     pub keys: Vec<JobKey>,
-    /// The civil time that windows are in.
+    /// The time zone of windows.
     pub zone: TimeZone,
 }
 
@@ -473,7 +473,7 @@ fn requesters(workload: &Workload, parties: &Parties) -> Vec<Requester> {
     users
 }
 
-/// Hosts that carry everything out at once: the simulator's sink of the plan applier.
+/// Hosts that carry out everything at once: the simulator's sink of the plan applier.
 struct Obedient<'a, 'w> {
     core: &'a mut VirtualLeader<'w>,
     now: Stamp,
@@ -557,7 +557,7 @@ impl Sink for Obedient<'_, '_> {
 impl Decider for VirtualLeader<'_> {
     fn submit(&mut self, job: u32, now_ms: i64) -> Result<(), String> {
         if !self.numbers.keys.is_empty() {
-            // It is in the state already.
+            // It is already in the state.
             return Ok(());
         }
         let workload = self.workload;
@@ -593,13 +593,13 @@ impl Decider for VirtualLeader<'_> {
         self.judge_dependencies();
         self.engine.sync(&mut self.state, &mut self.hosts);
         if !self.ended.over.is_empty() {
-            // Not before the engine has seen what they used.
+            // Only after the engine has seen their usage.
             let ids = std::mem::take(&mut self.ended.over);
             self.state.apply(&Event::Cleaned { ids, t: now });
         }
         let plan = self.engine.plan(&self.state, &self.hosts, now, STARTS_MAX);
-        // What is stopped or ended frees its slots at once: those it made room for come at this
-        // instant, too.
+        // What is stopped or ended frees its slots at once: the jobs for which it made room start
+        // at this instant, too.
         let freed = plan.halts.len() + plan.requeues.len() + plan.kills.len();
         let (more, wake) = (plan.more || freed > 0, plan.wake);
         apply_plan(
@@ -622,7 +622,7 @@ impl Decider for VirtualLeader<'_> {
     }
 
     fn explain(&mut self, now_ms: i64) {
-        // Not before: they cost more than all decisions.
+        // Only now: reasons cost more than all decisions.
         self.engine.give_reasons(true);
         self.plan(now_ms, &mut Vec::new());
     }

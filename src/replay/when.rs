@@ -17,7 +17,7 @@ use jiff::tz::TimeZone;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Elements of one array that are printed.
+/// Maximum number of elements of one array that are printed.
 const ELEMENTS_MAX: usize = 20;
 
 /// Says when jobs of a live cluster will start if every job runs until its run limit.
@@ -40,14 +40,14 @@ pub struct WhenArgs {
     json: bool,
 }
 
-/// A live cluster and what waits and runs in it.
+/// A live cluster, with what is waiting and running in it.
 pub struct Found {
     pub live: Live,
     pub present: Present,
 }
 
 impl Found {
-    /// What a virtual cluster under `config` begins with.
+    /// The initial setting of a virtual cluster under `config`.
     pub fn setting(&self, config: Arc<Config>) -> (Arc<Config>, LiveSetting) {
         let (config, samples) = self.live.under(config);
         let setting = LiveSetting {
@@ -81,7 +81,7 @@ pub fn look(share: &Path, assume: &str) -> Result<Found, String> {
     Ok(Found { live, present })
 }
 
-/// Carries the command out: 0, or 1 if a job is not there or would never start.
+/// Carries out the command. Returns 0, or 1 if a job does not exist or would never start.
 ///
 /// # Errors
 /// A sentence for the user.
@@ -123,7 +123,8 @@ pub fn main(args: &WhenArgs) -> Result<i32, String> {
         samples,
         now: found.live.now,
         present: found.present,
-        // Windows are in the zone of the leader's host, which is taken to be this one's.
+        // Windows are in the time zone of the leader's host, which is assumed to be that of this
+        // host.
         zone: TimeZone::system(),
     };
     let estimates = estimate(begin, &jobs, Box::new(|| true));

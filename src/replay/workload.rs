@@ -4,12 +4,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Most jobs of one workload: job numbers of the simulator are 32 bits wide.
+/// Maximum number of jobs in a workload: job numbers of the simulator have 32 bits.
 pub const JOBS_MAX: usize = 20_000_000;
-/// Bad lines that are quoted; all are counted.
+/// Number of bad lines that are quoted; all are counted.
 const QUOTED_MAX: usize = 20;
 
-/// What jobs ask for. Many jobs share one.
+/// A request. Many jobs share one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ask {
     pub user: String,
@@ -17,12 +17,12 @@ pub struct Ask {
     pub project: String,
     /// Empty: the default queue.
     pub queue: String,
-    /// Slots wanted: at least `min`, at most `max`.
+    /// Requested slots: at least `min`, at most `max`.
     pub min: u32,
     pub max: u32,
     /// Resource requirement string, or empty.
     pub res_req: String,
-    /// Hosts asked for, or empty.
+    /// Requested hosts, or empty.
     pub hosts: String,
     pub priority: u32,
     pub exclusive: bool,
@@ -36,16 +36,16 @@ pub struct Job {
     pub submit_ms: i64,
     /// How long it runs on a host of CPU factor 1 with `min` slots.
     pub run_ms: u64,
-    /// Its run limit, which is also what the scheduler believes.
+    /// Its run limit, which the scheduler also takes as its length.
     pub est_ms: Option<u64>,
     pub begin_ms: Option<i64>,
     pub deadline_ms: Option<i64>,
-    /// It runs until its limit, or as long as `run_ms` says, however fast its host is: nothing is
+    /// It runs until its limit, or for `run_ms`, regardless of the speed of its host: nothing is
     /// known of its work.
     pub by_clock: bool,
-    /// Place in [`Workload::asks`].
+    /// Index in [`Workload::asks`].
     pub ask: u32,
-    /// Dependency with job numbers of the file, or nothing.
+    /// Dependency with job numbers of the file, or `None`.
     pub depends: Option<Box<str>>,
 }
 
@@ -55,9 +55,9 @@ pub struct Workload {
     /// Ordered by submission, then by number.
     pub jobs: Vec<Job>,
     pub asks: Vec<Ask>,
-    /// Processors of the machine, where the file says so.
+    /// Number of processors of the machine, if the file states it.
     pub procs: Option<u32>,
-    /// When the workload starts, milliseconds since the Unix epoch, where the file says so.
+    /// When the workload starts, in milliseconds since the Unix epoch, if the file states it.
     pub start_ms: Option<i64>,
     pub left_out: LeftOut,
 }
@@ -72,8 +72,8 @@ pub struct Parties {
 }
 
 impl Parties {
-    /// Those of a workload, in the order of their first ask. A job without user belongs to
-    /// `nobody`, one without group belongs to the group of no name.
+    /// The users and groups of a workload, in the order of their first ask. A job without a user
+    /// belongs to `nobody`, one without a group to the group with an empty name.
     pub fn of(workload: &Workload) -> Parties {
         let mut out = Parties::default();
         let mut users: HashMap<&str, u32> = HashMap::new();
@@ -97,16 +97,16 @@ impl Parties {
     }
 }
 
-/// What a reader did not take.
+/// What a reader left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Jobs dropped by a rule, by the rule's words.
     pub by_rule: BTreeMap<&'static str, u64>,
     /// Lines that could not be read.
     pub bad: u64,
-    /// The first of them: `file:line: what is wrong`.
+    /// The first of them: `file:line: problem`.
     pub quoted: Vec<String>,
-    /// Things a reader filled in, by what it did.
+    /// Values that a reader filled in, by the correction.
     pub mended: BTreeMap<&'static str, u64>,
 }
 
@@ -126,7 +126,7 @@ impl LeftOut {
         }
     }
 
-    /// A problem of a file that has no lines to count.
+    /// Notes a problem of a file that has no lines to count.
     pub fn bad_text(&mut self, text: String) {
         self.bad += 1;
         if self.quoted.len() < QUOTED_MAX {
@@ -134,7 +134,7 @@ impl LeftOut {
         }
     }
 
-    /// Everything left out, a sentence a line; empty when nothing was.
+    /// Everything left out, one sentence per line; empty if nothing was.
     pub fn sentences(&self) -> Vec<String> {
         let mut out = self.quoted.clone();
         let more = self.bad.saturating_sub(self.quoted.len() as u64);
@@ -151,7 +151,7 @@ impl LeftOut {
         out
     }
 
-    /// Jobs and lines left out.
+    /// Number of jobs and lines left out.
     pub fn total(&self) -> u64 {
         self.bad + self.by_rule.values().sum::<u64>()
     }
@@ -165,7 +165,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Adds a job that asks for `ask`.
+    /// Adds a job with the request `ask`.
     ///
     /// # Errors
     /// More than [`JOBS_MAX`] jobs.
@@ -198,7 +198,7 @@ impl Workload {
         &self.asks[job.ask as usize]
     }
 
-    /// Drops jobs that cannot start on `procs` processors, and says so.
+    /// Drops jobs that cannot start on `procs` processors, and notes that.
     pub fn fit(&mut self, procs: u32) {
         let asks = &self.asks;
         let before = self.jobs.len();
@@ -211,8 +211,8 @@ impl Workload {
     }
 }
 
-/// Milliseconds from a decimal number of seconds, without the detour through a binary fraction:
-/// `1.5` is 1500; digits after the third are dropped.
+/// Milliseconds from a decimal number of seconds, without the use of binary fractions: `1.5` is
+/// 1500; digits after the third are dropped.
 pub fn seconds(text: &str) -> Option<i64> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),

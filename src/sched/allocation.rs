@@ -12,8 +12,8 @@ use crate::model::{JobKey, Stamp};
 use crate::state::{Run, State};
 use std::sync::Arc;
 
-/// What one piece of started work holds. Small: there may be a million, each read when its work
-/// ends, long after it was written.
+/// The resources that one started job or element holds. It is kept small: there may be a million of
+/// them, each read when its job ends, long after it was written.
 #[derive(Clone, Debug)]
 pub(super) struct Allocation {
     pub sign: RunFingerprint,
@@ -22,25 +22,25 @@ pub(super) struct Allocation {
     pub slots: u32,
     pub queue: Option<u16>,
     pub exclusive: bool,
-    /// The system stopped it.
+    /// The system has stopped it.
     pub halted: bool,
-    /// Its slots are lent to work that preempted it.
+    /// Its slots are lent to the job that preempted it.
     pub lent: bool,
     pub parts: HostBundles,
-    /// Units that it has, by name; `parts` count those of them that their hosts still list.
+    /// Names of the units that it holds; `parts` counts those of them that their hosts still list.
     pub units: Box<[HeldUnits]>,
-    /// When it is expected to end.
+    /// The time at which it is expected to end.
     pub until: i64,
-    /// The counters of section `limits` that it counts in.
+    /// The counters of section `limits` to which it adds.
     pub ident: Arc<Ident>,
-    /// What it counts there, where that differs from `parts`.
+    /// What it adds to those counters, if that differs from `parts`.
     pub count: Option<Box<HostBundles>>,
-    /// What it adds to its user's place in the share tree of its queue.
+    /// What it adds to its user's node in the share tree of its queue.
     pub charge: Option<ShareCharge>,
 }
 
 impl Allocation {
-    /// What it counts with in the counters of section `limits`, once for each host.
+    /// What it adds to the counters of section `limits`, one entry for each host.
     pub(super) fn counted(&self) -> &[(u32, Bundle)] {
         match (&self.count, self.ident.is_free()) {
             (_, true) => &[],
@@ -49,7 +49,7 @@ impl Allocation {
         }
     }
 
-    /// Blocks the rest of its units for other work, where it has them to itself.
+    /// If it has its units to itself, blocks the rest of them for other jobs.
     pub(super) fn block_units(&mut self, shape: &Shape, alt: u8, table: &HostTable) {
         if shape.way(alt).units_alone {
             self.keep_count();
@@ -57,14 +57,15 @@ impl Allocation {
         }
     }
 
-    /// Keeps what it counts in limits, whatever becomes of `parts`.
+    /// Fixes what it adds to the limit counters, so that later changes of `parts` do not change it.
     pub(super) fn keep_count(&mut self) {
         if self.count.is_none() && !self.ident.is_free() {
             self.count = Some(Box::new(self.parts.clone()));
         }
     }
 
-    /// Whether the same is held until the same time, whatever it adds to its user's use.
+    /// Whether both hold the same amounts until the same time, regardless of what they add to the
+    /// user's usage.
     pub(super) fn same_room(&self, other: &Allocation) -> bool {
         let flags =
             |allocation: &Allocation| (allocation.exclusive, allocation.halted, allocation.lent);
@@ -87,7 +88,7 @@ impl Allocation {
 
     pub(super) fn holder(&self) -> Holder {
         Holder {
-            // Work of a queue that is gone counts under no queue's number.
+            // A job whose queue was removed is counted under no queue's number.
             queue: self.queue.unwrap_or(u16::MAX),
             uid: self.uid,
             exclusive: self.exclusive,
@@ -102,34 +103,34 @@ impl PartialEq for Allocation {
     }
 }
 
-/// What started work adds to its user's use, from which the [`Delta`] follows.
+/// What a started job adds to its user's usage; the [`Delta`] is computed from it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ShareCharge {
     pub leaf: Leaf,
     slots: u32,
     begun: Stamp,
-    /// 0 = it runs.
+    /// 0: it runs.
     stopped: Stamp,
     cpu_ms: u64,
-    /// GPUs that it asked for, in thousandths, where they count.
+    /// GPUs that it requested, in thousandths, if the tree counts them.
     pub gpus: u32,
-    /// Amounts held beside slots, if there are any; the first is ignored.
+    /// Amounts held beside slots, if any; the first entry is ignored.
     amounts: Option<Box<Amounts>>,
 }
 
 /// What a share tree counts beside slots and time.
 #[derive(Clone, Copy)]
 pub(super) struct ChargedResources {
-    /// Amounts that are held.
+    /// Amounts that the jobs hold.
     pub amounts: bool,
-    /// The resource that is GPUs, where their time counts.
+    /// The resource that represents GPUs, if their time is counted.
     pub gpu: Option<ResourceId>,
-    /// Use before that is in the history.
+    /// Usage before this moment is already in the history.
     pub since: Stamp,
 }
 
 impl ShareCharge {
-    /// Of work that starts with these parts.
+    /// The charge of a job that starts with these parts.
     pub(super) fn start(
         leaf: Leaf,
         slots: u32,
@@ -148,7 +149,7 @@ impl ShareCharge {
         }
     }
 
-    /// Of running work.
+    /// The charge of a running job.
     pub(super) fn of(
         leaf: Leaf,
         run: &Run,
@@ -168,7 +169,7 @@ impl ShareCharge {
         }
     }
 
-    /// Time that it ran until `now` or until it was stopped.
+    /// The time for which it ran until `now` or until it was stopped.
     pub(super) fn ran_ms(&self, now: Stamp) -> u64 {
         let until = match self.stopped {
             Stamp(0) => now,
@@ -194,8 +195,8 @@ impl ShareCharge {
     }
 }
 
-/// From when on a run counts as if it had never been suspended; what is before `since` is in the
-/// history.
+/// The start time that a run would have if it had never been suspended, at least `since`: usage
+/// before that is in the history.
 pub(super) fn counted_from(run: &Run, since: Stamp) -> Stamp {
     let begun = match run.start {
         Stamp(0) => run.dispatch,
@@ -204,7 +205,7 @@ pub(super) fn counted_from(run: &Run, since: Stamp) -> Stamp {
     begun.plus_ms(run.suspended_ms).max(since)
 }
 
-/// GPUs of all parts together, in thousandths.
+/// Sum of the GPUs of all parts, in thousandths.
 pub(super) fn gpus_of(gpu: ResourceId, parts: &[(u32, Bundle)]) -> u32 {
     let all: i64 = parts
         .iter()
@@ -213,12 +214,12 @@ pub(super) fn gpus_of(gpu: ResourceId, parts: &[(u32, Bundle)]) -> u32 {
     u32::try_from(all.max(0)).unwrap_or(u32::MAX)
 }
 
-/// The time of so many thousandths of a GPU over `ms`.
+/// GPU time of `gpus` thousandths of a GPU over `ms`.
 pub(super) fn gpu_ms(gpus: u32, ms: u64) -> u64 {
     ms.saturating_mul(u64::from(gpus)) / 1000
 }
 
-/// Amounts of all parts together, slots first, as share trees count them; `None`: slots alone.
+/// Sum of the amounts of all parts, slots first, as share trees count them. `None`: slots only.
 fn held_amounts(parts: &[(u32, Bundle)]) -> Option<Box<Amounts>> {
     let mut all = Bundle::default();
     parts.iter().for_each(|(_, bundle)| all.add(bundle));
@@ -226,11 +227,12 @@ fn held_amounts(parts: &[(u32, Bundle)]) -> Option<Box<Amounts>> {
     some.then(|| Box::new([all.slots].into_iter().chain(all.res).collect()))
 }
 
-/// The values of a run from which its [`Allocation`] follows: while they are equal, so is that.
+/// The values of a run that determine its [`Allocation`]: while they are equal, so is the
+/// allocation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RunFingerprint {
     pub spec: u32,
-    /// 0 = of work whose start was decided but has not been seen yet.
+    /// 0: the start was decided but has not been applied yet.
     attempt: u32,
     dispatch: Stamp,
     start: Stamp,
@@ -242,7 +244,7 @@ pub(super) struct RunFingerprint {
 }
 
 impl RunFingerprint {
-    /// `None`: the work does not run.
+    /// Returns `None` if the job does not run.
     pub(super) fn of(state: &State, j: JobKey) -> Option<RunFingerprint> {
         let job = state.job(j.id)?;
         let work = job.work(j.idx).filter(|work| work.stat.is_started())?;
@@ -260,7 +262,8 @@ impl RunFingerprint {
         })
     }
 
-    /// As it will be after a start is carried out, if the job has this specification of its class.
+    /// The fingerprint after a decided start is carried out, if the job has this specification of
+    /// its class.
     pub(super) fn to_be(spec: u32, now: Stamp, slots: u32) -> RunFingerprint {
         RunFingerprint {
             spec,
@@ -275,7 +278,7 @@ impl RunFingerprint {
         }
     }
 
-    /// Whether the start that was decided is the one that was carried out.
+    /// Whether the decided start is the one that was carried out.
     pub(super) fn foresaw(&self, real: &RunFingerprint) -> bool {
         self.attempt == 0
             && *self

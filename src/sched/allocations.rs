@@ -21,7 +21,7 @@ pub(super) struct InUse {
 }
 
 impl InUse {
-    /// Preempted work does not count: others have its slots.
+    /// Preempted jobs do not count: other jobs use their slots.
     pub(super) fn add(&mut self, allocation: &Allocation, plus: bool) {
         if allocation.lent {
             return;
@@ -43,7 +43,7 @@ impl InUse {
     }
 }
 
-/// Adds slots to a counter or subtracts them; a counter of zero is dropped.
+/// Adds slots to a counter or subtracts them, and removes the counter when it reaches zero.
 fn count<K: Eq + Hash>(all: &mut FxHashMap<K, u32>, key: K, slots: u32, plus: bool) {
     match all.entry(key) {
         Entry::Occupied(mut n) if plus => *n.get_mut() += slots,
@@ -58,15 +58,16 @@ fn count<K: Eq + Hash>(all: &mut FxHashMap<K, u32>, key: K, slots: u32, plus: bo
     }
 }
 
-/// What all started work holds.
+/// The allocations of all started jobs.
 #[derive(Debug, Default)]
 pub(super) struct Allocations {
     records: AllocationStore,
-    /// What the last pass decided to start: specification of the class, slots.
+    /// Starts that the last pass decided: job, specification of the class, slots.
     planned: Vec<(JobKey, u32, u32)>,
-    /// New records need not be found before the present pass has considered all classes.
+    /// New records need not be listed in the index until the current pass has considered all
+    /// classes.
     deferred: bool,
-    /// When what work holds changes next; entries of work that is gone are ignored.
+    /// When the allocation of a job changes next. Entries of jobs that no longer exist are ignored.
     changes: BTreeSet<(Stamp, JobKey)>,
     in_use: InUse,
 }
@@ -94,7 +95,7 @@ impl Allocations {
         self.records.values()
     }
 
-    /// Adds the record of work that has none.
+    /// Adds the record of a job that has none.
     pub(super) fn insert(&mut self, j: JobKey, allocation: Allocation) {
         match self.deferred {
             true => self.records.insert_later(j, allocation),
@@ -102,7 +103,7 @@ impl Allocations {
         }
     }
 
-    /// Replaces the record of work that has one.
+    /// Replaces the record of a job that has one.
     pub(super) fn replace(&mut self, j: JobKey, allocation: Allocation) -> Option<Allocation> {
         self.records.insert(j, allocation)
     }
@@ -111,12 +112,12 @@ impl Allocations {
         self.records.remove(j)
     }
 
-    /// From now on new records need not be found, until [`Allocations::settle`].
+    /// Lets [`Allocations::insert`] postpone listing new records until [`Allocations::settle`].
     pub(super) fn defer(&mut self) {
         self.deferred = true;
     }
 
-    /// Makes all records be found.
+    /// Lists all postponed records, so that lookups find them.
     pub(super) fn settle(&mut self) {
         self.deferred = false;
         self.records.settle();
@@ -137,17 +138,18 @@ impl Allocations {
         &self.in_use
     }
 
-    /// Counts slots of work that starts (`plus`) or ends to hold them.
+    /// Adds the slots of a job that starts (`plus`), or subtracts those of a job that no longer
+    /// holds them.
     pub(super) fn count(&mut self, allocation: &Allocation, plus: bool) {
         self.in_use.add(allocation, plus);
     }
 
-    /// What a piece of work holds changes at that time.
+    /// Notes that the allocation of a job changes at `at`.
     pub(super) fn note_change(&mut self, at: Stamp, j: JobKey) {
         self.changes.insert((at, j));
     }
 
-    /// The next change of what some work holds.
+    /// The next change of any allocation.
     pub(super) fn next_change(&self) -> Option<(Stamp, JobKey)> {
         self.changes.first().copied()
     }
@@ -156,7 +158,7 @@ impl Allocations {
         self.changes.remove(&change);
     }
 
-    /// The pass decided to start this.
+    /// Notes that the pass decided this start.
     pub(super) fn plan_start(&mut self, j: JobKey, spec: u32, slots: u32) {
         self.planned.push((j, spec, slots));
     }
@@ -169,8 +171,9 @@ impl Allocations {
         self.planned.sort_unstable_by_key(|(j, ..)| j.number());
     }
 
-    /// The work is one of the last pass's starts, carried out, and nothing more happened to it: its
-    /// record is right. Called in the order of jobs; `next` is how far that got.
+    /// Whether the job was started exactly as the last pass planned and has not changed since; its
+    /// record is then still right. Must be called in the order of jobs: `next` is the position
+    /// reached so far.
     pub(super) fn as_planned(
         &self,
         state: &State,
@@ -197,17 +200,17 @@ impl Index<&JobKey> for Allocations {
     }
 }
 
-/// Records in a page.
+/// Number of records in a page.
 const PAGE: usize = 1024;
 
-/// All records. Looking one up touches two places far away in memory, the index and the record.
+/// All records. A lookup touches two distant places in memory: the index and the record.
 #[derive(Debug, Default)]
 struct AllocationStore {
     index: FxHashMap<JobKey, u32>,
-    /// Pages do not move when there are more of them.
+    /// Pages stay where they are when more are added.
     pages: Vec<Vec<Option<Allocation>>>,
     free: Vec<u32>,
-    /// Not in their places yet: see [`AllocationStore::insert_later`].
+    /// Records that are not in the index yet: see [`AllocationStore::insert_later`].
     unlisted: Vec<(JobKey, Allocation)>,
 }
 
@@ -226,7 +229,8 @@ impl AllocationStore {
         self.slot(n).as_mut()
     }
 
-    /// Prefetches the records of these; for those that `go`, also what `more` reads of each.
+    /// Prefetches the records of these jobs; for those that `go`, also what `more` reads of each
+    /// record.
     pub(crate) fn prefetch(
         &self,
         works: &[JobKey],
@@ -265,7 +269,7 @@ impl AllocationStore {
         None
     }
 
-    /// Adds the record of work that has none, to be found after [`AllocationStore::settle`].
+    /// Adds the record of a job that has none; lookups find it after [`AllocationStore::settle`].
     pub(crate) fn insert_later(&mut self, j: JobKey, allocation: Allocation) {
         self.unlisted.push((j, allocation));
         if self.unlisted.len() >= PREFETCH_BATCH {
@@ -273,10 +277,10 @@ impl AllocationStore {
         }
     }
 
-    /// Makes all records be found.
+    /// Adds all postponed records to the index.
     pub(crate) fn settle(&mut self) {
         let mut unlisted = std::mem::take(&mut self.unlisted);
-        // Their places are far apart in memory: all are read first, so that the reads overlap.
+        // The index entries are far apart in memory: all are read first, so that the reads overlap.
         let mut rooms: SmallVec<[u32; PREFETCH_BATCH]> = SmallVec::new();
         let mut known = 0;
         for (j, _) in &unlisted {
@@ -294,7 +298,7 @@ impl AllocationStore {
         self.unlisted = unlisted;
     }
 
-    /// The place of a new record.
+    /// Returns a free slot for a new record.
     fn room(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             if self.pages.last().is_none_or(|page| page.len() == PAGE) {

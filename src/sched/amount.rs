@@ -5,10 +5,10 @@
 
 use smallvec::SmallVec;
 
-/// How long a job without run limit counts as lasting: 100 years of 365 days, in milliseconds.
+/// The length assumed for a job without a run limit: 100 years of 365 days, in milliseconds.
 pub const NEVER_MS: i64 = 100 * 365 * 86_400_000;
 
-/// Amounts on one host. Absent trailing resources count as zero, so `{4, []}` equals `{4, [0]}`.
+/// Amounts on one host. Missing trailing resources count as zero, so `{4, []}` equals `{4, [0]}`.
 #[derive(Clone, Debug, Default)]
 pub struct Bundle {
     /// Whole slots.
@@ -18,7 +18,7 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Slots alone.
+    /// A bundle of slots only.
     pub fn of_slots(slots: i64) -> Bundle {
         Bundle {
             slots,
@@ -58,7 +58,7 @@ impl Bundle {
         }
     }
 
-    /// May go below zero: a host can lose what work on it still holds.
+    /// The result may be negative: a host may lose resources that its jobs still hold.
     #[inline]
     pub fn sub(&mut self, other: &Bundle) {
         self.slots = self.slots.saturating_sub(other.slots);
@@ -76,15 +76,15 @@ impl Bundle {
         }
     }
 
-    /// Whether this need is met by `free`. What is not needed is not compared, so a need without
-    /// memory fits a host whose memory is overdrawn.
+    /// Whether `free` covers this need. Resources that are not needed are not compared, so a need
+    /// without memory fits a host whose memory is overdrawn.
     #[inline]
     pub fn fits(&self, free: &Bundle) -> bool {
         let enough = |(at, need): (usize, &i64)| *need <= 0 || *need <= free.get(at);
         (self.slots <= 0 || self.slots <= free.slots) && self.res.iter().enumerate().all(enough)
     }
 
-    /// How many times this need is met by `free`; `u32::MAX` when it needs nothing.
+    /// How many times `free` covers this need; `u32::MAX` if it needs nothing.
     pub fn times_in(&self, free: &Bundle) -> u32 {
         let times = |need: i64, have: i64| match need {
             ..=0 => i64::from(u32::MAX),
@@ -97,7 +97,7 @@ impl Bundle {
         u32::try_from(least).unwrap_or(u32::MAX)
     }
 
-    /// Lowers each amount to that of `other`.
+    /// Lowers each amount to that of `other` if that is smaller.
     #[inline]
     pub fn min_with(&mut self, other: &Bundle) {
         self.slots = self.slots.min(other.slots);
@@ -107,7 +107,7 @@ impl Bundle {
         }
     }
 
-    /// The smaller of each amount.
+    /// The smaller value of each amount.
     pub fn min(&self, other: &Bundle) -> Bundle {
         let mut least = self.clone();
         least.min_with(other);

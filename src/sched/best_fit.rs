@@ -7,25 +7,26 @@ use super::shape::View;
 use super::units::UNIT;
 use std::collections::BTreeSet;
 
-/// What a unit weighs, in thousandths of all that the host has of another resource: units are what
-/// is scarce where there are any. With less, hosts are filled by processors and memory while units
-/// lie idle.
+/// Weight of a unit, in thousandths of the host's whole amount of another resource. On hosts with
+/// units, units are the scarce resource; with a lower weight, hosts would fill up by cores and
+/// memory while units stay idle.
 const UNIT_MILLI: i64 = 1000;
-/// What a part leaves on its unit weighs so much more, so that begun units are filled first.
+/// Extra weight of the remainder that a part leaves on its unit, so that partly used units are
+/// filled first.
 const BEGUN_MILLI: i64 = 250;
 
-/// What is looked at.
+/// Which resources the rank considers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Looked {
-    /// Slots, units, and what the job asks for.
+    /// Slots, units and the resources that the job requests.
     Requested,
-    /// Also what other jobs ask for.
+    /// Also the resources that other jobs request.
     All,
 }
 
-/// What a start leaves on a host, in millionths of what it has, summed over resources. Only the
-/// host itself is looked at, so that a rank holds until the host changes. Of units
-/// the kinds count that are asked for; jobs that ask for none keep off hosts with free ones.
+/// What a start leaves free on a host, in millionths of the host's amounts, summed over resources.
+/// It depends only on the host itself, so a rank holds until the host changes. Units count by the
+/// resources that the job requests; jobs that request no units avoid hosts with free ones.
 pub(super) fn leaves(usage: &HostUsage, view: &View<'_>, hold: &TrialUse, looked: Looked) -> i64 {
     let take = &hold.bundle;
     let mut sum = part(usage.free() - take.slots, usage.slots);
@@ -59,7 +60,7 @@ pub(super) fn leaves(usage: &HostUsage, view: &View<'_>, hold: &TrialUse, looked
     sum + UNIT_MILLI * left
 }
 
-/// An amount in millionths of another.
+/// `amount` in millionths of `of`.
 fn part(amount: i64, of: i64) -> i64 {
     let (amount, of) = (amount.max(0), of.max(1));
     match amount < 1 << 42 {

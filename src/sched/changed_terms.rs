@@ -14,21 +14,22 @@ use crate::state::{HostId, Run, State};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// What one piece of work would hold.
+/// What one started job would hold after the change.
 struct Changed {
     old: Allocation,
-    /// Its parts, by host, as limits count them.
+    /// Its parts by host, as limits count them.
     parts: SmallVec<[(u32, Bundle); 1]>,
 }
 
-/// More of a resource, by host position and resource.
+/// Additional amounts, by host position and resource.
 type Growth = BTreeMap<(u32, u16), i64>;
 
 impl Engine {
-    /// The picture must be up to date.
+    /// Checks whether the started work of job `id` may get this specification. The picture must be
+    /// up to date.
     ///
     /// # Errors
-    /// Why the started work of job `id` may not have this specification.
+    /// The reason why it may not.
     pub fn check_change(
         &mut self,
         state: &State,
@@ -84,7 +85,7 @@ impl Picture {
         self.check_limits(&changed, ident)
     }
 
-    /// The hosts that the work runs on belong to the queue.
+    /// Checks that the hosts on which the job runs belong to the queue.
     fn check_hosts(
         &self,
         table: &HostTable,
@@ -108,7 +109,7 @@ impl Picture {
         }
     }
 
-    /// What the work would hold; what it would hold more of is added to `growth`.
+    /// Computes what the job would hold; adds to `growth` what that is more than it holds now.
     fn changed_parts(
         &self,
         table: &HostTable,
@@ -118,7 +119,7 @@ impl Picture {
         growth: &mut Growth,
     ) -> Result<SmallVec<[(u32, Bundle); 1]>, String> {
         let (from, to) = (self.requests.shape(old.shape), self.requests.shape(shape));
-        // It was placed by one of the ways: the same number must mean the same way.
+        // The job was placed by one of the request's ways: the same number must mean the same way.
         let ways = |shape: &super::shape::Shape| -> Vec<usize> {
             shape.ways.iter().map(|way| way.parts.len()).collect()
         };
@@ -160,7 +161,7 @@ impl Picture {
         Ok(after)
     }
 
-    /// The slots of the work fit into the limits of another queue.
+    /// Checks that the slots of the job fit into the limits of another queue.
     fn check_slots(&self, changed: &[Changed], shape: u32, spec: &Spec) -> Result<(), String> {
         let queue = self.requests.shape(shape).queue;
         let enters = |c: &&Changed| c.old.queue != queue && !c.old.lent;
@@ -187,7 +188,7 @@ impl Picture {
         self.check_host_slots(changed, at)
     }
 
-    /// Slots that another queue may hold on a host.
+    /// Checks the slots that another queue may hold on a host.
     fn check_host_slots(&self, changed: &[Changed], queue: u16) -> Result<(), String> {
         let settings = &self.config.queues[usize::from(queue)];
         let Some(limit) = settings.host_slots else {
@@ -212,7 +213,7 @@ impl Picture {
         Ok(())
     }
 
-    /// The work fits into section `limits` with the counters and amounts that are its own then.
+    /// Checks that the job fits into section `limits` with its new counters and amounts.
     fn check_limits(&mut self, changed: &[Changed], ident: &Ident) -> Result<(), String> {
         let at = self.usage.now();
         for Changed { old, .. } in changed.iter().filter(|c| !c.old.ident.is_free()) {

@@ -16,20 +16,19 @@ use crate::text::resreq::{self, Body, Cu, Node, Order, Select, Simple, Span, Usa
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
-/// Most ways of one requirement.
+/// Maximum number of ways of a requirement.
 const MAX_WAYS: usize = 250;
-/// A falling reservation is brought up to date in so many steps, but not more often than each
-/// second.
+/// A decreasing reservation is updated in this many steps, but at most once a second.
 const FADE_STEPS: u64 = 100;
 
-/// What a reserved amount is counted for.
+/// The unit per which an amount is reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RusagePer {
     /// Each slot.
     Slot,
-    /// Each host, however many slots it gives.
+    /// Each host, regardless of the number of its slots.
     Host,
-    /// The first host of the part alone.
+    /// Only the first host of the part.
     Job,
 }
 
@@ -40,31 +39,31 @@ pub(super) struct RusageItem {
     /// Thousandths at the start of the job.
     pub amount: i64,
     pub per: RusagePer,
-    /// Milliseconds after the start at which it ends; `None`: with the job.
+    /// Milliseconds after the start at which the reservation ends; `None`: when the job ends.
     pub life_ms: Option<u64>,
-    /// It decreases linearly to zero over its life.
+    /// The amount decreases linearly to zero over its life.
     pub decay: bool,
-    /// How it concerns units that are handed out one by one.
+    /// Its relation to units that are assigned one by one.
     pub unit: UnitUse,
 }
 
-/// How a reserved amount concerns units that are handed out one by one.
+/// The relation of a reserved amount to units that are assigned one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnitUse {
     No,
-    /// It asks for units, each with so much of its resources; 0 = none.
+    /// It requests units, and of each unit these amounts of its resources; 0 = none.
     Units([(ResourceId, i64); BESIDE_MAX]),
-    /// It is the amount of all units that another one asks for: so much of each.
+    /// It is the total of an amount that another item requests of each unit; the amount per unit.
     OfEach(i64),
 }
 
 impl RusageItem {
-    /// Length of the steps in which it falls.
+    /// Length of the steps in which the amount decreases.
     fn step_ms(life: u64) -> u64 {
         (life / FADE_STEPS).max(1000)
     }
 
-    /// Thousandths still reserved so long after the start.
+    /// The thousandths that are still reserved `elapsed_ms` after the start.
     pub(super) fn amount_at(&self, elapsed_ms: u64) -> i64 {
         let Some(life) = self.life_ms else {
             return self.amount;
@@ -82,7 +81,7 @@ impl RusageItem {
         i64::try_from(milli).expect("no more than the whole amount")
     }
 
-    /// The units that it asks for, `n` times.
+    /// The units that it requests, `n` times.
     pub(super) fn units(&self, n: u32) -> Option<UnitAsk> {
         let UnitUse::Units(beside) = self.unit else {
             return None;
@@ -96,7 +95,7 @@ impl RusageItem {
         })
     }
 
-    /// When the amount changes next, in milliseconds after the start.
+    /// The time of the next change of the amount, in milliseconds after the start.
     fn next_change(&self, elapsed_ms: u64) -> Option<u64> {
         let life = self.life_ms.filter(|life| elapsed_ms < *life)?;
         let step = RusageItem::step_ms(life);
@@ -110,16 +109,16 @@ impl RusageItem {
 /// How the slots of a part are spread over hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spread {
-    /// Fewest and most hosts; 0 = any number.
+    /// Minimum and maximum number of hosts; 0 = any number.
     pub hosts_min: u32,
     pub hosts_max: u32,
-    /// So many slots on each host, the rest on the last; 0 = any number.
+    /// This many slots on each host, the rest on the last; 0 = any number.
     pub tile: u32,
     /// All slots of each host, the rest on the last.
     pub whole: bool,
-    /// Slots in blocks of so many; 0 = no blocks.
+    /// Slots in blocks of this size; 0 = no blocks.
     pub block: u32,
-    /// So many slots on each host in turn; 0 = not in turn.
+    /// This many slots on each host in turn; 0 = not in turn.
     pub stride: u32,
 }
 
@@ -143,57 +142,58 @@ impl Spread {
     }
 }
 
-/// Slots with the same requirement.
+/// A group of slots with the same requirement.
 #[derive(Debug, Default)]
 pub(super) struct RequestPart {
     pub min: u32,
     pub max: u32,
     pub select: Option<Select>,
-    /// The requirement says something about types or tags, so that the host type may be any.
+    /// The requirement mentions types or tags, so hosts of any type are allowed.
     pub any_type: bool,
     pub order: Option<Order>,
     pub rusage: SmallVec<[RusageItem; 2]>,
-    /// Which of the job's common reservations apply to it, as bits.
+    /// The job's common reservations that apply to it, as bits.
     pub common: u64,
     pub spread: Spread,
     pub same: Vec<String>,
     pub cu: Option<Cu>,
-    /// Rankings of hosts that could serve it, by the limits on hosts that apply; the last used
+    /// Rankings of the hosts that could serve it, by the host limits that apply; the last used one
     /// first.
     pub ranks: Vec<(u32, Ranking)>,
-    /// As written, for messages: `4{...}`'s inside.
+    /// The text as written, for messages: what is inside `4{...}`.
     pub text: String,
 }
 
 /// One way to meet a requirement.
 #[derive(Debug, Default)]
 pub(super) struct Way {
-    /// Milliseconds that the job must have waited.
+    /// Milliseconds for which the job must have waited.
     pub after_ms: u64,
-    /// One part without a condition on the set of hosts as a whole.
+    /// It has one part and no condition on the set of hosts as a whole.
     pub plain: bool,
     /// At least one, in the order of their hosts.
     pub parts: SmallVec<[RequestPart; 1]>,
-    /// Once for each host of the job, if a part there reserves it.
+    /// Reserved once for each host of the job, if a part on the host has the reservation.
     pub common: SmallVec<[RusageItem; 1]>,
-    /// All hosts of several parts agree in these.
+    /// Resources in which all hosts of several parts must agree.
     pub same: Vec<String>,
     pub cu: Option<Cu>,
-    /// No other work may use its units (`cu[excl]`).
+    /// No other job may use its host units (`cu[excl]`).
     pub units_alone: bool,
-    /// What the whole takes for each slot, and beside that at least.
+    /// What the request as a whole takes for each slot, and the minimum beside that.
     pub needs: (Bundle, Bundle),
-    /// It reserves resources whose units are handed out one by one.
+    /// It reserves resources whose units are assigned one by one.
     pub units: bool,
-    /// It may take more than that: amounts count once for each host, and there may be several.
+    /// It may take more than that: amounts count once for each host, and there may be several
+    /// hosts.
     pub adds_up: bool,
 }
 
-/// Host (`None`: it is gone from the cluster) and slots.
+/// Host (`None`: it was removed from the cluster) and slots.
 pub(super) type Share = (Option<u32>, u32);
 
 impl Way {
-    /// Slots only, for a request that cannot be parsed.
+    /// A way that requests only slots, for a request that cannot be parsed.
     pub(super) fn nothing(request: &Request) -> Way {
         let part = RequestPart {
             min: request.min.max(1),
@@ -207,7 +207,8 @@ impl Way {
         }
     }
 
-    /// Hosts in the order of their ranks are enough: no spread, no agreement, one part.
+    /// Whether it suffices to take hosts in the order of their ranks: one part, no spread, no
+    /// agreement.
     fn is_plain(&self) -> bool {
         let [part] = &self.parts[..] else {
             return false;
@@ -248,14 +249,14 @@ impl Way {
         (each, fixed)
     }
 
-    /// Everything that is reserved somewhere.
+    /// All reservations of all parts.
     pub(super) fn rusage(&self) -> impl Iterator<Item = &RusageItem> {
         let own = self.parts.iter().flat_map(|p| &p.rusage);
         own.chain(&self.common)
     }
 
-    /// Reservations that apply once for each host of a part; of the job's common ones, those that
-    /// are not yet in `done`.
+    /// Reservations that apply once for each host of a part; of the job's common ones, only those
+    /// that are not yet in `done`.
     pub(super) fn common_of(&self, part: usize, done: u64) -> impl Iterator<Item = &RusageItem> {
         let mask = self.parts[part].common & !done;
         let set = move |(n, _): &(usize, &RusageItem)| mask >> n & 1 == 1;
@@ -277,13 +278,13 @@ impl Way {
         bundle
     }
 
-    /// The units that a start asks for on each host; `shares` as for [`Way::bundles`].
+    /// The units that a start requests on each host; `shares` as for [`Way::bundles`].
     pub(super) fn unit_asks(&self, shares: &[Share]) -> Vec<(u32, Vec<UnitAsk>)> {
         let uses = self.uses(shares, 0).list.into_iter();
         uses.map(|(at, hold)| (at, hold.units)).collect()
     }
 
-    /// What a start holds on each host so long after it began; `shares` in the order of parts.
+    /// What a start holds on each host `elapsed_ms` after it began; `shares` in the order of parts.
     pub(super) fn bundles(
         &self,
         shares: &[Share],
@@ -325,7 +326,7 @@ impl Way {
         out
     }
 
-    /// Slots that belong to a part; all the rest to the last.
+    /// Slots that belong to a part; the last part gets all the rest.
     fn slots_of(&self, part: usize) -> u32 {
         match part + 1 < self.parts.len() {
             true => self.parts[part].min,
@@ -333,7 +334,7 @@ impl Way {
         }
     }
 
-    /// When what a start holds changes next, in milliseconds after it began.
+    /// The time of the next change of what a start holds, in milliseconds after it began.
     pub(super) fn next_change(&self, elapsed_ms: u64) -> Option<u64> {
         self.rusage()
             .filter_map(|w| w.next_change(elapsed_ms))
@@ -351,11 +352,11 @@ fn add(bundle: &mut Bundle, item: &RusageItem, n: i64, elapsed_ms: u64) {
 #[derive(Clone, Debug)]
 pub(super) struct TrialUse {
     pub bundle: Bundle,
-    /// The last part that got slots here.
+    /// The last part that got slots on this host.
     part: usize,
-    /// Common reservations that are counted already.
+    /// Common reservations that are already counted.
     done: u64,
-    /// Units that are asked for, those of which the same is wanted together.
+    /// Requested units, with those that need the same combined.
     units: Vec<UnitAsk>,
 }
 
@@ -371,7 +372,7 @@ impl Default for TrialUse {
 }
 
 impl TrialUse {
-    /// Of work that runs on a host: what counts once there is counted.
+    /// The use by a job that runs on a host: one-time amounts are already counted there.
     pub(super) fn running() -> TrialUse {
         TrialUse {
             part: 0,
@@ -380,12 +381,12 @@ impl TrialUse {
         }
     }
 
-    /// The units that are asked for here.
+    /// The units that are requested here.
     pub(super) fn units(&self) -> &[UnitAsk] {
         &self.units
     }
 
-    /// Counts more slots of a part; `first`: they are the part's first ones.
+    /// Counts more slots of a part. `first`: they are the first ones of the part.
     pub(super) fn take(
         &mut self,
         way: &Way,
@@ -414,8 +415,8 @@ impl TrialUse {
         self.done |= way.parts[part].common;
     }
 
-    /// The units that are asked for here with more slots of a part; `first`: they are its first
-    /// ones.
+    /// The units that are requested here with more slots of a part. `first`: they are the first
+    /// ones of the part.
     fn units_with(
         &self,
         way: &Way,
@@ -442,7 +443,7 @@ impl TrialUse {
         all
     }
 
-    /// Of `room` slots of a part those for which a host has units beside what is held here.
+    /// How many of `room` slots of a part the host has units for, beside what is held here.
     pub(super) fn fit_units(
         &self,
         way: &Way,
@@ -460,7 +461,7 @@ impl TrialUse {
         if room == 0 || !grows {
             return if room > 0 && fits(1) { room } else { 0 };
         }
-        // More slots never need fewer units.
+        // More slots never need fewer units, so a binary search works.
         let (mut low, mut high) = (0, room.min(way.parts[part].max));
         while low < high {
             let half = high - (high - low) / 2;
@@ -472,7 +473,7 @@ impl TrialUse {
         low
     }
 
-    /// What more slots of a part take here for each, and beside that.
+    /// What more slots of a part take here for each slot, and the fixed amount beside that.
     pub(super) fn needs(&self, way: &Way, part: usize, first: bool) -> (Bundle, Bundle) {
         let (mut each, mut fixed) = (Bundle::default(), Bundle::default());
         for item in &way.parts[part].rusage {
@@ -488,8 +489,8 @@ impl TrialUse {
         (each, fixed)
     }
 
-    /// Slots of a part that fit beside what is held here, out of `room`; `left` gives what the host
-    /// has left without it.
+    /// How many of `room` slots of a part fit beside what is held here; `left` returns what the
+    /// host has left without it.
     pub(super) fn fit(
         &self,
         way: &Way,
@@ -522,7 +523,7 @@ impl TrialUse {
     }
 }
 
-/// What a start holds, by host.
+/// What a start holds on each host.
 #[derive(Default)]
 struct TrialUses {
     list: SmallVec<[(u32, TrialUse); 1]>,
@@ -550,7 +551,7 @@ impl TrialUses {
 /// Compiles a merged requirement.
 ///
 /// # Errors
-/// A sentence when it has too many ways.
+/// Returns a sentence if the requirement has too many ways.
 pub(super) fn compile(
     request: &Request,
     config: &Config,
@@ -586,8 +587,8 @@ pub(super) fn compile(
     Ok(ways)
 }
 
-/// Numbers of alternatives that a way picks one of, slowest first, in the order that [`Pick`]
-/// takes them.
+/// For each choice of a way its number of alternatives, the slowest-changing first, in the order in
+/// which [`Pick`] takes them.
 fn choices(body: &Body) -> Vec<usize> {
     let of = |s: &Simple| {
         let selects = s.select.as_ref().map_or(1, |s| s.alternatives.len());
@@ -605,7 +606,7 @@ fn choices(body: &Body) -> Vec<usize> {
     }
 }
 
-/// What common sections say about hosts of each part.
+/// What common sections say about the hosts of each part.
 fn hosts_part(common: &Simple) -> Simple {
     Simple {
         select: common.select.clone(),
@@ -617,8 +618,8 @@ fn hosts_part(common: &Simple) -> Simple {
 
 /// Builds one way.
 struct Pick<'a> {
-    /// Which alternatives are still to be picked, as a number in mixed base: the last choice is
-    /// taken first, so that the first one changes slowest.
+    /// The alternatives still to be picked, as a number in mixed base. The last choice is taken
+    /// first, so that the first one changes slowest.
     number: usize,
     config: &'a Config,
     names: &'a mut ResourceNames,
@@ -639,7 +640,7 @@ impl Pick<'_> {
                 part.min = request.min.max(1);
                 part.max = request.max.max(part.min);
                 if part.max == 1 || part.spread.one_host() {
-                    // On one host both are the same, and the search is shorter.
+                    // On one host, per job and per host are the same, and the search is shorter.
                     let once = part.rusage.iter_mut().filter(|w| w.per == RusagePer::Job);
                     once.for_each(|item| item.per = RusagePer::Host);
                 }
@@ -653,7 +654,7 @@ impl Pick<'_> {
                 let usages = common.rusage.get(which).map_or(&[][..], Vec::as_slice);
                 let hosts = hosts_part(common);
                 let mut parts: SmallVec<[RequestPart; 1]> = SmallVec::new();
-                // Backwards, so that the first section's choices change slowest.
+                // Backwards, so that the choices of the first section change slowest.
                 for group in groups.iter().rev() {
                     let merged = group.req.over(&hosts);
                     let mut part = self.part(&merged, resreq::Per::Task);
@@ -700,10 +701,11 @@ impl Pick<'_> {
         }
     }
 
-    /// Amounts of the sections that hold for all parts; a part's own amount of a resource wins.
+    /// Amounts of the sections that apply to all parts; a part's own amount of a resource takes
+    /// precedence.
     fn common(&mut self, way: &mut Way, usages: &[Usage]) {
         for item in self.rusage_items(usages, resreq::Per::Default) {
-            // What units have goes where these units go.
+            // Resources of units go where the units go.
             let with = self.names.per_unit(item.res);
             let other = |own: &RusageItem| own.res != item.res && Some(own.res) != with;
             let free = |part: &&mut RequestPart| part.rusage.iter().all(other);
@@ -720,7 +722,7 @@ impl Pick<'_> {
         }
     }
 
-    /// The amounts of one list; what units have goes with the units.
+    /// The amounts of one list; resources of units stay with the units.
     fn rusage_items(&mut self, usages: &[Usage], default: resreq::Per) -> Vec<RusageItem> {
         let usages = usages.iter().filter(|u| u.amount > 0);
         let mut items: Vec<RusageItem> = usages.map(|u| self.rusage_item(u, default)).collect();
@@ -758,7 +760,7 @@ impl Pick<'_> {
             (resreq::Per::Default, resreq::Per::Task) => resreq::Per::Task,
             _ => usage.scope(per_slot, self.names.is_shared(res)),
         };
-        // Units stay with the job until it ends.
+        // Units belong to the job until it ends.
         let ends = !self.names.has_units(res);
         RusageItem {
             res,

@@ -6,15 +6,15 @@ use crate::text::IndexSet;
 use crate::text::depend::{Answer, Cond, Elements, Expr, Facts, JobRef, Seen, Target};
 use std::cell::Cell;
 
-/// The state, and how many jobs and elements were looked at.
+/// The state, and a counter of the jobs and elements that were looked at.
 struct View<'a>(&'a State, Cell<u64>);
 
-/// Judges the dependency of a job; `None` when it has none.
+/// Evaluates the dependency of a job. Returns `None` if it has none.
 pub fn judge(state: &State, id: u32) -> Option<DepVerdict> {
     judge_counting(state, id, &mut 0)
 }
 
-/// The verdict as the policy of the job has it: one that can never be met may count as met.
+/// Applies the job's policy to a verdict: a dependency that can never be met may count as met.
 pub fn under_policy(verdict: DepVerdict, policy: Orphans) -> DepVerdict {
     match (verdict, policy) {
         (DepVerdict::Never(_), Orphans::Run) => DepVerdict::Met,
@@ -22,7 +22,8 @@ pub fn under_policy(verdict: DepVerdict, policy: Orphans) -> DepVerdict {
     }
 }
 
-/// Judges all that are to be judged again, by the policies of their jobs or else the cluster's.
+/// Evaluates all dependencies that are due, by the policies of their jobs or else that of the
+/// cluster.
 pub fn judge_all(state: &mut State, general: Orphans) {
     for id in state.take_dep_dirty() {
         if let Some(verdict) = judge(state, id) {
@@ -32,13 +33,13 @@ pub fn judge_all(state: &mut State, general: Orphans) {
     }
 }
 
-/// What becomes of a job whose dependency can never be satisfied.
+/// The policy for a job whose dependency can never be met.
 pub fn policy_of(state: &State, id: u32, general: Orphans) -> Orphans {
     let spec = state.spec_of(id);
     spec.map_or(general, |spec| spec.orphans(general))
 }
 
-/// As [`judge`]; adds to `looks` what of other jobs it looked at.
+/// As [`judge`]; adds to `looks` the number of other jobs that were looked at.
 pub fn judge_counting(state: &State, id: u32, looks: &mut u64) -> Option<DepVerdict> {
     let spec = state.spec_of(id)?;
     if spec.depend.is_empty() {
@@ -62,7 +63,7 @@ pub fn judge_counting(state: &State, id: u32, looks: &mut u64) -> Option<DepVerd
     Some(verdict)
 }
 
-/// What became of the job that a condition names, in words.
+/// What happened to the job that a condition names, in words.
 fn cause(state: &State, cond: &Cond) -> String {
     let id = match &cond.target.job {
         JobRef::Id(id) => *id,
@@ -87,8 +88,8 @@ fn cause(state: &State, cond: &Cond) -> String {
     }
 }
 
-/// The elements of `array` among `set`. A condition may name two thousand million indices: what is
-/// checked is never more than the array has.
+/// The elements of `array` that are in `set`. A condition may name two thousand million indices:
+/// never more of them are checked than the array has.
 fn meant<'a>(array: &'a Array, set: &'a IndexSet) -> Box<dyn Iterator<Item = u32> + 'a> {
     if set.len() < array.all.len() {
         Box::new(set.iter())
@@ -201,7 +202,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Fails by its running time: a look at each index named takes minutes.
+    /// It fails by its running time: looking at each named index takes minutes.
     #[test]
     fn a_condition_looks_at_no_more_elements_than_the_array_has() {
         let array = Array {

@@ -8,21 +8,22 @@
 use crate::model::Stamp;
 use std::collections::VecDeque;
 
-/// How long started work counts beside what is measured.
+/// How long the expected load of a started job is added to the measured load.
 const YOUNG_MS: u64 = 60_000;
 
-/// What is remembered of starts.
+/// Recent starts.
 #[derive(Debug, Default)]
 pub(super) struct DispatchThrottle {
-    /// When work last started, by host position; empty when no queue asks for time between starts.
+    /// The time of the last start, by host position; empty if no queue requires time between
+    /// starts.
     started: Vec<Stamp>,
     /// Starts of the last minute, oldest first: when, where, with how many slots.
     starts: VecDeque<(i64, u32, u32)>,
-    /// Their sums by host position.
+    /// Their sums, by host position.
     expected: Vec<Young>,
-    /// Hosts with a new sample, where what is young is to be counted at the time of the pass.
+    /// Hosts with a new sample: their recent starts are to be counted at the time of the pass.
     stale: Vec<u32>,
-    /// When the next host that was skipped in this pass may take work again.
+    /// When the next host that was skipped in this pass may take jobs again.
     wake: Option<Stamp>,
 }
 
@@ -30,7 +31,7 @@ pub(super) struct DispatchThrottle {
 #[derive(Clone, Copy, Debug, Default)]
 struct Young {
     slots: i64,
-    /// The moments of their starts, added up. It may overflow, the difference that is asked for
+    /// Sum of the times of their starts. It may overflow; the difference that is computed from it
     /// does not.
     moments: i64,
 }
@@ -60,7 +61,7 @@ impl DispatchThrottle {
         }
     }
 
-    /// Work started on a host in this pass.
+    /// Notes that a job was started on a host in this pass.
     pub(super) fn begin(&mut self, at: usize, now: Stamp, slots: u32) {
         self.note(at, now);
         let last = self.starts.back().map_or(now.0, |(last, ..)| *last);
@@ -69,7 +70,7 @@ impl DispatchThrottle {
             self.expected.fill(Young::default());
         }
         if let Some(expected) = self.expected.get_mut(at) {
-            // A clock that was set back a little does not move starts before earlier ones.
+            // If the clock was set back a little, starts still do not move before earlier ones.
             let t = self.starts.back().map_or(now.0, |_| now.0.max(last));
             expected.add(t, i64::from(slots));
             match self.starts.back_mut() {
@@ -81,7 +82,7 @@ impl DispatchThrottle {
         }
     }
 
-    /// Load that is to come on a host, in thousandths of a running process.
+    /// Load that is still to be expected on a host, in thousandths of a running process.
     pub(super) fn expected(&mut self, at: usize, now: Stamp) -> i64 {
         let last = self.starts.back().map_or(now.0, |(last, ..)| *last);
         let now = now.0.max(last);
@@ -94,12 +95,13 @@ impl DispatchThrottle {
         let Some(expected) = self.expected.get(at) else {
             return 0;
         };
-        // Each slot counts for what is left of its minute.
+        // Each slot counts for the rest of its minute.
         let whole = (YOUNG_MS as i64 - now).wrapping_mul(expected.slots);
         expected.moments.wrapping_add(whole) / (YOUNG_MS as i64 / 1000)
     }
 
-    /// A host has a new sample and young work: its load is to be counted at the time of the pass.
+    /// Notes that a host with recent starts has a new sample: its load is to be counted at the time
+    /// of the pass.
     pub(super) fn note_stale(&mut self, at: usize) {
         self.stale.push(at as u32);
     }
@@ -112,7 +114,7 @@ impl DispatchThrottle {
         self.stale.clear();
     }
 
-    /// A host may take work again at that time.
+    /// Notes that a host may take jobs again at that time.
     pub(super) fn wake_at(&mut self, at: Option<Stamp>) {
         self.wake = self.wake.into_iter().chain(at).min();
     }
@@ -121,12 +123,12 @@ impl DispatchThrottle {
         self.wake = None;
     }
 
-    /// When the next host that was skipped in this pass may take work again.
+    /// When the next host that was skipped in this pass may take jobs again.
     pub(super) fn wake(&self) -> Option<Stamp> {
         self.wake
     }
 
-    /// When a queue may start work on a host again, if that is later than now.
+    /// When a queue may start jobs on a host again, if that is in the future.
     pub(super) fn after(&self, at: usize, interval_ms: u64, now: Stamp) -> Option<Stamp> {
         let last = self.started.get(at).filter(|_| interval_ms > 0)?;
         let again = last.plus_ms(interval_ms);
@@ -172,10 +174,10 @@ mod tests {
     fn a_clock_that_is_set_back_leaves_no_load_behind() {
         let mut pace = pace(1);
         pace.begin(0, Stamp(10_000_000), 4);
-        // By a little: as if it stood still.
+        // Set back by a little: as if the clock stood still.
         pace.begin(0, Stamp(9_999_000), 2);
         assert_eq!(pace.expected(0, Stamp(9_999_000)), 6000);
-        // By far: what was begun in that future is forgotten.
+        // Set back by much: starts in that future are forgotten.
         pace.begin(0, Stamp(1_000_000), 1);
         assert_eq!(pace.expected(0, Stamp(1_000_000)), 1000);
         assert_eq!(pace.expected(0, Stamp(1_060_000)), 0);

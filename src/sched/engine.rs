@@ -13,13 +13,13 @@ use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// See the file's head.
+/// See the head of this file.
 pub struct Engine {
-    /// In force from the next [`Engine::sync`] on.
+    /// Takes effect at the next [`Engine::sync`].
     config: Arc<Config>,
     pub(super) picture: Picture,
     pub(super) memory: PassMemory,
-    /// The picture is to be worked out again.
+    /// The picture must be rebuilt.
     stale: bool,
 }
 
@@ -34,29 +34,31 @@ impl Engine {
         }
     }
 
-    /// Another configuration is in force.
+    /// Sets the configuration.
     pub fn configure(&mut self, config: Arc<Config>) {
         self.config = config;
         self.stale = true;
     }
 
-    /// The wall clock was set forward or back by `by_ms`: what this engine timed moves with it.
+    /// Notes that the wall clock was set forward or back by `by_ms`: the times that this engine
+    /// remembers move with it.
     pub fn clock_stepped(&mut self, by_ms: i64) {
         self.memory.clock_stepped(by_ms);
         self.stale = true;
     }
 
-    /// Stores the groups of a user; what depends on them is worked out again when they changed.
+    /// Stores the groups of a user. If they changed, the values that depend on them are computed
+    /// again.
     pub fn note_groups(&mut self, user: &str, groups: &[String]) {
         self.stale |= self.picture.users.note(user, groups);
     }
 
-    /// Whether plans say why jobs wait. Who needs no reasons is served faster.
+    /// Sets whether plans state why jobs wait. A pass without reasons is faster.
     pub fn give_reasons(&mut self, on: bool) {
         self.memory.quiet = !on;
     }
 
-    /// The civil time that windows are in. Hosts of another zone make no difference.
+    /// Sets the time zone of windows. The zones of hosts have no effect.
     pub fn set_zone(&mut self, zone: TimeZone) {
         self.picture.windows.set_zone(zone);
     }
@@ -78,13 +80,14 @@ impl Engine {
         }
     }
 
-    /// Decides at most `max` starts, books them, and says why the others wait. The caller must
-    /// carry the plan out, or make another engine.
+    /// Decides at most `max` starts, books them and states why the other jobs wait. The caller must
+    /// carry out the plan or create a new engine.
     pub fn plan(&mut self, state: &State, table: &HostTable, now: Stamp, max: usize) -> Plan {
         Pass::new(&mut self.picture, &mut self.memory, state, table, now).run(max)
     }
 
-    /// The history of each queue's share tree, and until when it has all use: `now`.
+    /// The history of each queue's share tree and the moment up to which it contains all usage:
+    /// `now`.
     pub fn histories(&mut self, now: Stamp) -> BTreeMap<String, (Stamp, Vec<Past>)> {
         self.picture.histories(now)
     }

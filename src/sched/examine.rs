@@ -7,8 +7,8 @@ use super::pass::Pass;
 use crate::model::Stamp;
 use crate::state::State;
 
-/// What keeps a host from a job. In the order in which they are looked at: a host counts once, for
-/// the first.
+/// What excludes a host from a job, in the order of the checks: a host counts once, for the first
+/// check that fails.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stage {
     NotInQueue,
@@ -18,7 +18,7 @@ pub enum Stage {
     Unavailable,
     OtherType,
     Select,
-    /// Too small even when nothing runs there; with the name of what it lacks.
+    /// Too small even when idle; with the name of what it lacks.
     TooSmall,
     Window,
     Load,
@@ -31,7 +31,7 @@ pub enum Stage {
     TooSlow,
     Recent,
     Reserved,
-    /// It fits by itself, but not together with others as the job asks.
+    /// It fits alone, but not together with others as the job requires.
     Together,
 }
 
@@ -62,74 +62,75 @@ impl Stage {
     }
 }
 
-/// Hosts lost at one stage.
+/// Hosts excluded at one stage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LostHosts {
     pub stage: Stage,
-    /// The resource, where the stage is about one; else empty.
+    /// The resource, if the stage is about one; else empty.
     pub resource: String,
     pub hosts: u32,
-    /// The first of them.
+    /// The names of the first of them.
     pub first: Vec<String>,
 }
 
-/// What a host lacks: the words of the request, and what the host has instead.
+/// What a host lacks: the words of the request, and the host's own value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lack {
     pub stage: Stage,
     /// `slots`, a resource, or empty.
     pub what: String,
-    /// With units, as people write them.
+    /// The amount with its unit, for users.
     pub need: String,
     pub has: String,
-    /// The same in thousandths, where it is an amount.
+    /// The same in thousandths, if it is an amount.
     pub need_milli: i64,
     pub has_milli: i64,
 }
 
-/// The host that lacks least.
+/// The host that lacks the least.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NearestMiss {
     pub host: String,
-    /// At least one.
+    /// Has at least one entry.
     pub lacks: Vec<Lack>,
 }
 
-/// An amount of `rusage[]`, and what the hosts have that could serve if they had enough of it.
+/// An amount of `rusage[]`, and how much of it the hosts have that meet all other conditions.
 /// Thousandths.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AmountRoom {
     pub resource: String,
-    /// How often one host has to give it at least: once for each of so many slots.
+    /// The minimum number of times that one host has to provide it: once for each of this many
+    /// slots.
     pub times: u32,
-    /// The most that a host has left.
+    /// The most that any host has left.
     pub left: i64,
-    /// The most that a host has when nothing runs there; `None`: not known.
+    /// The most that any host has when idle; `None`: unknown.
     pub all: Option<i64>,
 }
 
-/// What a pass sees of the hosts for one class of jobs.
+/// The hosts as a pass sees them for one class of jobs.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Examination {
-    /// Hosts of the cluster.
+    /// Number of hosts of the cluster.
     pub hosts: u32,
-    /// By stage, in their order.
+    /// Excluded hosts by stage, in the order of the stages.
     pub lost: Vec<LostHosts>,
     pub nearest: Option<NearestMiss>,
-    /// Free slots of the hosts that could serve if they had enough: on the best one, on all.
+    /// Free slots of the hosts that meet all other conditions: on the best one, on all.
     pub free_one: u32,
     pub free_all: u32,
-    /// Likewise slots when nothing runs there.
+    /// The same hosts' slots when idle: on the best one, on all.
     pub slots_one: u32,
     pub slots_all: u32,
-    /// Of each amount in `rusage[]`.
+    /// One entry for each amount in `rusage[]`.
     pub amounts: Vec<AmountRoom>,
     /// Resources of `rusage[]` that several hosts share.
     pub shared: Vec<String>,
 }
 
 impl Examination {
-    /// Hosts lost at a stage.
+    /// Number of hosts excluded at a stage.
     pub fn lost_at(&self, stage: Stage) -> u32 {
         let at = self.lost.iter().filter(|lost| lost.stage == stage);
         at.map(|lost| lost.hosts).sum()
@@ -137,8 +138,8 @@ impl Examination {
 }
 
 impl Engine {
-    /// Looks at all hosts for the jobs of a class of pending jobs, as the last
-    /// [`Engine::plan`] left them. `None`: no such class waits.
+    /// Checks all hosts for a class of pending jobs, in the state that the last [`Engine::plan`]
+    /// left. Returns `None` if no job of the class is pending.
     pub fn examine(
         &mut self,
         state: &State,

@@ -10,20 +10,20 @@ use super::units::{UNIT, UnitAsk};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 
-/// Kinds of jobs that are looked at, the most frequent ones.
+/// Maximum number of kinds of jobs that are considered, the most frequent ones.
 const KINDS_MAX: usize = 128;
 
-/// What a usual kind of job needs on one host.
+/// What a common kind of job needs on one host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct UsualJob {
-    /// Jobs of this kind, waiting or started.
+    /// Number of jobs of this kind, pending or started.
     pub count: u32,
     /// Everything but units.
     pub fixed: Bundle,
     /// Units, and thousandths of each; 0 = none.
     pub units: u32,
     pub each: i64,
-    /// Hosts, by position, that suit it.
+    /// The hosts, by position, that can run it.
     pub suits: Vec<bool>,
 }
 
@@ -33,7 +33,7 @@ impl UsualJob {
     }
 }
 
-/// Kinds of jobs that need the same of units.
+/// Kinds of jobs that need the same units.
 #[derive(Debug)]
 struct SameUnits {
     units: u32,
@@ -41,28 +41,29 @@ struct SameUnits {
     jobs: Vec<UsualJob>,
 }
 
-/// What is usual here.
+/// The common kinds of jobs of the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Demand {
-    /// The resource whose units are looked at.
+    /// The resource whose units are considered.
     unit: Option<ResourceId>,
     groups: Vec<SameUnits>,
-    /// Jobs that were counted.
+    /// Number of jobs that were counted.
     all: i64,
-    /// Resources that are noted of a host.
+    /// Number of resources that are recorded for a host.
     width: usize,
-    /// Position in the log of changes at which it was counted, and jobs counted.
+    /// The position in the log of changes at which the demand was counted, and the number of jobs
+    /// counted.
     pub at: Option<(u64, u64)>,
-    /// Counts changes; scores of another one are stale.
+    /// Counts changes; scores of an earlier version are stale.
     pub version: u64,
 }
 
-/// Jobs of each group that could run on a host, units put aside.
+/// Jobs of each group that could run on a host if units were ignored.
 type Runnable = SmallVec<[i64; 32]>;
 type UnitsLeft = SmallVec<[i64; 16]>;
 
 impl Demand {
-    /// Of jobs that need units of this resource, and others that need none of it.
+    /// Builds the demand from jobs that need units of this resource and jobs that need none.
     pub(super) fn new(unit: Option<ResourceId>, mut jobs: Vec<UsualJob>) -> Demand {
         jobs.sort_by_key(|job| Reverse(job.count));
         jobs.truncate(KINDS_MAX);
@@ -94,8 +95,8 @@ impl Demand {
         self.groups.iter().map(of).collect()
     }
 
-    /// Thousandths of units that are of no use, summed over all jobs: all that is free where a job
-    /// cannot run or needs none, else what lies on units with less than it needs.
+    /// Thousandths of units that are of no use, summed over all jobs: everything free if a job
+    /// cannot run or needs none, else what is left on units with less than it needs.
     fn lost(&self, runnable: &Runnable, units: &[i64]) -> i64 {
         let all: i64 = units.iter().sum();
         let mut useful = 0;
@@ -124,7 +125,7 @@ impl Demand {
         }
     }
 
-    /// By how much a start raises what is lost on a host, in thousandths of units per job.
+    /// By how much a start increases the loss on a host, in thousandths of units per job.
     pub(super) fn score(
         &self,
         at: usize,
@@ -158,8 +159,7 @@ impl Demand {
         (i128::from(more) * 1000 / i128::from(self.all)) as i64
     }
 
-    /// What would be lost with a part on each unit; nothing is better than `i64::MAX`, where it
-    /// has no room.
+    /// The loss with a part on each unit; `i64::MAX` for a unit without room.
     fn losses(&self, runnable: &Runnable, units: &mut UnitsLeft, part: i64) -> SmallVec<[i64; 16]> {
         let mut out = SmallVec::new();
         for at in 0..units.len() {
@@ -179,7 +179,7 @@ impl Demand {
         out
     }
 
-    /// What is lost with a part of a start on each unit of a host.
+    /// The loss with a part of a start on each unit of a host.
     pub(super) fn loss_by_unit(
         &self,
         at: usize,

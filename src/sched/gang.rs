@@ -14,20 +14,21 @@ use super::placement::{HostSlots, Shortfall};
 use super::shape::{HostQuery, Shape, TrialHosts, View};
 use std::collections::{HashMap, VecDeque};
 
-/// Sections tried first in their turn before the request counts as not fitting.
+/// How many times a section that did not fit is moved to the front before the request counts as not
+/// fitting.
 const MAX_RETRIES: usize = 8;
 
-/// What a field of hosts offers a request.
+/// A set of hosts from which a request can be placed.
 pub(super) trait Field {
     /// The `n`-th host by rank for a part.
     fn host(&mut self, part: usize, n: usize) -> Option<u32>;
-    /// Slots that a part could take on a host beside what the job holds there in trial.
+    /// Slots that a part could take on a host beside what the job already holds there in trial.
     fn fit(&self, part: usize, at: u32, hold: &TrialUse, first: bool) -> u32;
-    /// Of these slots those that this very job may have.
+    /// How many of these slots this particular job may have.
     fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, TrialUse>, first: bool) -> u32;
     /// All slots of a host, used ones included.
     fn whole(&self, at: u32) -> u32;
-    /// A host may be wanted alone.
+    /// Whether a host can be used exclusively.
     fn empty(&self, at: u32) -> bool;
 }
 
@@ -35,7 +36,7 @@ pub(super) trait Field {
 #[derive(Default)]
 struct Trial {
     holds: HashMap<u32, TrialUse>,
-    /// What holds were before, oldest first.
+    /// The previous holds, oldest first.
     undo: Vec<(u32, Option<TrialUse>)>,
 }
 
@@ -65,15 +66,15 @@ struct Search<'a, F> {
     request: &'a Way,
     field: &'a mut F,
     view: &'a View<'a>,
-    /// Most slots of the one part of a request without sections.
+    /// Maximum number of slots of the only part of a request without sections.
     most: u32,
     trial: Trial,
 }
 
-/// Finds a place in a field; gives hosts and slots in the order of parts.
+/// Finds a placement; returns hosts and slots in the order of parts.
 ///
 /// # Errors
-/// The part that fell short and how far it got.
+/// The part that fell short, and how far it got.
 pub(super) fn search(
     request: &Way,
     field: &mut impl Field,
@@ -126,8 +127,8 @@ impl<F: Field> Search<'_, F> {
         }
     }
 
-    /// Sets of hosts to try one after the other, out of `all` in order of rank; what each offers is
-    /// counted for `part`, or as free slots for all parts together.
+    /// Sets of hosts to try one after the other, taken from `all` in the order of rank. What each
+    /// offers is counted for `part`, or as free slots if there are several parts.
     fn subsets(
         &mut self,
         same: &[String],
@@ -207,7 +208,7 @@ impl<F: Field> Search<'_, F> {
         Ok(picks.into_iter().flatten().collect())
     }
 
-    /// Places one part beside those placed before; on failure the slots it found.
+    /// Places one part beside those placed before. On failure returns the number of slots it found.
     fn part(&mut self, part: usize, within: Option<&Subset>) -> Result<HostSlots, u32> {
         let wanted = &self.request.parts[part];
         if wanted.same.is_empty() && wanted.cu.is_none() {
@@ -230,7 +231,7 @@ impl<F: Field> Search<'_, F> {
         Err(best)
     }
 
-    /// Slots of one of several parts, out of what is left of each unit's share of them all.
+    /// Slots of one of several parts, taken from what is left of each unit's share of all parts.
     fn by_shares(&mut self, part: usize, set: &Subset, left: &mut [u32]) -> Result<HostSlots, u32> {
         let min = self.request.parts[part].min;
         let all = self.listed(part, Some(set));
@@ -249,7 +250,7 @@ impl<F: Field> Search<'_, F> {
                 self.walk(part, (slots, slots), got == 0, |_: &mut F| list.next())
             };
             let found = match walk(want) {
-                // As much as there is.
+                // Take as much as there is.
                 Err(less) if less > 0 => walk(less),
                 found => found,
             };
@@ -277,7 +278,7 @@ impl<F: Field> Search<'_, F> {
         Ok(spot)
     }
 
-    /// By the part's span.
+    /// Places a part according to its span.
     fn spread(&mut self, part: usize, within: Option<&Subset>) -> Result<HostSlots, u32> {
         let wanted = &self.request.parts[part];
         let (spread, min) = (wanted.spread, wanted.min);
@@ -311,7 +312,7 @@ impl<F: Field> Search<'_, F> {
         self.field.offer(part, at, &self.trial.holds, first)
     }
 
-    /// Best hosts first, as many slots on each as its span allows.
+    /// Takes the best hosts first, with as many slots on each as the span allows.
     fn walk(
         &mut self,
         part: usize,
@@ -322,7 +323,7 @@ impl<F: Field> Search<'_, F> {
         let spread = self.request.parts[part].spread;
         let mut spot = HostSlots::new();
         let mut got = 0;
-        // Better hosts that only cannot be the first one.
+        // Better hosts that cannot be the first host, but may be later ones.
         let mut later: VecDeque<u32> = VecDeque::new();
         while got < most {
             let turned = if first { None } else { later.pop_front() };
@@ -363,7 +364,7 @@ impl<F: Field> Search<'_, F> {
         if got >= min { Ok(spot) } else { Err(got) }
     }
 
-    /// On at least and at most so many hosts.
+    /// Places a part on a number of hosts between a minimum and a maximum.
     fn on_hosts(
         &mut self,
         part: usize,
@@ -382,7 +383,7 @@ impl<F: Field> Search<'_, F> {
             .iter()
             .position(|(at, _)| self.offer(part, *at, true) > 0)
         {
-            // The first host also takes what is counted once for the job.
+            // The first host also takes the amounts that count once for the job.
             let host = chosen.remove(at);
             chosen.insert(0, host);
         }
@@ -404,7 +405,7 @@ impl<F: Field> Search<'_, F> {
         }
     }
 
-    /// Some slots on each host in turn, until there are enough.
+    /// Takes some slots on each host in turn until there are enough.
     fn in_turn(
         &mut self,
         part: usize,
@@ -444,21 +445,21 @@ impl<F: Field> Search<'_, F> {
     }
 }
 
-/// Slots split as evenly as can be, the larger shares first.
+/// Splits slots as evenly as possible, the larger shares first.
 fn shares(need: u32, units: usize) -> Vec<u32> {
     let units = u32::try_from(units).expect("fewer than 2^32 hosts").max(1);
     let share = |n: u32| need / units + u32::from(n < need % units);
     (0..units).map(share).collect()
 }
 
-/// The hosts of a shape as they are used now.
+/// The hosts of a shape with their current usage.
 struct Now<'a, 'b> {
     shape: &'a Shape,
     way: usize,
     view: &'a View<'a>,
     terms: &'a mut JobTerms<'b>,
     ranks: Vec<Ranking>,
-    /// Taken out of the ranking so far.
+    /// Candidates taken out of the ranking so far.
     seen: Vec<Vec<Candidate>>,
 }
 
@@ -499,10 +500,10 @@ impl Field for Now<'_, '_> {
     }
 }
 
-/// Finds hosts for a way of a request among what is free now.
+/// Finds hosts for a way of a request among the resources that are free now.
 ///
 /// # Errors
-/// The part that fell short and how far it got.
+/// The part that fell short, and how far it got.
 pub(super) fn find(
     shape: &mut Shape,
     way: usize,
@@ -531,10 +532,10 @@ pub(super) fn find(
     found
 }
 
-/// What some hosts offer a request at some time, best first: host, slots, amounts.
+/// What hosts offer a request at some time, best first: host, slots, amounts.
 pub(super) type Offers<'a> = &'a [(u32, super::amount::Bundle)];
 
-/// The hosts of a shape as a timeline says they will be.
+/// The hosts of a shape as a timeline predicts them.
 struct Then<'a> {
     shape: &'a Shape,
     way: usize,
@@ -567,13 +568,13 @@ impl Field for Then<'_> {
         self.view.table.at(at as usize).slots
     }
 
-    /// As with `-x`: a timeline does not show which other work is there.
+    /// As with `-x`: a timeline does not show which other jobs are there.
     fn empty(&self, _at: u32) -> bool {
         true
     }
 }
 
-/// Chooses hosts for a way of a request out of what is offered, for reservations: hosts in the
+/// Chooses hosts for a way of a request from the offers, for reservations. Returns the hosts in the
 /// order of parts.
 pub(super) fn choose(
     shape: &Shape,

@@ -7,10 +7,11 @@ use crate::state::PREFETCH_BATCH;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// A host that could serve; the greatest is tried first. Small, since rankings move many of them.
+/// A host that could serve a request; the greatest is tried first. It is kept small, because
+/// rankings move many of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
-    /// Values of the keys of `order[]`, less first; `None` without `order[]`.
+    /// Values of the keys of `order[]`, smaller is better; `None` without `order[]`.
     pub keys: Option<Box<[i64]>>,
     pub fullness: i64,
     pub preference: u32,
@@ -24,7 +25,7 @@ impl Candidate {
         self.at as usize
     }
 
-    /// Which host is better, whatever became of them since.
+    /// Which host is better, even if the hosts have changed since.
     #[inline]
     pub(super) fn rank(&self, other: &Candidate) -> Ordering {
         let keys = || match (&self.keys, &other.keys) {
@@ -53,45 +54,46 @@ impl PartialOrd for Candidate {
     }
 }
 
-/// The part of a request's judgement of a host that changes only with the host itself.
+/// The part of a request's evaluation of a host that changes only with the host itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StaticFit {
-    /// The versions of the host and of the types of all hosts for which it holds (0: not computed).
+    /// The versions of the host and of the types of all hosts for which it is valid (0: not
+    /// computed).
     pub news: (u32, u32),
     pub serves: bool,
     pub preference: u32,
 }
 
 /// Hosts that could serve a part, best first. Entries of hosts that changed since are stale and
-/// ignored; the log of changes brings fresh ones.
+/// ignored; fresh ones are added from the log of changes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranking {
-    /// Many that came at once, the best at the end.
+    /// Entries that were added together, the best at the end.
     run: Vec<Candidate>,
-    /// Others that came one by one.
+    /// Entries that were added one by one.
     heap: BinaryHeap<Candidate>,
-    /// One more entry, mostly the host that served last: it changed, and it often is the best
-    /// again.
+    /// One more entry, usually the host that was used last: it has changed, and it often is the
+    /// best again.
     last: Option<Candidate>,
-    /// Entries that were taken out; those of hosts that did not change go back.
+    /// Entries that were taken out; those of unchanged hosts are put back.
     out: Vec<Candidate>,
     /// Position in the log of changed hosts up to which the ranking is fresh.
     seen: Option<u64>,
-    /// Hosts that limits keep from these jobs until something is given back, and since when.
+    /// Hosts that limits deny to these jobs until something is freed, and since when.
     aside: Vec<u32>,
     aside_since: u64,
-    /// The demand it was made for.
+    /// The version of the demand for which it was made.
     demand: u64,
-    /// By host: the refresh that last judged it. A host that changed often is judged once.
+    /// By host: the last refresh that evaluated it. A host that changed often is evaluated once.
     looked: Vec<u32>,
     round: u32,
     /// By host.
     lasting: Vec<StaticFit>,
-    /// Only room.
+    /// A buffer, kept to avoid allocations.
     news: Vec<Candidate>,
 }
 
-/// So many entries are worth putting in order together.
+/// From this number of entries on, they are sorted together.
 const MANY: usize = 64;
 
 /// Where an entry of a ranking is.
@@ -102,7 +104,8 @@ enum From {
     Last,
 }
 
-/// The jobs that a ranking is for: those to which the same limits on hosts apply (0 = none does).
+/// The jobs to which a ranking applies: those with the same limits on hosts (0 = without such
+/// limits).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LimitGroup {
     pub on_hosts: u32,
@@ -110,17 +113,17 @@ pub(super) struct LimitGroup {
     pub eased: u64,
 }
 
-/// How one part of a request judges hosts.
+/// How one part of a request evaluates hosts.
 pub(super) trait HostJudge {
     /// The part of the host's fitness that changes only with the host itself.
     fn lasting(&self, at: usize) -> StaticFit;
-    /// The host as an entry of the ranking; `None`: it cannot serve now.
+    /// The host as an entry of the ranking; `None`: it cannot be used now.
     fn candidate(&self, at: usize, lasting: &StaticFit) -> Option<Candidate>;
 }
 
 impl Ranking {
     /// Brings the ranking of a part up to date. `demand`: version of the demand that the judge
-    /// looks at.
+    /// uses.
     pub(super) fn refresh(
         &mut self,
         judge: &impl HostJudge,
@@ -208,7 +211,7 @@ impl Ranking {
         self.news = all;
     }
 
-    /// Many at once are put in order once, unless far more are in order already.
+    /// Sorts many new entries once, unless far more are sorted already.
     fn offer_all(&mut self, all: &mut Vec<Candidate>, usage: &ClusterUsage) {
         if all.len() < MANY || all.len() * 2 < self.run.len() {
             all.drain(..).for_each(|new| self.offer(new));
@@ -253,7 +256,7 @@ impl Ranking {
         }
     }
 
-    /// The best host, taken out. Stale and repeated entries are dropped.
+    /// Takes out the best host. Drops stale and repeated entries.
     pub(super) fn pop(&mut self, usage: &ClusterUsage) -> Option<Candidate> {
         while let Some((_, from)) = self.top() {
             let best = self.drop_top(from)?;
@@ -270,7 +273,7 @@ impl Ranking {
         None
     }
 
-    /// Limits keep this host from these jobs for now.
+    /// Notes that limits deny this host to these jobs for now.
     pub(super) fn put_aside(&mut self, at: usize, usage: &ClusterUsage) {
         if self.aside.is_empty() {
             self.aside_since = usage.now();
@@ -278,7 +281,7 @@ impl Ranking {
         self.aside.push(at as u32);
     }
 
-    /// Gives back what was taken out, for the next refresh.
+    /// Puts back the entries that were taken out, for the next refresh.
     pub(super) fn put_back(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
         self.out.extend(candidates);
     }

@@ -9,10 +9,10 @@ use super::placement::{FoundHosts, HostSlots, Shortfall};
 use super::shape::{HostQuery, Shape, TrialHosts, View};
 use smallvec::SmallVec;
 
-/// Finds between the request's minimum and `terms.most` slots; gives the way taken.
+/// Finds between the request's minimum and `terms.most` slots; returns the way that was taken.
 ///
 /// # Errors
-/// How far it got.
+/// Returns how far the search got.
 pub(super) fn find(
     shape: &mut Shape,
     view: &View<'_>,
@@ -46,7 +46,7 @@ pub(super) fn find(
     Err(short.unwrap_or_default())
 }
 
-/// The way whose best host is best of all, if one host holds the job.
+/// The way whose best host is the best of all ways, if a single host can hold the job.
 fn cheapest(shape: &mut Shape, view: &View<'_>, terms: &mut JobTerms<'_>) -> Option<FoundHosts> {
     let mut best: Option<(Candidate, u8, u32)> = None;
     for way in 0..shape.ways.len() {
@@ -113,7 +113,7 @@ fn plain(
         let take = (terms.room)(shape, &query, at, can).min(most - got);
         let enough = match (spread.one_host(), spread.tile) {
             (true, _) => min,
-            // A tile must be whole unless it is the rest.
+            // A tile must be complete unless it is the remainder.
             (_, tile) => tile.min(min.saturating_sub(got)).max(1),
         };
         if take == 0 && spot.is_empty() && terms.limited.take() {

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Hosts to try together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Subset {
-    /// Place of each host in the order they are tried.
+    /// Position of each host in the order in which they are tried.
     place: HashMap<u32, usize>,
-    /// The hosts by unit, when units matter.
+    /// The hosts by unit, if units matter.
     pub units: Vec<Vec<u32>>,
 }
 
@@ -22,7 +22,7 @@ impl Subset {
         }
     }
 
-    /// Those of a list that belong to the set, in the set's order.
+    /// The hosts of a list that belong to the set, in the set's order.
     pub(super) fn order(&self, list: &[u32]) -> Vec<u32> {
         let known = |at: &u32| self.place.get(at).map(|place| (*place, *at));
         let mut list: Vec<(usize, u32)> = list.iter().filter_map(known).collect();
@@ -30,14 +30,14 @@ impl Subset {
         list.into_iter().map(|(_, at)| at).collect()
     }
 
-    /// Those of a list of offers that belong to the set.
+    /// The offers of a list whose hosts belong to the set.
     pub(super) fn offers(&self, offers: &[(u32, u32)]) -> Vec<(u32, u32)> {
         let known = |(at, _): &&(u32, u32)| self.place.contains_key(at);
         offers.iter().filter(known).copied().collect()
     }
 }
 
-/// A host's value of any resource, as text; `None`: it has none.
+/// A host's value of any resource, as text; `None` if it has none.
 fn value(host: &HostInfo, name: &str) -> Option<String> {
     let number = || host.number(name).map(|n| n.to_string());
     let text = host.text(name).map(str::to_owned);
@@ -45,8 +45,9 @@ fn value(host: &HostInfo, name: &str) -> Option<String> {
     text.or_else(number).or_else(tag)
 }
 
-/// Sets of hosts that agree in all of `names` and offer `need` slots together; the set of the best
-/// host first. Hosts that lack one of them are in none. Without names one set of all.
+/// Sets of hosts that agree in all of `names` and together offer `need` slots; the set of the best
+/// host comes first. Hosts without a value for one of the names are in no set. Without names there
+/// is one set of all hosts.
 pub(super) fn alike(
     table: &HostTable,
     names: &[String],
@@ -74,8 +75,9 @@ pub(super) fn alike(
     sets.into_iter().filter_map(enough).collect()
 }
 
-/// Sets of hosts of few enough units to try, in order of preference. Hosts without a unit are in
-/// none. `empty`: nothing runs on a host; units that are wanted alone have only such.
+/// Sets of hosts from few enough units, in the order in which they are tried. Hosts without a unit
+/// are in no set. `empty`: whether nothing runs on a host; if units are requested exclusively, only
+/// empty hosts count.
 pub(super) fn units(
     table: &HostTable,
     cu: &Cu,
@@ -125,7 +127,7 @@ pub(super) fn units(
         return evenly(&all, most, need);
     }
     let set = |units: Vec<&Vec<u32>>| Subset::of(units.into_iter().flatten().copied());
-    // A single unit that holds it all, then as few as are allowed.
+    // First single units that hold the whole request, then as few units as possible.
     let one = all.iter().filter(|(slots, _)| *slots >= u64::from(need));
     let one = one
         .filter(|_| cu.max.is_some())
@@ -144,12 +146,12 @@ pub(super) fn units(
     sets
 }
 
-/// The fewest units that can each give the same share, or one slot more.
+/// The fewest units that can each provide the same share, or one slot more.
 fn evenly(all: &[(u64, Vec<u32>)], most: usize, need: u32) -> Vec<Subset> {
     let mut sets = Vec::new();
     for count in 1..=most.min(all.len()) {
         let (share, more) = (u64::from(need) / count as u64, need as usize % count);
-        // Those that give one more come first.
+        // Units that provide one more come first.
         let large = |n: &usize| all[*n].0 > share;
         let mut chosen: Vec<usize> = (0..all.len()).filter(large).take(more).collect();
         let small = |n: &usize| all[*n].0 >= share && !chosen[..].contains(n);
@@ -167,14 +169,14 @@ fn evenly(all: &[(u64, Vec<u32>)], most: usize, need: u32) -> Vec<Subset> {
     sets
 }
 
-/// Takes offers in order, as few as `most` of them, so that `need` slots come together: one is
-/// skipped when with it the others would no longer be enough.
+/// Takes at most `most` offers in order so that they add up to `need` slots. An offer is skipped if
+/// the rest could not reach `need` together with it.
 ///
 /// # Errors
-/// The most slots that so many offers have.
+/// The maximum number of slots of `most` offers.
 pub(super) fn few(offers: &[(u32, u32)], most: usize, need: u32) -> Result<Vec<(u32, u32)>, u32> {
     let need = u64::from(need);
-    // What is still to come, by size.
+    // The remaining offers, by size.
     let mut rest: BTreeMap<u32, usize> = BTreeMap::new();
     for (_, slots) in offers {
         *rest.entry(*slots).or_default() += 1;

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 /// A resource that some request reserves, by number.
 pub(super) type ResourceId = u16;
 
-/// What is in use on one host. Two lines of a processor's cache: a start finds that of its host far
-/// away in memory.
+/// The usage of one host. It fits into two cache lines, because each start reads that of its host,
+/// far away in memory.
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
 pub(super) struct HostUsage {
@@ -18,36 +18,36 @@ pub(super) struct HostUsage {
     pub slots: i64,
     /// Slots held by started work, suspended work included.
     pub used: i64,
-    /// Load that work started a moment ago will bring, in thousandths of a running process.
+    /// Expected load of jobs that started a moment ago, in thousandths of a running process.
     pub expected: i64,
-    /// Pieces of work on the host.
+    /// Number of jobs and elements on the host.
     pub jobs: u32,
-    /// Exclusive work on the host.
+    /// Number of exclusive jobs on the host.
     pub exclusive: u32,
-    /// Counts changes; a score made at another version is stale.
+    /// Counts changes; a score computed for another version is stale.
     pub version: u32,
-    /// Counts changes of the host itself; what was computed for older ones is stale.
+    /// Counts changes of the host itself; values computed for earlier ones are stale.
     pub news: u32,
-    /// A number for its type.
+    /// The number of its type.
     kind: u32,
-    /// Takes new work: up, open, its windows and thresholds allow it.
+    /// It takes new jobs: it is up and open, and its windows and thresholds allow it.
     pub open: bool,
-    /// What the host has of each resource, in thousandths, before reservations.
+    /// The host's amount of each resource, in thousandths, before reservations.
     pub have: SmallVec<[i64; 3]>,
-    /// What started work reserves of each resource, in thousandths.
+    /// Reserved by started jobs of each resource, in thousandths.
     pub taken: SmallVec<[i64; 3]>,
-    /// Only of hosts that lend slots, and where limits depend on it.
+    /// Only for hosts that lend slots, and if limits depend on it.
     holders: Option<Box<Holders>>,
-    /// Only of hosts that have units to hand out.
+    /// Only for hosts with units.
     units: Option<Box<HostUnits>>,
 }
 
-/// Who holds slots of a host.
+/// The slots of a host by their holders.
 #[derive(Clone, Debug, Default)]
 struct Holders {
-    /// Slots of work suspended in favour of a better job, by the victim's queue.
+    /// Slots of jobs suspended in favour of a better job, by the victim's queue.
     lent: SmallVec<[(u16, i64); 1]>,
-    /// For limits on a host; empty where there is none.
+    /// For limits on a host; empty if there are none.
     queues: SmallVec<[(u16, u32); 2]>,
     users: SmallVec<[(u32, u32); 2]>,
 }
@@ -63,7 +63,7 @@ impl HostUsage {
         have - self.taken_of(res)
     }
 
-    /// What started work reserves of a resource, in thousandths.
+    /// Reserved by started jobs of a resource, in thousandths.
     pub(super) fn taken_of(&self, res: ResourceId) -> i64 {
         self.taken.get(usize::from(res)).copied().unwrap_or(0)
     }
@@ -78,14 +78,14 @@ impl HostUsage {
         holders.map_or(0, |holders| find(&holders.users, uid))
     }
 
-    /// Of these units, how many the host lists.
+    /// How many of these units the host lists.
     pub(super) fn listed_units(&self, res: ResourceId, names: &[String]) -> usize {
         self.units
             .as_ref()
             .map_or(0, |units| units.listed(res, names))
     }
 
-    /// Units for each of these; `None`: too few are free.
+    /// Chooses units for each of these requests; `None`: too few are free.
     pub(super) fn choose_units(
         &self,
         asks: &[UnitAsk],
@@ -94,18 +94,18 @@ impl HostUsage {
         self.units.as_ref()?.choose(asks, order)
     }
 
-    /// Its units, if it has some.
+    /// The units of the host, if it has some.
     pub(super) fn units(&self) -> Option<&HostUnits> {
         self.units.as_deref()
     }
 
-    /// Slots of work suspended in favour of a better job, by the victim's queue; they count in
-    /// `used`, too.
+    /// Slots of jobs suspended in favour of a better job, by the victim's queue; `used` includes
+    /// them.
     pub(super) fn lent(&self) -> &[(u16, i64)] {
         self.holders.as_deref().map_or(&[], |holders| &holders.lent)
     }
 
-    /// Slots lent by victims of these queues.
+    /// Slots lent by victims from these queues.
     pub(super) fn lent_by(&self, queues: &[u16]) -> i64 {
         let of = |(queue, n): &(u16, i64)| queues.contains(queue).then_some(*n);
         self.lent().iter().filter_map(of).sum()
@@ -139,7 +139,7 @@ fn bump<K: PartialEq + Copy, const N: usize>(
     }
 }
 
-/// Who holds what on a host.
+/// The holder of an amount on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
     pub queue: u16,
@@ -153,14 +153,14 @@ pub(super) struct Holder {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClusterUsage {
     hosts: Vec<HostUsage>,
-    /// Hosts that changed, oldest first; `base` entries were dropped before it.
+    /// Hosts that changed, oldest first; `base` earlier entries were dropped.
     log: Vec<u32>,
     base: u64,
     /// Free slots of open hosts.
     free: i64,
-    /// Log position after the last change that may let more work start.
+    /// Log position after the last change that may allow more jobs to start.
     freed: u64,
-    /// Slots are counted by queue and user too.
+    /// Slots are also counted by queue and user.
     by_holder: bool,
     /// Counts changes of hosts' types; never 0.
     types: u32,
@@ -202,7 +202,8 @@ impl ClusterUsage {
         self.freed
     }
 
-    /// Hosts that changed since log position `since`; `None`: too long ago, check all.
+    /// Hosts that changed since log position `since`; `None`: the log does not reach back so far,
+    /// check all.
     pub(super) fn changed(&self, since: u64) -> Option<&[u32]> {
         let from = usize::try_from(since.checked_sub(self.base)?).ok()?;
         self.log.get(from..)
@@ -218,13 +219,13 @@ impl ClusterUsage {
         }
     }
 
-    /// Whether [`HostUsage::queue_used`] and [`HostUsage::user_used`] are kept.
+    /// Whether [`HostUsage::queue_used`] and [`HostUsage::user_used`] are maintained.
     pub(super) fn by_holder(&self) -> bool {
         self.by_holder
     }
 
-    /// Starts over with `n` hosts without slots. `by_holder`: some limit depends on what a queue or
-    /// a user holds on a host.
+    /// Starts again with `n` hosts without slots. `by_holder`: some limit depends on what a queue
+    /// or a user holds on a host.
     pub(super) fn reset(&mut self, n: usize, by_holder: bool) {
         let (base, freed) = (self.now() + 1, self.now() + 1);
         *self = ClusterUsage {
@@ -239,7 +240,7 @@ impl ClusterUsage {
         };
     }
 
-    /// Sets what a host has; true when it may take more work than before.
+    /// Sets the amounts of a host. Returns true if it may take more jobs than before.
     pub(super) fn set(&mut self, at: usize, slots: u32, open: bool, have: &[i64]) -> bool {
         let host = &mut self.hosts[at];
         let slots = i64::from(slots);
@@ -271,7 +272,7 @@ impl ClusterUsage {
         more
     }
 
-    /// The host table has something new of a host. `kind`: a number for its type.
+    /// Notes that the host table has a change of a host. `kind`: the number of its type.
     pub(super) fn renew(&mut self, at: usize, kind: u32) {
         let host = &mut self.hosts[at];
         host.news = host.news.wrapping_add(1);
@@ -280,12 +281,13 @@ impl ClusterUsage {
         }
     }
 
-    /// Counts changes of hosts' types: who compares types looks again. Never 0.
+    /// Counts changes of hosts' types, so that requests that compare types are evaluated again.
+    /// Never 0.
     pub(super) fn types(&self) -> u32 {
         self.types
     }
 
-    /// Sets which units of a resource a host lists; false: it listed the same before.
+    /// Sets which units of a resource a host lists. Returns false if it listed the same before.
     pub(super) fn set_units(&mut self, at: usize, res: ResourceId, names: &[Cow<'_, str>]) -> bool {
         let units = &mut self.hosts[at].units;
         let same = match units {
@@ -298,7 +300,7 @@ impl ClusterUsage {
         !same
     }
 
-    /// What each listed unit of `res` has of a resource of its own, in thousandths.
+    /// Sets how much of a resource of its own each listed unit of `res` has, in thousandths.
     pub(super) fn set_unit_sizes(
         &mut self,
         at: usize,
@@ -311,7 +313,7 @@ impl ClusterUsage {
         }
     }
 
-    /// Takes units of its hosts or gives them back.
+    /// Takes units of hosts or returns them.
     pub(super) fn hold_units(&mut self, held: &[HeldUnits], plus: bool) {
         for held in held {
             let units = self.hosts[held.at as usize].units.get_or_insert_default();
@@ -319,13 +321,13 @@ impl ClusterUsage {
         }
     }
 
-    /// Sets the expected load. Called where work starts and for a new sample; both change
-    /// the host anyway.
+    /// Sets the expected load. Called when a job starts and for a new sample; both change the host
+    /// anyway.
     pub(super) fn set_expected(&mut self, at: usize, expected: i64) {
         self.hosts[at].expected = expected;
     }
 
-    /// A host takes no more work for now.
+    /// Closes a host for new jobs for now.
     pub(super) fn close(&mut self, at: usize) {
         let before = share(&self.hosts[at]);
         self.hosts[at].open = false;
@@ -333,7 +335,7 @@ impl ClusterUsage {
         self.touch(at, false);
     }
 
-    /// What was freed since log position `mark` is not there any more.
+    /// Notes that what was freed since log position `mark` is in use again.
     pub(super) fn restore_freed(&mut self, mark: u64) {
         self.freed = mark;
     }
@@ -351,7 +353,7 @@ impl ClusterUsage {
         }
     }
 
-    /// Takes or gives back what one piece of work holds on a host.
+    /// Books what one job holds on a host, or removes the booking.
     pub(super) fn book(&mut self, at: usize, what: &Bundle, who: Holder, plus: bool) {
         let host = &mut self.hosts[at];
         let before = share(host);
@@ -370,7 +372,7 @@ impl ClusterUsage {
             bump(&mut holders.users, who.uid, slots, plus);
         }
         match (who.lent, plus) {
-            // Stopped work shares the host with the work that may use its slots.
+            // A stopped job shares the host with the jobs that may use its slots.
             (true, _) => {}
             (false, true) => {
                 host.jobs += 1;
@@ -394,12 +396,12 @@ impl ClusterUsage {
             }
         }
         self.free += share(&self.hosts[at]) - before;
-        // Lending frees nothing for most, but for those who may use what is lent.
+        // Lending slots frees nothing for most jobs, only for those that may use lent slots.
         self.touch(at, !plus || who.lent);
     }
 }
 
-/// What a host adds to the free slots of the cluster.
+/// What a host contributes to the free slots of the cluster.
 fn share(host: &HostUsage) -> i64 {
     if host.open { host.free().max(0) } else { 0 }
 }

@@ -19,11 +19,11 @@ pub struct HostInfo {
     pub slots: u32,
     pub ctl: HostCtl,
     pub load: LoadDoc,
-    /// Milliseconds since its heart was last seen to beat, by the leader's monotonic clock.
+    /// Milliseconds since its last heartbeat, by the leader's monotonic clock.
     pub silent_ms: u64,
 }
 
-/// Why a host takes no new job at all.
+/// Why a host takes no new jobs at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Obstacle {
     /// `server: no` in cb.yaml.
@@ -33,14 +33,14 @@ pub enum Obstacle {
 }
 
 impl HostInfo {
-    /// Slots that so many thousandths of a slot for each core are, rounded up.
+    /// The number of slots for `milli` thousandths of a slot per core, rounded up.
     pub fn slots_of_cores(&self, milli: u64) -> u32 {
         let slots = (milli * u64::from(self.load.ncpus.max(1))).div_ceil(1000);
         u32::try_from(slots).unwrap_or(u32::MAX)
     }
 
-    /// Most slots that one user may have on the host: the host's own limit, and the user's by
-    /// cores.
+    /// Maximum number of slots that one user may have on the host: the smaller one of the host's
+    /// own limit and the user's limit by cores.
     pub fn user_limit(&self, per_core_milli: Option<u64>) -> Option<u32> {
         let by_cores = per_core_milli.map(|milli| self.slots_of_cores(milli));
         self.entry.user_slots.into_iter().chain(by_cores).min()
@@ -58,7 +58,7 @@ impl HostInfo {
         }
     }
 
-    /// A number resource by name: static values of cb.yaml, then the load sample.
+    /// The value of a numeric resource: static values of cb.yaml first, then the load sample.
     pub fn number(&self, name: &str) -> Option<f64> {
         match self.entry.resources.get(name) {
             Some(ResourceValue::Number(n)) => return Some(*n),
@@ -92,8 +92,8 @@ impl HostInfo {
         })
     }
 
-    /// The names of its units of a resource, in their order: numbers from 0 where it says only how
-    /// many there are.
+    /// The names of its units of a resource, in order; numbers from 0 if only the number of units
+    /// is given.
     pub fn units(&self, name: &str) -> Vec<Cow<'_, str>> {
         if let Some(ResourceValue::Units(names)) = self.entry.resources.get(name) {
             return names
@@ -110,7 +110,7 @@ impl HostInfo {
                 .and_then(|text| units::split(text)),
         };
         match sensed {
-            // A host may report anything: what is no list of units has none.
+            // A host may report anything; a value that is not a list of units means no units.
             Some(names) if units::check_list(names.iter().copied()).is_err() => Vec::new(),
             Some(names) => names.into_iter().map(Cow::Borrowed).collect(),
             None => {
@@ -120,7 +120,8 @@ impl HostInfo {
         }
     }
 
-    /// What each of its `n` units of another resource has of this one; 0 where it does not say.
+    /// The amount of this resource that each of the host's `n` units of another resource has; 0 if
+    /// it is not given.
     pub fn unit_sizes(&self, name: &str, n: usize) -> Vec<f64> {
         let mut sizes = match self.entry.resources.get(name) {
             Some(ResourceValue::Sizes(sizes)) => sizes.clone(),
@@ -178,7 +179,7 @@ impl HostInfo {
 #[derive(Clone, Debug, Default)]
 pub struct HostTable {
     hosts: Vec<HostInfo>,
-    /// Their numbers.
+    /// The numbers of the hosts.
     ids: Vec<HostId>,
     /// Positions by host number.
     by_id: Vec<Option<u32>>,
@@ -204,17 +205,18 @@ impl HostTable {
         self.by_name.get(name).map(|at| &self.hosts[*at])
     }
 
-    /// The host at a position of [`HostTable::iter`]. Panics when there is none.
+    /// The host at a position of [`HostTable::iter`]. Panics if there is none.
     pub fn at(&self, position: usize) -> &HostInfo {
         &self.hosts[position]
     }
 
-    /// Its number.
+    /// The number of the host at a position.
     pub fn id_at(&self, position: usize) -> HostId {
         self.ids[position]
     }
 
-    /// Positions of hosts that changed since the last call; `None`: other hosts, check all.
+    /// Positions of hosts that changed since the last call; `None`: the list of hosts changed,
+    /// check all.
     pub fn take_changed(&mut self) -> Option<Vec<usize>> {
         let mut changed = self.changed.replace(Vec::new())?;
         changed.sort_unstable();
@@ -222,7 +224,7 @@ impl HostTable {
         Some(changed)
     }
 
-    /// Takes over a new load sample of a listed host; false: the table must be rebuilt.
+    /// Stores a new load sample of a listed host. Returns false if the table must be rebuilt.
     pub fn sample(&mut self, state: &State, name: &str, load: &LoadDoc, silent_ms: u64) -> bool {
         let Some(at) = self.by_name.get(name).copied() else {
             return false;
@@ -244,8 +246,8 @@ impl HostTable {
         Some(at as usize)
     }
 
-    /// Rebuilds the table from the configuration and what is known of each host.
-    /// `seen` gives the last load sample and the milliseconds since it changed.
+    /// Rebuilds the table from the configuration and what is known of each host. `seen` returns the
+    /// last load sample and the milliseconds since it changed.
     pub fn rebuild(
         &mut self,
         config: &Config,

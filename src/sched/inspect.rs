@@ -13,7 +13,7 @@ impl Engine {
         self.picture.resources.iter()
     }
 
-    /// The number of a resource, if some request has reserved it.
+    /// The number of a resource, if a request has reserved it.
     pub fn resource(&self, name: &str) -> Option<u16> {
         self.picture.resources.find(name)
     }
@@ -34,13 +34,13 @@ impl Engine {
         units.map_or_else(Vec::new, |units| units.left(resource).into_vec())
     }
 
-    /// What a host has of a resource, in thousandths.
+    /// The host's amount of a resource, in thousandths.
     pub fn have(&self, at: usize, resource: u16) -> i64 {
         let have = &self.picture.usage.get(at).have;
         have.get(usize::from(resource)).copied().unwrap_or(0)
     }
 
-    /// What started work holds, by host position.
+    /// What a started job holds, by host position.
     pub fn held_by(&self, j: JobKey) -> &[(u32, Bundle)] {
         self.picture
             .allocations
@@ -48,7 +48,7 @@ impl Engine {
             .map_or(&[], |allocation| &allocation.parts)
     }
 
-    /// Amounts of `rusage[]` reserved on a host by started work, by resource.
+    /// Amounts of `rusage[]` that started jobs reserve on a host, by resource.
     pub fn reserved(&self, table: &HostTable, host: &str) -> Vec<(String, f64)> {
         let Some(at) = table.named(host).map(|info| info.position as usize) else {
             return Vec::new();
@@ -68,7 +68,7 @@ impl Engine {
             .collect()
     }
 
-    /// What keeps new work away from a host for now.
+    /// What excludes new jobs from a host for now.
     pub fn bar(&self, host: &HostInfo) -> Option<Bar> {
         let at = host.position as usize;
         let known = at < self.picture.usage.len();
@@ -86,13 +86,13 @@ impl Engine {
         }
     }
 
-    /// Some work has the host to itself, or the unit that it belongs to.
+    /// Whether a job has the host, or the unit to which the host belongs, to itself.
     pub fn is_exclusive(&self, host: &HostInfo) -> bool {
         let at = host.position as usize;
         at < self.picture.usage.len() && self.picture.usage.get(at).exclusive > 0
     }
 
-    /// A pass may do something although nothing is pending.
+    /// Whether a pass may have something to do even though no job is pending.
     pub fn watches(&self) -> bool {
         self.picture.monitor.busy()
     }

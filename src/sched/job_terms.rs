@@ -5,27 +5,30 @@ use super::host_ranking::LimitGroup;
 use super::shape::{HostQuery, Shape};
 use std::cell::Cell;
 
-/// See [`JobTerms::room`]: shape, what is requested of the host, host, slots.
+/// See [`JobTerms::room`]: shape, the query for the host, host, slots.
 pub(super) type HostRoom<'a> = &'a mut dyn FnMut(&Shape, &HostQuery<'_>, usize, u32) -> u32;
 
 /// What one job requests beyond its shape.
 pub(super) struct JobTerms<'a> {
-    /// Most slots it may have.
+    /// Maximum number of slots that it may have.
     pub most: u32,
-    /// Of these by each way, 0: it may not be taken; empty: all of them by each.
+    /// Maximum number of slots for each way; 0: the way may not be taken. Empty: `most` for each
+    /// way.
     pub by_way: &'a [u32],
-    /// Milliseconds it has waited: some ways open late.
+    /// Milliseconds it has waited: some ways open only later.
     pub waited_ms: u64,
     /// The jobs to which the same limits on hosts apply.
     pub alike: LimitGroup,
-    /// Set by `room` when such a limit leaves nothing of a host.
+    /// Set by `room` if such a limit leaves nothing of a host.
     pub limited: &'a Cell<bool>,
-    /// How many slots a host has for this very job, given what the request alone could take there.
+    /// How many slots a host has for this particular job, given what the request alone could take
+    /// there.
     pub room: HostRoom<'a>,
 }
 
 impl JobTerms<'_> {
-    /// Most slots by a way that opens so late; `None`: it cannot be taken now.
+    /// Maximum number of slots for a way that opens after `after_ms`; `None`: it cannot be taken
+    /// now.
     pub(super) fn most_by(&self, way: usize, after_ms: u64) -> Option<u32> {
         let most = self
             .by_way

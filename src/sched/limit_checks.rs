@@ -7,19 +7,19 @@ use super::quota::{Blocked, Ident, Need, Quotas};
 use super::shape::{HostQuery, Shape, View};
 use smallvec::SmallVec;
 
-/// What limits that do not depend on the host leave to a job by each way.
+/// What the limits that do not depend on the host leave to a job, by way.
 #[derive(Default)]
 pub(super) struct ByWay {
-    /// Most slots, 0: it may not be taken. Empty: there is one way, or no limit distinguishes
-    /// them.
+    /// Maximum number of slots, 0: the way may not be taken. Empty: there is one way, or no limit
+    /// distinguishes them.
     pub most: SmallVec<[u32; 4]>,
-    /// Some way may not be taken.
+    /// At least one way may not be taken.
     pub close: bool,
-    /// No way that is open may be taken.
+    /// The limit, if none of the open ways may be taken.
     pub blocked: Option<Blocked>,
 }
 
-/// What is left to a job by each way of its request.
+/// Computes what is left to a job for each way of its request.
 pub(super) fn by_way(quotas: &Quotas, ident: &Ident, shape: &Shape, waited_ms: u64) -> ByWay {
     if shape.ways.len() == 1 || !ident.counts_amounts() {
         return ByWay::default();
@@ -61,20 +61,20 @@ pub(super) fn way_room(
     quotas.room(ident, &need)
 }
 
-/// What section `limits` leaves to a job on one host more, beside what it takes in trial.
+/// What section `limits` leaves to a job on one more host, beside what it takes in trial.
 pub(super) struct Left {
     pub slots: u32,
     /// The limit that leaves nothing.
     pub blocked: Option<Blocked>,
-    /// It is one on hosts.
+    /// It is a limit on hosts.
     pub limited: bool,
-    /// Limits that do not depend on the host leave less than the host and the job would take.
+    /// The limits that do not depend on the host leave less than the host and the job would take.
     pub personal: bool,
 }
 
-/// What section `limits` leaves of one host more to a job in trial.
+/// What section `limits` leaves to a job on one more host, beside its trial.
 ///
-/// `may`: what the host would give; `most`: slots that the job may have in all.
+/// `may`: what the host offers; `most`: maximum number of slots of the job.
 pub(super) fn left_on(
     quotas: &Quotas,
     ident: &Ident,
@@ -83,7 +83,7 @@ pub(super) fn left_on(
     most: u32,
     query: &HostQuery<'_>,
 ) -> Left {
-    // Where it cannot take more than its least need, that was checked before the search.
+    // If it cannot take more than its minimum need, that was checked before the search.
     let adds_up = ident.counts_amounts() && shape.ways[query.way].adds_up;
     let mut left = Left {
         slots: u32::MAX,

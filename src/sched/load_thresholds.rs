@@ -5,7 +5,7 @@ use super::hosts::HostInfo;
 use crate::config::{Config, Queue, Threshold};
 use crate::text::resreq::{Direction, HostFacts, ResReq, Select, builtin};
 
-/// Reads a condition of a queue, which was checked when the configuration was.
+/// Parses a condition of a queue; it was checked when the configuration was read.
 pub(super) fn condition(text: Option<&str>, config: &Config) -> Option<Select> {
     let req = ResReq::parse_stored(text?, config).ok()?;
     req.simple()?.select.clone()
@@ -33,14 +33,13 @@ impl HostFacts for MeasuredLoad<'_> {
 pub(super) enum ThresholdKind {
     /// Stop thresholds.
     Running,
-    /// Dispatch thresholds and stop thresholds, with this much expected load added (thousandths of
-    /// a process).
+    /// Dispatch and stop thresholds, with this much expected load added (thousandths of a process).
     Dispatch(i64),
 }
 
 use ThresholdKind::{Dispatch, Running};
 
-/// What the expected load of work that has just started adds to an index, in thousandths.
+/// What the expected load of jobs that have just started adds to an index, in thousandths.
 pub(super) fn expected_load(host: &HostInfo, index: &str, expected: i64) -> i64 {
     match index {
         "r15s" | "r1m" | "r15m" | "cpu" => expected,
@@ -67,7 +66,7 @@ pub(super) fn exceeded(
     })
 }
 
-/// Thresholds or the stop condition of a queue keep its new work away from a host.
+/// Whether thresholds or the stop condition of a queue exclude the queue's new jobs from a host.
 pub(super) fn queue_excludes(
     host: &HostInfo,
     expected: i64,
@@ -78,7 +77,7 @@ pub(super) fn queue_excludes(
         || stop.is_some_and(|stop| stop.accepts(&MeasuredLoad(host)))
 }
 
-/// Amounts of a resource are given back while the work that holds them is stopped.
+/// Whether amounts of a resource are released while the job that holds them is stopped.
 pub(super) fn released_when_stopped(config: &Config, name: &str) -> bool {
     let load = |b: &crate::text::resreq::Builtin| b.direction == Direction::Increase;
     match config.hosts.resource(name) {

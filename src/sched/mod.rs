@@ -86,7 +86,7 @@ pub fn resource_table(config: &Config) -> Vec<(String, String, String, String)> 
             b.about.to_owned(),
         )
     });
-    // A built-in one whose amount cb.yaml or a sensor gives is listed already.
+    // Skips a built-in resource whose amount cb.yaml or a sensor gives: it is already listed.
     let own = config.hosts.declared();
     let own = own.filter(|(name, _)| resreq::builtin(name).is_none());
     let own = own.map(|(name, decl)| {

@@ -7,25 +7,27 @@ use super::pass::Pass;
 use crate::model::Stamp;
 use crate::state::State;
 
-/// What one host has for a job that begins now.
+/// What one host offers to a job that starts now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opening {
     pub host: String,
-    /// Of falling slots and rising ends; at least one.
+    /// Steps with decreasing slots and increasing ends; at least one.
     pub steps: Vec<OpeningStep>,
 }
 
-/// So many slots until some time.
+/// A number of slots that are free until some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpeningStep {
-    /// The job must have ended by then, in milliseconds since the epoch; `None`: no end is known.
+    /// The time by which the job must have ended, in milliseconds since the epoch; `None`: no end
+    /// is known.
     pub until: Option<i64>,
     pub slots: u32,
 }
 
 impl Engine {
-    /// Looks at all hosts for a job of a class of pending jobs that would begin now, beside the
-    /// reservations that the last [`Engine::plan`] left. `None`: no such class waits.
+    /// Checks what all hosts offer to a job of a class of pending jobs if it starts now, beside the
+    /// reservations that the last [`Engine::plan`] left. Returns `None` if no job of the class is
+    /// pending.
     pub fn openings(
         &mut self,
         state: &State,

@@ -35,16 +35,17 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
-/// What one pass leaves to the next.
+/// What one pass passes on to the next.
 #[derive(Default)]
 pub(super) struct PassMemory {
-    /// Slots and lengths that found no hosts, by family; no request for more can find any.
+    /// Slots and lengths for which no hosts were found, by family; a request for more cannot
+    /// succeed either.
     frontier: FxHashMap<u32, SmallVec<[(u32, i64); 4]>>,
-    /// Position in the log of changed hosts for which that holds.
+    /// Position in the log of changed hosts for which `frontier` is valid.
     frontier_at: u64,
-    /// When every class was last considered, so that reasons are up to date.
+    /// When every class was last considered to update the reasons.
     looked: Stamp,
-    /// Which kinds of jobs are usual, for queues whose packing depends on it.
+    /// The common kinds of jobs, for queues whose packing depends on them.
     demand: Demand,
     pub preemption: PreemptionSearch,
     /// Pending reasons are not needed.
@@ -52,7 +53,7 @@ pub(super) struct PassMemory {
 }
 
 impl PassMemory {
-    /// For a picture that was worked out again.
+    /// The memory for a rebuilt picture.
     pub(super) fn renewed(self) -> PassMemory {
         PassMemory {
             preemption: self.preemption.renewed(),
@@ -61,14 +62,14 @@ impl PassMemory {
         }
     }
 
-    /// The wall clock was set forward or back by `by_ms`.
+    /// Notes that the wall clock was set forward or back by `by_ms`.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         self.preemption.shift(by_ms);
         self.looked = Stamp(0);
     }
 }
 
-/// See the file's head.
+/// See the head of this file.
 pub(super) struct Pass<'a> {
     picture: &'a mut Picture,
     memory: &'a mut PassMemory,
@@ -76,14 +77,14 @@ pub(super) struct Pass<'a> {
     table: &'a HostTable,
     now: Stamp,
     plan: Plan,
-    /// Queues that have nothing more to try in this pass; queues that are active.
+    /// `done`: queues that have nothing left to try in this pass. `active`: queues that are active.
     done: Vec<bool>,
     active: Vec<bool>,
-    /// Every class is considered, so that reasons are up to date.
+    /// Every class is considered, to update the reasons.
     thorough: bool,
-    /// Started elements of arrays decided in this pass.
+    /// Number of array elements that this pass has decided to start.
     array_started: HashMap<u32, u32>,
-    /// How long the job that is being considered has waited.
+    /// How long the job under consideration has waited.
     waited_ms: u64,
     /// The limit on a host that last prevented a start.
     over_limit: Option<Blocked>,

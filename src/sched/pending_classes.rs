@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// First jobs of a class that are kept in its record.
+/// Number of first jobs of a class that are kept in its record.
 pub(super) const FIRST_JOBS: usize = 6;
 
 /// A class of pending jobs that are equal for scheduling.
@@ -18,24 +18,24 @@ pub(super) struct PendingClass {
     pub shape: u32,
     /// Position of the queue in the configuration.
     pub queue: Option<u16>,
-    /// Where it is in the order of its queue.
+    /// Its place in the order of its queue.
     pub group: OrderGroup,
     pub user: ClassUser,
     /// `-sp`.
     pub priority: u32,
-    /// Slots it needs at least.
+    /// Minimum number of slots.
     pub min: u32,
     pub begin: Option<Stamp>,
     /// `-t`.
     pub deadline: Option<Stamp>,
-    /// Run limit or estimate in milliseconds, as it is stated; a hundred years without.
+    /// Run limit or estimate in milliseconds, as specified; a hundred years if there is none.
     pub estimate: i64,
     pub length: Length,
-    /// The counters of section `limits` that its jobs count in.
+    /// The counters of section `limits` to which its jobs add.
     pub ident: Arc<Ident>,
     /// One of the specifications of the class.
     pub spec: u32,
-    /// Its first jobs; all of them when there is room for more.
+    /// Its first jobs; all its jobs if there is room for more.
     pub ahead: SmallVec<[(i64, JobKey); FIRST_JOBS]>,
     /// Some of its jobs are arrays.
     pub arrays: bool,
@@ -47,18 +47,18 @@ pub(super) struct PendingClass {
 pub(super) struct ClassUser {
     pub uid: u32,
     pub name: String,
-    /// Most slots over all queues.
+    /// Maximum number of slots over all queues.
     pub max_slots: Option<u32>,
-    /// Most slots on each host for each of its cores, in thousandths.
+    /// Maximum number of slots on each host per core, in thousandths.
     pub slots_per_core: Option<u64>,
 }
 
-/// How far a pass has come with a class.
+/// How far a pass has advanced in a class.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// Its entry in the order of its queue.
     pub entry: Option<QueueEntry>,
-    /// That entry is not its first job: the class advanced within a pass.
+    /// The entry is not the first job of the class: the class advanced within a pass.
     pub moved: bool,
     /// Elements of the array at `entry` below this index were already considered in this pass.
     pub from: u32,
@@ -68,9 +68,9 @@ pub(super) struct Progress {
 #[derive(Debug, Default)]
 pub(super) struct PendingClasses {
     all: FxHashMap<u32, Box<PendingClass>>,
-    /// Classes whose entry is not their first job: set right before the next pass.
+    /// Classes whose entry is not their first job; corrected before the next pass.
     moved: Vec<u32>,
-    /// Classes that came or changed since the last pass.
+    /// Classes that were added or changed since the last pass.
     fresh: Vec<u32>,
 }
 
@@ -96,7 +96,7 @@ impl PendingClasses {
         self.all.insert(id, pending);
     }
 
-    /// The class came or changed.
+    /// Notes that the class was added or changed.
     pub(super) fn note_fresh(&mut self, id: u32) {
         self.fresh.push(id);
         if self.fresh.len() > 2 * self.all.len() + 64 {
@@ -109,7 +109,7 @@ impl PendingClasses {
         std::mem::take(&mut self.fresh)
     }
 
-    /// The class's entry is no longer its first job.
+    /// Notes that the entry of the class is no longer its first job.
     pub(super) fn note_moved(&mut self, id: u32) {
         self.moved.push(id);
     }

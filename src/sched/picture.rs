@@ -29,10 +29,10 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// See the file's head.
+/// See the head of this file.
 pub(super) struct Picture {
     pub config: Arc<Config>,
-    /// Of the last pass.
+    /// The time of the last pass.
     pub now: Stamp,
     pub users: UserGroups,
     pub resources: ResourceNames,
@@ -44,26 +44,26 @@ pub(super) struct Picture {
     pub queues: Queues,
     pub allocations: Allocations,
     pub quotas: Quotas,
-    /// Only where some queue reserves.
+    /// Only if some queue makes reservations.
     pub reserver: Option<Reservations>,
     pub windows: TimeWindows,
     pub monitor: ThresholdMonitor,
     pub throttle: DispatchThrottle,
 }
 
-/// What hosts are, beside what the host table says of each.
+/// Properties of hosts beside those in the host table.
 #[derive(Debug, Default)]
 pub(super) struct HostTraits {
     /// Types of hosts seen so far, with their numbers.
     types: HashMap<String, u32>,
-    /// Changes when hosts open, close, come or change what they are.
+    /// Changes when hosts open, close, are added or change their properties.
     pub epoch: u64,
     /// CPU factors of the slowest and of the fastest host.
     pub speeds: (f64, f64),
 }
 
 impl HostTraits {
-    /// The number of a host type, a new one if need be.
+    /// Returns the number of a host type, and assigns a new one if needed.
     fn type_number(&mut self, name: &str) -> u32 {
         if let Some(known) = self.types.get(name) {
             return *known;
@@ -87,7 +87,7 @@ impl HostTraits {
 }
 
 impl Picture {
-    /// A picture of nothing, to be rebuilt.
+    /// An empty picture, to be rebuilt.
     pub(super) fn new(config: Arc<Config>) -> Picture {
         Picture {
             config,
@@ -108,7 +108,7 @@ impl Picture {
         }
     }
 
-    /// Brings the picture up to date by what changed.
+    /// Updates the picture with the changes.
     pub(super) fn update(
         &mut self,
         state: &State,
@@ -143,8 +143,8 @@ impl Picture {
         self.requests.sweep(state);
     }
 
-    /// Works everything out again, for this configuration. What was seen of samples stays, and the
-    /// history of share trees.
+    /// Rebuilds everything for this configuration. The samples seen and the history of share trees
+    /// are kept.
     pub(super) fn rebuild(&mut self, config: Arc<Config>, state: &State, table: &HostTable) {
         let pasts = (!self.queues.is_empty()).then(|| self.histories(self.now));
         *self = Picture {
@@ -166,7 +166,8 @@ impl Picture {
         let names = &mut self.resources;
         let mut number = |name: &str| names.intern(name, &config);
         self.quotas = Quotas::new(&config.limits, &config.user_groups, &mut number);
-        // Units matter to jobs that ask for none: known from the start, not from the first request.
+        // Units also matter to jobs that request none: they are known from the start, not only from
+        // the first request.
         let declared = config.hosts.declared().map(|(name, _)| name);
         let with_units = declared.filter(|name| config.hosts.has_units(name));
         with_units.for_each(|name| _ = self.resources.intern(name, &config));
@@ -187,7 +188,7 @@ impl Picture {
         self.take_up_history(pasts, state, table);
     }
 
-    /// Takes over what the table says of a host. True: it lists other units than before.
+    /// Takes over a host's entry of the table. Returns true if it lists other units than before.
     pub(super) fn set_host(&mut self, table: &HostTable, at: usize) -> bool {
         let host = table.at(at);
         let mut other_units = false;
@@ -221,7 +222,7 @@ impl Picture {
         other_units
     }
 
-    /// Notes what the host has together with others.
+    /// Notes the resources that the host shares with others.
     fn share_with(&mut self, host: &HostInfo, at: usize) {
         let events = self.usage.now();
         for (res, name) in self.resources.with_sharers() {
@@ -243,7 +244,7 @@ impl Picture {
     }
 }
 
-/// Some limit depends on what a queue or a user holds on a host.
+/// Whether some limit depends on what a queue or a user holds on a host.
 fn looks_at_holders(config: &Config) -> bool {
     let hosts = config.hosts.entries.iter().chain([&config.hosts.default]);
     let mut queues = config.queues.iter();

@@ -2,20 +2,20 @@
 
 use smallvec::SmallVec;
 
-/// Hosts by position with the slots taken on each, in the order of the job's ranks; a host may come
-/// up again when several sections use it.
+/// Hosts by position with the slots taken on each, in the order of the job's ranks. A host may
+/// appear several times if several sections use it.
 pub(super) type HostSlots = SmallVec<[(u32, u32); 1]>;
 
-/// A place, and the way of the request that it serves.
+/// A placement, and the way of the request that it serves.
 pub(super) type FoundHosts = (u8, HostSlots);
 
-/// Why a request found no place.
+/// Why no placement was found for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shortfall {
-    /// Slots that were found.
+    /// Number of slots that were found.
     pub got: u32,
-    /// What only concerns this job (its user, its limits, its length) stood in the way, too; for
-    /// the caller to say.
+    /// Something that concerns only this job (its user, its limits, its length) also prevented the
+    /// placement; the caller reports it.
     pub personal: bool,
     /// The way and the part (section) that fell short.
     pub way: u8,

@@ -13,42 +13,42 @@ pub type Placement = SmallVec<[(HostId, u32); 1]>;
 pub struct Start {
     pub j: JobKey,
     pub hosts: Placement,
-    /// Which alternative of the requirement was taken.
+    /// The alternative of the requirement that was taken.
     pub alt: u8,
-    /// Units that it gets.
+    /// The units that it gets.
     pub units: Vec<Units>,
 }
 
-/// What a pass decided.
+/// The decisions of a pass.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub starts: Vec<Start>,
-    /// Why the jobs of a class wait, for classes that were considered and still have jobs.
+    /// Why the jobs of a class wait, for each class that was considered and still has jobs.
     pub reasons: Vec<(u32, PendReason)>,
-    /// Arrays that wait for their own limit of started elements.
+    /// Arrays that wait because of their own limit of started elements.
     pub at_limit: Vec<(u32, u32)>,
-    /// Running work that gets more slots.
+    /// Running jobs that get more slots.
     pub grows: Vec<Grow>,
-    /// Started work to be stopped in place.
+    /// Started jobs to be stopped in place.
     pub halts: Vec<(JobKey, SuspReason)>,
-    /// Started work that the system stopped and that may go on.
+    /// Started jobs that the system stopped and that may continue.
     pub resumes: Vec<JobKey>,
-    /// Started work to be ended and put back in its old place.
+    /// Started jobs to be ended and put back in their old place in the queue.
     pub requeues: Vec<(JobKey, TermReason)>,
-    /// Started work to be ended for good.
+    /// Started jobs to be ended for good.
     pub kills: Vec<(JobKey, TermReason)>,
-    /// Started work that will be stopped or ended at that time to make room, and the signal that
-    /// warns it.
+    /// Started jobs that will be stopped or ended at that time to make room, and the signal that
+    /// warns them.
     pub warns: Vec<(JobKey, Stamp, i32)>,
-    /// Started work that was warned and is left alone after all.
+    /// Started jobs that were warned but are not stopped after all.
     pub unwarns: Vec<JobKey>,
-    /// The pass was cut off at its limit: call again.
+    /// The pass stopped at its limit: call it again.
     pub more: bool,
-    /// When time alone may change something (`-b`, windows).
+    /// When the passing of time alone may change something (`-b`, windows).
     pub wake: Option<Stamp>,
 }
 
-/// More slots for running work, at the end of its hosts.
+/// More slots for a running job, added after its existing hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grow {
     pub j: JobKey,

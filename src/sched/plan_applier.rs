@@ -8,23 +8,24 @@ use crate::record::event::{Event, SignalAct};
 use crate::record::order::Act;
 use crate::state::{PREFETCH_BATCH, Run, State};
 
-/// Where the consequences of a plan go.
+/// Receives the consequences of a plan.
 pub trait Sink {
     /// The state that the plan was made for.
     fn state(&mut self) -> &mut State;
-    /// Applies an event to the state, and keeps it where events are kept.
+    /// Applies an event to the state and stores it with the events.
     fn emit(&mut self, event: Event);
-    /// An attempt was bound to its hosts: they are to start it.
+    /// Called when an attempt was bound to its hosts: they must start it.
     fn bound(&mut self, a: AttemptId);
-    /// A started attempt is to be stopped, resumed or terminated.
+    /// Called when a started attempt is to be stopped, resumed or terminated.
     fn signal(&mut self, j: JobKey, act: Act, reason: TermReason);
-    /// A running attempt was warned, or is no longer: its host is to tell it.
+    /// Called when a running attempt was warned or a warning was taken back: its host must pass it
+    /// on.
     fn warned(&mut self, _j: JobKey) {}
-    /// A running attempt has more slots, these.
+    /// Called when a running attempt has got these additional slots.
     fn resized(&mut self, j: JobKey, added: &[Share]);
 }
 
-/// Applies a whole plan. Room is made before it is used; what is resumed or grows takes what the
+/// Applies a whole plan. Room is made before it is used; jobs that resume or grow take what the
 /// starts left.
 pub fn apply_plan(plan: Plan, now: Stamp, sink: &mut impl Sink) {
     for j in plan.unwarns {
@@ -79,10 +80,10 @@ pub fn shares(state: &State, hosts: &Placement) -> Vec<Share> {
     hosts.iter().map(share).collect()
 }
 
-/// Binds a pending job to hosts and units. `forced`: by an administrator's word.
+/// Binds a pending job to hosts and units. `forced`: on an administrator's request.
 ///
-/// Panics when other work has one of the units: nothing of this turn is in the journal then, and
-/// the next leader works out anew who has what.
+/// Panics if another job has one of the units: nothing of this turn has been written to the journal
+/// yet, and the next leader derives the allocations from the journal again.
 pub fn bind(
     sink: &mut impl Sink,
     j: JobKey,
@@ -112,14 +113,14 @@ fn assert_free(state: &State, j: JobKey, units: &[Units]) {
     }
 }
 
-/// The run of started work that is not being ended.
+/// The run of a started job that is not being ended.
 pub fn live_run(state: &State, j: JobKey) -> Option<&Run> {
     let work = state.work(j)?;
     let run = work.run.as_deref()?;
     (work.stat.is_started() && run.killing.is_none()).then_some(run)
 }
 
-/// Warns started work that it will be stopped at that time; 0 takes the warning back.
+/// Warns a started job that it will be stopped at that time; time 0 takes the warning back.
 fn warn(sink: &mut impl Sink, j: JobKey, (at, signal): (Stamp, i32), t: Stamp) {
     let run = live_run(sink.state(), j);
     if run.is_some_and(|run| at != Stamp(0) || run.warned().is_some()) {
@@ -128,7 +129,7 @@ fn warn(sink: &mut impl Sink, j: JobKey, (at, signal): (Stamp, i32), t: Stamp) {
     }
 }
 
-/// Stops work for a reason of the system, or replaces that reason.
+/// Stops a job for a reason of the system, or replaces that reason.
 pub fn suspend(sink: &mut impl Sink, j: JobKey, why: SuspReason, t: Stamp) {
     let Some(run) = live_run(sink.state(), j) else {
         return;
@@ -143,7 +144,7 @@ pub fn suspend(sink: &mut impl Sink, j: JobKey, why: SuspReason, t: Stamp) {
     }
 }
 
-/// Takes the system's reason to stop work away. A stop by a user stands.
+/// Removes the system's reason to stop a job. A stop by a user stays in force.
 pub fn resume(sink: &mut impl Sink, j: JobKey, t: Stamp) {
     let Some(run) = live_run(sink.state(), j).filter(|run| run.halt.is_some()) else {
         return;
@@ -155,13 +156,13 @@ pub fn resume(sink: &mut impl Sink, j: JobKey, t: Stamp) {
     }
 }
 
-/// Ends an attempt and puts the job back in its old place.
+/// Ends an attempt and puts the job back in its old place in the queue.
 pub fn requeue(sink: &mut impl Sink, j: JobKey, why: TermReason, t: Stamp) {
     let act = SignalAct::Requeue { hold: false, why };
     end(sink, j, act, requeue_reason(act), t);
 }
 
-/// Ends started work, once.
+/// Ends a started job, once.
 pub fn end(sink: &mut impl Sink, j: JobKey, act: SignalAct, why: TermReason, t: Stamp) {
     if live_run(sink.state(), j).is_none() {
         return;
@@ -171,7 +172,7 @@ pub fn end(sink: &mut impl Sink, j: JobKey, act: SignalAct, why: TermReason, t: 
     sink.signal(j, Act::Terminate, why);
 }
 
-/// The reason recorded with the end of work that is to be requeued.
+/// The reason recorded with the end of a job that is to be requeued.
 pub fn requeue_reason(act: SignalAct) -> TermReason {
     match act {
         SignalAct::Requeue { why, .. } if why != TermReason::None => why,
@@ -179,7 +180,7 @@ pub fn requeue_reason(act: SignalAct) -> TermReason {
     }
 }
 
-/// Gives running work more slots, and the units that come with them.
+/// Gives a running job more slots, and the units that belong to them.
 pub fn grow(sink: &mut impl Sink, j: JobKey, (hosts, units): (Vec<Share>, Vec<Units>), t: Stamp) {
     if live_run(sink.state(), j).is_none() || hosts.is_empty() {
         return;

@@ -6,38 +6,39 @@ use super::host_usage::Holder;
 use crate::model::{JobKey, Stamp};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Most jobs that search for victims in one pass.
+/// Maximum number of jobs that search for victims in one pass.
 const SEARCHES_MAX: u32 = 64;
 
 /// A job that waits for its victims.
 #[derive(Debug)]
 pub(super) struct PreemptionClaim {
     pub victims: Vec<JobKey>,
-    /// What is kept for it, and in whose name.
+    /// The resources that are kept for it, and their holder.
     pub parts: HostBundles,
     pub who: Holder,
-    /// It is booked.
+    /// The resources are booked.
     pub booked: bool,
     /// When the victims are stopped; `None`: they are being ended.
     pub due: Option<Stamp>,
 }
 
-/// Claims, and what failed lately.
+/// The claims, and the searches that failed recently.
 #[derive(Debug, Default)]
 pub(super) struct PreemptionSearch {
     claims: BTreeMap<JobKey, PreemptionClaim>,
     /// Victims of claims.
     marked: BTreeSet<JobKey>,
-    /// Shapes for which no victims were found, with the log of changed hosts as it was then.
+    /// Shapes for which no victims were found, with the position of the log of changed hosts at
+    /// that time.
     futile: HashMap<u32, u64>,
     searches: u32,
-    /// Work that was warned; `None`: not known yet.
+    /// Warned jobs; `None`: not known yet.
     warned: Option<BTreeSet<JobKey>>,
 }
 
 impl PreemptionSearch {
-    /// For another picture, in which hosts, queues and resources may have other numbers: the jobs
-    /// go on waiting for their victims, without a place of their own.
+    /// Adapts the claims to another picture, in which hosts, queues and resources may have other
+    /// numbers: the jobs continue to wait for their victims, but without resources kept for them.
     pub(super) fn renewed(mut self) -> PreemptionSearch {
         self.futile.clear();
         for claim in self.claims.values_mut() {
@@ -47,7 +48,7 @@ impl PreemptionSearch {
         self
     }
 
-    /// The wall clock was set forward or back by `by_ms`.
+    /// Notes that the wall clock was set forward or back by `by_ms`.
     pub(super) fn shift(&mut self, by_ms: i64) {
         for due in self
             .claims
@@ -72,19 +73,19 @@ impl PreemptionSearch {
         parts.map(|(at, bundle)| (*at, bundle.slots)).collect()
     }
 
-    /// A pass begins.
+    /// Begins a pass.
     pub(super) fn begin_pass(&mut self) {
         self.searches = 0;
     }
 
-    /// Counts a search for victims; false: there were enough in this pass.
+    /// Counts a search for victims; false: the maximum of this pass is reached.
     pub(super) fn may_search(&mut self) -> bool {
         let may = self.searches < SEARCHES_MAX;
         self.searches += u32::from(may);
         may
     }
 
-    /// Since then nothing changed that could make a search for this shape succeed.
+    /// Whether nothing has changed since that could make a search for this shape succeed.
     pub(super) fn is_futile(&self, shape: u32, changes: u64) -> bool {
         self.futile.get(&shape) == Some(&changes)
     }
@@ -93,7 +94,7 @@ impl PreemptionSearch {
         self.futile.insert(shape, changes);
     }
 
-    /// What an earlier leader warned, asked for once.
+    /// Adds the jobs that an earlier leader warned; asks for them once.
     pub(super) fn know_warned(&mut self, all: impl FnOnce() -> BTreeSet<JobKey>) {
         self.warned.get_or_insert_with(all);
     }
@@ -102,7 +103,7 @@ impl PreemptionSearch {
         self.warned.get_or_insert_default().extend(victims);
     }
 
-    /// Warned work that no job waits for any more, each once.
+    /// Warned jobs that are no longer victims, each returned once.
     pub(super) fn take_spared(&mut self) -> Vec<JobKey> {
         let (marked, warned) = (&self.marked, self.warned.get_or_insert_default());
         let spared: Vec<JobKey> = warned.difference(marked).copied().collect();
@@ -110,12 +111,12 @@ impl PreemptionSearch {
         spared
     }
 
-    /// Some job waits for the victim to stop or end.
+    /// Whether some job waits for the victim to stop or end.
     pub(super) fn is_victim(&self, j: JobKey) -> bool {
         self.marked.contains(&j)
     }
 
-    /// No job waits for victims.
+    /// Whether no job waits for victims.
     pub(super) fn is_empty(&self) -> bool {
         self.claims.is_empty()
     }

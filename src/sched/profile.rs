@@ -6,12 +6,13 @@
 
 use super::amount::{Bundle, NEVER_MS};
 
-/// When work without run limit counts as ending. One moment for all, so that such work makes one
-/// step, and so that nothing that ends at a known time ends after it.
+/// The assumed end of jobs without a run limit. It is one moment for all, so that such jobs make a
+/// single step, and so that nothing with a known end ends after it.
 pub const FOREVER: i64 = i64::MAX / 4;
 
-/// When something that starts at `start` and lasts `duration` ms ends. Lasting [`NEVER_MS`] or more
-/// means past [`FOREVER`], thus beyond the start of whatever waits for work without run limit.
+/// When something that starts at `start` and lasts `duration` ms ends. A duration of [`NEVER_MS`]
+/// or more ends past [`FOREVER`], and thus after the start of every job that waits for jobs without
+/// a run limit.
 #[inline]
 pub fn end_of(start: i64, duration: i64) -> i64 {
     if duration >= NEVER_MS {
@@ -21,22 +22,22 @@ pub fn end_of(start: i64, duration: i64) -> i64 {
     }
 }
 
-/// Step function of the free amounts of one host. Amounts may go below zero where more is claimed
-/// than there is.
+/// The free amounts of one host as a step function of time. Amounts may be negative if more is
+/// claimed than there is.
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    /// Times of the steps, ascending from `head` on. The last step lasts for ever.
+    /// Times of the steps, ascending from `head` on. The last step has no end.
     at: Vec<i64>,
     slots: Vec<i64>,
     /// One column per resource, each as long as `at`.
     res: Vec<Vec<i64>>,
-    /// First step that still counts; those before lie in the past.
+    /// The first step that still counts; earlier ones lie in the past.
     head: usize,
-    /// Nothing is asked about earlier times any more.
+    /// Earlier times are not queried any more.
     floor: i64,
 }
 
-/// What can be had from some moment on until an end: `room` holds for ends after `from`.
+/// What is available from some moment until an end: `room` is valid for ends after `from`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub from: i64,
@@ -54,7 +55,7 @@ impl Timeline {
         }
     }
 
-    /// Number of steps, the present one included.
+    /// Number of steps, the current one included.
     pub fn steps(&self) -> usize {
         self.at.len() - self.head
     }
@@ -64,12 +65,12 @@ impl Timeline {
         self.shift(from, to, amount, -1);
     }
 
-    /// Gives back what [`Timeline::take`] took.
+    /// Returns what [`Timeline::take`] took.
     pub fn give(&mut self, from: i64, to: i64, amount: &Bundle) {
         self.shift(from, to, amount, 1);
     }
 
-    /// Changes the host's size: `by` may hold negative amounts.
+    /// Changes the size of the host: `by` may hold negative amounts.
     pub fn grow(&mut self, by: &Bundle) {
         self.shift(i64::MIN, i64::MAX, by, 1);
     }
@@ -79,7 +80,7 @@ impl Timeline {
         self.row(self.index(t))
     }
 
-    /// The least of each amount over [from, to).
+    /// The minimum of each amount over [from, to).
     pub fn min_free(&self, from: i64, to: i64) -> Bundle {
         let first = self.index(from);
         let last = self.past(to.max(from.saturating_add(1))).max(first + 1);
@@ -97,7 +98,7 @@ impl Timeline {
         (first..last).all(|i| self.meets(i, need))
     }
 
-    /// Whether some amount is overdrawn anywhere in [from, to), where `of` has a part in it.
+    /// Whether an amount that occurs in `of` is overdrawn anywhere in [from, to).
     pub fn overdrawn(&self, of: &Bundle, from: i64, to: i64) -> bool {
         let first = self.index(from);
         let last = self.past(to).max(first + 1);
@@ -109,8 +110,8 @@ impl Timeline {
                 .any(|(_, column)| below(column))
     }
 
-    /// The first time from `not_before` on and before `before` from which `need` is free for
-    /// `duration` ms. One walk over the steps that ends where the need fits.
+    /// The first time in [`not_before`, `before`) from which `need` is free for `duration` ms. It
+    /// walks once over the steps and ends where the need fits.
     pub fn earliest(
         &self,
         need: &Bundle,
@@ -141,7 +142,7 @@ impl Timeline {
         self.at.get(self.past(t)).copied()
     }
 
-    /// Drops the steps before `t`; claims and questions about earlier times count from `t`.
+    /// Drops the steps before `t`; claims and queries about earlier times count from `t`.
     #[inline]
     pub fn forget_before(&mut self, t: i64) {
         if t <= self.floor {
@@ -161,8 +162,8 @@ impl Timeline {
         }
     }
 
-    /// What can be had from `now` on, as falling stairs over the end: the first step is what is
-    /// free now, each next one what is left for ends after its `from`.
+    /// What is available from `now` on, as decreasing steps over the end time: the first step is
+    /// what is free now, each later one what is left for ends after its `from`.
     pub fn stairs(&self, now: i64, into: &mut Vec<Step>) {
         into.clear();
         let first = self.index(now);
@@ -188,7 +189,7 @@ impl Timeline {
         }
     }
 
-    /// Index of the step in force at `t`.
+    /// Index of the step in effect at `t`.
     #[inline]
     fn index(&self, t: i64) -> usize {
         let t = t.max(self.floor);
@@ -198,7 +199,7 @@ impl Timeline {
         self.past(t.saturating_add(1)) - 1
     }
 
-    /// Index of the first step at or after `t`, not below the present one.
+    /// Index of the first step at or after `t`, not before the current one.
     #[inline]
     fn past(&self, t: i64) -> usize {
         self.head + self.at[self.head..].partition_point(|at| *at < t)
@@ -270,7 +271,7 @@ impl Timeline {
         self.merge(first);
     }
 
-    /// Makes a step at `t`, where none is, and returns its index.
+    /// Inserts a step at `t`, where there is none, and returns its index.
     fn split(&mut self, t: i64) -> usize {
         if t <= self.floor {
             return self.head;
@@ -287,7 +288,7 @@ impl Timeline {
         i
     }
 
-    /// Removes step `i` when it equals the one before.
+    /// Removes step `i` if it equals the previous one.
     fn merge(&mut self, i: usize) {
         if i <= self.head || i >= self.at.len() {
             return;

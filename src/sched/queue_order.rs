@@ -7,12 +7,12 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 
-/// A class with its next job; the least goes first.
+/// A class with its next job; the smallest entry goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct QueueEntry {
-    /// Negated user priority, with age when the site counts it.
+    /// Negated user priority, plus the age if the site counts it.
     pub rank: i64,
-    /// Submission order, as `ctop` and `cbot` left it.
+    /// Submission order, as changed by `ctop` and `cbot`.
     pub order: i64,
     pub j: JobKey,
     pub class: u32,
@@ -36,14 +36,14 @@ pub(super) enum QueueOrder {
     FairShare(Box<ShareOrder>),
 }
 
-/// Entries in order; most users have few classes.
+/// Entries in order; most users have only a few classes.
 #[derive(Debug)]
 enum Entries {
     Few(SmallVec<[QueueEntry; 1]>),
     Many(BTreeSet<QueueEntry>),
 }
 
-/// Most entries kept in a list.
+/// Maximum number of entries kept in a list.
 const FEW_ENTRIES: usize = 8;
 
 impl Default for Entries {
@@ -143,18 +143,18 @@ impl Sorted {
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     users: BTreeMap<u32, UserEntries>,
-    /// (round, first job, user) of users with classes left in this pass.
+    /// (round, first job, user) of each user with classes left in this pass.
     ready: BTreeSet<(u64, QueueEntry, u32)>,
-    /// Users that have nothing to try for the rest of this pass.
+    /// Users that have nothing left to try in this pass.
     idle: Vec<u32>,
 }
 
 #[derive(Debug, Default)]
 struct UserEntries {
     sorted: Sorted,
-    /// Rounds this user has had.
+    /// Number of rounds that this user has had.
     round: u64,
-    /// As it stands in `ready`.
+    /// The user's key in `ready`.
     key: Option<(u64, QueueEntry, u32)>,
 }
 
@@ -180,7 +180,7 @@ impl Rounds {
     }
 
     fn replace(&mut self, uid: u32, old: Option<QueueEntry>, new: Option<QueueEntry>) {
-        // A user who comes back after a pause joins the present round.
+        // A user who returns after a pause joins the current round.
         let now = self.ready.first().map_or(0, |(round, ..)| *round);
         let user = self.users.entry(uid).or_default();
         if user.sorted.entries.is_empty() {
@@ -204,7 +204,7 @@ pub(super) struct ShareOrder {
     pub tree: ShareTree,
     /// By number of the leaf in its tree.
     leaves: Vec<Sorted>,
-    /// Leaves that have nothing to try for the rest of this pass.
+    /// Leaves that have nothing left to try in this pass.
     idle: Vec<Leaf>,
     /// Leaves with a cursor.
     passed: Vec<Leaf>,
@@ -262,7 +262,7 @@ impl QueueOrder {
         }
     }
 
-    /// A class's next job changed: its entry was `old`, it is `new`.
+    /// Replaces the entry `old` of a class by `new`, because its next job changed.
     pub(super) fn replace(
         &mut self,
         group: OrderGroup,
@@ -303,7 +303,7 @@ impl QueueOrder {
         }
     }
 
-    /// The class that [`QueueOrder::peek`] gave cannot start in this pass: on to the next.
+    /// Skips the class that [`QueueOrder::peek`] returned because it cannot start in this pass.
     pub(super) fn skip(&mut self, group: OrderGroup, entry: QueueEntry) {
         match (self, group) {
             (QueueOrder::Fifo(sorted), _) => sorted.cursor = Some(entry),
@@ -326,7 +326,7 @@ impl QueueOrder {
         }
     }
 
-    /// A job of this user started: the user's next one waits for the next round.
+    /// Notes that a job of this user started: the user's next one waits for the next round.
     pub(super) fn served(&mut self, group: OrderGroup) {
         if let (QueueOrder::RoundRobin(rounds), OrderGroup::User(uid)) = (self, group) {
             if let Some(user) = rounds.users.get_mut(&uid) {
@@ -356,7 +356,7 @@ impl QueueOrder {
         }
     }
 
-    /// All entries in submission order, for queues that go on with the shortest jobs first.
+    /// All entries in submission order, for queues that continue with the shortest jobs.
     pub(super) fn entries(&self) -> Vec<QueueEntry> {
         match self {
             QueueOrder::Fifo(sorted) => sorted.entries.iter().collect(),

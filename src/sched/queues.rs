@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     orders: Vec<QueueOrder>,
-    /// How many classes of a queue have a shape, by the limits on hosts that concern them.
+    /// How many classes of a queue have a shape, by the host limits that apply to them.
     alike: Vec<FxHashMap<(u32, u32), u32>>,
-    /// Queues by priority, highest first; those of equal priority together.
+    /// Queues by priority, highest first; queues of equal priority share a tier.
     tiers: Vec<Vec<u16>>,
-    /// How the queues reserve.
+    /// How the queues make reservations.
     reserve_policies: Vec<ReservePolicy>,
 }
 
@@ -61,7 +61,7 @@ impl Queues {
         self.orders.iter_mut()
     }
 
-    /// The share tree of a queue that has one.
+    /// The share tree of a queue, if it has one.
     pub(super) fn tree(&self, queue: Option<u16>) -> Option<&ShareTree> {
         self.order(queue?).tree()
     }
@@ -70,7 +70,7 @@ impl Queues {
         self.order_mut(queue?).tree_mut()
     }
 
-    /// Numbers of priorities.
+    /// Number of different priorities.
     pub(super) fn tiers(&self) -> usize {
         self.tiers.len()
     }
@@ -84,8 +84,8 @@ impl Queues {
         self.reserve_policies[usize::from(queue)]
     }
 
-    /// The next class of a tier and its queue: of queues of equal priority the one whose class has
-    /// waited longest. Queues that are `done` are skipped.
+    /// The next class of a tier and its queue. Among queues of equal priority it is the one whose
+    /// class has waited longest. Queues that are `done` are skipped.
     pub(super) fn peek(&mut self, tier: usize, done: &[bool]) -> Option<(u16, QueueEntry)> {
         let orders = &mut self.orders;
         let left = self.tiers[tier].iter();
@@ -94,7 +94,7 @@ impl Queues {
         entries.min_by_key(|(at, entry)| (entry.rank, entry.order, *at))
     }
 
-    /// The entry of a class in the order of its queue changes.
+    /// Changes the entry of a class in the order of its queue.
     pub(super) fn set_entry(&mut self, pending: &PendingClass, entry: Option<QueueEntry>) {
         if let Some(queue) = pending.queue {
             self.order_mut(queue)
@@ -102,7 +102,7 @@ impl Queues {
         }
     }
 
-    /// Counts a class that comes (`plus`) or goes.
+    /// Counts a class that is added (`plus`) or removed.
     pub(super) fn count_alike(&mut self, pending: &PendingClass, plus: bool) {
         let Some(queue) = pending.queue else {
             return;
@@ -116,13 +116,13 @@ impl Queues {
         }
     }
 
-    /// Kinds of requests pending in a queue: shape, and the limits on hosts that concern it.
+    /// Kinds of requests pending in a queue: shape, and the host limits that apply to it.
     pub(super) fn alike(&self, queue: u16) -> impl ExactSizeIterator<Item = &(u32, u32)> {
         self.alike[usize::from(queue)].keys()
     }
 }
 
-/// The orders that the queues' policies ask for.
+/// The orders that the policies of the queues define.
 fn orders_of(config: &Config) -> Vec<QueueOrder> {
     let order = |queue: &crate::config::Queue| match &queue.policy {
         Policy::Fifo => QueueOrder::fifo(),

@@ -27,12 +27,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-/// No limit at present.
+/// No limit at the moment.
 const UNLIMITED: i64 = i64::MAX;
-/// Identities kept before unused ones are dropped.
+/// Number of identities that are kept before unused ones are dropped.
 const KEEP: usize = 1024;
 
-/// The consumers that a job counts for. `groups`: of the configuration and of the system.
+/// The consumers that a job belongs to. `groups`: of the configuration and of the system.
 #[derive(Clone, Copy, Debug)]
 pub struct Who<'a> {
     pub queue: &'a str,
@@ -43,37 +43,38 @@ pub struct Who<'a> {
     pub app: &'a str,
 }
 
-/// The counters of all jobs of one queue, user, project and application.
+/// The counters to which all jobs of one queue, user, project and application add.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ident {
-    /// Counters wherever the job runs.
+    /// Counters that apply wherever the job runs.
     everywhere: Vec<u32>,
     /// Limits that depend on the host.
     here: Vec<Here>,
-    /// The same for all that these limits concern alike; 0 = no limit depends on the host.
+    /// The same number for all identities to which the same host limits apply; 0 = no limit depends
+    /// on the host.
     pub on_hosts: u32,
-    /// A limit that does not depend on the host is one on amounts.
+    /// A limit that does not depend on the host limits amounts.
     counts_amounts: bool,
 }
 
 impl Ident {
-    /// No limit concerns these jobs.
+    /// Whether no limit applies to these jobs.
     pub fn is_free(&self) -> bool {
         self.everywhere.is_empty() && self.here.is_empty()
     }
 
-    /// Reads one value of each of its parts in memory.
+    /// Prefetches its parts by reading one value of each.
     pub fn prefetch(&self) -> usize {
         let first = self.everywhere.first().map_or(0, |n| *n as usize);
         first ^ self.here.first().map_or(0, |here| here.family as usize)
     }
 
-    /// Some limit that does not depend on the host is one on amounts.
+    /// Whether a limit that does not depend on the host limits amounts.
     pub fn counts_amounts(&self) -> bool {
         self.counts_amounts
     }
 
-    /// Some limit concerns certain hosts only, or each host by itself.
+    /// Whether a limit applies only to certain hosts, or to each host separately.
     pub fn by_host(&self) -> bool {
         !self.here.is_empty()
     }
@@ -83,7 +84,7 @@ impl Ident {
 struct Here {
     rule: u16,
     family: u32,
-    /// One for all hosts of the set; `None` = each host has its own.
+    /// One counter for all hosts of the set; `None` = each host has its own.
     shared: Option<u32>,
 }
 
@@ -96,9 +97,9 @@ impl Here {
 /// What a start would take.
 #[derive(Clone, Copy, Debug)]
 pub struct Need<'a> {
-    /// The fewest slots of use, at least 1.
+    /// The minimum number of slots, at least 1.
     pub slots: u32,
-    /// Resources for each slot.
+    /// Resources per slot.
     pub per_slot: &'a Bundle,
     /// Resources beside that, taken at least once.
     pub fixed: &'a Bundle,
@@ -108,19 +109,19 @@ pub struct Need<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocked {
     pub rule: u16,
-    /// `None`: nothing is used so far.
+    /// `None`: nothing is in use so far.
     pub counter: Option<u32>,
     family: u32,
-    /// The host whose own counter it is.
+    /// The host, if the counter belongs to one.
     host: Option<u32>,
     pub what: What,
-    /// Amounts in thousandths for resources.
+    /// For resources in thousandths.
     pub need: i64,
     pub used: i64,
     pub limit: i64,
 }
 
-/// What a limit limits.
+/// The quantity that a limit limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     Slots,
@@ -141,17 +142,17 @@ pub struct Quotas {
     /// Counters of single hosts, by family and host.
     hosted: HashMap<u64, u32, BuildHasherDefault<Mix>>,
     idents: HashMap<Key, Arc<Ident>>,
-    /// Limits that depend on the host, as jobs have them in common.
+    /// Numbers of the sets of host limits that apply to jobs.
     on_hosts: HashMap<Vec<(u16, u32)>, u32>,
-    /// By [`Ident::on_hosts`] less one.
+    /// By [`Ident::on_hosts`] minus one.
     alike: Vec<Vec<Here>>,
     keep: usize,
     /// Names by position.
     hosts: Vec<String>,
-    /// Counters that changed since they were last asked for, some several times; `None`: nobody
-    /// asks.
+    /// Counters that changed since the last query, some several times; `None`: changes are not
+    /// recorded.
     changed: Option<Vec<u32>>,
-    /// Amounts that several hosts have together: rules after those of cb.yaml.
+    /// Amounts that several hosts share: rules after those of cb.yaml.
     pools: pools::Pools,
 }
 
@@ -160,21 +161,22 @@ pub struct Quotas {
 struct Rule {
     quota: Quota,
     res: Vec<ResourceId>,
-    /// Limits at present.
+    /// Limits at the moment.
     slots: i64,
     jobs: i64,
     amounts: SmallVec<[i64; 2]>,
     /// When a limit last rose.
     risen: u64,
-    /// When windows next change something.
+    /// When windows change something next.
     until: Option<Stamp>,
-    /// By position of the host, where `hosts` is not [`Dim::Any`].
+    /// By position of the host, if `hosts` is not [`Dim::Any`].
     has: Vec<bool>,
-    /// It is no limit of cb.yaml but an amount that hosts share; whether that never changes.
+    /// The rule is not a limit of cb.yaml but an amount that hosts share; the value is whether it
+    /// never changes.
     pool: Option<bool>,
 }
 
-/// Members of the dimensions queue, user, project and application that have own counters.
+/// Members of the dimensions queue, user, project and application that have their own counters.
 type Members = [Option<Box<str>>; 4];
 /// Queue, user, groups, project and application, as far as limits depend on them; shared resources.
 type Key = (String, String, Vec<String>, String, String, Vec<ResourceId>);
@@ -195,10 +197,10 @@ struct Counter {
     jobs: i64,
     /// In the order of the rule's resources.
     amounts: SmallVec<[i64; 2]>,
-    /// When something was last given back.
+    /// When something was last returned.
     freed: u64,
     family: u32,
-    /// Position of its host, if it has one.
+    /// Position of its host, if it belongs to one.
     host: Option<u32>,
 }
 
@@ -209,8 +211,8 @@ impl Counter {
 }
 
 impl Quotas {
-    /// Empty counters. `number` gives the number of a resource. [`Quotas::tick`] must follow:
-    /// before it nothing is limited.
+    /// Empty counters. `number` returns the number of a resource. [`Quotas::tick`] must follow;
+    /// until then nothing is limited.
     pub fn new(
         limits: &[Quota],
         groups: &BTreeMap<String, UserGroup>,
@@ -239,7 +241,7 @@ impl Quotas {
         }
     }
 
-    /// Makes a host known, or known by another name.
+    /// Adds a host, or changes the name of one.
     pub fn host(&mut self, at: u32, name: &str) {
         let at = at as usize;
         if self.hosts.get(at).is_some_and(|known| known == name) {
@@ -259,8 +261,8 @@ impl Quotas {
         }
     }
 
-    /// Applies what the windows say at `now`; `at` is the engine's count of events. The moment at
-    /// which to call again, if windows ever change.
+    /// Applies what the windows state at `now`; `at` is the engine's count of events. Returns the
+    /// moment at which to call it again, if windows ever change.
     pub fn tick(&mut self, now: Stamp, tz: &TimeZone, at: u64) -> Option<Stamp> {
         let mut next: Option<Stamp> = None;
         for rule in &mut self.rules {
@@ -270,12 +272,12 @@ impl Quotas {
         next
     }
 
-    /// The counters that jobs of these count in.
+    /// The counters to which jobs of these consumers add.
     pub fn identity(&mut self, who: &Who<'_>) -> Arc<Ident> {
         self.identity_with(who, &[])
     }
 
-    /// The counters that jobs of these count in which reserve these shared resources.
+    /// The counters to which jobs of these consumers add if they reserve these shared resources.
     pub fn identity_with(&mut self, who: &Who<'_>, pools: &[ResourceId]) -> Arc<Ident> {
         self.note_asked(pools);
         let key = self.key(who, pools);
@@ -318,7 +320,7 @@ impl Quotas {
         ident
     }
 
-    /// Prefetches each counter in which work on a host counts.
+    /// Prefetches each counter to which jobs on a host add.
     pub fn prefetch(&self, ident: &Ident, host: u32) -> usize {
         let here = ident.here.iter();
         let own =
@@ -329,19 +331,19 @@ impl Quotas {
         slots.fold(0, |sum, n| sum ^ n as usize)
     }
 
-    /// Counts a start of these parts, one for each host. `job`: the job itself counts too; not when
-    /// it takes again what it gave back while suspended.
+    /// Counts a start of these parts, one for each host. `job`: the job itself is counted, too;
+    /// false if it takes again what it returned while it was suspended.
     pub fn take(&mut self, ident: &Ident, parts: &[(u32, Bundle)], job: bool) {
         self.count(ident, parts, i64::from(job), 1, None);
     }
 
-    /// Takes back what [`Quotas::take`] counted, or the parts of it that a suspended job does not
-    /// keep (then without `job`); `at` is the engine's count of events.
+    /// Removes what [`Quotas::take`] counted, or the parts of it that a suspended job does not keep
+    /// (then without `job`). `at` is the engine's count of events.
     pub fn give(&mut self, ident: &Ident, parts: &[(u32, Bundle)], job: bool, at: u64) {
         self.count(ident, parts, i64::from(job), -1, Some(at));
     }
 
-    /// When the counter that blocked last had something given back, or its limit rose.
+    /// When something of the counter that blocked was last returned, or its limit rose.
     pub fn freed_at(&self, blocked: &Blocked) -> u64 {
         let counter = blocked
             .counter
@@ -350,9 +352,9 @@ impl Quotas {
         counter.map_or(risen, |counter| counter.freed.max(risen))
     }
 
-    /// When a limit on hosts that concerns jobs alike ([`Ident::on_hosts`]) last had something
-    /// given back, or rose. Counters of single hosts are left out: what they count was on that
-    /// host, which changed too.
+    /// When something of a host limit that applies to such jobs ([`Ident::on_hosts`]) was last
+    /// returned, or a limit rose. Counters of single hosts are excluded: what they count was on
+    /// that host, which changed, too.
     pub fn eased_on_hosts(&self, on_hosts: u32) -> u64 {
         let Some(at) = on_hosts.checked_sub(1) else {
             return 0;
@@ -370,7 +372,7 @@ impl Quotas {
         self.rules[usize::from(blocked.rule)].until
     }
 
-    /// Slots left to one job more beside what the trial has taken, at least `need.slots`.
+    /// Slots left to one more job beside what the trial has taken, at least `need.slots`.
     #[inline]
     fn left(
         &self,
@@ -513,7 +515,7 @@ impl Quotas {
         id
     }
 
-    /// The counter of one host, made if it is not there.
+    /// Returns the counter of one host, and creates it if needed.
     fn hosted(&mut self, rule: u16, family: u32, host: u32) -> u32 {
         if let Some(counter) = self.hosted.get(&pair(family, host)) {
             return *counter;
@@ -543,7 +545,7 @@ impl Quotas {
         }
     }
 
-    /// Drops identities without references, and counters that are zero and no longer reachable.
+    /// Drops identities without references, and zero counters that are no longer reachable.
     fn purge(&mut self) {
         self.idents.retain(|_, ident| Arc::strong_count(ident) > 1);
         self.keep = KEEP.max(2 * self.idents.len());
@@ -582,12 +584,13 @@ impl Quotas {
         let gone = |family: &u32| self.unused_families.contains(family);
         self.on_hosts
             .retain(|here, _| !here.iter().any(|(_, family)| gone(family)));
-        // In the order of their numbers, so that the same run gives the same numbers again.
+        // Sorted by number, so that the same run assigns the same numbers again.
         self.unused.sort_unstable_by(|a, b| b.cmp(a));
         self.unused_families.sort_unstable_by(|a, b| b.cmp(a));
     }
 
-    /// The parts of an identity on which limits depend; identities equal in these share one record.
+    /// The parts of an identity on which limits depend; identities that agree in these share one
+    /// record.
     fn key(&self, who: &Who<'_>, pools: &[ResourceId]) -> Key {
         let quotas = || self.rules.iter().map(|rule| &rule.quota);
         let of = |asked: bool, name: &str| {
@@ -622,7 +625,7 @@ impl Rule {
         }
     }
 
-    /// The members whose own counters a job counts in; `None` when the limit does not concern it.
+    /// The members to whose own counters a job adds; `None` if the limit does not apply to it.
     fn members(
         &self,
         who: &Who<'_>,
@@ -672,7 +675,7 @@ impl Rule {
     }
 }
 
-/// The member's name if each has its own counter; `None` when it is not in the set.
+/// The member's name if each has its own counter; `None` if it does not belong to the set.
 fn member<S>(dim: &Dim<S>, name: &str, holds: impl Fn(&S) -> bool) -> Option<Option<Box<str>>> {
     match dim {
         Dim::Any => Some(None),
@@ -700,7 +703,7 @@ fn pair(family: u32, host: u32) -> u64 {
     u64::from(family) << 32 | u64::from(host)
 }
 
-/// A hash of one number that is not of a stranger's choice.
+/// A hash of one number that an outsider cannot choose.
 #[derive(Default)]
 struct Mix(u64);
 

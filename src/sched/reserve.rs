@@ -25,16 +25,17 @@ use std::collections::BinaryHeap;
 /// More steps than this on one host, and ends are rounded up to keep them few.
 const MANY_STEPS: usize = 8192;
 
-/// Settings of a cluster. Times in ms.
+/// Settings of a cluster. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// Ends are rounded up to multiples of it; 1 = exact.
+    /// Ends are rounded up to multiples of this; 1 = exact.
     pub resolution: i64,
-    /// Work over its estimate counts as ending so much later, or a quarter of its excess if more.
+    /// A job that exceeds its estimate is expected to end this much later, or later by a quarter of
+    /// the excess if that is more.
     pub overrun: i64,
-    /// A reservation moves only for a gain of at least so much.
+    /// A reservation moves only if it gains at least this much.
     pub min_gain: i64,
-    /// A job that gave up its reservation makes no new one for so long.
+    /// How long a job that gave up its reservation makes no new one.
     pub rest: i64,
 }
 
@@ -49,45 +50,46 @@ impl Default for Rules {
     }
 }
 
-/// What a blocked job asks for.
+/// The request of a blocked job.
 pub trait BookRequest {
     /// Hosts that could ever serve it, in order of preference.
     fn hosts(&self) -> &[u32];
-    /// Slots it needs at least: a reservation is for these.
+    /// Minimum number of slots: a reservation is for these.
     fn min(&self) -> u32;
-    /// What so many slots take on a host.
+    /// What `slots` slots take on a host.
     fn bundle(&self, host: u32, slots: u32) -> Bundle;
-    /// Slots it could take on a host where `free` is free.
+    /// Number of slots that it could take on a host on which `free` is free.
     fn capacity(&self, host: u32, free: &Bundle) -> u32 {
         self.bundle(host, 1).times_in(free)
     }
-    /// Most hosts it may be spread over.
+    /// Maximum number of hosts.
     fn hosts_max(&self) -> u32 {
         u32::MAX
     }
-    /// Slots on each host but the last.
+    /// Slots on each host except the last.
     fn tile(&self) -> Option<u32> {
         None
     }
-    /// Whether slots, `hosts_max` and `tile` say it all. Otherwise [`BookRequest::choose`] is given
-    /// what is free on each host and must choose itself.
+    /// Whether slots, `hosts_max` and `tile` describe the request completely. If not,
+    /// [`BookRequest::choose`] receives what is free on each host and chooses the hosts itself.
     fn plain(&self) -> bool {
         true
     }
-    /// The host set, out of what is offered at some time; `None`: not possible, look later.
+    /// Chooses the host set from what is offered at some time; `None`: not possible, look at a
+    /// later time.
     fn choose(&self, spots: &[FreeHost]) -> Option<ReservedParts> {
         search::greedy(self, spots)
     }
 }
 
-/// What a host offers at some time for the length of a job.
+/// What a host offers for the length of a job from some time on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreeHost {
     pub host: u32,
     pub slots: u32,
-    /// Of these, what is free now, where it is unknown when the rest will be; otherwise all.
+    /// The slots of these that are free now, if it is unknown when the rest will be; otherwise all.
     pub ready: u32,
-    /// Amounts free; only for asks that are not [`BookRequest::plain`].
+    /// Free amounts; only for requests that are not [`BookRequest::plain`].
     pub free: Bundle,
 }
 
@@ -102,22 +104,23 @@ pub struct ReservedPart {
 /// A host set.
 pub type ReservedParts = SmallVec<[ReservedPart; 1]>;
 
-/// Under which terms a job reserves.
+/// The conditions under which a job makes a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservationTerms {
-    /// Run limit or estimate in ms; [`NEVER_MS`] without.
+    /// Run limit or estimate in milliseconds; [`NEVER_MS`] if there is none.
     pub duration: i64,
-    /// Reservations there may be before it in this pass: 1 = only the first blocked job's.
+    /// Maximum number of earlier reservations in this pass, plus one: 1 = only the first blocked
+    /// job reserves.
     pub depth: usize,
-    /// Slot reservation: what is free of its set is kept from jobs that may not backfill. The
-    /// value bounds how long the reservation may last, in ms.
+    /// Slot reservation: what is free on its hosts is kept from jobs that may not backfill. The
+    /// value limits how long the reservation may last, in milliseconds.
     pub hold: Option<i64>,
-    /// Hosts that are free by now come before those that become free until the start: what lasts
-    /// longer than that then has no room beside the reservation on them.
+    /// Hosts that are free now come before those that become free before the start; jobs that last
+    /// beyond the start then have no room beside the reservation on them.
     pub free_first: bool,
 }
 
-/// A place in the future.
+/// A reservation of hosts from a future time on.
 #[derive(Clone, Debug, Default)]
 pub struct Reservation {
     /// [`FOREVER`] or later: unknown.
@@ -127,16 +130,16 @@ pub struct Reservation {
     /// When the job first reserved.
     pub since: i64,
     duration: i64,
-    /// Its hosts are chosen again when others come free.
+    /// Its hosts are chosen again when other hosts become free.
     free_first: bool,
-    /// When the job gives up.
+    /// When the job gives up the reservation.
     expires: i64,
-    /// It keeps slots back, and is the first to do so on its hosts.
+    /// It holds slots, and is the first reservation on its hosts to do so.
     holds: bool,
-    /// Pass in which it was last confirmed.
+    /// The pass in which it was last confirmed.
     pass: u32,
-    /// When it was last checked: how many slots were missing for an earlier start, and where the
-    /// log of gains stood.
+    /// At the last check: the number of slots missing for an earlier start, and the position in the
+    /// log of gains.
     margin: u64,
     seen: u64,
     seen_slots: u64,
@@ -150,18 +153,20 @@ pub struct ClaimId(u32);
 struct Claim {
     parts: SmallVec<[(u32, Bundle); 1]>,
     until: i64,
-    /// The expected end, for work that runs past it; `None`: ends then, whatever happens.
+    /// The expected end of a job that may run past it; `None`: the claim ends on time in any case.
     planned: Option<i64>,
-    /// Distinguishes entries of `due` that belong to an earlier claim with the same handle.
+    /// Distinguishes this claim from entries of `due` that belong to an earlier claim with the same
+    /// handle.
     stamp: u32,
 }
 
-/// What the turn of a job is.
+/// What to do in the turn of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BookTurn {
-    /// Nothing has changed: its reservation stands and lies in the future. Pass on.
+    /// Nothing has changed: its reservation is still valid and lies in the future. Continue with
+    /// the next job.
     Keep,
-    /// Try to place it, then reserve.
+    /// Try to place the job; if that fails, reserve.
     Try,
 }
 
@@ -169,7 +174,7 @@ pub enum BookTurn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Estimate {
     At(i64),
-    /// So many pieces of running work on its hosts have no run limit.
+    /// The number of running jobs on its hosts that have no run limit.
     Unknown {
         unlimited: usize,
     },
@@ -179,16 +184,16 @@ pub enum Estimate {
 struct Host {
     line: Timeline,
     capacity: Bundle,
-    /// ReservedParts of reservations that lie on it.
+    /// Number of reservation parts on it.
     parts: u32,
-    /// Kept back by slot reservation, and by which reservation (index + 1).
+    /// What slot reservations hold, and the reservation that holds it (index + 1).
     held: Bundle,
     held_by: u32,
-    /// The reservation (index + 1) that alone may keep slots back here.
+    /// The only reservation (index + 1) that may hold slots here.
     claimed_by: u32,
-    /// Equal to the book's: a host of the present request.
+    /// Equal to the book's stamp: the host belongs to the current request.
     stamp: u32,
-    /// What can be had, as computed last; valid before `fresh_until`.
+    /// What is available, as last computed; valid before `fresh_until`.
     stairs: Vec<Step>,
     tight: Bundle,
     fresh_until: i64,
@@ -249,7 +254,7 @@ impl Host {
     }
 }
 
-/// A stretch of time that covers others.
+/// An interval of time that covers others.
 #[derive(Clone, Copy, Debug)]
 struct Hull {
     from: i64,
@@ -270,17 +275,17 @@ impl Hull {
     }
 }
 
-/// Claims of started work.
+/// Claims of started jobs.
 #[derive(Clone, Debug, Default)]
 struct Claims {
     all: Vec<Claim>,
     spare: Vec<u32>,
-    /// Ends of claims that may turn out wrong: (until, claim, stamp).
+    /// Ends of claims that may turn out to be wrong: (until, claim, stamp).
     due: BinaryHeap<Reverse<(i64, u32, u32)>>,
     live_due: usize,
 }
 
-/// Reservations in the order of the last pass: keys, places in `all`, starts.
+/// Reservations in the order of the last pass: keys, positions in `all`, starts.
 #[derive(Clone, Debug)]
 struct ReservationList<K> {
     keys: Vec<K>,
@@ -290,23 +295,23 @@ struct ReservationList<K> {
     spare: Vec<u32>,
 }
 
-/// The time of the present pass.
+/// The time of the current pass.
 #[derive(Clone, Debug)]
 struct PassTime {
     now: i64,
     pass: u32,
-    /// Work without run limit that starts now counts as ending this much after [`FOREVER`], and
-    /// the last start made among such ends.
+    /// Jobs without a run limit that start now are expected to end this long after [`FOREVER`], and
+    /// the last start recorded for such ends.
     era: i64,
     last_unknown: i64,
 }
 
-/// How far the present pass has come.
+/// How far the current pass has advanced.
 #[derive(Clone, Debug)]
 struct PassProgress<K> {
-    /// Reservations confirmed in this pass: the first so many.
+    /// Number of reservations confirmed in this pass; they are the first ones.
     confirmed: usize,
-    /// Whose turn it is, and whether it has a reservation, lifted, at `confirmed`.
+    /// The job whose turn it is, and whether it has a reservation, lifted, at `confirmed`.
     turn: Option<(K, bool)>,
     /// The later reservations are lifted.
     tail_out: bool,
@@ -315,18 +320,19 @@ struct PassProgress<K> {
 /// Whether reservations must be checked.
 #[derive(Clone, Debug)]
 struct Checks {
-    /// Something happened that moves reservations: they are checked in the next pass.
+    /// Something happened that may move reservations: they are checked in the next pass.
     changed: bool,
     /// They are checked in this pass.
     sweep: bool,
-    /// More may be claimed somewhere than there is.
+    /// Somewhere more may be claimed than there is.
     broken: bool,
-    /// Where more became free since the last sweep, and of this by moves in this pass.
+    /// Where more became free since the last sweep, and the part of it that moves in this pass
+    /// freed.
     gained: Hull,
     moved: Hull,
 }
 
-/// Hosts on which more became free, from `base` on, and how many slots in all.
+/// Hosts on which more became free, from `base` on, and the total number of slots.
 #[derive(Clone, Debug, Default)]
 struct Gains {
     log: Vec<u32>,
@@ -338,13 +344,13 @@ struct Gains {
 /// Jobs that give up their reservation.
 #[derive(Clone, Debug)]
 struct GiveUps<K> {
-    /// No job gives up before.
+    /// No job gives up before this time.
     expiry: i64,
-    /// Jobs that gave up, and until when they rest.
+    /// Jobs that gave up, and the time until which they rest.
     resting: Vec<(K, i64)>,
 }
 
-/// See the file's head. `K` names a job or a class.
+/// See the head of this file. `K` identifies a job or a class.
 #[derive(Clone, Debug)]
 pub struct Book<K> {
     rules: Rules,
@@ -354,7 +360,7 @@ pub struct Book<K> {
     list: ReservationList<K>,
     time: PassTime,
     progress: PassProgress<K>,
-    /// Reservations that keep slots back.
+    /// Number of reservations that hold slots.
     holders: usize,
     checks: Checks,
     gains: Gains,

@@ -10,21 +10,21 @@ use crate::text::size;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
-/// What a host has of a resource that rises with the load, in thousandths. The sum over all hosts
-/// of a cluster is a number still.
+/// The host's assumed amount of a resource that rises with the load, in thousandths. The sum over
+/// all hosts of a cluster still fits into a number.
 const ENDLESS: i64 = 1 << 45;
 
 /// Names of resources that requests reserve, by number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResourceNames {
     names: Vec<String>,
-    /// They rise with the load: what is reserved is no part of a stock.
+    /// They rise with the load: a reservation takes nothing from a stock.
     rising: Vec<bool>,
-    /// Single units of them are handed out, by name.
+    /// Their units are assigned individually, by name.
     units: Vec<bool>,
-    /// Several hosts have one amount of it together.
+    /// Several hosts share one amount of it.
     shared: Vec<bool>,
-    /// The resource of whose units each has so much (`gpu_mem` of `gpu`).
+    /// The resource whose units each have an amount of this one (`gpu_mem` of `gpu`).
     per_unit: Vec<Option<ResourceId>>,
     index: HashMap<String, ResourceId>,
 }
@@ -46,7 +46,7 @@ impl ResourceNames {
         self.names.iter().map(String::as_str)
     }
 
-    /// The number of a name, a new one if need be.
+    /// Returns the number of a name, and assigns a new one if needed.
     pub(super) fn intern(&mut self, name: &str, config: &Config) -> ResourceId {
         if let Some(res) = self.find(name) {
             return res;
@@ -65,34 +65,34 @@ impl ResourceNames {
         res
     }
 
-    /// Whether single units of it are handed out, by name.
+    /// Whether its units are assigned individually, by name.
     pub(super) fn has_units(&self, res: ResourceId) -> bool {
         self.units[usize::from(res)]
     }
 
-    /// Whether several hosts have one amount of it together.
+    /// Whether several hosts share one amount of it.
     pub(super) fn is_shared(&self, res: ResourceId) -> bool {
         self.shared[usize::from(res)]
     }
 
-    /// Those of which several hosts have one amount together.
+    /// The resources of which several hosts share one amount.
     pub(super) fn with_sharers(&self) -> impl Iterator<Item = (ResourceId, &str)> {
         let all = (0..).zip(&self.names).zip(&self.shared);
         all.filter_map(|((res, name), shared)| shared.then_some((res, name.as_str())))
     }
 
-    /// The resource of whose units each has so much of this one.
+    /// The resource whose units each have an amount of this one.
     pub(super) fn per_unit(&self, res: ResourceId) -> Option<ResourceId> {
         self.per_unit[usize::from(res)]
     }
 
-    /// Those that units have, each with the resource of these units.
+    /// The resources that units have, each with the resource of these units.
     pub(super) fn of_units(&self) -> impl Iterator<Item = (ResourceId, ResourceId)> {
         let all = (0..).zip(&self.per_unit);
         all.filter_map(|(own, unit)| unit.map(|unit| (own, unit)))
     }
 
-    /// What each unit of a host has of a resource of units, in thousandths.
+    /// How much of a resource of units each unit of a host has, in thousandths.
     pub(super) fn sizes(&self, host: &HostInfo, own: ResourceId) -> Vec<i64> {
         let Some(unit) = self.per_unit(own) else {
             return Vec::new();
@@ -102,19 +102,19 @@ impl ResourceNames {
         sizes.iter().map(|n| (n * 1000.0).round() as i64).collect()
     }
 
-    /// Those of which single units are handed out.
+    /// The resources whose units are assigned individually.
     pub(super) fn with_units(&self) -> impl Iterator<Item = (ResourceId, &str)> {
         let all = (0..).zip(&self.names).zip(&self.units);
         all.filter_map(|((res, name), units)| units.then_some((res, name.as_str())))
     }
 
-    /// What a host has of each, in thousandths.
+    /// The host's amount of each resource, in thousandths.
     pub(super) fn have(&self, host: &HostInfo) -> SmallVec<[i64; 3]> {
         let milli = |res: ResourceId| {
             let (name, at) = (self.name(res), usize::from(res));
             match host.number(name) {
                 None => 0,
-                // What is shared is counted over all its hosts.
+                // A shared resource is counted over all its hosts.
                 Some(_) if self.rising[at] || self.shared[at] => ENDLESS,
                 Some(_) if self.units[at] => host.units(name).len() as i64 * UNIT,
                 Some(_) if self.per_unit[at].is_some() => self.sizes(host, res).iter().sum(),
@@ -127,7 +127,7 @@ impl ResourceNames {
     }
 }
 
-/// An amount in thousandths as people write it: memory and disk space, which are in MB, as sizes.
+/// An amount in thousandths as text for users: memory and disk space, which are in MB, as sizes.
 pub(super) fn amount_text(resource: &str, milli: i64) -> String {
     match is_size(resource) {
         true => size::human(milli.unsigned_abs().saturating_mul(1 << 20) / 1000),
@@ -135,7 +135,7 @@ pub(super) fn amount_text(resource: &str, milli: i64) -> String {
     }
 }
 
-/// It is counted in MB.
+/// Whether it is counted in MB.
 pub(super) fn is_size(resource: &str) -> bool {
     matches!(
         resource,

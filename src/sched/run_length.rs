@@ -10,12 +10,12 @@ use super::shape::{HostQuery, TrialHosts};
 use crate::config::{self, Config};
 use crate::model::{Spec, Stamp};
 
-/// A run limit as scheduling counts with it.
+/// A run limit as the scheduler calculates with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Length {
-    /// Milliseconds where it is stated for; a hundred years without a limit.
+    /// Milliseconds on a host of the stated factor; a hundred years without a limit.
     stated: i64,
-    /// The CPU factor it is stated for.
+    /// The CPU factor for which it is stated.
     factor: Option<f64>,
 }
 
@@ -29,12 +29,12 @@ impl Length {
         }
     }
 
-    /// It is another one on hosts of another speed.
+    /// Whether it differs between hosts of different speed.
     pub(super) fn varies(&self) -> bool {
         self.factor.is_some()
     }
 
-    /// In milliseconds, on a host of that factor.
+    /// The length in milliseconds on a host with that CPU factor.
     pub(super) fn on(&self, factor: f64) -> i64 {
         match self.factor {
             Some(stated) if self.stated < NEVER_MS => {
@@ -45,7 +45,7 @@ impl Length {
         }
     }
 
-    /// In milliseconds, on the host at a position.
+    /// The length in milliseconds on the host at a position.
     pub(super) fn at(&self, table: &HostTable, at: Option<u32>) -> i64 {
         match at {
             Some(at) if self.varies() => self.on(table.at(at as usize).entry.cpuf),
@@ -53,7 +53,7 @@ impl Length {
         }
     }
 
-    /// The longest on any of some hosts.
+    /// The longest length on any of these hosts.
     pub(super) fn longest(&self, table: &HostTable, hosts: &[u32]) -> i64 {
         if !self.varies() {
             return self.stated;
@@ -63,21 +63,21 @@ impl Length {
     }
 }
 
-/// When a job may end at the latest, and when it would, depending on its first host.
+/// When a job must end at the latest, and when it would end, depending on its first host.
 pub(super) struct Ends<'a> {
     pub table: &'a HostTable,
     pub length: Length,
     pub now: Stamp,
-    /// The end wherever it starts, if that makes no difference.
+    /// The end if it does not depend on the host.
     pub everywhere: i64,
-    /// On the slowest host.
+    /// The end on the slowest host.
     pub last: i64,
-    /// It may not run beyond this.
+    /// The time by which the job must have ended.
     pub latest: i64,
 }
 
 impl Ends<'_> {
-    /// If it takes the slots that are asked about.
+    /// The end if the job takes the slots of the query.
     pub(super) fn at(&self, query: &HostQuery<'_>, at: usize) -> i64 {
         if !self.length.varies() {
             return self.everywhere;
@@ -85,14 +85,14 @@ impl Ends<'_> {
         let first = match query.so_far {
             TrialHosts::Slots([]) => at as u32,
             TrialHosts::Slots([(first, _), ..]) => *first,
-            // Sections are not placed in their order: any host may come to be the first.
+            // Sections are not placed in order: any host may become the first one.
             TrialHosts::Holds(_) => return self.last,
         };
         end_at(self.now, self.length.at(self.table, Some(first)))
     }
 }
 
-/// When work that starts at `now` is expected to end.
+/// When a job that starts at `now` is expected to end.
 pub(super) fn end_at(now: Stamp, estimate: i64) -> i64 {
     end_of(now.0, estimate)
 }

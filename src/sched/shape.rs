@@ -20,7 +20,7 @@ use crate::text::resreq::{Direction, HostFacts, OrderKey, Resources as _, Select
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
 
-/// What makes two classes one shape.
+/// The values that two classes must share to have the same shape.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct ShapeKey {
     queue: String,
@@ -59,13 +59,14 @@ impl ShapeKey {
     }
 }
 
-/// Which slots are requested of a host: a part of a way, beside what the job holds there in trial.
+/// Which slots are requested of a host: those of a part of a way, beside what the job holds there
+/// in trial.
 #[derive(Clone, Copy)]
 pub(super) struct HostQuery<'a> {
     pub way: usize,
     pub part: usize,
     pub hold: &'a TrialUse,
-    /// They are the part's first ones.
+    /// They are the first ones of the part.
     pub first: bool,
     /// What the job takes in trial on all hosts.
     pub so_far: TrialHosts<'a>,
@@ -99,28 +100,28 @@ impl<'a> HostQuery<'a> {
 /// A compiled placement request.
 #[derive(Debug)]
 pub(super) struct Shape {
-    /// Position of its queue in the configuration; `None`: the queue is gone.
+    /// Position of its queue in the configuration; `None`: the queue was removed.
     pub queue: Option<u16>,
     pub request: Request,
     /// `-m` of the job.
     pub asked: Option<HostPrefs>,
     pub sub_host: String,
-    /// Ways to meet the request, in the order they are tried; at least one.
+    /// Ways to meet the request, in the order in which they are tried; at least one.
     pub ways: Vec<Way>,
-    /// Some ways open late.
+    /// Some ways open only later.
     pub timed: bool,
-    /// Most slots the queue may hold on a host, and per core in thousandths.
+    /// Maximum number of slots that the queue may hold on a host, and per core in thousandths.
     pub host_slots: Option<u32>,
     pub proc_slots_milli: Option<u64>,
     pub packing: Packing,
-    /// Queues whose stopped work lends it slots.
+    /// Queues whose stopped jobs lend it slots.
     pub lenders: SmallVec<[u16; 2]>,
     /// `stop_cond` of the queue.
     stop: Option<Select>,
-    /// Why it can never be placed as it stands.
+    /// Why the request can never be placed in its present form.
     pub bad: Option<String>,
-    /// When the request was last found not to fit, as a position in the log of changes, by how
-    /// much, and how many of its ways were open to it then.
+    /// Searches that failed: the position in the log of changes, how much was missing, and how many
+    /// ways were open.
     pub failed: Vec<Failed>,
 }
 
@@ -155,24 +156,25 @@ impl Shape {
         }
     }
 
-    /// The way that the journal's number means.
+    /// The way that a number in the journal denotes.
     pub(super) fn way(&self, alt: u8) -> &Way {
         self.ways.get(usize::from(alt)).unwrap_or(&self.ways[0])
     }
 
-    /// Ways that are open to a job that has waited so long, and when the next one opens.
+    /// The number of ways that are open to a job that has waited this long, and when the next one
+    /// opens.
     pub(super) fn open_ways(&self, waited_ms: u64) -> (usize, Option<u64>) {
         let later = |way: &&Way| way.after_ms > waited_ms;
         let next = self.ways.iter().filter(later).map(|w| w.after_ms).min();
         (self.ways.iter().filter(|w| !later(w)).count(), next)
     }
 
-    /// What a start on `slots` slots of one host takes there, by the first way.
+    /// What a start with `slots` slots on one host takes there, by the first way.
     pub(super) fn bundle(&self, slots: u32) -> Bundle {
         self.ways[0].bundle(slots)
     }
 
-    /// Slots that its jobs may use on a host: free ones, and those that stopped work lends them.
+    /// Slots that its jobs may use on a host: free ones, and those that stopped jobs lend them.
     pub(super) fn free(&self, usage: &HostUsage) -> i64 {
         match self.lenders[..] {
             [] => usage.free(),
@@ -180,7 +182,7 @@ impl Shape {
         }
     }
 
-    /// A start by this way keeps others off its hosts.
+    /// Whether a start by this way excludes other jobs from its hosts.
     pub(super) fn is_exclusive(&self, alt: u8) -> bool {
         self.request.exclusive || self.way(alt).units_alone
     }
@@ -189,8 +191,8 @@ impl Shape {
         self.request.exclusive || self.ways[way].units_alone
     }
 
-    /// What keeps others off the rest of the units of a start that has them to itself: nothing, on
-    /// each of their other hosts.
+    /// Entries that keep other jobs off the rest of the units of a start that has its units to
+    /// itself: an empty entry for each of their other hosts.
     pub(super) fn rest_of_units(&self, alt: u8, table: &HostTable, parts: &mut HostBundles) {
         if !self.way(alt).units_alone {
             return;
@@ -203,7 +205,7 @@ impl Shape {
         parts.extend(rest.map(|at| (at, Bundle::default())));
     }
 
-    /// No exclusive use is in the way.
+    /// Whether no exclusive use prevents it.
     pub(super) fn alone(&self, way: usize, usage: &HostUsage) -> bool {
         let lent = |(queue, _): &(u16, i64)| self.lenders.contains(queue);
         let empty = || usage.jobs == 0 && usage.lent().iter().all(lent);
@@ -219,7 +221,7 @@ impl Shape {
         self.fit_amounts(&HostQuery::new(0, 0, &hold), usage, room)
     }
 
-    /// Of `room` slots those for which the host has amounts and units.
+    /// How many of `room` slots the host has amounts and units for.
     pub(super) fn fit_amounts(&self, query: &HostQuery<'_>, usage: &HostUsage, room: u32) -> u32 {
         let way = &self.ways[query.way];
         let left = |res: ResourceId| usage.left(res);
@@ -232,10 +234,11 @@ impl Shape {
         }
     }
 
-    /// Slots that a host may give to the request, out of `room`, amounts apart.
+    /// How many of `room` slots a host may give to the request, not considering amounts.
     ///
-    /// `host` is asked for where the queue limits its slots only. With a reference the compiler
-    /// reads the host's cores for every host that is tried: far away in memory, 5 % of a pass.
+    /// `host` is a function that is called only if the queue limits its slots. With a reference,
+    /// the compiler reads the host's cores for every host that is tried: they are far away in
+    /// memory, which costs 5 % of a pass.
     pub(super) fn room<'h>(
         &self,
         way: usize,
@@ -261,7 +264,8 @@ impl Shape {
         self.fit_amounts(query, usage, room.saturating_sub(query.held()))
     }
 
-    /// Likewise on one more host, or on more of a host.
+    /// The amounts per slot and beside the slots that are needed on one more host, or for more of a
+    /// host.
     pub(super) fn needs_at(&self, query: &HostQuery<'_>) -> (Bundle, Bundle) {
         query
             .hold
@@ -282,15 +286,16 @@ impl Shape {
         }
     }
 
-    /// Slots that the first part of a way could take where so much is free, all else put aside.
+    /// Slots that the first part of a way could take where `free` is free, not considering anything
+    /// else.
     pub(super) fn capacity_in(&self, way: usize, free: &Bundle) -> u32 {
         let hold = TrialUse::default();
         let query = HostQuery::new(way, 0, &hold);
         self.fit_in(&query, free)
     }
 
-    /// Slots that fit where so much is free beside what the same job holds there, all else put
-    /// aside.
+    /// Slots that fit where `free` is free beside what the same job holds there, not considering
+    /// anything else.
     pub(super) fn fit_in(&self, query: &HostQuery<'_>, free: &Bundle) -> u32 {
         let room = free.slots.saturating_sub(query.hold.bundle.slots);
         let room = room.clamp(0, i64::from(u32::MAX)) as u32;
@@ -303,8 +308,8 @@ impl Shape {
         }
     }
 
-    /// As [`Shape::fit_in`], on a host where reservations leave so much: a request that keeps
-    /// others off needs all of it.
+    /// As [`Shape::fit_in`], on a host where reservations leave `free`: an exclusive request needs
+    /// all of it.
     pub(super) fn fit_beside(
         &self,
         query: &HostQuery<'_>,
@@ -317,18 +322,18 @@ impl Shape {
         }
     }
 
-    /// Nothing but the number of slots decides whether more slots have a place when fewer had none,
-    /// whenever that is.
+    /// Whether only the number of slots decides: if fewer slots have no place, more slots never
+    /// have one.
     pub(super) fn grows_evenly(&self) -> bool {
         self.ways.iter().all(|way| way.plain && way.after_ms == 0)
     }
 
-    /// Whether it is known to have no place as long as nothing is freed after `freed`.
+    /// Whether it is known that there is no place for it as long as nothing is freed after `freed`.
     pub(super) fn is_hopeless(&self, on_hosts: u32, freed: u64) -> bool {
         !self.timed && self.failed_for(on_hosts, freed).is_some()
     }
 
-    /// Slots that the queue may still hold on a host.
+    /// Slots that the queue may still use on a host.
     pub(super) fn queue_left(&self, host: &HostInfo, usage: &HostUsage) -> u32 {
         let used = self.queue.map_or(0, |q| usage.queue_used(q));
         let per_core = self
@@ -338,7 +343,7 @@ impl Shape {
         limit.map_or(u32::MAX, |limit| limit.saturating_sub(used))
     }
 
-    /// A condition that the host does not meet, whatever is free.
+    /// A condition that the host does not meet, regardless of what is free.
     pub(super) fn unfit(&self, of: (usize, usize), view: &View<'_>, at: usize) -> Option<Unfit> {
         let host = view.table.at(at);
         if !view
@@ -359,7 +364,7 @@ impl Shape {
         (!self.selects(of, view, at)).then_some(Unfit::Select)
     }
 
-    /// Thresholds or the condition of the queue keep its jobs away.
+    /// Whether thresholds or the condition of the queue exclude its jobs from the host.
     fn is_loaded(&self, view: &View<'_>, at: usize) -> bool {
         view.queue(self).is_some_and(|queue| {
             (!queue.thresholds.is_empty() || self.stop.is_some())
@@ -372,8 +377,8 @@ impl Shape {
         })
     }
 
-    /// If the requirement does not mention types, the host must be of the submission host's type,
-    /// when that is known.
+    /// If the requirement does not mention types, the host must have the type of the submission
+    /// host, if that is known.
     fn is_of_type(&self, (way, part): (usize, usize), view: &View<'_>, at: usize) -> bool {
         self.ways[way].parts[part].any_type
             || view
@@ -387,7 +392,7 @@ impl Shape {
         select.is_none_or(|select| select.accepts(&view.facts(self, at)))
     }
 
-    /// The part of the host's fitness that changes only with the host itself.
+    /// The part of the host's evaluation that changes only with the host itself.
     pub(super) fn lasting(&self, of: (usize, usize), view: &View<'_>, at: usize) -> StaticFit {
         let name = &view.table.at(at).name;
         let listed = view.queue(self).is_none_or(|q| q.hosts.contains(name));
@@ -399,14 +404,14 @@ impl Shape {
         }
     }
 
-    /// Whether the host could ever serve a part of a way, its load put aside.
+    /// Whether the host could ever serve a part of a way, regardless of its load.
     pub(super) fn fits_ever(&self, way: usize, view: &View<'_>, at: usize) -> bool {
         let mut parts = 0..self.ways[way].parts.len();
         let passing = |unfit: Unfit| unfit == Unfit::Load;
         parts.any(|part| self.unfit((way, part), view, at).is_none_or(passing))
     }
 
-    /// Whether the host could serve a part of some way, whatever is free.
+    /// Whether the host could serve a part of some way, regardless of what is free.
     pub(super) fn fits_some(&self, view: &View<'_>, at: usize) -> bool {
         let mut ways = self.ways.iter().enumerate();
         ways.any(|(way, query)| {
@@ -415,17 +420,18 @@ impl Shape {
         })
     }
 
-    /// Slots alone decide, and there is one way: growing and forced starts need no more.
+    /// Whether only slots matter and there is one way: growth and forced starts support nothing
+    /// else.
     pub(super) fn is_simple(&self) -> bool {
         self.ways.len() == 1 && self.grows_evenly()
     }
 
-    /// All slots on one host.
+    /// Whether all slots must be on one host.
     pub(super) fn one_host(&self) -> bool {
         self.ways[0].parts[0].spread.one_host()
     }
 
-    /// So many slots on each host, the rest on the last.
+    /// This many slots on each host, the rest on the last.
     pub(super) fn tile(&self) -> Option<u32> {
         Some(self.ways[0].parts[0].spread.tile).filter(|n| *n > 0)
     }
@@ -439,7 +445,7 @@ impl Shape {
         preference.unwrap_or(0)
     }
 
-    /// The host's place among those that could take at least one slot of a part now.
+    /// The host's entry among those that could take at least one slot of a part now.
     pub(super) fn candidate(
         &self,
         (way, part): (usize, usize),
@@ -479,8 +485,8 @@ impl Shape {
         })
     }
 
-    /// What a start leaves on a host, for `packing: pack`; less is fuller. Jobs that ask for slots
-    /// alone go by slots where no job asks for units.
+    /// What a start leaves free on a host, for `packing: pack`; less means fuller. Jobs that
+    /// request only slots are ranked by slots if no job requests units.
     fn room_left(
         &self,
         (way, part): (usize, usize),
@@ -518,34 +524,34 @@ impl Shape {
         if self.packing != Packing::Frag {
             return left;
         }
-        // Of starts that lose the same the best fit.
+        // Among starts with the same loss, the best fit.
         let lost = view.demand.score(at, usage, (&hold.bundle, hold.units()));
         lost.saturating_mul(1 << 24)
             .saturating_add(left.min((1 << 24) - 1))
     }
 
-    /// Its ways compete for the best host, instead of being tried in their order.
+    /// Whether its ways compete for the best host, instead of being tried in order.
     pub(super) fn ways_compete(&self) -> bool {
         let by_cost = matches!(self.packing, Packing::Fit | Packing::Frag);
         let free = |way: &Way| way.plain && way.parts[0].spread.tile == 0;
         by_cost && self.ways.len() > 1 && self.ways.iter().all(free)
     }
 
-    /// What is known of jobs that limits on hosts concern alike, if nothing was freed since.
+    /// The failed search of jobs to which the same host limits apply, if nothing was freed since.
     pub(super) fn failed_for(&self, on_hosts: u32, freed: u64) -> Option<&Failed> {
         let alike = |failed: &&Failed| failed.on_hosts == on_hosts;
         let failed = self.failed.iter().find(alike);
         failed.filter(|failed| failed.at >= freed)
     }
 
-    /// Remembers that jobs like this found no place.
+    /// Records that no place was found for such jobs.
     pub(super) fn fail(&mut self, new: Failed) {
         self.failed.retain(|old| old.on_hosts != new.on_hosts);
         self.failed.insert(0, new);
         self.failed.truncate(MANY_RANKS);
     }
 
-    /// Takes the ranking of a part out, brought up to date.
+    /// Takes out the ranking of a part, brought up to date.
     pub(super) fn take_rank(
         &mut self,
         (way, part): (usize, usize),
@@ -576,8 +582,8 @@ impl Shape {
     }
 }
 
-/// Queues whose stopped work lends slots to jobs of this one: those it may preempt, those that they
-/// may, and so on.
+/// Queues whose stopped jobs lend slots to jobs of this one: those that it may preempt, those that
+/// they may preempt, and so on.
 fn lenders(config: &Config, queue: usize) -> SmallVec<[u16; 2]> {
     let mut all: SmallVec<[u16; 2]> = SmallVec::new();
     let mut next = vec![queue];
@@ -595,7 +601,7 @@ fn lenders(config: &Config, queue: usize) -> SmallVec<[u16; 2]> {
     all
 }
 
-/// A part of a way as the judge of hosts for its ranking.
+/// A part of a way that evaluates hosts for its ranking.
 struct PartJudge<'a> {
     shape: &'a Shape,
     of: (usize, usize),
@@ -612,23 +618,24 @@ impl HostJudge for PartJudge<'_> {
     }
 }
 
-/// A search that found no place, for all jobs that limits on hosts concern alike.
+/// A search that found no place, for all jobs to which the same host limits apply.
 #[derive(Clone, Debug)]
 pub(super) struct Failed {
     pub on_hosts: u32,
     /// Position in the log of changed hosts.
     pub at: u64,
     pub short: Shortfall,
-    /// Ways that were open by then.
+    /// Ways that were open at that time.
     pub open: usize,
-    /// The limit that stood in the way.
+    /// The limit that prevented the start.
     pub over_limit: Option<Blocked>,
 }
 
-/// Rankings and failures of one part that are kept.
+/// Maximum number of rankings and failures that are kept of one part.
 const MANY_RANKS: usize = 16;
 
-/// A host's value of an `order[]` key, so that smaller is better; last what has no value.
+/// A host's value of an `order[]` key, converted so that smaller is better; a missing value comes
+/// last.
 fn sort_key(key: &OrderKey, facts: &Facts<'_>, view: &View<'_>) -> i64 {
     let less_is_better = view
         .config
@@ -641,24 +648,24 @@ fn sort_key(key: &OrderKey, facts: &Facts<'_>, view: &View<'_>) -> i64 {
     }
 }
 
-/// A number as an integer in the same order, in millionths.
+/// Converts a number to an integer with the same order, in millionths.
 fn sortable(value: f64) -> i64 {
     (value * 1e6).clamp(-9e18, 9e18) as i64
 }
 
-/// A condition of the request or queue that a host does not meet, whatever is free.
+/// A condition of the request or queue that a host does not meet, regardless of what is free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unfit {
     NotInQueue,
     NotAsked,
-    /// Thresholds of the queue.
+    /// Thresholds of the queue exclude the host.
     Load,
-    /// Of another type than the submission host.
+    /// The type differs from that of the submission host.
     Type,
     Select,
 }
 
-/// What shapes read.
+/// The data that shapes read.
 pub(super) struct View<'a> {
     pub config: &'a Config,
     pub table: &'a HostTable,
@@ -683,13 +690,13 @@ impl<'a> View<'a> {
     }
 }
 
-/// A host as an expression sees it: measured values less what is reserved.
+/// A host as an expression sees it: measured values minus what is reserved.
 pub(super) struct Facts<'a> {
     pub host: &'a HostInfo,
     usage: &'a HostUsage,
     names: &'a ResourceNames,
     config: &'a Config,
-    /// The submission host, when it belongs to the cluster.
+    /// The submission host, if it belongs to the cluster.
     local: Option<&'a HostInfo>,
 }
 
@@ -702,7 +709,7 @@ impl HostFacts for Facts<'_> {
         let value = self.host.number(name)? + expected as f64 / 1000.0;
         let found = self.names.find(name);
         if let Some(res) = found.filter(|res| self.names.per_unit(*res).is_some()) {
-            // What one unit has left is what a job can get.
+            // A job can get what is left on one unit.
             let (left, _) = self.usage.units().map_or((0, 0), |units| units.most(res));
             return Some(left as f64 / 1000.0);
         }

@@ -25,26 +25,27 @@ use decay::Decay;
 use std::collections::{BTreeMap, HashMap};
 use usage::{Fair, Rule, Usage};
 
-/// Groups nested deeper than this hold their users directly.
+/// If groups are nested deeper than this, the deepest ones hold their users directly.
 const MAX_DEPTH: usize = 16;
-/// Nodes made beforehand for groups and named users; beyond that groups hold their users directly.
+/// Maximum number of nodes created in advance for groups and named users; beyond that, groups hold
+/// their users directly.
 const MAX_NAMED: usize = 100_000;
 const ROOT: u32 = 0;
-/// So many nodes are brought up to date for each millisecond that passed, about a hundredth of
-/// what a core can do; after so long in any case.
+/// Number of nodes that are updated for each millisecond that passed, about a hundredth of a core's
+/// capacity; after the longest interval all are updated in any case.
 const SWEEP_NODES_PER_MS: u64 = 100;
 const SWEEP_MOST_MS: u64 = 10_000;
-/// A total that changed by more than this part of it counts at once.
+/// A total that changed by more than this fraction (1/64) takes effect at once.
 const SMALL_PART: u64 = 64;
 /// Name of the node of users who have no share.
 const WITHOUT_SHARE: &str = "(none)";
 
-/// A user's place in a tree: valid in the tree that gave it.
+/// A user's place in a tree; valid only in the tree that returned it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Leaf(u32);
 
 impl Leaf {
-    /// Small: leaves are numbered with the nodes of their tree.
+    /// The number of the leaf. It is small: leaves are numbered with the nodes of their tree.
     pub fn number(self) -> usize {
         self.0 as usize
     }
@@ -56,17 +57,17 @@ pub struct ShareTree {
     rule: Rule,
     decay: Decay,
     now: Stamp,
-    /// Costs are those of another moment, or of other totals.
+    /// The costs belong to another moment, or to other totals.
     stale: bool,
-    /// Use before this moment is in the history that was restored, also that of started jobs.
+    /// Usage before this moment is in the history that was restored, also that of started jobs.
     since: Stamp,
-    /// Step of the decay that all history stands at; `None` before the first sweep.
+    /// The step of the decay that all history has reached; `None` before the first sweep.
     step: Option<i64>,
-    /// History charged since the last sweep, by leaf, in microseconds: it has not faded yet,
-    /// however long ago that sweep was.
+    /// History charged since the last sweep, by leaf, in microseconds: it has not decayed yet, even
+    /// if that sweep was long ago.
     fresh: Vec<(u32, [u64; 3])>,
     nodes: Vec<Node>,
-    /// The node of users without shares, made when first needed.
+    /// The node of users without shares; created when first needed.
     without_share: Option<u32>,
 }
 
@@ -74,13 +75,13 @@ pub struct ShareTree {
 struct Node {
     name: Box<str>,
     parent: u32,
-    /// Of the parent's contest.
+    /// The seat in the parent's contest.
     seat: u32,
     shares: u32,
-    /// Position of its entry in the parent's list, then of its making.
+    /// Position of its entry in the parent's list, then the order of creation.
     order: u64,
     usage: Usage,
-    /// Leaves below, itself included, that have work to try.
+    /// Number of leaves below it, itself included, that have jobs to try.
     active: u32,
     /// `None` = a leaf.
     inner: Option<Box<Inner>>,
@@ -92,13 +93,13 @@ struct Inner {
     /// By seat.
     kids: Vec<u32>,
     contest: Contest,
-    /// Nodes of entries that are named: by position in `entries`.
+    /// Nodes of entries that name a user or group: by position in `entries`.
     named: HashMap<u32, u32>,
-    /// Leaves made on demand: by position in `entries` and user.
+    /// Leaves created on demand: by position in `entries` and user.
     made: HashMap<(u32, Box<str>), u32>,
 }
 
-/// The user whose leaf is sought.
+/// The user whose leaf is searched.
 struct Seeker<'a> {
     user: &'a str,
     groups: &'a [String],
@@ -111,7 +112,8 @@ impl Seeker<'_> {
 }
 
 impl ShareTree {
-    /// The tree of a queue; `None` for policies without shares. `groups` is section `usergroups`.
+    /// Creates the tree of a queue; `None` for policies without shares. `groups` is section
+    /// `usergroups`.
     pub fn of_queue(
         policy: &Policy,
         fair: &FairFactors,
@@ -149,11 +151,12 @@ impl ShareTree {
         Some(tree)
     }
 
-    /// The place of a user who is in `groups` (of the configuration and of the system), `asked`
-    /// being the group to be counted in (`csub -G`); `None` when the user has no share.
+    /// The place of a user who is a member of `groups` (of the configuration and of the system).
+    /// `asked` is the group to be charged (`csub -G`). Returns `None` if the user has no share.
     ///
-    /// Of several places one below `asked` counts before all others; then, level by level, an entry
-    /// that names the user, the first of the user's groups that has a place, `default`, `others`.
+    /// Among several places, one below `asked` takes precedence; after that, level by level: an
+    /// entry that names the user, the first of the user's groups that has a place, `default`,
+    /// `others`.
     pub fn leaf(&mut self, user: &str, groups: &[String], asked: Option<&str>) -> Option<Leaf> {
         let seeker = Seeker { user, groups };
         let found = asked
@@ -162,7 +165,7 @@ impl ShareTree {
         found.map(|(parent, entry)| Leaf(self.leaf_at(parent, entry, user)))
     }
 
-    /// A place after all users with shares, for a user who has none.
+    /// A place after all users with shares, for a user without a share.
     pub fn leaf_without_share(&mut self, user: &str) -> Leaf {
         let parent = match self.without_share {
             Some(node) => node,
@@ -176,7 +179,7 @@ impl ShareTree {
         Leaf(self.leaf_at(parent, 0, user))
     }
 
-    /// Whether the leaf has work that may be tried.
+    /// Sets whether the leaf has jobs that may be tried.
     pub fn set_active(&mut self, leaf: Leaf, active: bool) {
         if (self.nodes[leaf.0 as usize].active > 0) == active {
             return;
@@ -207,7 +210,7 @@ impl ShareTree {
         Some(Leaf(at))
     }
 
-    /// Adds to what the leaf and every node above it use.
+    /// Adds to the usage of the leaf and of every node above it.
     pub fn charge(&mut self, leaf: Leaf, delta: &Delta) {
         let mut at = leaf.0;
         let history = delta.history_us();
@@ -230,21 +233,22 @@ impl ShareTree {
         }
     }
 
-    /// Total of a resource (0 = slots) for dominant shares, in the unit that [`Delta::held`] has.
-    /// Takes effect with the next [`ShareTree::refresh`], a small change when its time has come.
+    /// Total of a resource (0 = slots) for dominant shares, in the unit of [`Delta::held`]. It
+    /// takes effect at the next [`ShareTree::refresh`]; a small change takes effect at the next
+    /// regular sweep.
     pub fn set_total(&mut self, resource: usize, amount: i64) {
         if let Rule::Drf { totals } = &mut self.rule {
             if totals.len() <= resource {
                 totals.resize(resource + 1, 0);
             }
             let before = std::mem::replace(&mut totals[resource], amount);
-            // Less than that is the noise of measured resources, for the next regular sweep.
+            // Smaller changes are noise of measured resources and wait for the next regular sweep.
             self.stale |= before.abs_diff(amount) > before.unsigned_abs() / SMALL_PART;
         }
     }
 
-    /// Brings every cost up to `now` if that is worth its time: trees of few nodes always, larger
-    /// ones when so much time has passed that the work is a small part of it.
+    /// Updates every cost to `now` if that is worth the time: small trees always, larger ones after
+    /// so much time that the work is a small fraction of it.
     pub fn refresh(&mut self, now: Stamp) {
         let nodes = self.nodes.len() as u64;
         let every_ms = (nodes / SWEEP_NODES_PER_MS).min(SWEEP_MOST_MS);
@@ -253,7 +257,7 @@ impl ShareTree {
         }
     }
 
-    /// Brings every cost up to `now`: run time goes on and history decays without charges.
+    /// Updates every cost to `now`: run time advances and history decays even without charges.
     pub fn sweep(&mut self, now: Stamp) {
         (self.now, self.stale) = (now, false);
         let step = self.decay.step(now);
@@ -278,23 +282,23 @@ impl ShareTree {
         }
     }
 
-    /// The moment of the last sweep, which all costs are of.
+    /// The moment of the last sweep, to which all costs refer.
     pub fn now(&self) -> Stamp {
         self.now
     }
 
-    /// Use before this moment is in the history, also that of started jobs: see
+    /// Usage before this moment is in the history, also that of started jobs: see
     /// [`ShareTree::restore`].
     pub fn since(&self) -> Stamp {
         self.since
     }
 
-    /// History that will be restored has all use before this moment.
+    /// Sets the moment before which the history to be restored contains all usage.
     pub fn set_since(&mut self, at: Stamp) {
         self.since = at;
     }
 
-    /// Whether amounts held beside slots decide anything.
+    /// Whether amounts held beside slots affect the order.
     pub fn counts_amounts(&self) -> bool {
         matches!(self.rule, Rule::Drf { .. })
     }
@@ -310,7 +314,7 @@ impl ShareTree {
         self.nodes[leaf.0 as usize].usage.slots
     }
 
-    /// History of leaves decays; that of inner nodes is the sum again.
+    /// Decays the history of leaves; that of inner nodes is summed up again.
     fn fade(&mut self, steps: i64) {
         let (decay, now) = (self.decay, self.now);
         let mut fresh: HashMap<u32, [u64; 3]> = HashMap::new();
@@ -330,7 +334,7 @@ impl ShareTree {
                 usage.restart(now);
             }
         }
-        // Parents are made before their children.
+        // Parents are created before their children.
         for at in (1..self.nodes.len()).rev() {
             let node = &self.nodes[at];
             let (hist, ended, parent) = (node.usage.hist_us, node.usage.ended, node.parent);
@@ -340,7 +344,7 @@ impl ShareTree {
         }
     }
 
-    /// Makes the nodes that the lists name: groups, down to their users, and users.
+    /// Creates the nodes that the lists name: groups, down to their users, and users.
     fn make_named<'c>(
         &mut self,
         at: u32,
@@ -371,7 +375,7 @@ impl ShareTree {
         }
     }
 
-    /// The node and the entry of it that hold the user's leaf, below `asked` if given.
+    /// The node, and the entry of it, that hold the user's leaf; below `asked` if that is given.
     fn seek(&self, at: u32, seeker: &Seeker, asked: Option<&str>) -> Option<(u32, u32)> {
         let inner = self.nodes[at as usize].inner.as_deref()?;
         let entries = || (0u32..).zip(&inner.entries);
@@ -410,7 +414,7 @@ impl ShareTree {
         }
     }
 
-    /// The leaf of `user` under an entry of `parent`, made if it is not there.
+    /// The leaf of `user` under an entry of `parent`; created if needed.
     fn leaf_at(&mut self, parent: u32, entry: u32, user: &str) -> u32 {
         let inner = self.inner(parent);
         if matches!(inner.entries[entry as usize].subject, ShareSubject::User(_)) {
@@ -461,7 +465,7 @@ impl ShareTree {
         inner.expect("parents are inner nodes")
     }
 
-    /// The cost that the contest has of a node, for tests of the increments.
+    /// The cost of each node in its contest, for tests of the increments.
     #[cfg(test)]
     fn costs(&self) -> Vec<(contest::Cost, contest::Cost)> {
         let both = |node: &Node| {
@@ -474,7 +478,7 @@ impl ShareTree {
 }
 
 impl Inner {
-    /// Without a list each user has one share.
+    /// Without a list, each user has one share.
     fn of(list: Option<&Shares>) -> Inner {
         let each = || ShareEntry {
             subject: ShareSubject::Default,

@@ -33,7 +33,7 @@ use crate::state::State;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// When every test begins, in milliseconds.
+/// The time at which every test begins, in milliseconds.
 pub(super) const T0: i64 = 1_000_000_000;
 
 /// No job starts.
@@ -46,14 +46,14 @@ pub(super) struct Cluster {
     pub engine: Engine,
     pub now: Stamp,
     loads: BTreeMap<String, (LoadDoc, u64)>,
-    /// The last pass's own words.
+    /// The decisions of the last pass.
     pub last: Plan,
-    /// What [`Cluster::pass`] did to running work: `halt 1`, `resume 1`, `requeue 1`, `kill 1`,
-    /// `warn 1`, `grow 1 h1:2`.
+    /// The effect of [`Cluster::pass`] on running jobs: `halt 1`, `resume 1`, `requeue 1`, `kill
+    /// 1`, `warn 1`, `grow 1 h1:2`.
     pub log: Vec<String>,
 }
 
-/// What a test says of a job: slots, user, queue and whatever `change` sets.
+/// The properties of a job in a test: slots, user, queue and what `change` sets.
 pub(super) fn job(slots: u32) -> Spec {
     Spec {
         uid: 1000,
@@ -129,7 +129,7 @@ impl Sink for Cluster {
 }
 
 impl Cluster {
-    /// A cluster of the text's hosts, queues and settings; `cluster:` need not be written.
+    /// A cluster with the hosts, queues and settings of the text; `cluster:` may be omitted.
     pub(super) fn new(text: &str) -> Cluster {
         let config = parsed(text);
         let mut cluster = Cluster {
@@ -173,7 +173,7 @@ impl Cluster {
         ))
     }
 
-    /// Another cb.yaml is in force.
+    /// Activates another cb.yaml.
     pub(super) fn reconfigure(&mut self, text: &str) {
         self.config = parsed(text);
         self.engine.configure(self.config.clone());
@@ -192,12 +192,12 @@ impl Cluster {
         self.table.sample(&self.state, host, doc, 0);
     }
 
-    /// Seconds go by.
+    /// Lets seconds pass.
     pub(super) fn after(&mut self, seconds: i64) {
         self.now = Stamp(self.now.0 + seconds * 1000);
     }
 
-    /// Submits now; the job's id.
+    /// Submits a job now; returns its id.
     pub(super) fn submit(&mut self, spec: Spec) -> u32 {
         self.submit_array(spec, "", 0)
     }
@@ -262,7 +262,7 @@ impl Cluster {
         }
     }
 
-    /// Applies what a plan says to the state: starts run at once.
+    /// Applies a plan to the state: started jobs run at once.
     pub(super) fn carry_out(&mut self, plan: &Plan) {
         let now = self.now;
         apply_plan(plan.clone(), now, self);
@@ -283,7 +283,7 @@ impl Cluster {
         self.end_used(j, requeue, 0);
     }
 
-    /// A job ends that ran so many seconds.
+    /// Ends a job after it has run for this many seconds.
     pub(super) fn end_after(&mut self, id: u32, seconds: i64) {
         let a = self.attempt(JobKey::job(id));
         let e = Box::new(Ended {
@@ -316,7 +316,7 @@ impl Cluster {
         self.state.stat(JobKey::job(id)).expect("a job of the test")
     }
 
-    /// Where a started job runs: `h1:2 h3:1`; empty when it does not run.
+    /// The hosts of a started job: `h1:2 h3:1`; empty if it does not run.
     pub(super) fn on(&self, id: u32) -> String {
         self.on_key(JobKey::job(id))
     }

@@ -22,28 +22,28 @@ pub(super) struct Conditions {
     pub resume: Option<Select>,
 }
 
-/// What is remembered of started work and of hosts.
+/// What is recorded of started jobs and of hosts.
 #[derive(Debug, Default)]
 pub(super) struct ThresholdMonitor {
-    /// Started work by queue; only kept where windows, preemption or growth ask for it.
+    /// Started jobs by queue; only kept if windows, preemption or growth need it.
     on: Vec<Option<BTreeSet<JobKey>>>,
-    /// Started slots by queue, where `on` is kept.
+    /// Started slots by queue, for queues with `on`.
     slots: Vec<i64>,
-    /// Work that the system stopped.
+    /// Jobs that the system stopped.
     halted: BTreeSet<JobKey>,
     conditions: Vec<Conditions>,
-    /// Some threshold or condition depends on samples.
+    /// Whether some threshold or condition depends on samples.
     samples: bool,
-    /// The last sample of a host that was acted upon.
+    /// The last sample of each host that was acted on.
     seen: HashMap<HostId, u64>,
-    /// Hosts that take no new work before their next sample, with the sample.
+    /// Hosts that take no new jobs before their next sample, with the current sample.
     quiet: HashMap<HostId, u64>,
     /// Positions of hosts with a new sample.
     fresh: Vec<u32>,
 }
 
 impl ThresholdMonitor {
-    /// For another configuration; what was seen of samples stays.
+    /// The monitor for another configuration; what was recorded of samples is kept.
     pub(super) fn renewed(self, config: &Config) -> ThresholdMonitor {
         let victim = |name: &str| {
             let preempting = config.queues.iter().filter_map(|q| q.preemption.as_ref());
@@ -77,7 +77,7 @@ impl ThresholdMonitor {
         }
     }
 
-    /// Work that the system stopped.
+    /// Jobs that the system stopped.
     pub(super) fn halted(&self) -> &BTreeSet<JobKey> {
         &self.halted
     }
@@ -86,7 +86,7 @@ impl ThresholdMonitor {
         &self.conditions[queue]
     }
 
-    /// Hosts with a sample that was not acted upon, in order.
+    /// Hosts with a sample that was not acted on, in order.
     pub(super) fn take_fresh(&mut self) -> Vec<u32> {
         let mut fresh = std::mem::take(&mut self.fresh);
         fresh.sort_unstable();
@@ -94,27 +94,27 @@ impl ThresholdMonitor {
         fresh
     }
 
-    /// The present sample of a host is acted upon.
+    /// Notes that the current sample of a host was acted on.
     pub(super) fn acted_on(&mut self, host: &HostInfo) {
         self.seen.insert(host.id, host.load.beat);
     }
 
-    /// Work has just resumed on the host: no new work before its next sample.
+    /// Notes that a job has just resumed on the host: it takes no new jobs before its next sample.
     pub(super) fn keep_quiet(&mut self, host: &HostInfo) {
         self.quiet.insert(host.id, host.load.beat);
     }
 
-    /// Started work of a queue, if it is kept.
+    /// Started jobs of a queue, if they are recorded.
     pub(super) fn on(&self, queue: usize) -> Option<&BTreeSet<JobKey>> {
         self.on.get(queue)?.as_ref()
     }
 
-    /// Slots of started work of a queue whose work is kept.
+    /// Slots of the started jobs of a queue whose jobs are recorded.
     pub(super) fn slots(&self, queue: u16) -> i64 {
         self.slots[usize::from(queue)]
     }
 
-    /// Work starts or ends to hold something.
+    /// Notes that a job starts or stops holding something.
     pub(super) fn note(&mut self, j: JobKey, allocation: &Allocation, plus: bool) {
         if allocation.halted {
             match plus {
@@ -135,9 +135,9 @@ impl ThresholdMonitor {
         }
     }
 
-    /// Notes the sample of a host: true when thresholds keep new work away for now.
+    /// Notes the sample of a host. Returns true if thresholds exclude new jobs for now.
     pub(super) fn look(&mut self, host: &HostInfo, at: usize, expected: i64) -> bool {
-        // ThresholdKind may be gone from the configuration while work is stopped for them.
+        // A threshold may be removed from the configuration while jobs are stopped because of it.
         if !self.samples && self.halted.is_empty() {
             return false;
         }
@@ -151,19 +151,19 @@ impl ThresholdMonitor {
         self.bars(host, expected)
     }
 
-    /// Thresholds of the host, or work that has just resumed there, keep new work away. `expected`:
-    /// load that is to come, in thousandths.
+    /// Whether thresholds of the host, or a job that has just resumed there, exclude new jobs.
+    /// `expected`: load that is still to come, in thousandths.
     pub(super) fn bars(&self, host: &HostInfo, expected: i64) -> bool {
         self.quiet.contains_key(&host.id)
             || exceeded(host, &host.entry.thresholds, Dispatch(expected)).is_some()
     }
 
-    /// Some threshold or condition depends on samples.
+    /// Whether some threshold or condition depends on samples.
     pub(super) fn samples(&self) -> bool {
         self.samples
     }
 
-    /// Something may have to be done although nothing is pending.
+    /// Whether something may have to be done although no job is pending.
     pub(super) fn busy(&self) -> bool {
         self.samples || !self.halted.is_empty() || self.on.iter().any(Option::is_some)
     }
@@ -176,11 +176,11 @@ fn conditions(queue: &Queue, config: &Config) -> Conditions {
     }
 }
 
-/// Why a host takes no new work for now, beside what an administrator said.
+/// Why a host takes no new jobs for now, apart from what an administrator ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bar {
     /// Its dispatch window is closed.
     Window,
-    /// Load past a threshold, or work that has just resumed.
+    /// Its load is past a threshold, or a job has just resumed.
     Load,
 }

@@ -8,7 +8,7 @@ use crate::model::Stamp;
 use crate::text::window::Windows;
 use jiff::tz::TimeZone;
 
-/// Whether something is open at a moment, and for how long that holds.
+/// Whether something is open at a moment, and for how long that is valid.
 #[derive(Clone, Debug)]
 pub(super) struct WindowState {
     pub open: bool,
@@ -41,7 +41,7 @@ pub(super) struct TimeWindows {
     hosts: Vec<(u32, WindowState)>,
     /// Some queue has a window.
     any: bool,
-    /// All this holds from and until.
+    /// The period in which all this is valid.
     holds: Option<(Stamp, Stamp)>,
 }
 
@@ -59,7 +59,8 @@ impl Default for TimeWindows {
 }
 
 impl TimeWindows {
-    /// For another configuration or other hosts: everything is worked out at the next look.
+    /// The windows for another configuration or other hosts: everything is computed at the next
+    /// check.
     pub(super) fn renewed(zone: TimeZone, config: &Config, table: &HostTable) -> TimeWindows {
         let queues = config.queues.len();
         let windowed = |at: &usize| table.at(*at).entry.dispatch_window.is_some();
@@ -76,13 +77,13 @@ impl TimeWindows {
         }
     }
 
-    /// The run window of a queue is open.
+    /// Whether the run window of a queue is open.
     pub(super) fn runs(&self, queue: Option<u16>) -> bool {
         let start_condition = queue.and_then(|at| self.run.get(usize::from(at)));
         start_condition.is_none_or(|start_condition| start_condition.open)
     }
 
-    /// The dispatch window of a host is closed.
+    /// Whether the dispatch window of a host is closed.
     pub(super) fn shuts(&self, at: usize) -> bool {
         let found = self.hosts.binary_search_by_key(&(at as u32), |(at, _)| *at);
         found.is_ok_and(|at| !self.hosts[at].1.open)
@@ -97,12 +98,12 @@ impl TimeWindows {
         self.holds = None;
     }
 
-    /// Some queue has a window.
+    /// Whether some queue has a window.
     pub(super) fn any_of_queues(&self) -> bool {
         self.any
     }
 
-    /// Some queue or host has a window.
+    /// Whether some queue or host has a window.
     pub(super) fn any(&self) -> bool {
         self.any || !self.hosts.is_empty()
     }
@@ -117,8 +118,8 @@ impl TimeWindows {
         self.dispatch.get(queue)
     }
 
-    /// Works out what is open at `now`, unless what is known still holds. Gives the hosts whose
-    /// dispatch window opened or closed.
+    /// Computes what is open at `now`, unless the known result is still valid. Returns the hosts
+    /// whose dispatch window opened or closed.
     pub(super) fn renew(&mut self, config: &Config, table: &HostTable, now: Stamp) -> Vec<usize> {
         let mut turned = Vec::new();
         if self
@@ -139,7 +140,7 @@ impl TimeWindows {
             }
             *start_condition = new;
         }
-        // Clocks may be set.
+        // The clock may be set, so the result is valid only for a limited time.
         let until = now.plus_ms(config.general.job_check_interval_ms.max(1));
         self.holds = Some((now, self.next(now).map_or(until, |at| at.min(until))));
         turned

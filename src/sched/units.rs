@@ -8,40 +8,42 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-/// Thousandths of a resource that one unit is.
+/// Number of thousandths in one unit of a resource.
 pub(super) const UNIT: i64 = 1000;
-/// Most resources of units (their memory) that one amount of units is asked for with.
+/// Maximum number of resources of units (such as their memory) that one item of units can request.
 pub(super) const BESIDE_MAX: usize = 2;
 
-/// Amounts of each of some units, by resource; nothing of a resource = no entry.
+/// Amounts requested of each unit, by resource; a resource of which nothing is requested has no
+/// entry.
 pub(super) type Beside = SmallVec<[(ResourceId, i64); 1]>;
 
-/// Units of one resource that work holds on one host.
+/// Units of one resource that a job holds on one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HeldUnits {
     /// Position of the host.
     pub at: u32,
     pub res: ResourceId,
-    /// A name that comes again is one more part of that unit.
+    /// A name that occurs again stands for one more part of that unit.
     pub names: Vec<String>,
-    /// Thousandths of each.
+    /// Thousandths of each unit.
     pub part: i64,
     pub beside: Beside,
 }
 
-/// What a start wants of the units of one resource of a host: so many, so much of each.
+/// What a start requests of the units of one resource of a host: a number of units, and an amount
+/// of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UnitAsk {
     pub res: ResourceId,
     pub count: u32,
-    /// Thousandths of each; [`UNIT`] = whole ones.
+    /// Thousandths of each unit; [`UNIT`] = whole units.
     pub part: i64,
-    /// Amounts of each, by resource; 0 = none.
+    /// Amounts of each unit, by resource; 0 = none.
     pub beside: [(ResourceId, i64); BESIDE_MAX],
 }
 
 impl UnitAsk {
-    /// Both want the same of each unit.
+    /// Whether both request the same of each unit.
     pub(super) fn is_like(&self, other: &UnitAsk) -> bool {
         (self.res, self.part, self.beside) == (other.res, other.part, other.beside)
     }
@@ -51,7 +53,7 @@ impl UnitAsk {
     }
 }
 
-/// Units of a host that has some.
+/// The units of a host that has some.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HostUnits {
     kinds: Vec<UnitKind>,
@@ -60,17 +62,17 @@ pub(super) struct HostUnits {
 #[derive(Clone, Debug)]
 struct UnitKind {
     res: ResourceId,
-    /// Those that the host lists, in its order; then those that work still holds.
+    /// Units that the host lists, in its order; then those that jobs still hold.
     units: Vec<Unit>,
     listed: usize,
-    /// What each listed unit has, in thousandths, by resource.
+    /// The amounts of each listed unit, in thousandths, by resource.
     sizes: Vec<(ResourceId, Vec<i64>)>,
 }
 
 #[derive(Clone, Debug)]
 struct Unit {
     name: Box<str>,
-    /// Thousandths that work holds; more than [`UNIT`] only if the journal says so.
+    /// Thousandths that jobs hold; more than [`UNIT`] only if the journal states it.
     taken: i64,
     beside: Beside,
 }
@@ -82,19 +84,19 @@ impl Unit {
     }
 }
 
-/// Units that were chosen, and their places in the host's list.
+/// The units that were chosen, and their positions in the host's list.
 pub(super) type Chosen<'a> = Vec<(u32, &'a str)>;
 
-/// Which unit a part goes to: the least of what this gives for the place of a unit and what is left
-/// of it, the first of equal ones.
+/// Decides to which unit a part goes: the unit for whose position and remainder this returns the
+/// smallest value; the first of equal ones.
 pub(super) type PartOrder<'a> = &'a dyn Fn(usize, i64) -> i64;
 
-/// The unit that keeps least: what fits exactly first.
+/// Prefers the unit with the smallest remainder: an exact fit first.
 pub(super) fn best_fit(_: usize, left: i64) -> i64 {
     left
 }
 
-/// What is left of the listed units of one resource while units are given out in trial.
+/// What is left of the listed units of one resource while units are assigned in trial.
 struct Room {
     left: SmallVec<[i64; 16]>,
     beside: SmallVec<[(ResourceId, SmallVec<[i64; 16]>); 1]>,
@@ -116,7 +118,7 @@ impl Room {
         }
     }
 
-    /// Takes one unit, or a part of one; its place in the list.
+    /// Takes one unit, or a part of one, and returns its position in the list.
     fn take(&mut self, ask: &UnitAsk, order: PartOrder<'_>) -> Option<usize> {
         let enough = |at: usize, (res, need): (ResourceId, i64)| {
             let of = self.beside.iter().find(|(of, _)| *of == res);
@@ -164,7 +166,7 @@ impl HostUnits {
         listed.len() == names.len() && listed.iter().zip(names).all(|(u, name)| *u.name == **name)
     }
 
-    /// The host lists these from now on. What work holds stays held, listed or not.
+    /// Sets the units that the host lists from now on. What jobs hold stays held, listed or not.
     pub(super) fn set(&mut self, res: ResourceId, names: &[Cow<'_, str>]) {
         let kind = self.kind_mut(res);
         let mut old = std::mem::take(&mut kind.units);
@@ -186,7 +188,7 @@ impl HostUnits {
         kind.units.append(&mut old);
     }
 
-    /// What each listed unit of `res` has of a resource of its own, in thousandths.
+    /// Sets how much of a resource of its own each listed unit of `res` has, in thousandths.
     pub(super) fn set_sizes(&mut self, res: ResourceId, own: ResourceId, sizes: Vec<i64>) {
         let kind = self.kind_mut(res);
         debug_assert_eq!(sizes.len(), kind.listed, "a size for each unit");
@@ -196,7 +198,7 @@ impl HostUnits {
         }
     }
 
-    /// Takes units or gives them back.
+    /// Takes units or returns them.
     pub(super) fn hold(&mut self, held: &HeldUnits, plus: bool) {
         let kind = self.kind_mut(held.res);
         for name in &held.names {
@@ -227,7 +229,7 @@ impl HostUnits {
         }
     }
 
-    /// How many of these the host lists, each as often as it is named.
+    /// How many of these the host lists; each counts as often as it is named.
     pub(super) fn listed(&self, res: ResourceId, names: &[String]) -> usize {
         let Some(kind) = self.kind(res) else {
             return 0;
@@ -237,13 +239,13 @@ impl HostUnits {
         names.iter().filter(is_listed).count()
     }
 
-    /// Whether all of these are there together.
+    /// Whether all of these requests fit together.
     pub(super) fn fits(&self, asks: &[UnitAsk]) -> bool {
         self.place(asks, &best_fit, |_, _| ())
     }
 
-    /// Units for each of these: whole ones in the host's order, parts by `order`. `None`: too few
-    /// are free.
+    /// Chooses units for each of these requests: whole ones in the host's order, parts by `order`.
+    /// `None`: too few are free.
     pub(super) fn choose(&self, asks: &[UnitAsk], order: PartOrder<'_>) -> Option<Vec<Chosen<'_>>> {
         let mut chosen: Vec<Chosen<'_>> = vec![Vec::new(); asks.len()];
         let placed = self.place(asks, order, |n, at| {
@@ -256,8 +258,8 @@ impl HostUnits {
         placed.then_some(chosen)
     }
 
-    /// Gives out units in trial: whole ones first, then the largest parts. `took` learns the number
-    /// of the wish and the place of the unit.
+    /// Assigns units in trial: whole ones first, then the largest parts. `took` receives the number
+    /// of the request and the position of the unit.
     fn place(
         &self,
         asks: &[UnitAsk],
@@ -312,7 +314,8 @@ impl HostUnits {
         listed.map(|unit| (UNIT - unit.taken).max(0)).sum()
     }
 
-    /// The most that is left of a resource of units on one of them, and the most that one has.
+    /// The maximum that is left of a resource of units on one of them, and the maximum that one
+    /// has.
     pub(super) fn most(&self, own: ResourceId) -> (i64, i64) {
         let (mut left, mut size) = (0, 0);
         for kind in &self.kinds {
@@ -404,7 +407,7 @@ mod tests {
             (next(&units, 2), next(&units, 3)),
             (Some(vec!["b", "c"]), None)
         );
-        // Listed again while it is held: the holder still has it.
+        // Listed again while it is held: the holder keeps it.
         set(&mut units, &["c", "a", "b"]);
         assert_eq!(next(&units, 2), Some(vec!["c", "b"]));
         set(&mut units, &["b"]);
@@ -435,7 +438,7 @@ mod tests {
         assert_eq!(part(&units, 1, 250), Some(vec!["b"]));
         assert_eq!(part(&units, 1, 300), Some(vec!["a"]));
         assert_eq!(part(&units, 1, 600), Some(vec!["c"]));
-        // 500 and 250 are left apart: that is no unit.
+        // 500 and 250 are left on two units: together they are not a unit.
         assert_eq!(part(&units, 2, 600), None);
         assert_eq!(next(&units, 2), None);
         assert_eq!(part(&units, 3, 400), Some(vec!["a", "c", "c"]));
@@ -450,7 +453,7 @@ mod tests {
     fn memory_of_a_unit_is_counted_on_that_unit() {
         let mut units = HostUnits::default();
         set(&mut units, &["a", "b"]);
-        // Of a host that says nothing of the memory of its units none can be asked for.
+        // If a host does not report the memory of its units, none can be requested.
         assert_eq!(chosen(&units, &[ask(1, 100, 1)]), None);
         units.set_sizes(GPU, MEM, vec![40, 80]);
         units.hold(&held(&["a"], 250, 30), true);

@@ -8,14 +8,14 @@ use std::sync::Arc;
 /// Groups of users.
 #[derive(Debug, Default)]
 pub(super) struct UserGroups {
-    /// Groups in the operating system, as last looked up.
+    /// Groups of the operating system, as last looked up.
     system: HashMap<String, Vec<String>>,
-    /// Groups of the configuration and of the system, worked out for each user when needed.
+    /// Groups of the configuration and of the system, computed for each user when needed.
     memberships: HashMap<String, Arc<[String]>>,
 }
 
 impl UserGroups {
-    /// For another configuration: memberships are worked out again.
+    /// The groups for another configuration: memberships are computed again.
     pub(super) fn renewed(self) -> UserGroups {
         UserGroups {
             system: self.system,
@@ -23,7 +23,8 @@ impl UserGroups {
         }
     }
 
-    /// Stores the system groups of a user. True when the scheduler has already used the old ones.
+    /// Stores the system groups of a user. Returns true if the scheduler has already used the old
+    /// ones.
     pub(super) fn note(&mut self, user: &str, groups: &[String]) -> bool {
         if self.system.get(user).is_some_and(|known| known == groups) {
             return false;

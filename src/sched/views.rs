@@ -23,8 +23,8 @@ impl Engine {
         self.picture.quotas.rows()
     }
 
-    /// Counters that changed since the last call and whether they are left out by now; `None`: look
-    /// at all of them.
+    /// Counters that changed since the last call, and whether [`Engine::limits`] now omits them;
+    /// `None`: look at all of them.
     pub fn take_changed_limits(&mut self) -> Option<Vec<(QuotaRow, bool)>> {
         self.picture.quotas.take_changed()
     }

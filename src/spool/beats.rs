@@ -7,10 +7,10 @@ use crate::record::load::LoadDoc;
 use crate::sys::fs;
 use std::collections::BTreeMap;
 
-/// Most names looked at.
+/// Maximum number of names that are checked.
 const NAMES_MAX: usize = 200_000;
 
-/// The beats that one listing showed; none where no host beats by name.
+/// The beats found by one listing; empty if no host beats by name.
 #[derive(Debug, Default)]
 pub struct Beats {
     by_host: BTreeMap<String, Vec<Beat>>,
@@ -26,7 +26,7 @@ impl Beats {
         Beats { by_host }
     }
 
-    /// Puts what the host has said since into its load document.
+    /// Adds what the host has reported since to its load document.
     pub fn put_into(&self, host: &str, doc: &mut LoadDoc) {
         let all = self.by_host.get(host).into_iter().flatten();
         let later = all.filter(|beat| beat.is_of(doc) && beat.beat > doc.beat);

@@ -7,16 +7,16 @@
 use super::Layout;
 use crate::sys;
 
-/// A client of the share may see claims and directories late, and claims that were removed by hand
-/// leave the journals; what lies farther above both than this is not an epoch.
+/// A client of the share may see claims and directories late, and if claims are removed by hand,
+/// their journals remain; a number that is farther above both than this is not an epoch.
 const EPOCH_LEAP: u64 = 1000;
-/// Most names looked at.
+/// Maximum number of names that are checked.
 const NAMES_MAX: usize = 1_000_000;
-/// No claimant gets as far, one by one: a name above it is not a claim, and nothing is counted on
-/// from it.
+/// No claimant gets this far one by one: a name above it is not a claim, and counting does not
+/// continue from it.
 const EPOCH_MAX: u64 = 1 << 53;
 
-/// The epochs that have a claim, in no order; other names beside them are ignored.
+/// The epochs that have a claim, not in order; other names are ignored.
 ///
 /// # Errors
 /// The directory cannot be listed.
@@ -29,7 +29,7 @@ pub fn claims(layout: &Layout) -> sys::Result<Vec<u64>> {
     Ok(entries.iter().filter_map(number).collect())
 }
 
-/// The highest epoch that the share knows of, when `epoch` is too far above it to be one.
+/// The highest epoch that is known on the share, if `epoch` is too far above it to be one.
 ///
 /// # Errors
 /// A directory cannot be listed.

@@ -7,18 +7,18 @@ use crate::sys;
 use crate::sys::mount::MountFacts;
 use std::path::Path;
 
-/// Where the kernel says what it does with a lock that its server took back.
+/// The kernel's setting for a lock that its server revoked.
 const RECOVER: &str = "/sys/module/nfs/parameters/recover_lost_locks";
 
 /// One danger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hazard {
     pub text: String,
-    /// A leader must not work on such a mount unless its administrator insists.
+    /// A leader must not work on such a mount unless the administrator insists.
     pub grave: bool,
 }
 
-/// What is wrong with the mount of the share, as this host sees it.
+/// The problems of the mount of the share, as this host sees it.
 pub fn hazards(layout: &Layout) -> Vec<Hazard> {
     let Ok(mount) = sys::mount::mount_of(layout.root()) else {
         return Vec::new();
@@ -29,7 +29,7 @@ pub fn hazards(layout: &Layout) -> Vec<Hazard> {
     judge(&mount, recover.as_deref().unwrap_or_default())
 }
 
-/// Judges a mount; `recover` is the kernel's word on lost locks.
+/// Evaluates a mount; `recover` is the kernel's setting for lost locks.
 pub(super) fn judge(mount: &MountFacts, recover: &[u8]) -> Vec<Hazard> {
     let mut out = Vec::new();
     if !mount.fstype.starts_with("nfs") {

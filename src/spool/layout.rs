@@ -9,7 +9,7 @@ pub struct Layout {
     root: PathBuf,
 }
 
-/// Jobs per directory below `jobs/`.
+/// Number of jobs per directory below `jobs/`.
 const JOBS_PER_DIR: u32 = 1000;
 
 impl Layout {
@@ -21,7 +21,7 @@ impl Layout {
         &self.root
     }
 
-    /// Cluster id and format (`record::leader::ClusterDoc`, JSON). Made by `cadmin init` only.
+    /// Cluster id and format (`record::leader::ClusterDoc`, JSON). Only created by `cadmin init`.
     pub fn cluster(&self) -> PathBuf {
         self.root.join("cluster")
     }
@@ -43,7 +43,7 @@ impl Layout {
         self.root.join("leader")
     }
 
-    /// The election's lock file: made by init, never unlinked, opened without create.
+    /// The election's lock file: created by init, never unlinked, opened without O_CREAT.
     pub fn lock(&self) -> PathBuf {
         self.leader_dir().join("lock")
     }
@@ -58,12 +58,12 @@ impl Layout {
         self.leader_dir().join("beat")
     }
 
-    /// Written now and then by a candidate on that host while another one leads.
+    /// Written from time to time by a candidate on that host while another one leads.
     pub fn standby(&self, host: &str) -> PathBuf {
         self.leader_dir().join(format!("standby.{host}"))
     }
 
-    /// The host of such a file.
+    /// The host in the name of such a file.
     pub fn parse_standby_name(name: &str) -> Option<&str> {
         name.strip_prefix("standby.")
             .filter(|host| !host.is_empty())
@@ -85,7 +85,7 @@ impl Layout {
         self.inbox().join(uid.to_string())
     }
 
-    /// Where a user's waiting commands leave how they are reached: the user's alone.
+    /// Where a user's waiting commands store how to reach them; only the user has access.
     pub fn sessions_of(&self, uid: u32) -> PathBuf {
         self.inbox_of(uid).join(".sessions")
     }
@@ -95,25 +95,26 @@ impl Layout {
         self.sessions_of(uid).join(format!("s.{token}"))
     }
 
-    /// What a host that cannot reach that command says (`channel::Unreached`). Made empty by the
-    /// command, written by the host as the user.
+    /// The message of a host that cannot reach that command (`channel::Unreached`). Created empty
+    /// by the command, written by the host as the user.
     pub fn session_word(session: &Path) -> PathBuf {
         let mut path = session.as_os_str().to_owned();
         path.push(".host");
         path.into()
     }
 
-    /// Where a user leaves what lets the portal know them (`record::portal`), mode 0750.
+    /// Where a user stores the credentials with which the portal identifies that user
+    /// (`record::portal`), mode 0750.
     pub fn portal_of(&self, uid: u32) -> PathBuf {
         self.inbox_of(uid).join(".portal")
     }
 
-    /// Where the portal for all users listens (`record::portal::PortalAddress`, JSON).
+    /// The address of the portal for all users (`record::portal::PortalAddress`, JSON).
     pub fn portal_service(&self) -> PathBuf {
         self.root.join("portal")
     }
 
-    /// Where a user's `claunch` leaves what hosts are to start (`record::launch`).
+    /// Where a user's `claunch` stores what hosts must start (`record::launch`).
     pub fn launches_of(&self, uid: u32) -> PathBuf {
         self.inbox().join(Layout::launches_below_inbox(uid))
     }
@@ -147,7 +148,7 @@ impl Layout {
         self.root.join("epoch")
     }
 
-    /// The epoch of a directory's name.
+    /// The epoch in a directory's name.
     pub fn parse_epoch_name(name: &str) -> Option<u64> {
         name.parse().ok()
     }
@@ -173,12 +174,12 @@ impl Layout {
         self.epoch_dir(epoch).join("acks.yaml")
     }
 
-    /// The part of the answers before the present one.
+    /// The previous part of the answers.
     pub fn acks_before(&self, epoch: u64) -> PathBuf {
         self.epoch_dir(epoch).join("acks.before.yaml")
     }
 
-    /// The number of a snapshot's name.
+    /// The number in a snapshot's name.
     pub fn parse_snapshot_name(name: &str) -> Option<u64> {
         name.strip_suffix(".yaml")?.parse().ok()
     }
@@ -187,7 +188,7 @@ impl Layout {
         self.root.join("snapshot")
     }
 
-    /// Older snapshots and copies of cb.yaml, from which a past state can be made again; made by
+    /// Older snapshots and copies of cb.yaml, from which a past state can be restored; created by
     /// the first leader that has one.
     pub fn history(&self) -> PathBuf {
         self.root.join("history")
@@ -198,7 +199,7 @@ impl Layout {
         self.history().join(format!("cb.{digest}.yaml"))
     }
 
-    /// Whether a name in `history/` is that of such a copy.
+    /// Whether a name in `history/` belongs to such a copy.
     pub fn is_past_config(name: &str) -> bool {
         name.starts_with("cb.") && name.ends_with(".yaml")
     }
@@ -252,22 +253,22 @@ impl Layout {
         self.view().join(name)
     }
 
-    /// Documents of the programs that tell people; see `record::notices`.
+    /// Documents of the programs that send notices; see `record::notices`.
     pub fn notices(&self) -> PathBuf {
         self.root.join("notices")
     }
 
-    /// What the notifier of an epoch keeps, mode 0600.
+    /// The state of an epoch's notifier, mode 0600.
     pub fn notices_state(&self, epoch: u64) -> PathBuf {
         self.notices().join(format!("state.{epoch:06}.yaml"))
     }
 
-    /// What everybody may read of it.
+    /// The part of it that all users may read.
     pub fn notices_alerts(&self, epoch: u64) -> PathBuf {
         self.notices().join(format!("alerts.{epoch:06}.yaml"))
     }
 
-    /// Whether a name there is of a state, and its epoch.
+    /// Whether a name there belongs to a state, and its epoch.
     pub fn parse_notices_name(name: &str) -> Option<(bool, u64)> {
         let (what, rest) = name.split_once('.')?;
         let epoch = rest.strip_suffix(".yaml")?.parse().ok()?;
@@ -299,17 +300,17 @@ impl Layout {
             .join(id.to_string())
     }
 
-    /// Where a job's output goes when it asked for no file.
+    /// The file for a job's output if the job requested none.
     pub fn default_output(&self, j: JobKey) -> PathBuf {
         self.job_dir(j.id).join(format!("{}.out", j.idx))
     }
 
-    /// Accounting records, by the month of the end; made by the first leader that has one.
+    /// Accounting records, by the month of the end; created by the first leader that has one.
     pub fn acct(&self) -> PathBuf {
         self.root.join("acct")
     }
 
-    /// Records that the leader of an epoch wrote of ends in a month (`2026-11`); `part` from 1.
+    /// Records of ends in a month (`2026-11`) that the leader of an epoch wrote; `part` from 1.
     pub fn acct_file(&self, month: &str, epoch: u64, part: u64) -> PathBuf {
         let name = format!("{epoch:06}.{part:04}.yaml");
         self.acct().join(month).join(name)
@@ -328,7 +329,7 @@ impl Layout {
         parts.is_some_and(|(y, m)| (y.len(), m.len()) == (4, 2) && digits(y) && digits(m))
     }
 
-    /// Up to where the journal's ends are in `acct/` (`record::acct::Written`).
+    /// The position up to which the journal's ends are in `acct/` (`record::acct::Written`).
     pub fn acct_written(&self) -> PathBuf {
         self.acct().join("written.yaml")
     }
@@ -337,7 +338,7 @@ impl Layout {
         self.root.join("reserve")
     }
 
-    /// Room that is given back when the share is full, one part at a time.
+    /// A part of the reserve; one part at a time is released when the share is full.
     pub fn reserve_part(&self, n: u32) -> PathBuf {
         self.reserve().join(format!("{n:02}"))
     }
@@ -346,8 +347,8 @@ impl Layout {
         self.root.join("lost+found")
     }
 
-    /// Directories that `cadmin init` makes, with their modes. Inboxes are entered, never listed,
-    /// by users; everything else is the service account's.
+    /// Directories that `cadmin init` creates, with their modes. Users can enter the inboxes but
+    /// not list them; everything else belongs to the service account.
     pub fn directories(&self) -> Vec<(PathBuf, u32)> {
         vec![
             (self.conf_dir(), 0o755),

@@ -8,10 +8,10 @@ use crate::record::leader::{EpochDoc, decode_fixed, encode_fixed};
 use crate::sys::{clock, fs, proc};
 use std::path::Path;
 
-/// A copy that was not confirmed for so long is not used, ms: `cbexe` looks at the share every
-/// 7 s at least.
+/// A copy that was not confirmed for this time is not used, ms: `cbexe` checks the share at least
+/// every 7 s.
 const FRESH_MS: u64 = 20_000;
-/// Most bytes of the file.
+/// Maximum size of the file in bytes.
 const COPY_MAX: u64 = 4096;
 
 /// Writes the copy: `doc` was read or found unchanged at `at_ms` of the boot clock.
@@ -24,7 +24,7 @@ pub fn write(path: &Path, doc: &EpochDoc, at_ms: u64) -> Result<(), String> {
     fs::publish(path, &bytes).map_err(|e| e.to_string())
 }
 
-/// The copy, if there is one that was confirmed lately in this boot of the machine.
+/// The copy, if there is one that was recently confirmed since the machine booted.
 pub fn read(path: &Path) -> Option<EpochDoc> {
     let bytes = fs::read_small(path, COPY_MAX).ok()?;
     let text = std::str::from_utf8(&bytes).ok()?;

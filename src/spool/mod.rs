@@ -17,7 +17,7 @@ pub use site::{ROOT_LOCAL, Site, SiteError};
 use crate::record::leader::ClusterDoc;
 use crate::sys::trust::Owners;
 
-/// Whose files the daemons of a cluster believe.
+/// The owners whose files the daemons of a cluster trust.
 pub fn owners(cluster: &ClusterDoc) -> Owners {
     Owners {
         uid: cluster.service_uid,

@@ -8,29 +8,29 @@
 
 use crate::sys::fs::Mark;
 
-/// Pause after something was found or while something is awaited, ms.
+/// Pause after something was found or while something is expected, ms.
 const QUICK_MS: u64 = 5;
-/// The same where hints have proved to come: what comes next gives one, as the last did.
+/// The same if hints have proved to arrive: the next change causes a hint, as the last one did.
 const QUICK_HINTED_MS: u64 = 1_000;
-/// With hints a poll only has to find what a lost hint was about: it may be so much rarer...
+/// With hints, a poll only has to find what a lost hint was about, so it may be this much rarer...
 const HINTED_FACTOR: u64 = 6;
-/// ...but not rarer than this, ms.
+/// ...but the pause is at most this long, ms.
 const HINTED_MAX_MS: u64 = 8_000;
-/// Hints have proved to come when so many more looks found something with one than without, a
-/// look without counting double.
+/// Hints have proved to arrive when this many more polls found something with a hint than without;
+/// a poll without a hint counts double.
 const PROVED: u32 = 3;
 const PROVED_MAX: u32 = 8;
-/// Where both sides say that they can give hints these are taken to have proved so well: what was
-/// on its way before they knew each other may be found without one.
+/// If both sides state that they can give hints, hints are presumed to have proved this well: what
+/// was in transit before they knew each other may be found without a hint.
 const PRESUMED: u32 = PROVED + 2;
-/// A look so soon after the last one may find what a hint is on its way for, ms.
+/// A poll this soon after the last one may find something whose hint is still in transit, ms.
 const EARLY_MS: u64 = 250;
-/// Two changes within this time may bear the same time of change, ms.
+/// Two changes within this time may have the same modification time, ms.
 const GRANULE_MS: u64 = 100;
-/// A look is due after this time at the latest, whatever the mark says, ms.
+/// A poll is due after this time at the latest, regardless of the mark, ms.
 const LOOK_MS: u64 = 10_000;
 
-/// The pace of looks at one thing.
+/// The pace of polls of one file or directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Polling {
     slow_ms: u64,
@@ -40,7 +40,7 @@ pub struct Polling {
 }
 
 impl Polling {
-    /// A first look is due at once. `slow_ms`: longest pause where no hints come.
+    /// The first poll is due at once. `slow_ms`: longest pause without hints.
     pub fn new(slow_ms: u64) -> Polling {
         Polling {
             slow_ms,
@@ -50,8 +50,8 @@ impl Polling {
         }
     }
 
-    /// Hints are taken to come, since both sides say that they can, until things are found without
-    /// one.
+    /// Presumes that hints arrive, since both sides state that they can give them, until things are
+    /// found without one.
     pub fn presume_hints(&mut self) {
         self.proved = self.proved.max(PRESUMED);
     }
@@ -61,7 +61,7 @@ impl Polling {
         self.slow_ms = slow_ms;
     }
 
-    /// When the next look is due.
+    /// When the next poll is due.
     pub fn due_ms(&self) -> u64 {
         self.due_ms
     }
@@ -70,7 +70,7 @@ impl Polling {
         now >= self.due_ms
     }
 
-    /// Whether hints have proved to come for what is looked at here.
+    /// Whether hints have proved to arrive here.
     pub fn is_hinted(&self) -> bool {
         self.proved >= PROVED
     }
@@ -89,25 +89,25 @@ impl Polling {
         }
     }
 
-    /// Something will change soon: the next look comes soon.
+    /// Notes that something will change soon: the next poll follows soon.
     pub fn expect(&mut self, now: u64) {
         self.pause_ms = self.quick_ms();
         self.due_ms = self.due_ms.min(now.saturating_add(self.pause_ms));
     }
 
-    /// The next look is due now.
+    /// Makes the next poll due now.
     pub fn at_once(&mut self, now: u64) {
         self.due_ms = now;
     }
 
-    /// The next look is due after the longest pause: whatever comes before gives a hint.
+    /// Makes the next poll due after the longest pause: any earlier change causes a hint.
     pub fn rest(&mut self, now: u64) {
         self.pause_ms = self.longest_ms();
         self.due_ms = now.saturating_add(self.pause_ms);
     }
 
-    /// Takes the outcome of a look at `now`: whether something new was `found`, and whether a hint
-    /// had asked for the look.
+    /// Records the result of a poll at `now`: whether something new was `found`, and whether a hint
+    /// caused the poll.
     pub fn looked(&mut self, now: u64, found: bool, hinted: bool) {
         match (found, hinted) {
             (true, true) => self.proved = (self.proved + 1).min(PROVED_MAX),
@@ -124,23 +124,23 @@ impl Polling {
     }
 }
 
-/// Tells whether a directory or document can hold what the last look at it did not show.
+/// Tells whether a directory or document may contain something that the last read did not show.
 #[derive(Debug, Clone, Default)]
 pub struct Gate {
-    /// The mark last seen, and since when.
+    /// The last mark, and since when it has been unchanged.
     mark: Option<(Mark, u64)>,
-    /// When the last look began.
+    /// When the last read began.
     looked_ms: Option<u64>,
 }
 
 impl Gate {
-    /// Takes the mark as it is `now`. True when it is to be looked at: it changed since the last
-    /// look, or may have done so without a new time of change.
+    /// Takes the mark as it is `now`. Returns true if a read is needed: the mark has changed since
+    /// the last read, or the content may have changed without a new modification time.
     pub fn must_look(&mut self, mark: Mark, now: u64) -> bool {
         self.must_look_within(mark, now, LOOK_MS)
     }
 
-    /// The same, with the time in ms after which a look is due whatever the mark says.
+    /// The same, with the time in ms after which a read is due regardless of the mark.
     pub fn must_look_within(&mut self, mark: Mark, now: u64, look_ms: u64) -> bool {
         match self.mark {
             Some((known, _)) if known == mark => {}
@@ -157,19 +157,19 @@ impl Gate {
         must
     }
 
-    /// When the last look was made, in tests.
+    /// When the last read was made, in tests.
     #[cfg(test)]
     pub fn looked_at(&self) -> Option<u64> {
         self.looked_ms
     }
 
-    /// The last look does not count: not everything that it showed was taken.
+    /// Makes the last read not count: not everything that it showed was taken.
     pub fn forget(&mut self) {
         self.looked_ms = None;
     }
 }
 
-/// How much may be spent: so many units a second, and a number of them at once.
+/// Limits spending to a number of units per second, and to a number of them at once.
 #[derive(Debug, Clone)]
 pub struct Budget {
     per_s: u64,
@@ -207,7 +207,7 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// Looks at each due time from `from` on and finds nothing; the times.
+    /// Polls at each due time from `from` on without finding anything; returns the times.
     fn looks(polling: &mut Polling, from: u64, until: u64) -> Vec<u64> {
         let mut times = Vec::new();
         let mut now = from;
@@ -245,12 +245,12 @@ mod tests {
         let times = looks(&mut p, 10, 60_000);
         let last = &times[times.len() - 2..];
         assert_eq!(last[1] - last[0], 6000);
-        // Empty looks prove nothing.
+        // Polls that find nothing prove nothing.
         assert!(p.is_hinted());
         p.looked(70_000, true, false);
         assert!(!p.is_hinted());
         assert_eq!(p.due_ms(), 70_000 + QUICK_MS);
-        // However many hints came: two finds without one end it.
+        // Regardless of the number of hints: two finds without a hint end it.
         (0..100).for_each(|now| p.looked(80_000 + now, true, true));
         (0..3).for_each(|now| p.looked(90_000 + now, true, false));
         assert!(!p.is_hinted());
@@ -260,14 +260,15 @@ mod tests {
     fn hints_that_both_sides_can_give_count_until_things_are_found_without_one() {
         let mut p = Polling::new(1000);
         p.presume_hints();
-        // On its way before the two knew each other.
+        // It was in transit before the two knew each other.
         p.looked(5, true, false);
         assert!(p.is_hinted());
         p.pause_ms = EARLY_MS;
         p.looked(10, true, false);
         assert!(!p.is_hinted());
         assert_eq!(p.due_ms(), 10 + QUICK_MS);
-        // A look that soon says nothing of hints: the next one may have been on its way.
+        // A poll that follows so soon proves nothing about hints: the next one may have been in
+        // transit.
         for now in 0..3 {
             p.looked(20 + now, true, true);
             p.expect(20 + now);
@@ -300,7 +301,7 @@ mod tests {
     fn a_directory_is_listed_until_its_time_of_change_has_passed() {
         let mut g = Gate::default();
         assert!(g.must_look(mark(1), 1000));
-        // A second name may have come with the same time.
+        // A second name may have been added within the same time.
         assert!(g.must_look(mark(1), 1050));
         assert!(g.must_look(mark(1), 1100));
         assert!(!g.must_look(mark(1), 1110));
@@ -329,7 +330,7 @@ mod tests {
             spent += left;
         }
         assert!((40 + 198..=40 + 200).contains(&spent), "{spent}");
-        // A clock that stands still or goes back gives nothing.
+        // A clock that stands still or goes back releases nothing.
         assert_eq!((b.left(9_000), b.left(9_999)), (0, 0));
         b.spend(u64::MAX);
         assert_eq!(b.left(u64::MAX), 40);

@@ -6,11 +6,11 @@ use super::Layout;
 use crate::sys;
 use std::path::{Path, PathBuf};
 
-/// Directory of `cb.conf` when CB_ENVDIR is not set.
+/// Directory of `cb.conf` if CB_ENVDIR is not set.
 const DEFAULT_DIR: &str = "/etc/corral";
-/// Where root's daemons keep local state when CB_LOCAL is not set.
+/// Directory for local state of root's daemons if CB_LOCAL is not set.
 pub const ROOT_LOCAL: &str = "/var/lib/corral";
-/// Largest `cb.conf`.
+/// Maximum size of `cb.conf`.
 const CONF_MAX: u64 = 64 << 10;
 
 /// Why the cluster was not found: a sentence with a hint.
@@ -33,19 +33,19 @@ pub struct Site {
     pub share: PathBuf,
     /// This host's name in the cluster.
     pub host: String,
-    /// CB_LOCAL: directory of this host's own state, where one is set.
+    /// CB_LOCAL: directory of this host's own state, if it is set.
     pub local: Option<PathBuf>,
     /// CB_UNSAFE_MOUNT=yes: a leader may work on a mount that endangers locks or data.
     pub unsafe_mount: bool,
-    /// CB_SERVERDIR: directory of this host's sensors, where one is set; cbls takes its own
-    /// program's otherwise.
+    /// CB_SERVERDIR: directory of this host's sensors, if it is set; otherwise cbls uses that of
+    /// its own program.
     pub servers: Option<PathBuf>,
-    /// CB_ESUBDIR: directory of the programs that look at submissions of this host.
+    /// CB_ESUBDIR: directory of the programs that check submissions of this host.
     pub esubs: Option<PathBuf>,
 }
 
 impl Site {
-    /// The file that says where the cluster is, whether it exists or not.
+    /// The file that states where the cluster is, whether it exists or not.
     pub fn conf_path() -> PathBuf {
         let dir = match std::env::var_os("CB_ENVDIR") {
             Some(dir) if !dir.is_empty() => PathBuf::from(dir),
@@ -57,7 +57,7 @@ impl Site {
     /// Finds the cluster.
     ///
     /// # Errors
-    /// Names the file that is missing or wrong, and how to set it.
+    /// The message names the file that is missing or wrong, and how to set it.
     pub fn find() -> Result<Site, SiteError> {
         let conf = Site::conf_path();
         let bytes = sys::fs::read_small(&conf, CONF_MAX).map_err(|e| {
@@ -76,10 +76,10 @@ impl Site {
         Site::from_conf(&conf, &text, host)
     }
 
-    /// Reads the text of a `cb.conf`; `host` is the host name that the environment asks for.
+    /// Reads the text of a `cb.conf`; `host` is the host name that the environment sets.
     ///
     /// # Errors
-    /// Names the line that is wrong, or that CB_SHARE is missing.
+    /// The message names the line that is wrong, or states that CB_SHARE is missing.
     pub fn from_conf(conf: &Path, text: &str, host: Option<String>) -> Result<Site, SiteError> {
         let (mut share, mut named, mut local, mut servers) = (None, None, None, None);
         let mut esubs = None;
@@ -101,7 +101,7 @@ impl Site {
                 "CB_ESUBDIR" => esubs = Some(absolute(value, &place())?),
                 "CB_HOST" => named = Some(value.to_owned()),
                 "CB_UNSAFE_MOUNT" => unsafe_mount = yes_or_no(value, &place())?,
-                // Daemons and later versions have keys of their own.
+                // Daemons and later versions have their own keys.
                 _ => {}
             }
         }
@@ -123,10 +123,11 @@ impl Site {
         })
     }
 
-    /// A daemon with privilege goes where `cb.conf` sends it: only root may have written that.
+    /// Checks that only root can have written `cb.conf`, because a privileged daemon trusts the
+    /// paths in it.
     ///
     /// # Errors
-    /// Names the file or directory that others can write.
+    /// The message names the file or directory that others can write.
     pub fn check_for_daemon(&self) -> Result<(), String> {
         if !sys::users::may_switch() {
             return Ok(());
@@ -140,7 +141,7 @@ impl Site {
         Layout::new(&self.share)
     }
 
-    /// Where this host's `cbexe` keeps a copy of `leader/epoch` for commands; see
+    /// The file in which this host's `cbexe` keeps a copy of `leader/epoch` for commands; see
     /// [`super::leader_copy`].
     pub fn leader_copy(&self) -> PathBuf {
         match &self.local {
@@ -149,7 +150,7 @@ impl Site {
         }
     }
 
-    /// What is wrong with the share when something in it is missing: for messages, after a failure.
+    /// The problem of the share if something in it is missing: for messages after a failure.
     pub fn diagnose(&self) -> String {
         let share = self.share.display();
         let conf = self.conf.display();

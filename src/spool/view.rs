@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Largest file of the view that is read.
+/// Maximum size of a file of the view.
 const FILE_MAX: usize = 1 << 30;
 /// How often a reader starts again because a named file was gone.
 const ATTEMPTS: u32 = 20;
@@ -38,9 +38,9 @@ pub enum ViewError {
     None(PathBuf),
     /// A file could not be read.
     Io(sys::Error),
-    /// A file that everything hangs on is damaged.
+    /// An indispensable file is damaged.
     Damaged(PathBuf, Damaged),
-    /// The named files kept vanishing: the leader publishes faster than this reader reads.
+    /// The named files kept disappearing: the leader publishes faster than this reader reads.
     Moving(PathBuf),
 }
 
@@ -65,21 +65,21 @@ impl fmt::Display for ViewError {
 
 impl std::error::Error for ViewError {}
 
-/// Which jobs a reader wants; the default is every unfinished job.
+/// The jobs that a reader requests; the default is every unfinished job.
 #[derive(Default)]
 pub struct Want<'f> {
-    /// Only jobs of these owners; empty = of all.
+    /// Only jobs of these owners; empty = of all owners.
     pub uids: Vec<u32>,
     /// Only jobs with an id in one of these inclusive ranges; empty = all.
     pub ids: Vec<(u32, u32)>,
     /// Also finished jobs.
     pub finished: bool,
-    /// Only jobs whose specification passes; asked once per specification and file.
+    /// Only jobs whose specification passes; evaluated once per specification and file.
     pub spec: Option<&'f (dyn Fn(&Spec) -> bool + Sync)>,
 }
 
 impl Want<'_> {
-    /// Every job known, finished ones included.
+    /// Every known job, including finished ones.
     pub fn all() -> Want<'static> {
         Want {
             finished: true,
@@ -99,7 +99,7 @@ impl Want<'_> {
         (self.uids.is_empty() || self.uids.contains(&spec.uid)) && self.spec.is_none_or(|f| f(spec))
     }
 
-    /// False when no row of the shard can be wanted.
+    /// Returns false if no row of the shard can be requested.
     fn wants_shard(&self, shard: &view::ShardInfo) -> bool {
         (self.finished || shard.live > 0)
             && (self.uids.is_empty()
@@ -113,38 +113,38 @@ impl Want<'_> {
     }
 }
 
-/// What [`ViewReader::stream`] hands out.
+/// What [`ViewReader::stream`] passes on.
 #[allow(clippy::large_enum_variant)] // lives on the stack of one call
 pub enum Piece<'a> {
-    /// Forget what was handed out so far: everything comes again from a newer manifest.
+    /// Discard everything passed on so far: it is repeated from a newer manifest.
     Restart,
-    /// A wanted job, array or element.
+    /// A requested job, array or element.
     Job {
         row: JobRow<'a>,
         spec: &'a Arc<Spec>,
-        /// Why it waits: its own reason or its class's.
+        /// Why it waits: its own reason or that of its class.
         why: Option<&'a PendReason>,
     },
 }
 
-/// A job as [`ViewReader::collect`] keeps it.
+/// A job as [`ViewReader::collect`] returns it.
 #[derive(Clone, Debug)]
 pub struct Job {
     pub row: JobRow<'static>,
     pub spec: Arc<Spec>,
-    /// Why it waits: its own reason or its class's.
+    /// Why it waits: its own reason or that of its class.
     pub why: Option<PendReason>,
 }
 
-/// Which changes of counts a document includes: those up to this epoch and number.
+/// The changes of counts that a document includes: those up to this epoch and number.
 type Moment = (u64, u64);
 
-/// Facts about one reading.
+/// Facts about one read.
 #[derive(Clone, Default, Debug)]
 pub struct Reading {
     /// The manifest that was read.
     pub manifest: Manifest,
-    /// Damage met on the way, one sentence each.
+    /// Damage found on the way, one sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -154,9 +154,9 @@ pub struct ViewReader {
     layout: Layout,
 }
 
-/// Inner failure of one try.
+/// Inner failure of one attempt.
 enum Fail {
-    /// A named file is gone: the manifest is old.
+    /// A named file is gone: the manifest is outdated.
     Stale,
     Hard(ViewError),
 }
@@ -168,10 +168,10 @@ impl ViewReader {
         }
     }
 
-    /// Reads the manifest alone.
+    /// Reads only the manifest.
     ///
     /// # Errors
-    /// No view yet, unreadable or damaged.
+    /// There is no view yet, or it is unreadable or damaged.
     pub fn manifest(&self) -> Result<Manifest, ViewError> {
         let mut docs: Vec<Manifest> = self.documents(view::MANIFEST)?;
         let path = self.layout.view_file(view::MANIFEST);
@@ -239,13 +239,13 @@ impl ViewReader {
         docs.pop().ok_or(ViewError::None(path))
     }
 
-    /// All records after the header of a small framed file that is renamed into place.
+    /// All records after the header of a small framed file that is replaced by renaming.
     fn documents<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>, ViewError> {
         let (_, docs) = self.document(name)?;
         Ok(docs)
     }
 
-    /// The same with the moment that the file shows.
+    /// The same, with the moment stated in the file.
     fn document<T: DeserializeOwned>(&self, name: &str) -> Result<(Moment, Vec<T>), ViewError> {
         let path = self.layout.view_file(name);
         let bytes = match read_whole(&path) {
@@ -256,11 +256,11 @@ impl ViewReader {
         parse_documents(&bytes).map_err(|d| ViewError::Damaged(path, d))
     }
 
-    /// Hands out every wanted job. Rows of one shard come in the order of their ids; jobs that only
-    /// the delta knows come last.
+    /// Passes on every requested job. Rows of one shard come in the order of their ids; jobs that
+    /// are only in the delta come last.
     ///
     /// # Errors
-    /// No view, unreadable files, or files that keep vanishing.
+    /// There is no view, or files are unreadable or keep disappearing.
     pub fn stream(
         &self,
         want: &Want<'_>,
@@ -280,7 +280,7 @@ impl ViewReader {
         Err(ViewError::Moving(self.layout.view_file(view::MANIFEST)))
     }
 
-    /// Every wanted job as a list, in the order of [`ViewReader::stream`].
+    /// Every requested job as a list, in the order of [`ViewReader::stream`].
     ///
     /// # Errors
     /// As [`ViewReader::stream`].
@@ -298,8 +298,8 @@ impl ViewReader {
     }
 
     /// As [`ViewReader::stream`], by several threads that read different shards at the same time,
-    /// each into a sink of its own. `make` builds the sinks of a try out of those of the try that
-    /// was given up before it (none at first); `job` takes a row in.
+    /// each into a sink of its own. `make` creates the sinks of an attempt from those of the
+    /// previous, abandoned attempt (none at first); `job` adds a row.
     ///
     /// # Errors
     /// As [`ViewReader::stream`].
@@ -429,7 +429,7 @@ impl ViewReader {
     }
 }
 
-/// How a row is taken in by a sink of [`ViewReader::stream_into`].
+/// How a sink of [`ViewReader::stream_into`] adds a row.
 pub type TakeJob<S> = fn(&mut S, JobRow<'_>, &Arc<Spec>, Option<&PendReason>);
 
 fn give<S>(sink: &mut S, piece: Piece<'_>, job: TakeJob<S>) {
@@ -456,7 +456,7 @@ fn parse_documents<T: DeserializeOwned>(bytes: &[u8]) -> Result<(Moment, Vec<T>)
     }
 }
 
-/// The same row with text of its own.
+/// The same row with its own copies of the texts.
 pub fn into_owned(row: JobRow<'_>) -> JobRow<'static> {
     JobRow {
         name: row.name.into_owned().into(),
@@ -500,13 +500,13 @@ struct Peek<'a> {
     key: JobKey,
     spec: u32,
     stat: JobStat,
-    /// What stands after them; empty when the row was written in another way.
+    /// The data after them; empty if the row was written in another form.
     rest: &'a [u8],
 }
 
 const JOB_PREFIX: &[u8] = b"{\"k\":\"job\",";
 
-/// Reads `{"k":"job","j":"12[3]","s":4,"p":"RUN"`; `None` when the row is written otherwise.
+/// Reads `{"k":"job","j":"12[3]","s":4,"p":"RUN"`; `None` if the row has another form.
 fn peek(json: &[u8]) -> Option<Peek<'_>> {
     let rest = json.strip_prefix(b"{\"k\":\"job\",\"j\":\"")?;
     let (id, rest) = digits(rest)?;
@@ -551,17 +551,17 @@ fn digits(bytes: &[u8]) -> Option<(u32, &[u8])> {
     (n > 0).then_some((value, &bytes[n..]))
 }
 
-/// Specifications of one file: `None` = defined but not wanted.
+/// Specifications of one file: `None` = defined but not requested.
 type Specs = HashMap<u32, Option<Arc<Spec>>>;
 
-/// Rows of the deltas, the last one of each job.
+/// Rows of the deltas, only the last one of each job.
 #[derive(Default)]
 struct Overlay<'b> {
     /// `None` = the element is gone.
     rows: HashMap<JobKey, Option<OverRow<'b>>>,
     gone: HashSet<u32>,
     classes: HashMap<u32, PendReason>,
-    /// Per delta file, because numbers are the file's own.
+    /// Per delta file, because the numbers belong to the file.
     specs: Vec<Specs>,
 }
 
@@ -570,7 +570,7 @@ struct OverRow<'b> {
     file: usize,
     spec: u32,
     stat: JobStat,
-    /// It was handed out, or found unwanted.
+    /// It was passed on, or was found not to be requested.
     sent: AtomicBool,
 }
 
@@ -578,7 +578,7 @@ impl<'b> Overlay<'b> {
     fn add(&mut self, name: &str, bytes: &'b [u8], want: &Want<'_>, warnings: &mut Vec<String>) {
         self.specs.push(Specs::new());
         if let Err(d) = self.add_rows(bytes, want) {
-            // A torn last line is one that is being written right now.
+            // A torn last line is still being written.
             if d.damage != Damage::Torn {
                 warnings.push(format!("view/{name} {d}"));
             }
@@ -630,7 +630,7 @@ impl<'b> Overlay<'b> {
         }
     }
 
-    /// Hands out the delta's version of `key`; `false` when the delta does not know it.
+    /// Passes on the delta's version of `key`. Returns `false` if the delta does not have it.
     fn emit(
         &self,
         key: JobKey,
@@ -646,7 +646,7 @@ impl<'b> Overlay<'b> {
             Some(None) => return true,
             Some(Some(row)) => row,
         };
-        // A key stands in one shard only, so one thread at most gets here before the rest.
+        // A key is in only one shard, so at most one thread gets here before the rest.
         row.sent.store(true, Ordering::Relaxed);
         if !want.wants_stat(row.stat) {
             return true;
@@ -677,7 +677,7 @@ impl<'b> Overlay<'b> {
     }
 }
 
-/// The leading fields of a job row, `None` when it is another kind of row.
+/// The leading fields of a job row; `None` if it is another kind of row.
 fn peek_or_decode(json: &[u8]) -> Result<Option<Peek<'_>>, Damage> {
     if let Some(p) = peek(json) {
         return Ok(Some(p));
@@ -694,7 +694,7 @@ fn peek_or_decode(json: &[u8]) -> Result<Option<Peek<'_>>, Damage> {
     }))
 }
 
-/// Decodes the row itself: the tag in front is just an unknown field to it, and the detour over a
+/// Decodes the row itself: it ignores the tag in front as an unknown field; decoding through a
 /// tagged enum would cost more than the row.
 fn decode_job(json: &[u8]) -> Result<JobRow<'_>, Damage> {
     serde_json::from_slice(json).map_err(|e| Damage::Content(e.to_string()))
@@ -720,7 +720,7 @@ fn emit_row(
     sink(Piece::Job { row, spec, why });
 }
 
-/// Hands out the wanted rows of one shard, the delta's version where it has one.
+/// Passes on the requested rows of one shard, in the delta's version if there is one.
 fn read_shard(
     shard: &view::ShardInfo,
     bytes: &[u8],
@@ -773,7 +773,7 @@ fn shard_rows(
         if !want.wants_stat(p.stat) {
             continue;
         }
-        // Neighbours mostly share a specification.
+        // Adjacent rows mostly share a specification.
         let known = match last {
             Some((id, known)) if id == p.spec => known,
             _ => specs.get(&p.spec).cloned(),

@@ -14,7 +14,7 @@ use crate::text::indexset::IndexSet;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Gap between the order numbers of two submissions, so that moves find room between them.
+/// Gap between the order numbers of two submissions, so that moves can place jobs between them.
 const ORDER_STEP: i64 = 1 << 20;
 
 impl State {
@@ -134,7 +134,7 @@ impl State {
         }
     }
 
-    /// Gives back a job's reference; an unused specification is forgotten.
+    /// Drops a job's reference to a specification; an unused specification is removed.
     fn drop_spec(&mut self, id: u32) {
         let Some(entry) = self.specs.get_mut(&id) else {
             return;
@@ -152,7 +152,7 @@ impl State {
 
     fn submitted(&mut self, s: &Submitted) {
         self.numbers.last_job = s.id;
-        // What falls due by itself answers no request.
+        // A run that fell due by itself answers no request.
         let of_request = |run: &CronRun| run.due == Stamp(0) && s.tok != Token(0);
         if s.cron.as_deref().is_none_or(of_request) {
             self.remember(s);
@@ -227,7 +227,7 @@ impl State {
         self.changes.rows.note(JobKey::job(id));
     }
 
-    /// Adds everything that follows from job `id` to the indices, or removes it.
+    /// Adds everything derived from job `id` to the indices, or removes it.
     pub(super) fn index(&mut self, id: u32, plus: bool) {
         let State {
             jobs,
@@ -281,8 +281,8 @@ impl State {
         }
     }
 
-    /// Changes one work of a job through `f`, keeping every index right. Elements are made from
-    /// the waiting part of their array first.
+    /// Changes one job or element through `f` and updates every index. Elements are first created
+    /// from the waiting part of their array.
     pub(super) fn touch(&mut self, j: JobKey, f: impl FnOnce(&mut Job)) {
         let State {
             jobs,
@@ -356,7 +356,7 @@ impl State {
         }
     }
 
-    /// The run of attempt `a`, when it is the job's current one and has not ended.
+    /// The run of attempt `a`, if it is the job's current one and has not ended.
     pub(super) fn current_run(&mut self, a: AttemptId) -> Option<&mut Run> {
         let work = self.jobs.get_mut(a.j.id)?.work_mut(a.j.idx)?;
         if work.attempt != a.at || !work.stat.is_started() {
@@ -466,7 +466,7 @@ impl State {
         self.note_end(e, requeue, units);
     }
 
-    /// Only as long as the attempt is the last one, and over.
+    /// Only valid as long as the attempt is the last one, and over.
     fn part_used(&mut self, a: AttemptId, part: &PartUse) {
         let work = self.jobs.get_mut(a.j.id);
         let work = work.and_then(|job| job.work_mut(a.j.idx));
@@ -479,7 +479,7 @@ impl State {
         }
     }
 
-    /// Why a job is held whose host knows no account for its user.
+    /// The reason of a job that is held because its host has no account for its user.
     fn no_account(&self, j: JobKey) -> PendReason {
         let user = self.spec_of(j.id).map_or(String::new(), |s| s.user.clone());
         let first = self.work(j).and_then(|w| w.run.as_deref()?.hosts.first());
@@ -588,7 +588,7 @@ impl State {
         });
     }
 
-    /// Holds everything that waits.
+    /// Holds all waiting jobs and elements.
     pub(super) fn hold_all(&mut self) {
         let mut keys = Vec::new();
         for job in self.jobs.values() {
@@ -599,7 +599,7 @@ impl State {
         }
     }
 
-    /// Notes what runs as having run when the copy was made.
+    /// Notes for everything that runs that it ran when the copy was made.
     pub(super) fn note_copied(&mut self) {
         let keys: Vec<JobKey> = self.all_started().collect();
         for j in keys {
@@ -701,7 +701,8 @@ impl State {
         self.changes.rows.note(JobKey::job(id));
     }
 
-    /// Notes when a job is ended by this specification, whatever it does or if it never started.
+    /// Notes when this specification ends a job, regardless of what it does or whether it has
+    /// started.
     fn note_deadlines(&mut self, id: u32, s: u32) {
         let spec = self.spec(s);
         let all = [spec.deadline, spec.start_by];
@@ -710,7 +711,7 @@ impl State {
         }
     }
 
-    /// Forgets these times.
+    /// Removes these times.
     fn drop_deadline(&mut self, id: u32, s: u32) {
         let spec = self.spec(s);
         let all = [spec.deadline, spec.start_by];
@@ -719,8 +720,8 @@ impl State {
         }
     }
 
-    /// Keeps a job out of scheduling, or lets it in again. Derived by each leader, so it needs no
-    /// event.
+    /// Excludes a job from scheduling, or includes it again. Each leader derives this, so it needs
+    /// no event.
     pub fn defer(&mut self, id: u32, deferred: bool) {
         if self.jobs.get(id).is_none_or(|job| job.deferred == deferred) {
             return;
@@ -756,7 +757,7 @@ fn fate_of(e: &Ended) -> Fate {
     }
 }
 
-/// The run of work that ended without ever being dispatched.
+/// The run of a job that ended without ever being dispatched.
 fn never_ran(t: Stamp, fate: Box<Fate>) -> Run {
     Run {
         dispatch: t,

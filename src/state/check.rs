@@ -7,7 +7,7 @@ use super::parts::{Backlog, Waiting};
 use crate::model::{JobKey, JobStat};
 use std::collections::BTreeSet;
 
-/// Broken counts of an array.
+/// Incorrect counts of an array.
 fn check_array(job: &super::Job) -> Vec<String> {
     let mut broken = Vec::new();
     let Body::Array(array) = &job.body else {
@@ -33,7 +33,7 @@ fn check_array(job: &super::Job) -> Vec<String> {
 }
 
 impl State {
-    /// Every broken invariant as a sentence; empty = sound.
+    /// Every broken invariant as a sentence; empty = the state is sound.
     pub fn check(&self) -> Vec<String> {
         let mut broken = Vec::new();
         let mut used = self.used.unused();
@@ -92,7 +92,7 @@ impl State {
         broken
     }
 
-    /// `pending`: jobs that wait, elements counted.
+    /// `pending`: waiting jobs, with elements counted individually.
     fn check_backlog(&self, pending: u64) -> Vec<String> {
         let mut broken = Vec::new();
         if pending != self.specs.values().map(|e| e.waiting).sum::<u64>() {

@@ -5,15 +5,16 @@
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
-/// Most entries of a chunk.
+/// Maximum number of entries of a chunk.
 const CHUNK: usize = 512;
-/// A chunk gives memory back when it holds less than one in so many of what it has room for.
+/// A chunk frees memory when it holds less than one in this many of the entries for which it has
+/// room.
 const SPARSE: usize = 4;
 
-/// See the file's head.
+/// See the head of this file.
 #[derive(Clone, Debug)]
 pub struct ChunkedSet<T> {
-    /// In order, none empty.
+    /// In order; none is empty.
     chunks: SmallVec<[VecDeque<T>; 1]>,
 }
 
@@ -37,7 +38,7 @@ impl<T: Ord + Copy> ChunkedSet<T> {
         self.chunks.iter().flatten().copied()
     }
 
-    /// Of sorted entries, each once.
+    /// A set of sorted entries without duplicates.
     pub fn of(sorted: impl Iterator<Item = T>) -> ChunkedSet<T> {
         let mut chunks: SmallVec<[VecDeque<T>; 1]> = SmallVec::new();
         for entry in sorted {
@@ -53,7 +54,7 @@ impl<T: Ord + Copy> ChunkedSet<T> {
         self.chunks.iter().map(VecDeque::len).sum()
     }
 
-    /// The entry with `n` before it. Skips whole chunks.
+    /// The entry with `n` entries before it. Skips whole chunks.
     pub fn nth(&self, mut n: usize) -> Option<T> {
         for chunk in &self.chunks {
             match chunk.get(n) {
@@ -64,7 +65,7 @@ impl<T: Ord + Copy> ChunkedSet<T> {
         None
     }
 
-    /// How many entries come before `entry`, which need not be there.
+    /// How many entries come before `entry`, which need not be in the set.
     pub fn rank(&self, entry: T) -> usize {
         let n = self.chunk_of(|last| *last < entry);
         let before: usize = self.chunks.iter().take(n).map(VecDeque::len).sum();
@@ -72,7 +73,7 @@ impl<T: Ord + Copy> ChunkedSet<T> {
         before + chunk.map_or(0, |chunk| chunk.partition_point(|e| *e < entry))
     }
 
-    /// The first one after `entry`, which need not be there. Fast near the front.
+    /// The first entry after `entry`, which need not be in the set. Fast near the beginning.
     pub fn after(&self, entry: T) -> Option<T> {
         let first = self.chunks.first()?;
         if first.back().is_some_and(|last| *last > entry) {
@@ -80,7 +81,7 @@ impl<T: Ord + Copy> ChunkedSet<T> {
             while end < first.len() && first[end] <= entry {
                 end *= 2;
             }
-            // The one sought is in the last doubling.
+            // The entry is in the last doubling.
             let (mut low, mut high) = (end / 2, end.min(first.len()));
             while low < high {
                 let half = (low + high) / 2;
@@ -96,17 +97,17 @@ impl<T: Ord + Copy> ChunkedSet<T> {
         chunk.get(chunk.partition_point(|e| *e <= entry)).copied()
     }
 
-    /// The first chunk whose last entry is not as `before` says.
+    /// The first chunk whose last entry does not satisfy `before`.
     fn chunk_of(&self, before: impl Fn(&T) -> bool) -> usize {
         let last = |chunk: &VecDeque<T>| chunk.back().is_some_and(&before);
         self.chunks.partition_point(last)
     }
 
-    /// False: it was there.
+    /// Returns false if it was already there.
     pub fn insert(&mut self, entry: T) -> bool {
         let n = self.chunk_of(|last| *last < entry);
         let count = self.chunks.len();
-        // What comes after all others goes on with the last chunk, or begins a new one.
+        // An entry after all others is added to the last chunk, or starts a new one.
         let n = match n == count && count > 0 && self.chunks[count - 1].len() < CHUNK {
             true => count - 1,
             false => n,
@@ -126,7 +127,7 @@ impl<T: Ord + Copy> ChunkedSet<T> {
         true
     }
 
-    /// False: it was not there.
+    /// Returns false if it was not there.
     pub fn remove(&mut self, entry: T) -> bool {
         let n = match self.first() == Some(entry) {
             true => 0,

@@ -7,11 +7,11 @@ use crate::record::event::Event;
 use crate::record::point::{Point, epoch_id};
 use crate::record::request::{HostAct, QueueAct};
 
-/// Most epochs whose ends are kept, the newest ones.
+/// Number of epochs whose ends are kept, the newest ones.
 pub(super) const EPOCHS_KEPT: usize = 256;
 
 impl State {
-    /// Events that concern no job.
+    /// Applies events that concern no job.
     pub(super) fn apply_to_cluster(&mut self, event: &Event) {
         match event {
             Event::Queue {
@@ -72,7 +72,7 @@ impl State {
         }
     }
 
-    /// Events that begin and end epochs.
+    /// Applies events that begin and end epochs.
     fn apply_to_epochs(&mut self, event: &Event) {
         match event {
             Event::Epoch {
@@ -94,7 +94,7 @@ impl State {
         }
     }
 
-    /// Notes something of an epoch, and forgets the oldest.
+    /// Records something about an epoch, and removes the oldest.
     fn note_epoch(&mut self, epoch: u64, note: impl FnOnce(&mut super::parts::EpochEnd)) {
         note(self.leaders.ends.entry(epoch).or_default());
         while self.leaders.ends.len() > EPOCHS_KEPT {
@@ -102,12 +102,13 @@ impl State {
         }
     }
 
-    /// Whether this state lacks what a host was given orders by: the share is then an older copy.
-    /// `here`: segment and sequence number up to which the journal of this epoch reaches.
+    /// Whether this state lacks events from which orders were sent to a host: the share is then an
+    /// older copy. `here`: segment and sequence number up to which the journal of this epoch
+    /// reaches.
     ///
-    /// Orders are written after a sync and a check of the epoch, and each later epoch is sealed
-    /// after what was synced by then. So a point after the end of its epoch, or in an epoch that is
-    /// not known here, belongs to records that were there and are gone.
+    /// Orders are written after a sync and a check of the epoch, and each later epoch seals
+    /// everything synced by then. So a point after the end of its epoch, or in an epoch that is not
+    /// known here, belongs to records that existed and are lost.
     pub fn lacks(&self, seen: &Point, here: (u64, u64)) -> bool {
         let confirmed = self
             .leaders
@@ -117,7 +118,7 @@ impl State {
             return false;
         }
         let Some(end) = self.leaders.ends.get(&seen.epoch) else {
-            // Of epochs before the first one that is kept nothing is known.
+            // Nothing is known of epochs before the first one that is kept.
             let first = self.leaders.ends.keys().next();
             return first.is_some_and(|first| *first < seen.epoch);
         };
@@ -130,7 +131,7 @@ impl State {
         other || (seen.segment, seen.seq) > at
     }
 
-    /// The point of the journal that lies `here` in this epoch.
+    /// The point of the journal at `here` in this epoch.
     pub fn point(&self, (segment, seq): (u64, u64)) -> Point {
         Point {
             epoch: self.leaders.epoch,

@@ -9,18 +9,18 @@ use crate::record::event::{Event, Submitted};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whose it is, and its name.
+/// Its owner and its name.
 pub type CronKey = (u32, String);
 
-/// See the file's head.
+/// See the head of this file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Crons {
     all: BTreeMap<CronKey, CronJob>,
     /// Jobs of runs that have not ended, each with the first job of its run.
     runs: FxHashMap<u32, (CronKey, u32)>,
-    /// Those with a pack of which some jobs are still to be submitted.
+    /// Cron jobs with a pack of which some jobs are still to be submitted.
     open: BTreeSet<CronKey>,
-    /// Whose due times must be worked out again.
+    /// Cron jobs whose due times must be computed again.
     changed: BTreeSet<CronKey>,
     /// Grows whenever something of a cron job changes.
     version: u64,
@@ -31,12 +31,12 @@ impl State {
         self.crons.all.get(key)
     }
 
-    /// All of them, by owner and name.
+    /// All cron jobs, by owner and name.
     pub fn crons(&self) -> impl Iterator<Item = &CronJob> {
         self.crons.all.values()
     }
 
-    /// Those of one user.
+    /// The cron jobs of one user.
     pub fn crons_of(&self, uid: u32) -> impl Iterator<Item = &CronJob> {
         let from = (uid, String::new());
         let all = self.crons.all.range(from..);
@@ -48,22 +48,22 @@ impl State {
         self.crons.all.len()
     }
 
-    /// Cron jobs with a run of which an earlier leader submitted some jobs only.
+    /// Cron jobs with a run of which an earlier leader submitted only some jobs.
     pub fn open_crons(&self) -> Vec<CronKey> {
         self.crons.open.iter().cloned().collect()
     }
 
-    /// Tells whether anything of them changed since this number was asked for.
+    /// A number that changes whenever something of the cron jobs changes.
     pub fn cron_version(&self) -> u64 {
         self.crons.version
     }
 
-    /// Cron jobs that were made, changed or handled since the last call.
+    /// Cron jobs that were created, changed or handled since the last call.
     pub fn take_changed_crons(&mut self) -> BTreeSet<CronKey> {
         std::mem::take(&mut self.crons.changed)
     }
 
-    /// Applies an event about a cron job itself; false: it is none.
+    /// Applies an event about a cron job itself. Returns false if it is not one.
     pub(super) fn apply_to_cron(&mut self, event: &Event) -> bool {
         match event {
             Event::CronDefined {
@@ -77,10 +77,10 @@ impl State {
                 let cron = self.crons.all.entry(key.clone()).or_default();
                 (cron.uid, cron.user) = (*uid, user.clone());
                 (cron.def, cron.by, cron.t) = (def.as_ref().clone(), by.clone(), *t);
-                // What was due before a definition is not due by it.
+                // Due times before a definition do not follow from it.
                 cron.handled = cron.handled.max(*t);
                 (cron.fails, cron.why) = (0, String::new());
-                // What is left of a pack was a job of the old definition.
+                // The rest of a pack consisted of jobs of the old definition.
                 self.crons
                     .close_packs(&key, *t, None, "its definition was changed");
                 self.cron_changed(key);
@@ -91,8 +91,8 @@ impl State {
                 let key = (*uid, name.clone());
                 if let Some(cron) = self.crons.all.get_mut(&key) {
                     if *on && cron.def.disabled {
-                        // The word that it begins again, from now on: also after a clock that was
-                        // far ahead.
+                        // This event starts it again, from now on: also after a clock that was far
+                        // ahead.
                         (cron.fails, cron.handled) = (0, *t);
                     }
                     (cron.def.disabled, cron.why) = (!*on, String::new());
@@ -141,7 +141,7 @@ impl State {
         true
     }
 
-    /// A job was submitted as a run, or as another job of a pack.
+    /// Records that a job was submitted as a run, or as another job of a pack.
     pub(super) fn cron_run(&mut self, s: &Submitted, run: &CronRun) {
         let key = (run.uid, run.name.clone());
         let made = self.jobs.contains_key(s.id);
@@ -196,7 +196,7 @@ impl State {
         self.cron_changed(key);
     }
 
-    /// Looks whether an event ended a job of a run.
+    /// Checks whether an event ended a job of a run.
     pub(super) fn note_cron_end(&mut self, event: &Event) {
         if self.crons.runs.is_empty() {
             return;
@@ -218,8 +218,8 @@ impl State {
         }
     }
 
-    /// The share was restored from a copy: what happened since is not known, so nothing of before
-    /// is due any more.
+    /// Skips due times after the share was restored from a copy: what happened since is not known,
+    /// so nothing from before is due any more.
     pub(super) fn skip_due_times(&mut self, t: Stamp) {
         let keys: Vec<CronKey> = self.crons.all.keys().cloned().collect();
         for cron in self.crons.all.values_mut() {
@@ -287,7 +287,8 @@ impl State {
 }
 
 impl Crons {
-    /// A job of the run `first` has ended. The run has when none is left, and failed if one did.
+    /// Handles the end of a job of the run `first`. The run has ended if none is left, and has
+    /// failed if one of them failed.
     fn job_ended(
         &mut self,
         key: &CronKey,
@@ -308,7 +309,7 @@ impl Crons {
         end_pack(cron, first, t);
     }
 
-    /// What was not submitted of packs, of this due time or of all, is not submitted any more.
+    /// Drops the jobs of packs that were not submitted, for this due time or for all.
     fn close_packs(&mut self, key: &CronKey, t: Stamp, due: Option<Stamp>, why: &str) {
         let Some(cron) = self.all.get_mut(key).filter(|_| self.open.contains(key)) else {
             return;
@@ -333,7 +334,7 @@ impl Crons {
     }
 }
 
-/// Ends a pack when none of its jobs is left.
+/// Ends a pack if none of its jobs is left.
 fn end_pack(cron: &mut CronJob, first: u32, t: Stamp) {
     let over = |pack: &&PackRun| pack.live.is_empty() && !pack.is_open();
     if cron.packs.get(&first).filter(over).is_none() {
@@ -350,7 +351,7 @@ fn end_pack(cron: &mut CronJob, first: u32, t: Stamp) {
     end_run(cron, first, (what, failed), t);
 }
 
-/// Records the end of a run by its first job.
+/// Records the end of a run, given its first job.
 fn end_run(cron: &mut CronJob, id: u32, (what, text): (CronWhat, String), t: Stamp) {
     let due = cron.running.remove(&id).unwrap_or_default();
     cron.note(CronRecord {

@@ -3,14 +3,14 @@
 
 use crate::model::JobKey;
 
-/// Below this many noted rows nothing is put in order.
+/// Below this number of recorded rows nothing is sorted.
 const SMALL: usize = 1 << 16;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dirty {
-    /// Some of them several times.
+    /// Some of them occur several times.
     noted: Vec<JobKey>,
-    /// Different ones when that was last counted.
+    /// Number of different ones at the last count.
     different: usize,
 }
 
@@ -35,7 +35,7 @@ impl Dirty {
         self.different = self.noted.len();
     }
 
-    /// All of them, each once and in order; none is left.
+    /// Takes all of them, each once and in order.
     pub(super) fn take(&mut self) -> Vec<JobKey> {
         self.tidy();
         self.different = 0;

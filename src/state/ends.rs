@@ -9,7 +9,7 @@ use crate::record::acct::{AttemptRecord, HostSlots, short_command};
 use crate::record::report::Ended;
 
 impl State {
-    /// From now on the ends of attempts are noted for [`State::take_ends`].
+    /// Starts to record the ends of attempts for [`State::take_ends`].
     pub fn note_ends(&mut self) {
         self.changes.ends.get_or_insert_default();
     }
@@ -20,7 +20,7 @@ impl State {
         ends.map(std::mem::take).unwrap_or_default()
     }
 
-    /// The units that an attempt has, which it loses with its end; none when ends are not noted.
+    /// The units of an attempt, which it loses with its end; none if ends are not recorded.
     pub(super) fn units_for_account(&self, j: JobKey) -> Vec<Units> {
         if self.changes.ends.is_none() {
             return Vec::new();
@@ -29,7 +29,7 @@ impl State {
         run.map_or(Vec::new(), |run| run.units().to_vec())
     }
 
-    /// Notes an end that was applied just now.
+    /// Records an end that was just applied.
     pub(super) fn note_end(&mut self, e: &Ended, requeued: bool, units: Vec<Units>) {
         if self.changes.ends.is_none() {
             return;

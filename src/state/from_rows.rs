@@ -14,19 +14,19 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Gathers the rows of a view, in any order.
+/// Collects the rows of a view, in any order.
 #[derive(Default)]
 pub struct RowGatherer {
     state: State,
     specs: FxHashMap<Arc<Spec>, u32>,
-    /// Rows of one file of the view share theirs: to find it by its address is quicker.
+    /// Rows of one file of the view share their specifications: a lookup by address is faster.
     by_address: FxHashMap<*const Spec, u32>,
     jobs: BTreeMap<u32, SnapJob>,
     elements: FxHashMap<u32, Vec<SnapWork>>,
 }
 
 impl RowGatherer {
-    /// Takes a job, an array or an element, and why it waits, as the view says it.
+    /// Adds a job, an array or an element, and why it waits according to the view.
     ///
     /// # Errors
     /// The row of an array has a list of indices that cannot be read.
@@ -92,7 +92,7 @@ impl RowGatherer {
         s
     }
 
-    /// Takes what the leader knows of a host.
+    /// Adds what the leader knows of a host.
     pub fn host(&mut self, row: &HostRow) {
         let ctl = HostCtl {
             closed: !row.closed_by.is_empty(),
@@ -106,7 +106,7 @@ impl RowGatherer {
         self.state.restore(SnapRecord::Host { name, ctl });
     }
 
-    /// Takes whether a queue is open and active.
+    /// Adds whether a queue is open and active.
     pub fn queue(&mut self, row: &QueueRow) {
         let ctl = QueueCtl {
             open: row.open,
@@ -118,8 +118,8 @@ impl RowGatherer {
         self.state.restore(SnapRecord::Queue { name, ctl });
     }
 
-    /// Takes the use that counts in share trees, as of `now`: of running jobs, too, which the
-    /// state would count again, so only that of places without started work.
+    /// Adds the usage that counts in share trees, as of `now`. It includes that of running jobs,
+    /// which the state would count again, so it is added only for places without started jobs.
     pub fn shares(&mut self, rows: &[ShareRow], now: Stamp) {
         let mut pasts: BTreeMap<&str, Vec<Past>> = BTreeMap::new();
         for row in rows.iter().filter(|row| !row.group && row.started == 0) {
@@ -138,7 +138,7 @@ impl RowGatherer {
         }
     }
 
-    /// The state that all of it makes. Elements whose array is missing are left out.
+    /// The state built from all rows. Elements whose array is missing are left out.
     pub fn state(mut self) -> State {
         let last_id = self.jobs.last_key_value().map_or(0, |(id, _)| *id);
         self.state.restore(SnapRecord::Meta {
@@ -152,14 +152,14 @@ impl RowGatherer {
             job.w.extend(self.elements.remove(&id).unwrap_or_default());
             self.state.restore(SnapRecord::Job(Box::new(job)));
         }
-        // Rows do not say which dependencies hold.
+        // Rows do not state which dependencies are met.
         self.state.recheck_dependencies();
         self.state
     }
 }
 
-/// Whether a reason is that of a job alone, which no pass works out again. The view does not tell
-/// it from the reason of the job's class.
+/// Whether a reason belongs to a job alone, so that no pass computes it again. The view does not
+/// distinguish it from the reason of the job's class.
 fn is_own(why: &PendReason) -> bool {
     matches!(
         why,

@@ -9,7 +9,8 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// What makes two pending jobs equal for scheduling: a pass looks at classes, never at single jobs.
+/// The values that make two pending jobs equal for scheduling: a pass looks at classes, never at
+/// single jobs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ClassKey {
     pub queue: String,
@@ -23,12 +24,12 @@ pub struct ClassKey {
     pub begin: Option<Stamp>,
     pub deadline: Option<Stamp>,
     pub sub_host: String,
-    /// Limits count by project, backfill by run limit.
+    /// Limits depend on the project, backfill on the run limit.
     pub project: String,
     /// Requirements and limits depend on the application.
     pub app: String,
     pub run_s: Option<u64>,
-    /// The host or model that the run limit is stated for.
+    /// The host or model for which the run limit is stated.
     pub run_on: String,
     /// Decides the place in the share tree.
     pub user_group: String,
@@ -55,46 +56,46 @@ impl ClassKey {
                 Some(_) => spec.run_on.clone(),
                 None => String::new(),
             },
-            // Without a word about types a job runs on its submission host's type.
+            // If types are not mentioned, a job runs on the type of its submission host.
             sub_host: spec.sub_host.clone(),
         }
     }
 }
 
-/// The pending jobs of one class in their order.
+/// The pending jobs of one class, in order.
 #[derive(Clone, Debug)]
 pub struct Class {
     pub key: ClassKey,
-    /// Any specification of the class (they schedule alike).
+    /// Any specification of the class (all are equal for scheduling).
     pub spec: Arc<Spec>,
-    /// The number that it had, or has still.
+    /// The number that it has, or had.
     pub spec_id: u32,
-    /// Specifications in use that belong to it.
+    /// Number of specifications in use that belong to the class.
     pub refs: u32,
-    /// (order, work): an array's unstarted elements appear once, with index 0.
+    /// (order, key): the unstarted elements of an array appear once, with index 0.
     pub jobs: ChunkedSet<(i64, JobKey)>,
-    /// Entries with index 0 that stand for an array.
+    /// Number of entries with index 0 that represent an array.
     pub arrays: u32,
     /// Why they wait, from the last pass.
     pub why: PendReason,
 }
 
-/// All pending work, by class.
+/// All pending jobs and elements, by class.
 #[derive(Clone, Debug, Default)]
 pub struct Pending {
     classes: Table<Class>,
     by_key: HashMap<ClassKey, u32>,
     last: u32,
     dirty: BTreeSet<u32>,
-    /// Classes whose jobs changed since the scheduler last asked; `None`: it never asks.
+    /// Classes whose jobs changed since the scheduler last asked; `None`: changes are not recorded.
     log: Option<Vec<u32>>,
-    /// How often anything changed.
+    /// Number of changes.
     version: u64,
 }
 
 impl Pending {
-    /// Classes that gained or lost jobs since the last call, in order, each once; from the first
-    /// call on they are noted. `None`: they were not noted so far, look at all of them.
+    /// Classes that gained or lost jobs since the last call, in order, each once. Changes are
+    /// recorded from the first call on. `None`: they were not recorded so far, look at all classes.
     pub fn take_changed(&mut self) -> Option<Vec<u32>> {
         let mut changed = self.log.replace(Vec::new())?;
         changed.sort_unstable();
@@ -102,7 +103,7 @@ impl Pending {
         Some(changed)
     }
 
-    /// Another number than before once anything was put in or taken out.
+    /// A number that changes whenever something is added or removed.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -124,13 +125,13 @@ impl Pending {
         self.classes.get(id)
     }
 
-    /// Takes a reference to the class of `spec`, making it if needed.
+    /// Takes a reference to the class of `spec`; creates the class if needed.
     pub(super) fn enter(&mut self, spec: &Arc<Spec>, spec_id: u32) -> u32 {
         let key = ClassKey::of(spec);
         let id = match self.by_key.get(&key) {
             Some(id) => *id,
             None => {
-                // After the highest number they go on from 1.
+                // After the highest number, numbering continues from 1.
                 self.last = self.last.checked_add(1).unwrap_or(1);
                 while self.classes.contains_key(self.last) {
                     self.last = self.last.checked_add(1).unwrap_or(1);
@@ -154,7 +155,7 @@ impl Pending {
         id
     }
 
-    /// Gives back a reference; the last one drops the class.
+    /// Drops a reference; the last one removes the class.
     pub(super) fn leave(&mut self, id: u32) {
         let class = self.classes.get_mut(id).expect("a reference is held");
         class.refs -= 1;
@@ -170,7 +171,7 @@ impl Pending {
         }
     }
 
-    /// `array`: the job is one.
+    /// `array`: the job is an array.
     pub(super) fn put(&mut self, id: u32, order: i64, j: JobKey, array: bool) {
         let class = self.classes.get_mut(id).expect("the spec holds its class");
         // Views drop the reason of a class without jobs.
@@ -194,7 +195,7 @@ impl Pending {
         self.note(id);
     }
 
-    /// Records why the jobs of a class wait; true when that is news.
+    /// Records why the jobs of a class wait. Returns true if the reason changed.
     pub fn set_why(&mut self, id: u32, why: PendReason) -> bool {
         let Some(class) = self.classes.get_mut(id) else {
             return false;
@@ -216,7 +217,7 @@ impl Pending {
     }
 }
 
-/// Slots in use by something.
+/// Slots in use by a host, queue or user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InUse {
     pub run: u32,
@@ -239,22 +240,22 @@ impl InUse {
     }
 }
 
-/// Whose the things are that started work holds; queues by number.
+/// The owners of what started jobs hold; queues by number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Who {
     pub queue: u32,
     pub uid: u32,
 }
 
-/// What started work uses.
+/// What started jobs use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    /// By host: started work and its slots, sorted.
+    /// By host: started jobs and elements with their slots, sorted.
     work: Vec<Vec<(JobKey, u32)>>,
     host: Vec<InUse>,
     /// By number.
     queue: Vec<InUse>,
-    /// Numbers of queues; there are as many as queues ever had jobs.
+    /// Numbers of queues, one for each queue that ever had jobs.
     queue_ids: FxHashMap<String, u32>,
     user: FxHashMap<u32, InUse>,
     units: UnitsInUse,
@@ -267,7 +268,7 @@ impl Used {
         self.host.resize_with(hosts, InUse::default);
     }
 
-    /// Whom the work of a specification counts for.
+    /// The owners for which the jobs of a specification count.
     pub(super) fn who(&mut self, spec: &Spec) -> Who {
         let uid = spec.uid;
         if let Some(queue) = self.queue_ids.get(&spec.queue) {
@@ -279,14 +280,14 @@ impl Used {
         Who { queue, uid }
     }
 
-    /// Reads the counters of a host.
+    /// Prefetches the counters of a host.
     pub(super) fn prefetch(&self, host: HostId) -> usize {
         let at = host.0 as usize;
         let run = self.host.get(at).map_or(0, |n| n.run as usize);
         self.work.get(at).map_or(0, Vec::len) ^ run
     }
 
-    /// Reads one entry of each `line` bytes of the list of work on a host.
+    /// Prefetches the list of jobs on a host by reading one entry of each `line` bytes.
     pub(super) fn prefetch_work(&self, host: HostId, line: usize) -> usize {
         let step = (line / std::mem::size_of::<(JobKey, u32)>()).max(1);
         let work = self.work.get(host.0 as usize).map_or(&[][..], |work| work);
@@ -298,7 +299,7 @@ impl Used {
         sum
     }
 
-    /// The same hosts and queues with nothing in use.
+    /// The same hosts and queues, with nothing in use.
     pub(super) fn unused(&self) -> Used {
         let mut used = Used {
             queue: vec![InUse::default(); self.queue.len()],
@@ -332,7 +333,7 @@ impl Used {
         }
     }
 
-    /// Units of resources with `assign` that started work has.
+    /// Units of resources with `assign` that started jobs have.
     pub fn units(&self) -> &UnitsInUse {
         &self.units
     }
@@ -341,7 +342,7 @@ impl Used {
         self.work[host.0 as usize].iter().copied()
     }
 
-    /// Everything that is started, in order.
+    /// All started jobs and elements, in order.
     pub fn all_work(&self) -> impl Iterator<Item = JobKey> {
         let mut all: Vec<JobKey> = self.work.iter().flatten().map(|(j, _)| *j).collect();
         all.sort_unstable();
@@ -363,7 +364,7 @@ impl Used {
         self.queue_ids.get(queue).copied()
     }
 
-    /// The user has started work, or had some.
+    /// Whether the user has started jobs, or had some.
     pub(super) fn knows_user(&self, uid: u32) -> bool {
         self.user.contains_key(&uid)
     }
@@ -372,7 +373,7 @@ impl Used {
         self.user.get(&uid).copied().unwrap_or_default()
     }
 
-    /// Forgets counters that stand at zero, so that two equal states compare equal.
+    /// Removes counters that are zero, so that two equal states compare equal.
     pub(super) fn tidy(&mut self) {
         self.user.retain(|_, n| n.total() > 0);
     }

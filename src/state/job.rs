@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// A host's number in this process; never on disk.
+/// A host's number in this process; never stored on disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostId(pub u32);
 
@@ -22,36 +22,36 @@ pub struct Job {
     /// Specification number.
     pub spec: u32,
     pub submit: Stamp,
-    /// Place in the pending order of its queue and priority: smaller first.
+    /// Position in the pending order of its queue and priority: smaller first.
     pub order: i64,
     /// `None`: named after its command.
     pub name: Option<Box<str>>,
     pub command: Box<str>,
     pub key: Option<Box<str>>,
-    /// A dependency that is not met yet keeps the job out of scheduling.
+    /// A dependency that is not met yet excludes the job from scheduling.
     pub gated: bool,
-    /// Kept out of scheduling for a while by this leader; never on disk.
+    /// Excluded from scheduling for a while by this leader; never stored on disk.
     pub deferred: bool,
     pub body: Body,
 }
 
-/// Single work or an array.
+/// A single job or an array.
 #[derive(Clone, Debug)]
 pub enum Body {
     Single(Work),
     Array(Box<Array>),
 }
 
-/// Elements appear as [`Work`] of their own once something happens to them.
+/// Elements get a [`Work`] of their own once something happens to them.
 #[derive(Clone, Debug)]
 pub struct Array {
     pub all: IndexSet,
-    /// Elements without work of their own: never started, all in state `head`.
+    /// Elements without a [`Work`] of their own: never started, all in state `head`.
     pub waiting: IndexSet,
     /// PEND or PSUSP.
     pub head: JobStat,
     pub why: Option<Box<PendReason>>,
-    /// Most started elements at a time, 0 = no limit.
+    /// Maximum number of started elements at a time, 0 = no limit.
     pub limit: u32,
     pub work: BTreeMap<u32, Work>,
     /// Materialised elements by state, indexed by `JobStat as usize`.
@@ -64,13 +64,13 @@ pub struct Work {
     pub stat: JobStat,
     /// Number of the last attempt, 0 = never dispatched.
     pub attempt: u32,
-    /// Why it waits, when that is its own affair and not its class's.
+    /// Why it waits, if the reason belongs to it and not to its class.
     pub why: Option<Box<PendReason>>,
     pub run: Option<Box<Run>>,
 }
 
 impl Work {
-    /// When it may be run again after a failure, as long as it waits for that.
+    /// When it may be run again after a failure, while it waits for that.
     pub(super) fn retry_at(&self) -> Option<Stamp> {
         match self.why.as_deref() {
             Some(PendReason::Retry(retry)) if self.stat == JobStat::Pend => Some(Stamp(retry.at)),
@@ -83,7 +83,7 @@ impl Work {
     }
 }
 
-/// Usage of work whose host has reported none.
+/// Usage of a job whose host has reported none.
 static NOTHING: Usage = Usage {
     cpu_ms: 0,
     mem_kb: 0,
@@ -100,12 +100,12 @@ static NOTHING: Usage = Usage {
     tasks: Vec::new(),
 };
 
-/// As a run keeps it.
+/// Usage in the form that a run stores.
 pub(super) fn reported(usage: &Usage) -> Option<Box<Usage>> {
     (*usage != NOTHING).then(|| Box::new(usage.clone()))
 }
 
-/// The last attempt of some work, running or finished.
+/// The last attempt of a job or element, running or finished.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     /// Hosts in order with their slots; the first runs the command.
@@ -114,64 +114,67 @@ pub struct Run {
     /// 0 until the host reported the start.
     pub start: Stamp,
     pub pid: u32,
-    /// Accepted and not yet fulfilled kill or requeue.
+    /// An accepted kill or requeue that is not yet carried out.
     pub killing: Option<SignalAct>,
     /// Signals sent so far to this attempt.
     pub signals: u32,
-    /// A user wants it stopped (USUSP).
+    /// A user wants it to be stopped (USUSP).
     pub user_stop: bool,
-    /// Another user than its owner stopped it: the owner may not resume it.
+    /// A user other than its owner stopped it: the owner may not resume it.
     pub admin_stop: bool,
-    /// The system wants it stopped (SSUSP unless a user does too).
+    /// The system wants it to be stopped (SSUSP, unless a user does, too).
     pub halt: Option<Box<SuspReason>>,
     /// Hosts other than the first prepare their parts; the first has no order to start yet.
     pub gathering: bool,
-    /// It was dispatched as one that its host ends when it is cut off, and that may then run
-    /// elsewhere. A later change of the job counts for the next attempt.
+    /// It was dispatched as a job that its host ends when it is cut off, and that may then run
+    /// elsewhere. A later change of the job applies to the next attempt.
     pub rerunnable: bool,
-    /// Which alternative of its requirement it was placed by.
+    /// The alternative of its requirement by which it was placed.
     pub alt: u8,
-    /// Started by an administrator's word: nothing preempts it.
+    /// Started by an administrator: nothing preempts it.
     pub forced: bool,
-    /// It ran when the copy was made from which the share was restored: it may have run again
-    /// since, and is not run again unasked.
+    /// It was running when the copy was made from which the share was restored: it may have run
+    /// again since, and is not run again unless requested.
     pub copied: bool,
     /// How often slots were added to it.
     pub resizes: u32,
     /// How often its limits were changed after it was dispatched.
     pub limit_changes: u32,
-    /// Since when its host says that it is suspended, 0 = it is not.
+    /// Since when its host reports that it is suspended, 0 = it is not.
     pub stopped_at: Stamp,
     pub suspended_ms: u64,
-    /// `None`: nothing was reported, as of most work until it ends.
+    /// `None`: nothing was reported, as for most jobs until they end.
     pub(super) used: Option<Box<Usage>>,
     pub fate: Option<Box<Fate>>,
     pub(super) extras: Option<Box<RunExtras>>,
 }
 
-/// What few runs have: apart, since every start and end reads the run from far away in memory.
+/// What only few runs have. It is kept separately, since every start and end reads the run from far
+/// away in memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunExtras {
     /// Units of resources with `assign` that it has on its hosts, until it ends.
     pub(super) units: Vec<Units>,
-    /// When it will be stopped or ended to make room, as it was warned; 0 = it was not.
+    /// When it will be stopped or ended to make room, according to the warning; 0 = it was not
+    /// warned.
     pub(super) warned: Stamp,
-    /// The signal of that warning, 0 = none.
+    /// The signal of the warning, 0 = none.
     pub(super) warn_signal: i32,
     /// What its host has bound it to, if its queue binds jobs.
     pub(super) bind: Option<Box<Binding>>,
     /// When its host last saved its state, or tried to.
     pub(super) saved_at: Stamp,
-    /// It is to be saved, ended and put back to pending, true: whatever stands against saving it.
+    /// It must be saved, ended and put back to pending. True: regardless of what prevents saving
+    /// it.
     pub(super) migrating: Option<bool>,
     /// What its hosts after the first have bound their parts to.
     pub(super) part_binds: Vec<PartBinding>,
-    /// After its end: what its usage holds of hosts after the first.
+    /// After its end: the part of its usage that belongs to hosts after the first.
     pub(super) part_use: Vec<PartUse>,
 }
 
 impl RunExtras {
-    /// Kept only where there is something to keep.
+    /// Returns `None` if there is nothing to keep.
     pub(super) fn boxed(self) -> Option<Box<RunExtras>> {
         let times = [self.warned, self.saved_at];
         let has = !self.units.is_empty() || times != [Stamp(0); 2] || self.bind.is_some();
@@ -187,8 +190,8 @@ impl Run {
         self.extras.as_deref().map_or(&[], |more| &more.units)
     }
 
-    /// When it will be stopped or ended to make room, as it was warned, and the signal of that
-    /// warning, 0 = none. `None`: it was not warned.
+    /// When it will be stopped or ended to make room, according to the warning, and the signal of
+    /// the warning, 0 = none. `None`: it was not warned.
     pub fn warned(&self) -> Option<(Stamp, i32)> {
         let more = self.extras.as_deref()?;
         (more.warned != Stamp(0)).then_some((more.warned, more.warn_signal))
@@ -212,7 +215,7 @@ impl Run {
         }
     }
 
-    /// After its end: what its usage holds of hosts after the first.
+    /// After its end: the part of its usage that belongs to hosts after the first.
     pub fn part_use(&self) -> &[PartUse] {
         self.extras.as_deref().map_or(&[], |more| &more.part_use)
     }
@@ -242,8 +245,8 @@ impl Run {
         more.saved_at = more.saved_at.max(t);
     }
 
-    /// Its host is ordered to save it and to end it then, so that it runs again elsewhere. True:
-    /// whatever stands against saving it.
+    /// Whether its host is ordered to save it and then to end it, so that it runs again elsewhere.
+    /// True: regardless of what prevents saving it.
     pub fn migrating(&self) -> Option<bool> {
         self.extras.as_deref()?.migrating
     }
@@ -267,13 +270,13 @@ impl Run {
         }
     }
 
-    /// Reads one value of each of its parts in memory.
+    /// Prefetches its parts by reading one value of each.
     pub(super) fn prefetch(&self) -> usize {
         let host = self.hosts.first().map_or(0, |(host, _)| host.0 as usize);
         host ^ self.resizes as usize ^ usize::from(self.fate.is_some())
     }
 
-    /// What it uses, as its host last reported.
+    /// Its usage as its host last reported it.
     pub fn usage(&self) -> &Usage {
         self.used.as_deref().unwrap_or(&NOTHING)
     }
@@ -286,18 +289,18 @@ impl Run {
         self.hosts.iter().map(|(_, n)| n).sum()
     }
 
-    /// It is to be stopped, whether a user or the system wants it.
+    /// Whether it must be stopped, by the wish of a user or of the system.
     pub fn to_stop(&self) -> bool {
         self.user_stop || self.halt.is_some()
     }
 
-    /// Its slots are lent to a job that preempted it.
+    /// Whether its slots are lent to a job that preempted it.
     pub fn lends(&self) -> bool {
         matches!(self.halt.as_deref(), Some(SuspReason::Preempted { .. }))
     }
 
-    /// Its state as its host last reported, leaving aside a silent host. `None`: on its way back to
-    /// running.
+    /// Its state as its host last reported it, ignoring a silent host. `None`: it is on its way
+    /// back to running.
     pub(super) fn reported_stat(&self) -> Option<JobStat> {
         match (self.stopped_at, self.user_stop, &self.halt) {
             (Stamp(0), ..) => Some(JobStat::Run),
@@ -308,13 +311,13 @@ impl Run {
     }
 }
 
-/// How work ended.
+/// How a job or element ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fate {
     /// By its host's clock.
     pub end: Stamp,
-    /// When a leader learned of it, by the leader's clock; 0 = as `end`.
+    /// When a leader learned of the end, by the leader's clock; 0 = as `end`.
     #[serde(skip_serializing_if = "is_zero")]
     pub known: Stamp,
     pub code: Option<i32>,
@@ -336,7 +339,7 @@ fn is_zero(t: &Stamp) -> bool {
 }
 
 impl Job {
-    /// Reads one value of each of its parts in memory.
+    /// Prefetches its parts by reading one value of each.
     pub(super) fn prefetch(&self) -> usize {
         let stat = match &self.body {
             Body::Single(work) => work.stat as usize,
@@ -382,7 +385,7 @@ impl Job {
         self.name.as_deref().unwrap_or(&self.command)
     }
 
-    /// All of it has ended.
+    /// Whether all of it has ended.
     pub fn is_finished(&self) -> bool {
         match &self.body {
             Body::Single(work) => work.stat.is_finished(),
@@ -392,8 +395,8 @@ impl Job {
         }
     }
 
-    /// When a leader learned that the last of it had ended (0 when nothing has). A job is
-    /// remembered from then on: the host's clock may be far from the leader's.
+    /// When a leader learned that the last part of it had ended (0 if nothing has). The time for
+    /// which a job is remembered starts then: the host's clock may be far from the leader's.
     pub fn known_end(&self) -> Stamp {
         let of = |w: &Work| {
             w.run
@@ -416,7 +419,7 @@ impl Array {
         self.counts[stat as usize]
     }
 
-    /// Elements bound to hosts.
+    /// Number of elements bound to hosts.
     pub fn started(&self) -> u32 {
         JobStat::ALL
             .iter()
@@ -430,15 +433,16 @@ impl Array {
     }
 }
 
-/// Changes and walks that only the state itself makes.
+/// Changes and traversals that only the state itself performs.
 impl Job {
-    /// Makes an element of its own out of a waiting one. `None`: there is no such element.
+    /// Creates a separate element from a waiting one. `None`: there is no such element.
     pub(super) fn materialise(&mut self, idx: u32) -> Option<&mut Work> {
         match &mut self.body {
             Body::Single(work) => (idx == 0).then_some(work),
             Body::Array(array) => {
                 if array.waiting.remove(idx) {
-                    // The array's own limit is the waiting part's reason only, never journalled.
+                    // The array's own limit is the reason of the waiting part only and never
+                    // written to the journal.
                     let why = array.why.clone();
                     let why = why.filter(|w| !matches!(**w, PendReason::ArrayLimit { .. }));
                     let work = Work {
@@ -480,7 +484,7 @@ impl Job {
         }
     }
 
-    /// The reason of its own, without its class's.
+    /// The job's own reason, without that of its class.
     pub fn own_why(&self, idx: u32) -> Option<&PendReason> {
         match &self.body {
             Body::Array(array) if idx == 0 => array.why.as_deref(),
@@ -488,7 +492,7 @@ impl Job {
         }
     }
 
-    /// Some of it waits.
+    /// Whether some of it waits.
     pub(super) fn is_waiting(&self) -> bool {
         match &self.body {
             Body::Single(work) => work.stat.is_waiting(),
@@ -499,7 +503,7 @@ impl Job {
         }
     }
 
-    /// After a change of the job: whether its condition is to be watched again (true) or no more
+    /// After a change of the job: whether its condition must be watched again (true) or no longer
     /// (false). `depends`: it has one.
     pub(super) fn watch_changes(&mut self, depends: bool, was_waiting: bool) -> Option<bool> {
         if !depends {
@@ -507,8 +511,9 @@ impl Job {
         }
         let waits = self.is_waiting();
         if !waits && self.gated && self.was_started() {
-            // Judgements have no events: this is what a leader that replays knows of a condition
-            // that was met, and jobs that it names may be forgotten when the job is run again.
+            // Verdicts have no events: this is what a leader that replays the journal knows of a
+            // condition that was met, and jobs that it names may have been forgotten when the job
+            // runs again.
             self.gated = false;
         }
         match (waits, was_waiting) {
@@ -518,7 +523,7 @@ impl Job {
         }
     }
 
-    /// Something of it was given a host once.
+    /// Whether something of it was ever bound to a host.
     pub(super) fn was_started(&self) -> bool {
         match &self.body {
             Body::Single(work) => work.attempt > 0,
@@ -526,7 +531,8 @@ impl Job {
         }
     }
 
-    /// Waiting works after index `idx`: of an array both the element and the waiting part count.
+    /// Number of waiting jobs or elements that a change at index `idx` can affect: for an array its
+    /// unstarted part, plus the element (all materialised elements if `idx` is 0).
     pub(super) fn weight(&self, idx: u32) -> u64 {
         match &self.body {
             Body::Single(work) => u64::from(work.stat.is_waiting()),
@@ -555,7 +561,7 @@ impl Job {
         }
     }
 
-    /// Calls `put` for the pending entries that a change at `idx` may have made.
+    /// Calls `put` for the pending entries that a change at `idx` may have added.
     pub(super) fn list(&self, idx: u32, mut put: impl FnMut(i64, JobKey)) {
         if idx > 0 && self.pend_ready(idx) {
             put(self.order, JobKey::element(self.id, idx));
@@ -575,7 +581,7 @@ impl Job {
         }
     }
 
-    /// Every work that waits to be run again.
+    /// Calls `f` for each job or element that waits to be run again.
     pub(super) fn each_retry(&self, f: &mut dyn FnMut(Stamp, JobKey)) {
         match &self.body {
             Body::Single(work) => {
@@ -602,7 +608,7 @@ impl Job {
         }
     }
 
-    /// Every started work.
+    /// Calls `f` for each started job or element.
     pub fn each_started(&self, f: &mut dyn FnMut(JobKey, &Run, JobStat)) {
         match &self.body {
             Body::Single(_) => self.charge(0, |run, stat| f(JobKey::job(self.id), run, stat)),
@@ -616,7 +622,7 @@ impl Job {
         }
     }
 
-    /// Every run of started work, to be changed.
+    /// Calls `f` for each run of a started job or element, which may be changed.
     pub(super) fn each_started_mut(&mut self, f: &mut dyn FnMut(&mut Run)) {
         let started = |work: &mut Work| {
             if work.stat.is_started()
@@ -631,7 +637,8 @@ impl Job {
         }
     }
 
-    /// Every pending entry: order, key, number of works it stands for, and whether it is ready.
+    /// Calls `f` for each pending entry: order, key, number of jobs or elements that it represents,
+    /// and whether it is ready.
     pub(super) fn each_pending(&self, f: &mut dyn FnMut(i64, JobKey, u64, bool)) {
         match &self.body {
             Body::Single(work) => {

@@ -50,19 +50,19 @@ use table::Table;
 #[derive(Clone, Debug)]
 pub struct SpecEntry {
     pub spec: Arc<Spec>,
-    /// Jobs that refer to it.
+    /// Number of jobs that refer to it.
     pub refs: u32,
     /// Scheduling class of its jobs.
     pub class: u32,
-    /// Works of its jobs that wait (PEND or PSUSP).
+    /// Number of its jobs and elements that wait (PEND or PSUSP).
     pub waiting: u64,
-    /// Who uses what its started jobs hold.
+    /// The owners of what its started jobs hold.
     who: Who,
     /// Its jobs wait for others.
     depends: bool,
 }
 
-/// Everything that follows from the journal.
+/// Everything that is derived from the journal.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     leaders: Leaders,
@@ -97,26 +97,28 @@ impl State {
         &self.leaders.config_digest
     }
 
-    /// The share went back, and no administrator has said that this is known.
+    /// What hosts have seen beyond the share, if the share is an older copy and no administrator
+    /// has confirmed that.
     pub fn back(&self) -> Option<&Back> {
         self.leaders.back.as_ref()
     }
 
-    /// The last word that the share was restored: the epochs that must not come again, and when.
+    /// The last confirmation that the share was restored: the highest epoch that must not be used
+    /// again, and when.
     pub fn restored(&self) -> Option<(u64, Stamp)> {
         self.leaders.restored
     }
 
-    /// This state is older than what happened, or its leader's epoch is: nothing may follow from
-    /// it.
+    /// Whether this state is older than what happened, or its leader's epoch is: no decision may be
+    /// based on it.
     pub fn is_old(&self) -> bool {
         let below = |(above, _)| self.leaders.epoch <= above;
         self.leaders.back.is_some() || self.leaders.restored.is_some_and(below)
     }
 
-    /// Tells the last attempt of a job from one of the same id and number that was dispatched
-    /// before the share was restored from a copy: made of the times of submission and dispatch. 0 =
-    /// never dispatched.
+    /// Distinguishes the last attempt of a job from one with the same id and number that was
+    /// dispatched before the share was restored from a copy. Derived from the times of submission
+    /// and dispatch. 0 = never dispatched.
     pub fn mark(&self, j: JobKey) -> u32 {
         let job = self.jobs.get(j.id);
         let run = job.and_then(|job| Some((job, job.work(j.idx)?.run.as_deref()?)));
@@ -125,13 +127,13 @@ impl State {
         crc32c::crc32c_append(crc32c::crc32c(&submit), &dispatch).max(1)
     }
 
-    /// A host means another run by this attempt than the one that is known here.
+    /// Whether a host means by this attempt another run than the one that is known here.
     pub fn is_other(&self, a: AttemptId, mark: u32) -> bool {
         let known = self.work(a.j).is_some_and(|work| work.attempt == a.at);
         mark != 0 && known && ![0, mark].contains(&self.mark(a.j))
     }
 
-    /// Highest id ever given.
+    /// The highest id that was ever assigned.
     pub fn last_id(&self) -> u32 {
         self.numbers.last_job
     }
@@ -152,17 +154,17 @@ impl State {
         self.jobs.len()
     }
 
-    /// The work of a single job or a materialised element.
+    /// The record of a single job or a materialised element.
     pub fn work(&self, j: JobKey) -> Option<&Work> {
         self.jobs.get(j.id)?.work(j.idx)
     }
 
-    /// State of a job or element, waiting elements included.
+    /// State of a job or element, including waiting elements.
     pub fn stat(&self, j: JobKey) -> Option<JobStat> {
         self.jobs.get(j.id)?.stat(j.idx)
     }
 
-    /// The specification of a job. Panics on an unknown number: every job holds a reference.
+    /// The specification of a job. Panics if the number is unknown: every job holds a reference.
     pub fn spec(&self, s: u32) -> &Arc<Spec> {
         &self
             .specs
@@ -184,8 +186,8 @@ impl State {
         self.numbers.by_spec.get(spec).copied()
     }
 
-    /// The number for the next specification: the first one after the last given that is not in
-    /// use, from 1 again after the highest there is. `None`: all are in use.
+    /// The number for the next specification: the first unused one after the last assigned number;
+    /// after the highest number it continues from 1. `None`: all are in use.
     pub fn next_spec(&self) -> Option<u32> {
         let after = |id: u32| id.checked_add(1).unwrap_or(1);
         let mut id = after(self.numbers.last_spec);
@@ -198,7 +200,7 @@ impl State {
         None
     }
 
-    /// The id for the next job: one above the highest ever given, rolling over after `max_id`.
+    /// The id for the next job: one above the highest ever assigned, starting again after `max_id`.
     pub fn next_id(&self, max_id: u32) -> Option<u32> {
         let start = if self.numbers.last_job >= max_id {
             1
@@ -219,18 +221,19 @@ impl State {
         self.requests.tokens.get(&token)
     }
 
-    /// How far a request has come that is carried out in parts, while it is.
+    /// How far a request that is carried out in parts has advanced; `None` if it is not in
+    /// progress.
     pub fn partly(&self, token: Token) -> Option<Partly> {
         self.requests.partly.get(&token).copied()
     }
 
-    /// Jobs of a user that may have a name that matches, not in order; all that do are among them.
+    /// Jobs of a user that may have a matching name, not in order; all that match are among them.
     pub fn maybe_named(&self, uid: u32, glob: &Glob<'_>) -> impl Iterator<Item = &Job> {
         let ids = self.names.candidates(uid, glob);
         ids.filter_map(|id| self.jobs.get(id))
     }
 
-    /// The job made with this key by this user, and when.
+    /// The job that this user created with this key, and when.
     pub fn keyed(&self, uid: u32, key: &str) -> Option<(u32, Stamp)> {
         self.requests.keys.get(&(uid, key.to_owned())).copied()
     }
@@ -255,12 +258,12 @@ impl State {
         &self.hosts.names[id.0 as usize]
     }
 
-    /// Slots and work in use by host, queue and user.
+    /// Slots and jobs in use by host, queue and user.
     pub fn used(&self) -> &Used {
         &self.used
     }
 
-    /// Started work on a host with its slots.
+    /// Started jobs on a host with their slots.
     pub fn on_host(&self, host: &str) -> impl Iterator<Item = (JobKey, u32)> {
         self.host_id(host)
             .into_iter()
@@ -275,25 +278,25 @@ impl State {
         self.waiting_of(uid).jobs
     }
 
-    /// What a user's pending jobs ask for.
+    /// What a user's pending jobs request.
     pub fn waiting_of(&self, uid: u32) -> Waiting {
         self.backlog.by_user.get(&uid).copied().unwrap_or_default()
     }
 
-    /// What the pending jobs of a queue ask for.
+    /// What the pending jobs of a queue request.
     pub fn waiting_in(&self, queue: &str) -> Waiting {
         let number = self.used.queue_number(queue);
         let waiting = number.and_then(|n| self.backlog.by_queue.get(n as usize));
         waiting.copied().unwrap_or_default()
     }
 
-    /// Everybody who ever had jobs, by uid.
+    /// All users who ever had jobs, by uid.
     pub fn user_names(&self) -> impl Iterator<Item = (u32, &str)> {
         let known = self.backlog.users.iter();
         known.map(|(uid, name)| (*uid, name.as_str()))
     }
 
-    /// Users with pending jobs, and those with started work or some before.
+    /// Users with pending jobs, and those who have or had started jobs.
     pub fn users(&self) -> impl Iterator<Item = (u32, &str)> {
         let busy = |uid: u32| self.used.knows_user(uid) || self.waiting_of(uid).jobs > 0;
         self.user_names().filter(move |(uid, _)| busy(*uid))
@@ -312,8 +315,8 @@ impl State {
         self.specs.values()
     }
 
-    /// Classes and started work that changed since the last call, each once and in order. `None` at
-    /// the first call: everything is to be looked at, changes are noted from now on.
+    /// Classes and started jobs that changed since the last call, each once and in order. `None` at
+    /// the first call: everything must be looked at; changes are recorded from now on.
     pub fn take_changed(&mut self) -> Option<(Vec<u32>, Vec<JobKey>)> {
         let classes = self.pending.take_changed();
         let mut works = self.changes.work.replace(Vec::new())?;
@@ -328,8 +331,8 @@ impl State {
         }
     }
 
-    /// Lets [`State::take_changed`] name a work and its class, as if they had changed: what a
-    /// scheduler has booked for it does not come.
+    /// Makes [`State::take_changed`] return a job and its class as if they had changed, because
+    /// what a scheduler has booked for it does not happen.
     pub fn look_again(&mut self, j: JobKey) {
         if let Some(job) = self.job(j.id) {
             let class = self.class_of(job.spec);
@@ -338,17 +341,17 @@ impl State {
         self.note_work(j);
     }
 
-    /// What ended work counted in the share trees of queues, as of these times.
+    /// What ended jobs counted in the share trees of queues, and the times to which it refers.
     pub fn pasts(&self) -> &BTreeMap<String, (Stamp, Vec<Past>)> {
         &self.queues.pasts
     }
 
-    /// All started work.
+    /// All started jobs and elements.
     pub fn all_started(&self) -> impl Iterator<Item = JobKey> {
         self.used.all_work()
     }
 
-    /// Notes why the jobs of a class wait. Derived by each pass, so it needs no event.
+    /// Records why the jobs of a class wait. Each pass derives it, so it needs no event.
     pub fn note_reason(&mut self, class: u32, why: PendReason) {
         self.pending.set_why(class, why);
     }
@@ -375,18 +378,19 @@ impl State {
         Some(id)
     }
 
-    /// What follows from dependencies is to be worked out again.
+    /// Notes that all dependencies must be evaluated again.
     pub fn recheck_dependencies(&mut self) {
         let waiting = self.dependencies.watchers.values().flatten();
         self.dependencies.changed.extend(waiting);
     }
 
-    /// There are such jobs.
+    /// Whether there are such jobs.
     pub fn has_dep_dirty(&self) -> bool {
         !self.dependencies.changed.is_empty()
     }
 
-    /// Finished jobs whose end was known before `t`, oldest first, that no waiting job depends on.
+    /// Finished jobs whose end was known before `t`, oldest first, and on which no waiting job
+    /// depends.
     pub fn finished_before(&self, t: Stamp) -> impl Iterator<Item = u32> {
         let ended = self
             .times
@@ -398,8 +402,8 @@ impl State {
             .filter(|id| !self.dependencies.watchers.contains_key(id))
     }
 
-    /// Unfinished jobs whose termination time has come, or (`StartTimeout`) the time until which
-    /// they were to start, each returned once.
+    /// Unfinished jobs whose termination time has come, or (`StartTimeout`) that should have
+    /// started by now; each is returned once.
     pub fn take_overdue(&mut self, now: Stamp) -> Vec<(u32, TermReason)> {
         let mut overdue = Vec::new();
         while let Some((at, id)) = self
@@ -428,12 +432,12 @@ impl State {
         self.times.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// When the next failed work may be run again.
+    /// When the next failed job may be run again.
     pub fn next_retry(&self) -> Option<Stamp> {
         self.times.retries.first().map(|(at, _)| *at)
     }
 
-    /// Failed work that may be run again by now.
+    /// Failed jobs that may be run again now.
     pub fn retries_due(&self, now: Stamp) -> impl Iterator<Item = JobKey> {
         let due = self
             .times
@@ -443,13 +447,13 @@ impl State {
         due.map(|(_, j)| *j)
     }
 
-    /// The recorded verdict on a dependency: true = the job may be scheduled.
+    /// Records the verdict on a dependency: true = the job may be scheduled.
     pub fn set_dependency(&mut self, id: u32, verdict: DepVerdict) {
         self.set_dependency_inner(id, verdict);
     }
 
-    /// Notes why the waiting part of an array waits: its own limit, or (`None`) its class's reason.
-    /// Derived by each pass, so it needs no event.
+    /// Records why the waiting part of an array waits: its own limit, or (`None`) the reason of its
+    /// class. Each pass derives it, so it needs no event.
     pub fn note_array_limit(&mut self, id: u32, limit: Option<u32>) {
         let Some(Body::Array(array)) = self.jobs.get_mut(id).map(|job| &mut job.body) else {
             return;
@@ -465,17 +469,17 @@ impl State {
         }
     }
 
-    /// Rows changed since the last call, and specifications first used since then, each once and
-    /// in order.
+    /// Rows that changed since the last call, and specifications first used since then, each once
+    /// and in order.
     pub fn take_dirty(&mut self) -> (BTreeSet<u32>, Vec<JobKey>) {
         let mut keys = self.changes.rows.take();
-        // Elements leave with their array.
+        // Elements are removed with their array.
         keys.retain(|j| j.idx == 0 || self.jobs.contains_key(j.id));
         (std::mem::take(&mut self.changes.specs), keys)
     }
 
-    /// Forgets tokens and keys older than these times. That needs no event: a leader that replays
-    /// has more of them for a minute, until it does the same.
+    /// Removes tokens and keys older than these times. That needs no event: a leader that replays
+    /// the journal has more of them for a minute, until it does the same.
     pub fn expire(&mut self, tokens_before: Stamp, keys_before: Stamp) {
         self.requests
             .tokens
@@ -486,7 +490,7 @@ impl State {
         self.requests.keys.retain(|_, (_, t)| *t >= keys_before);
     }
 
-    /// Hashes of blobs that live jobs and cron jobs refer to.
+    /// Hashes of blobs to which existing jobs and cron jobs refer.
     pub fn blobs(&self) -> BTreeSet<&str> {
         let specs = self.specs.values().map(|e| &e.spec);
         let of_crons = self.crons().flat_map(|cron| cron.def.jobs());
@@ -500,7 +504,7 @@ impl State {
     }
 }
 
-/// What evaluation said of a job's dependency.
+/// The result of evaluating a job's dependency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DepVerdict {
     Met,
@@ -508,7 +512,7 @@ pub enum DepVerdict {
     Never(PendReason),
 }
 
-/// Ids of the jobs that a canonical dependency expression refers to.
+/// Ids of the jobs to which a canonical dependency expression refers.
 fn depend_refs(text: &str) -> Vec<u32> {
     use crate::text::depend::Expr;
     Expr::parse_stored(text).map_or_else(|_| Vec::new(), |expr| expr.ids())

@@ -6,11 +6,11 @@ use rustc_hash::FxHasher;
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
-/// First bytes of a name that the index is sorted by.
+/// Number of first bytes of a name by which the index is sorted.
 const FRONT: usize = 8;
 
-/// A job's place: jobs of one owner whose names begin alike lie side by side, and of these the ones
-/// of the same name.
+/// A job's place in the index: jobs of one owner whose names begin alike are adjacent, and among
+/// them those with the same name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place {
     uid: u32,
@@ -65,7 +65,7 @@ impl Names {
         self.places.contains(&place(uid, name, id))
     }
 
-    /// Jobs of `uid` that may be called so; all that are, are among them.
+    /// Jobs of `uid` that may have a matching name; all that do are among them.
     pub(super) fn candidates(&self, uid: u32, glob: &Glob<'_>) -> impl Iterator<Item = u32> {
         let (low, high) = match (glob.exact(), glob.beginning()) {
             (Some(name), _) => (place(uid, name, 0), place(uid, name, u32::MAX)),

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// What an administrator did to a queue; a queue without an entry is open and active.
+/// An administrator's settings of a queue; a queue without an entry is open and active.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct QueueCtl {
     pub open: bool,
@@ -33,7 +33,8 @@ impl Default for QueueCtl {
     }
 }
 
-/// What is known of a host beyond its load: the administrator's word and the leader's judgement.
+/// What is known of a host apart from its load: the administrator's settings and the leader's
+/// judgement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct HostCtl {
@@ -41,14 +42,14 @@ pub struct HostCtl {
     pub by: String,
     pub comment: String,
     pub t: Stamp,
-    /// The leader saw its heart beat.
+    /// The leader saw its heartbeat.
     pub up: bool,
     /// Boot id of the last report.
     pub boot: String,
-    /// The ledger in which it keeps its orders; empty = not known.
+    /// The ledger in which it stores its attempts; empty = not known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ledger: String,
-    /// Its newest reports file that was read; 0 = not known.
+    /// The number of its newest report file that was read; 0 = not known.
     #[serde(skip_serializing_if = "is_zero")]
     pub part: u64,
 }
@@ -57,14 +58,14 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// What hosts have seen that the share does not know.
+/// What hosts have seen and the share does not contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Back {
-    /// The epoch that a host has followed and that is not here, or not as the host knows it; and
-    /// which host.
+    /// The epoch that a host has followed and that does not exist here, or differs from what the
+    /// host knows; and the host.
     pub epoch: u64,
     pub host: String,
-    /// Highest job id that hosts were given.
+    /// The highest job id that hosts were given.
     pub id: u32,
     pub t: Stamp,
 }
@@ -73,29 +74,29 @@ pub struct Back {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     pub t: Stamp,
-    /// Jobs made by it: (pack line, id), few for single submissions.
+    /// Jobs that it created: (pack line, id), few for single submissions.
     pub jobs: JobRuns,
 }
 
-/// Consecutive ids made for consecutive pack lines: (line, id, count).
+/// Consecutive ids of consecutive pack lines: (line, id, count).
 pub type JobRuns = smallvec::SmallVec<[(u32, u32, u32); 1]>;
 
-/// How far a request has come of which only a part was carried out so far.
+/// How far a request of which only a part was carried out has advanced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partly {
     pub t: Stamp,
     /// Its next verb.
     pub verb: u32,
-    /// The next thing that this verb selects, and where to go on in it.
+    /// The next result of this verb's selection, and where to continue in it.
     pub at: (u32, u32),
 }
 
-/// Where the journal of an epoch ends, as far as a later epoch says so.
+/// Where the journal of an epoch ends, if a later epoch states it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct EpochEnd {
-    /// Tells epochs of the same number apart; 0 = its first event is not known.
+    /// Distinguishes epochs with the same number; 0 = its first event is not known.
     pub(super) id: u32,
-    /// Segment, and sequence number after its last record; 0 = no end is known.
+    /// Segment, and the sequence number after its last record; 0 = the end is not known.
     pub(super) at: (u64, u64),
 }
 
@@ -108,16 +109,16 @@ pub(super) struct Leaders {
     pub config_digest: String,
     /// The share is older than what hosts have seen: nothing is decided.
     pub back: Option<Back>,
-    /// The last restore of the share: all earlier epochs are at most this, and when.
+    /// The last restore of the share: the highest earlier epoch, and when.
     pub restored: Option<(u64, Stamp)>,
 }
 
-/// Numbers given to jobs and specifications.
+/// Numbers assigned to jobs and specifications.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
-    /// Highest job id ever given; ids are not reused before they roll over.
+    /// The highest job id ever assigned; ids are not reused before they start again from 1.
     pub last_job: u32,
-    /// The specification number given last.
+    /// The specification number assigned last.
     pub last_spec: u32,
     pub by_spec: HashMap<Arc<Spec>, u32>,
 }
@@ -126,9 +127,9 @@ pub(super) struct Numbers {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
     pub tokens: HashMap<Token, Known>,
-    /// Jobs made with a key, by user and key, and when.
+    /// Jobs created with a key, by user and key, and when.
     pub keys: HashMap<(u32, String), (u32, Stamp)>,
-    /// Requests that are carried out over several turns: how far they have come.
+    /// How far requests that are carried out over several turns have advanced.
     pub partly: HashMap<Token, Partly>,
 }
 
@@ -136,7 +137,7 @@ pub(super) struct Requests {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queues {
     pub ctl: BTreeMap<String, QueueCtl>,
-    /// What ended work counts in the share trees, and as of when.
+    /// What ended jobs count in the share trees, and the time to which it refers.
     pub pasts: BTreeMap<String, (Stamp, Vec<Past>)>,
 }
 
@@ -148,7 +149,7 @@ pub(super) struct Hosts {
     pub names: Vec<Arc<str>>,
 }
 
-/// Which jobs wait for which.
+/// Which jobs wait for which others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dependencies {
     /// Jobs waiting for a dependency, by job referred to.
@@ -157,39 +158,40 @@ pub(super) struct Dependencies {
     pub changed: BTreeSet<u32>,
 }
 
-/// Jobs in the order of a time.
+/// Jobs sorted by time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times {
-    /// Finished jobs by when their end was known.
+    /// Finished jobs by the time at which their end was known.
     pub finished: BTreeSet<(Stamp, u32)>,
     /// Termination times (`-t`) of jobs; those of finished jobs are ignored.
     pub deadlines: BTreeSet<(Stamp, u32)>,
-    /// Failed work by when it may be run again.
+    /// Failed jobs and elements by the time at which they may be run again.
     pub retries: BTreeSet<(Stamp, JobKey)>,
 }
 
-/// What changed since readers last asked.
+/// What changed since it was last taken.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
     /// Rows that the view does not show yet.
     pub rows: Dirty,
     pub specs: BTreeSet<u32>,
-    /// Work that started, ended or changed what it holds since the scheduler last asked; `None`:
-    /// it never asks.
+    /// Jobs and elements that started, ended or changed what they hold since the scheduler last
+    /// asked; `None`: changes are not recorded.
     pub work: Option<Vec<JobKey>>,
-    /// Accounting records of attempts that ended since they were last taken; `None`: they
-    /// are not noted.
+    /// Accounting records of attempts that ended since they were last taken; `None`: they are not
+    /// recorded.
     pub ends: Option<Vec<AttemptRecord<'static>>>,
 }
 
-/// Pending work: jobs (elements counted) and the slots that they ask for at least.
+/// Pending jobs, with elements counted individually, and the minimum number of slots that they
+/// request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     pub jobs: u64,
     pub slots: u64,
 }
 
-/// Pending work per user, per queue (by its number) and in all.
+/// Pending jobs per user, per queue (by its number) and in total.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backlog {
     pub by_user: FxHashMap<u32, Waiting>,
@@ -200,7 +202,7 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// Jobs of `who` that ask for `slots` each were `before` and are `after`.
+    /// Updates the counts: `who` had `before` jobs that request `slots` each, and now has `after`.
     pub(super) fn change(&mut self, who: Who, slots: u32, before: u64, after: u64) {
         let queue = who.queue as usize;
         if self.by_queue.len() <= queue {

@@ -7,8 +7,8 @@ use super::job::{HostId, Job, Run};
 use crate::model::JobKey;
 use std::hint::black_box;
 
-/// Best number of jobs or elements to prefetch at a time: enough to keep memory busy, few enough to
-/// stay in the cache until they are used.
+/// Best number of jobs or elements to prefetch at a time: enough to keep the memory busy, few
+/// enough to stay in the cache until they are used.
 pub const PREFETCH_BATCH: usize = 64;
 
 /// Size of a cache line (bytes).
@@ -35,15 +35,15 @@ impl State {
         }
     }
 
-    /// Prefetches the records of these jobs or elements alone.
+    /// Prefetches only the records of these jobs or elements.
     pub fn prefetch_works(&self, works: &[JobKey]) {
         for some in works.chunks(PREFETCH_BATCH) {
             black_box(self.prefetch_records(some.iter()));
         }
     }
 
-    /// One level of the chain at a time, so that the misses of a level overlap. The sum only keeps
-    /// the reads from being optimised away.
+    /// Reads one level of the chain at a time, so that the misses of a level overlap. The sum only
+    /// prevents the compiler from removing the reads.
     fn prefetch_records<'a>(&self, works: impl Iterator<Item = &'a JobKey> + Clone) -> usize {
         let mut sum = 0usize;
         for j in works.clone() {
@@ -58,7 +58,8 @@ impl State {
         sum
     }
 
-    /// What a start reads as well: the host by its name, and the class that the job leaves.
+    /// Prefetches what a start reads in addition: the host by its name, and the class that the job
+    /// leaves.
     fn prefetch_for_start(&self, (j, host): &(JobKey, Option<HostId>)) -> Option<usize> {
         let id = self.hosts.ids.get(self.host_name((*host)?))?;
         let entry = self.specs.get(&self.jobs.get(j.id)?.spec)?;

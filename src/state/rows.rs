@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Which file of the view a row belongs to.
+/// The file of the view to which a row belongs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ShardKey {
     /// Jobs and arrays with `id / SHARD_JOBS` equal.
@@ -50,8 +50,8 @@ impl Delta {
 }
 
 impl State {
-    /// The row of a job, array or materialised element; `None` when it is gone (or still waits
-    /// inside its array).
+    /// The row of a job, array or materialised element; `None` if it is gone (or still waits inside
+    /// its array).
     pub fn row(&self, j: JobKey) -> Option<JobRow<'_>> {
         let job = self.jobs.get(j.id)?;
         match (&job.body, j.idx) {
@@ -100,7 +100,7 @@ impl State {
     fn work_row<'a>(&'a self, job: &'a Job, j: JobKey, work: &Work) -> JobRow<'a> {
         let mut row = self.base_row(job, j, work.stat);
         row.attempt = work.attempt;
-        // What an earlier attempt had is history while the work waits to run again.
+        // The data of an earlier attempt does not count while the job waits to run again.
         let Some(run) = work.run.as_deref().filter(|_| !work.stat.is_waiting()) else {
             return row;
         };
@@ -179,7 +179,7 @@ impl State {
         rows
     }
 
-    /// Every class's reason, for a fresh view.
+    /// The reasons of all classes, for a new view.
     pub fn class_rows(&self) -> Vec<Row<'static>> {
         let classes = self
             .pending
@@ -204,7 +204,8 @@ impl State {
         }
     }
 
-    /// What changed, as rows for the delta, specifications first, and the shards they belong to.
+    /// The changes as rows for the delta, specifications first, and the shards to which they
+    /// belong.
     pub fn delta_rows(&self, changed: Delta) -> (Vec<Row<'_>>, BTreeSet<ShardKey>) {
         let live = changed.specs.into_iter();
         let live = live.filter(|id| self.specs.contains_key(id));

@@ -8,14 +8,14 @@ use super::job::Run;
 use crate::model::{AttemptId, JobKey, JobStat, Share, Stamp, SuspReason, Units};
 use crate::record::event::SignalAct;
 
-/// By how much the numbers of orders go on after a restored share: more than one run was ever
-/// signalled, and far from the number of a last kill.
+/// By how much the numbers of orders are increased after a restore of the share: more than any run
+/// was ever signalled, and far from the number of a last kill.
 const ORDERS_SKIPPED: u32 = 1 << 20;
 
 impl State {
-    /// The share was restored: hosts may have carried out signals and limits that this state has
-    /// lost. What is in force here is ordered again, numbered above all that a host knows, since it
-    /// carries out nothing of a lower number.
+    /// Handles a restore of the share: hosts may have carried out signals and limits that this
+    /// state has lost. Orders in force here are sent again, with numbers above all that a host
+    /// knows, since it carries out no order with a lower number.
     pub(super) fn skip_order_numbers(&mut self) {
         for j in self.all_started().collect::<Vec<JobKey>>() {
             self.change_run(j, |run| {
@@ -25,7 +25,7 @@ impl State {
         }
     }
 
-    /// `by`: who asked for it.
+    /// `by`: the user who requested it.
     pub(super) fn signalled(&mut self, j: JobKey, act: SignalAct, by: &str) {
         let own = self.spec_of(j.id).is_some_and(|spec| spec.user == by);
         self.change_run(j, |run| {
@@ -38,10 +38,11 @@ impl State {
             }
             match act {
                 SignalAct::Kill(_) => run.killing = Some(act),
-                // A kill outranks a requeue that comes after it.
+                // A kill takes precedence over a later requeue.
                 SignalAct::Requeue { .. } if run.killing.is_none() => run.killing = Some(act),
                 SignalAct::Stop => {
-                    // An owner's stop after an administrator's does not make it the owner's.
+                    // A stop by the owner after one by an administrator does not give the owner
+                    // control of it.
                     run.admin_stop |= !own;
                     run.user_stop = true;
                 }
@@ -53,7 +54,7 @@ impl State {
         });
     }
 
-    /// Started work was warned that it will be stopped at that time, 0 = it will not.
+    /// Records the warning of a started job that it will be stopped at that time, 0 = it will not.
     pub(super) fn warned(&mut self, j: JobKey, at: Stamp, signal: i32) {
         self.change_run(j, |run| {
             run.signals += 1;
@@ -61,7 +62,7 @@ impl State {
         });
     }
 
-    /// The system wants started work stopped, or no longer.
+    /// Records that the system wants a started job to be stopped, or no longer wants it.
     pub(super) fn halted(&mut self, j: JobKey, why: Option<&SuspReason>) {
         self.change_run(j, |run| {
             run.signals += 1;
@@ -71,7 +72,7 @@ impl State {
         });
     }
 
-    /// Changes the run of started work, then its state where that follows.
+    /// Changes the run of a started job, then its state if that changes with it.
     fn change_run(&mut self, j: JobKey, change: impl FnOnce(&mut Run)) {
         if !self.stat(j).is_some_and(JobStat::is_started) {
             return;
@@ -89,7 +90,8 @@ impl State {
         });
     }
 
-    /// Its state was saved, or could not be, at this time: then it does not migrate.
+    /// Records that its state was saved, or could not be saved, at this time; in the latter case it
+    /// does not migrate.
     pub(super) fn checkpointed(&mut self, a: AttemptId, saved: bool, t: Stamp) {
         if self.is_current(a) {
             self.change_run(a.j, |run| {
@@ -119,7 +121,7 @@ impl State {
         });
     }
 
-    /// Adds slots at the end of the hosts of running work, and units that come with them.
+    /// Adds slots at the end of the hosts of a running job, and the units that belong to them.
     pub(super) fn resized(&mut self, a: AttemptId, hosts: &[Share], units: &[Units]) {
         if !self.is_current(a) || hosts.is_empty() {
             return;
@@ -152,7 +154,7 @@ impl State {
         if !boot.is_empty() {
             ctl.boot = boot.to_owned();
         }
-        // Work on a silent host is UNKWN until the host speaks again.
+        // Jobs on a silent host are UNKWN until the host reports again.
         for (j, _) in self.used.work_on(id).collect::<Vec<_>>() {
             self.touch(j, |job| {
                 let run = job.work(j.idx).and_then(|w| w.run.as_deref());
@@ -169,7 +171,7 @@ impl State {
 
 pub(super) fn close_suspension(run: &mut Run, t: Stamp) {
     if run.stopped_at != Stamp(0) {
-        // A host may say any time.
+        // A host may report any time.
         let ms = t.since_ms(run.stopped_at);
         run.suspended_ms = run.suspended_ms.saturating_add(ms);
         run.stopped_at = Stamp(0);

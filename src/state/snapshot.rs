@@ -18,7 +18,7 @@ pub enum SnapRecord {
     Meta {
         epoch: u64,
         last_id: u32,
-        /// The specification number given last.
+        /// The specification number assigned last.
         next_spec: u32,
         config: String,
         /// Where the last epochs end: epoch, its id, segment, sequence number.
@@ -48,7 +48,7 @@ pub enum SnapRecord {
         id: u32,
         t: Stamp,
     },
-    /// A request of which a part was carried out.
+    /// A request of which only a part was carried out.
     Partly {
         tok: Token,
         t: Stamp,
@@ -65,7 +65,8 @@ pub enum SnapRecord {
         t: Stamp,
         past: Vec<Past>,
     },
-    /// Elements of an array, before its job: all in one line could be longer than a line may be.
+    /// Elements of an array, before its job: in a single line they could exceed the maximum length
+    /// of a line.
     Elements {
         id: u32,
         w: Vec<SnapWork>,
@@ -74,14 +75,15 @@ pub enum SnapRecord {
     Cron(Box<CronJob>),
 }
 
-/// Elements and hosts of elements in one record of an array.
+/// Maximum number of elements and of hosts of elements in one record of an array.
 const ELEMENTS: usize = 4096;
 
 impl SnapRecord {
-    /// Decodes one record; jobs, by far the most, take a short cut past the tag.
+    /// Decodes one record; jobs, by far the most frequent, are decoded faster, without going
+    /// through the tag.
     ///
     /// # Errors
-    /// Says what is not understood.
+    /// Returns what is not understood.
     pub fn decode(json: &[u8]) -> Result<SnapRecord, String> {
         if json.starts_with(br#"{"k":"job","#) {
             let job = serde_json::from_slice(json).map_err(|e| e.to_string())?;
@@ -159,7 +161,7 @@ pub(super) struct SnapRun {
     pub(super) halt: Option<Box<SuspReason>>,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) gather: bool,
-    /// Whether it may be run again, where that differs from the job's specification.
+    /// Whether it may be run again, if that differs from the job's specification.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) again: Option<bool>,
     #[serde(skip_serializing_if = "is_default")]
@@ -181,7 +183,7 @@ pub(super) struct SnapRun {
     /// When its state was last saved.
     #[serde(skip_serializing_if = "is_default")]
     pub(super) saved: Stamp,
-    /// It migrates (`cmig`).
+    /// It is migrating (`cmig`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mig: Option<bool>,
     #[serde(skip_serializing_if = "is_default")]
@@ -190,15 +192,15 @@ pub(super) struct SnapRun {
     pub(super) fate: Option<Box<Fate>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bind: Option<Box<Binding>>,
-    /// What its other hosts have bound it to.
+    /// The bindings on its other hosts.
     #[serde(skip_serializing_if = "is_default")]
     pub(super) pb: Vec<PartBinding>,
-    /// What `u` holds of its other hosts, after its end.
+    /// The part of `u` that belongs to its other hosts, after its end.
     #[serde(skip_serializing_if = "is_default")]
     pub(super) pu: Vec<PartUse>,
 }
 
-/// Takes a record's worth off the end of an array's elements; `None`: they fit into one.
+/// Cuts one record's amount off the end of an array's elements; `None`: they fit into one record.
 fn cut_off(works: &mut Vec<SnapWork>) -> Option<Vec<SnapWork>> {
     let weight = |w: &SnapWork| 1 + w.run.as_ref().map_or(0, |run| run.h.len());
     let mut sum = 0;
@@ -267,7 +269,7 @@ impl State {
         std::iter::once(meta).chain(small).chain(jobs).chain(crons)
     }
 
-    /// What is known of requests: their tokens, the keys of submissions, those under way.
+    /// What is known of requests: their tokens, the keys of submissions, and requests in progress.
     fn snapshot_requests(&self) -> impl Iterator<Item = SnapRecord> {
         let tokens = self
             .requests
@@ -341,7 +343,7 @@ impl State {
         }
     }
 
-    /// `again`: the job's specification says that it may be run again.
+    /// `again`: the job's specification allows that it is run again.
     fn snap_run(&self, run: &Run, again: bool) -> SnapRun {
         let hosts = run.hosts.iter();
         SnapRun {
@@ -377,7 +379,7 @@ impl State {
         }
     }
 
-    /// Takes one record of a snapshot into an empty (or partly restored) state.
+    /// Adds one record of a snapshot to an empty (or partly restored) state.
     pub fn restore(&mut self, record: SnapRecord) {
         match record {
             SnapRecord::Meta {

@@ -4,21 +4,22 @@
 
 use std::ops::Range;
 
-/// Numbers of a page; its values are packed, so a page with few of them is small.
+/// Number of bits for a page; the values of a page are packed, so a page with few of them is small.
 const PAGE_BITS: u32 = 7;
 const PAGE: usize = 1 << PAGE_BITS;
-/// Pages of a leaf of the directory.
+/// Number of bits for the pages of a leaf of the directory.
 const LEAF_BITS: u32 = 12;
 const LEAF: usize = 1 << LEAF_BITS;
-/// No value has this place in a page.
+/// Marks a number without a value in a page.
 const NONE: u8 = u8::MAX;
-/// A page gives memory back when it holds less than one in so many of what it has room for.
+/// A page frees memory when it holds less than one in this many of the values for which it has
+/// room.
 const SPARSE: usize = 4;
 
 /// A map ordered by number.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<T> {
-    /// As long as the highest number in it asked for.
+    /// As long as the highest number that was stored requires.
     leaves: Vec<Option<Box<Leaf<T>>>>,
     len: usize,
 }
@@ -32,9 +33,9 @@ struct Leaf<T> {
 
 #[derive(Clone, Debug)]
 struct Page<T> {
-    /// Place of each number's value in `values`.
+    /// Position of each number's value in `values`.
     at: [u8; PAGE],
-    /// In no order.
+    /// Not in order.
     values: Vec<T>,
 }
 
@@ -45,7 +46,7 @@ impl<T> Default for Table<T> {
     }
 }
 
-/// Where the value of a number is found: leaf, page in it, place in that.
+/// Where the value of a number is stored: leaf, page in it, position in that.
 fn split(id: u32) -> (usize, usize, usize) {
     let page = (id >> PAGE_BITS) as usize;
     (page >> LEAF_BITS, page % LEAF, id as usize % PAGE)
@@ -62,7 +63,7 @@ impl<T> Table<T> {
         page.values.get(usize::from(page.at[at]))
     }
 
-    /// Reads what leads to the value of a number, and no further.
+    /// Reads the path to the value of a number, but not the value.
     pub(crate) fn place(&self, id: u32) -> usize {
         let (leaf, page, at) = split(id);
         let leaf = self.leaves.get(leaf).and_then(Option::as_deref);
@@ -80,7 +81,7 @@ impl<T> Table<T> {
         self.get(id).is_some()
     }
 
-    /// Puts a value in; the one it replaces.
+    /// Stores a value. Returns the value that it replaces.
     pub(crate) fn insert(&mut self, id: u32, value: T) -> Option<T> {
         if let Some(old) = self.get_mut(id) {
             return Some(std::mem::replace(old, value));
@@ -151,7 +152,7 @@ impl<T> Leaf<T> {
         Box::new(Leaf { pages, used: 0 })
     }
 
-    /// Pages with their first numbers, of the `n`th leaf.
+    /// The pages of the `n`th leaf with their first numbers.
     fn iter(&self, n: usize) -> impl DoubleEndedIterator<Item = (u32, &Page<T>)> {
         let base = (n as u32) << (LEAF_BITS + PAGE_BITS);
         let pages = self.pages.iter().enumerate();

@@ -5,7 +5,7 @@ use crate::model::{Stamp, Token};
 use crate::record::event::{Event, Submitted};
 
 impl State {
-    /// All of a request was carried out; jobs that it made are known already.
+    /// Notes that all of a request was carried out; jobs that it created are known already.
     pub(super) fn handled(&mut self, tok: Token, t: Stamp) {
         self.requests.partly.remove(&tok);
         let jobs = Default::default;
@@ -13,7 +13,7 @@ impl State {
         known.or_insert_with(|| Known { t, jobs: jobs() }).t = t;
     }
 
-    /// A part of a request was carried out.
+    /// Notes that a part of a request was carried out.
     pub(super) fn part_handled(&mut self, event: &Event) {
         if let Event::PartHandled {
             tok,
@@ -28,7 +28,7 @@ impl State {
         }
     }
 
-    /// Notes what a token and a key made.
+    /// Records what was created with a token and a key.
     pub(super) fn remember(&mut self, s: &Submitted) {
         let spec_uid = self.specs.get(&s.s).map(|e| e.spec.uid);
         let known = self.requests.tokens.entry(s.tok).or_insert_with(|| Known {
@@ -36,7 +36,7 @@ impl State {
             jobs: Default::default(),
         });
         match known.jobs.last_mut() {
-            // A client may have said any line.
+            // A client may have given any line number.
             Some((line, id, n))
                 if line.checked_add(*n) == Some(s.line) && id.checked_add(*n) == Some(s.id) =>
             {

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// What a job has of a unit.
+/// A job's share of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitHolder {
     pub j: JobKey,
@@ -16,7 +16,7 @@ pub struct UnitHolder {
     pub beside: Vec<(String, i64)>,
 }
 
-/// Holders by the name of the unit; the same job comes once for each part.
+/// Holders by the name of the unit; a job occurs once for each part.
 type Holders = BTreeMap<String, SmallVec<[UnitHolder; 1]>>;
 
 /// Units in use.
@@ -74,8 +74,8 @@ impl UnitsInUse {
         all.map(|(res, held)| (res.as_str(), held))
     }
 
-    /// Why `j` may not be given these: with what other work has of one of them, or `j` itself, it
-    /// would be more than the whole unit.
+    /// Why `j` may not get these units: together with what other jobs, or `j` itself, hold of one
+    /// of them, it would be more than the whole unit.
     pub fn objection(&self, j: JobKey, units: &[Units]) -> Option<String> {
         let mut wanted: BTreeMap<(&str, &str, &str), u32> = BTreeMap::new();
         for units in units {
@@ -101,7 +101,7 @@ impl UnitsInUse {
         None
     }
 
-    /// Units of which more is held than the whole, as sentences; empty = sound.
+    /// Units of which more than the whole is held, as sentences; empty = the state is sound.
     pub(super) fn overfull(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for (host, of_host) in &self.hosts {

@@ -4,7 +4,7 @@ use super::{DepVerdict, State};
 use crate::model::{JobKey, JobStat};
 
 impl State {
-    /// Registers the job with those its dependency refers to.
+    /// Registers the job with those to which its dependency refers.
     pub(super) fn watch(&mut self, id: u32, s: u32) {
         for referred in super::depend_refs(&self.spec(s).depend.clone()) {
             self.dependencies

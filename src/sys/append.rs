@@ -16,23 +16,23 @@ pub struct Appender {
     path: PathBuf,
     len: u64,
     synced: u64,
-    /// Up to here the server has got it; see [`pace`].
+    /// The server has received everything up to here; see [`pace`].
     sent: u64,
     poisoned: bool,
 }
 
 impl Appender {
-    /// Opens `path` at its end, making it (0644) if it is not there.
+    /// Opens `path` at its end, creating it (0644) if it does not exist.
     pub fn open(path: &Path) -> Result<Appender> {
         Appender::with(How::APPEND.create().mode(super::fs::FILE_MODE), path)
     }
 
-    /// Makes `path`; a file that exists is an error (`AlreadyExists`).
+    /// Creates `path`; an existing file is an error (`AlreadyExists`).
     pub fn create_new(path: &Path) -> Result<Appender> {
         Appender::with(How::APPEND.exclusive().mode(super::fs::FILE_MODE), path)
     }
 
-    /// Opens `path` at its end; one that does not exist is an error.
+    /// Opens `path` at its end; a missing file is an error.
     pub fn open_existing(path: &Path) -> Result<Appender> {
         Appender::with(How::APPEND, path)
     }
@@ -51,8 +51,8 @@ impl Appender {
         })
     }
 
-    /// Appends `bytes` with one write and returns the new length of the file. Any error, a short
-    /// write included, poisons the appender.
+    /// Appends `bytes` with one write and returns the new length of the file. Any error, including
+    /// a short write, poisons the appender.
     pub fn append(&mut self, bytes: &[u8]) -> Result<u64> {
         self.refuse_if_poisoned("append to")?;
         let wrote = loop {
@@ -79,7 +79,7 @@ impl Appender {
         }
     }
 
-    /// Sends what would keep others on the share waiting, were it sent in one go.
+    /// Sends data that would keep other users of the share waiting if it were sent all at once.
     fn send(&mut self) -> Result<()> {
         if self.len - self.sent <= writeback::SMALL {
             return Ok(());
@@ -108,23 +108,23 @@ impl Appender {
         }
     }
 
-    /// Makes the file durable, whichever process appended to it.
+    /// Makes the file durable, including what other processes appended to it.
     pub fn sync_all(&mut self) -> Result<()> {
         self.refuse_if_poisoned("sync")?;
         self.file.sync_data().map_err(|e| self.poison("sync", e))
     }
 
-    /// The length up to which whole appends succeeded.
+    /// The length up to which complete appends succeeded.
     pub fn valid_len(&self) -> u64 {
         self.len
     }
 
-    /// Sets room for this many more bytes aside, where the file system can.
+    /// Reserves room for this many more bytes, if the file system supports it.
     pub fn reserve(&self, bytes: u64) {
         let _ = self.file.reserve(self.len, bytes);
     }
 
-    /// The length up to which a sync succeeded (or what was there at the opening).
+    /// The length up to which a sync succeeded (or the length when the file was opened).
     pub fn synced_len(&self) -> u64 {
         self.synced
     }
@@ -139,7 +139,7 @@ impl Appender {
         &self.path
     }
 
-    /// The open file, for a lock that must live on this very descriptor.
+    /// The open file, for a lock that must be held through this descriptor.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -158,8 +158,8 @@ impl Appender {
     }
 }
 
-/// Appends to a file that several processes of this machine append to: one write each, so that
-/// records never mix. The file is made (0600) if need be.
+/// Appends to a file to which several processes of this machine append: one write each, so that
+/// records never mix. The file is created (0600) if needed.
 #[derive(Debug)]
 pub struct SharedAppender {
     file: File,
@@ -182,15 +182,15 @@ impl SharedAppender {
         })
     }
 
-    /// Sets room for this many more bytes aside, where the file system can.
+    /// Reserves room for this many more bytes, if the file system supports it.
     pub fn reserve(&self, bytes: u64) {
         if let Ok(st) = self.file.stat() {
             let _ = self.file.reserve(st.len, bytes);
         }
     }
 
-    /// Appends one line. After a failure the next attempt begins with a newline, so that what a
-    /// short write left does not swallow it.
+    /// Appends one line. After a failure the next attempt begins with a newline, so that the
+    /// remainder of a short write does not become a part of the line.
     pub fn append(&mut self, line: &[u8]) -> Result<()> {
         let fresh;
         let bytes = match self.torn {

@@ -24,11 +24,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Longest path, bytes; as `PATH_MAX` of Linux.
+/// Maximum length of a path in bytes; as `PATH_MAX` of Linux.
 pub const PATH_BYTES_MAX: usize = 4096;
-/// Most links on the way of one path, as in Linux.
+/// Maximum number of links followed in one path, as in Linux.
 const LINKS_MAX: u32 = 40;
-/// Others than the owner may make names in a directory with one of these bits.
+/// If one of these bits is set, users other than the owner may create names in a directory.
 const FOREIGN: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
@@ -45,7 +45,7 @@ impl Spot<'_> {
     }
 }
 
-/// What a path leads to, held by a descriptor that neither reads nor writes.
+/// The target of a path, held by a descriptor that can neither read nor write.
 struct Reached {
     fd: OwnedFd,
     stat: FileStat,
@@ -61,7 +61,7 @@ impl Reached {
     }
 }
 
-/// Refusals of this module, as the system would say them.
+/// Refusals of this module, in the form of system errors.
 fn refused(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, text.to_owned())
 }
@@ -70,7 +70,7 @@ fn wrong(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text.to_owned())
 }
 
-/// The names of a path that has only plain ones.
+/// The components of a path that has only plain names.
 fn plain_names(path: &Path) -> io::Result<Vec<OsString>> {
     if path.as_os_str().len() > PATH_BYTES_MAX {
         return Err(wrong("the path has more than 4096 bytes"));
@@ -89,9 +89,9 @@ fn plain_names(path: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// One name of a directory, opened without following it.
+/// Opens one name of a directory without following links.
 ///
-/// A directory is asked for first: only so does an automounter mount it.
+/// It first tries to open it as a directory: only then does an automounter mount it.
 fn open_name(dir: &OwnedFd, name: &OsStr) -> io::Result<Reached> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let fd = match openat(dir, name, flags | OFlag::O_DIRECTORY, Mode::empty()) {
@@ -102,7 +102,7 @@ fn open_name(dir: &OwnedFd, name: &OsStr) -> io::Result<Reached> {
     Ok(Reached { fd, stat })
 }
 
-/// The directories from the base down to where a walk is.
+/// The directories from the base to the current position of a walk.
 struct Walk<'a> {
     base: &'a Path,
     dirs: Vec<OwnedFd>,
@@ -110,7 +110,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// From the top of the file system.
+    /// Starts at the root of the file system.
     fn top() -> io::Result<Walk<'static>> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let fd = nix::fcntl::open("/", flags, Mode::empty())?;
@@ -121,7 +121,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Below a directory.
+    /// Starts at a directory.
     fn below(root: &'a Path) -> io::Result<Walk<'a>> {
         let inner = root.strip_prefix("/");
         let inner = inner.map_err(|_| wrong("the directory must begin with /"))?;
@@ -140,7 +140,7 @@ impl<'a> Walk<'a> {
         self.dirs.last().expect("a walk begins in a directory")
     }
 
-    /// What the names lead to. `follow`: also when the last one is a link.
+    /// Follows the names. `follow`: also follows the last one if it is a link.
     fn go(&mut self, names: Vec<OsString>, follow: bool) -> io::Result<Reached> {
         let mut pending: Vec<OsString> = names.into_iter().rev().collect();
         while let Some(name) = pending.pop() {
@@ -162,7 +162,7 @@ impl<'a> Walk<'a> {
         Ok(Reached { fd, stat })
     }
 
-    /// `..` of a link: nothing is above the top, and nothing above the base is reached.
+    /// Follows `..` in a link: nothing above the root or above the base is reached.
     fn up(&mut self) -> io::Result<()> {
         match (self.dirs.len(), self.base == Path::new("/")) {
             (1, true) => Ok(()),
@@ -174,7 +174,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Puts the names of a link in the place of its own.
+    /// Replaces the name of a link by the names in its target.
     fn turn(&mut self, link: &Reached, pending: &mut Vec<OsString>) -> io::Result<()> {
         self.links += 1;
         if self.links > LINKS_MAX {
@@ -209,21 +209,22 @@ fn leads_out() -> io::Error {
     refused("a link leads out of the directory: open its target as a place of its own")
 }
 
-/// Whether only `uid`, root, or the one user who writes to its directory can have made a link.
+/// Whether only `uid`, root, or the only user who can write to its directory can have created a
+/// link.
 fn is_own(link: &FileStat, dir: &FileStat, uid: u32) -> bool {
     let own = |owner: u32| owner == uid || owner == 0;
     let is_shared = dir.st_mode & (FOREIGN | STICKY) != 0;
     own(link.st_uid) || (!is_shared && link.st_uid == dir.st_uid)
 }
 
-/// What the spot is. `follow`: where its last name is a link, what that leads to.
+/// Finds the target of the spot. `follow`: if its last name is a link, the target of the link.
 fn find(act: &'static str, spot: Spot<'_>, follow: bool) -> Result<Reached> {
     let found: io::Result<Reached> =
         (|| Walk::below(spot.root)?.go(plain_names(spot.path)?, follow))();
     found.at(act, &spot.whole())
 }
 
-/// The directory that the last name of the spot is in, and that name.
+/// The directory that contains the last name of the spot, and that name.
 fn find_above<'s>(act: &'static str, spot: Spot<'s>) -> Result<(OwnedFd, &'s OsStr)> {
     let found: io::Result<_> = (|| {
         plain_names(spot.path)?;

@@ -6,7 +6,7 @@ use std::io::{BufRead, IsTerminal, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Sets the umask of this process and gives the old one.
+/// Sets the umask of this process and returns the old one.
 pub fn umask(mask: u32) -> u32 {
     if super::platform::simulated() {
         return mask;
@@ -14,8 +14,8 @@ pub fn umask(mask: u32) -> u32 {
     nix::sys::stat::umask(Mode::from_bits_truncate(mask)).bits()
 }
 
-/// The umask of this thread, which is not changed: in a program with threads others would make
-/// files by the wrong one meanwhile.
+/// The umask of this thread, without changing it: in a program with several threads, others would
+/// create files with the wrong umask in the meantime.
 pub fn umask_seen() -> u32 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let mask = status.lines().find_map(|l| l.strip_prefix("Umask:"));
@@ -27,7 +27,7 @@ pub fn umask_seen() -> u32 {
 /// with the rest of the process.
 ///
 /// # Errors
-/// The thread cannot be made, or the system refuses to part it from the others.
+/// The thread cannot be created, or the system refuses to separate it from the others.
 pub fn with_private_umask<T: Send>(mask: u32, f: impl FnOnce() -> T + Send) -> Result<T> {
     let what = Path::new("a umask of its own");
     let body = || {
@@ -43,7 +43,7 @@ pub fn with_private_umask<T: Send>(mask: u32, f: impl FnOnce() -> T + Send) -> R
     })
 }
 
-/// Tells the user something on standard error.
+/// Writes a message for the user to standard error.
 pub fn say(text: &str) {
     match super::platform::simulated() {
         true => tracing::info!("{text}"),
@@ -51,17 +51,18 @@ pub fn say(text: &str) {
     }
 }
 
-/// Columns of the terminal that is standard output; `None`: it is none, or does not say.
+/// Columns of the terminal that is standard output; `None`: it is not a terminal, or its size is
+/// unknown.
 pub fn terminal_columns() -> Option<usize> {
-    // SAFETY: an all-zero winsize is a valid one; the call fills it in.
+    // SAFETY: an all-zero winsize is valid; the call fills it in.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a winsize, as the call demands.
+    // SAFETY: the pointer refers to a winsize, as the call requires.
     let done = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) };
     (done == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// The working directory as the user calls it: `$PWD` when it names the same directory, since an
-/// automounter's path means more on other hosts than what it resolves to here.
+/// The working directory under the user's name for it: `$PWD` if it names the same directory, since
+/// the path of an automounter is valid on other hosts, unlike what it resolves to here.
 pub fn working_directory() -> Result<PathBuf> {
     let real = std::env::current_dir().at("find", Path::new("the working directory"))?;
     let Some(named) = std::env::var_os("PWD").map(PathBuf::from) else {
@@ -113,8 +114,8 @@ pub fn read_line(limit: u64) -> Result<Option<String>> {
     Ok(Some(line.trim_end_matches('\n').to_owned()))
 }
 
-/// What a file is when links are followed: true for a regular file, with its length and whether
-/// some user may execute it. `None` when there is none or it is something else.
+/// The length of a regular file, links followed, and whether any user may execute it. `None` if it
+/// does not exist or is something else.
 pub fn regular_file(path: &Path) -> Option<(u64, bool)> {
     let meta = std::fs::metadata(path).ok()?;
     meta.is_file()
@@ -140,7 +141,7 @@ mod tests {
             umask_seen()
         });
         assert_eq!(umask_seen(), before);
-        // A sandbox may refuse it, and says so.
+        // A sandbox may refuse it and return an error.
         let Ok(within) = made else {
             println!("skipped: {made:?}");
             return;

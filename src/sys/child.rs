@@ -17,8 +17,8 @@ pub struct Helper {
     child: Child,
 }
 
-/// Starts `program` in a session of its own, with `stream` as standard input. `privileged`: a
-/// caller that is root in disguise (real id 0, effective id another) makes it root again.
+/// Starts `program` in its own session, with `stream` as standard input. `privileged`: if the
+/// caller is root with another effective id, the program becomes root again.
 pub fn start(program: &Path, args: &[String], stream: File, privileged: bool) -> Result<Helper> {
     let mut command = Command::new(program);
     command
@@ -46,7 +46,7 @@ pub fn start(program: &Path, args: &[String], stream: File, privileged: bool) ->
     Ok(Helper { child })
 }
 
-/// What `program` says on its standard output, at most `max` bytes of it.
+/// The standard output of `program`, at most `max` bytes.
 ///
 /// # Errors
 /// It cannot be started.
@@ -60,7 +60,7 @@ pub fn output(program: &Path, args: &[&str], max: usize) -> Result<String> {
     let mut child = command.spawn().at("start", program)?;
     let mut bytes = Vec::new();
     if let Some(stdout) = child.stdout.take() {
-        // What comes before an error is kept.
+        // What was read before an error is kept.
         drop(stdout.take(max as u64).read_to_end(&mut bytes));
     }
     let _ = child.kill();
@@ -68,7 +68,7 @@ pub fn output(program: &Path, args: &[&str], max: usize) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Pause between two looks at a program with a time limit, ms.
+/// Pause between two checks of a program with a time limit, ms.
 const LOOK_MS: u64 = 20;
 
 /// Runs `program` with these variables beside the caller's, without input, with this new file as
@@ -76,7 +76,7 @@ const LOOK_MS: u64 = 20;
 /// process group after `limit_ms`.
 ///
 /// # Errors
-/// It cannot be started, or the file not be made.
+/// It cannot be started, or the file cannot be created.
 pub fn run_with(
     program: &Path,
     env: &[(String, String)],
@@ -94,8 +94,8 @@ pub fn run_with(
     wait_at_most(child, program, limit_ms)
 }
 
-/// The code of a process, which leads a group of its own; `None`: a signal ended it, or the group
-/// was killed when the time was up.
+/// The exit code of a process that leads its own group; `None`: a signal ended it, or the group was
+/// killed at the time limit.
 fn wait_at_most(mut child: Child, program: &Path, limit_ms: u64) -> Result<Option<i32>> {
     let end = super::clock::boot_ms().saturating_add(limit_ms);
     loop {
@@ -140,13 +140,13 @@ pub fn feed(
         .process_group(0);
     let mut child = command.spawn().at("start", program)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // It fits into the pipe: this never waits. A program need not read it.
+        // It fits into the pipe, so this never blocks. The program need not read it.
         drop(stdin.write_all(input));
     }
     wait_at_most(child, program, limit_ms)
 }
 
-/// Most bytes of [`feed`]'s input: what a pipe takes without a reader.
+/// Maximum size in bytes of [`feed`]'s input: what a pipe accepts without a reader.
 pub const INPUT_MAX: usize = 64 << 10;
 
 impl Helper {
@@ -155,7 +155,7 @@ impl Helper {
         self.child.id() as i32
     }
 
-    /// True once it has ended; collects it.
+    /// Whether it has ended; collects it.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
@@ -167,38 +167,39 @@ impl Helper {
     }
 }
 
-/// The program `name` beside the running one: helpers of one installation belong together.
+/// The program `name` beside the running one: helper programs are always those of the same
+/// installation.
 pub fn sibling(name: &str) -> PathBuf {
     let here = std::env::current_exe().ok();
     here.and_then(|p| Some(p.parent()?.join(name)))
         .unwrap_or_else(|| PathBuf::from(name))
 }
 
-/// A program of the system whose standard input and output are one descriptor that a user has,
+/// A program of the system whose standard input and output are one descriptor that a user holds,
 /// until that is closed. It is ended when this is dropped.
 #[derive(Debug)]
 pub struct Attended {
     child: Option<Child>,
 }
 
-/// How an attended program begins.
+/// How an attended program is started.
 #[derive(Debug)]
 pub struct Attend<'a> {
     pub program: &'a Path,
     pub args: &'a [String],
-    /// Over the variables of this process.
+    /// Added to the variables of this process.
     pub env: &'a [(&'a str, String)],
     pub dir: &'a Path,
     /// It is killed when the thread that starts it ends: only for a process with one thread.
     pub dies_with_parent: bool,
 }
 
-/// How long an attended program has to end after it was asked to, ms.
+/// How long an attended program may take to end after it was asked to, ms.
 const END_MS: u64 = 5_000;
 
 impl Attended {
-    /// Starts it in a session of its own. `stream` becomes its standard input and output, and its
-    /// error output and controlling terminal where it is a terminal.
+    /// Starts it in its own session. `stream` becomes its standard input and output; if it is a
+    /// terminal, also its error output and controlling terminal.
     pub fn begin(how: &Attend<'_>, stream: File, is_terminal: bool) -> Result<Attended> {
         let mut command = Command::new(how.program);
         let copy = || stream.try_clone().at("start", how.program);
@@ -230,7 +231,7 @@ impl Attended {
         Ok(Attended { child: Some(child) })
     }
 
-    /// True once it has ended; collects it.
+    /// Whether it has ended; collects it.
     pub fn has_ended(&mut self) -> bool {
         let ended = match &mut self.child {
             Some(child) => !matches!(child.try_wait(), Ok(None)),
@@ -242,7 +243,7 @@ impl Attended {
         ended
     }
 
-    /// Asks it to end, and kills it when it does not. Waits for that.
+    /// Asks it to end, and kills it if it does not. Waits for the end.
     pub fn end(&mut self) {
         if let Some(child) = self.child.take() {
             end_child(child);
@@ -269,7 +270,7 @@ impl Drop for Attended {
         let Some(child) = self.child.take() else {
             return;
         };
-        // Who drops it waits for nothing.
+        // The thread that drops it does not wait.
         let ending = std::thread::Builder::new().name("ending".to_owned());
         let _ = ending.spawn(move || end_child(child));
     }

@@ -19,7 +19,7 @@ pub fn wall_ms() -> i64 {
     }
 }
 
-/// The present moment by the wall clock and the boot-time clock.
+/// The current time by the wall clock and the boot-time clock.
 pub fn now() -> Now {
     Now {
         wall: Stamp(wall_ms()),
@@ -52,7 +52,7 @@ pub fn sleep_ms(ms: u64) {
     sleep_us(ms.saturating_mul(1000));
 }
 
-/// A moment as people read it, in the local time of this machine: `Sat Nov 21 03:21:15 2026`.
+/// A time for users, in the local time of this machine: `Sat Nov 21 03:21:15 2026`.
 pub fn local_text(wall_ms: i64) -> String {
     let t: libc::time_t = wall_ms.div_euclid(1000);
     let mut buf = [0u8; 64];
@@ -68,7 +68,7 @@ pub fn local_text(wall_ms: i64) -> String {
     String::from_utf8_lossy(&buf[..n]).into_owned()
 }
 
-/// Sleeps for `us` microseconds: for waits that are about to end.
+/// Sleeps for `us` microseconds: for waits that will end soon.
 pub fn sleep_us(us: u64) {
     match platform::here() {
         Some(machine) => machine.sleep_us(us),
@@ -76,8 +76,8 @@ pub fn sleep_us(us: u64) {
     }
 }
 
-/// A number that differs from those of the hour before, never 0: two microseconds of the boot clock
-/// are one step.
+/// A number that differs from those of the previous hour, never 0: each step is two microseconds of
+/// the boot clock.
 pub fn short_number() -> u32 {
     (boot_ns() / 1000) as u32 | 1
 }
@@ -90,7 +90,7 @@ pub fn random(buf: &mut [u8]) {
     let mut done = 0;
     while done < buf.len() {
         let rest = &mut buf[done..];
-        // SAFETY: pointer and length describe `rest`, which lives through the call.
+        // SAFETY: pointer and length describe `rest`, which outlives the call.
         let n = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
         match n {
             n if n > 0 => done += n as usize,

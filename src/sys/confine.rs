@@ -7,7 +7,7 @@ use super::launch::{Who, become_user};
 use super::{At, Error, Result};
 use std::path::Path;
 
-/// Capabilities that the kernel may know: it refuses numbers beyond its last.
+/// Number of capabilities that the kernel may know: it rejects numbers beyond its last.
 const CAPABILITIES: u32 = 64;
 
 /// Version 3 of the arguments of capset(2): two words of 32 bits each.
@@ -25,19 +25,20 @@ struct Sets {
 }
 const VERSION_3: u32 = 0x2008_0522;
 
-/// Becomes this account without other groups, without capabilities, without a way to get some from
-/// a program that is executed, closed to tracing by other processes of the account. Only for root,
-/// in a process with one thread.
+/// Switches to this account without other groups, without capabilities, without a way to gain some
+/// by executing a program, and protected from tracing by other processes of the account. Only for
+/// root, in a process with one thread.
 ///
 /// # Errors
-/// One of these is not so afterwards; the process must end then.
+/// One of these did not take effect; the process must then end.
 pub fn confine(uid: u32, gid: u32) -> Result<()> {
     let what = Path::new("the rights of root");
     if uid == 0 {
         return Err(Error::invalid("give up", what, "the account is root's"));
     }
     for capability in 0..CAPABILITIES {
-        // SAFETY: integers. It is refused where this process lacks the right: the last check sees.
+        // SAFETY: integers. The call fails if this process lacks the right: the last check detects
+        // that.
         unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
     }
     let groups = Vec::new();
@@ -48,7 +49,7 @@ pub fn confine(uid: u32, gid: u32) -> Result<()> {
         pid: 0,
     };
     let mut sets = [Sets::default(); 2];
-    // SAFETY: head and two sets, as version 3 demands; the second call fills the sets in.
+    // SAFETY: head and two sets, as version 3 requires; the second call fills in the sets.
     let done = unsafe {
         libc::syscall(libc::SYS_capset, &raw mut head, sets.as_ptr()) == 0
             && libc::syscall(libc::SYS_capget, &raw mut head, sets.as_mut_ptr()) == 0
@@ -61,8 +62,8 @@ pub fn confine(uid: u32, gid: u32) -> Result<()> {
     }
 }
 
-/// From now on this process writes no core and no other process of its user may look into it: for
-/// one that is to hold a secret.
+/// From now on this process writes no core, and no other process of its user can read its memory:
+/// for a process that will hold a secret.
 ///
 /// # Errors
 /// The system refuses it.
@@ -73,8 +74,8 @@ pub fn close_memory() -> Result<()> {
     setrlimit(Resource::RLIMIT_CORE, 0, 0).at("close", what)
 }
 
-/// Makes the environment of this process that of a login of the user, and nothing else of it; the
-/// working directory the root.
+/// Replaces the environment of this process by that of a login of the user; the working directory
+/// becomes the root.
 pub fn login_environment(user: &super::users::UserFacts) {
     let names: Vec<std::ffi::OsString> = std::env::vars_os().map(|(name, _)| name).collect();
     let text = |path: &Path| path.as_os_str().to_owned();
@@ -86,7 +87,7 @@ pub fn login_environment(user: &super::users::UserFacts) {
         ("LOGNAME", user.name.clone().into()),
         ("PWD", "/".into()),
     ];
-    // SAFETY: the caller has one thread, so no other reads the environment.
+    // SAFETY: the caller has one thread, so no other thread reads the environment.
     unsafe {
         names.iter().for_each(|name| std::env::remove_var(name));
         own.iter()

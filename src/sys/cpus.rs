@@ -8,14 +8,14 @@ use crate::model::{CPUS_MAX, Cpu, CpuSet};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Where the kernel describes them.
+/// The directory in which the kernel describes them.
 pub const SYSTEM: &str = "/sys/devices/system";
-/// Largest file that is read, bytes, and most names of a directory.
+/// Maximum size of a file that is read, in bytes, and maximum number of names in a directory.
 const FILE_MAX: u64 = 64 << 10;
 const NAMES_MAX: usize = 100_000;
 
-/// The processors below `root` (`SYSTEM`) that are online and in `allowed`, by number. What the
-/// kernel does not say counts as one: a core for each processor, one socket, one node.
+/// The processors below `root` (`SYSTEM`) that are online and in `allowed`, by number. If the
+/// kernel does not state a value, one is assumed: a core for each processor, one socket, one node.
 ///
 /// # Errors
 /// `root` has no directory of processors that can be read.
@@ -40,7 +40,7 @@ pub fn read(root: &Path, allowed: &CpuSet) -> Result<Vec<Cpu>> {
         out.push(Cpu {
             id,
             core: first.and_then(|set| set.iter().next()).unwrap_or(id),
-            // -1: the kernel does not know.
+            // -1: unknown to the kernel.
             socket: socket.and_then(|word| word.parse().ok()).unwrap_or(0),
             node: nodes.get(&id).copied().unwrap_or(0),
         });
@@ -48,7 +48,7 @@ pub fn read(root: &Path, allowed: &CpuSet) -> Result<Vec<Cpu>> {
     Ok(out)
 }
 
-/// The node of each processor. A node of memory alone has none.
+/// The node of each processor. A node that has only memory has none.
 fn nodes(dir: &Path) -> BTreeMap<u32, u32> {
     let mut out = BTreeMap::new();
     for node in numbered(dir, "node").unwrap_or_default() {
@@ -61,7 +61,7 @@ fn nodes(dir: &Path) -> BTreeMap<u32, u32> {
     out
 }
 
-/// The numbers of the directories `<prefix><number>`, rising.
+/// The numbers of the directories `<prefix><number>`, ascending.
 fn numbered(dir: &Path, prefix: &str) -> Result<Vec<u32>> {
     let names = fs::list_dir(dir, NAMES_MAX)?;
     let number = |name: &str| name.strip_prefix(prefix)?.parse::<u32>().ok();
@@ -97,7 +97,7 @@ fn mask(text: &str) -> Option<CpuSet> {
 
 const WORD: usize = u64::BITS as usize;
 
-/// The processors that this process may use: what its affinity and its cpuset leave it.
+/// The processors that this process may use according to its affinity and its cpuset.
 pub fn allowed() -> Result<CpuSet> {
     let mut words = [0u64; CPUS_MAX as usize / WORD];
     let (len, at) = (size_of_val(&words), words.as_mut_ptr());
@@ -110,7 +110,7 @@ pub fn allowed() -> Result<CpuSet> {
     Ok((0..CPUS_MAX).filter(set).collect())
 }
 
-/// The set as the kernel's affinity call takes it.
+/// The set in the form of the kernel's affinity call.
 pub(super) fn words(set: &CpuSet) -> Vec<u64> {
     let most = set.iter().last().map_or(0, |id| id as usize / WORD + 1);
     let mut words = vec![0u64; most];
@@ -167,7 +167,7 @@ mod tests {
         t.put("node/online", "0-2");
         t.put("node/node0/cpulist", "0-1,4-5");
         t.put("node/node1/cpulist", "2-3,6-7");
-        // Memory alone.
+        // It has only memory.
         t.put("node/node2/cpulist", "");
         t
     }
@@ -204,7 +204,7 @@ mod tests {
         t.put("cpu/cpu33/topology/thread_siblings", "00000002,00000002");
         t.put("node/node1/cpumap", "00000002,00000000");
         assert_eq!(t.read("0-99"), [(0, 0, 0, 0), (1, 1, 0, 0), (33, 1, 0, 1)]);
-        // A set of threads that the processor itself is not in is not its core.
+        // A set of threads that does not contain the processor itself is not its core.
         t.put("cpu/cpu33/topology/core_cpus_list", "0-1");
         assert_eq!(t.read("33"), [(33, 33, 0, 1)]);
         let empty = tempfile::tempdir().unwrap();
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(words(&CpuSet::parse("0,63-64").unwrap()), [1 | 1 << 63, 1]);
     }
 
-    /// A machine for both readers: sockets of so many nodes of so many cores of so many threads.
+    /// A machine for both readers: sockets, nodes per socket, cores per node, threads per core.
     fn machine((sockets, nodes, cores, threads): (u32, u32, u32, u32)) -> Tree {
         let t = Tree::new();
         let (all, step) = (sockets * nodes * cores * threads, sockets * nodes * cores);
@@ -274,7 +274,7 @@ mod tests {
         t
     }
 
-    /// hwloc's `lstopo` groups the processors of such machines alike, where it is installed.
+    /// hwloc's `lstopo` groups the processors of such machines in the same way, if it is installed.
     #[test]
     fn lstopo_says_the_same_where_it_is_installed() {
         // The processors of each object, as bits.

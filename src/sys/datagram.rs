@@ -13,11 +13,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most datagrams that wait to be handed on.
+/// Maximum number of datagrams that wait to be passed on.
 const WAITING_MAX: usize = 256;
-/// Pause after a failed receive, ms: an error that stays must not keep a processor busy.
+/// Pause after a failed receive, ms: a persistent error must not keep a processor busy.
 const FAILED_MS: u64 = 100;
-/// Port of NFS, to ask which own address faces a server; nothing is sent there.
+/// Port of NFS, to determine which own address faces a server; nothing is sent there.
 const NFS_PORT: u16 = 2049;
 
 /// A socket that sends and receives.
@@ -25,8 +25,8 @@ const NFS_PORT: u16 = 2049;
 pub struct Socket(Arc<UdpSocket>);
 
 impl Socket {
-    /// Opens a socket on the first free port of `ports`; 0..=0 is any. `None` where there is no
-    /// network, or no free port.
+    /// Opens a socket on the first free port of `ports`; 0..=0 means any. `None` if there is no
+    /// network or no free port.
     pub fn open(ports: RangeInclusive<u16>) -> Option<Socket> {
         if platform::simulated() {
             return None;
@@ -59,7 +59,8 @@ impl Socket {
         }
     }
 
-    /// Waits at most `us` microseconds for a datagram that `wanted` accepts; true when one came.
+    /// Waits at most `us` microseconds for a datagram that `wanted` accepts. Returns true if one
+    /// arrived.
     pub fn wait(&self, us: u64, wanted: impl Fn(&[u8]) -> bool) -> bool {
         let end = super::clock::boot_ns() + u128::from(us) * 1000;
         let mut buf = [0u8; 64];
@@ -71,14 +72,14 @@ impl Socket {
             match self.0.recv(&mut buf) {
                 Ok(n) if wanted(&buf[..n]) => return true,
                 Ok(_) => {}
-                // Its time is over, or a signal came that the caller looks at.
+                // The time is over, or a signal arrived that the caller handles.
                 Err(_) => return false,
             }
         }
     }
 
-    /// Hands on what `filter` makes of each datagram and its sender. It runs on a thread of its
-    /// own; what finds the channel full is dropped.
+    /// Passes on the result of `filter` for each datagram and its sender. It runs on its own
+    /// thread; results are dropped if the channel is full.
     pub fn listen<T: Send + 'static>(
         &self,
         name: &str,
@@ -106,7 +107,7 @@ impl Socket {
 }
 
 fn nanos(ns: u64) -> Duration {
-    // Zero would mean for ever.
+    // Zero would mean no time limit.
     Duration::from_nanos(ns.max(1000))
 }
 
@@ -123,8 +124,8 @@ fn send_to(socket: &UdpSocket, bytes: &[u8], to: SocketAddr, flags: i32) -> io::
     )?)
 }
 
-/// Addresses of this machine under which others reach `port`, the one that faces the file server
-/// of `share` first, at most `most`.
+/// Addresses of this machine at which others can reach `port`, at most `most`; the one that faces
+/// the file server of `share` comes first.
 pub fn addresses(share: &Path, port: u16, most: usize) -> Vec<SocketAddr> {
     let mut found: Vec<IpAddr> = facing(share).into_iter().collect();
     let others = nix::ifaddrs::getifaddrs().into_iter().flatten();
@@ -150,7 +151,7 @@ fn ip_of(address: nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {
     four.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::from(a.ip())))
 }
 
-/// Not of this machine alone, and of more than one wire.
+/// Whether other machines can reach it, beyond a single link.
 fn is_reachable(ip: &IpAddr) -> bool {
     let of_one_wire = match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
@@ -159,7 +160,7 @@ fn is_reachable(ip: &IpAddr) -> bool {
     !ip.is_loopback() && !of_one_wire
 }
 
-/// The own address from which this machine speaks to the file server of a mount.
+/// The own address from which this machine connects to the file server of a mount.
 fn facing(share: &Path) -> Option<IpAddr> {
     let mount = mount::mount_of(share).ok()?;
     let server: IpAddr = mount.value("addr")?.parse().ok()?;

@@ -13,20 +13,20 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
-/// Descriptors that one message may bring; more are closed by the kernel or here.
+/// Number of descriptors that one message may carry; further ones are closed by the kernel or here.
 const BROUGHT: usize = 4;
 
-/// What a receiver got.
+/// A received message.
 #[derive(Debug)]
 pub struct Message {
     pub bytes: Vec<u8>,
-    /// The first descriptor that came with it, closed on exec.
+    /// The first descriptor in the message, closed on exec.
     pub brought: Option<File>,
-    /// It was longer than the receiver takes.
+    /// It was longer than the receiver accepts.
     pub is_cut: bool,
 }
 
-/// Two connected sockets that keep the bounds of messages, closed on exec.
+/// Two connected sockets that preserve the boundaries of messages, closed on exec.
 pub fn message_pair() -> Result<(File, File)> {
     let pair = socketpair(
         AddressFamily::Unix,
@@ -38,7 +38,7 @@ pub fn message_pair() -> Result<(File, File)> {
     Ok((File::from(a), File::from(b)))
 }
 
-/// Bounds how long a read or a write of a socket may block, ms.
+/// Limits how long a read or a write of a socket may block, ms.
 pub fn limit_time(socket: &File, ms: u64) -> Result<()> {
     let time = nix::sys::time::TimeVal::new((ms / 1000) as i64, (ms % 1000 * 1000) as i64);
     let what = Path::new("a socket");
@@ -46,8 +46,8 @@ pub fn limit_time(socket: &File, ms: u64) -> Result<()> {
     setsockopt(socket, sockopt::ReceiveTimeout, &time).at("set the time limit of", what)
 }
 
-/// Sends bytes at once, with a descriptor. `wait`: until there is room. A reader that is gone is an
-/// error, not a signal.
+/// Sends bytes at once, with a descriptor. `wait`: waits until there is room. If the reader is
+/// gone, it is an error, not a signal.
 pub fn send(socket: &File, bytes: &[u8], with: Option<&File>, wait: bool) -> Result<()> {
     let descriptors: Vec<RawFd> = with.iter().map(|file| file.as_raw_fd()).collect();
     let control = [ControlMessage::ScmRights(&descriptors)];
@@ -74,7 +74,7 @@ pub fn send(socket: &File, bytes: &[u8], with: Option<&File>, wait: bool) -> Res
     }
 }
 
-/// The next message, or of a stream at most so many bytes; `None`: the other end is closed.
+/// The next message, or for a stream at most `most` bytes; `None`: the other end is closed.
 pub fn receive(socket: &File, most: usize) -> Result<Option<Message>> {
     let mut bytes = vec![0u8; most];
     let mut space = nix::cmsg_space!([RawFd; BROUGHT]);
@@ -93,7 +93,7 @@ pub fn receive(socket: &File, most: usize) -> Result<Option<Message>> {
         );
     };
     bytes.truncate(len);
-    // An empty message is none of ours: it reads as the end.
+    // An empty message is not one of ours: it is read as the end.
     Ok((len > 0).then_some(Message {
         bytes,
         brought,
@@ -106,7 +106,7 @@ fn brought(got: &nix::sys::socket::RecvMsg<'_, '_, ()>) -> Option<File> {
     for control in got.cmsgs().into_iter().flatten() {
         if let ControlMessageOwned::ScmRights(list) = control {
             for fd in list {
-                // SAFETY: the kernel has just made it for this process; nothing else owns it.
+                // SAFETY: the kernel has just created it for this process; it has no other owner.
                 all.push(File::from(unsafe { OwnedFd::from_raw_fd(fd) }));
             }
         }

@@ -14,7 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Most bytes of an environment that are read from `/proc`.
+/// Maximum size in bytes of an environment that is read from `/proc`.
 const ENVIRON_LIMIT: u64 = 4 << 20;
 
 /// A program to start in the background.
@@ -22,11 +22,11 @@ const ENVIRON_LIMIT: u64 = 4 << 20;
 pub struct Background {
     /// The executable.
     pub program: PathBuf,
-    /// Its whole environment.
+    /// Its complete environment.
     pub env: Vec<(String, OsString)>,
     /// Its working directory.
     pub dir: PathBuf,
-    /// Where its output is appended.
+    /// The file to which its output is appended.
     pub log: PathBuf,
 }
 
@@ -35,7 +35,7 @@ impl Background {
     /// stays a zombie until then.
     ///
     /// # Errors
-    /// Names the log or the program that could not be opened or started.
+    /// The log or the program that could not be opened or started.
     pub fn start(&self) -> Result<Child> {
         let log = OpenOptions::new()
             .append(true)
@@ -56,8 +56,8 @@ impl Background {
         unsafe {
             command.pre_exec(|| {
                 libc::setsid();
-                // All other descriptors close at exec; where the kernel lacks the call, those of
-                // this program carry that flag already.
+                // All other descriptors close at exec; if the kernel lacks the call, those of this
+                // program have that flag already.
                 libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 4u32);
                 Ok(())
             });
@@ -66,13 +66,14 @@ impl Background {
     }
 }
 
-/// The name of the running program of a process, cut to 15 bytes; `None` when it is gone.
+/// The name of the running program of a process, cut to 15 bytes; `None` if the process is gone.
 pub fn program_name(pid: i32) -> Option<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&bytes).trim_end().to_string())
 }
 
-/// The environment a process was started with; empty when it is gone or another user's.
+/// The environment with which a process was started; empty if it is gone or belongs to another
+/// user.
 pub fn environment(pid: i32) -> Vec<(String, OsString)> {
     let mut bytes = Vec::new();
     let read = File::open(format!("/proc/{pid}/environ"))
@@ -89,10 +90,11 @@ fn variable(entry: &[u8]) -> Option<(String, OsString)> {
     Some((name, OsString::from_vec(entry[at + 1..].to_vec())))
 }
 
-/// The directory the running executable lies in, links resolved: its siblings lie there too.
+/// The directory of the running executable, with links resolved: its sibling programs are there,
+/// too.
 ///
 /// # Errors
-/// Fails when the system does not tell, or when the executable was removed meanwhile.
+/// The system does not tell, or the executable was removed meanwhile.
 pub fn own_directory() -> Result<PathBuf> {
     let exe = std::env::current_exe().at("find", Path::new("the running executable"))?;
     let exe = super::fs::canonical(&exe)?;

@@ -4,7 +4,7 @@ use crate::model::DeviceNode;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// What stands at this path; `None`: no device, or none that can be looked at.
+/// The device node at this path; `None`: it is not a device, or cannot be examined.
 pub fn node_at(path: &Path) -> Option<DeviceNode> {
     let found = std::fs::metadata(path).ok()?;
     let (kind, number) = (found.file_type(), found.rdev());

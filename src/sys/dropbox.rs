@@ -24,16 +24,16 @@ use std::path::{Component, Path, PathBuf};
 /// A request as read from one descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dropped {
-    /// The whole content.
+    /// The complete content.
     pub bytes: Vec<u8>,
-    /// The owner: the requester's identity.
+    /// The owner: the identity of the requester.
     pub uid: u32,
 }
 
-/// Why a file was not read: `Refused` is the user's doing and final, `System` may pass.
+/// Why a file was not read. `Refused` is caused by the user and final; `System` may be temporary.
 #[derive(Debug)]
 pub enum DropError {
-    /// The file is not an acceptable request; the text says why.
+    /// The file is not an acceptable request; the text states why.
     Refused(PathBuf, String),
     /// The system failed.
     System(Error),
@@ -52,25 +52,25 @@ impl std::error::Error for DropError {}
 
 type Dropping<T> = std::result::Result<T, DropError>;
 
-/// A trusted directory, held open, below which users have directories of their own.
+/// A trusted directory, held open, that contains directories of users.
 #[derive(Debug)]
 pub struct DropBox {
-    /// `None` on a simulated machine, which knows no links.
+    /// `None` on a simulated machine, which has no links.
     dir: Option<File>,
     root: PathBuf,
 }
 
-/// What stands under a name of the trusted directory.
+/// The entry under a name of the trusted directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     pub kind: Kind,
     pub uid: u32,
-    /// Others than owner and group may write.
+    /// Users other than owner and group may write.
     pub open_to_all: bool,
 }
 
 impl DropBox {
-    /// Opens the trusted directory `root`; its own path is followed as it is.
+    /// Opens the trusted directory `root`; links in its own path are followed.
     pub fn open(root: &Path) -> Result<DropBox> {
         let root = root.to_path_buf();
         if platform::simulated() {
@@ -87,7 +87,7 @@ impl DropBox {
         })
     }
 
-    /// What stands under `name`; `None` when nothing does. No link is followed.
+    /// The entry `name`; `None` if there is none. Links are not followed.
     pub fn look(&self, name: &OsStr) -> Result<Option<Found>> {
         let path = self.root.join(name);
         let found = |kind, uid, mode: u32| Found {
@@ -106,7 +106,7 @@ impl DropBox {
         }
     }
 
-    /// Removes `name`: a file, a link, an empty directory. False when it stays.
+    /// Removes `name`: a file, a link or an empty directory. Returns false if it stays.
     pub fn remove(&self, name: &OsStr) -> bool {
         let Some(dir) = &self.dir else {
             return fs::remove(&self.root.join(name)).is_ok();
@@ -116,8 +116,8 @@ impl DropBox {
         hows.into_iter().any(gone)
     }
 
-    /// Gets what stands under `name` out of the way: removed if that is possible, else renamed to
-    /// a hidden name beside it. What is in a directory stays in it.
+    /// Moves the entry `name` out of the way: removes it if possible, otherwise renames it to a
+    /// hidden name beside it. The contents of a directory stay in it.
     pub fn clear(&self, name: &OsStr, hidden: &str) -> Result<()> {
         let path = self.root.join(name);
         let Some(dir) = &self.dir else {
@@ -130,7 +130,7 @@ impl DropBox {
         renameat2(dir, name, dir, hidden, flags).at("rename", &path)
     }
 
-    /// Opens the box called `name`: a directory in place, whatever its owner.
+    /// Opens the box called `name`: an actual directory, regardless of its owner.
     pub fn enter(&self, name: &OsStr) -> Dropping<UserBox> {
         let path = self.root.join(name);
         let Some(dir) = &self.dir else {
@@ -144,7 +144,8 @@ impl DropBox {
                 open_to_all: false,
             });
         };
-        // To go through, not to list: opening a directory for that costs a request on NFS.
+        // Opened for traversal, not for listing: opening a directory for that costs a request on
+        // NFS.
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let fd = open_below(dir.as_fd(), Path::new(name), flags, &path)?;
         let owner = cached_owner(fd.as_raw_fd(), Path::new("")).at("stat", &path);
@@ -158,7 +159,7 @@ impl DropBox {
     }
 }
 
-/// A listing of the trusted directory that goes on where the look before ended.
+/// A listing of the trusted directory that continues where the previous read ended.
 pub struct Listing {
     root: PathBuf,
     from: From,
@@ -177,7 +178,7 @@ impl std::fmt::Debug for Listing {
 }
 
 impl Listing {
-    /// Begins to list `root`.
+    /// Starts to list `root`.
     pub fn open(root: &Path) -> Result<Listing> {
         let from = match platform::simulated() {
             true => From::Names(fs::names(root, usize::MAX)?.into_iter()),
@@ -191,7 +192,7 @@ impl Listing {
         Ok(Listing { root, from })
     }
 
-    /// The next name, hidden ones too; `None` at the end.
+    /// The next name, including hidden ones; `None` at the end.
     pub fn next_name(&mut self) -> Result<Option<OsString>> {
         let dir = match &mut self.from {
             From::Names(names) => return Ok(names.next()),
@@ -215,18 +216,18 @@ pub struct UserBox {
     path: PathBuf,
     /// Its owner.
     pub uid: u32,
-    /// Others than owner and group may write into it.
+    /// Users other than owner and group may write into it.
     pub open_to_all: bool,
 }
 
 impl UserBox {
-    /// At most `max` names, sorted, without dot files.
+    /// Returns at most `max` names, sorted, without dot files.
     pub fn names(&self, max: usize) -> Result<Vec<Entry>> {
         let Some(dir) = &self.dir else {
             return fs::list_dir(&self.path, max);
         };
         let mut out = Vec::new();
-        // Hidden names count a little: a box full of them must not take for ever to look into.
+        // Hidden names count a little: reading a box full of them must not take without limit.
         for entry in list(dir, &self.path)?.iter().take(max.saturating_mul(4)) {
             let entry = entry.at("list", &self.path)?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
@@ -269,8 +270,8 @@ impl UserBox {
         self.open(name, limit)?.read(limit)
     }
 
-    /// Moves the file `name` to `to`, which is on the same file system and not in a user's hand.
-    /// Only a regular file or a link is moved: a directory of a user stays in the box.
+    /// Moves the file `name` to `to`, which is on the same file system and not under a user's
+    /// control. Only a regular file or a link is moved: a directory of a user stays in the box.
     pub fn move_to(&self, name: &OsStr, to: &Path) -> Result<()> {
         let path = self.path.join(name);
         let Some(dir) = &self.dir else {
@@ -283,7 +284,7 @@ impl UserBox {
         nix::fcntl::renameat(dir, name, nix::fcntl::AT_FDCWD, to).at("rename", &path)
     }
 
-    /// Removes `name`, also an empty directory; one that does not exist is not an error.
+    /// Removes `name`, which may be an empty directory; a missing entry is not an error.
     pub fn remove(&self, name: &OsStr) -> Result<()> {
         let path = self.path.join(name);
         let Some(dir) = &self.dir else {
@@ -298,7 +299,7 @@ impl UserBox {
         }
     }
 
-    /// Removes hidden files ending `.tmp` that are older than `older_ms`: what a writer left.
+    /// Removes hidden files ending in `.tmp` that are older than `older_ms`: leftovers of a writer.
     pub fn sweep(&self, now_ms: i64, older_ms: u64) -> Result<usize> {
         let Some(dir) = &self.dir else {
             return fs::sweep_asides(&self.path, now_ms, older_ms);
@@ -325,18 +326,19 @@ impl UserBox {
     }
 }
 
-/// Begins to list an open directory. The server gives its names, whatever was read of it before.
+/// Starts to list an open directory. The server returns its names, regardless of what was read
+/// before.
 fn list(dir: &File, path: &Path) -> Result<Dir> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     Dir::openat(dir, ".", flags, Mode::empty()).at("list", path)
 }
 
-/// A request that was opened and not read yet; any thread may do that.
+/// A request that was opened and not read yet; any thread may read it.
 #[derive(Debug)]
 pub struct DroppedFile {
     content: Content,
     path: PathBuf,
-    /// Bytes when it was opened.
+    /// Length in bytes when it was opened.
     pub len: u64,
 }
 
@@ -366,7 +368,7 @@ impl DroppedFile {
     }
 }
 
-/// Judges an open file; its length and owner.
+/// Checks an open file; returns its length and owner.
 fn judge_open(file: &File, full: &Path, limit: u64) -> Dropping<(u64, u32)> {
     let refuse = |why: String| DropError::Refused(full.to_path_buf(), why);
     let meta = file.metadata();
@@ -402,7 +404,7 @@ fn open_below(dir: BorrowedFd<'_>, below: &Path, flags: OFlag, full: &Path) -> D
             | ResolveFlag::RESOLVE_NO_XDEV,
     );
     let opened = match openat2(dir, below, how) {
-        // Kernels before 5.6 and some sandboxes: walk by hand.
+        // Kernels before 5.6 and some sandboxes: walk component by component.
         Err(nix::Error::ENOSYS) | Err(nix::Error::EPERM) => walk(dir, below, flags),
         other => other,
     };
@@ -418,7 +420,7 @@ fn open_below(dir: BorrowedFd<'_>, below: &Path, flags: OFlag, full: &Path) -> D
     })
 }
 
-/// The same checks where no link can be: on a simulated machine.
+/// The same checks on a simulated machine, where links cannot exist.
 fn read_simulated(full: &Path, limit: u64) -> Dropping<Dropped> {
     let refuse = |why: String| DropError::Refused(full.to_path_buf(), why);
     let system = |act, e| DropError::System(Error::new(act, full, e));

@@ -7,9 +7,9 @@
 use std::io;
 use std::path::Path;
 
-/// Every place, and what it comes before or after.
+/// Every point, and what it precedes or follows.
 pub const POINTS: &[&str] = &[
-    // The leader's journal: the group's write, its sync, a further segment.
+    // The leader's journal: the write of a group, its sync, a further segment.
     "journal.before_write",
     "journal.after_write",
     "journal.after_sync",
@@ -24,21 +24,21 @@ pub const POINTS: &[&str] = &[
     "leader.after_orders",
     // A snapshot is due when this point fails.
     "snapshot.due",
-    // Its child: some records written; whole, but not renamed.
+    // Its child: some records are written; complete, but not renamed.
     "snapshot.writing",
     "snapshot.before_rename",
-    // Accounting records: in a file; durable, the mark not moved yet.
+    // Accounting records: in a file; durable, but the mark is not moved yet.
     "acct.written",
     "acct.synced",
-    // The executor: the attempts are on record, the spawner does not know them yet.
+    // The executor: the attempts are recorded, the spawner does not know them yet.
     "exe.after_ledger",
-    // The spawner: before the fork of a shepherd that gets its task by it.
+    // The spawner: before the fork of a shepherd that gets its task through it.
     "spawner.before_fork",
-    // The shepherd: forked, nothing on record; around the record of the end.
+    // The shepherd: forked, nothing is recorded; around the record of the end.
     "shepherd.before_start",
     "shepherd.before_end",
     "shepherd.after_end",
-    // A command: its request lies in the drop box, no answer was looked for.
+    // A command: its request is in the drop box, but it has not looked for an answer.
     "ask.after_publish",
     // Single calls on files, each with its path.
     "sys.any",
@@ -62,7 +62,7 @@ pub const VARIABLES: &[&str] = &[];
 /// Passes a point.
 ///
 /// # Errors
-/// What the point is armed with; the caller treats it as the failure of what it is about to do.
+/// The error with which the point is armed; the caller treats it as a failure of its next action.
 #[inline]
 pub fn pass(name: &str) -> io::Result<()> {
     pass_at(name, None)
@@ -99,14 +99,14 @@ thread_local! {
     static CALLS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Calls on files by their names that this thread has made so far: each is at least one request on
-/// a network file system.
+/// Number of calls by this thread so far that name a file: each is at least one request on a
+/// network file system.
 #[cfg(test)]
 pub fn calls() -> u64 {
     CALLS.with(std::cell::Cell::get)
 }
 
-/// A call on a file by its name: passes `name` and `sys.any`.
+/// A call that names a file: passes `name` and `sys.any`.
 #[inline]
 pub(super) fn on_path(name: &str, path: &Path) -> io::Result<()> {
     #[cfg(test)]
@@ -147,7 +147,7 @@ mod armed {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub(super) enum Act {
         Kill,
-        /// Stands still, all threads; wakes by itself after so many ms, or by SIGCONT.
+        /// Stops all threads; they continue after this many ms, or with SIGCONT.
         Stop(Option<u64>),
         Delay(u64),
         Error(i32),
@@ -162,14 +162,14 @@ mod armed {
     pub(super) struct Rule {
         pid: Option<u32>,
         name: String,
-        /// Part of the path that it is about.
+        /// Part of the path to which it applies.
         part: Option<String>,
         /// Acts from this pass on...
         from: u64,
         /// ...to this one.
         to: u64,
         act: Act,
-        /// The words it was made of, by which its passes are counted.
+        /// The text from which it was parsed; its passes are counted by it.
         text: String,
     }
 
@@ -182,7 +182,8 @@ mod armed {
         source().is_some()
     }
 
-    /// The rules in force: those of the variable, or of the file that it names, read at each pass.
+    /// The rules in force: those of the variable, or of the file that it names, which is read at
+    /// each pass.
     fn rules() -> Vec<Rule> {
         let Some(text) = source() else {
             return Vec::new();
@@ -191,7 +192,7 @@ mod armed {
             Some(path) => parse(&std::fs::read_to_string(path).unwrap_or_default()),
             None => parse(text),
         };
-        // A point that is misspelt would never act, and its test never fail.
+        // A misspelt point would never act, and its test would never fail.
         read.unwrap_or_else(|e| {
             eprintln!("{VARIABLE}: {e}");
             std::process::exit(2)
@@ -272,8 +273,8 @@ mod armed {
         })
     }
 
-    /// Counts a pass of the rule; true when it acts. A fork of a process with threads may find the
-    /// counter locked for good, so no process waits for it long.
+    /// Counts a pass of the rule. Returns true if it acts. After a fork of a process with threads
+    /// the counter may stay locked, so no process waits long for it.
     fn due(rule: &Rule) -> bool {
         if (rule.from, rule.to) == (1, u64::MAX) {
             return true;
@@ -334,9 +335,9 @@ mod armed {
         unsafe { libc::kill(libc::getpid(), signal) };
     }
 
-    /// A child that wakes this process: all its own threads are stopped.
+    /// Forks a child that wakes this process: all threads of the process are stopped.
     fn wake_after(ms: u64) {
-        // SAFETY: the child makes only calls that are allowed after a fork of a process with
+        // SAFETY: the child only makes calls that are allowed after a fork of a process with
         // threads.
         unsafe {
             let parent = libc::getpid();

@@ -15,12 +15,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// An open file; dropped, it is closed.
+/// An open file; it is closed when dropped.
 #[derive(Debug)]
 pub enum File {
-    /// Of this machine.
+    /// On this machine.
     Real(fs::File),
-    /// Of a simulated one.
+    /// On a simulated machine.
     Simulated(Box<dyn Handle>),
 }
 
@@ -45,8 +45,8 @@ impl File {
         options.open(path).map(File::Real)
     }
 
-    /// Sets room aside after `from`, so that writing there does not fail on a full disk. The
-    /// length stays.
+    /// Reserves room after `from`, so that writing there does not fail on a full disk. The length
+    /// stays the same.
     pub fn reserve(&self, from: u64, bytes: u64) -> io::Result<()> {
         match self {
             File::Real(file) => {
@@ -71,7 +71,8 @@ impl File {
 
     /// Reads from the start, at most `most` bytes.
     pub fn read_front(&self, most: u64) -> io::Result<Vec<u8>> {
-        // Room for the usual small file at once: growing from nothing costs a read call each time.
+        // Room for the usual small file at once: growing from zero costs one more read call each
+        // time.
         let mut bytes = Vec::with_capacity(most.min(4096) as usize);
         match self {
             File::Real(file) => {
@@ -88,7 +89,7 @@ impl File {
         Ok(bytes)
     }
 
-    /// Writes at an offset with one call, perhaps less than asked.
+    /// Writes at an offset with one call, perhaps less than requested.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         match self {
             File::Real(file) => {
@@ -115,7 +116,8 @@ impl File {
         Ok(())
     }
 
-    /// Writes at the end of a file opened for that, with one call, perhaps less than asked.
+    /// Writes at the end of a file opened for appending, with one call, perhaps less than
+    /// requested.
     pub fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             File::Real(file) => {
@@ -134,13 +136,13 @@ impl File {
         }
     }
 
-    /// Takes room for so many bytes from the start on, and makes the file that long.
+    /// Allocates this many bytes from the start on, and sets the length of the file to that.
     pub fn allocate(&self, len: u64) -> io::Result<()> {
         match self {
             File::Real(file) => {
                 on_file("sys.write", file)?;
                 match fs2::FileExt::allocate(file, len) {
-                    // An old NFS, for one: what is written takes room as well.
+                    // For example an old NFS: writing data takes room as well.
                     Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => self.fill(len),
                     other => other,
                 }
@@ -170,7 +172,7 @@ impl File {
         }
     }
 
-    /// Makes data and facts durable.
+    /// Makes data and metadata durable.
     pub fn sync_all(&self) -> io::Result<()> {
         match self {
             File::Real(file) => {
@@ -200,8 +202,8 @@ impl File {
         }
     }
 
-    /// Takes the lock on this open file; false when another process holds it. Given back when the
-    /// file is closed.
+    /// Takes the lock on this open file. Returns false if another process holds it. The lock is
+    /// released when the file is closed.
     pub fn try_lock(&self) -> io::Result<bool> {
         match self {
             File::Real(file) => match fs2::FileExt::try_lock(file) {
@@ -229,7 +231,7 @@ fn kind_of(t: fs::FileType) -> Kind {
     }
 }
 
-/// Of an `st_mode`.
+/// The kind in an `st_mode`.
 pub(super) fn mode_kind(mode: u32) -> Kind {
     match mode & libc::S_IFMT {
         libc::S_IFREG => Kind::File,
@@ -264,9 +266,9 @@ pub(super) fn stat(path: &Path) -> io::Result<Stat> {
     }
 }
 
-/// Kind, owner and mode of `path` below `dir` (of `dir` itself when it is empty), a link not
-/// followed, as this machine has them cached: a file server is asked only for what this machine
-/// never saw. The owner of an inode does not change; its mode may be as old as the attribute cache.
+/// Kind, owner and mode of `path` below `dir` (of `dir` itself if it is empty), links not followed,
+/// as cached by this machine: a file server is asked only for what this machine has never seen. The
+/// owner of an inode does not change; its mode may be as old as the attribute cache.
 pub(super) fn cached_owner(dir: RawFd, path: &Path) -> io::Result<FileOwner> {
     on_path("sys.stat", path)?;
     let flags = libc::AT_STATX_DONT_SYNC | libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH;
@@ -279,10 +281,10 @@ pub(super) fn cached_owner(dir: RawFd, path: &Path) -> io::Result<FileOwner> {
     })
 }
 
-/// The system call, of a machine that is not simulated.
+/// The system call, on a machine that is not simulated.
 pub(super) fn statx(dir: RawFd, path: &Path, flags: i32, want: u32) -> io::Result<libc::statx> {
     let name = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: `out` is plain data that the call fills, and `name` ends with a zero byte.
+    // SAFETY: `out` is plain data that the call fills in, and `name` ends with a zero byte.
     let (rc, out) = unsafe {
         let mut out: libc::statx = std::mem::zeroed();
         let rc = libc::statx(dir, name.as_ptr(), flags, want, &mut out);
@@ -294,7 +296,7 @@ pub(super) fn statx(dir: RawFd, path: &Path, flags: i32, want: u32) -> io::Resul
     }
 }
 
-/// What the server says of a name now, whatever this machine has cached.
+/// The server's current state of a name, regardless of this machine's cache.
 pub(super) fn mark(path: &Path) -> io::Result<Mark> {
     if let Some(machine) = platform::here() {
         let stat = machine.stat_now(path)?;
@@ -411,8 +413,8 @@ pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Calls `each` with the names in a directory, and whether each is a directory, while it says to go
-/// on.
+/// Calls `each` with the names in a directory, and whether each is a directory, until it returns to
+/// stop.
 pub(super) fn list(
     path: &Path,
     mut each: impl FnMut(OsString, &dyn Fn() -> bool) -> bool,

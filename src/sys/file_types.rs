@@ -12,17 +12,17 @@ use std::path::Path;
 pub struct How {
     pub read: bool,
     pub write: bool,
-    /// Writes go to the end, wherever it is.
+    /// Writes go to the end of the file.
     pub append: bool,
-    /// Make it if it is not there...
+    /// Create it if it does not exist...
     pub create: bool,
-    /// ...and refuse one that is.
+    /// ...and fail if it exists.
     pub exclusive: bool,
-    /// Open without waiting: a pipe in the place of a file must not block a daemon.
+    /// Open without waiting: a pipe in place of a file must not block a daemon.
     pub at_once: bool,
-    /// A symbolic link at the name is refused.
+    /// Fail if the name is a symbolic link.
     pub no_link: bool,
-    /// Reads go past this machine's cache; for NFS, which asks for no alignment.
+    /// Reads bypass this machine's cache; for NFS, which requires no alignment.
     pub direct: bool,
     /// Permission bits of a new file, before the umask.
     pub mode: u32,
@@ -62,12 +62,12 @@ impl How {
         ..How::READ
     };
 
-    /// The same with a mode for a file that is made.
+    /// The same with the mode of a file that is created.
     pub fn mode(self, mode: u32) -> How {
         How { mode, ..self }
     }
 
-    /// Made if it is not there.
+    /// Created if it does not exist.
     pub fn create(self) -> How {
         How {
             create: true,
@@ -75,7 +75,7 @@ impl How {
         }
     }
 
-    /// Made; one that is there is an error.
+    /// Created; an existing file is an error.
     pub fn exclusive(self) -> How {
         How {
             create: true,
@@ -89,9 +89,9 @@ impl How {
 pub trait Handle: Send + Sync + fmt::Debug {
     /// Reads at an offset; 0 at the end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes at an offset, perhaps less than asked.
+    /// Writes at an offset, perhaps less than requested.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
-    /// Writes at the end, perhaps less than asked.
+    /// Writes at the end, perhaps less than requested.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Sets the length.
     fn set_len(&self, len: u64) -> io::Result<()>;
@@ -99,11 +99,11 @@ pub trait Handle: Send + Sync + fmt::Debug {
     fn sync(&self) -> io::Result<()>;
     /// `fstat`.
     fn stat(&self) -> io::Result<Stat>;
-    /// Takes the lock; false when another process holds it.
+    /// Takes the lock. Returns false if another process holds it.
     fn try_lock(&self) -> io::Result<bool>;
 }
 
-/// What a directory entry or file is.
+/// The type of a directory entry or file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -116,7 +116,7 @@ pub enum Kind {
     Other,
 }
 
-/// Whose a file is and who may use it.
+/// The owner of a file and its permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileOwner {
     pub kind: Kind,
@@ -125,10 +125,10 @@ pub struct FileOwner {
     pub mode: u32,
 }
 
-/// What `lstat` says of a file.
+/// The result of `lstat` for a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// What it is.
+    /// The type.
     pub kind: Kind,
     /// Length in bytes.
     pub len: u64,
@@ -148,18 +148,19 @@ pub struct Stat {
     pub nlink: u64,
 }
 
-/// What tells two states of a file or directory apart without reading it.
+/// Distinguishes two states of a file or directory without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// Length in bytes.
     pub len: u64,
     /// Inode number.
     pub ino: u64,
-    /// Last change by the file server's clock, ns since the epoch. Two changes may bear one time.
+    /// Last change by the file server's clock, ns since the epoch. Two changes may have the same
+    /// time.
     pub changed_ns: i64,
 }
 
-/// What holds a path, as far as the protocol cares.
+/// The kind of file system that contains a path, as far as the protocol needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FsKind {
     /// A file system of this machine: its own changes raise events and are seen at once.
@@ -170,7 +171,7 @@ pub enum FsKind {
     Other,
 }
 
-/// The directory that holds `path` ("." for a bare name).
+/// The directory that contains `path` ("." for a bare name).
 pub fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,

@@ -13,12 +13,12 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Forked {
     pid: Pid,
-    /// Its code, where it was run to its end at once: on a simulated machine.
+    /// Its exit code, if it ran to its end at once: on a simulated machine.
     ended: Option<i32>,
 }
 
 /// Runs `f` in a forked child, whose exit code is what `f` returns (0..=255). The C library's
-/// allocator is made consistent by its own fork handlers, and the one of `cbsched` takes no lock to
+/// allocator is made consistent by its own fork handlers, and that of `cbsched` takes no lock to
 /// allocate, so `f` may allocate and write files; descriptors inherited from the parent must not be
 /// written.
 pub fn fork_snapshot(f: impl FnOnce() -> i32) -> Result<Forked> {
@@ -35,10 +35,10 @@ pub fn fork_snapshot(f: impl FnOnce() -> i32) -> Result<Forked> {
             ended: None,
         }),
         ForkResult::Child => {
-            // It holds copies of the parent's locks: they must not outlive the parent.
+            // It holds copies of the parent's locks, so it must not outlive the parent.
             let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
             if nix::unistd::getppid() != parent {
-                // SAFETY: as below. It died before the signal was asked for.
+                // SAFETY: as below. The parent died before the signal was set.
                 unsafe { libc::_exit(102) }
             }
             let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
@@ -50,20 +50,21 @@ pub fn fork_snapshot(f: impl FnOnce() -> i32) -> Result<Forked> {
 
 /// A plain fork for a process with one thread: `Ok(0)` in the child.
 pub fn fork_plain() -> Result<i32> {
-    // SAFETY: the caller has one thread, so the child may do anything.
+    // SAFETY: the caller has one thread, so there are no restrictions for the child.
     match unsafe { libc::fork() } {
         pid if pid >= 0 => Ok(pid),
         _ => Err(Error::last("fork", Path::new("a supervisor"))),
     }
 }
 
-/// Makes a forked process one of its own: a session, a name in lists of processes, and no
-/// descriptors but the standard ones and these. What it inherited in memory it must not close.
+/// Separates a forked process: gives it its own session and a name in lists of processes, and
+/// closes all descriptors except the standard ones and these. It must not close what it inherited
+/// in memory.
 pub fn stand_alone(name: &std::ffi::CStr, keep: &[RawFd]) {
     let mut keep = keep.to_vec();
     keep.sort_unstable();
-    // SAFETY: a constant text, and integers; who owns a descriptor that is closed here never uses
-    // it again, as the caller promises.
+    // SAFETY: a constant text, and integers; the owner of a descriptor that is closed here never
+    // uses it again, as the caller promises.
     unsafe {
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, name.as_ptr());
@@ -79,12 +80,12 @@ pub fn stand_alone(name: &std::ffi::CStr, keep: &[RawFd]) {
 }
 
 impl Forked {
-    /// `None` while it runs, then its exit code (128 + signal when killed).
+    /// `None` while it runs, then its exit code (128 + signal if it was killed).
     pub fn try_wait(&mut self) -> Result<Option<i32>> {
         self.wait_with(Some(WaitPidFlag::WNOHANG))
     }
 
-    /// Waits for the end and returns the exit code (128 + signal when killed).
+    /// Waits for the end and returns the exit code (128 + signal if it was killed).
     pub fn wait(&mut self) -> Result<i32> {
         loop {
             if let Some(code) = self.wait_with(None)? {

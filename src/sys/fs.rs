@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The permission bits of files made by `durable_write` and `publish` (before the umask).
+/// The permission bits of files created by `durable_write` and `publish` (before the umask).
 pub const FILE_MODE: u32 = 0o644;
 
 static ASIDE_COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// A name beside `path`, in the same directory, that no other writer uses: hidden, with the
-/// process id, a number that the process drew at random and a counter, so that leftovers of a crash
-/// are recognised by `is_aside`.
+/// A name beside `path`, in the same directory, that no other writer uses: hidden, with the process
+/// id, a random number of the process and a counter, so that leftovers of a crash are recognised by
+/// `is_aside`.
 fn aside_name(path: &Path) -> PathBuf {
     static OF_PROCESS: OnceLock<String> = OnceLock::new();
     let (n, pid) = match platform::here() {
@@ -42,7 +42,7 @@ fn aside_name(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{base}.{host}.{pid}.{n}.tmp"))
 }
 
-/// True for names made by an interrupted `durable_write`, `publish` or `link_exclusive`.
+/// Whether the name was created by an interrupted `durable_write`, `publish` or `link_exclusive`.
 pub fn is_aside(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(".tmp")
 }
@@ -53,7 +53,7 @@ pub fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
     read_all_of(&file, path, limit)
 }
 
-/// [`read_small`] with the owner of what was read.
+/// [`read_small`], which also returns the owner of the file.
 pub fn read_small_owned(path: &Path, limit: u64) -> Result<(Vec<u8>, u32)> {
     let file = File::open(path, How::LOOK).at("open", path)?;
     // A simulated machine has one user, and its calls are counted.
@@ -68,7 +68,8 @@ pub fn read_small_owned(path: &Path, limit: u64) -> Result<(Vec<u8>, u32)> {
     Ok((read_all_of(&file, path, limit)?, uid))
 }
 
-/// Refuses what is not a regular file: a pipe or device may give anything, or nothing for ever.
+/// Rejects what is not a regular file: a pipe or device may return anything, or block without
+/// limit.
 fn regular(stat: &Stat, path: &Path) -> Result<()> {
     match stat.kind {
         Kind::File => Ok(()),
@@ -88,7 +89,7 @@ fn read_all_of(file: &File, path: &Path, limit: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Like `read_small`, but a file that does not exist is `None`.
+/// Like `read_small`, but returns `None` for a file that does not exist.
 pub fn read_optional(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     match read_small(path, limit) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -100,24 +101,24 @@ pub fn read_optional(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
 /// Part of a file as it was at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// The bytes from the asked offset on, at most as many as asked.
+    /// The bytes from the requested offset on, at most as many as requested.
     pub bytes: Vec<u8>,
     /// The length of the file when it was opened.
     pub file_len: u64,
-    /// The inode, by which a reader sees that the file was replaced.
+    /// The inode, by which a reader detects that the file was replaced.
     pub ino: u64,
     /// The owner.
     pub uid: u32,
 }
 
-/// Reads at most `max` bytes at `offset`, by open, read and close: on NFS this is what makes the
-/// data fresh, while a descriptor kept open shows older data. Only a regular file is read.
+/// Reads at most `max` bytes at `offset` by open, read and close: on NFS this ensures fresh data,
+/// while a descriptor that is kept open shows older data. Only a regular file is read.
 pub fn read_from(path: &Path, offset: u64, max: usize) -> Result<Chunk> {
     let file = File::open(path, How::LOOK).at("open", path)?;
     read_open(&file, path, offset, max)
 }
 
-/// The same of a file that was just opened.
+/// The same for a file that was just opened.
 pub(super) fn read_open(file: &File, path: &Path, offset: u64, max: usize) -> Result<Chunk> {
     let stat = file.stat().at("stat", path)?;
     regular(&stat, path)?;
@@ -141,10 +142,10 @@ pub(super) fn read_open(file: &File, path: &Path, offset: u64, max: usize) -> Re
     })
 }
 
-/// Writes `bytes` aside in the directory of `path`; the caller renames or links it.
+/// Writes `bytes` to a temporary name in the directory of `path`; the caller renames or links it.
 fn write_aside(path: &Path, bytes: &[u8], mode: u32, sync: bool) -> Result<PathBuf> {
     let aside = aside_name(path);
-    // An exclusive creation costs a request more on NFS, for the times that it stands in for.
+    // An exclusive creation costs one more request on NFS, because of the times that it replaces.
     let how = How {
         exclusive: platform::simulated(),
         ..How::NEW.mode(mode)
@@ -153,7 +154,7 @@ fn write_aside(path: &Path, bytes: &[u8], mode: u32, sync: bool) -> Result<PathB
     Ok(aside)
 }
 
-/// Writes a new file; one that cannot be written whole is removed again.
+/// Writes a new file; if it cannot be written completely, it is removed again.
 fn write_new(path: &Path, bytes: &[u8], how: How, sync: bool) -> Result<()> {
     let how = How {
         no_link: true,
@@ -171,8 +172,8 @@ fn write_new(path: &Path, bytes: &[u8], how: How, sync: bool) -> Result<()> {
     Ok(())
 }
 
-/// Writes `path` where it stands. Readers may find it empty or cut off, so its content must say
-/// where it ends. On NFS three requests less than [`publish_mode`], which renames.
+/// Writes `path` in place. Readers may find it empty or cut off, so its content must state where it
+/// ends. On NFS this takes three requests fewer than [`publish_mode`], which renames.
 pub fn write_in_place(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let how = How {
         exclusive: false,
@@ -188,8 +189,8 @@ fn rename_aside(aside: &Path, path: &Path) -> Result<()> {
     })
 }
 
-/// Replaces `path` so that after a crash it holds the old bytes or the new ones, and after the
-/// return the new ones: written aside, synced, renamed, directory synced.
+/// Replaces `path` so that after a crash it has the old or the new content, and after the return
+/// the new one: written to a temporary name, synced, renamed, directory synced.
 pub fn durable_write(path: &Path, bytes: &[u8]) -> Result<()> {
     durable_write_mode(path, bytes, FILE_MODE)
 }
@@ -201,7 +202,7 @@ pub fn durable_write_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     fsync_dir(parent(path))
 }
 
-/// Replaces `path` for readers in one step, without any promise about a crash of the machine.
+/// Replaces `path` for readers in one step, without a guarantee after a crash of the machine.
 pub fn publish(path: &Path, bytes: &[u8]) -> Result<()> {
     publish_mode(path, bytes, FILE_MODE)
 }
@@ -212,7 +213,7 @@ pub fn publish_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     rename_aside(&aside, path)
 }
 
-/// `publish` with exactly these permission bits, whatever the umask of this process.
+/// `publish` with exactly these permission bits, regardless of the umask of this process.
 pub fn publish_exact(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let aside = write_aside(path, bytes, mode, false)?;
     if let Err(e) = chmod(&aside, mode) {
@@ -222,9 +223,9 @@ pub fn publish_exact(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     rename_aside(&aside, path)
 }
 
-/// Makes `path` with `bytes` unless it exists; `Ok(true)` when this call made it. `bytes` must be
-/// unlike any other claimant's (hold a nonce): a LINK whose reply was lost answers "exists" on the
-/// retry, so success is judged by the link count, then by the content found.
+/// Creates `path` with `bytes` unless it exists; `Ok(true)` if this call created it. `bytes` must
+/// differ from those of any other claimant (contain a nonce): a LINK whose reply was lost answers
+/// "exists" on the retry, so success is determined by the link count, then by the content.
 pub fn link_exclusive(path: &Path, bytes: &[u8]) -> Result<bool> {
     let aside = write_aside(path, bytes, FILE_MODE, true)?;
     let linked = file::link(&aside, path);
@@ -246,14 +247,15 @@ pub fn link_exclusive(path: &Path, bytes: &[u8]) -> Result<bool> {
     won
 }
 
-/// Overwrites an existing file from its start with one write and syncs it; never creates it. A
-/// longer old content is cut off afterwards, so keep such files at one size where readers matter.
+/// Overwrites an existing file from its start with one write and syncs it; never creates it. If the
+/// old content is longer, it is cut off afterwards, so keep such files at a constant size if
+/// readers matter.
 pub fn overwrite_in_place(path: &Path, bytes: &[u8]) -> Result<()> {
     overwrite(path, bytes, true)
 }
 
-/// `overwrite_in_place` that leaves the sync out: for heartbeats, where the close is enough to
-/// send the bytes to the server.
+/// `overwrite_in_place` without the sync: for heartbeats, where the close is enough to send the
+/// bytes to the server.
 pub fn overwrite_unsynced(path: &Path, bytes: &[u8]) -> Result<()> {
     overwrite(path, bytes, false)
 }
@@ -281,7 +283,7 @@ fn overwrite(path: &Path, bytes: &[u8], sync: bool) -> Result<()> {
 
 /// Makes the first `len` bytes of a file durable that another process wrote and perhaps did not
 /// sync. `rewrite`: on a network file system a sync covers only this client's own writes, so the
-/// same bytes are written again at their place.
+/// same bytes are written again in place.
 pub fn settle(path: &Path, len: u64, rewrite: bool) -> Result<()> {
     const CHUNK: u64 = 1 << 20;
     let file = open_both(path)?;
@@ -309,7 +311,7 @@ pub(super) fn open_both(path: &Path) -> Result<File> {
     File::open(path, How::READ_WRITE).at("open", path)
 }
 
-/// `open_both` for a file of this machine whose descriptor is wanted.
+/// `open_both` for a file of this machine whose descriptor is needed.
 pub fn open_rw(path: &Path) -> Result<fs::File> {
     fs::OpenOptions::new()
         .read(true)
@@ -318,7 +320,7 @@ pub fn open_rw(path: &Path) -> Result<fs::File> {
         .at("open", path)
 }
 
-/// Makes an empty file unless it exists.
+/// Creates an empty file unless it exists.
 pub fn ensure_file(path: &Path, mode: u32) -> Result<()> {
     let how = How {
         read: false,
@@ -327,7 +329,7 @@ pub fn ensure_file(path: &Path, mode: u32) -> Result<()> {
     File::open(path, how).map(drop).at("create", path)
 }
 
-/// Makes `path`, which must not be there, with room for `len` bytes. A failure leaves nothing.
+/// Creates `path`, which must not exist, with room for `len` bytes. A failure leaves nothing.
 pub fn make_with_room(path: &Path, len: u64) -> Result<()> {
     let file = File::open(path, How::NEW.mode(FILE_MODE)).at("create", path)?;
     file.allocate(len).map_err(|e| {
@@ -336,7 +338,7 @@ pub fn make_with_room(path: &Path, len: u64) -> Result<()> {
     })
 }
 
-/// Renames; a name already there is replaced.
+/// Renames; an existing file with the new name is replaced.
 pub fn rename(from: &Path, to: &Path) -> Result<()> {
     file::rename(from, to).at("rename", from)
 }
@@ -349,8 +351,8 @@ pub fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Moves what stands at `path` and is not a regular file to a hidden name beside it, so that a file
-/// can take its place. `Ok(false)`: nothing was in the way.
+/// Moves an entry at `path` that is not a regular file to a hidden name beside it, so that a file
+/// can take its place. `Ok(false)`: there was no such entry.
 pub fn clear_name(path: &Path) -> Result<bool> {
     match stat(path)? {
         Some(found) if found.kind != Kind::File => {
@@ -361,8 +363,8 @@ pub fn clear_name(path: &Path) -> Result<bool> {
     }
 }
 
-/// [`publish`] at a place that is this writer's own: a directory or a pipe that stands there is got
-/// out of the way first.
+/// [`publish`] at a path that belongs to this writer: a directory or a pipe at that path is first
+/// moved out of the way.
 pub fn publish_over(path: &Path, bytes: &[u8]) -> Result<()> {
     match publish(path, bytes) {
         Err(e) if !e.is_no_space() && clear_name(path)? => {
@@ -394,13 +396,13 @@ pub fn temporary() -> PathBuf {
     std::env::temp_dir()
 }
 
-/// Makes `path` and its missing parents with `mode` (before the umask); existing ones stay as
-/// they are.
+/// Creates `path` and its missing parents with `mode` (before the umask); existing ones stay
+/// unchanged.
 pub fn mkdir_p(path: &Path, mode: u32) -> Result<()> {
     file::mkdir_p(path, mode).at("make the directory", path)
 }
 
-/// Makes one directory; `Ok(false)` when it was there.
+/// Creates one directory; `Ok(false)` if it existed.
 pub fn mkdir(path: &Path, mode: u32) -> Result<bool> {
     match file::mkdir(path, mode) {
         Ok(()) => Ok(true),
@@ -409,7 +411,7 @@ pub fn mkdir(path: &Path, mode: u32) -> Result<bool> {
     }
 }
 
-/// Sets the permission bits, whatever the umask.
+/// Sets the permission bits, regardless of the umask.
 pub fn chmod(path: &Path, mode: u32) -> Result<()> {
     if platform::simulated() {
         return Ok(());
@@ -417,12 +419,12 @@ pub fn chmod(path: &Path, mode: u32) -> Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("change the mode of", path)
 }
 
-/// Gives a file or directory to another owner; links are followed.
+/// Changes the owner of a file or directory; links are followed.
 pub fn chown(path: &Path, uid: u32, gid: u32) -> Result<()> {
     std::os::unix::fs::chown(path, Some(uid), Some(gid)).at("change the owner of", path)
 }
 
-/// Makes a symbolic link at `path` that points to `target`, replacing one that is there.
+/// Creates a symbolic link at `path` that points to `target`, and replaces an existing one.
 pub fn symlink(target: &Path, path: &Path) -> Result<()> {
     let aside = aside_name(path);
     std::os::unix::fs::symlink(target, &aside).at("make the link", &aside)?;
@@ -442,7 +444,7 @@ pub fn canonical(path: &Path) -> Result<PathBuf> {
 /// One name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// The name, which a user may have made of any bytes.
+    /// The name, which a user may have created from any bytes.
     pub name: OsString,
     /// True for a directory.
     pub is_dir: bool,
@@ -456,13 +458,13 @@ impl Entry {
 }
 
 /// Lists at most `max` names, sorted, each once, without dot files (which include `.nfs*` and
-/// files being written aside). NFS may return a name twice or miss one during renames: callers
-/// scan again at the next poll.
+/// temporary files that are being written). NFS may return a name twice or miss one during renames:
+/// callers scan again at the next poll.
 pub fn list_dir(path: &Path, max: usize) -> Result<Vec<Entry>> {
     list_others(path, max, |_| false)
 }
 
-/// [`list_dir`] without names that are `known`: what a name is may cost a request for each.
+/// [`list_dir`] without names that are `known`: finding out the type of a name may cost a request.
 pub fn list_others(path: &Path, max: usize, known: impl Fn(&str) -> bool) -> Result<Vec<Entry>> {
     let mut out = Vec::new();
     let mut seen = 0;
@@ -483,12 +485,12 @@ pub fn list_others(path: &Path, max: usize, known: impl Fn(&str) -> bool) -> Res
 }
 
 /// Opens and closes a directory. A network file system then asks the server whether it changed, and
-/// forgets names below it that it believed missing; without, it may believe so for a minute.
+/// drops cached negative entries below it; otherwise these may persist for a minute.
 pub fn ask_again(dir: &Path) {
     let _ = file::list(dir, |_, _| false);
 }
 
-/// Every name in a directory, hidden ones too, at most `max`.
+/// Every name in a directory, including hidden ones, at most `max`.
 pub fn names(path: &Path, max: usize) -> Result<Vec<OsString>> {
     let mut out = Vec::new();
     file::list(path, |name, _| {
@@ -500,8 +502,8 @@ pub fn names(path: &Path, max: usize) -> Result<Vec<OsString>> {
     Ok(out)
 }
 
-/// Removes files left by interrupted writers: dot files ending `.tmp` older than `older_ms`.
-/// Returns how many went. The age must exceed any writer's own time limit.
+/// Removes files left by interrupted writers: dot files ending in `.tmp` older than `older_ms`.
+/// Returns their number. The age must exceed any writer's own time limit.
 pub fn sweep_asides(dir: &Path, now_ms: i64, older_ms: u64) -> Result<usize> {
     let mut ours = Vec::new();
     file::list(dir, |name, _| {
@@ -521,7 +523,7 @@ pub fn sweep_asides(dir: &Path, now_ms: i64, older_ms: u64) -> Result<usize> {
     Ok(gone)
 }
 
-/// `lstat`; `None` when there is nothing. Links are not followed.
+/// `lstat`; `None` if there is nothing. Links are not followed.
 pub fn stat(path: &Path) -> Result<Option<Stat>> {
     match file::stat(path) {
         Ok(stat) => Ok(Some(stat)),
@@ -530,9 +532,9 @@ pub fn stat(path: &Path) -> Result<Option<Stat>> {
     }
 }
 
-/// Kind, owner and mode of `path`, links not followed; `None` when there is nothing. On a network
-/// file system this machine's cache answers: the owner of what stands there is right, its mode may
-/// be as old as the cache.
+/// Kind, owner and mode of `path`, links not followed; `None` if there is nothing. On a network
+/// file system this machine's cache answers: the owner of the entry is correct, its mode may be as
+/// old as the cache.
 pub fn owner(path: &Path) -> Result<Option<FileOwner>> {
     let found = match platform::here() {
         Some(machine) => machine.stat(path).map(|found| FileOwner {
@@ -550,8 +552,8 @@ pub fn owner(path: &Path) -> Result<Option<FileOwner>> {
 }
 
 /// The mark of `path` as the file server has it now, links not followed: one request on a network
-/// file system, where `stat` may answer from a cache and opening a file takes two or three. It says
-/// whether opening is worth it, nothing more: only an open makes data fresh.
+/// file system, where `stat` may answer from a cache and opening a file takes two or three. It only
+/// tells whether opening is worthwhile: only an open makes data fresh.
 pub fn mark(path: &Path) -> Result<Mark> {
     file::mark(path).at("stat", path)
 }
@@ -562,7 +564,7 @@ pub fn stat_file(file: &fs::File, path: &Path) -> Result<Stat> {
     Ok(file::stat_of(&meta))
 }
 
-/// True when there is something at `path` (errors count as nothing).
+/// Whether there is something at `path` (errors count as nothing).
 pub fn exists(path: &Path) -> bool {
     matches!(stat(path), Ok(Some(_)))
 }

@@ -7,12 +7,12 @@ use super::proc::{ProcInfo, parse_stat};
 use std::path::{Path, PathBuf};
 
 const LIMIT: u64 = 4096;
-/// Most threads that are looked at.
+/// Maximum number of threads that are examined.
 const THREADS_MAX: usize = 100;
-/// Standard input, output and error: who feeds or reads them may take any time.
+/// Standard input, output and error: the programs at their other ends may take any time.
 const STREAMS: u64 = 2;
 
-/// Calls that wait for something else than a file on purpose.
+/// Calls that wait on purpose for something other than a file.
 const WAITS: &[libc::c_long] = &[
     libc::SYS_nanosleep,
     libc::SYS_clock_nanosleep,
@@ -64,10 +64,10 @@ const ON_DESCRIPTORS: &[libc::c_long] = &[
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldThread {
     pub thread: i32,
-    /// The call with its arguments, and the processor time that the thread has used: equal in two
-    /// looks, it is the same call.
+    /// The call with its arguments, and the processor time that the thread has used: if equal in
+    /// two checks, it is the same call.
     pub call: (String, u64),
-    /// The open file, where the call names one.
+    /// The open file, if the call names one.
     pub file: Option<PathBuf>,
 }
 
@@ -89,7 +89,7 @@ fn held(thread: i32) -> Option<HeldThread> {
     Some(HeldThread { thread, call, file })
 }
 
-/// The call, and the file it is about if it names one; `None` when the thread runs or waits for
+/// The call, and the file that it concerns, if it names one; `None` if the thread runs or waits for
 /// something else. `link`: what a descriptor is open on.
 fn judge(
     stat: &ProcInfo,
@@ -102,7 +102,7 @@ fn judge(
     let text = call.unwrap_or_default().trim();
     let mut words = text.split_whitespace();
     let Some(number) = words.next().and_then(|word| word.parse().ok()) else {
-        // A kernel that does not say: then only what no signal can end counts.
+        // The kernel does not tell: then only a wait that no signal can end counts.
         return (stat.state == 'D').then(|| (String::new(), None));
     };
     // Also a thread that was held before it made a call.

@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 
-/// The host name without its domain, `localhost` when the system has none.
+/// The host name without its domain; `localhost` if the system has none.
 pub fn hostname() -> String {
     let full = nix::unistd::gethostname().map(|s| s.to_string_lossy().into_owned());
     let short = full
@@ -20,14 +20,14 @@ pub fn hostname() -> String {
     }
 }
 
-/// The host name as the system has it, with a domain where it has one.
+/// The host name of the system, with a domain if it has one.
 pub fn node_name() -> String {
     let name = nix::unistd::gethostname();
     name.map_or(String::new(), |s| s.to_string_lossy().into_owned())
 }
 
-/// A short tag of this machine for temporary names on a shared directory: process ids of two
-/// hosts may be equal.
+/// A short tag of this machine for temporary names on a shared directory: two hosts may have equal
+/// process ids.
 pub(crate) fn short_tag() -> &'static str {
     static TAG: OnceLock<String> = OnceLock::new();
     if let Some(machine) = super::platform::here() {

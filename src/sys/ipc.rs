@@ -25,7 +25,7 @@ pub fn pair() -> Result<(File, File)> {
     Ok((File::from(a), File::from(b)))
 }
 
-/// A file in memory that has this content and is read from its first byte; closed on exec.
+/// A file in memory with this content, read from its first byte; closed on exec.
 pub fn text_file(text: &[u8]) -> Result<File> {
     use nix::sys::memfd::{MFdFlags, memfd_create};
     let name = Path::new("a file in memory");
@@ -36,14 +36,14 @@ pub fn text_file(text: &[u8]) -> Result<File> {
     Ok(file)
 }
 
-/// Bounds how long a write to a socket may block.
+/// Limits how long a write to a socket may block.
 pub fn limit_writes(socket: &File, ms: u64) -> Result<()> {
     let t = nix::sys::time::TimeVal::new((ms / 1000) as i64, (ms % 1000 * 1000) as i64);
     nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::SendTimeout, &t)
         .at("set the time limit of", Path::new("a socket"))
 }
 
-/// Tells the reader at the other end that nothing more comes.
+/// Signals to the reader at the other end that nothing more will be sent.
 pub fn no_more_writes(socket: &File) {
     let _ = nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Write);
 }
@@ -67,13 +67,13 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Opens the bell at `path`, making it (0600) if it is not there.
+    /// Opens the bell at `path`, creating it (0600) if it does not exist.
     pub fn open(path: &Path) -> Result<Bell> {
         match nix::unistd::mkfifo(path, nix::sys::stat::Mode::from_bits_truncate(0o600)) {
             Ok(()) | Err(nix::Error::EEXIST) => {}
             Err(e) => return Err(Error::new("make the pipe", path, e.into())),
         }
-        // For reading and writing: neither end ever sees the other as gone.
+        // Opened for reading and writing, so neither end ever sees the other as closed.
         let mut options = OpenOptions::new();
         options
             .read(true)
@@ -83,12 +83,12 @@ impl Bell {
         Ok(Bell { file })
     }
 
-    /// Rings. A full pipe has been rung often enough.
+    /// Rings. If the pipe is full, enough rings are already pending.
     pub fn ring(&self) {
         let _ = (&self.file).write(&[1]);
     }
 
-    /// Waits for a ring for at most `ms` and takes all rings; false when none came.
+    /// Waits for a ring for at most `ms` and takes all rings. Returns false if there was none.
     pub fn wait(&self, ms: Option<u64>) -> bool {
         if !wait_readable(&self.file, ms) {
             return false;
@@ -99,10 +99,11 @@ impl Bell {
     }
 }
 
-/// Takes over the descriptor 0 of this process as a stream and puts `/dev/null` in its place.
+/// Takes over descriptor 0 of this process as a stream and replaces it by `/dev/null`.
 pub fn take_stdin() -> Result<File> {
     let what = Path::new("standard input");
-    // SAFETY: duplicates descriptor 0 above the standard ones, closed on exec; the result is ours.
+    // SAFETY: duplicates descriptor 0 above the standard ones, closed on exec; this process owns
+    // the result.
     let fd = unsafe { libc::fcntl(0, libc::F_DUPFD_CLOEXEC, 3) };
     if fd < 0 {
         return Err(Error::last("take over", what));
@@ -112,7 +113,7 @@ pub fn take_stdin() -> Result<File> {
     if unsafe { libc::dup2(null.as_raw_fd(), 0) } < 0 {
         return Err(Error::last("replace", what));
     }
-    // SAFETY: `fd` was just made and has no other owner.
+    // SAFETY: `fd` was just created and has no other owner.
     Ok(File::from(unsafe {
         <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd)
     }))
@@ -138,7 +139,7 @@ mod tests {
         let (a, b) = pair().unwrap();
         assert!(!wait_readable(&a, Some(5)));
         drop(b);
-        // Other tests of this process start programs: until its exec, such a child holds `b` too.
+        // Other tests of this process start programs: until its exec, such a child also holds `b`.
         assert!(wait_readable(&a, Some(30_000)));
     }
 }

@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::path::Path;
 
-/// An identity to act under.
+/// An identity to use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Who {
     pub uid: u32,
@@ -19,10 +19,10 @@ pub struct Who {
     pub groups: Vec<u32>,
 }
 
-/// Everything the new process is to be.
+/// Everything about the new process.
 #[derive(Debug)]
 pub struct Launch<'a> {
-    /// Paths of the program, tried in this order until one exists.
+    /// Paths of the program; the first that exists is used.
     pub programs: &'a [CString],
     pub argv: &'a [CString],
     pub env: &'a [&'a CStr],
@@ -30,19 +30,19 @@ pub struct Launch<'a> {
     pub pid_name: Option<&'a CStr>,
     /// Descriptors that become 0, 1 and 2.
     pub stdio: [RawFd; 3],
-    /// Working directory, entered as that user; `None` keeps this one.
+    /// Working directory, entered as that user; `None` keeps the current one.
     pub dir: Option<&'a CStr>,
-    /// Whom to become; `None` keeps the identity.
+    /// The user to become; `None` keeps the identity.
     pub user: Option<&'a Who>,
     /// Resource limits: soft and hard value.
     pub rlimits: &'a [(Limit, u64)],
-    /// Added to the niceness.
+    /// Added to the nice value.
     pub nice: i32,
     /// Descriptors of `cgroup.procs` files to join.
     pub join: &'a [RawFd],
-    /// The processors that it and what it starts may use; `None` = as this process.
+    /// The processors that it and its children may use; `None` = as this process.
     pub cpus: Option<&'a CpuSet>,
-    /// Descriptor 0 is a terminal, which becomes its controlling one.
+    /// Descriptor 0 is a terminal, which becomes the controlling terminal.
     pub terminal: bool,
 }
 
@@ -77,8 +77,8 @@ pub struct LaunchError {
 }
 
 impl LaunchError {
-    /// The exit code a shell would give: 127 for a program that is not there, 126 for one that
-    /// cannot be run; `None` when the fault is not the program's.
+    /// The exit code that a shell would return: 127 for a program that does not exist, 126 for one
+    /// that cannot be run; `None` if the program is not the cause.
     pub fn shell_code(&self) -> Option<i32> {
         match (self.stage, self.errno) {
             (Stage::Exec, libc::ENOENT | libc::ENOTDIR) => Some(127),
@@ -90,8 +90,8 @@ impl LaunchError {
 }
 
 impl LaunchError {
-    /// True when the host is at fault: it has no room for a process, or its own set-up fails.
-    /// A user's own limit of processes shows at the exec, and is not the host's fault.
+    /// Whether the host is the cause: it has no room for a process, or its own set-up fails. A
+    /// user's own limit of processes shows at the exec, and is not the host's fault.
     pub fn is_hosts(&self) -> bool {
         match self.stage {
             Stage::Fork | Stage::Session | Stage::Join | Stage::Cpus => true,
@@ -122,14 +122,14 @@ impl std::fmt::Display for LaunchError {
 }
 
 const STACK: usize = 64 << 10;
-/// Room for a process id and the NUL after it.
+/// Room for a process id and the following NUL.
 const PID_DIGITS: usize = 12;
 const SHELL: &CStr = c"/bin/sh";
 
-/// What the child reads, and where it says why it failed.
+/// What the child reads, and where it reports why it failed.
 struct Shared<'a> {
     launch: &'a Launch<'a>,
-    /// `Launch::cpus` as the kernel takes it; empty = none.
+    /// `Launch::cpus` in the kernel's form; empty = none.
     cpus: Vec<u64>,
     argv: Vec<*const c_char>,
     /// `/bin/sh`, the program, the arguments: for a script without an interpreter line.
@@ -140,8 +140,8 @@ struct Shared<'a> {
     failed: Option<LaunchError>,
 }
 
-/// Starts the program in a session of its own and returns its process id. All signals are at
-/// their default and none is blocked in it; it has no descriptors but the three.
+/// Starts the program in its own session and returns its process id. All its signals have their
+/// defaults and none is blocked; it has only the three descriptors.
 pub fn launch(l: &Launch<'_>) -> std::result::Result<i32, LaunchError> {
     let ptrs = |list: &[CString]| -> Vec<*const c_char> {
         list.iter()
@@ -174,7 +174,7 @@ pub fn launch(l: &Launch<'_>) -> std::result::Result<i32, LaunchError> {
     let mut stack: Vec<u8> = Vec::with_capacity(STACK);
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     // SAFETY: the stack is STACK bytes long and grows down from its aligned end; with CLONE_VFORK
-    // this thread, the only one, stands still until the child has executed or ended, so `shared`
+    // this thread, the only one, is suspended until the child has executed or ended, so `shared`
     // and the stack outlive the child's use of them.
     let pid = unsafe {
         let top = stack.as_mut_ptr().add(STACK);
@@ -188,12 +188,12 @@ pub fn launch(l: &Launch<'_>) -> std::result::Result<i32, LaunchError> {
             errno,
         });
     }
-    // SAFETY: the child wrote the field, unseen by the compiler, before this thread went on.
+    // SAFETY: the child wrote the field, unseen by the compiler, before this thread continued.
     match unsafe { std::ptr::read_volatile(&raw const shared.failed) } {
         None => Ok(pid),
         Some(e) => {
             let mut status = 0;
-            // SAFETY: plain wait for the child just made, which has ended.
+            // SAFETY: a plain wait for the child that was just created and has ended.
             unsafe { libc::waitpid(pid, &mut status, 0) };
             Err(e)
         }
@@ -214,7 +214,7 @@ extern "C" fn child(arg: *mut c_void) -> c_int {
             errno: errno(),
         },
     };
-    // SAFETY: a plain store into the shared memory, then the end of this process alone.
+    // SAFETY: a plain store into the shared memory, then the end of only this process.
     unsafe {
         std::ptr::write_volatile(&raw mut shared.failed, Some(e));
         libc::_exit(127)
@@ -247,20 +247,20 @@ fn ok(rc: c_int, stage: Stage) -> std::result::Result<(), Stage> {
     if rc < 0 { Err(stage) } else { Ok(()) }
 }
 
-/// Runs in the child: system calls only.
+/// Runs in the child: makes only system calls.
 fn prepare(l: &Launch<'_>, cpus: &[u64]) -> std::result::Result<(), Stage> {
     // SAFETY: each call gets integers or pointers to memory of the caller that outlives it. Raw
     // calls are used for identities because the C library's would involve other threads.
     unsafe {
         ok(libc::setsid(), Stage::Session)?;
         for fd in l.join {
-            // A group of version 1 takes "0" as the writer.
+            // A version 1 group takes "0" as the writer.
             ok(
                 libc::write(*fd, c"0".as_ptr().cast(), 1) as c_int,
                 Stage::Join,
             )?;
         }
-        // After the groups: one with a set of processors replaces what was set before.
+        // After the groups: joining one with a set of processors replaces the set made before.
         if !cpus.is_empty() {
             let (len, words) = (size_of_val(cpus), cpus.as_ptr());
             let set = libc::syscall(libc::SYS_sched_setaffinity, 0, len, words);
@@ -278,7 +278,7 @@ fn prepare(l: &Launch<'_>, cpus: &[u64]) -> std::result::Result<(), Stage> {
         }
         libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32);
         if l.terminal {
-            // Without it no key sends a signal and no change of its size is noticed.
+            // Without it no key sends a signal and no change of the terminal's size is noticed.
             ok(libc::ioctl(0, libc::TIOCSCTTY, 0), Stage::Session)?;
         }
         if let Some(who) = l.user {
@@ -287,7 +287,8 @@ fn prepare(l: &Launch<'_>, cpus: &[u64]) -> std::result::Result<(), Stage> {
         if let Some(dir) = l.dir {
             ok(libc::chdir(dir.as_ptr()), Stage::Files)?;
         }
-        // Handlers go with the exec; only what is ignored stays, and this runtime ignores one.
+        // Handlers disappear with the exec; only ignored signals stay ignored, and this runtime
+        // ignores one.
         super::signals::default_sigpipe();
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
@@ -296,7 +297,7 @@ fn prepare(l: &Launch<'_>, cpus: &[u64]) -> std::result::Result<(), Stage> {
     Ok(())
 }
 
-/// Sets the soft and hard limit; a hard limit that is already lower stays.
+/// Sets the soft and hard limit; a lower hard limit stays unchanged.
 unsafe fn set_limit(limit: Limit, value: u64) -> std::result::Result<(), Stage> {
     let resource = match limit {
         Limit::CpuSeconds => libc::RLIMIT_CPU,
@@ -312,7 +313,7 @@ unsafe fn set_limit(limit: Limit, value: u64) -> std::result::Result<(), Stage> 
             rlim_max: 0,
         };
         ok(libc::getrlimit(resource, &mut r), Stage::Limits)?;
-        // A second more at the hard limit: first the warning signal, then the kill.
+        // The hard limit is one second higher: first the warning signal, then the kill.
         let slack = u64::from(limit == Limit::CpuSeconds);
         r.rlim_max = r.rlim_max.min(value.saturating_add(slack));
         r.rlim_cur = r.rlim_max.min(value);
@@ -320,7 +321,8 @@ unsafe fn set_limit(limit: Limit, value: u64) -> std::result::Result<(), Stage> 
     }
 }
 
-/// Groups, then group, then user; checked and read back, since a half change is worse than none.
+/// Sets groups, then group, then user; checked and read back, since an incomplete change is worse
+/// than none.
 unsafe fn become_for_good(who: &Who) -> std::result::Result<(), Stage> {
     const ID: Stage = Stage::Identity;
     // SAFETY: pointers are to valid memory of the given lengths.
@@ -348,7 +350,7 @@ unsafe fn become_for_good(who: &Who) -> std::result::Result<(), Stage> {
     Ok(())
 }
 
-/// Tries the candidates in turn; returns the errno to report. Never returns on success.
+/// Tries the candidates in order; returns the errno to report. Never returns on success.
 fn exec(shared: &mut Shared<'_>) -> i32 {
     let mut report = libc::ENOENT;
     for program in shared.launch.programs {
@@ -363,7 +365,7 @@ fn exec(shared: &mut Shared<'_>) -> i32 {
                 unsafe { libc::execve(SHELL.as_ptr(), argv, shared.env.as_ptr()) };
                 return errno();
             }
-            // As the shell does: one that may not be run does not hide a later one that may.
+            // As in the shell: a candidate that may not be run does not hide a later one that may.
             libc::EACCES => report = libc::EACCES,
             other => return other,
         }
@@ -371,8 +373,8 @@ fn exec(shared: &mut Shared<'_>) -> i32 {
     report
 }
 
-/// Becomes this user for good, in a process that runs no program of the user: no other process of
-/// the user may look into its memory. Only for root, in a process with one thread.
+/// Switches to this user permanently, in a process that runs no program of the user: no other
+/// process of the user can read its memory. Only for root, in a process with one thread.
 pub fn become_user(who: &Who) -> Result<()> {
     // SAFETY: the list outlives the calls; prctl gets integers.
     let became = unsafe {
@@ -384,7 +386,7 @@ pub fn become_user(who: &Who) -> Result<()> {
 }
 
 /// Takes another effective identity for opening files, until `resume_root`. Only for root, in a
-/// process with one thread. The groups stay those of `who` afterwards.
+/// process with one thread. The groups of `who` are kept afterwards.
 pub fn assume(who: &Who) -> Result<()> {
     let what = Path::new("identity");
     // SAFETY: integers and a valid list.
@@ -401,9 +403,9 @@ pub fn assume(who: &Who) -> Result<()> {
     Ok(())
 }
 
-/// Takes the effective identity of root back.
+/// Restores the effective identity of root.
 pub fn resume_root() {
-    // SAFETY: integers. A process that cannot go back must not go on as half a user.
+    // SAFETY: integers. A process that cannot switch back must not continue with a mixed identity.
     let back = unsafe {
         libc::syscall(libc::SYS_setresuid, -1, 0, -1) == 0
             && libc::syscall(libc::SYS_setresgid, -1, 0, -1) == 0
@@ -428,7 +430,7 @@ mod tests {
         how.read(true).write(true).open("/dev/null").unwrap()
     }
 
-    /// A launch without limits and changes of user, whose input and output is `fd`.
+    /// A launch without limits and change of user, whose input and output is `fd`.
     fn plain<'a>(programs: &'a [CString], argv: &'a [CString], fd: RawFd) -> Launch<'a> {
         Launch {
             programs,
@@ -459,7 +461,7 @@ mod tests {
 
     fn code(pid: i32) -> i32 {
         let mut status = 0;
-        // SAFETY: waits for the child just made.
+        // SAFETY: waits for the child that was just created.
         unsafe { libc::waitpid(pid, &mut status, 0) };
         libc::WEXITSTATUS(status)
     }
@@ -485,12 +487,12 @@ mod tests {
             test ! -e /proc/$$/fd/$STRAY";
         let script = script.replace("$STRAY", &stray.to_string());
         assert_eq!(code(run("/bin/sh", &["-c", &script]).unwrap()), 0);
-        // SAFETY: closes what was made above.
+        // SAFETY: closes what was created above.
         unsafe { libc::close(stray) };
     }
 
-    /// An identity that did not change is an error, whatever the calls returned: -1 is taken by
-    /// them, and leaves everything as it is.
+    /// An identity that did not change is an error, regardless of what the calls returned: they
+    /// accept -1 and leave everything unchanged.
     #[test]
     fn an_identity_that_was_not_taken_is_seen() {
         for (uid, gid) in [(u32::MAX, 65_534), (65_534, u32::MAX)] {
@@ -572,7 +574,7 @@ mod tests {
         }
     }
 
-    /// CVE-2012-3490: a change of user that fails, and a job that runs as root all the same.
+    /// CVE-2012-3490: a change of user fails, and the job runs as root nevertheless.
     #[test]
     fn a_job_whose_user_cannot_be_taken_on_never_runs() {
         if !crate::sys::users::may_switch() {

@@ -29,11 +29,11 @@ pub struct Load {
     pub tmp: u64,
     /// Free swap, MB.
     pub swp: u64,
-    /// Memory that can be had without swapping, MB.
+    /// Memory that is available without swapping, MB.
     pub mem: u64,
 }
 
-/// What does not change while the machine is up.
+/// Facts that do not change while the machine is up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
     /// Logical CPUs this process may use.
@@ -107,7 +107,7 @@ fn disks() -> u32 {
     names.iter().filter(|e| e.text().is_some_and(real)).count() as u32
 }
 
-/// Counters whose differences give rates.
+/// Counters whose differences yield rates.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Counters {
     at_ms: u64,
@@ -117,7 +117,7 @@ struct Counters {
     disk_kb: u64,
 }
 
-/// Takes readings; keeps what the next one is compared with.
+/// Takes readings; keeps the values with which the next one is compared.
 #[derive(Debug, Default)]
 pub struct Sampler {
     last: Option<Counters>,
@@ -162,7 +162,7 @@ impl Sampler {
     }
 }
 
-/// Moves the 15 second average towards the present run queue length.
+/// Moves the 15 second average towards the current run queue length.
 fn decay(old: Option<f64>, running: f64, elapsed_ms: u64) -> f64 {
     let Some(old) = old else { return running };
     let keep = (-(elapsed_ms as f64) / 15_000.0).exp();
@@ -181,7 +181,7 @@ fn rates(load: &mut Load, last: &Counters, now: &Counters) {
     }
 }
 
-/// 1 minute and 15 minute averages and the number of runnable threads without this one.
+/// The 1 minute and 15 minute averages, and the number of runnable threads without this one.
 fn parse_loadavg(text: &str) -> (f64, f64, f64) {
     let f: Vec<&str> = text.split_whitespace().collect();
     let num = |i: usize| f.get(i).and_then(|s| s.parse().ok()).unwrap_or(0.0);
@@ -224,7 +224,7 @@ fn parse_cpu_line(line: &str) -> (u64, u64) {
     (total - idle, total)
 }
 
-/// Users with an open login session (`utmp`), each once.
+/// Number of users with an open login session (`utmp`), each counted once.
 fn logged_in() -> u32 {
     const RECORD: usize = 384;
     const USER_PROCESS: i16 = 7;
@@ -239,7 +239,7 @@ fn logged_in() -> u32 {
     names.len() as u32
 }
 
-/// Minutes since a terminal was last used; the time since boot when there is none.
+/// Minutes since a terminal was last used; the time since boot if there is no terminal.
 fn idle_minutes() -> f64 {
     use std::os::unix::fs::MetadataExt;
     let now = super::clock::wall_ms() / 1000;

@@ -10,35 +10,36 @@ use super::{At, Result};
 use fs2::FileExt;
 use std::path::Path;
 
-/// A held exclusive lock; dropped, it is released.
+/// A held exclusive lock; it is released when dropped.
 #[derive(Debug)]
 pub struct Lock(OverwriteFile);
 
 impl Lock {
-    /// Takes the lock if it is free; `Ok(None)` when another process holds it.
+    /// Takes the lock if it is free; `Ok(None)` if another process holds it.
     pub fn try_take(path: &Path) -> Result<Option<Lock>> {
         let kept = OverwriteFile::open(path, None)?;
         if !kept.try_lock()? {
             return Ok(None);
         }
-        // Locked a file that is no longer the one of that name: as if another process held it.
+        // The locked file no longer has that name: this counts as if another process held the lock.
         Ok(kept.still_in_place()?.then_some(Lock(kept)))
     }
 
-    /// False when the path no longer names the locked file.
+    /// Whether the path still names the locked file.
     pub fn still_in_place(&self) -> Result<bool> {
         self.0.still_in_place()
     }
 
     /// Overwrites the start of the locked file through the locked descriptor and syncs it: the
-    /// server refuses this write when the lock was lost.
+    /// server rejects this write if the lock was lost.
     pub fn write(&self, bytes: &[u8]) -> Result<()> {
         self.0.overwrite(bytes, true)
     }
 }
 
-/// Locks an open file for the life of its descriptor: on NFS the server then refuses what this
-/// process writes through it once the lock was lost. False when another process holds the lock.
+/// Locks an open file for the life of its descriptor: on NFS the server then rejects what this
+/// process writes through it once the lock was lost. Returns false if another process holds the
+/// lock.
 pub fn fence(file: &File, path: &Path) -> Result<bool> {
     file.try_lock().at("lock", path)
 }
@@ -53,7 +54,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Waits at most `ms` for the lock on an open file; `None` when it was not to be had.
+/// Waits at most `ms` for the lock on an open file; `None` if it could not be taken.
 pub fn wait_for(file: &std::fs::File, ms: u64) -> Option<Held<'_>> {
     let start = super::clock::boot_ms();
     loop {
@@ -83,8 +84,8 @@ mod tests {
         let first = Lock::try_take(&p).unwrap().unwrap();
         assert!(Lock::try_take(&p).unwrap().is_none());
         drop(first);
-        // Other tests of this process start programs: until its exec, such a child holds the
-        // descriptor too, and the lock with it.
+        // Other tests of this process start programs: until its exec, such a child also holds the
+        // descriptor, and with it the lock.
         let deadline = super::super::clock::boot_ms() + 30_000;
         while Lock::try_take(&p).unwrap().is_none() {
             assert!(super::super::clock::boot_ms() < deadline, "never released");

@@ -63,14 +63,14 @@ mod writeback;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An operating system call that failed: what was tried, on which path, and why.
+/// An operating system call that failed: the attempted action, the path and the reason.
 #[derive(Debug)]
 pub struct Error {
-    /// The act as a verb phrase: "open", "append to", "lock".
+    /// The action as a verb phrase: "open", "append to", "lock".
     pub act: &'static str,
-    /// The file, directory or other object the act was on.
+    /// The file, directory or other object of the action.
     pub path: PathBuf,
-    /// The system's answer.
+    /// The system's error.
     pub source: io::Error,
 }
 
@@ -92,7 +92,7 @@ impl Error {
         Error::new(act, path, io::Error::last_os_error())
     }
 
-    /// Builds an error for something read that is not what it must be.
+    /// Builds an error for data that are not as they must be.
     pub fn invalid(act: &'static str, path: &Path, why: impl Into<String>) -> Error {
         Error::new(
             act,
@@ -101,7 +101,7 @@ impl Error {
         )
     }
 
-    /// The kind of the system's answer.
+    /// The kind of the system's error.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
     }
@@ -111,7 +111,7 @@ impl Error {
         self.source.kind() == io::ErrorKind::NotFound
     }
 
-    /// True when the name is taken by something else.
+    /// True when the name is already in use.
     pub fn is_taken(&self) -> bool {
         self.source.kind() == io::ErrorKind::AlreadyExists
     }
@@ -127,8 +127,8 @@ impl Error {
     }
 
     /// True when the disk, the quota or the file system's write permission is used up: states in
-    /// which a retry can help once there is room again. A short write counts: nothing else makes
-    /// one of a file system that works.
+    /// which a retry can succeed once there is room again. A short write counts as well: on a
+    /// working file system it has no other cause.
     pub fn is_no_space(&self) -> bool {
         let code = self.source.raw_os_error();
         matches!(
@@ -137,7 +137,7 @@ impl Error {
         ) || self.source.kind() == io::ErrorKind::WriteZero
     }
 
-    /// The `errno` value, where the system gave one.
+    /// The `errno` value, if the system returned one.
     pub fn errno(&self) -> Option<i32> {
         self.source.raw_os_error()
     }
@@ -155,7 +155,7 @@ impl std::fmt::Display for Error {
     }
 }
 
-/// The system's answer as text, without the `(os error N)` that the standard library adds.
+/// The system's error as text, without the `(os error N)` that the standard library adds.
 pub fn reason(e: &io::Error) -> String {
     let text = e.to_string();
     match text.rsplit_once(" (os error ") {

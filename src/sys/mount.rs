@@ -35,7 +35,7 @@ impl MountFacts {
     }
 }
 
-/// The mount that holds `path` (which must exist).
+/// The mount that contains `path` (which must exist).
 pub fn mount_of(path: &Path) -> Result<MountFacts> {
     let table = Path::new("/proc/self/mountinfo");
     let real = super::fs::canonical(path)?;
@@ -45,7 +45,7 @@ pub fn mount_of(path: &Path) -> Result<MountFacts> {
 }
 
 fn find_mount(table: &str, path: &Path) -> Option<MountFacts> {
-    // A later line with an equally long point hides the earlier one, hence `max_by_key`.
+    // A later line with an equally long mount point hides the earlier one, hence `max_by_key`.
     table
         .lines()
         .filter_map(parse_line)
@@ -65,7 +65,7 @@ fn parse_line(line: &str) -> Option<MountFacts> {
     })
 }
 
-/// Undoes the octal escapes of the kernel's tables (`\040` is a blank).
+/// Decodes the octal escapes of the kernel's tables (`\040` is a space).
 fn unescape(s: &str) -> String {
     let b = s.as_bytes();
     let mut out = Vec::with_capacity(b.len());

@@ -17,10 +17,10 @@ pub struct OverwriteFile {
 }
 
 impl OverwriteFile {
-    /// Opens a file that is there, for reading and writing. `len`: a longer content is cut off.
+    /// Opens an existing file for reading and writing. `len`: longer content is cut off.
     ///
     /// # Errors
-    /// It is not there or cannot be opened.
+    /// The file does not exist or cannot be opened.
     pub fn open(path: &Path, len: Option<u64>) -> Result<OverwriteFile> {
         let file = super::fs::open_both(path)?;
         let stat = file.stat().at("stat", path)?;
@@ -34,10 +34,10 @@ impl OverwriteFile {
         })
     }
 
-    /// False when the path no longer names the open file.
+    /// Whether the path still names the open file.
     ///
     /// # Errors
-    /// The path cannot be looked at.
+    /// The path cannot be examined.
     pub fn still_in_place(&self) -> Result<bool> {
         names(&self.path, self.id)
     }
@@ -47,8 +47,8 @@ impl OverwriteFile {
         self.id
     }
 
-    /// Overwrites the start of the file. `sync`: and waits until the data are durable; without, no
-    /// other host need ever see them while the file stays open.
+    /// Overwrites the start of the file. `sync`: waits until the data are durable; without it,
+    /// other hosts may never see them while the file stays open.
     ///
     /// # Errors
     /// The write or the sync failed.
@@ -61,7 +61,7 @@ impl OverwriteFile {
         }
     }
 
-    /// Takes the lock on the file; false when another process holds it.
+    /// Takes the lock on the file. Returns false if another process holds it.
     pub(super) fn try_lock(&self) -> Result<bool> {
         self.file.try_lock().at("lock", &self.path)
     }
@@ -70,7 +70,7 @@ impl OverwriteFile {
 /// Whether `path` names the file of this device and inode.
 ///
 /// # Errors
-/// The path cannot be looked at.
+/// The path cannot be examined.
 pub fn names(path: &Path, id: (u64, u64)) -> Result<bool> {
     let found = super::fs::stat(path)?;
     Ok(found.is_some_and(|s| (s.dev, s.ino) == id))

@@ -11,9 +11,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a directory's list that has only "." and "..", as getdents64 gives it.
+/// Number of bytes that getdents64 returns for a directory that contains only "." and "..".
 const NO_ENTRIES: usize = 48;
-/// For its user alone.
+/// Access only for its user.
 const MODE: u32 = 0o700;
 
 /// A directory held until it is dropped or the process ends.
@@ -21,19 +21,19 @@ const MODE: u32 = 0o700;
 pub struct OwnDir {
     path: PathBuf,
     file: File,
-    /// As they were when it was taken.
+    /// The ids when it was taken.
     uid: u32,
     mode: u32,
 }
 
 impl OwnDir {
-    /// Makes `path`, or takes over an empty directory of that name that is this user's alone.
-    /// `Ok(None)`: something else has the name, or another process holds it.
+    /// Creates `path`, or takes over an empty directory of that name to which only this user has
+    /// access. `Ok(None)`: something else has the name, or another process holds it.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     pub fn open(path: &Path) -> Result<Option<OwnDir>> {
-        // One that is there first: to make a directory waits for the lock of the one above.
+        // An existing one is tried first: creating a directory waits for the lock of its parent.
         let (own, made) = match OwnDir::hold(path)? {
             Some(own) => (own, false),
             None if fs::mkdir(path, MODE)? => match OwnDir::hold(path)? {
@@ -46,7 +46,8 @@ impl OwnDir {
         Ok((mine && (made || own.is_empty()?)).then_some(own))
     }
 
-    /// Takes the lock of a directory that is there; `Ok(None)` when it is held, or gone.
+    /// Takes the lock of an existing directory; `Ok(None)` if it is held by another process, or
+    /// gone.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -62,12 +63,12 @@ impl OwnDir {
             {
                 return Ok(None);
             }
-            // A link.
+            // It is a link.
             Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return Ok(None),
             Err(e) => return Err(Error::new("open the directory", path, e)),
         };
         match lock::wait_for(&file, 0) {
-            // Held through the descriptor.
+            // The lock is held through the descriptor.
             Some(held) => std::mem::forget(held),
             None => return Ok(None),
         }
@@ -83,12 +84,12 @@ impl OwnDir {
         Ok((there == Some(stat.ino())).then_some(own))
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes all that is in it.
+    /// Removes its contents.
     ///
     /// # Errors
     /// Something cannot be removed.
@@ -106,7 +107,7 @@ impl OwnDir {
         Ok(())
     }
 
-    /// Removes it with all that is in it.
+    /// Removes it with its contents.
     ///
     /// # Errors
     /// Something cannot be removed.
@@ -114,7 +115,7 @@ impl OwnDir {
         fs::remove_tree(&self.path)
     }
 
-    /// Asked twice for each task, hence without a reader of directories and its 32 KiB.
+    /// Checked twice for each task, hence without a directory reader and its 32 KiB.
     fn is_empty(&self) -> Result<bool> {
         let mut buffer = [0u64; 32];
         let (fd, at, len) = (
@@ -128,8 +129,7 @@ impl OwnDir {
             libc::syscall(libc::SYS_getdents64, fd, at, len)
         };
         let n = usize::try_from(n).map_err(|_| Error::last("list", &self.path))?;
-        // "." and ".." take 24 bytes each, and come first or not: whatever is there beside them
-        // takes more.
+        // "." and ".." take 24 bytes each, in any position: every further entry takes more.
         Ok(n <= NO_ENTRIES)
     }
 

@@ -7,24 +7,27 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 
-/// What PAM says.
+/// The result of PAM.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// The password is right and the account may be used; the user's name as PAM has it now.
+    /// The password is correct and the account may be used; with the user's name as PAM returns it.
     Good(String),
-    /// User or password is wrong, or it cannot be known. Why is for the log of an administrator.
+    /// The user or password is wrong, or this cannot be determined. The reason is for the
+    /// administrator's log.
     Wrong(String),
-    /// The password is right, but has expired.
+    /// The password is correct but has expired.
     PasswordExpired,
-    /// The password is right, but the account has expired or is locked.
+    /// The password is correct, but the account has expired or is locked.
     AccountExpired,
-    /// The password is right, but the account may not be used here and now. Why is for the log.
+    /// The password is correct, but the account may not be used here and now. The reason is for the
+    /// log.
     Denied(String),
-    /// Nothing was asked: PAM or the service is not there.
+    /// No check was made: PAM or the service does not exist.
     Unavailable(String),
 }
 
-/// The library's file; the number is that of its interface, which has not changed since 1999.
+/// The library's file; the number is the version of its interface, which has not changed since
+/// 1999.
 const LIBRARY: &CStr = c"libpam.so.0";
 
 // Numbers of Linux-PAM's interface.
@@ -40,9 +43,9 @@ const TEXT_INFO: c_int = 4;
 const ITEM_USER: c_int = 2;
 const ITEM_REMOTE_HOST: c_int = 4;
 const ITEM_FAIL_DELAY: c_int = 10;
-/// Nothing that modules have to say is shown, and accounts without a password are not let in.
+/// Messages of modules are not shown, and accounts without a password are not admitted.
 const FLAGS: c_int = 0x8000 | 0x0001;
-/// Most messages that a module sends at once.
+/// Maximum number of messages that a module sends at once.
 const MESSAGES_MAX: c_int = 32;
 
 #[repr(C)]
@@ -74,7 +77,7 @@ type SetItem = unsafe extern "C" fn(Handle, c_int, *const c_void) -> c_int;
 type GetItem = unsafe extern "C" fn(Handle, c_int, *mut *const c_void) -> c_int;
 type Text = unsafe extern "C" fn(Handle, c_int) -> *const c_char;
 
-/// The functions of libpam that are called.
+/// The functions of libpam that are used.
 struct Library {
     start: Start,
     authenticate: Step,
@@ -85,10 +88,10 @@ struct Library {
     text: Text,
 }
 
-/// What the conversation holds.
+/// The data of the conversation.
 struct Answers {
     password: CString,
-    /// A module has asked for it.
+    /// A module has asked for the password.
     asked: bool,
 }
 
@@ -100,7 +103,7 @@ fn load() -> Result<Library, String> {
         return Err(format!("{} cannot be loaded", LIBRARY.to_string_lossy()));
     }
     let find = |name: &CStr| {
-        // SAFETY: a library that is open and stays so, and a constant name.
+        // SAFETY: a library that is open and stays open, and a constant name.
         let found = unsafe { libc::dlsym(library, name.as_ptr()) };
         match found.is_null() {
             true => Err(format!("libpam has no {}", name.to_string_lossy())),
@@ -121,17 +124,17 @@ fn load() -> Result<Library, String> {
     }
 }
 
-/// Whether libpam can be loaded here. Loads it: ask in a process of its own.
+/// Checks whether libpam can be loaded here. This loads it: call it in a separate process.
 ///
 /// # Errors
-/// Why it cannot.
+/// The reason why it cannot.
 pub fn can_be_asked() -> Result<(), String> {
     load().map(drop)
 }
 
-/// Asks PAM for a user: first whether the password is right, then, only if it is, whether the
-/// account may be used. `from` is the caller's address, for modules and their logs. May block for
-/// as long as modules do; only in a process that ends afterwards.
+/// Checks a user with PAM: first whether the password is correct, then, only if it is, whether the
+/// account may be used. `from` is the caller's address, for modules and their logs. It may block as
+/// long as modules do; call it only in a process that ends afterwards.
 pub fn check(service: &str, user: &str, password: &[u8], from: &str) -> Verdict {
     let wrong = || Verdict::Wrong("it cannot be a user or a password".to_owned());
     let (Ok(service), Ok(user)) = (CString::new(service), CString::new(user)) else {
@@ -157,7 +160,7 @@ pub fn check(service: &str, user: &str, password: &[u8], from: &str) -> Verdict 
 fn forget(password: &mut CString) {
     let mut bytes = std::mem::take(password).into_bytes();
     for byte in &mut bytes {
-        // SAFETY: a byte of this vector; a volatile write is not left out.
+        // SAFETY: a byte of this vector; a volatile write is not optimised away.
         unsafe { ptr::write_volatile(byte, 0) };
     }
 }
@@ -174,7 +177,7 @@ fn talk(
         data: ptr::from_mut(answers).cast(),
     };
     let mut handle: Handle = ptr::null_mut();
-    // SAFETY: texts that end in NUL and a conversation, all of which outlive the handle.
+    // SAFETY: texts that end with NUL and a conversation, all of which outlive the handle.
     let begun = unsafe {
         (library.start)(
             service.as_ptr(),
@@ -186,12 +189,12 @@ fn talk(
     if begun != SUCCESS || handle.is_null() {
         return Verdict::Unavailable(format!("PAM does not begin ({begun})"));
     }
-    // SAFETY: a handle that is open until the end below; items are copied, but for the function.
+    // SAFETY: the handle is open until the end below; items are copied, except the function.
     let verdict = unsafe {
         if !from.is_empty() {
             (library.set_item)(handle, ITEM_REMOTE_HOST, from.as_ptr().cast());
         }
-        // Who waits after a wrong password is the caller's business: not this process.
+        // The delay after a wrong password is the caller's task, not this process's.
         let delay: unsafe extern "C" fn(c_int, libc::c_uint, *mut c_void) = no_delay;
         (library.set_item)(handle, ITEM_FAIL_DELAY, delay as *const c_void);
         judge(library, handle, conversation.data.cast())
@@ -210,7 +213,8 @@ unsafe fn judge(library: &Library, handle: Handle, answers: *const Answers) -> V
             text if text.is_null() => format!("PAM says {code}"),
             text => CStr::from_ptr(text).to_string_lossy().into_owned(),
         };
-        // One does not stand for the other: after a failure here the account may be found in order.
+        // One check does not replace the other: after a failure here the account may still be
+        // valid.
         let code = (library.authenticate)(handle, FLAGS);
         if code == NEW_PASSWORD_REQUIRED && (*answers).asked {
             return Verdict::PasswordExpired;
@@ -218,7 +222,7 @@ unsafe fn judge(library: &Library, handle: Handle, answers: *const Answers) -> V
         if code != SUCCESS {
             return Verdict::Wrong(text(code));
         }
-        // A service for programs of root's, such as that of su, asks root for no password.
+        // A service for programs of root, such as that of su, asks root for no password.
         if !(*answers).asked {
             return Verdict::Unavailable(
                 "the service of PAM lets in without a password".to_owned(),
@@ -244,7 +248,7 @@ unsafe fn judge(library: &Library, handle: Handle, answers: *const Answers) -> V
 unsafe extern "C" fn no_delay(_code: c_int, _microseconds: libc::c_uint, _data: *mut c_void) {}
 
 /// Answers modules: the password to each question whose answer is not shown, nothing to messages;
-/// other questions end the conversation.
+/// any other question ends the conversation.
 unsafe extern "C" fn converse(
     n: c_int,
     messages: *const *const Message,
@@ -255,8 +259,8 @@ unsafe extern "C" fn converse(
         return CONV_ERR;
     }
     let n = n as usize;
-    // SAFETY: libpam gives n messages, the answers of this conversation, and takes over n
-    // responses that malloc has made; a failure frees them here.
+    // SAFETY: libpam passes n messages and the answers of this conversation, and takes over n
+    // responses allocated by malloc; after a failure they are freed here.
     unsafe {
         let answers = &mut *data.cast::<Answers>();
         let all: *mut Response = libc::calloc(n, size_of::<Response>()).cast();
@@ -285,9 +289,9 @@ unsafe extern "C" fn converse(
 }
 
 /// # Safety
-/// `all` are n responses that malloc has made.
+/// `all` are n responses allocated by malloc.
 unsafe fn drop_responses(all: *mut Response, n: usize) {
-    // SAFETY: as promised; texts end in NUL.
+    // SAFETY: as promised; texts end with NUL.
     unsafe {
         for at in 0..n {
             let text = (*all.add(at)).text;
@@ -342,14 +346,14 @@ mod tests {
         let got = answered(&[TEXT_INFO, PROMPT_ECHO_OFF, ERROR_MSG], "pw").unwrap();
         assert_eq!(got, (vec![None, some("pw"), None], true));
         assert_eq!(answered(&[TEXT_INFO], "pw").unwrap(), (vec![None], false));
-        // The name of a user, a question with a shown answer, something newer.
+        // The name of a user, a question with a visible answer, and something newer.
         assert_eq!(answered(&[2], "pw"), None);
         assert_eq!(answered(&[PROMPT_ECHO_OFF, 7], "pw"), None);
         assert_eq!(answered(&[], "pw"), None);
         assert_eq!(answered(&[PROMPT_ECHO_OFF; 33], "pw"), None);
     }
 
-    /// A libpam that is made up: what it answers, and what was called.
+    /// A fake libpam: its answers, and the calls that were made.
     #[derive(Clone, Copy, Default)]
     struct MadeUp {
         authenticate: c_int,
@@ -427,7 +431,8 @@ mod tests {
         c"why".as_ptr()
     }
 
-    /// What is made of answers of authentication and account, and how often the account was asked.
+    /// The verdict for answers of authentication and account, and how often the account was
+    /// checked.
     fn judged(codes: (c_int, c_int), asks: bool) -> (Verdict, u32) {
         MADE_UP.set(MadeUp {
             authenticate: codes.0,
@@ -456,7 +461,7 @@ mod tests {
     fn the_account_is_asked_after_a_right_password_alone() {
         let why = || "why".to_owned();
         assert_eq!(judged((0, 0), true), (Verdict::Good("alice".into()), 1));
-        // It would say yes: that stands for nothing.
+        // It would approve: that means nothing.
         for code in [7, 10, 9, 6, 11, 13, 27, -1] {
             assert_eq!(
                 judged((code, 0), true),

@@ -15,21 +15,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a simulated machine answers for the operating system.
+/// What a simulated machine does instead of the operating system.
 pub trait Machine: Send + Sync {
     /// Opens a file.
     fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Handle>>;
     /// `lstat`.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
-    /// `lstat` that no cache of this machine may answer.
+    /// `lstat` that bypasses the caches of this machine.
     fn stat_now(&self, path: &Path) -> io::Result<Stat>;
-    /// Renames; a name already there is replaced.
+    /// Renames; an existing file with the new name is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Gives a file a second name.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a name of a file.
     fn unlink(&self, path: &Path) -> io::Result<()>;
-    /// Makes one directory.
+    /// Creates one directory.
     fn mkdir(&self, path: &Path, mode: u32) -> io::Result<()>;
     /// Removes an empty directory.
     fn rmdir(&self, path: &Path) -> io::Result<()>;
@@ -37,7 +37,7 @@ pub trait Machine: Send + Sync {
     fn list(&self, path: &Path) -> io::Result<Vec<(OsString, bool)>>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// What holds a path.
+    /// The kind of file system that contains a path.
     fn fs_kind(&self, path: &Path) -> FsKind;
 
     /// Wall clock, ms since the Unix epoch.
@@ -46,26 +46,26 @@ pub trait Machine: Send + Sync {
     fn boot_ns(&self) -> u128;
     /// Sleeps.
     fn sleep_us(&self, us: u64);
-    /// Fills `buf` with what the simulation calls random.
+    /// Fills `buf` with the random bytes of the simulation.
     fn random(&self, buf: &mut [u8]);
 
     /// The user that this process runs as.
     fn uid(&self) -> u32;
-    /// The process this thread belongs to.
+    /// The process to which this thread belongs.
     fn pid(&self) -> u32;
     /// The id of this boot of the machine.
     fn boot_id(&self) -> &'static str;
-    /// A number that no other call in this process gets.
+    /// A number that no other call in this process returns.
     fn counter(&self) -> u64;
     /// The machine's name.
     fn name(&self) -> &'static str;
-    /// Starts a thread of this process.
+    /// Starts a thread in this process.
     fn spawn(&self, name: &str, f: Box<dyn FnOnce() + Send>);
-    /// Ends this process, all its threads, at once.
+    /// Ends this process with all its threads, at once.
     fn exit(&self, code: i32) -> !;
     /// Whether the process `pid`, which began at `born` (boot-time ms), is alive.
     fn began_at(&self, pid: i32, born: u64) -> bool;
-    /// Sends an order to a shepherd; false when it is gone.
+    /// Sends an order to a shepherd. Returns false if it is gone.
     fn send_order(&self, pid: i32, value: u64) -> bool;
 }
 
@@ -75,18 +75,18 @@ thread_local! {
     static HERE: RefCell<Option<Arc<dyn Machine>>> = const { RefCell::new(None) };
 }
 
-/// From now on this thread's calls go to `machine`.
+/// Directs this thread's calls to `machine` from now on.
 pub fn enter(machine: Arc<dyn Machine>) {
     ENTERED.store(true, Ordering::Relaxed);
     HERE.with(|here| *here.borrow_mut() = Some(machine));
 }
 
-/// This thread's calls go to the operating system again.
+/// Directs this thread's calls to the operating system again.
 pub fn leave() {
     HERE.with(|here| here.borrow_mut().take());
 }
 
-/// The simulated machine this thread is in, if any.
+/// The simulated machine of this thread, if any.
 #[inline]
 pub(super) fn here() -> Option<Arc<dyn Machine>> {
     if !ENTERED.load(Ordering::Relaxed) {
@@ -95,7 +95,8 @@ pub(super) fn here() -> Option<Arc<dyn Machine>> {
     HERE.with(|here| here.borrow().clone())
 }
 
-/// True when this thread is in a simulation: for what has no meaning there (a terminal, a watch).
+/// True when this thread is in a simulation: for things that have no meaning there (a terminal, a
+/// watch).
 pub fn simulated() -> bool {
     here().is_some()
 }

@@ -6,7 +6,7 @@ use super::{Result, fs};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-/// Largest list that is read, bytes: some 400,000 connections.
+/// Maximum size of a list that is read, in bytes: some 400,000 connections.
 const LIST_MAX: u64 = 64 << 20;
 /// The state of a socket that listens.
 const LISTENS: &str = "0A";
@@ -15,12 +15,12 @@ const LISTENS: &str = "0A";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listens {
     pub address: IpAddr,
-    /// The user who made it.
+    /// The user that created it.
     pub uid: u32,
 }
 
 impl Listens {
-    /// Whether it may get the calls to this machine itself.
+    /// Whether it may receive connections from this machine itself.
     fn is_near(&self) -> bool {
         let address = match self.address {
             IpAddr::V6(six) => six.to_canonical(),
@@ -29,7 +29,7 @@ impl Listens {
         address.is_loopback() || address.is_unspecified()
     }
 
-    /// The address by which this machine calls it.
+    /// The address by which this machine connects to it.
     pub fn near(&self) -> IpAddr {
         match self.address {
             IpAddr::V6(six) if six.is_loopback() => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -39,13 +39,13 @@ impl Listens {
     }
 }
 
-/// All sockets that may get a call of this machine to its port `port`.
+/// All sockets that may receive a connection from this machine to its port `port`.
 pub fn listeners(port: u16) -> Result<Vec<Listens>> {
     let mut all = Vec::new();
     for list in ["/proc/net/tcp", "/proc/net/tcp6"] {
         match fs::read_small(Path::new(list), LIST_MAX) {
             Ok(bytes) => all.extend(parse(&String::from_utf8_lossy(&bytes), port)),
-            // A kernel without this family.
+            // The kernel lacks this family.
             Err(e) if e.is_not_found() => {}
             Err(e) => return Err(e),
         }
@@ -102,8 +102,8 @@ mod tests {
             (found[0].uid, found[0].near()),
             (me, Ipv4Addr::LOCALHOST.into())
         );
-        // When it is closed is not looked at: a process that another test starts at this moment has a
-        // copy of it.
+        // Its close is not checked: a process that another test starts at this moment has a copy of
+        // it.
     }
 
     #[test]

@@ -10,10 +10,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Pause between two looks at children while a time limit runs, ms.
+/// Pause between two checks of children while a time limit runs, ms.
 const LOOK_MS: u64 = 20;
 
-/// Signals to a whole job that its starter outlives: it ends when its tasks have ended.
+/// Signals to a whole job that the process starting its tasks survives: it ends when its tasks have
+/// ended.
 const OUTLIVED: &[libc::c_int] = &[
     libc::SIGHUP,
     libc::SIGINT,
@@ -25,7 +26,7 @@ const OUTLIVED: &[libc::c_int] = &[
 
 extern "C" fn nothing(_: libc::c_int) {}
 
-/// From now on signals to a whole job do not end this process. Its children get them as usual.
+/// From now on signals to a whole job do not end this process. Its children receive them as usual.
 pub fn outlive_signals() {
     for signal in OUTLIVED {
         // SAFETY: the handler does nothing; a handler, unlike an ignored signal, is not inherited.
@@ -42,13 +43,13 @@ pub fn outlive_signals() {
 pub struct Rank<'a> {
     /// Program, looked up in PATH, and its arguments.
     pub argv: &'a [String],
-    /// Set on top of this process's environment.
+    /// Variables that are added to this process's environment.
     pub env: &'a [(String, String)],
-    /// Taken out of it.
+    /// Variables that are removed from it.
     pub without: &'a [String],
-    /// It reads this process's input; else it has none.
+    /// It reads this process's input; otherwise it has none.
     pub reads: bool,
-    /// It gets a process group of its own. On a terminal it could then not read from it.
+    /// It gets its own process group. On a terminal it could then not read from it.
     pub alone: bool,
 }
 
@@ -76,7 +77,7 @@ impl Rank<'_> {
     }
 }
 
-/// Waits until a child has ended, or until `ms` are over. `None`: nothing ended.
+/// Waits until a child has ended, or until `ms` have passed. `None`: no child ended.
 pub fn wait(ms: Option<u64>) -> Option<(i32, Ended)> {
     let end = ms.map(|ms| clock::boot_ms().saturating_add(ms));
     loop {
@@ -90,15 +91,15 @@ pub fn wait(ms: Option<u64>) -> Option<(i32, Ended)> {
     }
 }
 
-/// Signals a task with its process group, if it has one of its own; what is gone is left.
+/// Signals a task with its process group, if it has its own; a task that is gone is ignored.
 pub fn signal(pid: i32, signal: i32) {
     if pid > 1 && !matches!(super::proc::killpg(pid, signal), Ok(true)) {
         let _ = super::proc::kill(pid, signal);
     }
 }
 
-/// The first of `count` ports in a row that are free here, below those that systems hand out
-/// usually. `seed` spreads the jobs of one host.
+/// The first of `count` consecutive ports that are free here, below those that systems usually
+/// assign. `seed` distributes the jobs of one host.
 pub fn free_ports(count: usize, seed: u32) -> Option<u16> {
     const FIRST: u32 = 20_000;
     const LAST: u32 = 32_000;

@@ -20,14 +20,14 @@ pub struct Running {
     stderr: Option<ChildStderr>,
 }
 
-/// Which of its streams.
+/// One of its streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     Output,
     Errors,
 }
 
-/// Starts `program` with nothing but `env`, in a session of its own.
+/// Starts `program` with only `env`, in its own session.
 ///
 /// # Errors
 /// It cannot be started.
@@ -47,7 +47,7 @@ pub fn start(program: &Path, env: &[(String, OsString)]) -> Result<Running> {
         command.pre_exec(move || {
             libc::setsid();
             super::signals::reset_all();
-            // A daemon that is root in disguise must not hand that on.
+            // A daemon that is root with another effective id must not pass that on.
             let dropped = libc::syscall(libc::SYS_setresgid, gid, gid, gid) == 0
                 && libc::syscall(libc::SYS_setresuid, uid, uid, uid) == 0;
             if !dropped {
@@ -94,9 +94,9 @@ impl Running {
         self.child.id() as i32
     }
 
-    /// What a stream has now; 0: nothing. A stream that ended has nothing any more.
+    /// Reads what a stream has now; 0: nothing. A stream that has ended has nothing any more.
     pub fn read(&mut self, stream: Stream, buf: &mut [u8]) -> usize {
-        // No room is not the end of the stream.
+        // No room in the buffer is not the end of the stream.
         if buf.is_empty() {
             return 0;
         }
@@ -117,7 +117,7 @@ impl Running {
         }
     }
 
-    /// How it ended, once it has, and its exit code, if it has one; collects it.
+    /// How it ended, once it has, and its exit code, if there is one; collects it.
     pub fn has_ended(&mut self) -> Option<(String, Option<i32>)> {
         match self.child.try_wait() {
             Ok(None) => None,
@@ -126,7 +126,7 @@ impl Running {
         }
     }
 
-    /// Sends a signal to all of its process group. Only while it has not been collected.
+    /// Sends a signal to its whole process group. Only valid until it has been collected.
     pub fn kill(&self, signal: i32) {
         let _ = proc::killpg(self.pid(), signal);
     }
@@ -140,7 +140,7 @@ fn word(status: ExitStatus) -> String {
     }
 }
 
-/// Waits until one of these streams has something or ended, at most `ms`.
+/// Waits until one of these streams has data or has ended, at most `ms`.
 pub fn wait_any<'a>(streams: impl Iterator<Item = (&'a Running, Stream)>, ms: u64) {
     let fd = |(running, stream): (&Running, Stream)| match stream {
         Stream::Output => running.stdout.as_ref().map(AsRawFd::as_raw_fd),
@@ -157,11 +157,11 @@ pub fn wait_any<'a>(streams: impl Iterator<Item = (&'a Running, Stream)>, ms: u6
     unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, ms) };
 }
 
-/// Kills every process that carries this `NAME=value` in its environment. Gives their number.
+/// Kills every process that has this `NAME=value` in its environment. Returns their number.
 pub fn sweep(mark: &str) -> usize {
     let wanted = [mark.to_owned()];
     let mut killed = 0;
-    // What is killed may have forked a moment before.
+    // A killed process may have forked a moment before.
     for _ in 0..5 {
         let me = proc::own_pid() as i32;
         let alive = |pid: &i32| {
@@ -233,7 +233,7 @@ mod tests {
         let mark = format!("test-{}", clock::nonce(8));
         let (_d, mut r) = shell("setsid sleep 600 & sleep 600", &mark);
         let wanted = [format!("CB_SENSOR={mark}")];
-        // The one in the background has the mark before it has left the group.
+        // The process in the background has the mark before it has left the group.
         until(|| {
             let all = proc::with_environment(&wanted);
             let groups = all.iter().filter_map(|pid| Some(proc::info(*pid)?.pgrp));

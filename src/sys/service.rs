@@ -12,9 +12,10 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Signs of life in the time after which the service manager takes the program for hung.
+/// Number of signs of life within the time after which the service manager considers the program
+/// hung.
 const SIGNS: u64 = 4;
-/// Longest status, bytes.
+/// Maximum length of a status, in bytes.
 const STATUS_MAX: usize = 200;
 
 /// The service manager of this process.
@@ -22,15 +23,16 @@ const STATUS_MAX: usize = 200;
 struct Manager {
     socket: UnixDatagram,
     address: SocketAddr,
-    /// Interval of the signs of life, ms; 0: it does not watch.
+    /// Interval of the signs of life, ms; 0: the manager does not watch.
     every_ms: u64,
     ready: AtomicBool,
-    /// When the last sign was given, ms since boot.
+    /// When the last sign of life was sent, ms since boot.
     sign_at: AtomicU64,
 }
 
 impl Manager {
-    /// By the variables of the environment. A watchdog for another process is not this one's.
+    /// Derived from the variables of the environment. A watchdog for another process does not apply
+    /// to this one.
     fn of(notify: Option<&OsStr>, usec: Option<&str>, pid: Option<&str>) -> Option<Manager> {
         let address = address(notify?)?;
         let socket = UnixDatagram::unbound().ok()?;
@@ -51,7 +53,7 @@ impl Manager {
     }
 
     fn send(&self, text: &str) {
-        // A full socket: the next message says as much.
+        // The socket is full: the next message has the same effect.
         let _ = self.socket.send_to_addr(text.as_bytes(), &self.address);
     }
 
@@ -70,7 +72,7 @@ impl Manager {
     }
 }
 
-/// A path, or a name of the abstract ones after an @.
+/// A path, or an abstract name after an @.
 fn address(notify: &OsStr) -> Option<SocketAddr> {
     match notify.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name).ok(),
@@ -79,7 +81,7 @@ fn address(notify: &OsStr) -> Option<SocketAddr> {
     }
 }
 
-/// One line of bounded length.
+/// One line of limited length.
 fn line(text: &str) -> String {
     let mut flat = text.replace(char::is_control, " ");
     let fits = |end: &usize| flat.is_char_boundary(*end);
@@ -102,28 +104,30 @@ fn manager() -> Option<&'static Manager> {
     found.as_ref()
 }
 
-/// The program serves; `status` says what it does. Later calls only change the status.
+/// Reports that the program serves; `status` describes what it does. Later calls only change the
+/// status.
 pub fn ready(status: &str) {
     if let Some(manager) = manager() {
         manager.ready(status);
     }
 }
 
-/// What keeps it from its work, or that nothing does.
+/// Reports what keeps the program from its work, or that nothing does.
 pub fn status(text: &str) {
     if let Some(manager) = manager() {
         manager.send(&format!("STATUS={}", line(text)));
     }
 }
 
-/// The caller's loop goes round. To be called at least every few seconds; messages are fewer.
+/// Reports that the caller's loop runs. Must be called at least every few seconds; fewer messages
+/// are sent.
 pub fn alive() {
     if let Some(manager) = manager() {
         manager.alive(clock::boot_ms());
     }
 }
 
-/// The program ends because it was asked to.
+/// Reports that the program ends because it was asked to.
 pub fn stopping() {
     if let Some(manager) = manager() {
         manager.send("STOPPING=1\nSTATUS=ends");

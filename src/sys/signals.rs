@@ -61,7 +61,7 @@ pub fn number(text: &str) -> Option<i32> {
         .map(|(_, n)| *n)
 }
 
-/// The name of a signal without `SIG`; a number without a name reads `32`.
+/// The name of a signal without `SIG`; for a number without a name, the number, such as `32`.
 pub fn name(number: i32) -> String {
     let known = NAMES.iter().find(|(_, n)| *n == number);
     known.map_or_else(|| number.to_string(), |(name, _)| name.to_string())
@@ -75,16 +75,16 @@ pub fn names() -> impl Iterator<Item = (&'static str, i32)> {
 static PIPE_WRITE: AtomicI32 = AtomicI32::new(-1);
 static CAUGHT: AtomicBool = AtomicBool::new(false);
 
-/// True once a signal came that this process catches: for who must act while the thread that takes
-/// signals from the channel cannot.
+/// Whether a signal that this process catches has arrived: for code that must act while the thread
+/// that takes signals from the channel cannot.
 pub fn caught() -> bool {
     CAUGHT.load(Ordering::Relaxed)
 }
 
-/// Longest sleep after which a signal is noticed, ms.
+/// Longest time after which a signal is noticed during a sleep, ms.
 const SLICE_MS: u64 = 100;
 
-/// Sleeps so long; true, and at once, when such a signal came.
+/// Sleeps for `ms`. Returns true, at once, if such a signal arrived.
 pub fn sleep_unless_caught(ms: u64) -> bool {
     if super::platform::simulated() {
         super::clock::sleep_ms(ms);
@@ -104,13 +104,13 @@ extern "C" fn note(signal: libc::c_int) {
     let fd = PIPE_WRITE.load(Ordering::Relaxed);
     let byte = signal as u8;
     CAUGHT.store(true, Ordering::Relaxed);
-    // SAFETY: write is async-signal-safe; errno is the interrupted code's, but glibc's write
-    // changes it only on failure, which a full pipe of pending signals may make: harmless here.
+    // SAFETY: write is async-signal-safe; errno belongs to the interrupted code, but glibc's write
+    // changes it only on failure, which can only be a pipe full of pending signals: harmless here.
     unsafe { libc::write(fd, (&raw const byte).cast(), 1) };
 }
 
 /// Catches the given signals for the rest of this process's life and delivers their numbers on a
-/// channel. Call once, early.
+/// channel. Call it once, early.
 pub fn catch(signals: &[i32]) -> Result<Receiver<i32>> {
     if super::platform::simulated() {
         return Ok(crossbeam::channel::never());
@@ -118,7 +118,7 @@ pub fn catch(signals: &[i32]) -> Result<Receiver<i32>> {
     let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)
         .at("make a pipe for", Path::new("signals"))?;
     PIPE_WRITE.store(write.as_raw_fd(), Ordering::Relaxed);
-    // The handler uses the number for ever: never close it.
+    // The handler uses the descriptor permanently: never close it.
     std::mem::forget(write);
     for s in signals {
         set_handler(*s, note as *const () as libc::sighandler_t);
@@ -143,18 +143,18 @@ extern "C" fn queue(signal: libc::c_int) {
     unsafe { libc::write(fd, (&raw const byte).cast(), 1) };
 }
 
-/// Signals of this process as bytes to read: for a loop that waits for descriptors.
+/// Signals of this process as bytes to be read: for a loop that waits for descriptors.
 #[derive(Debug)]
 pub struct SignalQueue(File);
 
 impl SignalQueue {
-    /// Catches the given signals for the rest of this process's life. Call once.
+    /// Catches the given signals for the rest of this process's life. Call it once.
     pub fn open(signals: &[i32]) -> Result<SignalQueue> {
         let flags = nix::fcntl::OFlag::O_CLOEXEC | nix::fcntl::OFlag::O_NONBLOCK;
         let made = nix::unistd::pipe2(flags).at("make a pipe for", Path::new("signals"));
         let (read, write) = made?;
         QUEUE_WRITE.store(write.as_raw_fd(), Ordering::Relaxed);
-        // The handler uses the number for ever: never close it.
+        // The handler uses the descriptor permanently: never close it.
         std::mem::forget(write);
         for s in signals {
             set_handler(*s, queue as *const () as libc::sighandler_t);
@@ -162,7 +162,7 @@ impl SignalQueue {
         Ok(SignalQueue(File::from(read)))
     }
 
-    /// The next signal that came; `None`: no other.
+    /// The next signal that arrived; `None`: there is none.
     pub fn next_signal(&self) -> Option<i32> {
         let mut byte = [0u8; 1];
         match (&self.0).read(&mut byte) {
@@ -185,9 +185,9 @@ pub fn stop_self() {
 }
 
 /// Stops this process and those that the shell started with it, as the terminal's key does, until
-/// they are continued. Where no shell could continue them nothing happens.
+/// they are continued. If no shell could continue them, nothing happens.
 pub fn stop_group() {
-    // SAFETY: sigaction is plain data, filled in by the first call before the second reads it.
+    // SAFETY: sigaction is plain data, filled in by the first call before the second one reads it.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         let mut default: libc::sigaction = std::mem::zeroed();
@@ -214,7 +214,7 @@ fn forward(read: OwnedFd, tx: &crossbeam::channel::Sender<i32>) {
     }
 }
 
-/// `catch` for what ends a daemon: TERM and INT. A hang-up is left to the caller.
+/// `catch` for the signals that end a daemon: TERM and INT. SIGHUP is left to the caller.
 pub fn catch_term() -> Result<Receiver<i32>> {
     catch(&[libc::SIGTERM, libc::SIGINT])
 }
@@ -230,12 +230,12 @@ fn set_handler(signal: i32, handler: libc::sighandler_t) {
     }
 }
 
-/// Restores the default of SIGPIPE, so that a command ends silently when its reader goes.
+/// Restores the default of SIGPIPE, so that a command ends silently when its reader ends.
 pub fn default_sigpipe() {
     set_handler(libc::SIGPIPE, libc::SIG_DFL);
 }
 
-/// Ignores SIGHUP: a daemon started from a terminal outlives it.
+/// Ignores SIGHUP: a daemon started from a terminal outlives the terminal.
 pub fn ignore_hangup() {
     set_handler(libc::SIGHUP, libc::SIG_IGN);
 }
@@ -245,7 +245,7 @@ pub fn ignore_sigpipe() {
     set_handler(libc::SIGPIPE, libc::SIG_IGN);
 }
 
-/// Puts every signal back to its default and unblocks all: what a job must find.
+/// Resets every signal to its default and unblocks all, as a job expects them.
 pub fn reset_all() {
     for n in 1..=MAX_SIGNAL {
         set_handler(n, libc::SIG_DFL);

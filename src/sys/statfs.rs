@@ -21,10 +21,10 @@ const LOCAL_MAGICS: &[i64] = &[
     0x3153_464a, // jfs
 ];
 const NFS_MAGIC: i64 = 0x6969;
-/// Most bytes of the mount table that are read.
+/// Maximum size in bytes of the mount table that is read.
 const TABLE_MAX: u64 = 16 << 20;
 
-/// The kind of file system that holds `path`.
+/// The kind of file system that contains `path`.
 pub fn fs_kind(path: &Path) -> Result<FsKind> {
     if let Some(machine) = super::platform::here() {
         return Ok(machine.fs_kind(path));
@@ -36,10 +36,10 @@ pub fn fs_kind(path: &Path) -> Result<FsKind> {
     Ok(kind_of(s.filesystem_type()))
 }
 
-/// Whether the mount table has the device of `path` as NFS: it answers without a request to the
-/// file server, which `statfs` takes.
+/// Whether the mount table lists the device of `path` as NFS: it answers without a request to the
+/// file server, which `statfs` needs.
 fn is_nfs_by_table(path: &Path) -> bool {
-    // Disks have a driver's number.
+    // Disks have the number of a driver.
     let device = device_cached(path).filter(|(major, _)| *major == 0);
     let Some(device) = device else {
         return false;
@@ -50,8 +50,8 @@ fn is_nfs_by_table(path: &Path) -> bool {
     read.is_ok() && has_nfs(&String::from_utf8_lossy(&table), device)
 }
 
-/// Major and minor number of the device that holds `path`, as this machine has it cached: no
-/// request to a file server.
+/// Major and minor number of the device that contains `path`, as cached by this machine: no request
+/// to a file server.
 fn device_cached(path: &Path) -> Option<(u32, u32)> {
     let flags = libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
     let out = statx(libc::AT_FDCWD, path, flags, 0).ok()?;
@@ -68,7 +68,7 @@ fn has_nfs(table: &str, (major, minor): (u32, u32)) -> bool {
     })
 }
 
-/// The kind of file system that holds an open file of this machine.
+/// The kind of file system that contains an open file of this machine.
 pub(super) fn kind_of_file(file: &std::fs::File) -> std::io::Result<FsKind> {
     Ok(kind_of(nix::sys::statfs::fstatfs(file)?.filesystem_type()))
 }
@@ -91,14 +91,15 @@ fn kind_of(fs: nix::sys::statfs::FsType) -> FsKind {
 pub struct DiskFree {
     /// Size of the file system.
     pub total: u64,
-    /// What an ordinary user may still fill.
+    /// What an unprivileged user may still fill.
     pub available: u64,
-    /// Files that the file system can hold and may still take; 0 in all = it does not count them.
+    /// Number of files that the file system can contain, and of those that can still be added; 0 in
+    /// total = it does not count them.
     pub inodes: u64,
     pub inodes_available: u64,
 }
 
-/// Room on the file system that holds `path`.
+/// Room on the file system that contains `path`.
 pub fn disk_free(path: &Path) -> Result<DiskFree> {
     if super::platform::simulated() {
         let e = std::io::ErrorKind::Unsupported.into();

@@ -12,18 +12,19 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A silent connection is asked for a sign of life after so many seconds, so often, so many times.
+/// Keepalive of a silent connection: after this many seconds, at this interval in seconds, this
+/// many times.
 const ALIVE_S: (i32, i32, i32) = (20, 10, 3);
-/// How long sent bytes may stay unconfirmed (ms); and bytes that the other end has no room for,
-/// where the system asks for room every two minutes at least (Linux's longest retransmission
-/// timeout) and gets an answer. `TCP_USER_TIMEOUT` makes no difference between the two, so that a
-/// program stopped for a minute would lose its connection.
+/// How long sent bytes may stay unconfirmed, and how long the other end may have no room for bytes
+/// (ms). In the second case the system asks for room at least every two minutes (Linux's longest
+/// retransmission timeout) and gets an answer. `TCP_USER_TIMEOUT` does not distinguish the two
+/// cases, so a program stopped for a minute would lose its connection.
 const UNCONFIRMED_MS: u32 = 60_000;
 const NO_ROOM_MS: u32 = 300_000;
-/// How often a connection in use is asked whether it is lost (ms).
+/// How often a connection in use is checked for loss (ms).
 pub const LOSS_LOOK_MS: u64 = 10_000;
 
-/// Waits for calls.
+/// Waits for connections.
 #[derive(Debug)]
 pub struct Listener(TcpListener);
 
@@ -39,7 +40,7 @@ impl Listener {
         Ok(Listener(listener))
     }
 
-    /// Listens on a port of this machine for its own programs alone.
+    /// Listens on a port of this machine, only for its own programs.
     ///
     /// # Errors
     /// Another program has the port.
@@ -49,8 +50,8 @@ impl Listener {
         Ok(Listener(listener))
     }
 
-    /// The next caller, a program of this machine; `None` when there is none now. It may read as
-    /// slowly as it likes: no sign of life is asked for.
+    /// The next connection from a program of this machine; `None` if there is none now. The program
+    /// may read as slowly as it likes: there is no keepalive.
     pub fn accept_near(&self) -> Option<File> {
         let (stream, _) = self.0.accept().ok()?;
         stream.set_nonblocking(true).ok()?;
@@ -63,8 +64,8 @@ impl Listener {
         self.0.local_addr().map_or(0, |a| a.port())
     }
 
-    /// Addresses under which others reach it, at most `most`: the one that faces the file server
-    /// of `share` first, this machine's own last.
+    /// Addresses at which others can reach it, at most `most`: the one that faces the file server
+    /// of `share` comes first, this machine's own last.
     pub fn addresses(&self, share: &Path, most: usize) -> Vec<SocketAddr> {
         let own = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port()));
         let mut all = datagram::addresses(share, self.port(), most.saturating_sub(1));
@@ -73,7 +74,7 @@ impl Listener {
         all
     }
 
-    /// The next caller and where it calls from; `None` when there is none now.
+    /// The next connection and its source address; `None` if there is none now.
     pub fn accept(&self) -> Option<(Wire, SocketAddr)> {
         let (stream, from) = self.0.accept().ok()?;
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
@@ -87,7 +88,7 @@ impl AsRawFd for Listener {
     }
 }
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
     Unix(PathBuf),
@@ -103,11 +104,11 @@ pub fn resolve(host: &str, port: u16, most: usize) -> io::Result<Vec<SocketAddr>
     Ok((host, port).to_socket_addrs()?.take(most).collect())
 }
 
-/// Calls a server without waiting: it may not have answered yet, and reading then tells of a call
-/// that failed.
+/// Connects to a server without waiting: it may not have answered yet; a failed connection shows at
+/// the first read.
 ///
 /// # Errors
-/// The system's answer, as far as it is known at once.
+/// The system's error, if it is known at once.
 pub fn call_now(at: &Place) -> io::Result<File> {
     use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, UnixAddr};
     let family = match at {
@@ -139,11 +140,11 @@ pub fn call_now(at: &Place) -> io::Result<File> {
 struct Confirmed {
     _states: [u8; 8],
     _times: [u32; 4],
-    /// Segments that were sent and not confirmed.
+    /// Segments that were sent but not confirmed.
     unconfirmed: u32,
     _counts: [u32; 4],
     _last_sent: [u32; 3],
-    /// Since the last confirmation of anything, ms.
+    /// Time since the last confirmation, ms.
     last_ms: u32,
 }
 
@@ -155,15 +156,15 @@ fn lost(unconfirmed: u32, last_ms: u32) -> bool {
     last_ms > longest
 }
 
-/// A connection. Reading and writing never wait.
+/// A connection. Reading and writing never block.
 #[derive(Debug)]
 pub struct Wire(TcpStream);
 
 impl Wire {
-    /// Calls `address`, for at most `ms`.
+    /// Connects to `address`, waiting at most `ms`.
     ///
     /// # Errors
-    /// The system's answer.
+    /// The system's error.
     pub fn call(address: &SocketAddr, ms: u64) -> io::Result<Wire> {
         let stream = TcpStream::connect_timeout(address, Duration::from_millis(ms.max(1)))?;
         Wire::of(stream)
@@ -172,7 +173,7 @@ impl Wire {
     fn of(stream: TcpStream) -> io::Result<Wire> {
         use nix::sys::socket::{setsockopt, sockopt};
         stream.set_nonblocking(true)?;
-        // A key that is pressed is sent at once.
+        // A pressed key is sent at once.
         stream.set_nodelay(true)?;
         let (idle, interval, count) = ALIVE_S;
         setsockopt(&stream, sockopt::KeepAlive, &true)?;
@@ -182,12 +183,13 @@ impl Wire {
         Ok(Wire(stream))
     }
 
-    /// Whether the other machine must be gone: it confirms nothing of what was sent. To be asked
-    /// every `LOSS_LOOK_MS`; a connection on which nothing waits is asked by the system itself.
+    /// Whether the other machine must be gone, because it confirms nothing that was sent. Must be
+    /// checked every `LOSS_LOOK_MS`; if nothing is in transit, the system itself checks the
+    /// connection.
     pub fn is_lost(&self) -> bool {
         let mut info = Confirmed::default();
         let mut len = size_of::<Confirmed>() as libc::socklen_t;
-        // SAFETY: a valid descriptor, and as much room as `len` says.
+        // SAFETY: a valid descriptor, and as much room as `len` states.
         let rc = unsafe {
             libc::getsockopt(
                 self.as_raw_fd(),
@@ -200,8 +202,8 @@ impl Wire {
         rc == 0 && len as usize == size_of::<Confirmed>() && lost(info.unconfirmed, info.last_ms)
     }
 
-    /// What is there, at most the room of `buf`; `Some(0)`: the other end sends nothing more;
-    /// `None`: nothing for now.
+    /// Reads the available bytes, at most the room of `buf`; `Some(0)`: the other end sends nothing
+    /// more; `None`: nothing for now.
     ///
     /// # Errors
     /// The connection is broken.
@@ -209,7 +211,7 @@ impl Wire {
         now_or_later((&self.0).read(buf))
     }
 
-    /// Sends what can be sent now; how much that was.
+    /// Sends what can be sent now. Returns the number of bytes.
     ///
     /// # Errors
     /// The connection is broken.
@@ -230,7 +232,7 @@ impl AsFd for Wire {
     }
 }
 
-/// An answer without waiting: `None` when there is nothing now.
+/// A result without waiting: `None` if there is nothing now.
 pub(super) fn now_or_later(answer: io::Result<usize>) -> io::Result<Option<usize>> {
     use io::ErrorKind::{Interrupted, WouldBlock};
     match answer {
@@ -240,7 +242,7 @@ pub(super) fn now_or_later(answer: io::Result<usize>) -> io::Result<Option<usize
     }
 }
 
-/// What is waited for at a descriptor.
+/// The events to wait for on a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watched {
     pub fd: RawFd,
@@ -248,8 +250,8 @@ pub struct Watched {
     pub write: bool,
 }
 
-/// Waits until one of them is ready or closed at the other end, at most `ms`; which of them are,
-/// for reading (or closed) and for writing. A signal ends the wait early.
+/// Waits until one of them is ready or closed at the other end, at most `ms`. Returns which of them
+/// are ready for reading (or closed) and for writing. A signal ends the wait early.
 pub fn wait(list: &[Watched], ms: Option<u64>) -> Result<Vec<(bool, bool)>> {
     let mut polled: Vec<libc::pollfd> = list
         .iter()
@@ -261,7 +263,7 @@ pub fn wait(list: &[Watched], ms: Option<u64>) -> Result<Vec<(bool, bool)>> {
             if w.write {
                 events |= libc::POLLOUT;
             }
-            // Neither: its closing at the other end would be reported again and again.
+            // Neither: otherwise, a close at the other end would be reported again and again.
             let fd = if events == 0 { -1 } else { w.fd };
             libc::pollfd {
                 fd,
@@ -343,7 +345,7 @@ mod tests {
         let a = Wire::call(&at, 2_000).unwrap();
         let _silent = until(|| listener.accept());
         while a.write(&[0; 65_536]).unwrap() > 0 {}
-        // The system would end it by this, whether or not the other machine answers.
+        // The system would end it at this time, whether or not the other machine answers.
         let limit = nix::sys::socket::sockopt::TcpUserTimeout;
         assert_eq!(nix::sys::socket::getsockopt(&a, limit), Ok(0));
         assert!(!a.is_lost());
@@ -373,7 +375,7 @@ mod tests {
             mine.write_all(b"x").unwrap();
             assert_eq!(its.read(&mut [0; 9]).unwrap(), 1);
         }
-        // A port of this machine only; a call there fails when it is closed.
+        // A port of this machine only; a connection to it fails after it is closed.
         let Ok(listener) = Listener::on_loopback(0) else {
             println!("skipped: no network here");
             return;

@@ -13,16 +13,17 @@ fn order_signal() -> c_int {
     libc::SIGRTMIN() + 4
 }
 
-/// Makes this process a supervisor: own session, orphans of its descendants come to it, signals
-/// are held back for `wait_signal`, and nothing but a kill ends it from outside.
+/// Makes this process a supervisor: it gets its own session, orphans of its descendants become its
+/// children, signals are held back for `wait_signal`, and only a kill can end it from outside.
 pub fn become_supervisor() {
     // SAFETY: plain calls with integers; the set is filled before use.
     unsafe {
         libc::setsid();
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-        // The real id: root acts as the cluster's account here, and can take its own back.
+        // This is the real id: root acts as the cluster's account here, and can return to its own.
         if libc::getuid() == 0 {
-            // No core of a privileged process in a user's directory, and no look into it.
+            // A privileged process writes no core into a user's directory, and other processes
+            // cannot read its memory.
             libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
         }
         let mut all: libc::sigset_t = std::mem::zeroed();
@@ -31,16 +32,16 @@ pub fn become_supervisor() {
     }
 }
 
-/// Names this process in lists of processes: forked without exec, a supervisor would go by the
-/// name of the process that forks supervisors.
+/// Sets the name of this process in lists of processes: forked without exec, a supervisor would
+/// have the name of the process that forks supervisors.
 pub fn name_supervisor() {
     // SAFETY: a constant text.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cbtask".as_ptr()) };
 }
 
 /// Holds back the signals of a supervisor's children and orders, for a process that will fork
-/// supervisors: none is lost before they wait. In lists of processes it is `cbspawner` from then
-/// on.
+/// supervisors, so that none is lost before they wait. In lists of processes it is `cbspawner` from
+/// then on.
 pub fn hold_signals() {
     // SAFETY: the set is filled before use.
     unsafe {
@@ -72,9 +73,9 @@ pub enum Woken {
     Timeout,
 }
 
-/// Waits for a child or an order; `None` waits for ever.
+/// Waits for a child or an order; `None` waits without limit.
 pub fn wait_signal(timeout_ms: Option<u64>) -> Woken {
-    // SAFETY: all pointers are to locals that outlive the call; `si_value` is read only for the
+    // SAFETY: all pointers refer to locals that outlive the call; `si_value` is read only for the
     // order signal, which is sent with a value.
     unsafe {
         let set = supervisor_set();
@@ -99,7 +100,7 @@ pub fn wait_signal(timeout_ms: Option<u64>) -> Woken {
     }
 }
 
-/// Sends an order to a supervising process. `Ok(false)` when it is gone.
+/// Sends an order to a supervising process. `Ok(false)` if it is gone.
 pub fn send_order(pid: i32, value: u64) -> Result<bool> {
     assert!(pid > 1, "order to a special pid {pid}");
     if let Some(machine) = super::platform::here() {
@@ -108,7 +109,7 @@ pub fn send_order(pid: i32, value: u64) -> Result<bool> {
     let value = libc::sigval {
         sival_ptr: value as usize as *mut c_void,
     };
-    // SAFETY: plain call; the value is only a number to the receiver.
+    // SAFETY: a plain call; the value is only a number to the receiver.
     if unsafe { libc::sigqueue(pid, order_signal(), value) } == 0 {
         return Ok(true);
     }
@@ -131,12 +132,12 @@ pub enum Ended {
     Killed(i32, bool),
 }
 
-/// The answer of `reap`.
+/// The result of `reap`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reaped {
     /// This child ended.
     Child(i32, Ended),
-    /// There are children, none has ended.
+    /// There are children, but none has ended.
     Running,
     /// There is no child.
     None,
@@ -161,7 +162,7 @@ pub fn reap() -> Reaped {
     }
 }
 
-/// Waits until a child has ended, and leaves it to [`reap`]; returns early when a signal comes.
+/// Waits until a child has ended, and leaves it to [`reap`]; returns early if a signal arrives.
 pub fn wait_child() {
     // SAFETY: an all-zero siginfo is valid memory for the call; nothing of it is read.
     unsafe {
@@ -170,7 +171,7 @@ pub fn wait_child() {
     }
 }
 
-/// What ended children of this process have used.
+/// The usage of ended children of this process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChildUsage {
     pub cpu_us: u64,
@@ -181,7 +182,7 @@ pub struct ChildUsage {
     pub write_kb: u64,
 }
 
-/// Reads the usage of all children that were collected, theirs included.
+/// Reads the usage of all children that were collected, including that of their own children.
 pub fn child_usage() -> ChildUsage {
     // SAFETY: rusage is plain data; the call fills it.
     let u = unsafe {
@@ -204,7 +205,7 @@ mod tests {
 
     fn code(pid: i32) -> i32 {
         let mut status = 0;
-        // SAFETY: waits for the child just made.
+        // SAFETY: waits for the child that was just created.
         unsafe { libc::waitpid(pid, &mut status, 0) };
         libc::WEXITSTATUS(status)
     }

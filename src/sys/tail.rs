@@ -15,14 +15,15 @@ use std::path::{Path, PathBuf};
 
 /// How long a file is kept open before it is opened again (ms).
 const KEEP_MS: u64 = 10_000;
-/// Bytes that the first read asks for: rarely is more added between two looks, and what is larger
-/// than the mount's `rsize` takes several requests, whatever there is.
+/// Number of bytes that the first read requests: more is rarely added between two reads, and a
+/// request larger than the mount's `rsize` takes several requests to the server, regardless of how
+/// much there is.
 const STEP: usize = 16 << 10;
 
-/// The file, perhaps kept open.
+/// The file, which may be kept open.
 #[derive(Debug)]
 pub struct Tail {
-    /// Reads can go past the caches.
+    /// Reads can bypass the caches.
     direct: bool,
     kept: Option<Kept>,
 }
@@ -38,7 +39,7 @@ struct Kept {
 }
 
 impl Tail {
-    /// For files of `share`; they are kept open only if that is NFS.
+    /// A tail for files of `share`; they are kept open only if that is NFS.
     pub fn of(share: &Path) -> Tail {
         Tail {
             direct: fs_kind(share).is_ok_and(|kind| kind == FsKind::Nfs),
@@ -54,7 +55,7 @@ impl Tail {
         }
     }
 
-    /// As [`fs::read_from`]. Of a file that was kept open `file_len` is what this read has shown.
+    /// As [`fs::read_from`]. For a file that was kept open, `file_len` is what this read has shown.
     ///
     /// # Errors
     /// The file cannot be opened or read, or is not a regular one.
@@ -90,14 +91,14 @@ impl Tail {
 }
 
 impl Kept {
-    /// What follows `offset`, if it is something and less than `max`.
+    /// The data after `offset`, if there are some and less than `max`.
     fn read(&self, offset: u64, max: usize) -> Option<Chunk> {
         let mut bytes = vec![0u8; STEP.min(max)];
         let mut got = 0;
         loop {
             match self.file.read_at(&mut bytes[got..], offset + got as u64) {
                 Ok(n) => got += n,
-                // Opening says what is wrong.
+                // Opening it reports the problem.
                 Err(_) => return None,
             }
             if got < bytes.len() {
@@ -128,7 +129,7 @@ mod tests {
         options.unwrap().write_all(bytes).unwrap();
     }
 
-    /// Kept open although this is a local file system, read with the cache.
+    /// Kept open although this is a local file system, and read through the cache.
     fn kept(path: &Path) -> Tail {
         let mut tail = Tail::of(path);
         assert!(!tail.direct);
@@ -154,14 +155,16 @@ mod tests {
         let chunk = tail.read_from(&path, 4, 100).unwrap();
         assert_eq!((chunk.bytes.as_slice(), chunk.file_len), (&b"4567"[..], 8));
         assert!(tail.kept.is_some());
-        // Another file by that name, longer than what was read: its descriptor has nothing more.
+        // Another file with that name, longer than what was read: the old descriptor has nothing
+        // more.
         fs::publish(&path, b"another one").unwrap();
         let chunk = tail.read_from(&path, 8, 100).unwrap();
         assert_eq!((chunk.bytes.as_slice(), chunk.file_len), (&b"one"[..], 11));
-        // Nothing is there: the file is shorter than what was read of it, and says so.
+        // There is nothing: the file is shorter than what was read of it, and the reader reports
+        // that.
         let mut tail = kept(&path);
         assert_eq!(tail.read_from(&path, 50, 100).unwrap().file_len, 11);
-        // As much as was asked for may be less than there is: the length comes from the file.
+        // The requested length may be less than there is: the length comes from the file.
         let mut tail = kept(&path);
         let chunk = tail.read_from(&path, 0, 4).unwrap();
         assert_eq!((chunk.bytes.as_slice(), chunk.file_len), (&b"anot"[..], 11));

@@ -14,8 +14,8 @@ use std::path::Path;
 
 const NAME: &str = "a pseudo-terminal";
 
-/// Makes a pseudo-terminal of so many rows and columns, as the present user, who owns it: master
-/// and slave, both closed on exec. Neither becomes this process's controlling terminal.
+/// Creates a pseudo-terminal with this many rows and columns, owned by the current user: master and
+/// slave, both closed on exec. Neither becomes this process's controlling terminal.
 pub fn open_pair(rows: u16, cols: u16) -> Result<(File, File)> {
     let what = Path::new(NAME);
     let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
@@ -34,7 +34,7 @@ pub fn open_pair(rows: u16, cols: u16) -> Result<(File, File)> {
     Ok((master, slave))
 }
 
-/// Tells a terminal its size; its foreground processes get a signal when that changes it.
+/// Sets the size of a terminal; its foreground processes get a signal if that changes it.
 pub fn set_size(terminal: &impl AsRawFd, rows: u16, cols: u16) {
     let size = libc::winsize {
         ws_row: rows,
@@ -46,7 +46,7 @@ pub fn set_size(terminal: &impl AsRawFd, rows: u16, cols: u16) {
     unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
 }
 
-/// Rows and columns of a terminal; `None`: it is none.
+/// Rows and columns of a terminal; `None`: it is not a terminal.
 pub fn size_of(terminal: &impl AsRawFd) -> Option<(u16, u16)> {
     // SAFETY: an all-zero winsize is a valid one; the call fills it in.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
@@ -63,7 +63,7 @@ pub fn foreground(master: &impl AsRawFd) -> Option<i32> {
     (rc == 0 && group > 1).then_some(group)
 }
 
-/// The character that means "end of input" to the terminal with this master, where it has one and
+/// The character that means "end of input" to the terminal with this master, if it has one and
 /// reads whole lines.
 pub fn end_of_input(master: &File) -> Option<u8> {
     let now = termios::tcgetattr(master).ok()?;
@@ -72,16 +72,17 @@ pub fn end_of_input(master: &File) -> Option<u8> {
     (lines && key != 0).then_some(key)
 }
 
-/// How the keys of a taken terminal are treated.
+/// How the keys of a taken terminal are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
     /// Every key is a byte to read.
     All,
-    /// Those that send signals send them to this process.
+    /// Keys that send signals send them to this process.
     Signals,
 }
 
-/// The terminal at standard input, with its keys handed on one by one; as it was when dropped.
+/// The terminal at standard input, with its keys passed on one by one; its settings are restored
+/// when this is dropped.
 #[derive(Debug)]
 pub struct Taken {
     before: Termios,
@@ -97,7 +98,7 @@ impl Taken {
         Some(taken)
     }
 
-    /// Sets it as this process needs it: again after it was given back.
+    /// Applies the settings that this process needs: again after `give_back`.
     pub fn take(&self) {
         let mut raw = self.before.clone();
         termios::cfmakeraw(&mut raw);
@@ -107,7 +108,7 @@ impl Taken {
         let _ = termios::tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, &raw);
     }
 
-    /// Sets it back as it was.
+    /// Restores the previous settings.
     pub fn give_back(&self) {
         let _ = termios::tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, &self.before);
     }
@@ -119,8 +120,8 @@ impl Drop for Taken {
     }
 }
 
-/// Makes reading and writing through this opening of a file return at once. All that share the
-/// opening are concerned: only for those that this process made.
+/// Makes reading and writing through this open file description non-blocking. This affects all that
+/// share the description, so use it only for those that this process created.
 pub fn never_wait(file: &File) -> Result<()> {
     let what = Path::new("a stream");
     let now = fcntl(file, FcntlArg::F_GETFL).at("read the flags of", what)?;
@@ -135,7 +136,7 @@ pub fn pipe() -> Result<(File, File)> {
     Ok((File::from(ends.0), File::from(ends.1)))
 }
 
-/// What is there to read, as `stream::Wire::read`; a terminal without a process on its other
+/// Reads the available bytes, as `stream::Wire::read`; a terminal without a process on its other
 /// side is at its end.
 ///
 /// # Errors
@@ -147,7 +148,7 @@ pub fn read_now(mut file: &File, buf: &mut [u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// Writes what there is room for; how much that was.
+/// Writes what there is room for. Returns the number of bytes.
 ///
 /// # Errors
 /// Its other end is gone.
@@ -157,12 +158,12 @@ pub fn write_now(mut file: &File, bytes: &[u8]) -> io::Result<usize> {
 
 /// A copy of standard input, output (1) or error output (2) of this process.
 pub fn own_stream(fd: i32) -> Result<File> {
-    // SAFETY: duplicates a standard descriptor, closed on exec; the result is ours.
+    // SAFETY: duplicates a standard descriptor, closed on exec; this process owns the result.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
     if copy < 0 {
         return Err(Error::last("copy", Path::new("a standard stream")));
     }
-    // SAFETY: `copy` was just made and has no other owner.
+    // SAFETY: `copy` was just created and has no other owner.
     Ok(File::from(unsafe {
         <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(copy)
     }))

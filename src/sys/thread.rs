@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// First and longest sleep of a simulated wait, ms: how late a message may be noticed. Each is as
-/// long as all before it.
+/// First and longest sleep of a simulated wait, ms, which is how late a message may be noticed.
+/// Each is as long as all earlier ones together.
 const SLICE_MS: (u64, u64) = (250, 2000);
 
 /// A thread that was started here.
 #[derive(Debug)]
 pub enum Thread {
-    /// Of this machine.
+    /// On this machine.
     Real(JoinHandle<()>),
-    /// Of a simulated one; true once it has ended.
+    /// On a simulated one; true once it has ended.
     Simulated(Arc<AtomicBool>),
 }
 
@@ -62,8 +62,8 @@ impl Thread {
     }
 }
 
-/// Keeps this thread, and those it starts from now on, on one processor: threads that run one after
-/// the other hand over faster there. Where that is not allowed, nothing happens.
+/// Binds this thread, and those that it starts from now on, to one processor: threads that run one
+/// after the other switch faster there. If that is not allowed, nothing happens.
 pub fn stay_on_one(number: usize) {
     use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
     let me = nix::unistd::Pid::from_raw(0);
@@ -83,7 +83,7 @@ pub fn stay_on_one(number: usize) {
 /// Waits for a message for at most `ms` milliseconds.
 ///
 /// # Errors
-/// None came, or none can come any more.
+/// No message arrived, or none can arrive any more.
 pub fn recv_timeout<T>(rx: &Receiver<T>, ms: u64) -> Result<T, RecvTimeoutError> {
     if !platform::simulated() {
         return rx.recv_timeout(Duration::from_millis(ms));
@@ -107,7 +107,7 @@ pub fn recv_timeout<T>(rx: &Receiver<T>, ms: u64) -> Result<T, RecvTimeoutError>
 /// Waits for a message.
 ///
 /// # Errors
-/// None can come any more.
+/// No message can arrive any more.
 pub fn recv<T>(rx: &Receiver<T>) -> Result<T, RecvError> {
     if !platform::simulated() {
         return rx.recv();
@@ -127,12 +127,12 @@ pub enum Which {
     First,
     Second,
     Third,
-    /// None within the time.
+    /// No message arrived within the time.
     Neither,
 }
 
-/// Waits for a message on any of three channels for at most `ms` milliseconds and takes it; the
-/// third one's is given.
+/// Waits for a message on any of three channels for at most `ms` milliseconds and takes it; that of
+/// the third channel is returned.
 pub fn any<A, B, C>(
     first: &Receiver<A>,
     second: &Receiver<B>,

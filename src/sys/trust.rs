@@ -17,15 +17,15 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// Whether a file of `uid` is believed.
+    /// Whether files of `uid` are trusted.
     pub fn believe(self, uid: u32) -> bool {
         uid == 0 || uid == self.uid || platform::simulated()
     }
 
-    /// Refuses what `uid` owns unless it is believed.
+    /// Rejects a file of `uid` unless that account is trusted.
     ///
     /// # Errors
-    /// Names the path and the owner.
+    /// The error names the path and the owner.
     pub fn check(self, act: &'static str, path: &Path, uid: u32) -> Result<()> {
         if self.believe(uid) {
             return Ok(());
@@ -40,16 +40,16 @@ impl Owners {
         )
     }
 
-    /// [`fs::read_small`] of a file whose owner is believed.
+    /// [`fs::read_small`] for a file whose owner is trusted.
     ///
     /// # Errors
-    /// As there, and when it belongs to another user.
+    /// As there, or the file belongs to another user.
     pub fn read_small(self, path: &Path, limit: u64) -> Result<Vec<u8>> {
         let (bytes, uid) = fs::read_small_owned(path, limit)?;
         self.check("believe", path, uid).map(|()| bytes)
     }
 
-    /// The owner of `path` if it is not trusted. No link is followed.
+    /// The owner of `path` if it is not trusted. Links are not followed.
     pub fn stranger_of(self, path: &Path) -> Option<u32> {
         if platform::simulated() {
             return None;
@@ -58,8 +58,8 @@ impl Owners {
         (!self.believe(found.uid)).then_some(found.uid)
     }
 
-    /// Why a file is not believed by what stands at its name: it is a stranger's, or no file at
-    /// all. No link is followed.
+    /// Why a file is not trusted, determined from the entry at its name: it belongs to an untrusted
+    /// account, or is not a file at all. Links are not followed.
     pub fn refusal_of(self, path: &Path) -> Option<Error> {
         if platform::simulated() {
             return None;
@@ -71,10 +71,10 @@ impl Owners {
         self.check("believe", path, found.uid).err()
     }
 
-    /// What in `dir` belongs to a user who is not trusted, with that user.
+    /// The entries of `dir` that belong to a user who is not trusted, with that user.
     ///
     /// # Errors
-    /// When the directory cannot be listed.
+    /// The directory cannot be listed.
     pub fn strangers_in(self, dir: &Path, max: usize) -> Result<Vec<(PathBuf, u32)>> {
         if platform::simulated() {
             return Ok(Vec::new());
@@ -86,30 +86,30 @@ impl Owners {
             .collect())
     }
 
-    /// Gets a name that a stranger made out of sight, to a hidden one beside it.
+    /// Renames an entry of an untrusted account to a hidden name beside it.
     ///
     /// # Errors
-    /// When it cannot be renamed.
+    /// It cannot be renamed.
     pub fn hide(self, path: &Path) -> Result<PathBuf> {
         let hidden = format!(".foreign.{}", super::clock::nonce(8));
         let hidden = path.with_file_name(hidden);
         fs::rename(path, &hidden).map(|()| hidden)
     }
 
-    /// Refuses to load `path` when others could have written it or put it there: it and every
-    /// directory above must belong to root or the cluster's account, and no other user may write to
-    /// them. For a daemon without privilege that holds below `base` only; further up it is enough
-    /// that not everybody may write.
+    /// Refuses to load `path` if other users could have written or placed it: it and every
+    /// directory above must belong to root or the cluster's account, and no other user may have
+    /// write permission. For an unprivileged daemon this applies only below `base`; further up, it
+    /// suffices that not all users may write.
     ///
     /// # Errors
-    /// Names the file or directory and what is wrong with it.
+    /// The error names the file or directory and its problem.
     pub fn safe_to_load(self, path: &Path, base: &Path) -> Result<()> {
         if platform::simulated() {
             return Ok(());
         }
         let strict = users::serves_others();
         let base = fs::canonical(base)?;
-        // As it is written: a link on the way must not be a stranger's.
+        // The path as written: a link in it must not belong to an untrusted account.
         for at in path.ancestors().filter(|at| !at.as_os_str().is_empty()) {
             let found = fs::stat(at)?;
             if let Some(link) = found.filter(|f| f.kind == Kind::Link) {
@@ -130,7 +130,7 @@ impl Owners {
         if strict {
             self.check("load", at, meta.uid())?;
         }
-        // In a sticky directory users change only files of their own.
+        // In a sticky directory users can only change their own files.
         if meta.is_dir() && mode & 0o1000 != 0 {
             return Ok(());
         }
@@ -176,7 +176,7 @@ mod tests {
         for at in [&file, &dir, &base] {
             for mode in [0o757, 0o777, 0o666] {
                 fs::chmod(at, mode).unwrap();
-                // A directory must stay passable for this test when it is not run by root.
+                // A directory must remain searchable for this test if it is not run by root.
                 if mode & 0o100 == 0 && at != &file {
                     continue;
                 }

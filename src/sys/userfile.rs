@@ -11,10 +11,10 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 const FLAGS: i32 = libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_CLOEXEC;
-/// Bytes copied at a time.
+/// Number of bytes copied at a time.
 const CHUNK: usize = 1 << 20;
 
-/// Opens or makes a file for appending; `over` cuts it off first. Mode 0666 before the umask.
+/// Opens or creates a file for appending; `over` truncates it first. Mode 0666 before the umask.
 pub fn open_output(path: &Path, over: bool) -> Result<File> {
     let file = OpenOptions::new()
         .append(true)
@@ -27,7 +27,7 @@ pub fn open_output(path: &Path, over: bool) -> Result<File> {
     Ok(file)
 }
 
-/// Makes a new file for the output until the end of the job, replacing a leftover.
+/// Creates a new file for the output until the end of the job, replacing a leftover.
 pub fn open_aside(path: &Path) -> Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -61,7 +61,7 @@ pub fn open_null() -> Result<File> {
         .at("open", path)
 }
 
-/// A second descriptor of the same opening, closed on exec.
+/// A second descriptor of the same open file description, closed on exec.
 pub fn copy_of(file: &File) -> Result<File> {
     file.try_clone().at("copy", Path::new("a descriptor"))
 }
@@ -84,7 +84,7 @@ fn set_flag(file: &File, flag: i32, on: bool, path: &Path) -> Result<()> {
     }
 }
 
-/// Writes `bytes` at the end and returns the offset at which they stand.
+/// Writes `bytes` at the end and returns their offset.
 pub fn write_head(mut file: &File, path: &Path, bytes: &[u8]) -> Result<u64> {
     use std::io::Seek;
     file.write_all(bytes).at("write to the output file", path)?;
@@ -94,17 +94,17 @@ pub fn write_head(mut file: &File, path: &Path, bytes: &[u8]) -> Result<u64> {
     Ok(end.saturating_sub(bytes.len() as u64))
 }
 
-/// Overwrites bytes in the middle of a file opened for appending; no other process may be writing
-/// through this opening any more.
+/// Overwrites bytes in the middle of a file opened for appending; no other process may still be
+/// writing through this open file description.
 pub fn overwrite_at(file: &File, path: &Path, offset: u64, bytes: &[u8]) -> Result<()> {
-    // With O_APPEND Linux appends whatever the offset says.
+    // With O_APPEND Linux appends regardless of the offset.
     set_flag(file, libc::O_APPEND, false, path)?;
     file.write_all_at(bytes, offset)
         .at("write to the output file", path)
 }
 
-/// Appends `head` and then all of `from` to `to`. Small contents go in one write together with
-/// the head, larger ones piece by piece.
+/// Appends `head` and then all of `from` to `to`. Small content is written together with the head
+/// in one write, larger content piece by piece.
 pub fn append_all(mut to: &File, path: &Path, head: &[u8], from: &File) -> Result<()> {
     let mut buf = head.to_vec();
     let mut at = 0;
@@ -131,7 +131,7 @@ pub fn append_all(mut to: &File, path: &Path, head: &[u8], from: &File) -> Resul
     }
 }
 
-/// Gives a file to its user, with these permission bits.
+/// Changes the owner of a file to its user, and sets these permission bits.
 ///
 /// # Errors
 /// The file system does not let this process do so.
@@ -150,11 +150,11 @@ pub fn set_mode(file: &File, path: &Path, mode: u32) -> Result<()> {
     file.set_permissions(bits).at("set the mode of", path)
 }
 
-/// Makes a file that only its user can read and execute out of the system's copy of a script.
-/// `user`: uid and gid, where this process may give it away.
+/// Turns the system's copy of a script into a file that only its user can read and execute. `user`:
+/// uid and gid, if this process may change the owner.
 ///
 /// # Errors
-/// There is no such regular file, or it cannot be given away.
+/// There is no such regular file, or its owner cannot be changed.
 pub fn hand_script(path: &Path, user: Option<(u32, u32)>) -> Result<()> {
     let mut options = OpenOptions::new();
     let flags = FLAGS | libc::O_NOFOLLOW;
@@ -176,8 +176,8 @@ pub fn set_umask(mask: u32) {
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask));
 }
 
-/// Appends what is there in a stream to `buf`, at most `max` bytes, waiting for the first;
-/// returns how many came, 0 at the end of the stream. The buffer keeps its room between calls.
+/// Appends the available bytes of a stream to `buf`, at most `max`, waiting for the first; returns
+/// their number, 0 at the end of the stream. The buffer keeps its capacity between calls.
 pub fn read_more(mut file: &File, buf: &mut Vec<u8>, max: usize) -> io::Result<usize> {
     let used = buf.len();
     buf.resize(used + max, 0);

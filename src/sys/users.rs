@@ -11,14 +11,15 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex};
 
-/// How long a looked-up answer is believed, milliseconds.
+/// How long a looked-up answer is considered valid, milliseconds.
 const CACHE_MS: u64 = 300_000;
-/// The same for "no such user": a directory service that was away must not exclude a user long.
+/// The same for "no such user": a directory service that was unavailable must not exclude a user
+/// for long.
 const CACHE_NOBODY_MS: u64 = 5_000;
-/// How many answers are kept before the cache is emptied.
+/// Number of answers that are kept before the cache is emptied.
 const CACHE_MAX: usize = 10_000;
 
-/// What the user database says of one user.
+/// The user database's entry for one user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserFacts {
     /// User id.
@@ -47,12 +48,12 @@ fn simulated(uid: u32) -> UserFacts {
 type Cache = HashMap<u32, (u64, Option<UserFacts>)>;
 static BY_UID: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
-/// The user of an id; `None` when the database has none, or does not answer.
+/// The user with an id; `None` if the database has none, or does not answer.
 pub fn by_uid(uid: u32) -> Option<UserFacts> {
     look_up(uid).ok().flatten()
 }
 
-/// The user of an id; `None` when the database has none.
+/// The user with an id; `None` if the database has none.
 ///
 /// # Errors
 /// The database does not answer (a directory service that is down), and no earlier answer is known.
@@ -71,7 +72,7 @@ pub fn look_up(uid: u32) -> super::Result<Option<UserFacts>> {
     }
     let facts = match ask(uid) {
         Ok(found) => found.map(facts_of),
-        // What was true earlier does better than no answer.
+        // An earlier answer is better than none.
         Err(e) => {
             let known = cache.get(&uid).and_then(|(_, facts)| facts.clone());
             let what = format!("uid {uid} in the user database");
@@ -94,7 +95,7 @@ fn ask(uid: u32) -> nix::Result<Option<User>> {
     User::from_uid(Uid::from_raw(uid))
 }
 
-/// The user of a login name; `None` when the database has none. Not cached.
+/// The user with a login name; `None` if the database has none. Not cached.
 pub fn by_name(name: &str) -> Option<UserFacts> {
     if platform::simulated() {
         return Some(simulated(name.strip_prefix('u')?.parse().ok()?));
@@ -112,7 +113,7 @@ fn facts_of(u: User) -> UserFacts {
     }
 }
 
-/// All groups of a user, the primary one included.
+/// All groups of a user, including the primary one.
 pub fn groups_of(user: &UserFacts) -> Vec<u32> {
     if platform::simulated() {
         return vec![user.gid];
@@ -129,7 +130,7 @@ pub fn groups_of(user: &UserFacts) -> Vec<u32> {
 /// Names of all groups of a user; a group without a name is left out.
 ///
 /// # Errors
-/// The database does not answer: no user may be refused for the groups that are missing.
+/// The database does not answer: no user may be refused because of groups that are missing.
 pub fn group_names(user: &UserFacts) -> super::Result<Vec<String>> {
     if platform::simulated() {
         return Ok(vec![format!("g{}", user.gid)]);
@@ -175,7 +176,8 @@ pub fn effective_gid() -> u32 {
     getegid().as_raw()
 }
 
-/// The user this process runs as; an id without a name in the database still has facts.
+/// The user as whom this process runs; for an id without a name in the database the facts are made
+/// up.
 pub fn me() -> UserFacts {
     let uid = effective_uid();
     by_uid(uid).unwrap_or_else(|| UserFacts {
@@ -187,14 +189,14 @@ pub fn me() -> UserFacts {
     })
 }
 
-/// True when this process may become another user: its real id is root's, whatever account it
-/// acts as.
+/// Whether this process may become another user: its real id is root's, regardless of the account
+/// as which it acts.
 pub fn may_switch() -> bool {
     !platform::simulated() && nix::unistd::getuid().is_root()
 }
 
-/// Makes this root process, with all its threads, act as another account from now on; the real
-/// id stays root's.
+/// Makes this root process, with all its threads, act as another account from now on; the real id
+/// stays that of root.
 pub fn act_as(uid: u32, gid: u32) -> super::Result<()> {
     use super::At;
     let what = std::path::Path::new("service account");
@@ -204,11 +206,11 @@ pub fn act_as(uid: u32, gid: u32) -> super::Result<()> {
     nix::unistd::seteuid(user).at("act as the", what)
 }
 
-/// Where this process is root and the share another account's, acts as that account from now on:
-/// an export that squashes root lets root write nothing.
+/// If this process is root and the share belongs to another account, it acts as that account from
+/// now on: on an export that squashes root, root cannot write.
 ///
 /// # Errors
-/// The account cannot be taken on.
+/// The process cannot act as the account.
 pub fn act_for(uid: u32, gid: u32) -> super::Result<()> {
     match may_switch() && uid != 0 {
         true => act_as(uid, gid),
@@ -218,13 +220,13 @@ pub fn act_for(uid: u32, gid: u32) -> super::Result<()> {
 
 static GAVE_UP: AtomicBool = AtomicBool::new(false);
 
-/// True when this process was started by root and serves more users than itself.
+/// Whether this process was started by root and serves other users.
 pub fn serves_others() -> bool {
     may_switch() || GAVE_UP.load(Ordering::Relaxed)
 }
 
-/// Makes this root process, with all its threads, another account for good: it cannot become
-/// root again.
+/// Makes this root process, with all its threads, switch permanently to another account: it cannot
+/// become root again.
 pub fn become_for_good(uid: u32, gid: u32) -> super::Result<()> {
     use super::At;
     let what = std::path::Path::new("service account");
@@ -250,7 +252,7 @@ pub(crate) mod tests {
     use super::*;
 
     thread_local! {
-        /// The user database answers this thread with errors.
+        /// The user database returns errors to this thread.
         pub(crate) static AWAY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     }
 

@@ -11,20 +11,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Watches files and directories (not what is below them) and gives wake-up hints.
+/// Watches files and directories (not their subdirectories) and raises wake-up hints.
 #[derive(Debug)]
 pub struct Watcher {
     inner: Option<RecommendedWatcher>,
     hints: Receiver<()>,
-    // Kept so that `hints` never reads as disconnected when there is no inner watcher.
+    // Kept so that `hints` is never disconnected if there is no inner watcher.
     _keep: Sender<()>,
     watched: Watched,
     warned: bool,
 }
 
-/// What is watched now. When a path is removed or renamed, `notify` stops watching it, whatever
-/// stands there by then, and does not say so: the thread that gets the event removes the path here,
-/// and the next [`Watcher::add`] watches it again.
+/// The watched paths. When a path is removed or renamed, `notify` stops watching it, even if the
+/// name exists again, without reporting it: the thread that receives the event removes the path
+/// here, and the next [`Watcher::add`] watches it again.
 #[derive(Debug, Clone, Default)]
 struct Watched(Arc<Mutex<BTreeSet<PathBuf>>>);
 
@@ -35,7 +35,7 @@ impl Watched {
 
     fn heard(&self, event: &notify::Event) {
         if event.need_rescan() {
-            // Events were lost, and which is not known.
+            // Events were lost, and it is not known which.
             return self.lock().clear();
         }
         let gone = EventKind::is_remove(&event.kind)
@@ -50,7 +50,7 @@ impl Watched {
 }
 
 impl Watcher {
-    /// Makes a watcher that watches nothing yet. Never fails: without system support it gives no
+    /// Creates a watcher that watches nothing yet. Never fails: without system support it raises no
     /// hints.
     pub fn new() -> Watcher {
         Watcher::filtered(|_| true)
@@ -59,7 +59,7 @@ impl Watcher {
     /// Like `new`, with a filter on the changed path: what the owner itself writes into a watched
     /// directory should not wake it.
     pub fn filtered(wanted: impl Fn(&Path) -> bool + Send + 'static) -> Watcher {
-        // One pending hint is enough: the receiver looks at everything when it wakes.
+        // One pending hint is enough: the receiver checks everything when it wakes.
         let (tx, hints) = bounded(1);
         let sender = tx.clone();
         let watched = Watched::default();
@@ -68,7 +68,7 @@ impl Watcher {
             if let Ok(e) = &event {
                 hearing.heard(e);
             }
-            // Opening and reading are what pollers do all the time: no change, no hint.
+            // Pollers open and read all the time: this is not a change, so no hint.
             let counts = match &event {
                 Ok(e) if matches!(e.kind, EventKind::Access(_)) => false,
                 Ok(e) => e.paths.is_empty() || e.paths.iter().any(|p| wanted(p)),
@@ -95,23 +95,24 @@ impl Watcher {
         w
     }
 
-    /// Watches a file or the names in a directory; true when hints will come. Costs nothing where
-    /// it is watched already: to be called again for what may have been removed and made again.
+    /// Watches a file or the names in a directory. Returns true if hints will arrive. Costs nothing
+    /// if the path is watched already, so call it again for a path that may have been removed and
+    /// created again.
     pub fn add(&mut self, path: &Path) -> bool {
         let Some(inner) = self.inner.as_mut() else {
             return false;
         };
-        // Before the system is asked: it may be gone again by the time that the answer is here.
+        // Recorded before the system is asked: the path may be gone again when the answer arrives.
         if !self.watched.lock().insert(path.to_path_buf()) {
             return true;
         }
-        // A watch of what stood here before would take the new one along when it ends.
+        // A watch of the earlier file at this path would remove the new one when it ends.
         let _ = inner.unwatch(path);
         let Err(e) = inner.watch(path, RecursiveMode::NonRecursive) else {
             return true;
         };
         self.watched.lock().remove(path);
-        // The path may appear later: the caller tries again, and there is nothing to warn of.
+        // The path may appear later: the caller tries again, and no warning is needed.
         if !matches!(e.kind, notify::ErrorKind::PathNotFound) {
             self.warn(&e, path);
         }
@@ -123,7 +124,7 @@ impl Watcher {
         &self.hints
     }
 
-    /// Waits for a hint for at most `ms` milliseconds; true when one came.
+    /// Waits for a hint for at most `ms` milliseconds. Returns true if one arrived.
     pub fn wait(&self, ms: u64) -> bool {
         self.hints.recv_timeout(Duration::from_millis(ms)).is_ok()
     }
@@ -177,7 +178,7 @@ mod tests {
         assert!(!w.add(&d.path().join("missing")));
     }
 
-    /// A directory under the same name as one that was watched, its parent watched as well.
+    /// A directory with the same name as one that was watched; its parent is watched as well.
     #[test]
     fn a_directory_that_took_anothers_place_is_watched_once_it_is_added_again() {
         let d = tempdir().unwrap();
@@ -195,7 +196,7 @@ mod tests {
                 false => fs::remove_tree(&dir).unwrap(),
             }
             fs::mkdir(&dir, 0o755).unwrap();
-            // As the leader does with every turn. Events about the parent are hints, too.
+            // As the leader does in every turn. Events about the parent are hints, too.
             while w.wait(20) {
                 assert!(w.add(&dir));
             }

@@ -9,19 +9,19 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Less than this is sent by the sync or the close, in one go (bytes).
+/// Less than this is sent by the sync or the close, at once (bytes).
 pub(super) const SMALL: u64 = 32 << 10;
-/// Bounds of a step (bytes).
+/// Minimum and maximum size of a step (bytes).
 const STEP: (u64, u64) = (16 << 10, 1 << 20);
-/// A step that took less than the first is followed by one of twice the size, one that took more
-/// than the second by one of half the size (ms).
+/// After a step that took less than the first value, the size is doubled; after one that took more
+/// than the second, it is halved (ms).
 const GOOD_MS: (u64, u64) = (50, 100);
 
-/// Sends the bytes of `file` from `from` up to `to` that are in memory only, and waits for them. On
-/// a local file system nothing happens.
+/// Sends the bytes of `file` from `from` up to `to` that are only in memory, and waits for them. On
+/// a local file system it does nothing.
 ///
 /// # Errors
-/// The server did not take them; a later sync need not tell of that again.
+/// The server did not accept them; a later sync need not report this again.
 pub(super) fn send(file: &File, from: u64, to: u64) -> io::Result<()> {
     if to.saturating_sub(from) <= SMALL || statfs::kind_of_file(file)? == FsKind::Local {
         return Ok(());
@@ -61,12 +61,12 @@ fn write_out(file: &File, at: u64, len: u64) -> io::Result<()> {
     let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
         | libc::SYNC_FILE_RANGE_WRITE
         | libc::SYNC_FILE_RANGE_WAIT_AFTER;
-    // SAFETY: a system call on an open file, without memory of this process.
+    // SAFETY: a system call on an open file that uses no memory of this process.
     let rc = unsafe { libc::sync_file_range(file.as_raw_fd(), at as i64, len as i64, flags) };
     match rc {
         0 => Ok(()),
         _ => match io::Error::last_os_error() {
-            // Not there on every file system: then the sync sends all of it.
+            // Not available on every file system: then the sync sends all of it.
             e if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::ESPIPE)) => Ok(()),
             e => Err(e),
         },
@@ -78,7 +78,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Steps over `bytes` when the server takes `rate` bytes a ms, and `rtt` ms for each.
+    /// The steps over `bytes` if the server accepts `rate` bytes per ms, plus `rtt` ms for each
+    /// step.
     fn steps(bytes: u64, rate: u64, rtt: u64) -> Vec<(u64, u64)> {
         let (time, mut seen) = (Cell::new(0), Vec::new());
         let write = |at, len| {

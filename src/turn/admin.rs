@@ -13,12 +13,12 @@ use crate::text::error::did_you_mean;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Longest comment in bytes (as LSF).
+/// Maximum length of a comment, in bytes (as in LSF).
 const COMMENT_MAX: usize = 511;
-/// Most hosts that an answer to a new configuration names.
+/// Maximum number of hosts that an answer to a new configuration names.
 const HOSTS_NAMED: usize = 100;
 
-/// The refusal of a name, with the nearest one that is known.
+/// The refusal of an unknown name, with the most similar known one.
 fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     format!("no such {what}{}", did_you_mean(name, known))
 }
@@ -146,7 +146,7 @@ impl Turn<'_> {
         self.out.publish = true;
     }
 
-    /// Silences an alert or ends that. The program that tells people reads it in the journal.
+    /// Silences an alert or ends a silence. The notifier reads it in the journal.
     pub(super) fn silence_alert(
         &mut self,
         who: &Requester,
@@ -158,7 +158,7 @@ impl Turn<'_> {
             return answer.say(name, Code::Permission, "permission denied");
         }
         let rules = &self.core.config.notices.alerts;
-        // A silence may outlive its rule: it can be ended all the same.
+        // A silence may outlive its rule; it can still be ended.
         if for_ms > 0 && rules.iter().all(|rule| rule.name != name) {
             let known = rules.iter().map(|rule| rule.name.as_str());
             let text = unknown("alert", name, known);
@@ -184,7 +184,7 @@ impl Turn<'_> {
         answer.say(name, Code::Ok, text);
     }
 
-    /// The driver has read cb.yaml; a bad one changes nothing.
+    /// Handles a reconfiguration: the driver has read cb.yaml; a bad one changes nothing.
     pub(super) fn reconfig(
         &mut self,
         who: &Requester,
@@ -215,7 +215,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Says which hosts that are not listed any more still run jobs.
+    /// Adds to the answer which hosts that are no longer listed still run jobs.
     fn name_removed_hosts(&self, before: &Config, answer: &mut Answer) {
         let after: BTreeSet<&str> = self.core.config.host_names().collect();
         let removed = before.host_names().filter(|host| !after.contains(host));

@@ -4,17 +4,18 @@ use crate::intake::Refusal;
 use crate::model::Token;
 use crate::record::ack::{Ack, Code, Outcome, RESULTS_MAX};
 
-/// Longest operand and text of one result, in bytes.
+/// Maximum length of operand and text of one result, in bytes.
 const OPERAND_MAX: usize = 300;
 const TEXT_MAX: usize = 16 << 10;
-/// Bytes of texts in one answer after which further texts are cut short, and to what.
+/// Number of bytes of texts in one answer after which further texts are cut, and the length to
+/// which they are cut.
 const TEXTS_MAX: usize = 1 << 20;
 const SHORT_MAX: usize = 200;
 
-/// See the file's head.
+/// See the head of this file.
 pub(super) struct Answer {
     pub ack: Ack,
-    /// Bytes of the texts in its results.
+    /// Total length of the texts in its results, in bytes.
     text_bytes: usize,
 }
 
@@ -32,7 +33,7 @@ impl Answer {
             self.ack.more += 1;
             return;
         }
-        // Parts of a forged request may come back in an answer: not at their full length.
+        // Parts of a forged request may be returned in an answer, so they are cut.
         let mut what = what.to_string();
         let mut text = text.into();
         cut(&mut what, OPERAND_MAX);

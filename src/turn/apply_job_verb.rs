@@ -12,11 +12,11 @@ use crate::record::ack::Code;
 use crate::record::request::Selector;
 use crate::state::{Body, Job};
 
-/// Elements of an array that are looked at in one step.
+/// Number of elements of an array that are looked at in one step.
 const STEP: usize = 1000;
 
 impl Turn<'_> {
-    /// Begins with a verb; `resume`: how far an earlier leader came.
+    /// Begins a verb; `resume`: how far an earlier leader got.
     pub(super) fn select(
         &mut self,
         who: &Requester,
@@ -51,7 +51,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Uids that a selector means; `None`: all.
+    /// Uids that a selector selects; `None`: all.
     fn users_meant(&mut self, who: &Requester, sel: &Selector) -> Option<Vec<u32>> {
         match sel.user.as_str() {
             "" => Some(vec![who.uid]),
@@ -77,7 +77,7 @@ impl Turn<'_> {
         uids
     }
 
-    /// Continues the present verb until the slice is used up. True when it is done.
+    /// Continues the current verb until the slice is used up. Returns true if the verb is done.
     pub(super) fn continue_verb(&mut self, request: &mut ActiveRequest) -> bool {
         let Some(job_verb) = &mut request.job_verb else {
             return true;
@@ -121,7 +121,7 @@ impl Turn<'_> {
         false
     }
 
-    /// Applies the verb to a target until that is done (true) or the slice is used up.
+    /// Applies the verb to a target until it is done (true) or the slice is used up.
     fn apply_to_target(
         &mut self,
         who: &Requester,
@@ -161,7 +161,7 @@ impl Turn<'_> {
                     self.apply_to(who, job_verb, j, answer);
                     job_verb.counts = WorkCounts::default();
                     job_verb.within = idx + 1;
-                    // Parameters belong to the array: changed for one, they are for all.
+                    // Parameters belong to the array: a change for one element is a change for all.
                     if once {
                         return true;
                     }
@@ -171,8 +171,8 @@ impl Turn<'_> {
         false
     }
 
-    /// Applies the verb to a job, an element, or an array with all its elements. True when it is
-    /// done.
+    /// Applies the verb to a job, an element, or an array with all its elements. Returns true if it
+    /// is done.
     fn apply_to(
         &mut self,
         who: &Requester,
@@ -243,7 +243,7 @@ impl Turn<'_> {
         true
     }
 
-    /// True when it is done.
+    /// Returns true if it is done.
     fn migrate(
         &mut self,
         who: &Requester,
@@ -279,9 +279,9 @@ impl Turn<'_> {
         j.idx == 0 && job.is_some_and(|job| job.array().is_some())
     }
 
-    /// Calls `f` for each work that a key names: of an array its pending part (index 0, if
-    /// `waiting` is asked for) and each element made, after `within`; of others themselves. False
-    /// when the slice is used up before the last one.
+    /// Calls `f` for each job or element that a key names: for an array its pending part (index 0,
+    /// if `waiting` is requested) and each created element after `within`; otherwise the job or
+    /// element itself. Returns false if the slice is used up before the last one.
     fn for_each_work(
         &mut self,
         j: JobKey,

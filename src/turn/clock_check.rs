@@ -8,7 +8,7 @@ use crate::model::Now;
 use crate::text::duration::short;
 
 impl Turn<'_> {
-    /// Takes the present moment in, before anything else of the turn.
+    /// Records the current time, before anything else in the turn.
     pub(super) fn observe_clock(&mut self, now: Now) {
         let core = &mut *self.core;
         let step = core.clock.observe(now);
@@ -40,7 +40,7 @@ impl Core {
         self.clock.note_server(now, ahead_ms);
     }
 
-    /// What the views say of the leader's clock when it is doubted.
+    /// The alarm in the views if the leader's clock is doubted.
     pub fn clock_alarm(&self) -> Option<String> {
         let ahead = self.clock.ahead_ms();
         let by = short(ahead.unsigned_abs() / 1000 * 1000);

@@ -10,8 +10,8 @@ use crate::record::ack::Code;
 use crate::state::{Body, Job};
 use crate::text::indexset::{IndexSet, MAX_INDEX};
 
-/// Fills in the submission from the job that it repeats. What travels with the request, its
-/// environment for example, is in the submission already, and counts.
+/// Fills in the submission from the job that it repeats. What comes with the request, such as its
+/// environment, is already in the submission and takes precedence.
 ///
 /// # Errors
 /// There is no such job, it is not the requester's, or an option cannot be changed.
@@ -74,8 +74,8 @@ fn is_of_job(option: &str) -> bool {
     matches!(option, "J" | "Z" | "is")
 }
 
-/// `given`: the specification of the request, with what came along. `ran`: another command is
-/// given; `read`: another input.
+/// `given`: the specification of the request, with its attachments. `ran`: another command is
+/// given; `read`: another input is given.
 fn take_attachments(spec: &mut Spec, given: Spec, ran: bool, read: bool) {
     if !given.env.is_empty() {
         spec.env = given.env;
@@ -95,7 +95,7 @@ fn take_attachments(spec: &mut Spec, given: Spec, ran: bool, read: bool) {
     spec.session = None;
 }
 
-/// The elements asked for, by `-J`, by the operand, or all that the job has.
+/// The elements requested by `-J` or by the operand, or all elements of the job.
 fn take_elements(new: &mut Submission, job: &Job, of: &CloneOf) -> Result<(), Refusal> {
     let Body::Array(array) = &job.body else {
         return match of.elements.is_empty() {

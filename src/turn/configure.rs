@@ -34,8 +34,8 @@ impl Turn<'_> {
         self.out.publish = true;
     }
 
-    /// Says for which ledger the orders of a host are that cb.yaml did not name at the start of
-    /// this epoch: without that the host would follow none.
+    /// Orders the ledger of a host that cb.yaml did not name at the start of this epoch: without
+    /// that, the host would follow no orders.
     fn name_ledger(&mut self, host: &str) {
         let id = self.core.state.host_ctl(host).ledger;
         if !id.is_empty() {

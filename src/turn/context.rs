@@ -5,23 +5,23 @@ use super::ready::Ready;
 use crate::model::{Mono, Stamp};
 use crate::record::event::Event;
 
-/// See the file's head.
+/// See the head of this file.
 pub(super) struct Turn<'a> {
     pub core: &'a mut Core,
-    /// The time by the wall clock, or by most hosts' clocks where the leader's differs: for what
-    /// people read and write as a time of day.
+    /// The wall clock time, or that of most hosts' clocks if the leader's clock differs from it:
+    /// for times of day that people read and write.
     pub now: Stamp,
     /// The monotonic clock: for every interval.
     pub mono: Mono,
     pub out: Ready,
-    /// Units at which the present request's slice of this turn ends.
+    /// Number of units at which the slice of the current request in this turn ends.
     pub slice_end: u64,
 }
 
 impl Turn<'_> {
-    /// Applies an event and keeps it for the journal.
+    /// Applies an event and adds it to those for the journal.
     pub(crate) fn emit(&mut self, mut event: Event) {
-        // What is over on several hosts is over for all of them.
+        // An attempt that is over on several hosts is over for all of them.
         let over = match &event {
             Event::Ended { e, .. } => self.part_end_orders(e.a),
             Event::Unbound { a, .. } => self.part_end_orders(*a),
@@ -39,12 +39,12 @@ impl Turn<'_> {
         self.out.orders.extend(over);
     }
 
-    /// Counts work that a request makes.
+    /// Counts work that a request causes.
     pub(crate) fn spend(&mut self, units: u64) {
         self.out.units += units;
     }
 
-    /// The present request's slice of this turn is not used up.
+    /// Whether the current request's slice of this turn is not used up.
     pub(crate) fn in_slice(&self) -> bool {
         self.out.units < self.slice_end
     }

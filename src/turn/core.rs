@@ -11,7 +11,7 @@ use crate::state::State;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// See the file's head.
+/// See the head of this file.
 pub struct Core {
     pub state: State,
     pub config: Arc<Config>,
@@ -28,9 +28,10 @@ pub struct Core {
     pub(super) reserved: ReservedSlots,
 }
 
-/// What the driver and the hosts said last.
+/// The latest inputs from the driver and the hosts.
 pub(super) struct Inputs {
-    /// Uid that owns the share: its requests come from the administrator of a single-user cluster.
+    /// The uid that owns the share: in a single-user cluster its requests are those of the
+    /// administrator.
     pub service_uid: u32,
     /// Groups by user, as the driver looked them up.
     pub groups: BTreeMap<String, Vec<String>>,
@@ -38,19 +39,19 @@ pub(super) struct Inputs {
     pub loads: BTreeMap<String, (LoadDoc, u64)>,
     /// What sensors report.
     pub sensors: Gather,
-    /// The share is full: nothing is started, ended by the scheduler or moved.
+    /// The share is full: nothing is started or moved, and the scheduler ends nothing.
     pub share_full: bool,
 }
 
 /// When the scheduler runs, and whether its host table is up to date.
 pub(super) struct PassTimer {
-    /// Something changed that may let a job start.
+    /// Something changed that may allow a job to start.
     pub needed: bool,
-    /// When to run although nothing happens (`-b`).
+    /// When to run even if nothing happens (`-b`).
     pub wake: Option<Stamp>,
     /// When the scheduler last ran.
     pub last: Mono,
-    /// The host table must be built again.
+    /// The host table must be rebuilt.
     pub hosts_changed: bool,
 }
 
@@ -82,12 +83,12 @@ impl Core {
         }
     }
 
-    /// Lets the next turn run the scheduler.
+    /// Makes the next turn run the scheduler.
     pub fn request_pass(&mut self) {
         self.pass.needed = true;
     }
 
-    /// Lets the next turn build the host table again and run the scheduler.
+    /// Makes the next turn rebuild the host table and run the scheduler.
     pub(super) fn hosts_changed(&mut self) {
         self.pass.hosts_changed = true;
         self.pass.needed = true;
@@ -104,21 +105,21 @@ impl Core {
         self.inputs.groups.insert(user.to_owned(), groups);
     }
 
-    /// The groups of a user that are known.
+    /// The known groups of a user.
     pub(super) fn groups_of(&self, user: &str) -> &[String] {
         self.inputs.groups.get(user).map_or(&[], Vec::as_slice)
     }
 
-    /// When pending jobs are considered again even if nothing changed (`sched_interval`): what
-    /// `select[]` asks for may become true by itself.
+    /// When pending jobs are considered again even if nothing changed (`sched_interval`): a
+    /// condition of `select[]` may become true by itself.
     pub(super) fn next_pass(&self) -> Option<Mono> {
         let every = self.config.general.sched_interval_ms;
         (self.state.pending_jobs() > 0).then(|| self.pass.last.plus_ms(every))
     }
 
-    /// Milliseconds until something becomes due by time alone; `None`: never.
+    /// Milliseconds until something becomes due by the passing of time; `None`: never.
     pub fn idle_ms(&self, now: Now) -> Option<u64> {
-        // After a restore nothing is decided, whatever is due.
+        // After a restore nothing is decided, even if something is due.
         if self.state.back().is_some() {
             return None;
         }

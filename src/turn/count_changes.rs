@@ -8,7 +8,7 @@ use crate::record::view::{CountChanges, Counts, LimitChange, ROWS_MAX};
 use crate::state::{HostId, InUse};
 use rustc_hash::FxHashMap;
 
-/// What readers can see of the counts: by a summary view, or by a change of it.
+/// The counts that readers can see, by a summary view or by a change of it.
 #[derive(Debug, Default)]
 pub struct ShownCounts {
     /// Slots in use and reserved.
@@ -19,7 +19,7 @@ pub struct ShownCounts {
     limits: FxHashMap<(String, String, String), (i64, Option<i64>)>,
 }
 
-/// The counts that are not shown yet. From now on they are.
+/// Returns the counts that are not shown yet, and marks them as shown.
 pub fn count_changes(core: &mut Core, shown: &mut ShownCounts) -> CountChanges {
     refresh(core);
     let mut changes = CountChanges {
@@ -41,7 +41,7 @@ pub fn count_changes(core: &mut Core, shown: &mut ShownCounts) -> CountChanges {
         }
         changes.queues.push((queue.name.clone(), now));
     }
-    // Those without any job left included.
+    // Users without any job left are included.
     for (uid, name) in core.state.user_names() {
         let now = user_counts(core, uid);
         let before = shown.users.insert(uid, now).unwrap_or_default();

@@ -30,16 +30,16 @@ use crate::text::error::did_you_mean;
 use crate::text::names;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most cron jobs of one user and of all.
+/// Maximum number of cron jobs of one user and of all users.
 const USER_MAX: usize = 200;
 const ALL_MAX: usize = 5_000;
-/// Most cron jobs that fall due in one turn; the others do in the next.
+/// Maximum number of cron jobs that fall due in one turn; the others follow in the next.
 const DUE_MAX: usize = 50;
-/// A new leader waits for the first comparison of its clock with those of the hosts before anything
-/// falls due, but no longer than this, in milliseconds: there may be no host.
+/// How long a new leader waits for the first comparison of its clock with those of the hosts before
+/// anything falls due, in milliseconds; there may be no hosts.
 const CLOCK_WAIT_MS: u64 = 10_000;
 
-/// What this leader has worked out of the calendar.
+/// The due times that this leader has computed.
 #[derive(Default)]
 pub(super) struct Agenda {
     calendars: BTreeMap<CronKey, (Schedule, Zone)>,
@@ -62,7 +62,7 @@ impl Agenda {
         }
     }
 
-    /// Works out when a cron job falls due next. Why not, when its definition cannot be read.
+    /// Computes when a cron job falls due next. Returns why not if its definition cannot be read.
     fn plan(&mut self, key: CronKey, cron: &CronJob) -> Result<(), String> {
         self.forget(&key);
         let schedule = Schedule::parse(&cron.def.schedule).map_err(|e| e.message)?;
@@ -77,16 +77,15 @@ impl Agenda {
 }
 
 impl Core {
-    /// The clock of this leader was compared with those of hosts, or there are none to compare
-    /// with.
+    /// Whether the clock of this leader was compared with those of hosts, or there are none.
     pub(super) fn clock_is_known(&self, now: Mono) -> bool {
         let since = self.memory.agenda.since;
         let waited = since.is_some_and(|at| now.since_ms(at) >= CLOCK_WAIT_MS);
         waited || self.clock.was_compared()
     }
 
-    /// In how many milliseconds a cron job falls due; `None`: never, or something else comes
-    /// before.
+    /// In how many milliseconds a cron job falls due; `None`: never, or something else must happen
+    /// first.
     pub(super) fn cron_due_ms(&self, wall: Stamp, mono: Mono) -> Option<u64> {
         let first = self.memory.agenda.first()?;
         if self.inputs.share_full {
@@ -101,7 +100,7 @@ impl Core {
 }
 
 impl Turn<'_> {
-    /// Submits what is due.
+    /// Submits the runs that are due.
     pub(super) fn fire_due_crons(&mut self) {
         let mono = self.mono;
         self.core.memory.agenda.since.get_or_insert(mono);
@@ -123,7 +122,7 @@ impl Turn<'_> {
         self.plan_changed_crons();
     }
 
-    /// Works out the next due times of what was changed or handled.
+    /// Computes the next due times of cron jobs that were changed or handled.
     fn plan_changed_crons(&mut self) {
         let changed = self.core.state.take_changed_crons();
         self.out.publish |= !changed.is_empty();
@@ -135,7 +134,8 @@ impl Turn<'_> {
                 continue;
             };
             if let Err(why) = agenda.plan(key.clone(), cron) {
-                // Of a leader that knew more: it stays as it is, for the next one that does.
+                // It was written by a leader with a newer version: it stays unchanged, for the next
+                // leader that understands it.
                 tracing::warn!("cron job {} of {}: {why}: not scheduled", key.1, cron.user);
             }
         }
@@ -187,7 +187,7 @@ impl Turn<'_> {
         });
     }
 
-    /// Submits a run, or says why not. `start_by`: when it is dropped if it was not started.
+    /// Submits a run, or records why not. `start_by`: when it is dropped if it has not started.
     fn start_run(
         &mut self,
         key: &CronKey,
@@ -211,7 +211,7 @@ impl Turn<'_> {
         }
         let owner = self.cron_owner(cron);
         let jobs = runs_of(&cron.def, 0, start_by);
-        // Nothing is submitted of a pack of which something is refused.
+        // If any job of a pack is refused, none of it is submitted.
         let admitted = self.admit_all(jobs, &owner);
         let admitted = admitted.map_err(|text| (CronWhat::Refused, text))?;
         if replaces {
@@ -220,7 +220,8 @@ impl Turn<'_> {
         self.submit_run(key, &run, admitted, token)
     }
 
-    /// Submits the jobs of a run. What is left out of a pack for want of numbers fails it.
+    /// Submits the jobs of a run. If jobs of a pack are left out because no ids are available, the
+    /// run has failed.
     fn submit_run(
         &mut self,
         key: &CronKey,
@@ -263,7 +264,7 @@ impl Turn<'_> {
         Ok(made)
     }
 
-    /// Submits what an earlier leader had left of packs when it died.
+    /// Submits the jobs of packs that an earlier leader had not submitted when it died.
     fn go_on_with_packs(&mut self, key: &CronKey) {
         let Some(cron) = self.core.state.cron(key) else {
             return;
@@ -309,7 +310,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Why one is refused.
+    /// Admits all jobs, or returns why one is refused.
     fn admit_all(&self, jobs: Vec<Submission>, owner: &Requester) -> Result<Vec<Admitted>, String> {
         let (config, state) = (&self.core.config, &self.core.state);
         let mut room = NameRoom::default();
@@ -318,7 +319,7 @@ impl Turn<'_> {
         admitted.map_err(|refusal| refusal.text)
     }
 
-    /// Ends the runs of a cron job; gives how many there were.
+    /// Ends the runs of a cron job. Returns their number.
     fn end_runs(&mut self, who: &Requester, key: &CronKey) -> usize {
         let Some(cron) = self.core.state.cron(key) else {
             return 0;
@@ -342,7 +343,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Carries out `ccron create` and `ccron edit`. `others`: accounts of users that are named.
+    /// Carries out `ccron create` and `ccron edit`. `others`: accounts of the users that are named.
     pub(super) fn put_cron(
         &mut self,
         (who, others): (&Requester, &[Requester]),
@@ -430,7 +431,7 @@ impl Turn<'_> {
         Ok(verb.to_owned())
     }
 
-    /// What the cluster would refuse today is refused now; the same is checked at each due time.
+    /// Checks now what the cluster would refuse today; the same is checked at each due time.
     fn check_jobs(
         &self,
         def: &CronDef,
@@ -466,7 +467,7 @@ impl Turn<'_> {
         Refusal::not_found(format!("no such cron job{near}"))
     }
 
-    /// Carries out what `ccron` asks about cron jobs that exist.
+    /// Carries out what `ccron` requests for existing cron jobs.
     pub(super) fn act_on_cron(
         &mut self,
         (who, token): (&Requester, Token),
@@ -571,7 +572,7 @@ impl Turn<'_> {
     }
 }
 
-/// The jobs of one run from this one on, as they are submitted.
+/// The jobs of one run from job `from` on, as they are submitted.
 fn runs_of(def: &CronDef, from: usize, start_by: Option<Stamp>) -> Vec<Submission> {
     let jobs = def.jobs().skip(from).cloned();
     jobs.map(|mut job| {
@@ -584,7 +585,7 @@ fn runs_of(def: &CronDef, from: usize, start_by: Option<Stamp>) -> Vec<Submissio
     .collect()
 }
 
-/// Most runs at a time by the overlap policy.
+/// Maximum number of runs at a time by the overlap policy.
 fn most_runs(def: &CronDef) -> usize {
     match (def.overlap, def.max_runs) {
         (Overlap::Run, 0) => RUNS_MAX as usize,
@@ -604,7 +605,8 @@ fn plus_s(t: Stamp, s: u64) -> Stamp {
     Stamp(t.0.saturating_add_unsigned(s.saturating_mul(1000)))
 }
 
-/// Checks a definition without its job: our commands send good ones, a forged request anything.
+/// Checks a definition without its job: our commands send valid ones; a forged request may contain
+/// anything.
 fn check_def(def: &CronDef) -> Result<(), Refusal> {
     if def.name.len() > NAME_MAX || def.name == "all" || names::check_name(&def.name).is_err() {
         return Err(Refusal::usage(format!(

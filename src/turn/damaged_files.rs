@@ -8,14 +8,14 @@ use super::context::Turn;
 use super::orders::renewal_order;
 use super::ready::DamagedOrders;
 
-/// Most hosts whose orders are renewed in one turn; others report the damage again with their next
-/// file.
+/// Maximum number of hosts whose orders are renewed in one turn; others report the damage again
+/// with their next file.
 const DAMAGED_MAX: usize = 10_000;
-/// Longest reason that is kept, in characters.
+/// Maximum length of a reason that is kept, in characters.
 const WHY_MAX: usize = 300;
 
 impl Turn<'_> {
-    /// A host cannot read a part of its orders after byte `at`.
+    /// Handles the report that a host cannot read a part of its orders after byte `at`.
     pub(super) fn orders_damaged(
         &mut self,
         host: &str,
@@ -23,7 +23,7 @@ impl Turn<'_> {
         (part, _, at): (u64, u64, u64),
         why: String,
     ) {
-        // Each epoch begins files of its own.
+        // Each epoch starts its own files.
         if epoch != self.core.state.epoch() || self.out.damaged.len() >= DAMAGED_MAX {
             return;
         }
@@ -37,13 +37,13 @@ impl Turn<'_> {
         });
     }
 
-    /// The leader cannot read a host's reports any further.
+    /// Notes that the leader cannot read a host's reports any further.
     pub(super) fn reports_damaged(&mut self, host: &str, place: (u64, u64, u64)) {
         self.core.memory.host_mut(host).damaged_reports = Some(place);
         self.out.orders.extend(renewal_order(self.core, host));
     }
 
-    /// Reports of file `part` were read: damage in an earlier one does not matter any more.
+    /// Notes that reports of file `part` were read: damage in an earlier file no longer matters.
     pub(super) fn note_reports_read(&mut self, host: &str, part: u64) {
         let damaged = &mut self.core.memory.host_mut(host).damaged_reports;
         if damaged.is_some_and(|(n, ..)| n < part) {

@@ -11,9 +11,9 @@ use crate::state::Body;
 use crate::text::error::did_you_mean;
 use crate::text::jobids::JobSel;
 
-/// Most names that a mistyped one is compared with.
+/// Maximum number of names with which a mistyped one is compared.
 const MOST_GUESSED: usize = 2000;
-/// Longest list of hosts in bytes.
+/// Maximum length of a list of hosts, in bytes.
 const HOSTS_MAX: usize = 64 << 10;
 
 impl Turn<'_> {
@@ -39,7 +39,7 @@ impl Turn<'_> {
     ) -> Result<String, Refusal> {
         let j = one_job(id)?;
         let core = &*self.core;
-        // That there is no such job is an answer for the cluster's administrators only.
+        // Only administrators of the cluster get the answer that a job does not exist.
         if !self.may_act(who, Action::Run, j.id)
             && !who.may(
                 Action::Run,
@@ -85,8 +85,8 @@ impl Turn<'_> {
         Refusal::not_found(format!("-m: there is no host {name:?}{hint}"))
     }
 
-    /// The slots on each host: as written after `#`, else as many as the hosts have, in order, the
-    /// last taking what is left.
+    /// The slots on each host: as given after `#`, otherwise as many as the hosts have, in order;
+    /// the last host takes the rest.
     fn shares_on(
         &self,
         text: &str,

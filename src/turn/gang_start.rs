@@ -24,7 +24,8 @@ pub(super) fn other_hosts(core: &Core, j: JobKey) -> BTreeSet<HostId> {
 }
 
 impl Turn<'_> {
-    /// Orders the hosts of a new attempt to prepare their parts; false when it has only one host.
+    /// Orders the hosts of a new attempt to prepare their parts. Returns false if it has only one
+    /// host.
     pub(super) fn begin_preparing(&mut self, a: AttemptId) -> bool {
         if !self.is_preparing(a) {
             return false;
@@ -36,7 +37,7 @@ impl Turn<'_> {
         true
     }
 
-    /// The attempt is the current one and its first host has no order to start it.
+    /// Whether the attempt is the current one and its first host has no order to start it yet.
     fn is_preparing(&self, a: AttemptId) -> bool {
         let work = self.core.state.work(a.j);
         work.is_some_and(|work| {
@@ -45,7 +46,8 @@ impl Turn<'_> {
         })
     }
 
-    /// The attempt is the current one, is not over, and has a part on `host`.
+    /// Returns the host's number if the attempt is the current one, is not over, and has a part on
+    /// `host`.
     pub(super) fn has_part(&self, a: AttemptId, host: &str) -> Option<HostId> {
         let state = &self.core.state;
         let id = state.host_id(host)?;
@@ -56,7 +58,7 @@ impl Turn<'_> {
 
     pub(super) fn part_ready(&mut self, host: &str, a: AttemptId, bind: Option<Box<Binding>>) {
         let Some(id) = self.has_part(a, host) else {
-            // It was cancelled or ended while the host did not read its orders.
+            // It was cancelled or ended before the host read its orders.
             return self.out.order(host, Order::PartEnd { a });
         };
         if let Some(bind) = bind {
@@ -74,7 +76,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Notes what a part is bound to, where that is not known.
+    /// Records the binding of a part, if it is not known yet.
     fn part_bound(&mut self, host: &str, a: AttemptId, bind: Binding) {
         let host = host.to_owned();
         let part = PartBinding { host, bind };
@@ -95,21 +97,21 @@ impl Turn<'_> {
         self.core.state.defer(a.j.id, false);
     }
 
-    /// Orders the hosts after the first to stop what a job has started there, or to let it go on.
+    /// Orders the hosts after the first to stop what a job has started there, or to continue it.
     pub(super) fn signal_parts(&mut self, j: JobKey) {
         for host in other_hosts(self.core, j) {
             self.out.orders.extend(part_signal(self.core, j, host));
         }
     }
 
-    /// A host other than the first says that it cannot prepare its part.
+    /// Handles the report of a host other than the first that it cannot prepare its part.
     pub(super) fn part_refused(&mut self, host: &str, a: AttemptId, why: String) {
         if self.has_part(a, host).is_some() && self.is_preparing(a) {
             self.cancel_and_delay(a, host, why);
         }
     }
 
-    /// Cancels what was not started yet and has a part on `host`.
+    /// Cancels attempts that have not been started yet and have a part on `host`.
     pub(super) fn cancel_preparing_on(&mut self, host: &str, why: &str) {
         for a in self.current_attempts_on(host) {
             if self.is_preparing(a) {
@@ -118,7 +120,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Cancels an attempt that no host was ordered to start, for a reason other than a host.
+    /// Cancels an attempt that no host was ordered to start, for a reason that does not concern a
+    /// host.
     pub(super) fn cancel_preparing(&mut self, j: JobKey, why: &str) {
         self.unbind(self.current_attempt(j), "", why.to_owned());
     }
@@ -130,8 +133,8 @@ impl Turn<'_> {
         self.core.state.defer(a.j.id, true);
     }
 
-    /// Puts a job whose attempt no host has started back to pending. `host`: the one that is the
-    /// reason, if any.
+    /// Puts a job whose attempt was not started by any host back to pending. `host`: the host that
+    /// caused it, if any.
     pub(super) fn unbind(&mut self, a: AttemptId, host: &str, why: String) {
         self.core.memory.gangs.end(a);
         let (host, t) = (host.to_owned(), self.now);
@@ -139,7 +142,7 @@ impl Turn<'_> {
         self.core.pass.needed = true;
     }
 
-    /// What time brings: parts that never become ready, jobs that may be tried again.
+    /// Handles timeouts: parts that do not become ready, jobs that may be tried again.
     pub(super) fn check_preparations(&mut self) {
         if self.core.memory.gangs.must_resume() {
             let all: Vec<JobKey> = self.core.state.all_started().collect();
@@ -184,8 +187,8 @@ impl Turn<'_> {
         hosts.map(|host| (host, Order::PartEnd { a })).collect()
     }
 
-    /// Ends started work that has a part on a host which lost it: requeued when it may run again.
-    /// `fenced`: only work that may run elsewhere while the host is silent.
+    /// Ends started jobs that have a part on a host that lost it; they are requeued if they may run
+    /// again. `fenced`: only jobs that may run elsewhere while the host is silent.
     pub(super) fn lose_parts(&mut self, host: &str, fenced: bool) -> usize {
         let mut lost = 0;
         for a in self.current_attempts_on(host) {

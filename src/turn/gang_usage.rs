@@ -11,7 +11,8 @@ use crate::record::event::Event;
 use crate::record::report::{PartUse, Usage};
 
 impl Turn<'_> {
-    /// What a host that is not the attempt's first says of its usage counts with the others'.
+    /// Adds the usage reported by a host that is not the attempt's first to that of the other
+    /// hosts.
     pub(super) fn part_used(&mut self, host: &str, a: AttemptId, u: Usage) {
         if let Some(id) = self.has_part(a, host) {
             self.core.memory.part_usage.note(a, id, u);
@@ -21,7 +22,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The same of its first host.
+    /// The same for the first host.
     pub(super) fn used(&mut self, a: AttemptId, u: Usage) {
         if other_hosts(self.core, a.j).is_empty() {
             return self.core.state.apply(&Event::Used { a, u });
@@ -36,7 +37,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What other hosts than the first have said to this leader, for the record of the end.
+    /// What hosts other than the first have reported to this leader, for the record of the end.
     pub(super) fn parts_heard(&self, a: AttemptId) -> Vec<PartUse> {
         let heard = self.core.memory.part_usage.parts(a);
         let part = |(id, u): (_, &Usage)| PartUse {
@@ -46,9 +47,9 @@ impl Turn<'_> {
         heard.map(part).collect()
     }
 
-    /// The usage so far for an end that no host reports, with what it holds of other hosts than the
-    /// first. Of usage that an earlier leader summed up that is not known: each of them then counts
-    /// as having said all of it, so that nothing counts twice.
+    /// The usage so far, for an end that no host reports, and the parts of it that hosts other than
+    /// the first reported. If an earlier leader summed up usage, these parts are not known: each of
+    /// those hosts then counts as having reported everything, so that nothing is counted twice.
     pub(super) fn used_so_far(&self, a: AttemptId) -> (Usage, Vec<PartUse>) {
         let run = self.core.state.work(a.j).and_then(|w| w.run.as_deref());
         let u = run.map(|run| run.usage().clone()).unwrap_or_default();
@@ -64,7 +65,7 @@ impl Turn<'_> {
         (u, parts)
     }
 
-    /// After the end of the attempt.
+    /// Adds usage that is reported after the end of the attempt.
     fn used_late(&mut self, host: &str, a: AttemptId, u: &Usage) {
         let state = &self.core.state;
         let work = state.work(a.j).filter(|work| work.attempt == a.at);

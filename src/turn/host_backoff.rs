@@ -11,9 +11,9 @@ use crate::model::JobKey;
 use crate::record::load::LoadDoc;
 use crate::record::report::Ended;
 
-/// How often a job is requeued because a host could not start it.
+/// Maximum number of times that a job is requeued because a host could not start it.
 const TRIES_MAX: u32 = 3;
-/// How the notes on such hosts begin.
+/// The beginning of the notes on such hosts.
 const NOTE: &str = "cannot start tasks";
 const BLOCKED: &str = "gets no work: its orders cannot be written";
 
@@ -28,7 +28,7 @@ impl Turn<'_> {
         self.reevaluate_load(host);
     }
 
-    /// A task was started there.
+    /// Notes that a task was started on the host.
     pub(super) fn clear_backoff(&mut self, host: &str) {
         if self.core.memory.host_mut(host).backoff.take().is_some() {
             self.reevaluate_load(host);
@@ -41,19 +41,19 @@ impl Turn<'_> {
         self.reevaluate_load(host);
     }
 
-    /// Whether a job whose host could not start it is to be tried again.
+    /// Whether a job that its host could not start must be tried again.
     pub(super) fn may_retry_start(&mut self, j: JobKey) -> bool {
         self.failed_starts(j) <= TRIES_MAX
     }
 
-    /// Whether a job whose pre-exec failed pends again, and whether it is held.
+    /// Whether a job whose pre-exec command failed becomes pending again, and whether it is held.
     pub(super) fn after_pre_exec(&mut self, j: JobKey, old: bool) -> (bool, bool) {
         let failed = self.failed_starts(j);
         let rules = &self.core.config.general.hooks;
         match rules.pre_exec_retry_action {
             _ if failed <= rules.pre_exec_retries => (true, old),
             RetryAction::Suspend => {
-                // Who resumes it wants it to be tried as often again.
+                // A user who resumes it wants the full number of attempts again.
                 self.core.memory.failed_starts.remove(&j);
                 (true, true)
             }
@@ -61,14 +61,14 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the queue of `j` has something run before the command.
+    /// Whether the queue of `j` runs something before the command.
     pub(super) fn queue_looks_first(&self, j: JobKey) -> bool {
         let spec = self.core.state.spec_of(j.id);
         let queue = spec.and_then(|spec| self.core.config.queue(&spec.queue));
         queue.is_some_and(|queue| !queue.hooks.pre.is_empty())
     }
 
-    /// How often `j` could not be started, this time included.
+    /// How often `j` could not be started, including this time.
     fn failed_starts(&mut self, j: JobKey) -> u32 {
         let core = &mut *self.core;
         let tries = &mut core.memory.failed_starts;
@@ -78,10 +78,10 @@ impl Turn<'_> {
         *n
     }
 
-    /// Marks a sample of a host that gets no work although its executor lives: its ledger is not
-    /// journalled yet, its orders cannot be written, or it could not start tasks a moment ago.
+    /// Marks a sample of a host that gets no jobs although its executor is alive: its ledger is not
+    /// in the journal yet, its orders cannot be written, or it recently could not start tasks.
     pub(super) fn exclude_from_dispatch(&mut self, host: &str, doc: &mut LoadDoc) {
-        // What is ordered before its ledger is journalled, a host would not follow.
+        // A host would not follow orders that are written before its ledger is in the journal.
         let known = doc.ledger.is_empty() || self.core.state.host_ctl(host).ledger == doc.ledger;
         let memory = self.core.memory.host_mut(host);
         let paused = memory.backoff.as_ref();

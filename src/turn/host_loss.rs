@@ -8,13 +8,13 @@ use crate::record::report::Ended;
 
 /// A host whose beat has not changed for this long is unavailable.
 pub const SILENT_MS: u64 = 20_000;
-/// Margin after a host's self-fence before its work may run elsewhere.
+/// Time after a host's self-fence before its jobs may run elsewhere.
 const FENCE_MARGIN_MS: u64 = 10_000;
 
 impl Turn<'_> {
-    /// Whether the work may be started elsewhere although it is not known if its attempt still
-    /// runs: its host ends by itself what was dispatched as rerunnable, and nothing else. What the
-    /// job became since then counts for its next attempt, unless it is not to be run again at all.
+    /// Whether the job may be started elsewhere although it is not known if its attempt still runs.
+    /// A host ends by itself only what was dispatched as rerunnable. Later changes of the job apply
+    /// to its next attempt, unless the job must not run again at all.
     pub(super) fn may_run_elsewhere(&self, j: JobKey) -> bool {
         let state = &self.core.state;
         let run = state.work(j).and_then(|work| work.run.as_deref());
@@ -33,7 +33,7 @@ impl Turn<'_> {
         let Some(run) = self.core.state.work(a.j).and_then(|w| w.run.as_deref()) else {
             return;
         };
-        // The order to start it stands in the file that its first host reads when it is back.
+        // The order to start it is in the file that its first host reads when it returns.
         if let Some((id, _)) = run.hosts.first() {
             let host = self.core.state.host_name(*id);
             self.out.order(host, Order::Cancel { a });
@@ -53,7 +53,7 @@ impl Turn<'_> {
         self.ended(e, confirmed);
     }
 
-    /// Orders a silent host never to start what it has not reported as started.
+    /// Orders a silent host never to start attempts that it has not reported as started.
     pub(super) fn cancel_unstarted(&mut self, host: &str) {
         for a in self.attempts_on(host) {
             let not_started = self
@@ -65,16 +65,17 @@ impl Turn<'_> {
         }
     }
 
-    /// Rerunnable work of a host that must have fenced itself by now goes back to pending. A host
-    /// goes by the limit that its last load names, or by a shorter one, whatever cb.yaml says by
-    /// now: one that is cut off cannot learn another.
+    /// Puts rerunnable jobs back to pending if their host must have fenced itself by now. A host
+    /// uses the limit in its last load document, or a shorter one, regardless of the current
+    /// cb.yaml: while it is cut off, it cannot learn another limit.
     pub(super) fn fence_silent_hosts(&mut self) {
         let core = &*self.core;
         let overdue = |host: &&String| {
             let Some((doc, silent_ms)) = core.inputs.loads.get(*host) else {
                 return false;
             };
-            // A host that this leader has not heard yet counts as silent for `SILENT_MS` at first.
+            // A host that has not been seen by this leader counts at first as silent for
+            // `SILENT_MS`.
             let after = |limit: u64| limit.saturating_add(FENCE_MARGIN_MS).max(SILENT_MS);
             let limit = doc.iso_ms.filter(|limit| *limit > 0);
             limit.is_some_and(|limit| *silent_ms > after(limit))
@@ -91,7 +92,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Ends everything that ran on a host an administrator declared dead.
+    /// Ends everything that ran on a host that an administrator declared dead.
     pub(super) fn lose_all_on(&mut self, host: &str) -> usize {
         self.cancel_preparing_on(host, "is lost");
         self.forget_strays_of(host);

@@ -9,7 +9,7 @@ use crate::record::request::{RequestHead, Verb};
 use crate::state::HostId;
 use std::sync::Arc;
 
-/// Reports of a host that are read ahead together with other hosts'.
+/// Number of reports of a host that are prefetched together with those of other hosts.
 pub(super) const REPORTS_AHEAD: usize = 4;
 
 /// One thing that happened.
@@ -29,9 +29,9 @@ pub enum Input {
         doc: Box<LoadDoc>,
         silent_ms: u64,
     },
-    /// A host remembers what the journal does not have: it has followed `epoch`, which was never
-    /// claimed here, or was given orders in it that nothing here accounts for. Hosts were given
-    /// jobs up to `id`. Comes before the other inputs that were read at the same time.
+    /// A host remembers something that the journal lacks: it has followed `epoch`, which was never
+    /// claimed here, or it was sent orders in it that do not follow from this journal. Hosts were
+    /// given jobs up to `id`. Comes before the other inputs that were read at the same time.
     RestoredShare {
         host: String,
         epoch: u64,
@@ -54,7 +54,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// The leader itself says that an attempt never starts on a host; of no file.
+    /// A statement of the leader itself, from no file, that an attempt never starts on a host.
     pub fn never(host: String, a: AttemptId, why: String) -> Input {
         Input::Reports {
             host,
@@ -68,7 +68,7 @@ impl Input {
         }
     }
 
-    /// The work that the first reports are about, for reading ahead.
+    /// The jobs and elements in the first reports, for prefetching.
     pub(super) fn first_works(&self) -> impl Iterator<Item = (JobKey, Option<HostId>)> {
         let reports = match self {
             Input::Reports { reports, .. } => &reports[..],
@@ -86,8 +86,8 @@ pub struct RequestIn {
     pub verbs: Vec<Verb>,
     /// For `Reconfig`: the new configuration or its problems.
     pub config: Option<Result<Arc<Config>, Vec<String>>>,
-    /// For `CronPut`: the accounts of the users that are named, as far as there are any.
+    /// For `CronPut`: the accounts of the named users, as far as they exist.
     pub others: Vec<Requester>,
-    /// Where the request lies, given back in [`super::Ready::taken`] by this turn or a later one.
+    /// Location of the request; returned in [`super::Ready::taken`] by this turn or a later one.
     pub place: usize,
 }

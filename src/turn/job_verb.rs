@@ -7,7 +7,7 @@ use crate::model::JobStat;
 use crate::record::request::{Changes, Selector, SignalHow, Verb};
 use crate::state::{Body, Job};
 
-/// What is done to each job.
+/// The action that is applied to each job.
 #[derive(Clone)]
 pub(super) enum JobAction {
     Signal(SignalHow),
@@ -48,14 +48,14 @@ impl JobAction {
     }
 }
 
-/// See the file's head.
+/// See the head of this file.
 pub(super) struct JobVerb {
     pub action: JobAction,
     pub sel: Selector,
     pub selection: Option<Selection>,
-    /// The job or elements that it is applied to now.
+    /// The job or elements to which it is currently applied.
     pub target: Option<Picked>,
-    /// The element of it to continue with.
+    /// The index in it at which to continue.
     pub within: u32,
     pub counts: WorkCounts,
 }
@@ -93,7 +93,7 @@ impl JobVerb {
         })
     }
 
-    /// How far it has come: in its selection, and in the present array.
+    /// How far it has advanced: in its selection, and in the current array.
     pub(crate) fn at(&self) -> (u32, u32) {
         let at = self.selection.as_ref().map_or(0, Selection::at);
         (at, self.within)
@@ -104,7 +104,7 @@ impl JobVerb {
     }
 }
 
-/// States that a requeue means.
+/// States to which a requeue applies.
 #[derive(Clone, Copy)]
 pub(super) struct RequeueStates {
     run: bool,
@@ -131,19 +131,19 @@ impl RequeueStates {
     }
 }
 
-/// What became of the works of one operand so far.
+/// Results for the jobs and elements of one operand so far.
 #[derive(Default)]
 pub(super) struct WorkCounts {
-    /// Works that had not ended.
+    /// Number of those that had not ended.
     pub live: u32,
-    /// Of these the ones that an administrator stopped and the requester may not resume.
+    /// Of these, the number that an administrator stopped and that the requester may not resume.
     pub denied: u32,
-    /// Of these the ones that cannot be saved: without checkpoints, or not running.
+    /// Of these, the number that cannot be saved: without checkpoints, or not running.
     pub unsaved: u32,
     pub done: u32,
-    /// Why the first one that cannot migrate cannot.
+    /// Why the first one that cannot migrate is refused.
     pub refusal: Option<Refusal>,
-    /// The host on which an attempt may still run that `ckill -r` removed.
+    /// The host on which an attempt that `ckill -r` removed may still run.
     pub stray_host: Option<String>,
 }
 

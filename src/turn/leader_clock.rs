@@ -8,11 +8,12 @@
 
 use crate::model::{Mono, Now, Stamp};
 
-/// Wall and monotonic clock drift apart by less than this without a step, in milliseconds.
+/// Without a step, wall and monotonic clock drift apart by less than this, in milliseconds.
 const STEP_MS: i64 = 2_000;
-/// Most steps remembered; the oldest ones are merged.
+/// Maximum number of steps that are remembered; the oldest ones are merged.
 const STEPS_MAX: usize = 64;
-/// The leader's clock is doubted when most hosts' clocks differ from it by more, in milliseconds.
+/// The leader's clock is doubted if most hosts' clocks differ from it by more than this, in
+/// milliseconds.
 const DOUBT_MS: i64 = 60_000;
 /// Pause between two comparisons with the hosts' clocks, in milliseconds.
 const COMPARE_MS: u64 = 5_000;
@@ -24,11 +25,11 @@ struct Segment {
     offset: i64,
 }
 
-/// The leader's wall clock, as the monotonic one and the hosts' clocks show it. The *agreed* time
-/// is that of the leader's clock, or of most hosts' clocks where those differ from it.
+/// The leader's wall clock, as seen against the monotonic clock and the hosts' clocks. The *agreed*
+/// time is that of the leader's clock, or of most hosts' clocks if those differ from it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeaderClock {
-    /// Oldest first; the first one reaches back without end.
+    /// Oldest first; the first one has no beginning.
     segments: Vec<Segment>,
     now: i64,
     /// By how much the wall clock was ahead of the monotonic one when it was last seen.
@@ -39,15 +40,15 @@ pub(super) struct LeaderClock {
     /// more than [`DOUBT_MS`].
     ahead: i64,
     compared_at: Option<Mono>,
-    /// It was compared with that of a host at least once.
+    /// It was compared with the clock of a host at least once.
     compared: bool,
-    /// By how much the agreed time was ahead of the monotonic clock when it was last asked for.
+    /// By how much the agreed time was ahead of the monotonic clock when it was last queried.
     agreed: i64,
 }
 
 impl LeaderClock {
-    /// Takes the present moment in. Returns by how many milliseconds the wall clock was stepped
-    /// since the last call, 0 for none.
+    /// Records the current time. Returns by how many milliseconds the wall clock was stepped since
+    /// the last call, 0 for none.
     pub(crate) fn observe(&mut self, now: Now) -> i64 {
         self.now = i64::try_from(now.mono.0).unwrap_or(i64::MAX);
         let offset = now.wall.0.saturating_sub(self.now);
@@ -75,7 +76,7 @@ impl LeaderClock {
         };
         let step = offset.saturating_sub(before);
         if step.abs() < STEP_MS {
-            // Drift, or a time service that slews: the smaller offset keeps stamps younger.
+            // It is drift, or a time service that slews: the smaller offset makes stamps younger.
             last.offset = last.offset.min(offset);
             return 0;
         }
@@ -90,7 +91,7 @@ impl LeaderClock {
         step
     }
 
-    /// Stamps before this one are older than `ms` by every clock that is known.
+    /// Stamps before this one are older than `ms` by every known clock.
     pub(crate) fn older_than(&self, ms: u64) -> Stamp {
         let since = self.now.saturating_sub_unsigned(ms);
         let begins = self.segments.iter();
@@ -103,7 +104,7 @@ impl LeaderClock {
         Stamp(earliest)
     }
 
-    /// What the agreed time is when the leader's clock says `wall`.
+    /// The agreed time when the leader's clock shows `wall`.
     pub(crate) fn agreed(&self, wall: Stamp) -> Stamp {
         Stamp(wall.0.saturating_sub(self.ahead))
     }
@@ -118,9 +119,9 @@ impl LeaderClock {
         due
     }
 
-    /// Compares the leader's clock with the hosts' clocks, all of them by the file server's.
-    /// `hosts`: by how much each is ahead of that. True when the leader's clock is doubted from now
-    /// on, or is not any more.
+    /// Compares the leader's clock with the hosts' clocks, all relative to the file server's.
+    /// `hosts`: by how much each is ahead of the file server's. Returns true if the leader's clock
+    /// starts or ceases to be doubted.
     pub(crate) fn compare(&mut self, hosts: impl Iterator<Item = i64>) -> bool {
         let Some(server) = self.server_offset else {
             return false;
@@ -148,14 +149,14 @@ impl LeaderClock {
         self.server_offset = Some(server.saturating_sub(mono));
     }
 
-    /// By how much the leader's clock is ahead of most hosts' clocks where it is doubted, else 0.
+    /// By how much the leader's clock is ahead of most hosts' clocks if it is doubted, else 0.
     pub(crate) fn ahead_ms(&self) -> i64 {
         self.ahead
     }
 }
 
-/// The median of the differences; of two in the middle the one nearer to 0, so that one of two
-/// clocks has no majority.
+/// The median of the differences. With an even number, it is the middle one nearer to 0, so that
+/// one clock out of two has no majority.
 fn median(mut differences: Vec<i64>) -> i64 {
     differences.sort_unstable();
     let half = differences.len() / 2;

@@ -7,9 +7,9 @@ use crate::record::load::LoadDoc;
 use crate::record::order::Order;
 
 impl Turn<'_> {
-    /// Takes a load sample, whose age tells whether the host is up.
+    /// Takes a load sample; its age shows whether the host is up.
     pub(super) fn load(&mut self, host: &str, mut doc: LoadDoc, silent_ms: u64) {
-        // A host that cb.yaml no longer names counts until the last work there has ended.
+        // A host that cb.yaml no longer names counts until the last job there has ended.
         let member = self.core.config.host(host).is_some();
         if !member && self.core.state.on_host(host).next().is_none() {
             return;
@@ -24,7 +24,7 @@ impl Turn<'_> {
         self.take_sensors(host, &mut doc, up);
         let before = self.core.inputs.loads.get(host);
         if before.is_some_and(|(d, _)| d.executor) && !doc.executor {
-            // No part can be prepared there. What was started needs no executor.
+            // No part can be prepared there. Whatever is already started needs no executor.
             self.cancel_preparing_on(host, "runs no executor");
         }
         if self.core.state.host_ctl(host).up != up {
@@ -44,12 +44,12 @@ impl Turn<'_> {
         core.inputs.loads.insert(host.to_owned(), (doc, silent_ms));
     }
 
-    /// Orders `iso_timeout` from a host that goes by another one.
+    /// Orders `iso_timeout` from a host that uses another value.
     fn order_iso_timeout(&mut self, host: &str, doc: &LoadDoc, silent_ms: u64) {
         let limit = self.core.config.general.iso_timeout_ms;
         let is_old = self.core.state.is_old();
         let memory = self.core.memory.host_mut(host);
-        // Where there never was a limit none is needed.
+        // If there never was a limit, none is needed.
         if doc.iso_ms.map_or(limit == 0, |reported| reported == limit) {
             memory.iso_ordered = None;
             return;

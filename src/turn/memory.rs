@@ -18,21 +18,21 @@ use stray_runs::StrayRuns;
 /// Pause between two records of one queue's history, in milliseconds.
 const HISTORY_MS: u64 = 300_000;
 
-/// See the file's head.
+/// See the head of this file.
 #[derive(Default)]
 pub(super) struct Memory {
     hosts: BTreeMap<String, HostMemory>,
-    /// Hosts that are silent for longer than the leader takes for granted.
+    /// Hosts that have been silent for longer than the leader tolerates.
     pub silent: BTreeSet<String>,
     pub stray_runs: StrayRuns,
     pub gangs: GangStarts,
     pub part_usage: PartUsage,
-    /// How often a start of a job failed because its host could not start tasks.
+    /// How often a job could not be started because its host could not start tasks.
     pub failed_starts: BTreeMap<JobKey, u32>,
     pub share_history: HistoryTimer,
     /// When cron jobs fall due.
     pub agenda: Agenda,
-    /// The job whose dependency was judged last.
+    /// The job whose dependency was evaluated last.
     pub last_judged: u32,
     /// When tokens and keys were last removed.
     pub last_expire: Mono,
@@ -55,7 +55,7 @@ impl Memory {
 #[derive(Default)]
 pub(super) struct HistoryTimer {
     queues: BTreeSet<String>,
-    /// Since when the first of them has.
+    /// Since when the first of them has such history.
     since: Mono,
 }
 
@@ -71,7 +71,7 @@ impl HistoryTimer {
         self.queues.insert(queue.to_owned());
     }
 
-    /// When history is due in the journal.
+    /// When history must be written to the journal.
     pub(crate) fn due(&self) -> Option<Mono> {
         (!self.queues.is_empty()).then(|| self.since.plus_ms(HISTORY_MS))
     }

@@ -14,19 +14,20 @@ use crate::record::order::Act;
 use crate::record::request::Changes;
 use crate::state::Body;
 
-/// How work migrates.
+/// How a job migrates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
-    /// It does already.
+    /// It is already migrating.
     Already,
-    /// Its state is saved first; it runs on if that fails.
+    /// Its state is saved first; it continues to run if that fails.
     Saved,
-    /// From its beginning.
+    /// It starts again from the beginning.
     Again,
 }
 
 impl Turn<'_> {
-    /// Gives a job the hosts that it is to migrate to, if any are named and some of it can.
+    /// Gives a job the hosts to which it must migrate, if any are named and some part of it can
+    /// migrate.
     pub(super) fn move_to(
         &mut self,
         who: &Requester,
@@ -45,7 +46,7 @@ impl Turn<'_> {
         }
         let mut works = self.works_of(j).into_iter();
         if !works.any(|key| self.way_of(key).is_ok()) {
-            // The answer to each work says why.
+            // The answer to each job or element states why.
             return Ok(());
         }
         let mut changes = Changes::default();
@@ -54,7 +55,7 @@ impl Turn<'_> {
         self.apply_changes(who, j, &changes, true)
     }
 
-    /// Has one work migrate: a single job or an element.
+    /// Makes one job or element migrate.
     pub(super) fn migrate_one(
         &mut self,
         who: &Requester,
@@ -117,7 +118,7 @@ impl Turn<'_> {
         let runs = stat == JobStat::Run && !run.to_stop();
         match (saved, spec.rerunnable) {
             (true, _) if begun && runs => Ok(Way::Saved),
-            // There is nothing to save yet, or it may begin again anyway.
+            // There is nothing to save yet, or it may start from the beginning anyway.
             (true, _) if !begun => Ok(Way::Again),
             (_, true) => Ok(Way::Again),
             (true, false) => Err(Refusal::refused(

@@ -13,10 +13,10 @@ use crate::record::event::Event;
 use crate::record::request::Changes;
 use crate::state::Body;
 
-/// Most options of one change: what was changed is journalled.
+/// Maximum number of options in one change: changes are written to the journal.
 const OPTIONS_MAX: usize = 64;
 
-/// Refuses a change of more options than there are.
+/// Refuses a change with more options than exist.
 pub(super) fn check_options(changes: &Changes) -> Result<(), Refusal> {
     if changes.set.len() + changes.reset.len() > OPTIONS_MAX {
         let text = format!("more than {OPTIONS_MAX} options to change");
@@ -26,7 +26,7 @@ pub(super) fn check_options(changes: &Changes) -> Result<(), Refusal> {
 }
 
 impl Turn<'_> {
-    /// Gives what the answer adds for a job that has started.
+    /// Returns what the answer adds for a job that has started.
     pub(super) fn switch_one(
         &mut self,
         who: &Requester,
@@ -43,7 +43,7 @@ impl Turn<'_> {
         })
     }
 
-    /// Gives what the answer adds for a job that has started.
+    /// Returns what the answer adds for a job that has started.
     pub(super) fn modify_one(
         &mut self,
         who: &Requester,
@@ -69,7 +69,7 @@ impl Turn<'_> {
         Ok(intake::note_started(&changes))
     }
 
-    /// Some of it has started and not ended.
+    /// Whether some of it has started and not ended.
     fn has_started(&self, j: JobKey) -> Result<bool, Refusal> {
         let state = &self.core.state;
         let over = || Refusal::new(Code::NotFound, "job has already finished");
@@ -84,7 +84,8 @@ impl Turn<'_> {
         })
     }
 
-    /// Of `-R` a job that has started takes `rusage[]` alone: the rest of its requirement stays.
+    /// For a job that has started, only `rusage[]` of `-R` is changed: the rest of its requirement
+    /// stays.
     fn keep_request(&self, j: JobKey, changes: &mut Changes) -> Result<(), Refusal> {
         let has = |list: &[String]| list.iter().any(|o| o == "R");
         let (set, reset) = (has(&changes.set), has(&changes.reset));
@@ -105,8 +106,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// What the started work of the job holds with this specification has room, and is the same
-    /// kind of request.
+    /// Checks that there is room for what the started job would hold with this specification, and
+    /// that the request is of the same kind.
     fn check_started_work(&mut self, id: u32, old: &Spec, new: &Spec) -> Result<(), Refusal> {
         let holds = |spec: &Spec| {
             (
@@ -126,7 +127,7 @@ impl Turn<'_> {
         checked.map_err(|why| Refusal::refused(format!("the job has started: {why}")))
     }
 
-    /// Orders the hosts of started work to hold it to its changed limits.
+    /// Orders the hosts of a started job to enforce its changed limits.
     fn order_limits(&mut self, id: u32) {
         let mut works = Vec::new();
         if let Some(job) = self.core.state.job(id) {
@@ -174,7 +175,7 @@ impl Turn<'_> {
             if started {
                 self.check_started_work(j.id, &old, &spec)?;
             }
-            // The same parameters as before make no event.
+            // Unchanged parameters cause no event.
             if *old != spec {
                 let limited = started && limits_of(&old) != limits_of(&spec);
                 let s = self
@@ -203,7 +204,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Whether anything of it is not so already.
+    /// Whether it changes anything.
     fn renames(&self, id: u32, (name, command, limit): &Renames) -> bool {
         let Some(job) = self.core.state.job(id) else {
             return false;
@@ -215,7 +216,7 @@ impl Turn<'_> {
             || limit.is_some_and(|n| array.is_some_and(|array| array.limit != n))
     }
 
-    /// Who owns the jobs of a specification.
+    /// The owner of the jobs of a specification.
     fn owner_of(&self, spec: &Spec) -> Requester {
         Requester {
             uid: spec.uid,
@@ -225,7 +226,7 @@ impl Turn<'_> {
     }
 }
 
-/// What the host holds a job to.
+/// The limits that the host enforces on a job.
 fn limits_of(spec: &Spec) -> (&Limits, &str, &str) {
     (&spec.limits, &spec.run_on, &spec.cpu_on)
 }
@@ -239,7 +240,7 @@ fn denied_program(option: &str) -> Refusal {
 
 type Renames = (Option<String>, Option<String>, Option<u32>);
 
-/// Parts of a change that belong to the job and not to its specification.
+/// Splits off the parts of a change that belong to the job and not to its specification.
 fn split_names(changes: &Changes) -> (Option<Renames>, Changes) {
     let mut rest = changes.clone();
     let has = |list: &[String], o: &str| list.iter().any(|x| x == o);

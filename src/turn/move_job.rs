@@ -12,7 +12,8 @@ use crate::record::event::Event;
 use crate::text::jobids::JobSel;
 
 impl Turn<'_> {
-    /// The jobs that a move counts: as the last move left them, unless anything else changed.
+    /// The order of the jobs that a move counts: that of the last move, unless anything else has
+    /// changed.
     fn pending_order(&mut self, scope: MoveScope) -> PendingOrder {
         let core = &mut *self.core;
         let known = core.requests.moves.take();
@@ -24,8 +25,9 @@ impl Turn<'_> {
         order
     }
 
-    /// To position `pos` (from 1) among the pending jobs that compete with it: an administrator's
-    /// move counts all of the queue and priority, a user's move only jobs of that user.
+    /// Moves a job to position `pos` (from 1) among the pending jobs that compete with it: an
+    /// administrator's move counts all jobs of the queue and priority, a user's move only jobs of
+    /// that user.
     pub(super) fn move_job(
         &mut self,
         who: &Requester,

@@ -19,8 +19,8 @@ use crate::state::{HostId, Run, State, Work};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Turn<'_> {
-    /// Orders are written when the turn is over. One that names a specification which a later
-    /// request of the same turn replaced is made again, or left out if the attempt is over.
+    /// Renews the orders at the end of the turn. An order with a specification that a later request
+    /// of the same turn replaced is created again, or dropped if the attempt is over.
     pub(super) fn renew_orders(&mut self) {
         let mut orders = std::mem::take(&mut self.out.orders);
         let core = &*self.core;
@@ -46,7 +46,7 @@ impl Turn<'_> {
     }
 }
 
-/// The current attempt of a work.
+/// The current attempt of a job or element.
 pub(super) fn attempt_of(j: JobKey, work: &Work) -> AttemptId {
     let at = work.attempt;
     AttemptId { j, at }
@@ -94,7 +94,8 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     Some((host, Order::Start(Box::new(order))))
 }
 
-/// What runs around the command of a job by its queue, and how long that and the job's own may.
+/// What the queue of a job runs around its command, and how long that and the job's own commands
+/// may run.
 fn hooks_of(core: &Core, spec: &Spec) -> Option<Box<HookOrder>> {
     let queue = core.config.queue(&spec.queue);
     let queue = queue.map(|queue| &queue.hooks);
@@ -135,8 +136,8 @@ fn has_hooks(app: &AppProfile) -> bool {
     !(app.job_starter.is_empty() && app.env.is_empty() && app.controls.is_none())
 }
 
-/// Its checkpoints, as it says itself or else its queue. What a method would have to save of a
-/// container, of tasks that were started for each slot or of a terminal is not there for it.
+/// Its checkpoints, as specified by the job or else by its queue. Jobs in containers, with tasks
+/// for each slot or with a terminal have none, because a method cannot save these.
 pub(super) fn checkpoint_of(core: &Core, spec: &Spec) -> Option<CheckpointOrder> {
     if spec.container.is_some() || spec.launch.is_some() || spec.session.is_some() {
         return None;
@@ -178,7 +179,7 @@ pub(super) fn part_order(core: &Core, j: JobKey, host: HostId) -> Option<(String
     Some((state.host_name(host).to_string(), order))
 }
 
-/// The order to a host to begin another report file, if its present one is damaged.
+/// The order to a host to start another report file, if its current one is damaged.
 pub(super) fn renewal_order(core: &Core, host: &str) -> Option<(String, Order)> {
     let (part, seq, at) = core.memory.host(host)?.damaged_reports?;
     Some((host.to_owned(), Order::ReportsDamaged { part, seq, at }))
@@ -189,8 +190,8 @@ fn first(run: &Run) -> Option<HostId> {
     run.hosts.first().map(|(id, _)| *id)
 }
 
-/// The limits on a host: what is stated for a host or model of some speed counts there as long as
-/// the same work takes.
+/// The limits on a host: a limit that is stated for a host or model of some speed is scaled so that
+/// the same computation fits.
 fn limits_on(core: &Core, spec: &Spec, host: Option<HostId>) -> Limits {
     let mut limits = spec.limits.clone();
     let here = host.map(|id| core.state.host_name(id));
@@ -207,7 +208,7 @@ fn limits_on(core: &Core, spec: &Spec, host: Option<HostId>) -> Limits {
     limits
 }
 
-/// The order that gives the first host of `j` all slots it has now, when some were added.
+/// The order that gives the first host of `j` all slots it has now, if some were added.
 pub(super) fn resize_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let state = &core.state;
     let work = state.work(j)?;
@@ -237,16 +238,16 @@ fn units_on(core: &Core, spec: &Spec, run: &Run, host: &str) -> TaskUnits {
     }
 }
 
-/// The order that gives the first host of `j` the limits it has now, when they were changed after
-/// the dispatch. An attempt whose hosts prepare their parts gets them with the order to start it.
+/// The order that gives the first host of `j` the limits it has now, if they were changed after the
+/// dispatch. An attempt whose hosts are preparing their parts gets them with the order to start it.
 pub(super) fn limits_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let run = core.state.work(j)?.run.as_deref()?;
     let host = first(run).filter(|_| !run.gathering)?;
     limits_to(core, j, host)
 }
 
-/// The same for a host that has a part of it, or prepares one. Orders that are repeated need it
-/// not: the order to prepare the part has them.
+/// The same for a host that has a part of it or is preparing one. It is not needed among repeated
+/// orders: the order to prepare the part contains the limits.
 pub(super) fn limits_to(core: &Core, j: JobKey, host: HostId) -> Option<(String, Order)> {
     let state = &core.state;
     let job = state.job(j.id)?;
@@ -268,14 +269,14 @@ fn shares(state: &State, run: &Run) -> Vec<Share> {
         .collect()
 }
 
-/// Every order still in force, by host: what a new epoch or a new orders file must repeat.
+/// Every order still in force, by host; a new epoch or a new orders file must repeat them.
 pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
     let mut orders = Vec::new();
     if core.state.is_old() {
         return orders;
     }
     let members = core.hosts.iter().map(|host| host.name.as_str());
-    // And those that cb.yaml no longer names, as long as work is there.
+    // Includes hosts that cb.yaml no longer names, as long as jobs are there.
     let stray_runs = &core.memory.stray_runs;
     let works = |name: &&str| core.state.on_host(name).next().is_some() || stray_runs.any_on(name);
     let known = core.state.known_hosts().map(|(name, _)| name.as_str());
@@ -310,7 +311,7 @@ fn orders_to_host(core: &Core, host: &str) -> Vec<Order> {
     orders
 }
 
-/// The orders in force about work that has slots on `host`.
+/// The orders in force about jobs that have slots on `host`.
 fn orders_of_work(core: &Core, host: &str, j: JobKey) -> Vec<(String, Order)> {
     let Some((work, run)) = core
         .state
@@ -358,11 +359,11 @@ pub(super) fn warn_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     Some((core.state.host_name(*host).to_string(), order))
 }
 
-/// The signal order that repeats what the first host of `j` was ordered last.
+/// The signal order that repeats the last one to the first host of `j`.
 pub(super) fn signal_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let work = core.state.work(j)?;
     let run = work.run.as_deref()?;
-    // A warning has the number of the last signal: it is repeated in its place.
+    // A warning has the number of the last signal: it is repeated instead of it.
     let other = run.killing.is_some() || run.to_stop() || run.migrating().is_some();
     if run.warned().is_some() && !other {
         return warn_order(core, j);
@@ -380,8 +381,8 @@ pub(super) fn signal_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     Some((core.state.host_name(*host).to_string(), order))
 }
 
-/// The same to a host that has a part of it: what the job has started there stops and goes on with
-/// it. What ends it comes as the end of the part.
+/// The same for a host that has a part of it: what the job has started there is stopped and
+/// continued with it. Its end is ordered as the end of the part.
 pub(super) fn part_signal(core: &Core, j: JobKey, host: HostId) -> Option<(String, Order)> {
     let work = core.state.work(j)?;
     let run = work.run.as_deref().filter(|run| !run.gathering)?;
@@ -403,7 +404,7 @@ pub(super) fn pending_signal(run: &Run) -> Option<(Act, TermReason)> {
         Some(SignalAct::Kill(TermReason::Force)) => Some((Act::Kill, TermReason::Force)),
         Some(SignalAct::Kill(reason)) => Some((Act::Terminate, reason)),
         Some(act @ SignalAct::Requeue { .. }) => Some((Act::Terminate, requeue_reason(act))),
-        // Repeated in every epoch: the host may not have read the last order of the one before.
+        // Repeated in every epoch: the host may not have read the last order of the previous one.
         _ if run.signals == 0 => None,
         _ if run.user_stop => Some((Act::Stop, TermReason::None)),
         _ if run.to_stop() => {
@@ -417,7 +418,7 @@ pub(super) fn pending_signal(run: &Run) -> Option<(Act, TermReason)> {
     }
 }
 
-/// What the host of work that migrates is asked to do.
+/// What the host of a migrating job must do.
 pub(super) fn to_migrate(force: bool) -> CheckpointAct {
     CheckpointAct {
         kill: true,

@@ -17,7 +17,7 @@ pub(super) struct Attachments {
 }
 
 impl Attachments {
-    /// Names them in a specification.
+    /// Adds references to them to a specification.
     pub(super) fn attach(&self, spec: &mut Spec) {
         spec.env.clone_from(&self.env);
         spec.script.clone_from(&self.script);
@@ -26,14 +26,14 @@ impl Attachments {
     }
 }
 
-/// See the file's head.
+/// See the head of this file.
 pub(super) struct Pack {
     attachments: Attachments,
     /// Options of the last job that had its own.
     last: Option<Spec>,
-    /// Lines whose jobs an earlier leader made.
+    /// Lines whose jobs an earlier leader created.
     made: FxHashSet<u32>,
-    /// What names in dependencies may still cost.
+    /// What names in dependencies may still use.
     pub names: intake::NameRoom,
 }
 
@@ -47,7 +47,7 @@ impl Pack {
         }
     }
 
-    /// Notes the jobs that an earlier leader made.
+    /// Notes the jobs that an earlier leader created.
     pub(crate) fn note_made(&mut self, ids: &[IdRun]) {
         let lines = |run: &IdRun| {
             (0..run.n).map({
@@ -62,8 +62,8 @@ impl Pack {
         self.made.contains(&line)
     }
 
-    /// Gives a job what it shares with others. `same`: with the options of the job before, too.
-    /// False when there is none.
+    /// Adds to a job what it shares with others. `same`: it also takes the options of the previous
+    /// job. Returns false if there is none.
     pub(crate) fn complete(&mut self, job: &mut Submission, same: bool) -> bool {
         match (&self.last, same) {
             (Some(spec), true) => job.spec = spec.clone(),
@@ -75,8 +75,8 @@ impl Pack {
     }
 }
 
-/// What a request brings along that must be stored before it is carried out; nothing where it is
-/// refused for that.
+/// The blobs of a request that must be stored before it is carried out; none if it is refused for
+/// that reason.
 pub fn blobs(head: &RequestHead) -> Vec<Blob> {
     let mut blobs = Vec::new();
     match attachments(head, &mut blobs) {
@@ -85,7 +85,7 @@ pub fn blobs(head: &RequestHead) -> Vec<Blob> {
     }
 }
 
-/// Hashes of what a request brings along, which goes to `blobs`.
+/// Hashes of a request's blobs, which are added to `blobs`.
 pub(super) fn attachments(
     head: &RequestHead,
     blobs: &mut Vec<Blob>,

@@ -2,30 +2,30 @@
 
 use crate::state::{ChunkedSet, State};
 
-/// Which jobs a move counts: of a queue and a priority, of all users or of one.
+/// Which jobs a move counts: those of a queue and a priority, of all users or of one.
 pub(super) type MoveScope = (String, u32, Option<u32>);
 
 /// A job's place: its order number and its id.
 type Place = (i64, u32);
 
-/// See the file's head. Kept from one move to the next.
+/// See the head of this file. Kept from one move to the next.
 pub(super) struct PendingOrder {
     scope: MoveScope,
     jobs: ChunkedSet<Place>,
-    /// Version of the pending jobs that it shows.
+    /// Version of the pending jobs to which it corresponds.
     version: u64,
 }
 
 /// Where a move puts a job.
 pub(super) struct Target {
-    /// Position from the top or bottom, as far as there are so many.
+    /// Position from the top or bottom, at most the number of jobs.
     pub pos: usize,
     /// The new order number; `None`: the job stays where it is.
     pub order: Option<i64>,
 }
 
 impl PendingOrder {
-    /// Collects the jobs of a scope; also how many looks at jobs and classes it took.
+    /// Collects the jobs of a scope. Also returns how many jobs and classes were looked at.
     pub(crate) fn collect(state: &State, scope: MoveScope) -> (PendingOrder, u64) {
         let pending = state.pending();
         let (queue, priority, uid) = &scope;
@@ -35,7 +35,7 @@ impl PendingOrder {
         });
         let jobs = classes.flat_map(|class| class.jobs.iter());
         let mut jobs: Vec<Place> = jobs.map(|(order, j)| (order, j.id)).collect();
-        // Of classes that are each in order.
+        // The classes are each in order already.
         jobs.sort();
         jobs.dedup();
         let looks = jobs.len() as u64 / 8 + pending.classes().count() as u64;
@@ -47,7 +47,7 @@ impl PendingOrder {
         (order, looks)
     }
 
-    /// Whether it shows the jobs of this scope as they are now.
+    /// Whether it corresponds to the current jobs of this scope.
     pub(crate) fn is_current(&self, state: &State, scope: &MoveScope) -> bool {
         self.version == state.pending().version() && self.scope == *scope
     }
@@ -71,7 +71,7 @@ impl PendingOrder {
         }
     }
 
-    /// Moves a job that it shows.
+    /// Moves a job within it.
     pub(crate) fn moved(&mut self, own: Place, order: i64) {
         if self.jobs.nth(self.jobs.rank(own)) == Some(own) {
             self.jobs.remove(own);
@@ -79,7 +79,7 @@ impl PendingOrder {
         }
     }
 
-    /// The state has what was moved here, and nothing else.
+    /// Notes that the state has the moves made here, and no other changes.
     pub(crate) fn synced(&mut self, state: &State) {
         self.version = state.pending().version();
     }

@@ -45,8 +45,8 @@ impl Turn<'_> {
         plan_applier::end(self, j, act, why, now);
     }
 
-    /// A host reported that it stopped or resumed work: the order is repeated when the opposite is
-    /// wanted (it may have been in a file that the host no longer reads).
+    /// Handles the report of a host that it stopped or resumed a job: if the opposite is wanted,
+    /// the order is repeated (it may have been in a file that the host no longer reads).
     pub(super) fn correct_suspension(&mut self, j: JobKey, stopped: bool) {
         let run = plan_applier::live_run(&self.core.state, j);
         let Some(run) = run.filter(|run| run.to_stop() != stopped) else {

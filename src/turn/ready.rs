@@ -11,7 +11,7 @@ pub struct Blob {
     pub bytes: Vec<u8>,
 }
 
-/// A part of a host's orders that the host reads up to byte `at`, and why not further.
+/// A part of a host's orders that the host can read only up to byte `at`, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedOrders {
     pub host: String,
@@ -20,7 +20,7 @@ pub struct DamagedOrders {
     pub why: String,
 }
 
-/// See the file's head.
+/// See the head of this file.
 #[derive(Default)]
 pub struct Ready {
     pub blobs: Vec<Blob>,
@@ -32,11 +32,12 @@ pub struct Ready {
     pub damaged: Vec<DamagedOrders>,
     /// `place` of requests that were carried out or refused.
     pub taken: Vec<usize>,
-    /// The summary views (queues, hosts, users, parameters) must be fresh before the acks.
+    /// The summary views (queues, hosts, users, parameters) must be updated before the
+    /// acknowledgements.
     pub publish: bool,
     /// There is more to do at once.
     pub more: bool,
-    /// Work that requests made, in units of [`super::TURN_UNITS`].
+    /// Work that requests caused, in units of [`super::TURN_UNITS`].
     pub units: u64,
 }
 

@@ -12,7 +12,7 @@ use crate::state::{HostCtl, PREFETCH_BATCH, Run, Work};
 use std::collections::BTreeSet;
 
 impl Turn<'_> {
-    /// `more`: the file has more after these.
+    /// Handles reports. `more`: the file contains more after these.
     pub(super) fn reports(
         &mut self,
         host: &str,
@@ -32,11 +32,11 @@ impl Turn<'_> {
                 self.core.state.prefetch(&works);
             }
             for record in reports.by_ref().take(PREFETCH_BATCH) {
-                // A host keeps nothing but what is over until it is acknowledged.
+                // A host keeps only what is over until it is acknowledged.
                 if matches!(record.report, Report::Ended(_) | Report::Never { .. }) {
                     last = Some(record.seq);
                 }
-                // What is said of another run by the same name does not change this one.
+                // A report about another run with the same name does not change this one.
                 match record.report.attempt() {
                     Some(a) if self.core.state.is_other(a, record.run.mark) => {
                         self.report_of_other_run(host, a, record.run, &record.report);
@@ -45,8 +45,8 @@ impl Turn<'_> {
                 }
             }
         }
-        // A new leader reads an old file from its start: what stands after its `Complete` is about
-        // attempts that came later, so nothing is concluded before the end of the file.
+        // A new leader reads an old file from its start: whatever follows its `Complete` is about
+        // later attempts, so nothing is concluded before the end of the file.
         if newest && !more {
             let file = &mut self.core.memory.host_mut(host).report_file;
             if let Some(boot) = file.complete.take() {
@@ -59,9 +59,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether this is the newest reports file of the host that any leader has read, and notes a
-    /// newer one, before what it says. A leader may begin with an older one, where a beat names it:
-    /// what that one does not mention may be in the newer one.
+    /// Whether this is the newest report file of the host that any leader has read. Records a newer
+    /// one before its content. A leader may start with an older one that a beat names: what is
+    /// missing there may be in the newer one.
     fn is_newest_file(&mut self, host: &str, part: u64) -> bool {
         let known = self.core.state.host_ctl(host).part;
         if part > known {
@@ -71,7 +71,7 @@ impl Turn<'_> {
         part >= known
     }
 
-    /// A host reports on a run whose name another one has here.
+    /// Handles a host's report on a run whose name belongs to another run here.
     fn report_of_other_run(&mut self, host: &str, a: AttemptId, run: RunId, report: &Report) {
         match report {
             Report::Ended(_) | Report::Never { .. } => self.forget_stray(host, a, run),
@@ -87,7 +87,7 @@ impl Turn<'_> {
                     mentioned: Some(BTreeSet::new()),
                     ..ReportFile::default()
                 };
-                // All that runs is reported again.
+                // The host reports again everything that runs.
                 self.core.memory.stray_runs.forget_host(host);
             }
             Report::Ledger { id, kept } => {
@@ -108,7 +108,7 @@ impl Turn<'_> {
                     if e.elsewhere {
                         self.start_failed(host, &e);
                     } else if e.reason != TermReason::StartFailed {
-                        // What starts and ends at once is reported as ended only.
+                        // A task that starts and ends at once is only reported as ended.
                         self.clear_backoff(host);
                         self.core.memory.failed_starts.remove(&e.a.j);
                     }
@@ -153,7 +153,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Shown at once, journalled only with the end: a lost sample costs nothing.
+    /// Usage is shown at once but written to the journal only with the end: a lost sample does no
+    /// harm.
     fn first_used(&mut self, host: &str, (a, run): (AttemptId, RunId), u: Usage) {
         self.note_mentioned(host, a);
         match self.bound(host, a).is_some() {
@@ -174,14 +175,14 @@ impl Turn<'_> {
             return self.note_stray(host, a, run);
         };
         let known = bound.start != Stamp(0);
-        // With a pre-exec command that the host may fail, only the end of the job shows.
+        // If a pre-exec command can fail because of the host, only the end of the job shows it.
         if !self.queue_looks_first(a.j) {
             self.clear_backoff(host);
         }
         if known {
             return;
         }
-        // Only running work grows.
+        // Only running jobs grow.
         let spec = self.core.state.spec_of(a.j.id);
         if spec.is_some_and(|spec| spec.max > spec.min) {
             self.core.pass.needed = true;
@@ -207,7 +208,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The work whose current attempt is `a` and runs on `host`: only that host may report on it.
+    /// The job or element whose current attempt is `a` and runs on `host`: only that host may
+    /// report on it.
     fn bound(&self, host: &str, a: AttemptId) -> Option<&Work> {
         let state = &self.core.state;
         let work = state.work(a.j)?;
@@ -221,7 +223,7 @@ impl Turn<'_> {
         self.bound(host, a)?.run.as_deref()
     }
 
-    /// `confirmed`: nothing of the attempt runs any more, as its host or an administrator says.
+    /// `confirmed`: its host or an administrator states that no part of the attempt runs any more.
     pub(super) fn ended(&mut self, mut e: Ended, confirmed: bool) {
         e.known = self.now.0;
         e.success = self.is_success(&e);
@@ -235,14 +237,14 @@ impl Turn<'_> {
         self.core.pass.needed = true;
     }
 
-    /// The host has reported all it knows: attempts that ran there and that it no longer knows are
-    /// lost.
+    /// Handles the end of a host's full report: attempts that ran there and that the host no longer
+    /// knows are lost.
     fn report_complete(&mut self, host: &str, boot: &str) {
         let file = std::mem::take(&mut self.core.memory.host_mut(host).report_file);
         let known = file.mentioned.unwrap_or_default();
         let ctl = self.core.state.host_ctl(host);
         if ctl.boot != boot {
-            // The first report of a host that is new to the journal does not mean a restart.
+            // The first report of a host that is new to the journal does not indicate a restart.
             if !ctl.boot.is_empty() {
                 self.lose_parts(host, false);
             }
@@ -268,8 +270,8 @@ impl Turn<'_> {
         }
     }
 
-    /// A host has another ledger. It will not follow what was ordered before, and whether it did
-    /// with its earlier ledger is not known any more.
+    /// Handles another ledger of a host. The host will not follow earlier orders, and it is no
+    /// longer known whether it followed them with its earlier ledger.
     fn new_ledger(
         &mut self,
         host: &str,
@@ -278,7 +280,7 @@ impl Turn<'_> {
         ctl: &HostCtl,
         known: &BTreeSet<AttemptId>,
     ) {
-        // A host that never reported has started nothing: a start needs a ledger that is known.
+        // A host that never reported has started nothing: a start needs a known ledger.
         let first = ctl.ledger.is_empty() && ctl.boot.is_empty();
         for a in self.attempts_on(host) {
             let ordered = self
@@ -302,13 +304,13 @@ impl Turn<'_> {
         self.reevaluate_load(host);
     }
 
-    /// The current attempt of a work.
+    /// The current attempt of a job or element.
     pub(super) fn current_attempt(&self, j: JobKey) -> AttemptId {
         let at = self.core.state.work(j).map_or(0, |work| work.attempt);
         AttemptId { j, at }
     }
 
-    /// Current attempts of all work that has slots on `host`.
+    /// Current attempts of all jobs and elements that have slots on `host`.
     pub(super) fn current_attempts_on(&self, host: &str) -> Vec<AttemptId> {
         let works = self.core.state.on_host(host);
         works.map(|(j, _)| self.current_attempt(j)).collect()

@@ -15,21 +15,21 @@ use std::sync::Arc;
 // What work costs, in units of about 0.1 microseconds.
 /// Looking at a job or element.
 pub(super) const LOOK: u64 = 1;
-/// An event of a job: applied, journalled, shown.
+/// An event of a job: applied, written to the journal, published.
 pub(super) const EVENT: u64 = 25;
-/// A job accepted or refused, and each job that its dependency names.
+/// A job that is accepted or refused, and each job that its dependency names.
 pub(super) const SUBMIT: u64 = 75;
 pub(super) const DEPEND: u64 = 10;
-/// Changed parameters of a job, and what an administrator does.
+/// Changed parameters of a job, and an administrator's action.
 pub(super) const CHANGE: u64 = 250;
 
-/// See the file's head.
+/// See the head of this file.
 #[derive(Default)]
 pub(super) struct RequestQueue {
     users: BTreeMap<u32, VecDeque<ActiveRequest>>,
-    /// Whose request had the last slice.
+    /// The user whose request had the last slice.
     served: u32,
-    /// The order in which moves count positions, as of the last move.
+    /// The order in which moves count positions, after the last move.
     pub moves: Option<PendingOrder>,
 }
 
@@ -39,7 +39,7 @@ impl RequestQueue {
         of_user.push_back(ActiveRequest::new(request));
     }
 
-    /// The next one: of the next user after the one that was served last who is not in `waiting`.
+    /// The next request: that of the next user after the one served last who is not in `waiting`.
     pub(crate) fn pop(&mut self, waiting: &[u32]) -> Option<ActiveRequest> {
         let waits = |uid: &&u32| !waiting.contains(*uid);
         let next = self.users.range(self.served.saturating_add(1)..);
@@ -54,7 +54,7 @@ impl RequestQueue {
         first
     }
 
-    /// Puts a request back that `pop` gave.
+    /// Puts back a request that `pop` returned.
     pub(crate) fn put_back(&mut self, request: ActiveRequest) {
         let of_user = self.users.entry(request.who.uid).or_default();
         of_user.push_front(request);
@@ -69,37 +69,37 @@ impl RequestQueue {
     }
 }
 
-/// A request that is carried out.
+/// A request that is being carried out.
 pub(super) struct ActiveRequest {
     pub who: Requester,
     pub head: RequestHead,
-    /// The verbs that are not begun yet.
+    /// The verbs that have not begun yet.
     pub verbs: VecDeque<Verb>,
-    /// How many verbs are done.
+    /// Number of verbs that are done.
     pub verb: u32,
     pub config: Option<Result<Arc<Config>, Vec<String>>>,
-    /// Accounts of other users that it names.
+    /// Accounts of other users that the request names.
     pub others: Vec<Requester>,
     pub place: usize,
     pub answer: Answer,
     pub begun: bool,
-    /// The present verb, when it selects jobs.
+    /// The current verb, if it selects jobs.
     pub job_verb: Option<JobVerb>,
-    /// How far an earlier leader came in the first verb that is left.
+    /// How far an earlier leader got in the first remaining verb.
     pub resume: Option<(u32, u32)>,
     /// It submits jobs.
     pub pack: Option<Pack>,
     pub journal: JournalProgress,
 }
 
-/// What the journal has of a request.
+/// What the journal contains of a request.
 #[derive(Default)]
 pub(super) struct JournalProgress {
-    /// The request led to events.
+    /// The request caused events.
     pub changed: bool,
-    /// It led to events that the last `PartHandled` does not include.
+    /// It caused events that are not covered by the last `PartHandled`.
     pub ahead: bool,
-    /// There is a `PartHandled` of it.
+    /// The journal has a `PartHandled` of it.
     pub partly: bool,
 }
 
@@ -130,7 +130,8 @@ impl ActiveRequest {
         }
     }
 
-    /// The next verb; of equal ones in a row the last, and of moves of one job, too.
+    /// The next verb. Among equal ones in a row only the last is returned, and so for moves of one
+    /// job.
     pub(crate) fn next_verb(&mut self) -> Option<Verb> {
         loop {
             let verb = self.verbs.pop_front()?;
@@ -145,7 +146,7 @@ impl ActiveRequest {
         }
     }
 
-    /// How far it has come in its present verb.
+    /// How far it has advanced in its current verb.
     pub(crate) fn at(&self) -> (u32, u32) {
         self.job_verb.as_ref().map_or((0, 0), JobVerb::at)
     }

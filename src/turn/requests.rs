@@ -17,10 +17,10 @@ use crate::record::request::Verb;
 
 /// Units for all requests of one turn: about 25 ms.
 pub const TURN_UNITS: u64 = 250_000;
-/// Units for one user's request before another user's gets its slice.
+/// Units for one user's request before the requests of other users get their slices.
 const SLICE: u64 = 25_000;
 
-/// What became of a slice.
+/// The result of a slice.
 enum SliceEnd {
     Done(Ack),
     More,
@@ -29,7 +29,7 @@ enum SliceEnd {
 }
 
 impl Turn<'_> {
-    /// Carries out slices of requests, as many as this turn has room for.
+    /// Carries out slices of requests, as many as fit into this turn.
     pub(super) fn process_requests(&mut self) {
         let mut waiting = Vec::new();
         while self.out.units < TURN_UNITS {
@@ -59,8 +59,8 @@ impl Turn<'_> {
         self.journal_progress();
     }
 
-    /// The last event of a request that led to any; the events of a submission in one slice have
-    /// its token themselves.
+    /// Adds the last event of a request that caused any; the events of a submission within one
+    /// slice contain its token themselves.
     fn journal_handled(&mut self, request: &ActiveRequest) {
         let journal = &request.journal;
         if journal.partly || (journal.changed && request.pack.is_none()) {
@@ -69,7 +69,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Journals how far requests have come that continue in the next turn.
+    /// Writes to the journal how far those requests have advanced that continue in the next turn.
     fn journal_progress(&mut self) {
         let mut events = Vec::new();
         let t = self.now;
@@ -112,7 +112,7 @@ impl Turn<'_> {
         SliceEnd::Done(std::mem::replace(&mut request.answer.ack, empty))
     }
 
-    /// The answer to a token that was carried out before.
+    /// The answer to a token that was already carried out.
     fn known_answer(&self, tok: Token) -> Option<Ack> {
         let state = &self.core.state;
         let known = state.known(tok)?;
@@ -132,7 +132,7 @@ impl Turn<'_> {
         Some(ack)
     }
 
-    /// Looks at a request for the first time; an answer when there is nothing to carry out.
+    /// Starts a request. Returns an answer if there is nothing to carry out.
     fn begin(&mut self, request: &mut ActiveRequest) -> Option<Ack> {
         let token = request.head.token;
         let who = &request.who;
@@ -163,7 +163,7 @@ impl Turn<'_> {
         None
     }
 
-    /// Carries out verbs until the slice is used up. True when none is left.
+    /// Carries out verbs until the slice is used up. Returns true if none is left.
     fn verbs_slice(&mut self, request: &mut ActiveRequest) -> bool {
         while self.in_slice() {
             if request.job_verb.is_none() {
@@ -182,7 +182,7 @@ impl Turn<'_> {
         false
     }
 
-    /// Carries out a verb, or begins with one that selects jobs.
+    /// Carries out a verb, or starts one that selects jobs.
     fn start_verb(&mut self, request: &mut ActiveRequest, verb: Verb) -> Option<JobVerb> {
         if let Some(job_verb) = JobVerb::of(&verb) {
             let resume = request.resume.take();

@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 /// Ids continue at a multiple of this, so that a new job is not mistaken for a forgotten one.
 const ID_STEP: u32 = 10_000;
 
-/// What alarms and answers say of it.
+/// The text about it in alarms and answers.
 pub fn alarm_text(back: &Back, newest: u64) -> String {
     let Back { host, epoch, .. } = back;
     let what = match *epoch > newest {
@@ -43,8 +43,8 @@ pub fn alarm_text(back: &Back, newest: u64) -> String {
 impl Turn<'_> {
     pub(super) fn note_restored_share(&mut self, host: String, epoch: u64, id: u32) {
         let known = self.core.state.back().map(|back| (back.epoch, back.id));
-        // A leader whose epoch is not yet above the confirmed one steps down; what it notices is
-        // what the administrator has confirmed.
+        // A leader whose epoch is not above the confirmed one steps down; what it detects has
+        // already been confirmed by the administrator.
         let last_id = self.core.state.last_id();
         let confirmed = self.core.state.restored();
         let confirmed = confirmed.is_some_and(|(above, _)| epoch <= above && id <= last_id);
@@ -89,7 +89,8 @@ impl Turn<'_> {
         let highest = back.id.max(self.core.state.last_id());
         let id = (highest / ID_STEP + 1).saturating_mul(ID_STEP);
         let waiting = self.core.state.pending_jobs();
-        // The next leader's epoch is new to all hosts, those that follow this one among them.
+        // The next leader's epoch must be new to all hosts, including those that follow this
+        // leader.
         let above = back.epoch.max(self.core.state.epoch());
         let (by, t) = (who.user.clone(), self.now);
         self.emit(Event::Restored { above, id, by, t });
@@ -102,7 +103,7 @@ impl Turn<'_> {
         answer.say("restored", Code::Ok, text);
     }
 
-    /// Attempts that are bound and that no host reported as started.
+    /// Attempts that are bound but that no host reported as started.
     fn unstarted(&self) -> Vec<AttemptId> {
         let state = &self.core.state;
         let all = state.all_started().filter_map(|j| {

@@ -30,7 +30,8 @@ impl Turn<'_> {
         match work.run.as_ref().and_then(|run| run.killing) {
             Some(SignalAct::Kill(_)) => return (false, false),
             Some(SignalAct::Requeue { hold, why }) => {
-                // It had succeeded before the order reached it: only a person may have it again.
+                // It had succeeded before the order reached it: it runs again only at the request
+                // of a person.
                 let well = e.reason == TermReason::None && e.is_success();
                 if !well || why == TermReason::None {
                     return (true, hold || old);
@@ -48,7 +49,8 @@ impl Turn<'_> {
             return (self.may_retry_start(e.a.j), old);
         }
         if e.no_account {
-            // Its user was removed, or is not on all hosts yet: an administrator resumes it.
+            // Its user was removed, or is not on all hosts yet: an administrator must resume the
+            // job.
             return (true, true);
         }
         let state = &self.core.state;
@@ -85,7 +87,7 @@ impl Turn<'_> {
             return false;
         };
         if spec.session.is_some() {
-            // The command that waited for it has its end already.
+            // The command that waited for it already has its end.
             return false;
         }
         let code = e.code.and_then(|code| u8::try_from(code).ok());
@@ -110,9 +112,9 @@ impl Turn<'_> {
         e.retry.is_some()
     }
 
-    /// Takes the first host of a job out of those it may run on, as `-m` would: for good, and
-    /// before its end is on record, so that no leader starts it there. False when that cannot be
-    /// recorded.
+    /// Removes the first host of a job from those on which it may run, as `-m` would: permanently,
+    /// and before its end is recorded, so that no leader starts it there. Returns false if that
+    /// cannot be recorded.
     fn exclude_host(&mut self, e: &Ended) -> bool {
         let (j, state) = (e.a.j, &self.core.state);
         let run = state.work(j).and_then(|work| work.run.as_deref());

@@ -3,7 +3,8 @@
 use super::context::Turn;
 use crate::sched::plan_applier::apply_plan;
 
-/// Most starts decided in one turn: keeps turns short; the next turn decides the others.
+/// Maximum number of starts decided in one turn, to keep turns short; the next turn decides the
+/// others.
 pub const STARTS_MAX: usize = 4096;
 
 impl Turn<'_> {
@@ -23,7 +24,7 @@ impl Turn<'_> {
             return;
         }
         core.engine.sync(&mut core.state, &mut core.hosts);
-        // Whether running work must be considered shows only in the present picture.
+        // Only the current picture shows whether running jobs must be considered.
         if core.state.pending_jobs() == 0 && !core.engine.watches() {
             return;
         }

@@ -46,7 +46,7 @@ pub(super) fn limit_row(row: QuotaRow) -> LimitRow {
     }
 }
 
-/// The nodes of all share trees. `now`: for the run time of what runs.
+/// The nodes of all share trees. `now`: for the run time of running jobs.
 pub fn share_rows(core: &Core, now: Stamp) -> Vec<ShareRow> {
     let seconds = |ms: u64| ms as f64 / 1000.0;
     let mut out = Vec::new();

@@ -7,11 +7,11 @@ use crate::config::Config;
 use crate::record::load::LoadDoc;
 use std::sync::Arc;
 
-/// Most warnings of a host about its sensors.
+/// Maximum number of warnings of a host about its sensors.
 const WARNINGS_MAX: usize = 10;
 
 impl Turn<'_> {
-    /// The configuration as it is in force: cb.yaml, and what sensors define beside it.
+    /// The configuration in force: cb.yaml, and the definitions of sensors.
     pub(super) fn with_sensor_resources(&mut self, config: Arc<Config>) -> Arc<Config> {
         self.core.inputs.sensors.look_again();
         let sensed = &self.core.config.hosts.sensed;
@@ -23,7 +23,7 @@ impl Turn<'_> {
         Arc::new(config)
     }
 
-    /// Takes the sensors' part of a load sample, and gives the sample the values that the host has.
+    /// Takes the sensors' part of a load sample, and adds the host's values to the sample.
     pub(super) fn take_sensors(&mut self, host: &str, doc: &mut LoadDoc, up: bool) {
         let report = std::mem::take(&mut doc.sensors);
         let lent = self.core.inputs.sensors.take(host, up.then_some(report));
@@ -50,7 +50,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Gives all other hosts the values they have now.
+    /// Updates the values of all other hosts.
     fn update_other_hosts(&mut self, but: &str) {
         let core = &mut *self.core;
         let others = core

@@ -7,7 +7,7 @@ use super::context::Turn;
 use crate::record::event::Event;
 
 impl Turn<'_> {
-    /// Notes that a job ended, whose usage counts in its queue's share tree.
+    /// Notes that a job ended whose usage counts in the share tree of its queue.
     pub(super) fn note_share_use(&mut self, id: u32) {
         let core = &mut *self.core;
         let Some(spec) = core.state.spec_of(id) else {
@@ -23,7 +23,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Journals the history of such queues, when it is time.
+    /// Writes the history of such queues to the journal when it is time.
     pub(super) fn journal_share_history(&mut self) {
         let core = &mut *self.core;
         let queues = core.memory.share_history.take_due(self.mono);

@@ -13,13 +13,13 @@ use crate::record::report::Ended;
 use crate::record::request::SignalHow;
 use crate::state::{Body, Run};
 
-// The same numbers on every Linux.
+// The numbers are the same on every Linux.
 const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 
 impl Turn<'_> {
-    /// An event about a job is about to be made.
+    /// Counts the cost of an event about a job that is about to be added.
     pub(super) fn spend_event(&mut self) {
         self.spend(EVENT);
     }
@@ -44,7 +44,7 @@ impl Turn<'_> {
         )
     }
 
-    /// Signals one work: a single job, an element, or the waiting part of an array.
+    /// Signals a single job, an element, or the waiting part of an array.
     pub(super) fn signal_work(
         &mut self,
         who: &Requester,
@@ -75,7 +75,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The answer for an operand whose works were signalled.
+    /// The answer for an operand whose jobs or elements were signalled.
     pub(super) fn signal_answer(
         &self,
         j: JobKey,
@@ -108,7 +108,7 @@ impl Turn<'_> {
         })
     }
 
-    /// It runs and has checkpoints.
+    /// Whether it runs and has checkpoints.
     fn can_be_saved(&self, j: JobKey, stat: JobStat) -> bool {
         let spec = self.core.state.spec_of(j.id);
         let saved = spec.is_some_and(|spec| checkpoint_of(self.core, spec).is_some());
@@ -125,14 +125,14 @@ impl Turn<'_> {
         }
     }
 
-    /// A user other than the owner holds or stopped it.
+    /// Whether a user other than the owner holds or stopped it.
     fn stopped_by_others(&self, j: JobKey) -> bool {
         let state = &self.core.state;
         if state.stat(j) == Some(JobStat::Psusp) {
             let Some(job) = state.job(j.id) else {
                 return false;
             };
-            // An element that was not touched alone waits as its array does.
+            // An element that was not changed individually waits for the same reason as its array.
             let why = job.own_why(j.idx).or_else(|| job.own_why(0));
             return why == Some(&PendReason::HeldByAdmin);
         }
@@ -140,7 +140,8 @@ impl Turn<'_> {
         run.is_some_and(|run| run.admin_stop)
     }
 
-    /// The works that a key names: of an array its pending part (index 0) and each element made.
+    /// The jobs or elements that a key names: for an array its pending part (index 0) and each
+    /// created element.
     pub(super) fn works_of(&self, j: JobKey) -> Vec<JobKey> {
         match self.core.state.job(j.id).map(|job| &job.body) {
             Some(Body::Array(array)) if j.idx == 0 => {
@@ -164,7 +165,7 @@ impl Turn<'_> {
     ) {
         let (by, t) = (who.user.clone(), self.now);
         match how {
-            // Nothing to change.
+            // There is nothing to change.
             SignalHow::Stop if stat == JobStat::Psusp => return,
             SignalHow::Resume if stat == JobStat::Pend => return,
             SignalHow::Kill | SignalHow::Force => self.cancel_waiting(j, by, own),
@@ -186,7 +187,7 @@ impl Turn<'_> {
                     t,
                 });
             }
-            // A job without processes takes no other signal, as in LSF.
+            // A job without processes accepts no other signal, as in LSF.
             SignalHow::Number(n) if [SIGKILL, SIGTERM, SIGINT].contains(&n) => {
                 self.cancel_waiting(j, by, own);
             }
@@ -204,7 +205,8 @@ impl Turn<'_> {
         self.emit(Event::Cancelled { j, by, reason, t });
     }
 
-    /// A signal that changes nothing: what it asks for is so, or under way.
+    /// Whether a signal changes nothing: the requested state is reached already, or is being
+    /// reached.
     fn is_moot(run: &Run, how: SignalHow, own: bool) -> bool {
         match how {
             SignalHow::Kill => matches!(run.killing, Some(SignalAct::Kill(_))),
@@ -236,7 +238,8 @@ impl Turn<'_> {
         if run.is_some_and(|run| Self::is_moot(run, how, own)) {
             return;
         }
-        // The system's stop stands whatever users want, and theirs whatever it wants.
+        // A stop by the system stays in force regardless of users, and theirs regardless of the
+        // system.
         let halted = run.is_some_and(|run| run.halt.is_some());
         let moot = halted && matches!(how, SignalHow::Stop | SignalHow::Resume);
         self.spend_event();
@@ -253,7 +256,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What `ckill -r` answers: the job is over, what it started perhaps not yet.
+    /// The answer of `ckill -r`: the job is over, but what it started perhaps is not yet.
     fn removed(&self, j: JobKey) -> String {
         match self.stray_host(j) {
             Some(host) => format!(
@@ -264,8 +267,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Ends jobs whose termination time (`-t`) has come, pending or not, and what never started of
-    /// those that were to start by now.
+    /// Ends jobs whose termination time (`-t`) has come, pending or not, and those that should have
+    /// started by now but never did.
     pub(super) fn end_overdue(&mut self) {
         for (id, reason) in self.core.state.take_overdue(self.now) {
             let late = reason == TermReason::StartTimeout;
@@ -328,7 +331,7 @@ impl Turn<'_> {
         });
     }
 
-    /// Orders the first host of a started work to signal it.
+    /// Orders the first host of a started job to signal it.
     pub(super) fn order_signal(&mut self, j: JobKey, act: Act, reason: TermReason) {
         let state = &self.core.state;
         let Some(work) = state.work(j) else { return };
@@ -336,7 +339,8 @@ impl Turn<'_> {
             return;
         };
         if run.gathering {
-            // No host has it yet: an end is carried out here, a stop comes with the start.
+            // No host has the job yet: an end is carried out here, a stop is ordered with the
+            // start.
             if run.killing.is_some() {
                 self.cancel_preparing(j, "killed before it started");
             }
@@ -363,7 +367,7 @@ impl Turn<'_> {
     /// Whether users may have a job run again at all.
     ///
     /// # Errors
-    /// Why they may not.
+    /// Returns why they may not.
     pub(super) fn may_run_again(&self, j: JobKey) -> Result<(), Refusal> {
         let spec = self.core.state.spec_of(j.id);
         match spec.is_some_and(|spec| spec.session.is_some()) {
@@ -411,7 +415,7 @@ impl Turn<'_> {
     }
 }
 
-/// What `crequeue` answers. `left`: where the last attempt may still run.
+/// The answer of `crequeue`. `left`: where the last attempt may still run.
 pub(super) fn requeued(left: Option<&str>) -> String {
     let Some(host) = left else {
         return "is being requeued".to_owned();

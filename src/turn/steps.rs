@@ -27,9 +27,9 @@ pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Now) -> Ready {
     }
     turn.process_requests();
     if turn.core.state.is_old() {
-        // What follows from a state that is older than what happened would do harm.
+        // Decisions based on a state that is older than what happened would do harm.
         turn.out.orders.clear();
-        // The views show the hosts all the same.
+        // The views still show the hosts.
         turn.rebuild_hosts();
         return turn.out;
     }
@@ -67,7 +67,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What time alone brings.
+    /// Does what is due by the passing of time.
     fn tick(&mut self) {
         self.judge_dependencies();
         self.fence_silent_hosts();

@@ -12,8 +12,8 @@ use crate::record::order::Order;
 use crate::record::report::RunId;
 
 impl Turn<'_> {
-    /// A host reports on a run that is not the current one there. It may be an old report, with
-    /// the end of the run further on in the file: see [`Turn::kill_strays`].
+    /// Handles a host's report on a run that is not the current one there. It may be an old report,
+    /// with the end of the run further on in the file: see [`Turn::kill_strays`].
     pub(super) fn note_stray(&mut self, host: &str, a: AttemptId, run: RunId) {
         let orphan = self.is_orphan(run);
         if !orphan && !self.is_over(host, a, run) {
@@ -26,12 +26,12 @@ impl Turn<'_> {
         }
     }
 
-    /// A host reports that nothing of a run is there any more.
+    /// Handles a host's report that nothing of a run is there any more.
     pub(super) fn forget_stray(&mut self, host: &str, a: AttemptId, run: RunId) {
         self.core.memory.stray_runs.forget(host, a, run.mark);
     }
 
-    /// The host's report file was read to its end: what it reported and did not report as ended
+    /// Handles the end of the host's report file: a run that it reported, but not as ended, still
     /// runs there.
     pub(super) fn kill_strays(&mut self, host: &str) {
         for order in self.core.memory.stray_runs.order_all(host) {
@@ -41,7 +41,7 @@ impl Turn<'_> {
         self.release_waiting_jobs();
     }
 
-    /// Lets jobs be scheduled again whose unknown runs have ended.
+    /// Returns jobs to scheduling when their unknown runs have ended.
     fn release_waiting_jobs(&mut self) {
         let core = &mut *self.core;
         for id in core.memory.stray_runs.take_free() {
@@ -50,14 +50,14 @@ impl Turn<'_> {
         }
     }
 
-    /// An administrator says that a host and all that runs there is lost.
+    /// Handles an administrator's statement that a host and all that runs there is lost.
     pub(super) fn forget_strays_of(&mut self, host: &str) {
         self.core.memory.stray_runs.forget_host(host);
         self.release_waiting_jobs();
     }
 
-    /// Kills an attempt that ends now without a report of its host; it never starts if it has not
-    /// yet.
+    /// Kills an attempt that ends now without a report of its host; if it has not started yet, it
+    /// never will.
     pub(super) fn kill_unconfirmed(&mut self, host: &str, a: AttemptId) {
         let mark = self.core.state.mark(a.j);
         let kill = self.core.memory.stray_runs.order_kill(host, a, mark);
@@ -65,7 +65,7 @@ impl Turn<'_> {
         self.out.order(host, kill);
     }
 
-    /// The host on which the last attempt of ended work may still run.
+    /// The host on which the last attempt of an ended job may still run.
     pub(super) fn stray_host(&self, j: JobKey) -> Option<String> {
         let (state, memory) = (&self.core.state, &self.core.memory);
         let work = state.work(j).filter(|work| !work.stat.is_started())?;
@@ -73,34 +73,34 @@ impl Turn<'_> {
         let (first, _) = work.run.as_deref()?.hosts.first()?;
         let host = state.host_name(*first).to_string();
         let reason = work.run.as_deref()?.fate.as_deref()?.reason;
-        // An end that its host reported may stand further on in a file that this leader reads.
+        // An end that its host reported may be further on in a file that this leader is reading.
         let unconfirmed = [TermReason::Force, TermReason::HostLost, TermReason::Fenced];
         if !unconfirmed.contains(&reason) {
             return None;
         }
         let stray = memory.stray_runs.has_attempt(&host, AttemptId { j, at });
-        // A host that does not answer, or whose reports this leader has not read yet, has not said
-        // what became of a job that was removed.
+        // A host that does not answer, or whose reports this leader has not read yet, has not
+        // reported what happened to a job that was removed.
         let removed = reason == TermReason::Force;
         let read = memory.host(&host).is_some_and(|host| host.reports_read);
         let answers = state.host_ctl(&host).up && read;
         (stray || (removed && !answers)).then_some(host)
     }
 
-    /// The run was ordered before the share was restored from a copy, which an administrator has
-    /// confirmed: it goes on only where the journal has it. The end of a run without a mark could
-    /// be taken for that of a later one: it is left alone.
+    /// Whether the run was ordered before the share was restored from a copy, and an administrator
+    /// has confirmed the restore: it continues only if the journal contains it. The end of a run
+    /// without a mark could be taken for that of a later run, so such a run is left alone.
     fn is_orphan(&self, run: RunId) -> bool {
         let restored = self.core.state.restored();
         let before = |(above, _)| (1..=above).contains(&run.epoch);
         run.mark != 0 && restored.is_some_and(before)
     }
 
-    /// Whether this leader knows for certain that the attempt is over for `host`. One that it
-    /// never knew is not: the share may have been restored from a copy, which is not confirmed.
+    /// Whether this leader knows for certain that the attempt is over for `host`. An attempt that
+    /// it never knew is not: the share may have been restored from a copy without confirmation.
     fn is_over(&self, host: &str, a: AttemptId, run: RunId) -> bool {
         let state = &self.core.state;
-        // Ordered by a leader that knew all that this one knows of restored shares.
+        // It was ordered by a leader that knew all restores of the share that this one knows.
         let later = state.restored().is_none_or(|(above, _)| run.epoch > above);
         if !later || state.is_other(a, run.mark) {
             return false;

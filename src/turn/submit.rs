@@ -13,11 +13,11 @@ use crate::record::cron::CronRun;
 use crate::record::event::{Event, Submitted};
 use crate::record::request::Verb;
 
-/// Why a job with new options is not taken.
+/// Why a job with new options is not accepted.
 pub(super) const NO_SPEC: &str = "all numbers of specifications are in use: let some jobs end";
 
 impl Turn<'_> {
-    /// Prepares a submission. `known`: jobs of it that an earlier leader made.
+    /// Prepares a submission. `known`: its jobs that an earlier leader created.
     pub(super) fn begin_pack(
         &mut self,
         request: &mut ActiveRequest,
@@ -40,7 +40,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Submits jobs until the slice is used up. True when none is left.
+    /// Submits jobs until the slice is used up. Returns true if none is left.
     pub(super) fn submit_slice(&mut self, request: &mut ActiveRequest) -> bool {
         let ActiveRequest {
             who,
@@ -113,7 +113,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The job that the same user made with the same key.
+    /// The job that the same user created with the same key.
     fn known_key(&self, who: &Requester, key: &str, line: u32) -> Option<IdRun> {
         if key.is_empty() {
             return None;
@@ -142,7 +142,7 @@ impl Turn<'_> {
         })
     }
 
-    /// Makes a job; gives its id and queue and whether that is the default one, or why not.
+    /// Creates a job. Returns its id, its queue and whether that is the default queue, or why not.
     fn accept(
         &mut self,
         job: Admitted,
@@ -152,7 +152,7 @@ impl Turn<'_> {
         self.accept_run(job, tok, line, None)
     }
 
-    /// The same; `cron`: of which cron job it is a run.
+    /// As [`Turn::accept`]; `cron`: the cron job of which it is a run.
     pub(super) fn accept_run(
         &mut self,
         job: Admitted,
@@ -185,8 +185,8 @@ impl Turn<'_> {
         Ok((id, queue, default))
     }
 
-    /// The number of a specification, defining it first when it is new; `None` when all numbers
-    /// are in use.
+    /// The number of a specification; defines the specification first if it is new. `None` if all
+    /// numbers are in use.
     pub(super) fn spec_id(&mut self, spec: Spec) -> Option<u32> {
         if let Some(id) = self.core.state.find_spec(&spec) {
             return Some(id);
@@ -208,7 +208,7 @@ fn what(line: u32) -> String {
     }
 }
 
-/// Adds an id to the answer, joining consecutive ids of consecutive lines.
+/// Adds an id to the answer, and joins consecutive ids of consecutive lines.
 fn push_id(answer: &mut Answer, job: (u32, u32, i64), queue: String, default: bool) {
     let (line, id, t) = job;
     if let Some(run) = answer.ack.ids.last_mut()

@@ -22,7 +22,7 @@ pub fn host_rows(core: &Core) -> Vec<HostRow> {
     core.hosts.iter().map(|host| host_row(core, host)).collect()
 }
 
-/// What jobs change of a host's row.
+/// The part of a host's row that jobs change.
 pub(super) fn host_counts(core: &Core, host: &HostInfo) -> HostCounts {
     let used = core.state.used().host(host.id);
     let reserved = core.engine.reserved(&core.hosts, &host.name);
@@ -41,13 +41,13 @@ pub(super) fn host_counts(core: &Core, host: &HostInfo) -> HostCounts {
     }
 }
 
-/// Units in use by resource, and thousandths of each where some are held in parts.
+/// Units in use by resource, and the thousandths of each if some are held in parts.
 type HeldUnits = (
     BTreeMap<String, Vec<(String, JobKey)>>,
     BTreeMap<String, Vec<u32>>,
 );
 
-/// Units of a host that jobs have, by resource, in the order of their names.
+/// Units of a host that jobs hold, by resource, in the order of their names.
 fn units_in_use(core: &Core, host: &str) -> HeldUnits {
     let (mut units, mut parts) = HeldUnits::default();
     for (res, held) in core.state.used().units().on(host) {
@@ -93,14 +93,14 @@ fn host_row(core: &Core, host: &HostInfo) -> HostRow {
     let shared = core.config.hosts.resources.iter();
     for (name, _) in shared.filter(|(name, decl)| decl.shared && row.resources.contains_key(*name))
     {
-        // Whose it is: for all its hosts the same.
+        // The source that reports it is the same for all its hosts.
         row.load.shared.insert(name.clone(), "cb.yaml".to_owned());
     }
     row.set_counts(host_counts(core, host));
     row
 }
 
-/// Load thresholds of a host alone and, for the jobs of queues that have some, of both.
+/// Load thresholds of the host itself and, for the jobs of queues that have thresholds, of both.
 fn thresholds(config: &Config, host: &HostInfo) -> Vec<HostThresholds> {
     let own = &host.entry.thresholds;
     let shown = |queue: &str, marks: &[Threshold]| HostThresholds {
@@ -278,7 +278,7 @@ fn limit_settings(out: &mut Vec<(String, String)>, pairs: [&LimitPair; 8]) {
     }
 }
 
-/// An application with what it gives to its jobs.
+/// An application with the settings that it gives to its jobs.
 fn app_row(app: &AppProfile) -> AppRow {
     let mut settings = Vec::new();
     let of = &app.limits;
@@ -326,7 +326,7 @@ pub(super) fn user_row(core: &Core, uid: u32, name: &str) -> UserRow {
     }
 }
 
-/// A setting as cb.yaml would say it; `-` = unlimited or not set.
+/// A setting as cb.yaml would state it; `-` = unlimited or not set.
 fn setting_text(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::Null => "-".to_owned(),
@@ -340,7 +340,7 @@ fn setting_text(value: &serde_json::Value) -> String {
     }
 }
 
-/// Cluster facts. `master`: host of the leader; `since`: when it began to lead.
+/// Facts about the cluster. `master`: host of the leader; `since`: when it began to lead.
 pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Params {
     let config = &core.config;
     let mut params: Vec<(String, String)> = Vec::new();

@@ -7,22 +7,22 @@ use crate::record::event::Event;
 use crate::sched::depend;
 use crate::state::DepVerdict;
 
-/// Most finished jobs removed in one turn.
+/// Maximum number of finished jobs removed in one turn.
 const CLEAN_MAX: usize = 10_000;
-/// Most failed jobs let go in one turn.
+/// Maximum number of failed jobs released in one turn.
 const RETRIES_MAX: usize = 10_000;
-/// For how long a repeated token gets the same answer.
+/// How long a repeated token gets the same answer.
 const TOKEN_KEEP_MS: u64 = 24 * 3600 * 1000;
 /// Pause between two removals of old tokens.
 const EXPIRE_MS: u64 = 60_000;
-/// Looks at jobs and their elements by which a turn judges conditions, and what one condition takes
-/// besides.
+/// Number of looks at jobs and their elements for evaluating conditions in one turn, and the
+/// additional cost of one condition.
 pub(super) const JUDGE_LOOKS: u64 = 1_000_000;
 pub(super) const JUDGE_EACH: u64 = 100;
 
 impl Turn<'_> {
-    /// Judges conditions whose jobs changed: as many as one turn may, the others in the next turns.
-    /// A job whose condition is not judged yet waits.
+    /// Evaluates conditions whose jobs changed: as many as fit into one turn, the others in the
+    /// next turns. A job whose condition is not evaluated yet waits.
     pub(super) fn judge_dependencies(&mut self) {
         let core = &mut *self.core;
         let (mut looks, mut orphans) = (0, Vec::new());
@@ -46,7 +46,7 @@ impl Turn<'_> {
         self.out.more |= self.core.state.has_dep_dirty();
     }
 
-    /// Ends what waits of a job whose dependency can never be satisfied.
+    /// Ends what is waiting of a job whose dependency can never be satisfied.
     fn end_orphan(&mut self, id: u32) {
         for j in self.works_of(JobKey::job(id)) {
             if self.core.state.stat(j).is_some_and(JobStat::is_waiting) {
@@ -56,7 +56,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Lets the scheduler have failed jobs whose pause is over.
+    /// Returns failed jobs whose pause is over to scheduling.
     pub(super) fn release_retries(&mut self) {
         let due = self.core.state.retries_due(self.now);
         let due: Vec<JobKey> = due.take(RETRIES_MAX).collect();
@@ -90,7 +90,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Lets the scheduler run when that is due by time.
+    /// Requests a scheduler pass when one is due by time.
     pub(super) fn request_due_pass(&mut self) {
         let core = &mut *self.core;
         if core.pass.wake.is_some_and(|at| at <= self.now) {

@@ -7,12 +7,12 @@
 use super::setup::NAME;
 use crate::channel::Cookie;
 
-/// Whose display an entry is for.
+/// The display to which an entry applies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Address {
     V4([u8; 4]),
     V6([u8; 16]),
-    /// The machine of this name itself.
+    /// The machine with this name itself.
     Local(String),
     Any,
 }
@@ -28,7 +28,7 @@ impl Address {
     }
 }
 
-/// The first cookie in a file for one of these addresses; `None` where there is none.
+/// The first cookie in a file for one of these addresses; `None` if there is none.
 ///
 /// # Errors
 /// The file is damaged before there is one.
@@ -74,7 +74,7 @@ fn take_text<'a>(file: &mut &'a [u8]) -> Result<&'a [u8], &'static str> {
     Ok(text)
 }
 
-/// The entry of a display. Longer names of machines than any are cut.
+/// The entry of a display. Overlong names of machines are cut.
 pub(crate) fn entry(of: &Address, display: u16, cookie: &Cookie) -> Vec<u8> {
     let (family, address) = of.parts();
     let mut out = family.to_be_bytes().to_vec();
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_entry_of_the_display_is_found_among_others() {
         let mut other = entry(&local("h1"), 0, &c(1));
-        // Another kind of secret, one of another length, another display, another machine.
+        // Another kind of secret, a secret of another length, another display, another machine.
         other[13] ^= 1;
         let mut short = entry(&local("h1"), 0, &c(2));
         short.truncate(short.len() - 1);

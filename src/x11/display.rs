@@ -2,13 +2,13 @@
 
 use super::PORT;
 
-/// Longest name.
+/// Maximum length of a name.
 const NAME_MAX: usize = 300;
 
 /// A display.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Display {
-    /// `None`: of this machine, by its socket in /tmp.
+    /// `None`: on this machine, by its socket in /tmp.
     pub(super) host: Option<String>,
     pub(super) number: u16,
 }
@@ -17,7 +17,7 @@ impl Display {
     /// Reads `[HOST]:NUMBER[.SCREEN]`.
     ///
     /// # Errors
-    /// It is something else.
+    /// It has another form.
     pub(super) fn parse(text: &str) -> Result<Display, &'static str> {
         if text.len() > NAME_MAX {
             return Err("it is too long");

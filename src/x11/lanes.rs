@@ -8,29 +8,29 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// Most lanes of a channel.
+/// Maximum number of lanes of a channel.
 pub(crate) const LANES_MAX: usize = 64;
-/// Most bytes of a lane that wait at one end.
+/// Maximum number of bytes of a lane that wait at one end.
 const WINDOW: usize = 256 << 10;
-/// Most bytes that are read for all lanes in one turn.
+/// Maximum number of bytes that are read for all lanes in one turn.
 pub(crate) const BUDGET: usize = 32 << 10;
 
 /// The lanes of one end.
 #[derive(Default)]
 pub(crate) struct Lanes {
     lanes: BTreeMap<u32, Lane>,
-    /// Counts turns: each begins with another lane.
+    /// Counts turns: each starts with another lane.
     turns: usize,
 }
 
 struct Lane {
-    /// The client or the display; `None`: not yet, or no more.
+    /// The client or the display; `None`: not yet, or no longer.
     socket: Option<File>,
-    /// Came for it and is not written.
+    /// Bytes that arrived for it and are not written yet.
     queue: Vec<u8>,
-    /// So many bytes the other end still takes.
+    /// Number of bytes that the other end still accepts.
     room: usize,
-    /// What each end says once: it has closed.
+    /// Each end states once that it has closed.
     closed_here: bool,
     closed_there: bool,
 }
@@ -40,10 +40,10 @@ impl Lanes {
         self.lanes.len() >= LANES_MAX
     }
 
-    /// A further lane.
+    /// Opens another lane.
     ///
     /// # Errors
-    /// There are too many, or it is there.
+    /// There are too many, or it exists already.
     pub(crate) fn open(&mut self, n: u32, socket: Option<File>) -> Result<(), ChannelError> {
         if self.is_full() || self.lanes.contains_key(&n) {
             return Err(ChannelError::Garbled);
@@ -59,7 +59,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// The display of a lane.
+    /// Sets the display of a lane.
     pub(super) fn connect(&mut self, n: u32, socket: File) {
         if let Some(lane) = self.lanes.get_mut(&n) {
             lane.socket = Some(socket);
@@ -74,7 +74,7 @@ impl Lanes {
         self.forget_closed();
     }
 
-    /// What is waited for; as many as there are lanes. `budget`: what may be read.
+    /// The events to wait for, one entry per lane. `budget`: number of bytes that may be read.
     pub(crate) fn watched(&self, budget: usize) -> impl Iterator<Item = Watched> {
         self.lanes.values().map(move |lane| Watched {
             fd: lane.socket.as_ref().map_or(-1, AsRawFd::as_raw_fd),
@@ -83,7 +83,7 @@ impl Lanes {
         })
     }
 
-    /// Reads and writes what is `ready`, as it was watched for. True when something moved.
+    /// Reads and writes what is `ready` among the watched. Returns true if something moved.
     pub(crate) fn carry(
         &mut self,
         ready: &[(bool, bool)],
@@ -108,7 +108,7 @@ impl Lanes {
         moved
     }
 
-    /// What the other end says of a lane.
+    /// Handles a message of the other end about a lane.
     ///
     /// # Errors
     /// It sends more than it may.
@@ -118,7 +118,7 @@ impl Lanes {
         said: &[u8],
         link: &mut Link,
     ) -> Result<(), ChannelError> {
-        // One that is closed at both ends is not named any more.
+        // A lane that is closed at both ends is not mentioned any more.
         let lane = self.lanes.get_mut(&n).ok_or(ChannelError::Garbled)?;
         if lane.closed_there || lane.queue.len() + said.len() > WINDOW {
             return Err(ChannelError::Garbled);
@@ -132,7 +132,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// The other end has passed on so many bytes of a lane.
+    /// Notes that the other end has passed on this many bytes of a lane.
     pub(crate) fn took(&mut self, n: u32, bytes: u32) {
         if let Some(lane) = self.lanes.get_mut(&n) {
             lane.room = lane.room.saturating_add(bytes as usize).min(WINDOW);
@@ -146,7 +146,7 @@ impl Lanes {
 }
 
 impl Lane {
-    /// Reads at most `most` bytes for the other end; how many they were.
+    /// Reads at most `most` bytes for the other end. Returns their number.
     fn read(&mut self, n: u32, most: usize, link: &mut Link) -> usize {
         let Some(socket) = &self.socket else { return 0 };
         let mut buf = [0; DATA_MAX];
@@ -166,7 +166,7 @@ impl Lane {
         }
     }
 
-    /// Writes what can be written, and ends with what the other end sent last.
+    /// Writes what can be written, and closes after the last bytes of the other end.
     fn flush(&mut self, n: u32, link: &mut Link) {
         if let Some(socket) = self.socket.as_ref().filter(|_| !self.queue.is_empty()) {
             match write_now(socket, &self.queue) {

@@ -15,26 +15,27 @@ use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// Largest file of cookies.
+/// Maximum size of a file of cookies.
 const AUTHORITY_MAX: u64 = 1 << 20;
-/// Most addresses of a display's host.
+/// Maximum number of addresses of a display's host.
 const PLACES_MAX: usize = 8;
 /// How long a display may take to answer (ms).
 const ANSWER_MS: u64 = 5_000;
-/// Before the reason of an answer.
+/// Number of bytes before the reason in an answer.
 const ANSWER: usize = 8;
 
-/// A display that answers and lets programs in.
+/// A display that answers and admits programs.
 pub(crate) struct Server {
     at: Place,
     cookie: Option<Cookie>,
 }
 
 impl Server {
-    /// Finds the display `name` and its cookie, and asks it.
+    /// Finds the display `name` and its cookie, and checks that it admits clients.
     ///
     /// # Errors
-    /// It has another form, does not answer, or lets no client in with what is known here.
+    /// The name has another form, or the display does not answer or admits no client with this
+    /// cookie.
     pub(crate) fn find(name: &str, authority: &Path) -> Result<Server, String> {
         let display = Display::parse(name).map_err(|why| {
             format!("DISPLAY={name} is no display, [HOST]:NUMBER[.SCREEN]: {why}")
@@ -82,10 +83,10 @@ impl Server {
     }
 }
 
-/// Where a display may be, in the order in which that is tried.
+/// Where a display may be, in the order in which the places are tried.
 fn places(display: &Display) -> io::Result<Vec<Place>> {
     let Some(host) = &display.host else {
-        // The file first: a name without one could be any user's.
+        // The socket file comes first: an abstract name could belong to any user.
         let name = format!("/tmp/.X11-unix/X{}", display.number);
         return Ok(vec![
             Place::Unix(name.clone().into()),
@@ -105,8 +106,8 @@ fn shown(at: &Place) -> String {
     }
 }
 
-/// The cookie of a display at this place, as X11 clients look for it: a display of this machine is
-/// under its name.
+/// The cookie of a display at this place, found as X11 clients do: a display of this machine is
+/// listed under the machine's name.
 fn cookie_of(display: &Display, at: &Place, file: &Path) -> Result<Option<Cookie>, String> {
     let address = match at {
         Place::Tcp(at) if !at.ip().is_loopback() => match at.ip() {
@@ -124,14 +125,14 @@ fn cookie_of(display: &Display, at: &Place, file: &Path) -> Result<Option<Cookie
     found.map_err(|why| format!("{}: {why}", file.display()))
 }
 
-/// Calls, and waits for the answer.
+/// Connects, and waits for the answer.
 fn connected(at: &Place) -> io::Result<File> {
     let socket = stream::call_now(at)?;
     wait(&socket, false, clock::boot_ms() + ANSWER_MS)?;
-    // A call that failed.
+    // A connection that failed.
     match read_now(&socket, &mut [0; 1])? {
         None => Ok(socket),
-        // No display speaks first.
+        // A display never sends first.
         Some(_) => Err(io::Error::other("it is no X11 server")),
     }
 }
@@ -155,11 +156,11 @@ fn wait(socket: &File, read: bool, until: u64) -> io::Result<()> {
     }
 }
 
-/// Asks a display whether it lets a program with this cookie in.
+/// Checks whether a display admits a program with this cookie.
 fn ask(socket: &File, cookie: Option<&Cookie>) -> Result<(), String> {
     let failed = |e: io::Error| format!("it gives no answer of X11: {}", sys::reason(&e));
     let words = setup::words(b'l', [11, 0, 0, 0], cookie);
-    // A few bytes into an empty connection.
+    // These are a few bytes on an empty connection.
     if write_now(socket, &words).map_err(failed)? < words.len() {
         return Err(failed(io::ErrorKind::WouldBlock.into()));
     }
@@ -193,7 +194,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
-    /// A display that wants these first words and gives this answer, and its name.
+    /// A display that expects this first message and sends this answer, and its name.
     fn display(
         want: Vec<u8>,
         answer: &'static [u8],
@@ -212,7 +213,7 @@ mod tests {
         let server = std::thread::spawn(move || {
             let (mut client, _) = listener.accept().unwrap();
             let mut got = vec![0; want.len()];
-            // Where nothing is wanted: until it hangs up.
+            // If nothing is expected: until it disconnects.
             match want.is_empty() {
                 true => assert_eq!(client.read(&mut [0; 1]).unwrap(), 0),
                 false => client.read_exact(&mut got).unwrap(),
@@ -272,7 +273,7 @@ mod tests {
             let said = Server::find(name, &file).err().unwrap();
             assert!(said.contains(why), "{said}");
         }
-        // A file of cookies that is none, is too large, is no file.
+        // A cookie file that is invalid, too large, or not a file.
         for bytes in [vec![255; 99], vec![0; (1 << 20) + 1]] {
             std::fs::write(&file, bytes).unwrap();
             let Some((name, server)) = display(Vec::new(), b"") else {

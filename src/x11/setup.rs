@@ -3,39 +3,39 @@
 
 use crate::channel::Cookie;
 
-/// The one kind of secret that is known here.
+/// The only supported kind of secret.
 pub(super) const NAME: &[u8] = b"MIT-MAGIC-COOKIE-1";
-/// Before name and secret.
+/// Number of bytes before name and secret.
 const FIXED: usize = 12;
 /// Name and secret begin at multiples of four bytes.
 const NAME_ROOM: usize = NAME.len().next_multiple_of(4);
 const WHOLE: usize = FIXED + NAME_ROOM + Cookie::LEN;
 
-/// The bytes of one client until it is let in.
+/// The bytes of one client until it is admitted.
 pub(super) struct Gate {
     fake: Cookie,
     head: Vec<u8>,
 }
 
-/// What a gate says of its client.
+/// The decision about a client.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Gated {
-    /// Its first words are not whole.
+    /// Its first message is incomplete.
     More,
-    /// It is let in; this is for the display.
+    /// It is admitted; these bytes are for the display.
     Pass(Vec<u8>),
-    /// It is not, for this reason.
+    /// It is rejected, for this reason.
     Refused(&'static str),
 }
 
 impl Gate {
-    /// For who brings this cookie.
+    /// A gate for clients with this cookie.
     pub(super) fn new(fake: Cookie) -> Gate {
         let head = Vec::new();
         Gate { fake, head }
     }
 
-    /// Takes the next bytes. `real`: what the display wants, `None`: nothing.
+    /// Takes the next bytes. `real`: the cookie that the display expects; `None`: none.
     pub(super) fn take(&mut self, bytes: &[u8], real: Option<&Cookie>) -> Gated {
         let (mine, rest) = bytes.split_at(bytes.len().min(WHOLE - self.head.len()));
         self.head.extend_from_slice(mine);
@@ -67,7 +67,7 @@ impl Gate {
     }
 }
 
-/// The first words of a client. `order`: B or l; `version`: in that order.
+/// The first message of a client. `order`: B or l; `version`: in that order.
 pub(super) fn words(order: u8, version: [u8; 4], cookie: Option<&Cookie>) -> Vec<u8> {
     let number = |n: usize| match order {
         b'B' => (n as u16).to_be_bytes(),
@@ -135,7 +135,7 @@ mod tests {
                 }
             }
         }
-        // As the protocol has it, bytes counted by hand.
+        // As in the protocol, bytes counted by hand.
         let said = client(b'l', FAKE);
         assert_eq!(said[..12], [b'l', 0, 11, 0, 0, 0, 18, 0, 16, 0, 0, 0]);
         assert_eq!((said.len(), said[30], said[31]), (48, 0, 0));
@@ -174,7 +174,7 @@ mod tests {
                 assert!(matches!(said, Gated::Refused(_)), "{bad:?}");
             }
         }
-        // Refused as early as it can be known, and never by less than all of it.
+        // Rejected as early as possible, but not before a wrong byte has arrived.
         let mut gate = gate();
         assert_eq!(
             gate.take(&client(b'l', FAKE)[..47], Some(&real)),

@@ -12,10 +12,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 const REAL: [u8; 16] = *b"the display's co";
-/// More than waits anywhere on the way of one client.
+/// More than the amount that waits anywhere on the path of one client.
 const MUCH: usize = 4 << 20;
 
-/// Of the waiting command: plain lanes, or those of a display.
+/// The end of the waiting command: plain lanes, or those of a display.
 enum Home {
     Lanes(Lanes, Vec<(u32, File)>),
     Windows(Box<Windows>),
@@ -27,9 +27,9 @@ struct Bed {
     home: Home,
     its: Link,
     warned: Vec<String>,
-    /// What the host was told.
+    /// The messages to the host.
     told: Vec<u8>,
-    /// Most bytes that waited to be sent at either end.
+    /// Maximum number of bytes that waited to be sent at either end.
     waited: usize,
 }
 
@@ -56,7 +56,7 @@ impl Bed {
         }
     }
 
-    /// A client at the host; the other side of its lane is `display`, or found by its cookie.
+    /// A client at the host; the other end of its lane is `display`, or is found by its cookie.
     fn client(&mut self, n: u32, display: Option<File>) -> UnixStream {
         let (client, socket) = sockets();
         self.host.open(n, Some(socket)).unwrap();
@@ -112,7 +112,7 @@ impl Bed {
         }
     }
 
-    /// Turns until so many bytes were read, or the end.
+    /// Takes turns until this many bytes were read, or the end.
     fn read(&mut self, from: &mut UnixStream, most: usize) -> Vec<u8> {
         let mut got = Vec::new();
         for _ in 0..20_000 {
@@ -142,7 +142,7 @@ fn sockets() -> (UnixStream, File) {
     (a, File::from(OwnedFd::from(b)))
 }
 
-/// Writes until nothing more is taken; how much was.
+/// Writes until nothing more is accepted; returns the number of bytes.
 fn fill(to: &mut UnixStream, bytes: &[u8]) -> usize {
     match to.write(bytes) {
         Ok(n) => n,
@@ -169,7 +169,7 @@ fn who_does_not_read_holds_up_nobody_else_and_little_waits() {
         other.write_all(&[n as u8]).unwrap();
         assert_eq!(bed.read(&mut quick, 1), [n as u8]);
     }
-    // Two windows and what the system holds at both ends; what goes on the wire stays short.
+    // Two windows plus what the system holds at both ends; little is in transit.
     assert!(sent > 256 << 10 && sent < 2 << 20, "{sent}");
     assert!(bed.waited < 2 * BUDGET, "{}", bed.waited);
     let mut got = Vec::new();
@@ -179,7 +179,7 @@ fn who_does_not_read_holds_up_nobody_else_and_little_waits() {
         got.extend(bed.read(&mut slow, most));
     }
     assert!(got == bytes, "bytes were lost or changed");
-    // The other way, with an end.
+    // The other direction, with an end.
     let mut sent = 0;
     let mut got = Vec::new();
     while sent < bytes.len() {
@@ -231,7 +231,7 @@ fn more_than_a_channel_may_carry_ends_it() {
     lanes.heed(1, b"", &mut bed.mine).unwrap();
     assert!(lanes.heed(1, b"", &mut bed.mine).is_err());
     lanes.open(99, None).unwrap();
-    // A client that reads nothing has a window, and no byte more.
+    // A client that reads nothing gets a window, and not a byte more.
     let (_client, socket) = sockets();
     let mut lanes = Lanes::default();
     lanes.open(1, Some(socket)).unwrap();
@@ -304,7 +304,7 @@ fn a_client_without_it_reaches_nothing_and_is_named() {
         assert!(listener.accept().is_err());
     }
     assert_eq!(bed.warned.len(), 3, "{:?}", bed.warned);
-    // One that goes before it has said who it is, and a display that is gone.
+    // A client that disconnects before it has identified itself, and a display that is gone.
     drop(bed.client(10, None));
     bed.turn();
     let (_d, _, mut bed, fake) = windows();

@@ -10,21 +10,21 @@ use crate::sys::stream::Watched;
 use crate::sys::{self, clock};
 use std::collections::BTreeMap;
 
-/// So many refused clients are named.
+/// Maximum number of rejected clients that are named.
 const NAMED_MAX: usize = 3;
 
 /// The windows of a job.
 pub(crate) struct Windows {
     server: Server,
     fake: Cookie,
-    /// Clients that are not let in yet.
+    /// Clients that are not admitted yet.
     gates: BTreeMap<u32, Gate>,
     lanes: Lanes,
     named: usize,
 }
 
 impl Windows {
-    /// At this display, for who brings a cookie that is made here.
+    /// Windows at this display, for clients with a cookie that is created here.
     pub(crate) fn new(server: Server) -> Windows {
         let mut bytes = [0; Cookie::LEN];
         clock::random(&mut bytes);
@@ -42,7 +42,7 @@ impl Windows {
         self.fake
     }
 
-    /// What is waited for.
+    /// The events to wait for.
     pub(crate) fn watched(&self, budget: usize) -> impl Iterator<Item = Watched> {
         self.lanes.watched(budget)
     }
@@ -52,10 +52,10 @@ impl Windows {
         self.lanes.carry(ready, budget, link);
     }
 
-    /// What the host says of its clients; a warning for the user.
+    /// Handles a message of the host about its clients. Returns a warning for the user.
     ///
     /// # Errors
-    /// It says more than it may.
+    /// It sends more than it may.
     pub(crate) fn heed(
         &mut self,
         said: XMessage,

@@ -70,7 +70,7 @@ fn records_go_to_their_month_in_batches_and_the_mark_follows_the_sync() {
         (&first[names[0]], &first[names[1]]),
         (&vec!["1".to_owned()], &vec!["2".to_owned()])
     );
-    // The first of all is synced at once; this one is not.
+    // The very first record is synced at once; this one is not.
     assert!(accounts.is_clean());
     accounts.push(vec![end(3, T)]);
     accounts.tend(at(7, 9), 101_000, false);
@@ -120,7 +120,7 @@ fn what_cannot_be_written_waits_with_an_alarm_and_comes_later_in_a_new_file() {
     assert_eq!((accounts.alarm(), accounts.is_clean()), (None, true));
     let all: Vec<_> = files(&layout).into_values().collect();
     assert_eq!(all, [["1!", "2"]]);
-    // A file of that name is another's: nothing is appended to it.
+    // A file with that name belongs to another leader: nothing is appended to it.
     let mut twin = Accounts::new(&layout, ("c", 7), vec![end(9, T)]);
     twin.tend(at(7, 3), 200_000, true);
     assert!(twin.is_clean());
@@ -167,7 +167,7 @@ fn job(id: u32, requeue: bool) -> Vec<Event> {
 }
 
 /// The predecessor died between the commit of an end and its record, between the record and the
-/// mark, or after the mark: the successor replays the ends after the mark, no others.
+/// mark, or after the mark: the successor replays exactly the ends after the mark.
 #[test]
 fn a_new_leader_writes_what_its_predecessor_did_not() {
     let d = tempfile::tempdir().unwrap();
@@ -200,7 +200,7 @@ fn a_new_leader_writes_what_its_predecessor_did_not() {
             marked = committed;
         }
     }
-    // Ends 2 and 3 are committed; their records never were written.
+    // Ends 2 and 3 are committed; their records were never written.
     drop((first, journal));
     let accounted = mark(&layout, "c", 2);
     assert_eq!(accounted, marked);
@@ -210,7 +210,7 @@ fn a_new_leader_writes_what_its_predecessor_did_not() {
     second.tend(at(2, 1), 100_000, true);
     let all: Vec<_> = files(&layout).into_values().collect();
     assert_eq!(all, [vec!["1"], vec!["2!", "3!"]]);
-    // What the records say.
+    // The contents of the records.
     let mut loader = Loader::with_ends_after(Position::default());
     recover(&layout, "c", 2, Options::default(), &mut loader).unwrap();
     let requeued: Vec<bool> = loader.ends.iter().map(|r| r.requeued).collect();

@@ -22,10 +22,10 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often a slow renewal is worth a line in the log (ms).
+/// How often a slow renewal is logged (ms).
 const COMPLAIN_MS: u64 = 60_000;
 
-/// What the leader's threads share.
+/// Data that the leader's threads share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub layout: Layout,
@@ -34,17 +34,17 @@ pub(super) struct Shared {
     pub owners: Owners,
     pub own: EpochDoc,
     pub local: bool,
-    /// When the last renewal that arrived was sent (boot clock, ms): no process saw it earlier.
+    /// When the last successful renewal was sent (boot clock, ms): no process saw it earlier.
     pub renewed: AtomicU64,
-    /// When the last good look at the epoch began (boot clock, ms).
+    /// When the last successful check of the epoch began (boot clock, ms).
     pub looked: AtomicU64,
     pub leading: AtomicBool,
     /// DISK FULL, for readers of the beat.
     pub full: AtomicBool,
-    /// The election's lock is held, for readers of the beat.
+    /// The lock of the election is held, for readers of the beat.
     pub locked: AtomicBool,
     pub lost: AtomicBool,
-    /// Device and inode of the beat that is kept open, until its name is found to be another's.
+    /// Device and inode of the open beat file, until another file is found under its name.
     pub beat: Mutex<Option<(u64, u64)>>,
 }
 
@@ -67,7 +67,8 @@ impl Shared {
         Ok(())
     }
 
-    /// The thread that finds it first gives the reason: the others only see the flag.
+    /// Records the loss of leadership. The thread that finds it first gives the reason: the others
+    /// only see the flag.
     fn lose(&self, why: String) -> Lost {
         let lost = Lost(why);
         if !self.lost.swap(true, Ordering::AcqRel) {
@@ -76,13 +77,14 @@ impl Shared {
         lost
     }
 
-    /// Looks at `leader/epoch` past all caches. Where its mark is the one of the last look that
-    /// read it, and was older than the tick of the server's clock then, it holds what it held: one
-    /// request to a file server. Otherwise it is opened, read and closed. `gate` is the caller's
-    /// own: what another thread is about to read has not been read.
+    /// Checks `leader/epoch` past all caches. If its mark equals that of the last check that read
+    /// it, and was older than one tick of the server's clock at that time, its content is
+    /// unchanged: that takes one request to a file server. Otherwise the file is opened, read and
+    /// closed. `gate` belongs to the caller: what another thread is about to read has not been
+    /// read.
     pub(super) fn check_epoch(&self, gate: &mut Gate) -> Result<(), Lost> {
         let mark = sys::fs::mark(&self.layout.epoch());
-        // After the answer: it must not seem older than it is.
+        // Taken after the answer: the mark must not seem older than it is.
         let now = clock::boot_ms();
         if mark.is_ok_and(|mark| !gate.must_look(mark, now)) {
             return Ok(());
@@ -110,16 +112,16 @@ impl Shared {
     }
 }
 
-/// The running threads. Dropped, they end, and the lock is released.
+/// The running threads. When this is dropped, they end and the lock is released.
 #[derive(Debug)]
 pub(super) struct Threads {
-    /// A message wakes the beat; disconnected, the threads end.
+    /// A message wakes the beat; when it is disconnected, the threads end.
     stop: Option<(Sender<()>, Sender<()>)>,
     threads: Vec<Thread>,
 }
 
 impl Threads {
-    /// Starts them. `count`: of the beat before the first one; `on_lost` as for `campaign`.
+    /// Starts the threads. `count`: of the beat before the first one; `on_lost` as for `campaign`.
     pub(super) fn start(
         shared: &Arc<Shared>,
         lock: LockState,
@@ -159,7 +161,7 @@ impl Threads {
         }
     }
 
-    /// Waiting commands see at once what the beat has to say.
+    /// Writes the beat at once, so that waiting commands see what it states.
     pub(super) fn wake_beat(&self) {
         if let Some((wake, _)) = &self.stop {
             let _ = wake.try_send(());
@@ -170,7 +172,7 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         self.stop = None;
-        // A thread may hang in the share: the thread that drops this must not.
+        // A thread may hang on the share: the thread that drops this must not.
         let deadline = clock::boot_ms() + 200;
         for thread in self.threads.drain(..) {
             while !thread.is_finished() && clock::boot_ms() < deadline {
@@ -187,7 +189,7 @@ pub(super) fn spawn(name: &str, f: impl FnOnce() + Send + 'static) -> Thread {
     thread::spawn(name, 256 << 10, f).expect("a daemon that cannot start a few threads cannot lead")
 }
 
-/// Does something each T/6 from beginning to beginning, or as fast as it can be done.
+/// Calls a function every T/6 from start to start, or as fast as possible.
 fn keep_on(
     shared: &Shared,
     stopped: &Receiver<()>,
@@ -214,7 +216,7 @@ fn keep_on(
     }
 }
 
-/// Looks at the clock and atomics only. `gone` disconnects when the beat ended in good order.
+/// Reads only the clock and atomics. `gone` is disconnected when the beat ended in good order.
 fn watchdog(shared: &Shared, gone: &Receiver<()>, on_lost: impl Fn(&Lost)) {
     let every = (shared.rules.takeover_ms / 24).clamp(20, 500);
     loop {
@@ -230,7 +232,7 @@ fn watchdog(shared: &Shared, gone: &Receiver<()>, on_lost: impl Fn(&Lost)) {
     }
 }
 
-/// The thread that renews.
+/// The thread that renews the beat.
 struct Beat {
     shared: Arc<Shared>,
     file: Option<OverwriteFile>,
@@ -261,8 +263,8 @@ impl Beat {
                 file
             }
         };
-        // Opening may have taken long. What counts is when others may see the beat, not before it
-        // is sent. After an error the file is reopened.
+        // Opening may have taken long. What counts is when others may see the beat, which is not
+        // before it is sent. After an error the file is reopened.
         let sent = clock::boot_ms();
         if shared.is_lost() {
             return Ok(());
@@ -275,7 +277,7 @@ impl Beat {
         Ok(())
     }
 
-    /// Says when renewals take so long that T is too short for this share.
+    /// Logs when renewals take so long that T is too short for this share.
     fn complain(&mut self, began: u64) {
         let now = clock::boot_ms();
         let took = now.saturating_sub(began);
@@ -290,7 +292,7 @@ impl Beat {
     }
 }
 
-/// The thread that looks whether this process may go on.
+/// The thread that checks whether this process may continue to lead.
 struct Looker {
     shared: Arc<Shared>,
     lock: LockState,
@@ -301,7 +303,8 @@ impl Looker {
     fn look(&mut self) -> sys::Result<()> {
         let shared = &self.shared;
         let began = clock::boot_ms();
-        // A higher epoch is seen here even while the leader has nothing to journal.
+        // A higher epoch is detected here even while the leader has nothing to write to the
+        // journal.
         if shared.check != Check::Never && shared.check_epoch(&mut self.epoch).is_err() {
             return Ok(());
         }
@@ -318,8 +321,8 @@ impl Looker {
                 return Ok(());
             }
             LockState::Held(lock) if !shared.local => {
-                // Only a write through the locked descriptor tells that the server took the lock
-                // back.
+                // Only a write through the locked descriptor shows that the server revoked the
+                // lock.
                 if let Err(e) = lock.write(format!("{}\n", shared.own.epoch).as_bytes()) {
                     shared.lose(e.to_string());
                     return Ok(());

@@ -44,7 +44,7 @@ impl Bed {
     }
 }
 
-/// A claim of a stranger would keep everybody else from its number.
+/// A claim of another account would block its number for all candidates.
 #[test]
 fn a_strangers_claim_and_epoch_file_are_not_believed() {
     if !sys::users::may_switch() {
@@ -247,7 +247,7 @@ fn missing_foreign_and_newer_shares_are_refused_and_left_alone() {
     assert!(open_cluster(&bed.layout(), None).is_err());
 }
 
-/// A host that follows the next epoch may be heard of before this client sees who claimed it.
+/// A host may report the next epoch before this client sees which host claimed it.
 #[test]
 fn a_claim_that_a_cache_may_hide_is_waited_for() {
     let bed = Bed::new();

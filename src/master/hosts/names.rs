@@ -6,19 +6,19 @@ use crate::sys::fs;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Most host directories.
+/// Maximum number of host directories.
 pub(super) const HOSTS_MAX: usize = 100_000;
-/// Most names in `hosts/` that do not belong to a host.
+/// Maximum number of names in `hosts/` that do not belong to a host.
 const IGNORED_MAX: usize = 1000;
 /// How often directories are listed without a hint, in milliseconds.
 pub(super) const LIST_IDLE_MS: u64 = 10_000;
 /// How soon after a hint directories are listed again, in milliseconds.
 pub(super) const LIST_EVERY_MS: u64 = 250;
-/// `hosts/` is listed after this time although it did not change (ms): with thousands of hosts its
+/// `hosts/` is listed after this time even if it has not changed (ms): with thousands of hosts, its
 /// listing takes as many requests as everything else that an idle leader does.
 const HOSTS_SWEEP_MS: u64 = 600_000;
 
-/// How far `hosts/` was looked through.
+/// How far `hosts/` has been searched.
 pub(super) struct HostNames {
     dir: PathBuf,
     /// Names in it that are not directories.
@@ -42,19 +42,19 @@ impl HostNames {
         }
     }
 
-    /// It was not looked at yet.
+    /// Whether it has not been searched yet.
     pub(super) fn is_new(&self) -> bool {
         self.listed_at == 0
     }
 
-    /// What an administrator should see.
+    /// The alarm for administrators, if there is one.
     pub(super) fn alarm(&self) -> Option<String> {
         let failed = self.failed.as_ref();
         failed.map(|e| format!("new hosts and their reports are not seen: {e}"))
     }
 
-    /// Names of hosts that are not `known`, if it is time to look and something changed. `hinted`:
-    /// something changed anywhere. `eager_ms`: how often it is looked while hosts come to life.
+    /// Names of hosts that are not `known`, if a search is due and something changed. `hinted`:
+    /// something changed anywhere. `eager_ms`: how often to search while hosts start up.
     pub(super) fn look(
         &mut self,
         now_ms: u64,

@@ -9,15 +9,15 @@ use crate::sys::tail::Tail;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Most reports files that are kept open.
+/// Maximum number of report files that are kept open.
 const TAILS_MAX: usize = 256;
 
-/// What one look at a reports file gave.
+/// The result of one read of a report file.
 pub(super) struct ReadReports {
     pub reports: Vec<ReportRecord>,
-    /// Where reading stopped for another reason than the end of the file.
+    /// Where reading stopped for a reason other than the end of the file.
     pub damage: Option<Damaged>,
-    /// Offset in bytes and sequence number where the next look goes on.
+    /// Offset in bytes and sequence number at which the next read continues.
     pub next: (u64, u64),
 }
 
@@ -65,10 +65,10 @@ pub(super) fn parse_reports(
     }
 }
 
-/// Reports that were read last, perhaps open.
+/// The report files that were read last; they may be open.
 pub(super) struct Tails {
     open: BTreeMap<String, Tail>,
-    /// What others are made from.
+    /// The template for new ones.
     first: Tail,
 }
 
@@ -80,7 +80,7 @@ impl Tails {
         }
     }
 
-    /// The tail of a host's reports; another one is closed where too many are kept open.
+    /// The tail of a host's reports; if too many are kept open, another one is closed.
     pub(super) fn of(&mut self, host: &str) -> &mut Tail {
         if self.open.len() >= TAILS_MAX && !self.open.contains_key(host) {
             self.open.pop_first();

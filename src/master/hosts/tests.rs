@@ -4,7 +4,7 @@ use super::*;
 use crate::record::header::{Header, What};
 use crate::turn::SILENT_MS;
 
-/// Hosts of a share where h1 wrote its load once, at the epoch of the wall clock.
+/// Hosts of a share on which h1 wrote its load once, at the epoch of the wall clock.
 fn one_host(every_ms: u64) -> (tempfile::TempDir, Hosts) {
     let dir = tempfile::tempdir().unwrap();
     let layout = Layout::new(dir.path());
@@ -65,7 +65,7 @@ fn a_load_that_cannot_be_read_any_more_is_silence() {
     assert_eq!(silence(60_001), Some(60_000));
 }
 
-/// A share with `n` listed hosts; those in `live` beat by name, and have a reports file.
+/// A share with `n` listed hosts; those in `live` beat by name and have a report file.
 fn many(n: usize, live: &[&str]) -> (tempfile::TempDir, Hosts, Layout) {
     let dir = tempfile::tempdir().unwrap();
     let layout = Layout::new(dir.path());
@@ -145,12 +145,12 @@ fn an_idle_second_costs_no_more_with_many_listed_hosts() {
             }
         }
         assert_eq!(heard.len(), 3);
-        // Beats, the list of hosts, and a few hosts that show no life in turn.
+        // Beats, the list of hosts, and a few hosts without signs of life in turn.
         assert!(calls <= 4 * 120, "{calls} calls in 120 s with {n} hosts");
     }
 }
 
-/// A listing of thousands of names is many requests to a file server.
+/// Listing thousands of names takes many requests to a file server.
 #[test]
 fn hosts_are_listed_only_when_their_directory_changed() {
     let (_dir, mut hosts, layout) = many(3, &["n0000"]);
@@ -218,8 +218,8 @@ fn a_host_whose_name_stands_still_is_silent_after_as_long_as_ever() {
     );
 }
 
-/// A silent host without work is looked at in turn; one with work is not taken for cut off while
-/// its load document moves, and its limit counts.
+/// A silent host without jobs is checked in turn; one with jobs is not considered cut off while its
+/// load document changes, and its limit counts.
 #[test]
 fn a_host_with_work_whose_name_stands_still_is_looked_at_each_time() {
     let (_dir, mut hosts, layout) = many(300, &["n0000"]);
@@ -230,7 +230,7 @@ fn a_host_with_work_whose_name_stands_still_is_looked_at_each_time() {
             beat_by_name(&layout, "n0000", now / 1_000, 0);
         }
         if now > 60_000 && now <= 70_000 {
-            // Of an older version, which came back.
+            // It has an older version, which was installed again.
             let doc = LoadDoc {
                 incarnation: "old".into(),
                 iso_ms: Some(9_000),
@@ -274,7 +274,7 @@ fn a_directory_of_beats_that_is_missing_is_made_and_one_that_cannot_be_read_is_t
     assert!(alarm.contains("beats of hosts are not seen"), "{alarm}");
 }
 
-/// As long as a damaged file stands, it does not cost a read in each turn.
+/// As long as a damaged file exists, it does not cost a read in each turn.
 #[test]
 fn reports_that_do_not_go_on_are_looked_at_when_their_poll_is_due() {
     let (_dir, mut hosts, layout) = many(1, &["n0000"]);
@@ -334,14 +334,15 @@ fn only_hosts_whose_reports_are_due_or_named_are_read() {
     assert!(!listen(&mut hosts, now + 1, Which::Due));
     let named = BTreeSet::from(["h1".to_owned()]);
     assert!(listen(&mut hosts, now + 1, Which::Hosts(&named)));
-    // Orders make reports likely.
+    // After orders, reports are likely.
     let now = now + 5_000;
     listen(&mut hosts, now, Which::Due);
     hosts.expect("h1", now);
     assert!(hosts.due_ms().unwrap() - now <= 10);
 }
 
-/// Whoever goes by the limit of a load that it cannot read would give away what runs.
+/// A leader that used the limit of a load document it cannot read would start running jobs
+/// elsewhere.
 #[test]
 fn a_load_that_cannot_be_read_any_more_names_no_limit() {
     let (dir, mut hosts) = one_host(1_000);

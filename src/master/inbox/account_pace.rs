@@ -4,25 +4,25 @@
 //! answer of an otherwise fast service must not make new users wait: time spent is a debt that a
 //! tenth of all time pays off, and no lookup is made while the debt is large.
 
-/// Debt up to which look-ups go on (ms).
+/// Debt up to which look-ups continue (ms).
 const DEBT_MS: u64 = 1_000;
-/// Share of the time that pays the debt off: one in so many.
+/// The fraction of time that reduces the debt: one in this many.
 const ONE_IN: u64 = 10;
-/// Least and longest pause (ms).
+/// Shortest and longest pause (ms).
 const PAUSE_MS: (u64, u64) = (2_000, 60_000);
 
-/// The look-ups of one leader. Times are of the boot clock, ms.
+/// Limits the rate of one leader's look-ups. Times are of the boot clock, ms.
 #[derive(Debug, Default)]
 pub(super) struct AccountPace {
     debt: u64,
-    /// When the debt was that large.
+    /// When the debt had that size.
     at: u64,
-    /// No account is looked up before.
+    /// No account is looked up before this time.
     until: u64,
 }
 
 impl AccountPace {
-    /// A look-up at `now` took so long.
+    /// Notes that a look-up at `now` took `took` ms.
     pub(super) fn spent(&mut self, took: u64, failed: bool, now: u64) {
         let paid = now.saturating_sub(self.at) / ONE_IN;
         self.debt = self.debt.saturating_sub(paid).saturating_add(took);
@@ -35,12 +35,12 @@ impl AccountPace {
         self.until = now.saturating_add(wait.clamp(PAUSE_MS.0, PAUSE_MS.1));
     }
 
-    /// Users that are not known yet wait.
+    /// Whether users that are not known yet have to wait.
     pub(super) fn is_pause(&self, now: u64) -> bool {
         now < self.until
     }
 
-    /// Look-ups may go on at once, in tests.
+    /// Ends the pause, in tests.
     #[cfg(test)]
     pub(super) fn end_pause(&mut self) {
         *self = AccountPace::default();
@@ -56,7 +56,7 @@ mod tests {
         let mut pace = AccountPace::default();
         pace.spent(900, false, 10_000);
         assert!(!pace.is_pause(10_000));
-        // As good as paid after nine seconds.
+        // Almost paid off after nine seconds.
         pace.spent(900, false, 19_000);
         assert!(!pace.is_pause(19_000));
         pace.spent(3_000, false, 30_000);

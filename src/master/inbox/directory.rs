@@ -12,13 +12,13 @@ use crate::text::width;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// Most names read in one look, and of these most at which it is asked what they are.
+/// Maximum number of names that are read in one search, and of those whose type is queried.
 const NAMES_MAX: usize = 5_000;
 pub(super) const ASKED_MAX: usize = 50;
-/// So many hidden names in one listing are worth an alarm and are removed.
+/// From this number of hidden names in one listing on, an alarm is raised and they are removed.
 const HIDDEN_MIN: usize = 1_000;
 
-/// The directory, and how far it was looked through.
+/// The directory, and how far it was searched.
 pub(super) struct Directory {
     layout: Layout,
     /// `None`: it could not be opened.
@@ -26,16 +26,16 @@ pub(super) struct Directory {
     gate: Gate,
     listing: Option<Listing>,
     hidden: Hidden,
-    /// What the last whole listing met.
+    /// What the last complete listing found.
     met: Option<Hidden>,
 }
 
-/// Whether a look failed because there is no such directory.
+/// Whether a search failed because the directory does not exist.
 pub fn is_missing(e: &sys::Error) -> bool {
     e.is_not_found() || e.kind() == std::io::ErrorKind::NotADirectory
 }
 
-/// Names that no command of Corral makes here.
+/// Names that no Corral command creates here.
 #[derive(Default)]
 struct Hidden {
     names: usize,
@@ -58,13 +58,13 @@ impl Directory {
         self.layout.inbox()
     }
 
-    /// A listing has begun and not ended.
+    /// Whether a listing has begun and not ended.
     pub(super) fn is_listing(&self) -> bool {
         self.listing.is_some()
     }
 
-    /// The next names that are not hidden; a new listing begins where the last one has ended and
-    /// something changed since. `known`: those of them that need no look.
+    /// The next names that are not hidden. A new listing begins if the last one has ended and
+    /// something changed since. `known`: names that need no check.
     ///
     /// # Errors
     /// The directory cannot be opened or listed.
@@ -119,8 +119,8 @@ impl Directory {
         Ok(out)
     }
 
-    /// What an administrator should know of the last listing, said once for each; there is
-    /// something to remove.
+    /// The alarm for administrators about the last listing, once for each; there is something to
+    /// remove.
     pub(super) fn take_alarm(&mut self) -> Option<String> {
         let met = self.met.take().filter(|met| met.names >= HIDDEN_MIN)?;
         let found = self.stat(&met.first).ok().flatten();
@@ -134,10 +134,10 @@ impl Directory {
         ))
     }
 
-    /// Makes the directory where it is gone, and where something else stands in its place.
+    /// Creates the directory if it is gone or another kind of file has its name.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// It cannot be created.
     pub(super) fn make_again(&mut self) -> sys::Result<()> {
         let path = self.path();
         match fs::stat(&path)?.map(|found| found.kind) {
@@ -160,7 +160,7 @@ impl Directory {
         Ok(())
     }
 
-    /// What stands under `name`.
+    /// The type of the entry `name`.
     pub(super) fn stat(&self, name: &OsStr) -> sys::Result<Option<Found>> {
         self.open.as_ref().map_or(Ok(None), |open| open.look(name))
     }

@@ -8,14 +8,14 @@ use crate::sys::dropbox::{DropError, DroppedFile};
 use crate::sys::thread;
 use crossbeam::channel::{Receiver, TryRecvError, bounded};
 
-/// A request of more bytes is not read in a turn.
+/// A request with more bytes is not read within a turn.
 pub(super) const LARGE: u64 = 1 << 20;
-/// How often it is looked whether it was read, ms.
+/// How often the leader checks whether it has been read, in milliseconds.
 const LOOK_MS: u64 = 20;
-/// One that no turn has asked for in so long was withdrawn, ms.
+/// A request that no turn has asked for in this time was withdrawn, in milliseconds.
 const KEPT_MS: u64 = 60_000;
 
-/// A request as it was read: its bytes, its owner, and what it says.
+/// A request as it was read: its bytes, its owner and its content.
 pub(super) struct Decoded {
     pub bytes: usize,
     pub uid: u32,
@@ -32,7 +32,7 @@ pub(super) fn decode(file: DroppedFile) -> Result<Decoded, DropError> {
     })
 }
 
-/// The one that is being read.
+/// The request that is being read.
 #[derive(Default)]
 pub(super) struct Reading(Option<Under>);
 
@@ -43,27 +43,27 @@ struct Under {
     asked_ms: u64,
 }
 
-/// What is known of a request.
+/// The state of a request.
 pub(super) enum Progress {
-    /// It is not the one that is read.
+    /// It is not the request that is being read.
     Other,
     Waits,
     Read(Result<Box<Decoded>, DropError>),
 }
 
 impl Reading {
-    /// It was read: its user's box is to be looked into.
+    /// Whether it has been read: its user's box must be checked.
     pub(super) fn is_ready(&self, uid: u32) -> bool {
         let ready = |under: &Under| under.place.uid == uid && !under.done.is_empty();
         self.0.as_ref().is_some_and(ready)
     }
 
-    /// When to look whether it was read.
+    /// When to check whether it has been read.
     pub(super) fn due_ms(&self) -> Option<u64> {
         self.0.as_ref().map(|under| under.asked_ms + LOOK_MS)
     }
 
-    /// A turn looks for requests.
+    /// Notes that a turn looks for requests.
     pub(super) fn look(&mut self, now_ms: u64) {
         let late = |under: &Under| now_ms.saturating_sub(under.begun_ms) > KEPT_MS;
         self.0
@@ -73,7 +73,7 @@ impl Reading {
         }
     }
 
-    /// This request, if it was read.
+    /// Takes this request, if it has been read.
     pub(super) fn take(&mut self, place: &Place) -> Progress {
         let Some(under) = self.0.as_ref().filter(|under| under.place == *place) else {
             return Progress::Other;
@@ -92,7 +92,7 @@ impl Reading {
         }
     }
 
-    /// Has the request read unless another one is.
+    /// Starts to read the request unless another one is being read.
     pub(super) fn begin(&mut self, place: &Place, file: DroppedFile, now_ms: u64) {
         if self.0.is_some() {
             return;

@@ -4,20 +4,21 @@
 use super::Place;
 use std::collections::BTreeMap;
 
-/// How long the rest of a request is waited for, ms. A command writes a short one with one call.
+/// How long the leader waits for the rest of a request, in milliseconds. A command writes a short
+/// request with one call.
 pub(super) const GROW_MS: u64 = 10_000;
-/// Most requests remembered; of more, those that are not whole are refused at once.
+/// Maximum number of incomplete requests that are remembered; any others are rejected at once.
 const MOST: usize = 4096;
 
-/// See the top of this file.
+/// See the head of this file.
 #[derive(Debug, Default)]
 pub(super) struct PartialRequests(BTreeMap<Place, u64>);
 
 impl PartialRequests {
-    /// Whether the request, which is not whole at `now` (boot clock, ms), may still become so.
+    /// Whether the request, which is incomplete at `now` (boot clock, ms), may still be completed.
     pub(super) fn may_grow(&mut self, place: &Place, now: u64) -> bool {
         if self.0.len() >= MOST {
-            // Of some the command has taken its file away.
+            // The command may have withdrawn the file of some of them.
             let young = |seen: &u64| now.saturating_sub(*seen) < 2 * GROW_MS;
             self.0.retain(|_, seen| young(seen));
         }
@@ -32,14 +33,14 @@ impl PartialRequests {
         may
     }
 
-    /// It is whole, or gone.
+    /// Forgets a request that is complete or gone.
     pub(super) fn forget(&mut self, place: &Place) {
         if !self.0.is_empty() {
             self.0.remove(place);
         }
     }
 
-    /// Whether more is expected in this user's box.
+    /// Whether incomplete requests are expected to be completed in this user's box.
     pub(super) fn are_in(&self, uid: u32) -> bool {
         let first = Place {
             uid,

@@ -5,18 +5,18 @@ use crate::record::frame::{Damage, Damaged, Reader};
 use crate::record::header::{Header, What};
 use crate::record::request::{RequestHead, VERBS_MAX, Verb};
 
-/// What a request file says when it cannot be carried out.
+/// Why a request file cannot be carried out.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unreadable {
     pub why: String,
-    /// It may be whole later: it ends early, and says nothing wrong until there.
+    /// It may be completed later: it ends early, and contains no error up to there.
     pub partial: bool,
 }
 
 /// Decodes a request file.
 ///
 /// # Errors
-/// Names the damage and its offset, and says whether the file only ends early.
+/// The damage and its offset, and whether the file only ends early.
 pub fn parse(bytes: &[u8]) -> Result<(RequestHead, Vec<Verb>), Unreadable> {
     let bad = |why: String| Unreadable {
         why,
@@ -38,7 +38,7 @@ pub fn parse(bytes: &[u8]) -> Result<(RequestHead, Vec<Verb>), Unreadable> {
     let head = head.ok_or_else(|| early("the request has no head"))?;
     let undecodable = |at: u64, d: Damage| bad(format!("at byte {at}: {d:?}"));
     let head: RequestHead = head.decode().map_err(|d| undecodable(at, d))?;
-    // What states no number of verbs was renamed into its place, so it is all there.
+    // A request without a number of verbs was renamed into its place, so it is complete.
     let (stated, mut verbs) = (head.verbs as usize, Vec::new());
     let cut = |e: Damaged| Unreadable {
         partial: stated > 0 && matches!(e.damage, Damage::Torn),

@@ -14,7 +14,7 @@ struct Share {
     uid: u32,
 }
 
-/// Somebody else, for tests that run as root.
+/// Another account, for tests that run as root.
 const OTHER: u32 = 65_534;
 
 impl Share {
@@ -55,7 +55,8 @@ impl Share {
         path
     }
 
-    /// One turn: how many were taken and rejected; the rejected are set aside.
+    /// Takes one turn. Returns how many requests were taken and rejected; the rejected ones are set
+    /// aside.
     fn turn(&mut self) -> (usize, usize) {
         self.inbox.find_users(clock::boot_ms()).unwrap();
         let (taken, rejected) = self.inbox.take(1, Boxes::All);
@@ -78,7 +79,7 @@ fn a_box_replaced_by_a_link_leads_nowhere() {
     let own = s.own();
     s.request(&own, 1);
     assert_eq!(s.turn(), (1, 0));
-    // Known from now on. What the link points to would be taken for rubbish and moved away.
+    // Known from now on. The target of the link would be considered rubbish and moved away.
     let journal = s.layout.epoch_dir(1).join("journal.0001.yaml");
     fs::publish(&journal, b"precious").unwrap();
     fs::remove_dir(&own).unwrap();
@@ -86,7 +87,7 @@ fn a_box_replaced_by_a_link_leads_nowhere() {
     assert_eq!(s.turn(), (0, 0));
     assert_eq!(fs::read_small(&journal, 99).unwrap(), b"precious");
     assert_eq!(s.lost(), 0);
-    // The name is free again, and a directory made there serves.
+    // The name is free again, and a directory created there is used.
     assert!(!fs::exists(&own));
     s.request(&s.own(), 2);
     assert_eq!(s.turn(), (1, 0));
@@ -164,7 +165,7 @@ fn a_box_made_by_somebody_else_is_cleared_for_its_user() {
     fs::chown(&request, OTHER, OTHER).unwrap();
     assert_eq!(s.turn(), (0, 0), "a request out of a foreign hand");
     assert!(!fs::exists(&theirs), "the name is free again");
-    // A box known to be its user's, given away afterwards.
+    // A box known to belong to its user, whose owner is changed afterwards.
     fs::mkdir(&theirs, 0o770).unwrap();
     fs::chown(&theirs, OTHER, OTHER).unwrap();
     assert_eq!(s.turn(), (0, 0));
@@ -212,7 +213,7 @@ fn rubbish_is_kept_within_bounds_and_named_plainly() {
     let long = "x".repeat(250);
     let long = long.as_str();
     for bad in ["new\nline", "esc\u{1b}[31m", long] {
-        // Not through a writer of ours: its names would be too long.
+        // Not written through our own writer: its names would be too long.
         std::fs::write(own.join(bad), "x").unwrap();
     }
     fs::mkdir(&own.join("dir"), 0o755).unwrap();
@@ -243,7 +244,7 @@ fn a_file_that_may_not_be_read_is_refused_once() {
     let path = s.request(&own, 1);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o0)).unwrap();
     let rejected = match users::may_switch() {
-        // Root reads it all the same.
+        // Root can read it nevertheless.
         true => (1, 0),
         false => (0, 1),
     };
@@ -251,7 +252,7 @@ fn a_file_that_may_not_be_read_is_refused_once() {
     assert_eq!(s.turn(), (0, 0));
 }
 
-/// A command on a network file system writes a short request where it is read.
+/// On a network file system a command writes a short request where it is read.
 #[test]
 fn a_request_that_is_being_written_is_taken_when_it_is_whole() {
     let mut s = Share::new();
@@ -292,7 +293,7 @@ fn a_request_that_is_being_written_is_taken_when_it_is_whole() {
     }
     std::fs::write(&path, &whole).unwrap();
     assert_eq!(look(200, true).0, 1);
-    // One whose command died stays as it is, and is refused in the end.
+    // If its command died, it stays incomplete and is rejected in the end.
     head.token = Token(2);
     let path = own.join(Layout::request_name(Token(2)));
     std::fs::write(path, &write(&head)[..50]).unwrap();
@@ -311,7 +312,8 @@ fn a_request_that_cannot_be_removed_is_answered_once() {
     s.inbox.find_users(clock::boot_ms()).unwrap();
     let (taken, _) = s.inbox.take(1, Boxes::All);
     let places: Vec<&Place> = taken.iter().map(|t| &t.place).collect();
-    // Root removes whatever is in a directory of any mode, but no directory that is not empty.
+    // Root can remove the contents of a directory with any mode, but not a directory that is not
+    // empty.
     let path = own.join(&places[0].name);
     fs::remove(&path).unwrap();
     fs::mkdir_p(&path.join("x"), 0o755).unwrap();
@@ -320,7 +322,7 @@ fn a_request_that_cannot_be_removed_is_answered_once() {
     s.request(&own, 1);
     assert_eq!(s.inbox.take(1, Boxes::All).0.len(), 0, "it is passed over");
     assert!(fs::exists(&path));
-    // Once it can be removed it is, and what comes later under its name counts.
+    // Once it can be removed, it is removed, and a later entry with its name counts.
     s.inbox.find_users(clock::boot_ms()).unwrap();
     assert!(!fs::exists(&path));
     s.request(&own, 1);
@@ -328,7 +330,7 @@ fn a_request_that_cannot_be_removed_is_answered_once() {
     assert!(!fs::exists(&path));
 }
 
-/// Whatever `touch -d` says, requests are taken when the leader sees them.
+/// Regardless of `touch -d`, requests are taken when the leader sees them.
 #[test]
 fn the_time_of_a_file_means_nothing() {
     let mut s = Share::new();
@@ -385,7 +387,7 @@ fn a_box_is_polled_quickly_after_a_request_and_rarely_when_nothing_comes() {
     assert_eq!(take(&mut s.inbox, due), 1);
     let quick = s.inbox.due_ms().unwrap() - due;
     assert!(quick <= 10, "{quick} ms");
-    // Nothing was taken away: the same request is there again.
+    // Nothing was removed: the same request is still there.
     assert_eq!(take(&mut s.inbox, due + quick), 1);
     fs::remove(&own.join(Layout::request_name(Token(1)))).unwrap();
     let mut now = due + quick;
@@ -477,15 +479,16 @@ fn a_user_database_that_does_not_answer_is_not_asked_in_each_turn() {
     s.inbox.look_up = account;
     let (taken, _) = s.inbox.take(100_000, Boxes::All);
     assert_eq!(taken.len(), 1);
-    // Who is known is served while it is away again, and longer than an account is believed.
+    // Known users are still served while it is unavailable again, and for longer than an account is
+    // considered valid.
     s.inbox.look_up = |_| Err(sys::Error::invalid("look up", "a user".as_ref(), "away"));
     s.request(&own, 2);
     let (taken, _) = s.inbox.take(100_000 + 2 * ACCOUNT_MS, Boxes::All);
     assert_eq!(taken.len(), 2);
 }
 
-/// Anybody may make names in `inbox/`: so many cost no turn more than few, and a new user is found
-/// all the same.
+/// Any user may create names in `inbox/`: many of them cost a turn no more than a few, and a new
+/// user is still found.
 #[test]
 fn many_names_among_the_boxes_are_looked_through_in_parts() {
     let mut s = Share::new();
@@ -536,7 +539,7 @@ fn a_box_that_a_hint_named_is_found_without_a_listing() {
     assert!(s.inbox.find(s.uid));
 }
 
-/// An administrator's slip, or a stranger with the right to write there.
+/// A mistake of an administrator, or another account with write permission there.
 #[test]
 fn a_directory_of_boxes_that_is_gone_is_made_again() {
     let mut s = Share::new();
@@ -563,7 +566,7 @@ fn a_directory_of_boxes_that_is_gone_is_made_again() {
     );
 }
 
-/// 64 MB are read and decoded beside the turns, one request at a time.
+/// 64 MB are read and decoded outside the turns, one request at a time.
 #[test]
 fn a_large_request_is_read_beside_the_turns() {
     let mut s = Share::new();

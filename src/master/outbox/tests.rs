@@ -75,7 +75,7 @@ impl Bed {
         }
     }
 
-    /// Makes a file stand where the directory of `host` should.
+    /// Creates a file in place of the directory of `host`.
     fn obstruct(&self, host: &str) {
         fs::mkdir_p(&self.layout.hosts(), 0o755).unwrap();
         fs::publish(&self.layout.host(host), b"in the way").unwrap();
@@ -89,7 +89,7 @@ impl Bed {
         self.orders.write(orders, now, &self.state, &none).held_up
     }
 
-    /// The orders in a part, without what leads to them.
+    /// The orders in a part, without the records before them.
     fn read(&self, host: &str, part: u64) -> Vec<Order> {
         let path = self.layout.orders(host, 3, part);
         let bytes = fs::read_small(&path, 1 << 20).unwrap();
@@ -104,7 +104,7 @@ impl Bed {
     }
 }
 
-/// On a share that hosts see through a server, what is not synced is read half a minute later.
+/// On a share that hosts reach through a server, unsynced data are read half a minute later.
 #[test]
 fn orders_are_synced_where_hosts_would_not_see_them_else() {
     let mut bed = Bed::new();
@@ -162,7 +162,7 @@ fn a_start_that_was_not_written_is_told_of_and_one_that_may_have_been_is_not() {
     bed.obstruct("h1");
     let starts = [to("h1", start(1, "h1")), to("h2", start(2, "h2"))].concat();
     assert_eq!(bed.write(starts, 1), [("h1".to_owned(), attempt(1))]);
-    // The open file fails: how much of it was written nobody knows.
+    // The open file fails: it is not known how much of it was written.
     let broken = bed.orders.hosts.get_mut("h2").unwrap();
     broken.framed.as_mut().unwrap().file =
         Appender::open(std::path::Path::new("/dev/full")).unwrap();
@@ -236,7 +236,7 @@ fn a_part_that_its_host_cannot_read_is_renewed_and_ever_more_slowly() {
     );
 }
 
-/// A quota of one host's directory, or one that is mounted read-only: the others have room.
+/// A quota on one host's directory, or a read-only mount of it: the others have room.
 #[test]
 fn room_that_one_host_lacks_is_its_own_trouble_where_the_share_has_some() {
     let mut bed = Bed::new();
@@ -248,7 +248,7 @@ fn room_that_one_host_lacks_is_its_own_trouble_where_the_share_has_some() {
     };
     fail(&mut bed, libc::EDQUOT, 2_000);
     assert!(bed.orders.lacks_room().is_some() && bed.orders.alarm().is_none());
-    // Nothing of it is written: it is taken back if the share has room.
+    // Nothing of it is written: it is withdrawn if the share has room.
     let unsent = bed
         .orders
         .write(to("h1", start(7, "h1")), 2_000, &bed.state, &none);
@@ -266,7 +266,7 @@ fn room_that_one_host_lacks_is_its_own_trouble_where_the_share_has_some() {
             .is_some_and(|text| text.contains("1 host"))
     );
     assert!(bed.orders.retry_at().is_some_and(|at| at > 2_000));
-    // The next failure is of the same kind: nobody need ask again.
+    // The next failure is of the same kind: the cause need not be checked again.
     fail(&mut bed, libc::EROFS, 5_000);
     assert!(bed.orders.lacks_room().is_none() && bed.orders.take_news().is_empty());
     let tried = bed.orders.mend(600_000, &bed.state, &none);

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 /// Limit, consumer and resource of a counter.
 type LimitKey = (String, String, String);
 
-/// See the top of this file.
+/// See the head of this file.
 #[derive(Debug, Default)]
 pub(super) struct UndocumentedCounts {
-    /// Of the last change.
+    /// The moment of the last change.
     moment: u64,
     hosts: BTreeMap<String, HostCounts>,
     queues: BTreeMap<String, Counts>,
@@ -19,12 +19,12 @@ pub(super) struct UndocumentedCounts {
 }
 
 impl UndocumentedCounts {
-    /// The moment that a document has which is made now.
+    /// The moment of a document that is written now.
     pub(crate) fn moment(&self) -> u64 {
         self.moment
     }
 
-    /// Takes in a change; gives it back with its moment.
+    /// Adds a change; returns it with its moment.
     pub(crate) fn add(&mut self, mut changes: CountChanges) -> CountChanges {
         self.moment += 1;
         changes.moment = self.moment;
@@ -45,7 +45,7 @@ impl UndocumentedCounts {
         changes
     }
 
-    /// The document is there with all changes so far.
+    /// Notes that the document was written with all changes so far.
     pub(crate) fn documented(&mut self, name: &str) {
         match name {
             view::HOSTS => self.hosts.clear(),
@@ -56,7 +56,7 @@ impl UndocumentedCounts {
         }
     }
 
-    /// Everything that the documents do not have, for a delta that begins.
+    /// All changes that the documents lack, for a new delta.
     pub(crate) fn all(&self) -> Option<CountChanges> {
         let queues = self.queues.iter();
         let all = CountChanges {
@@ -104,7 +104,7 @@ mod tests {
         counted.rows[0].counts.run
     }
 
-    /// Whatever is written first, by whichever leader, readers see the last value.
+    /// Regardless of what is written first and by which leader, readers see the last value.
     #[test]
     fn the_last_count_is_seen_across_documents_rounds_and_leaders() {
         let dir = tempfile::tempdir().unwrap();

@@ -112,7 +112,7 @@ fn a_group_cut_anywhere_is_no_damage_to_readers() {
     let mut p = bed.publisher(2);
     p.finish(&bed.state).unwrap();
     bed.state.take_delta();
-    // The delta of this epoch holds no specification yet.
+    // The delta of this epoch contains no specification yet.
     bed.start(1);
     bed.start(2);
     bed.turn(&mut p);
@@ -161,7 +161,7 @@ fn a_round_in_slices_never_hides_a_row() {
     }
     bed.turn(&mut p);
     for id in 0..20 {
-        // One shard at a time, changes in between.
+        // One shard at a time, with changes in between.
         p.slice(&bed.state, 0, 0).unwrap();
         bed.start(id * 1000 + 1);
         bed.turn(&mut p);
@@ -194,7 +194,7 @@ fn a_new_leader_keeps_the_view_up_and_then_replaces_all_of_it() {
     };
     assert!(names(&bed).iter().all(|f| f.starts_with("000002.")));
     assert!(bed.files() > 3);
-    // A stale leader's manifest is put back; nothing it named goes before its time.
+    // A stale leader's manifest is replaced; no file that it named is removed early.
     let now = clock::boot_ms();
     let path = bed.layout().view_file(view::MANIFEST);
     sys::fs::publish(&path, b"stale").unwrap();
@@ -253,7 +253,7 @@ fn documents_are_written_when_they_change() {
     assert_eq!((read.len(), read[0].name.as_str()), (1, "c"));
 }
 
-/// A reader in a race sees every row that was flushed before it began, and no job going backwards.
+/// A concurrent reader sees every row that was flushed before it began, and no job going backwards.
 #[test]
 fn a_racing_reader_sees_all_that_was_acknowledged() {
     let mut bed = Bed::new();
@@ -290,7 +290,7 @@ fn a_racing_reader_sees_all_that_was_acknowledged() {
             bed.turn(&mut p);
             acked.store(n + 1, Ordering::SeqCst);
             started.store((n + 1).saturating_sub(10), Ordering::SeqCst);
-            // Far more rounds than in earnest, in slices of one shard.
+            // Far more rounds than in practice, in slices of one shard.
             if n % 20 > 5 {
                 p.slice(&bed.state, 0, 0).unwrap();
             }

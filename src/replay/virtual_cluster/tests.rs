@@ -231,7 +231,7 @@ fn limits_are_by_the_clock_whatever_the_speed() {
         b.push(job, Ask::default()).unwrap();
     }
     let w = b.finish();
-    // Work of 100 s takes 50 s at twice the speed; a limit of 40 s remains one of 40 s.
+    // Work of 100 s takes 50 s at twice the speed; a limit of 40 s stays 40 s.
     let mut fifo = Fifo {
         width: vec![0; 3],
         limit: vec![Some(40_000), Some(60_000), Some(70_000)],

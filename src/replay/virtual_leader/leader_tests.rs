@@ -33,7 +33,7 @@ const JOBS: usize = 60;
 const STEPS: usize = 150;
 const BASE_MS: i64 = 1_000_000;
 
-/// What follows from plans, apart from what hosts report.
+/// The events that follow from plans, without those that hosts report.
 fn follows_from_a_plan(event: &Event) -> bool {
     matches!(
         event,
@@ -46,7 +46,7 @@ fn follows_from_a_plan(event: &Event) -> bool {
     )
 }
 
-/// A leader whose hosts obey at once.
+/// A leader whose hosts carry out everything at once.
 struct Leader {
     core: LeaderCore,
     events: Vec<Event>,
@@ -67,7 +67,7 @@ impl Leader {
         ready
     }
 
-    /// Takes turns until no host has anything to say.
+    /// Takes turns until no host has anything to report.
     fn settle(&mut self, inputs: Vec<Input>) {
         let mut inputs = inputs;
         loop {
@@ -118,7 +118,7 @@ impl Leader {
     }
 }
 
-/// What a host reports that carries an order out at once.
+/// The report of a host that carries out an order at once.
 fn obey(order: &Order, t: i64, state: &State) -> Option<Report> {
     match order {
         Order::Start(start) => Some(Report::Started {

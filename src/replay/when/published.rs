@@ -12,7 +12,7 @@ use crate::sys;
 const ASK: &str = "only administrators can read the state that a simulation needs: ask one for \
                    'cbsim when JOB'";
 
-/// Prints what is known of each job: 0, or 1 if one is not there or has no known start.
+/// Prints what is known of each job. Returns 0, or 1 if a job does not exist or has no known start.
 pub(super) fn answer(layout: &Layout, jobs: &[String], json: bool) -> Result<i32, String> {
     let reader = ViewReader::new(layout);
     let params = reader.params().map_err(|e| e.to_string())?;

@@ -14,7 +14,7 @@ use crate::sched::reserve::{
 use crate::sched::shape::{Shape, View};
 use std::sync::Arc;
 
-/// A class's request as the book sees it: one way to meet it.
+/// The request of a class as the book sees it: one way to meet it.
 struct Asking<'a> {
     shape: &'a Shape,
     way: usize,
@@ -27,7 +27,7 @@ impl Asking<'_> {
         &self.shape.ways[self.way].parts[0].spread
     }
 
-    /// What a start that takes this much keeps from others: all slots, if no other work may be
+    /// What a start that takes this much denies to other jobs: all slots, if no other job may run
     /// there.
     fn with_rest(&self, host: u32, take: Bundle) -> Bundle {
         let all = match self.shape.is_exclusive_by(self.way) {
@@ -100,7 +100,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Whether a queue that reserves for so many jobs may still reserve in this pass.
+    /// Whether a queue with this reservation depth may still reserve in this pass.
     pub(super) fn may_reserve(&self, depth: usize) -> bool {
         self.picture
             .reserver
@@ -108,7 +108,7 @@ impl Pass<'_> {
             .is_some_and(|r| r.book.confirmed() < depth)
     }
 
-    /// Whether a job is to be tried now; false: its reservation stands.
+    /// Whether a job must be tried now; false: its reservation stays as it is.
     pub(super) fn may_reserve_now(&mut self, j: JobKey) -> bool {
         let Some(reserver) = &mut self.picture.reserver else {
             return true;
@@ -116,8 +116,8 @@ impl Pass<'_> {
         reserver.book.turn(j) == BookTurn::Try
     }
 
-    /// Reserves for the class's next job, which cannot start now, by the first of its ways that the
-    /// hosts could ever meet. True when it has a reservation.
+    /// Makes a reservation for the next job of the class, which cannot start now, by the first of
+    /// its ways that the hosts could ever meet. Returns true if the job has a reservation.
     pub(super) fn reserve(&mut self, pending: &PendingClass, j: JobKey) -> bool {
         if self.reserve_policy(pending).depth == 0 || self.picture.reserver.is_none() {
             return false;
@@ -149,7 +149,7 @@ impl Pass<'_> {
             hosts: &hosts,
         };
         let terms = ReservationTerms {
-            // Which host comes first is not known yet.
+            // The first host is not known yet.
             duration: pending.length.longest(self.table, &hosts),
             depth: reserve_policy.depth,
             hold: reserve_policy.hold.filter(|_| ask.min() > 1),

@@ -9,8 +9,8 @@ use crate::sched::host_usage::ResourceId;
 use std::collections::BTreeMap;
 
 impl Pass<'_> {
-    /// Counts the demand when the packing of some queue depends on it and enough has happened
-    /// since.
+    /// Counts the demand if the packing of some queue depends on it and enough has happened since
+    /// the last count.
     pub(super) fn update_demand(&mut self) {
         let mut queues = self.config().queues.iter();
         if !queues.any(|q| q.packing == Packing::Frag) {
@@ -42,7 +42,7 @@ impl Pass<'_> {
         self.memory.demand = demand;
     }
 
-    /// The resource whose units most of these jobs ask for.
+    /// The resource whose units most of these jobs request.
     fn usual_unit(&self, counts: &BTreeMap<u32, u32>) -> Option<ResourceId> {
         let mut wanted: BTreeMap<ResourceId, u64> = BTreeMap::new();
         for (id, count) in counts {

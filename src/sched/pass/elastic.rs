@@ -11,12 +11,12 @@ use crate::sched::plan::{Grow, Placement};
 use crate::sched::shape::View;
 use std::cmp::Reverse;
 
-/// Most jobs that are considered in one pass, in the order in which they grow.
+/// Maximum number of jobs that are considered in one pass, in the order in which they grow.
 const GROWERS_MAX: usize = 4096;
 
 impl Pass<'_> {
-    /// Gives free slots to running elastic work: the queue of the highest priority first, then the
-    /// oldest.
+    /// Gives free slots to running elastic jobs: the queue with the highest priority first, then
+    /// the oldest job.
     pub(super) fn grow(&mut self) {
         if self.picture.usage.free() <= 0 {
             return;
@@ -46,7 +46,7 @@ impl Pass<'_> {
         }
     }
 
-    /// When the work started and how many slots it may still get.
+    /// When the job started, and how many slots it may still get.
     fn wants_more(&self, j: JobKey) -> Option<(Stamp, u32)> {
         let allocation = self.picture.allocations.get(&j)?;
         let shape = &self.shape(allocation.shape);
@@ -65,7 +65,7 @@ impl Pass<'_> {
             .then_some((run.start, more))
     }
 
-    /// `left`: most slots; `per_core`: its user's limit on each host.
+    /// `left`: maximum number of slots; `per_core`: its user's limit on each host.
     fn grow_one(&mut self, j: JobKey, (mut left, per_core): (u32, Option<u64>)) {
         let allocation = self.picture.allocations[&j].clone();
         let mut hosts = Placement::new();
@@ -92,7 +92,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The most of `n` slots more on a host that section `limits` allows, and what is held then.
+    /// How many of `n` more slots on a host section `limits` allows, and what is then held.
     fn within_quotas(
         &mut self,
         allocation: &Allocation,
@@ -133,7 +133,7 @@ impl Pass<'_> {
         best
     }
 
-    /// What work holds with `n` slots more on a host.
+    /// What the job holds with `n` more slots on a host.
     fn grown(&self, allocation: &Allocation, at: u32, n: u32) -> Allocation {
         let mut grown = allocation.clone();
         let shape = &self.shape(allocation.shape);
@@ -153,7 +153,7 @@ impl Pass<'_> {
         grown
     }
 
-    /// Hosts to try: those where it runs, then the best ranked others.
+    /// Hosts to try: first those where it runs, then the best-ranked others.
     fn growth_hosts(&mut self, allocation: &Allocation) -> Vec<u32> {
         let own: Vec<u32> = allocation.parts.iter().map(|(at, _)| *at).collect();
         let shape = &self.shape(allocation.shape);
@@ -170,7 +170,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Hosts that could serve a shape now, the best first.
+    /// Hosts that could serve a shape now, best first.
     fn ranked(&mut self, shape: u32) -> Vec<u32> {
         let usage = &self.picture.usage;
         let view = View {
@@ -195,7 +195,7 @@ impl Pass<'_> {
         hosts
     }
 
-    /// Slots that it could get on a host in addition to what it has there.
+    /// Slots that it could get on a host beside those that it has there.
     fn growth_on(&self, allocation: &Allocation, at: u32, per_core: Option<u64>) -> u32 {
         let shape = &self.shape(allocation.shape);
         let (host, usage) = (
@@ -215,13 +215,13 @@ impl Pass<'_> {
             .as_ref()
             .is_some_and(|r| r.book.reserved_on(at));
         if reserved {
-            // What a pending job waits for is not taken by work that has enough to run.
+            // A job that has enough to run takes nothing that a pending job waits for.
             return 0;
         }
         let Some((_, bundle)) = here else {
             return shape.capacity(host, usage, usage.free()).min(user);
         };
-        // What counts once for a host is there already.
+        // What counts once per host is already there.
         let had = u32::try_from(bundle.slots).unwrap_or(0);
         let mut each = shape.bundle(had + 1);
         each.sub(&shape.bundle(had));

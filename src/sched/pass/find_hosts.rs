@@ -14,7 +14,7 @@ use crate::sched::shape::{Failed, HostQuery, Shape, View};
 use std::cell::Cell;
 
 impl Pass<'_> {
-    /// Finds hosts for the class's next job.
+    /// Finds hosts for the next job of the class.
     pub(super) fn find(
         &mut self,
         pending: &PendingClass,
@@ -56,12 +56,11 @@ impl Pass<'_> {
         })
     }
 
-    /// As [`Pass::find`], without regard to earlier searches, and without remembering the result.
-    /// `personal`: something that only concerns this job prevented a start; `kept`: reservations
-    /// did.
+    /// As [`Pass::find`], but ignores earlier searches and does not record the result. `personal`:
+    /// something that concerns only this job prevented a start; `kept`: reservations did.
     ///
     /// # Errors
-    /// How far it got.
+    /// Returns how far the search got.
     pub(super) fn search_hosts(
         &mut self,
         pending: &PendingClass,
@@ -135,16 +134,17 @@ impl Pass<'_> {
         found
     }
 
-    /// What an earlier search for jobs like those of the class found, if nothing was freed since.
+    /// The result of an earlier failed search for jobs like those of the class, if nothing was
+    /// freed since.
     pub(super) fn known_failure(&self, pending: &PendingClass) -> Option<&Failed> {
         let shape = self.shape(pending.shape);
         let on_hosts = pending.ident.on_hosts;
-        // Mostly hosts have changed; limits, which cost more, are checked after them.
+        // Usually hosts have changed; limits, which cost more to check, are checked after them.
         shape.failed_for(on_hosts, self.picture.usage.freed())?;
         shape.failed_for(on_hosts, self.freed_for(pending))
     }
 
-    /// When something was last freed that could help the class, as far as hosts go.
+    /// When something was last freed that could help the class, not considering limits.
     fn freed_for(&self, pending: &PendingClass) -> u64 {
         let freed = self.picture.usage.freed();
         match pending.ident.by_host() {
@@ -153,7 +153,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Remembers that a request of the family found no hosts.
+    /// Records that no hosts were found for a request of the family.
     fn push_frontier(&mut self, pending: &PendingClass) {
         let family = self.picture.requests.slot(pending.shape).family;
         let known = self.memory.frontier.entry(family).or_default();

@@ -8,7 +8,7 @@ use crate::sched::pending_classes::PendingClass;
 use crate::sched::quota::Blocked;
 
 impl Pass<'_> {
-    /// Most slots the job may get by limits that do not depend on the host.
+    /// Maximum number of slots of the job by the limits that do not depend on the host.
     pub(super) fn room(&self, pending: &PendingClass) -> Result<u32, PendReason> {
         let request = &self.shape(pending.shape).request;
         let need = request.min.max(1);
@@ -69,7 +69,7 @@ impl Pass<'_> {
         Ok(most)
     }
 
-    /// Most slots by section `limits`, by the way to which it leaves most.
+    /// Maximum number of slots by section `limits`, for the way to which it leaves most.
     fn most_of_ways(&self, pending: &PendingClass, need: u32) -> Result<u32, Blocked> {
         let ways = self.shape(pending.shape).ways.iter();
         let rooms = ways.map(|way| way_room(&self.picture.quotas, &pending.ident, way, need));

@@ -11,11 +11,11 @@ use crate::sched::shape::{Shape, Unfit};
 use crate::sched::units::UNIT;
 use crate::text::resreq::{Direction, HostFacts, Node, Op, Resources as _, Select};
 
-/// Most conditions of `select[]` that a reason repeats, and their length together.
+/// Maximum number of conditions of `select[]` that a reason repeats, and their total length.
 const PARTS_MAX: usize = 3;
 const PARTS_BYTES: usize = 200;
 
-/// A measured value: two digits, so that a reason does not change with every sample.
+/// A measured value with two digits, so that a reason does not change with every sample.
 fn value_text(resource: &str, value: f64) -> String {
     let digits = value.abs().max(1e-9).log10().floor() as i32 - 1;
     let step = 10f64.powi(digits);
@@ -27,7 +27,8 @@ fn value_text(resource: &str, value: f64) -> String {
 }
 
 impl Pass<'_> {
-    /// Of the hosts that take work but lack a resource of `rusage[]`, the one that has most of it.
+    /// Among the hosts that take jobs but lack a resource of `rusage[]`, the one that has the most
+    /// of it.
     pub(super) fn nearest(&self, shape: &Shape, which: (usize, usize)) -> Option<NearestHost> {
         let view = self.view();
         let open = |at: &usize| {
@@ -51,8 +52,8 @@ impl Pass<'_> {
         })
     }
 
-    /// What no other work has reserved of a resource on a host, in thousandths; of units those that
-    /// are wholly free, or the largest part of one, as the request asks for them.
+    /// What other jobs have not reserved of a resource on a host, in thousandths; of units those
+    /// that are completely free, or the largest free part of one, as the request needs.
     pub(super) fn left_of(&self, item: &RusageItem, at: usize) -> i64 {
         let usage = self.picture.usage.get(at);
         let units = usage.units();
@@ -69,14 +70,14 @@ impl Pass<'_> {
         }
     }
 
-    /// What is reserved of the resource is taken from what the host has.
+    /// Whether reservations of the resource are subtracted from the host's amount.
     pub(super) fn falls(&self, name: &str) -> bool {
         let def = self.config().find(name);
         def.is_some_and(|def| def.direction != Direction::Increase)
     }
 
-    /// Why no host has what the request reserves, even when nothing runs there; `None`: some host
-    /// may, by some way to meet the request.
+    /// Why no host has what the request reserves, even when idle; `None`: some host may have it, by
+    /// some way to meet the request.
     pub(super) fn never_enough(&self, shape: &Shape) -> Option<String> {
         let mut first = None;
         for (way, compiled) in shape.ways.iter().enumerate() {
@@ -107,7 +108,7 @@ impl Pass<'_> {
         if !self.falls(name) {
             return None;
         }
-        // Slots that some host has to take together.
+        // Slots that one host has to take together.
         let slots = match (item.per, part.spread.hosts_max, part.spread.tile) {
             (RusagePer::Slot, 1, _) => part.min.max(1),
             (RusagePer::Slot, _, tile) if tile > 0 => tile.min(part.min).max(1),
@@ -148,13 +149,13 @@ impl Pass<'_> {
         ))
     }
 
-    /// cb.yaml states this resource for some host.
+    /// Whether cb.yaml states this resource for some host.
     pub(super) fn is_stated(&self, name: &str) -> bool {
         let mut hosts = self.table.iter();
         hosts.any(|host| host.entry.resources.contains_key(name))
     }
 
-    /// Of the hosts that do not meet `select[]`, the one that comes nearest, and what it lacks.
+    /// Among the hosts that do not meet `select[]`, the one that comes nearest, and what it lacks.
     pub(super) fn nearest_select(
         &self,
         shape: &Shape,
@@ -205,7 +206,7 @@ impl Pass<'_> {
     }
 }
 
-/// What one slot, host or unit is to have of a resource.
+/// The amount of a resource that one slot, host or unit must have.
 fn of_one(item: &RusageItem) -> i64 {
     match item.unit {
         UnitUse::OfEach(each) => each,
@@ -213,8 +214,8 @@ fn of_one(item: &RusageItem) -> i64 {
     }
 }
 
-/// All that a host has of a resource when nothing runs there, in thousandths. `None`: unknown.
-/// `stated`: cb.yaml states the resource for some host.
+/// The whole amount of a resource that an idle host has, in thousandths. `None`: unknown. `stated`:
+/// cb.yaml states the resource for some host.
 pub(super) fn total(host: &HostInfo, name: &str, stated: bool) -> Option<i64> {
     let milli = |n: f64| (n * 1000.0).round() as i64;
     match host.entry.resources.get(name) {
@@ -230,14 +231,14 @@ pub(super) fn total(host: &HostInfo, name: &str, stated: bool) -> Option<i64> {
         "swp" | "swap" => whole(load.maxswp),
         "tmp" => whole(load.maxtmp),
         _ => {
-            // Neither cb.yaml nor a sensor says anything of this host.
+            // Neither cb.yaml nor a sensor gives a value for this host.
             let absent = load.ncpus > 0 && host.number(name).is_none();
             (absent && stated).then_some(0)
         }
     }
 }
 
-/// The conditions of which all must hold; `None` where one of several lists is enough.
+/// The conditions that must all hold; `None` if one of several lists is enough.
 pub(super) fn conditions(select: &Select) -> Option<Vec<&Node>> {
     match &select.alternatives[..] {
         [Node::And(parts)] => Some(parts.iter().collect()),
@@ -257,7 +258,7 @@ pub(super) fn compared(node: &Node) -> Option<(&str, Op, f64)> {
     }
 }
 
-/// How far a condition is from holding, as a part of what it asks for.
+/// How far a condition is from being met, as a fraction of the requested value.
 pub(super) fn gap(node: &Node, facts: &impl HostFacts) -> f64 {
     let value = compared(node).and_then(|(name, _, n)| Some((facts.number(name)?, n)));
     value.map_or(1e9, |(has, n)| (has - n).abs() / n.abs().max(1e-9))
@@ -276,7 +277,7 @@ pub(super) fn part_text(node: &Node) -> String {
     }
 }
 
-/// What a host has of the resource that a condition asks for.
+/// The host's value of the resource that a condition requests.
 pub(super) fn has_text(node: &Node, facts: &impl HostFacts) -> Option<String> {
     if let Some((name, ..)) = compared(node) {
         return Some(match facts.number(name) {

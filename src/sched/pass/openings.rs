@@ -21,7 +21,7 @@ impl Pass<'_> {
         Some(found)
     }
 
-    /// Its queue starts jobs now.
+    /// Whether its queue starts jobs now.
     fn queue_starts(&self, pending: &PendingClass) -> bool {
         let Some(at) = pending.queue.map(usize::from) else {
             return false;
@@ -44,7 +44,8 @@ impl Pass<'_> {
                     step.until = step.until.into_iter().chain(closes).min();
                 }
                 steps.dedup_by(|later, kept| {
-                    // What ends no later has fewer slots; as many slots last as long as they may.
+                    // An entry that does not end later has fewer slots; equal slots last as long as
+                    // possible.
                     let same = later.slots == kept.slots;
                     if same {
                         kept.until = later.until;
@@ -57,7 +58,7 @@ impl Pass<'_> {
             .collect()
     }
 
-    /// Of one host; none if it is nothing for the job now.
+    /// The openings of one host; none if the host offers nothing to the job now.
     fn steps_on(&mut self, pending: &PendingClass, least: &Least, at: usize) -> Vec<OpeningStep> {
         let kept_off = self.verdict(pending, least, at);
         let serves = |stage| matches!(stage, Stage::Recent | Stage::Reserved | Stage::Together);
@@ -94,7 +95,8 @@ impl Pass<'_> {
         steps
     }
 
-    /// What reservations leave of a host, by the end of what begins now; empty: none lies there.
+    /// What reservations leave of a host, by the end of what begins now; empty: no reservations lie
+    /// there.
     fn room_over_time(&mut self, pending: &PendingClass, at: usize) -> Vec<Step> {
         let may_backfill = self.reserve_policy(pending).may_backfill;
         let (now, host) = (self.now.0, at as u32);

@@ -10,12 +10,12 @@ use crate::sched::shape::{HostQuery, Shape, Unfit, View};
 use crate::state::Class;
 use std::collections::HashSet;
 
-/// On a cluster of more hosts than this a shape's reason is computed at most once a second.
+/// On a cluster with more hosts than this, the reason of a shape is computed at most once a second.
 const FEW_HOSTS: usize = 64;
 const EXPLAIN_EVERY_MS: u64 = 1000;
 
 impl Pass<'_> {
-    /// Why a class found no hosts; `None`: as before.
+    /// Why no hosts were found for a class; `None`: the reason is unchanged.
     pub(super) fn explain(
         &mut self,
         class: &Class,
@@ -48,7 +48,8 @@ impl Pass<'_> {
         (class.why != why).then_some(why)
     }
 
-    /// Classes that came since the last pass and were not considered in this one get a reason, too.
+    /// Gives a reason also to classes that were added since the last pass and were not considered
+    /// in this one.
     pub(super) fn explain_fresh(&mut self) {
         if self.plan.more {
             return;
@@ -92,8 +93,8 @@ impl Pass<'_> {
             .is_some_and(|pending| pending.queue.is_some())
     }
 
-    /// Counts of hosts by obstacle, or that the request can never fit; of a request with sections,
-    /// the section that falls short.
+    /// Counts of hosts by obstacle, or the fact that the request can never fit; for a request with
+    /// sections, the section that falls short.
     fn why(&self, pending: &PendingClass, short: Shortfall) -> PendReason {
         let shape = &self.shape(pending.shape);
         let view = self.view();
@@ -197,7 +198,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Something of the host is kept for reservations.
+    /// Whether something of the host is kept for reservations.
     pub(super) fn is_reserved(&self, at: usize) -> bool {
         let book = self
             .picture
@@ -207,7 +208,7 @@ impl Pass<'_> {
         book.is_some_and(|book| at < book.hosts() && book.reserved_on(at as u32))
     }
 
-    /// Work has started on the host too recently for the queue of the shape.
+    /// Whether a job has started on the host too recently for the queue of the shape.
     pub(super) fn recent(&self, shape: &Shape, at: usize) -> bool {
         let queue = shape.queue.map(|at| &self.config().queues[usize::from(at)]);
         let interval = queue.map_or(0, |queue| queue.job_accept_interval_ms);
@@ -218,8 +219,8 @@ impl Pass<'_> {
     }
 }
 
-/// Why a part can never have its slots. `caps`: slots of the hosts it may use; `section`: its
-/// number, where there are several.
+/// Why a part can never get its slots. `caps`: slots of the hosts that it may use; `section`: its
+/// number, if there are several.
 fn too_few_slots(part: &RequestPart, section: Option<u32>, mut caps: Vec<u64>) -> Option<String> {
     let need = part.min;
     let hosts = match part.spread.hosts_max {

@@ -19,7 +19,7 @@ use crate::state::{Run, State};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
-/// Most running jobs of a queue that are considered as victims, the latest ones.
+/// Maximum number of running jobs of a queue that are considered as victims, the latest ones.
 const VICTIMS_MAX: usize = 4096;
 
 /// The result of an attempt to preempt.
@@ -32,12 +32,12 @@ enum Preempted {
     Futile,
 }
 
-/// A job that may be stopped, in the order in which that is done.
+/// A job that may be stopped, in the order in which jobs are stopped.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Victim {
     /// Least preferred queue, lowest queue priority, lowest job priority.
     level: (Reverse<u32>, u32, u16, u32),
-    /// Most slots first, then least work lost; or nothing, if the youngest goes first.
+    /// Most slots first, then the least work lost; empty if the youngest goes first.
     cost: (Reverse<i64>, u64),
     young: Reverse<(Stamp, JobKey)>,
 }
@@ -55,13 +55,13 @@ impl<'a> Pass<'a> {
             .as_ref()
     }
 
-    /// Some queue of the tier may preempt: its jobs are considered even if nothing is free.
+    /// Whether some queue of the tier may preempt: its jobs are considered even if nothing is free.
     pub(super) fn tier_preempts(&self, tier: usize) -> bool {
         let mut queues = self.picture.queues.tier(tier).iter();
         queues.any(|at| self.preemption(Some(*at)).is_some())
     }
 
-    /// Takes the warnings of those back that no job waits for any more.
+    /// Takes back the warnings of victims for which no job waits any more.
     pub(super) fn end_warnings(&mut self) {
         let spared = self.memory.preemption.take_spared();
         for j in spared {
@@ -72,7 +72,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Drops claims of jobs that no longer wait; keeps what the others claim.
+    /// Drops the claims of jobs that no longer wait; keeps what the others claim.
     pub(super) fn refresh_claims(&mut self) {
         self.memory.preemption.begin_pass();
         let state = self.state;
@@ -97,15 +97,15 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The job's queue is still there, and one that preempts.
+    /// Whether the job's queue still exists and preempts.
     fn queue_preempts(&self, j: JobKey) -> bool {
         let queue = self.state.spec_of(j.id).map(|spec| spec.queue.as_str());
         let mut queues = self.config().queues.iter();
         queues.any(|q| Some(q.name.as_str()) == queue && q.preemption.is_some())
     }
 
-    /// Jobs of a class that may not start, whatever is free, drop their claims, unless they wait
-    /// for their victims.
+    /// Drops the claims of a class whose jobs may not start regardless of what is free, except
+    /// those of jobs that wait for their victims.
     pub(super) fn give_up_claims(&mut self, class: u32, why: Option<&PendReason>) {
         if self.memory.preemption.is_empty() || matches!(why, Some(PendReason::Preempting { .. })) {
             return;
@@ -123,8 +123,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The pass ends early for a job that found no hosts. It may need what is kept for later jobs
-    /// whose victims are gone.
+    /// Drops claims of later jobs whose victims are gone, because the pass ends early for a job
+    /// without hosts that may need what they keep.
     pub(super) fn give_up_idle_claims(&mut self) {
         let idle = |_: JobKey, claim: &PreemptionClaim| claim.booked && claim.victims.is_empty();
         let keys = self.memory.preemption.select(idle);
@@ -135,7 +135,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Keeps what a job claims, if it has a claim.
+    /// Books what a job claims, if it has a claim.
     fn book_claim(&mut self, j: JobKey) {
         if let Some(claim) = self.memory.preemption.get_mut(j)
             && !claim.booked
@@ -145,7 +145,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Takes what a job claims off its hosts, while the job itself is considered.
+    /// Removes the booking of a job's claim from its hosts while the job itself is considered.
     fn unbook_claim(&mut self, j: JobKey) {
         if let Some(claim) = self.memory.preemption.get_mut(j)
             && claim.booked
@@ -153,13 +153,13 @@ impl<'a> Pass<'a> {
             let usage = &mut self.picture.usage;
             let mark = usage.freed();
             shift(usage, &claim.parts, claim.who, false);
-            // Only the job itself may search again.
+            // Only this job may search again.
             usage.restore_freed(mark);
             claim.booked = false;
         }
     }
 
-    /// Preemption may find hosts for jobs of the class although nothing is free.
+    /// Whether preemption may find hosts for jobs of the class although nothing is free.
     pub(super) fn may_preempt(&self, pending: &PendingClass) -> bool {
         self.preemption(pending.queue).is_some()
             && !self
@@ -171,7 +171,7 @@ impl<'a> Pass<'a> {
     /// Finds hosts for a job, or preempts for it.
     ///
     /// # Errors
-    /// That it waits for those it preempts.
+    /// Returns the reason if the job waits for its victims.
     pub(super) fn find_or_preempt(
         &mut self,
         pending: &PendingClass,
@@ -190,7 +190,7 @@ impl<'a> Pass<'a> {
         };
         let short = match found {
             Ok(spot) => {
-                // Its chosen victims go on.
+                // Its chosen victims continue to run.
                 if claims {
                     self.memory.preemption.drop_claim(j);
                 }
@@ -209,7 +209,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Preempts for a job that found no hosts.
+    /// Preempts for a job for which no hosts were found.
     fn preempt(&mut self, pending: &PendingClass, j: JobKey) -> Preempted {
         let Some(rules) = self.preemption(pending.queue).cloned() else {
             self.memory.preemption.drop_claim(j);
@@ -265,7 +265,7 @@ impl<'a> Pass<'a> {
         self.claim(pending, j, victims, &spot, Some(due))
     }
 
-    /// Whether the victims have enough slots in all: a cheap check before the search.
+    /// Whether the victims have enough slots in total: a cheap check before the search.
     fn worth_it(&self, pending: &PendingClass, rules: &Preemption) -> bool {
         let need = i64::from(self.shape(pending.shape).request.min.max(1));
         let queues = &self.config().queues;
@@ -277,7 +277,7 @@ impl<'a> Pass<'a> {
         theirs > 0 && self.picture.usage.free() + theirs >= need
     }
 
-    /// Work that may be stopped for others now.
+    /// The run of a job that may be stopped for others now.
     fn may_stop(&self, rules: &Preemption, j: JobKey) -> Option<&'a Run> {
         let work = self
             .state
@@ -285,7 +285,7 @@ impl<'a> Pass<'a> {
             .filter(|work| work.stat == JobStat::Run)?;
         let run = work.run.as_deref()?;
         let allocation = self.picture.allocations.get(&j)?;
-        // Stopped exclusive work would still be in the way of all others.
+        // A stopped exclusive job would still block all others.
         let stuck = allocation.exclusive && rules.method == PreemptMethod::Suspend;
         let free = run.killing.is_none() && run.halt.is_none() && !run.forced;
         let marked = allocation.halted || self.memory.preemption.is_victim(j);
@@ -350,8 +350,8 @@ impl<'a> Pass<'a> {
         victims.iter().map(Victim::j).collect()
     }
 
-    /// The victims that are needed, and the hosts they free; `None`: all of them are not enough, or
-    /// more are needed than the queue allows. Nothing is changed.
+    /// The victims that are needed, and the hosts that they free. `None`: all of them are not
+    /// enough, or more are needed than the queue allows. Changes nothing.
     fn least(
         &mut self,
         pending: &PendingClass,
@@ -378,7 +378,7 @@ impl<'a> Pass<'a> {
         trial: &mut Trial,
         order: Vec<JobKey>,
     ) -> Option<(Vec<JobKey>, FoundHosts)> {
-        // How many of the first are enough: by doubling, then by halving.
+        // Finds how many of the first victims are enough: by doubling, then by bisection.
         let (mut few, mut enough) = (0, 1.min(order.len()));
         let mut spot = loop {
             for j in &order[few..enough] {
@@ -406,7 +406,8 @@ impl<'a> Pass<'a> {
             }
         }
         let mut needed: Vec<JobKey> = order[..enough].to_vec();
-        // Those elsewhere go back at once, the others one by one, the most important first.
+        // Victims on other hosts are put back at once, the others one by one, the most important
+        // first.
         let there = |allocation: &Allocation, (_, spot): &FoundHosts| {
             let mut parts = allocation.parts.iter();
             parts.any(|(at, _)| spot.iter().any(|(here, _)| here == at))
@@ -432,7 +433,7 @@ impl<'a> Pass<'a> {
         Some((needed, spot))
     }
 
-    /// Reservations of later jobs do not count.
+    /// Finds hosts as if later jobs had no reservations.
     fn fits_now(&mut self, pending: &PendingClass) -> Option<FoundHosts> {
         let need = self.shape(pending.shape).request.min.max(1);
         let first = |r: &Reservations| r.book.confirmed() == 0;
@@ -444,7 +445,7 @@ impl<'a> Pass<'a> {
         found.ok()
     }
 
-    /// Takes work off its hosts as if it were stopped, or puts it back.
+    /// Removes a job from its hosts as if it were stopped, or puts it back.
     fn set_trial(&mut self, trial: &mut Trial, j: JobKey, off: bool) {
         let allocation = self.picture.allocations[&j].clone();
         let mut stopped = allocation.clone();
@@ -462,7 +463,7 @@ impl<'a> Pass<'a> {
             shift(&mut self.picture.usage, &back.parts, back.holder(), true);
         }
         if !trial.suspend {
-            // What is suspended keeps its units.
+            // A suspended job keeps its units.
             self.picture.usage.hold_units(&allocation.units, !off);
         }
         match off {
@@ -541,7 +542,7 @@ fn shift(usage: &mut ClusterUsage, parts: &[(u32, Bundle)], who: Holder, plus: b
     }
 }
 
-/// Work that is taken off its hosts while victims are tried out.
+/// Jobs that are removed from their hosts while victims are tried.
 struct Trial {
     suspend: bool,
     off: BTreeSet<JobKey>,

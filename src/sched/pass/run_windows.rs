@@ -6,7 +6,8 @@ use crate::config::GuardAction;
 use crate::model::{SuspReason, TermReason};
 
 impl Pass<'_> {
-    /// Determines which windows are open, opens and closes hosts, stops what may no longer run.
+    /// Determines which windows are open, opens and closes hosts, and stops jobs that may no longer
+    /// run.
     pub(super) fn apply_windows(&mut self) {
         if !self.picture.windows.any() {
             return;
@@ -28,7 +29,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What the queue does with work that still runs when its run window is closed.
+    /// Applies the queue's rule for jobs that still run when its run window closes.
     fn close_queue(&mut self, queue: usize) {
         let Some(on) = self.picture.monitor.on(queue) else {
             return;

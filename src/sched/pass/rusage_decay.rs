@@ -4,7 +4,7 @@
 use super::Pass;
 
 impl Pass<'_> {
-    /// Updates allocations whose reservations ended or shrank by now.
+    /// Updates allocations whose reservations have ended or decreased.
     pub(super) fn decay_rusage(&mut self) {
         while let Some((at, j)) = self.picture.allocations.next_change() {
             if at > self.now {

@@ -11,21 +11,21 @@ use crate::sched::resource_names::amount_text;
 use crate::sched::shape::{HostQuery, Shape, Unfit};
 use crate::text::resreq::{HostFacts, Node};
 
-/// Hosts of a stage that are named.
+/// Number of hosts of a stage that are named.
 const NAMED: usize = 3;
-/// Most lacks of a host that are told.
+/// Maximum number of lacks that are reported for a host.
 const LACKS_MAX: usize = 4;
-/// A lack that no amount measures weighs more than any that one does.
+/// Weight of a lack that cannot be measured; it exceeds that of any measured one.
 const HARD: f64 = 1e6;
 
-/// What one host has to give to the job at least.
+/// What one host must at least provide to the job.
 pub(super) struct Least {
     slots: u32,
     /// Amounts in thousandths by the item of `rusage[]`.
     amounts: Vec<i64>,
 }
 
-/// What became of one host: the stage it is lost at and the name of a resource.
+/// The result for one host: the stage at which it is excluded, and the name of a resource.
 pub(super) type Verdict = Option<(Stage, String)>;
 
 impl Pass<'_> {
@@ -78,7 +78,7 @@ impl Pass<'_> {
         out
     }
 
-    /// The first thing that keeps the host from the job; `None`: nothing.
+    /// The first check that excludes the host from the job; `None`: none does.
     pub(super) fn verdict(&self, pending: &PendingClass, least: &Least, at: usize) -> Verdict {
         let lost = |stage| Some((stage, String::new()));
         let shape = self.shape(pending.shape);
@@ -107,7 +107,7 @@ impl Pass<'_> {
         self.busy(pending, least, at)
     }
 
-    /// What keeps a host from the job for as long as other work is there.
+    /// What excludes a host from the job as long as other jobs are there.
     fn busy(&self, pending: &PendingClass, least: &Least, at: usize) -> Verdict {
         let lost = |stage| Some((stage, String::new()));
         let shape = self.shape(pending.shape);
@@ -150,7 +150,7 @@ impl Pass<'_> {
         lost(Stage::Together)
     }
 
-    /// What the host never has enough of.
+    /// What the host never has enough of, even when idle.
     fn too_small(&self, shape: &Shape, least: &Least, at: usize) -> Option<String> {
         let host = self.table.at(at);
         if host.slots < least.slots {
@@ -167,7 +167,7 @@ impl Pass<'_> {
         Some(self.picture.resources.name(item.res).to_owned())
     }
 
-    /// Adds what the host could give.
+    /// Adds what the host could provide.
     fn note_room(&self, shape: &Shape, part: &RequestPart, at: usize, out: &mut Examination) {
         let usage = self.picture.usage.get(at);
         let free = u32::try_from(shape.free(usage).max(0)).unwrap_or(u32::MAX);
@@ -178,7 +178,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Adds what the host has when nothing runs there.
+    /// Adds what the host has when idle.
     fn note_whole(&self, at: usize, out: &mut Examination) {
         let host = self.table.at(at);
         out.slots_one = out.slots_one.max(host.slots);
@@ -211,7 +211,7 @@ impl Pass<'_> {
         shared.map(|item| names.name(item.res).to_owned()).collect()
     }
 
-    /// All that the host lacks, and how much that is.
+    /// Everything that the host lacks, and by how much.
     fn lacks(
         &self,
         pending: &PendingClass,
@@ -288,7 +288,7 @@ fn note_lost(lost: &mut Vec<LostHosts>, (stage, resource): (Stage, String), host
     }
 }
 
-/// The smallest share of the job that one host has to give.
+/// The smallest share of the job that a single host has to provide.
 pub(super) fn least(part: &RequestPart) -> Least {
     let slots = match (part.spread.one_host(), part.spread.tile) {
         (true, _) => part.min.max(1),
@@ -305,7 +305,7 @@ pub(super) fn least(part: &RequestPart) -> Least {
     }
 }
 
-/// Which part of what is needed is missing.
+/// The fraction of the need that is missing.
 fn part_missing(need: i64, has: i64) -> f64 {
     1.0 + (need - has) as f64 / (need.max(1)) as f64
 }
@@ -324,7 +324,7 @@ fn plain_lack(stage: Stage) -> Lack {
 fn amount_lack(stage: Stage, what: &str, need: i64, has: i64) -> Lack {
     let (mut needs, mut has_text) = (amount_text(what, need), amount_text(what, has));
     if needs == has_text {
-        // Rounded they look alike.
+        // Rounded, they would look the same.
         (needs, has_text) = (format!("{}M", need / 1000), format!("{}M", has / 1000));
     }
     Lack {
@@ -337,7 +337,7 @@ fn amount_lack(stage: Stage, what: &str, need: i64, has: i64) -> Lack {
     }
 }
 
-/// What the host has of the resource that a condition compares, not rounded.
+/// The host's exact value of the resource that a condition compares, not rounded.
 fn has_exactly(node: &Node, facts: &impl HostFacts) -> Option<String> {
     match compared(node).and_then(|(name, ..)| Some((name, facts.number(name)?))) {
         Some((name, has)) => Some(format!(

@@ -68,7 +68,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Work starts on a host in this pass.
+    /// Notes that a job starts on a host in this pass.
     fn begin_on(&mut self, at: usize, slots: u32) {
         self.picture.throttle.begin(at, self.now, slots);
         let expected = self.picture.throttle.expected(at, self.now);

@@ -16,7 +16,7 @@ fn run_limit(estimate: i64) -> Option<u64> {
 }
 
 impl<'a> Pass<'a> {
-    /// What keeps the class from starting, whatever is free, and until when if that is
+    /// What prevents the class from starting, regardless of what is free, and until when if that is
     /// known.
     pub(super) fn start_condition(
         &self,
@@ -40,7 +40,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What windows and the termination time keep a class from starting now, and until when.
+    /// What windows and the termination time prevent a class from starting now, and until when.
     fn window_condition(&self, pending: &PendingClass) -> Result<(), (PendReason, Option<Stamp>)> {
         let Some(at) = pending.queue.map(usize::from) else {
             return Ok(());
@@ -88,7 +88,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// The delay of new jobs keeps the job pending.
+    /// Whether the delay for new jobs keeps the job pending.
     pub(super) fn submit_delay(
         &self,
         pending: &PendingClass,
@@ -107,7 +107,7 @@ impl<'a> Pass<'a> {
         (at > self.now).then_some((why, at))
     }
 
-    /// Notes how long the job under consideration has waited; gives when another way to meet its
+    /// Notes how long the job under consideration has waited. Returns when another way to meet its
     /// request opens.
     pub(super) fn note_waiting(&mut self, shape: u32, j: JobKey) -> Option<Stamp> {
         self.waited_ms = 0;
@@ -141,14 +141,14 @@ impl<'a> Pass<'a> {
         pending.length.on(self.picture.hosts.speeds.1)
     }
 
-    /// Whether such a job would end too late on a host.
+    /// Whether a job of the class would end too late on a host.
     pub(super) fn is_too_slow(&self, pending: &PendingClass, at: usize) -> bool {
         let ends = self.ends(pending);
         let end = end_at(self.now, pending.length.at(self.table, Some(at as u32)));
         ends.length.varies() && end > ends.latest
     }
 
-    /// When a job of a class may end at the latest, by the run window and `-t`.
+    /// When a job of a class must end at the latest, by the run window and `-t`.
     pub(super) fn latest_end(&self, pending: &PendingClass) -> Option<Stamp> {
         let at = usize::from(pending.queue?);
         if self.config().queues[at].ignore_deadline {

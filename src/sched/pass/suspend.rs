@@ -14,7 +14,7 @@ use crate::text::resreq::Select;
 use std::cmp::Reverse;
 
 impl Pass<'_> {
-    /// Stops started work: it lends its slots if it is preempted, and gives back what stopped work
+    /// Stops a started job: it lends its slots if it is preempted, and releases what a stopped job
     /// does not keep.
     pub(super) fn halt(&mut self, j: JobKey, why: SuspReason) {
         if let Some(mut allocation) = self.picture.remove_allocation(j) {
@@ -26,7 +26,7 @@ impl Pass<'_> {
         self.plan.halts.push((j, why));
     }
 
-    /// Handles the samples that came since the last pass: at most one piece of work for each is
+    /// Handles the samples that arrived since the last pass: for each sample at most one job is
     /// stopped or resumed.
     pub(super) fn apply_thresholds(&mut self) {
         for at in self.picture.monitor.take_fresh() {
@@ -42,8 +42,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Resumes stopped work, if everything it needs is available: all of what it gave back, its
-    /// slots, an open run window, load within the thresholds.
+    /// Resumes a stopped job if everything that it needs is available: all that it released, its
+    /// slots, an open run window, and load within the thresholds.
     fn resume(&mut self, j: JobKey) -> bool {
         let Some(full) = self.may_resume(j) else {
             return false;
@@ -52,7 +52,7 @@ impl Pass<'_> {
             return false;
         }
         let stopped = self.picture.remove_allocation(j).expect("it may resume");
-        // Limits may have been lowered meanwhile: what counted all the time stays as it is.
+        // Limits may have been lowered meanwhile: amounts that stayed counted are not affected.
         let same = full.counted() == stopped.counted() && !stopped.lent;
         if !same
             && self
@@ -69,7 +69,7 @@ impl Pass<'_> {
         true
     }
 
-    /// What the work would hold again; `None`: it must stay stopped.
+    /// What the job would hold again; `None`: it must stay stopped.
     fn may_resume(&self, j: JobKey) -> Option<Allocation> {
         let allocation = self.picture.allocations.get(&j)?;
         let run = self.state.work(j)?.run.as_deref()?;
@@ -113,7 +113,7 @@ impl Pass<'_> {
         Some(full)
     }
 
-    /// Whether the host's load permits stopped work of a queue to resume.
+    /// Whether the host's load allows a stopped job of a queue to resume.
     fn load_permits(&self, host: &HostInfo, queue: Option<u16>, run: &Run) -> bool {
         if exceeded(host, &host.entry.thresholds, Dispatch(0)).is_some() {
             return false;
@@ -136,13 +136,14 @@ impl Pass<'_> {
             return false;
         }
         match &conditions.resume {
-            // The queue's own condition for resuming; stop thresholds still hold.
+            // The queue's own condition for resuming; stop thresholds apply as well.
             Some(resume) => holds(resume) && exceeded(host, &queue.thresholds, Running).is_none(),
             None => exceeded(host, &queue.thresholds, Dispatch(0)).is_none(),
         }
     }
 
-    /// Work on a host in the order in which it is stopped: lowest queue priority, then youngest.
+    /// Jobs on a host in the order in which they are stopped: lowest queue priority first, then
+    /// youngest.
     fn work_on(&self, host: &HostInfo, halted: bool) -> Vec<JobKey> {
         let rank = |j: &JobKey| {
             let run = self.state.work(*j)?.run.as_deref()?;
@@ -166,7 +167,7 @@ impl Pass<'_> {
 
     fn stop_one(&mut self, host: &HostInfo) -> bool {
         let running = self.work_on(host, false);
-        // The load is the job's own, or harms no other work: it is not suspended.
+        // The load is caused by the job itself, or harms no other job: it is not suspended.
         let idle = host.load.it > 0.0 || host.load.ls == 0.0;
         let alone = running.len() <= 1 && idle;
         for j in running {
@@ -208,7 +209,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Why a job must stop at the host's present load.
+    /// Why a job must stop at the current load of the host.
     fn stop_reason(&self, host: &HostInfo, j: JobKey) -> Option<SuspReason> {
         let threshold = |(index, value, mark)| SuspReason::Threshold {
             index,
@@ -230,7 +231,7 @@ impl Pass<'_> {
             .then_some(SuspReason::StopCond { queue })
     }
 
-    /// Resumes the work that was to be stopped last.
+    /// Resumes the job that would be stopped last.
     fn resume_one(&mut self, host: &HostInfo) -> bool {
         if self.picture.monitor.halted().is_empty() {
             return false;
@@ -240,8 +241,9 @@ impl Pass<'_> {
         stopped.any(|j| self.resume(j))
     }
 
-    /// Resumes work that was preempted or stopped by a closed window: the most important first, the
-    /// oldest of equals. For the end of a pass, when pending work of higher priority has started.
+    /// Resumes jobs that were preempted or stopped by a closed window: the most important first,
+    /// the oldest among equals. Called at the end of a pass, after pending jobs of higher priority
+    /// have started.
     pub(super) fn resume_stopped(&mut self) {
         let rank = |j: &JobKey| {
             let job = self.state.job(j.id)?;

@@ -11,7 +11,7 @@ use crate::sched::units::{PartOrder, UnitAsk, best_fit};
 use smallvec::SmallVec;
 
 impl Pass<'_> {
-    /// Units of a start by way `alt`; `None`: its hosts have too few that are free, although the
+    /// Units of a start by way `alt`; `None`: too few units of its hosts are free, although the
     /// amounts fit.
     pub(super) fn units_of_start(
         &self,
@@ -46,7 +46,7 @@ impl Pass<'_> {
         units.ok()
     }
 
-    /// Units that a growth brings, which are added to what is held; `None`: too few are free.
+    /// Additional units for a growth, on top of what is held; `None`: too few are free.
     pub(super) fn units_of_growth(
         &self,
         before: &Allocation,

@@ -11,37 +11,37 @@ use crate::state::{Class, State};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Reasons of classes that need no search are computed this often.
+/// How often reasons of classes that need no search are computed.
 const EXPLAIN_EVERY_MS: u64 = 1000;
 
-/// Kinds of requests in a queue that are checked together.
+/// Maximum number of kinds of requests in a queue that are checked together.
 const FEW_KINDS: usize = 64;
 
-/// What became of a class.
+/// The result for a class.
 enum Step {
-    /// Its job starts; the class's next job, if it has more.
+    /// Its job starts; with the next job of the class, if it has more.
     Start(Start, HostSlots, Option<Next>),
-    /// This array is at its limit of started elements; the class goes on with the next job.
+    /// This array is at its limit of started elements; the class continues with the next job.
     AtLimit(u32, u32, Option<Next>),
-    /// Its job has a reservation; the class's next job, if it has more.
+    /// Its job has a reservation; with the next job of the class, if it has more.
     Reserved(Option<PendReason>, Option<Next>),
     /// No hosts were found for a job of the class in this pass.
     NoPlace(Option<PendReason>),
-    /// No job of the class may start in this pass, whatever is free.
+    /// No job of the class may start in this pass, regardless of what is free.
     Blocked(Option<PendReason>),
 }
 
-/// How the pass goes on after a class.
+/// How the pass continues after a class.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     On,
     /// No later job may start.
     Stop,
-    /// The queue has its last reservation, and goes on with the shortest jobs.
+    /// The queue has its last reservation, and continues with the shortest jobs.
     ShortestFirst,
 }
 
-/// The job after the present one: its order, itself, the element to go on with.
+/// The job after the current one: its order, the job, the element to continue with.
 type Next = (i64, JobKey, u32);
 
 impl Pass<'_> {
@@ -72,7 +72,7 @@ impl Pass<'_> {
         self.plan
     }
 
-    /// What comes before the first class of a pass.
+    /// What is done before the first class of a pass.
     fn before_classes(&mut self) {
         self.picture.throttle.clear_wake();
         for at in self.picture.throttle.take_stale() {
@@ -84,7 +84,7 @@ impl Pass<'_> {
         self.refresh_claims();
     }
 
-    /// What comes after the last class of a pass: pending work has what it can use.
+    /// What is done after the last class of a pass, when pending jobs have got what they can use.
     fn after_classes(&mut self) {
         self.plan.wake_at(self.picture.throttle.wake());
         if !self.plan.more {
@@ -94,7 +94,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Considers every class in order. False: the pass was cut off.
+    /// Considers every class in order. Returns false if the pass was cut off.
     fn walk(&mut self, max: usize) -> bool {
         for tier in 0..self.picture.queues.tiers() {
             while let Some((queue, entry)) = self.picture.queues.peek(tier, &self.done) {
@@ -125,7 +125,7 @@ impl Pass<'_> {
         true
     }
 
-    /// After the last job that reserves, the queue goes on with the shortest jobs first.
+    /// Continues a queue with its shortest jobs first, after the last job that may reserve.
     fn shortest_first(&mut self, queue: u16, last: QueueEntry, max: usize) -> bool {
         let free = self.picture.usage.free();
         let mut entries: BinaryHeap<Reverse<(i64, QueueEntry)>> = BinaryHeap::new();
@@ -155,7 +155,7 @@ impl Pass<'_> {
         true
     }
 
-    /// Puts the orders of all queues back to their starts.
+    /// Resets the orders of all queues to their starts.
     fn rewind(&mut self) {
         for class in self.picture.classes.take_moved() {
             self.restore_entry(class);
@@ -185,7 +185,7 @@ impl Pass<'_> {
         self.refresh_shares();
     }
 
-    /// Costs in share trees change with time alone, and with what the cluster has.
+    /// Refreshes share trees: costs change with time, and with the amounts of the cluster.
     fn refresh_shares(&mut self) {
         for order in self.picture.queues.orders_mut() {
             let Some(tree) = order.tree_mut() else {
@@ -268,7 +268,7 @@ impl Pass<'_> {
         }
     }
 
-    /// How the pass goes on after a class that found no hosts.
+    /// How the pass continues after a class for which no hosts were found.
     fn behind_blocked(&mut self, queue: u16) -> Outcome {
         let at = usize::from(queue);
         if self.config().queues[at].strict {
@@ -283,10 +283,10 @@ impl Pass<'_> {
         Outcome::On
     }
 
-    /// Whether every kind of request in a queue is known to find no hosts.
+    /// Whether it is known for every kind of request in a queue that there are no hosts for it.
     fn all_failed(&self, queue: u16) -> bool {
         let mut alike = self.picture.queues.alike(queue);
-        // Checking costs less than considering each class, as long as there are few kinds.
+        // As long as there are few kinds, checking them costs less than considering each class.
         alike.len() <= FEW_KINDS
             && alike.all(|(shape, on_hosts)| {
                 let shape = self.shape(*shape);
@@ -299,7 +299,7 @@ impl Pass<'_> {
             })
     }
 
-    /// Whether it is known without a search that no job of the class finds hosts.
+    /// Whether it is known without a search that there are no hosts for any job of the class.
     fn is_hopeless(&self, pending: &PendingClass) -> bool {
         let depth = self.reserve_policy(pending).depth;
         if self.thorough || self.may_reserve(depth) || self.may_preempt(pending) {
@@ -323,7 +323,7 @@ impl Pass<'_> {
             .is_some_and(|known| known.iter().any(worse))
     }
 
-    /// The class goes on with its next job in this pass.
+    /// Continues the class with its next job in this pass.
     fn go_on(
         &mut self,
         queue: u16,
@@ -406,7 +406,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The element (or job) to start and whether the same entry has more. `None`: its array is at
+    /// The element (or job) to start, and whether the same entry has more. `None`: the array is at
     /// its limit.
     fn element(&self, pending: &PendingClass, j: JobKey) -> Option<(JobKey, bool)> {
         if j.idx == 0 && !pending.arrays {
@@ -428,7 +428,7 @@ impl Pass<'_> {
         Some((JobKey::element(job.id, idx), more))
     }
 
-    /// Sets a class's entry back to its first job, as the state has it.
+    /// Resets the entry of a class to its first job in the state.
     fn restore_entry(&mut self, id: u32) {
         if !self
             .picture
@@ -458,7 +458,7 @@ fn class_of(state: &State, entry: QueueEntry) -> &Class {
     class.expect("pending classes exist")
 }
 
-/// The class's next job after the one of an entry.
+/// The next job of the class after that of an entry.
 fn following(state: &State, pending: &PendingClass, entry: QueueEntry) -> Option<Next> {
     let this = (entry.order, entry.j);
     let next = pending.ahead.iter().copied().find(|entry| *entry > this);

@@ -11,7 +11,7 @@ use crate::state::{Class, State};
 use smallvec::SmallVec;
 
 impl Picture {
-    /// Updates a class: its first job, or that it is gone.
+    /// Updates a class: its first job, or its removal.
     pub(super) fn set_class(&mut self, state: &State, table: &HostTable, id: u32) {
         let class = state.pending().class(id);
         let head = class.and_then(|class| class.jobs.first());
@@ -56,10 +56,10 @@ impl Picture {
         }
     }
 
-    /// The rank of a job by priority; the least goes first. With ageing all priorities grow at the
-    /// same rate, so the order of two jobs never changes: the age at submission decides. The points
-    /// of the setting are added at fixed times, not by the age of each job, so that jobs of about
-    /// the same age stay equal: `ctop` decides among them.
+    /// The rank of a job by priority; the smallest goes first. With ageing, all priorities grow at
+    /// the same rate, so the order of two jobs never changes: the age at submission decides. The
+    /// points of the setting are added at fixed times, not by the age of each job, so that jobs of
+    /// about the same age stay equal: `ctop` decides among them.
     fn rank_of(&self, state: &State, priority: u32, j: JobKey) -> i64 {
         let Some(age) = self.config.general.job_priority_over_time else {
             return -i64::from(priority);
@@ -110,7 +110,7 @@ impl Picture {
         }
     }
 
-    /// What section `users` allows a job's user.
+    /// The limits of section `users` for the user of a job.
     pub(in crate::sched) fn user_limits(&self, state: &State, j: JobKey) -> UserLimits {
         let Some(spec) = state.spec_of(j.id) else {
             return UserLimits::default();

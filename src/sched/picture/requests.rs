@@ -23,7 +23,7 @@ impl Picture {
         Some(leaf.unwrap_or_else(|| tree.leaf_without_share(user)))
     }
 
-    /// The counters that jobs of a specification with this shape count in.
+    /// The counters to which jobs of a specification with this shape add.
     pub(in crate::sched) fn ident_of(&mut self, spec: &Spec, shape: u32) -> Arc<Ident> {
         let ways = self.requests.shape(shape).ways.iter();
         let reserved = ways.flat_map(|way| way.rusage()).map(|item| item.res);
@@ -64,7 +64,7 @@ impl Picture {
         let names = &mut self.resources;
         let id = self.requests.take_shape(spec, &self.config, names);
         if self.resources.len() > known {
-            // A resource is reserved for the first time: what hosts have of it is noted.
+            // A resource is reserved for the first time: the amounts of all hosts are recorded.
             for at in 0..self.usage.len() {
                 self.set_host(table, at);
             }

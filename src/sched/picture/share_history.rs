@@ -12,7 +12,7 @@ use crate::state::{Body, HostId, Job, Run, State, Work};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// History of a share tree, and the moment that it is of.
+/// History of a share tree, and the moment to which it refers.
 pub(in crate::sched) type Settled = (Stamp, Vec<Past>);
 
 impl Picture {
@@ -25,7 +25,8 @@ impl Picture {
             .collect()
     }
 
-    /// New trees count started jobs from the moment until which history has their use.
+    /// Sets the moment from which new trees count started jobs: before it, history contains their
+    /// usage.
     pub(super) fn set_history_start(
         &mut self,
         before: Option<&BTreeMap<String, Settled>>,
@@ -40,7 +41,7 @@ impl Picture {
         }
     }
 
-    /// Restores history into new trees: `before` from those they replace, else from the state.
+    /// Restores history into new trees: from `before` if a tree is replaced, else from the state.
     pub(super) fn take_up_history(
         &mut self,
         before: Option<BTreeMap<String, Settled>>,
@@ -92,7 +93,7 @@ impl Picture {
         }
     }
 
-    /// GPUs of ended work, in thousandths, where their time counts.
+    /// GPUs of ended jobs, in thousandths, if GPU time is counted.
     fn gpus_asked(
         &mut self,
         state: &State,
@@ -107,7 +108,7 @@ impl Picture {
         let Some(gpu) = self.counts(Some(queue)).gpu else {
             return 0;
         };
-        // Its hosts may be gone: any distinct numbers do.
+        // Its hosts may have been removed: any distinct numbers will do.
         let number = |id: &HostId| run.hosts.iter().position(|(other, _)| other == id);
         let share = |(id, n): &(HostId, u32)| (number(id).and_then(|n| u32::try_from(n).ok()), *n);
         let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
@@ -116,7 +117,7 @@ impl Picture {
     }
 }
 
-/// Attempts of a job that ran and ended.
+/// Calls `f` for each attempt of a job that ran and ended.
 fn each_ended(job: &Job, f: &mut dyn FnMut(&Run, Stamp)) {
     let mut one = |work: &Work| {
         let run = work.run.as_deref().filter(|run| !run.hosts.is_empty());

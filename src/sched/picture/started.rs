@@ -16,8 +16,7 @@ use crate::state::{HostId, Run, State};
 use smallvec::SmallVec;
 
 impl Picture {
-    /// Prefetches what the next pieces of work need: it is far apart in memory, so the reads
-    /// overlap.
+    /// Prefetches what the next jobs need: it is far apart in memory, so the reads overlap.
     pub(super) fn prefetch(&self, state: &State, works: &[JobKey]) {
         let ended = |j: &JobKey| state.work(*j).is_none_or(|work| !work.stat.is_started());
         self.allocations.prefetch(works, &ended, &mut |allocation| {
@@ -35,7 +34,7 @@ impl Picture {
         });
     }
 
-    /// Updates what a piece of started work holds; nothing if it does not run.
+    /// Updates the allocation of a started job; removes it if the job does not run.
     pub(super) fn sync_allocation(&mut self, state: &State, table: &HostTable, j: JobKey) {
         match (self.allocations.get_mut(&j), RunFingerprint::of(state, j)) {
             (None, None) => {}
@@ -47,7 +46,7 @@ impl Picture {
         }
     }
 
-    /// The same, even where no change is seen.
+    /// As [`Picture::sync_allocation`], even if no change is detected.
     pub(in crate::sched) fn renew_allocation(
         &mut self,
         state: &State,
@@ -57,7 +56,7 @@ impl Picture {
         let new = self.allocation_of(state, table, j);
         match (self.allocations.get(&j), &new) {
             (Some(old), Some(new)) if old == new => {
-                // The reference that computing it took.
+                // Drops the reference that the computation took.
                 self.requests.drop_ref(new.shape);
                 return;
             }
@@ -82,7 +81,7 @@ impl Picture {
         }
     }
 
-    /// Only what work adds to its user's use has changed: reservations stay as they are.
+    /// Updates only what the job adds to its user's usage: reservations stay as they are.
     fn recharge(&mut self, j: JobKey, new: Allocation) {
         let old = self.allocations.replace(j, new).expect("it ran before");
         let new = &self.allocations[&j];
@@ -97,27 +96,28 @@ impl Picture {
         }
     }
 
-    /// Work no longer holds anything; its reference to its shape goes to the caller.
+    /// Removes the allocation of a job that holds nothing any more; its reference to its shape
+    /// passes to the caller.
     pub(in crate::sched) fn remove_allocation(&mut self, j: JobKey) -> Option<Allocation> {
         let allocation = self.allocations.remove(&j)?;
         self.unbook(j, &allocation, Ended::default());
         Some(allocation)
     }
 
-    /// `past`: what is added to its user's history.
+    /// `past`: what is added to the history of its user.
     fn unbook(&mut self, j: JobKey, allocation: &Allocation, past: Ended) {
         self.book(j, allocation, false, past);
         self.monitor.note(j, allocation, false);
     }
 
-    /// Work holds this from now on.
+    /// Adds the allocation of a job.
     pub(in crate::sched) fn add_allocation(&mut self, j: JobKey, allocation: Allocation) {
         self.book(j, &allocation, true, Ended::default());
         self.monitor.note(j, &allocation, true);
         self.allocations.insert(j, allocation);
     }
 
-    /// Adds what work takes, or subtracts what it gives back, everywhere it counts.
+    /// Adds what a job takes, or subtracts what it returns, everywhere it is counted.
     fn book(&mut self, j: JobKey, allocation: &Allocation, plus: bool, past: Ended) {
         let who = allocation.holder();
         if let Some(reserver) = &mut self.reserver {
@@ -193,12 +193,13 @@ impl Picture {
             slots: run.slots(),
             charge: leaf.map(|leaf| {
                 let counts = self.counts(queue);
-                // GPUs count for the whole run, however long they are reserved.
+                // GPUs are counted for the whole run, regardless of how long they are reserved.
                 let all = counts.gpu.map(|_| way.bundles(&shares, 0));
                 ShareCharge::of(leaf, run, all.as_ref().unwrap_or(&parts), counts)
             }),
             until: end_at(
-                // Not the start, which is reported later: reservations would be computed twice.
+                // The dispatch time, not the start, which is reported later: reservations would be
+                // computed twice.
                 run.dispatch.plus_ms(run.suspended_ms),
                 Length::of(spec, &self.config).at(table, first),
             ),
@@ -220,8 +221,8 @@ impl Picture {
         Some(allocation)
     }
 
-    /// What running work uses by now shows in the host's measured load, so only the rest of a
-    /// measured reservation still counts. `None`: all of it.
+    /// The rest of a measured reservation that still counts, because what a running job uses
+    /// already shows in the host's measured load. `None`: all of it.
     pub(in crate::sched) fn less_measured(&self, bundle: &Bundle, run: &Run) -> Option<Bundle> {
         let used = [("mem", run.usage().mem_kb), ("swp", run.usage().swap_kb)];
         let mut rest: Option<Bundle> = None;
@@ -249,7 +250,7 @@ impl Picture {
         }
     }
 
-    /// Takes what stopped work does not keep out of what it holds.
+    /// Removes from an allocation what a stopped job does not keep.
     pub(in crate::sched) fn release(&self, allocation: &mut Allocation) {
         allocation.keep_count();
         if allocation.lent {
@@ -268,7 +269,7 @@ impl Picture {
         }
     }
 
-    /// What started work takes as long as it runs, nothing given back.
+    /// What a started job takes while it runs, with nothing released.
     pub(in crate::sched) fn whole_of(
         &self,
         table: &HostTable,
@@ -284,7 +285,7 @@ impl Picture {
     }
 }
 
-/// What ended work used, for its user's history.
+/// Usage of an ended job, for the history of its user.
 #[derive(Clone, Copy, Default)]
 struct Ended {
     /// By [`Meter`].
@@ -292,7 +293,7 @@ struct Ended {
     slots: u64,
 }
 
-/// `since`: use before that is in the history. Work that was put back ended by now.
+/// `since`: usage before that is in the history. A job that was put back has ended by now.
 fn past_of(state: &State, j: JobKey, old: &Allocation, since: Stamp, now: Stamp) -> Ended {
     let charge = old.charge.as_ref();
     let run = state.work(j).and_then(|work| work.run.as_deref());

@@ -12,11 +12,11 @@ use crate::state::State;
 use std::collections::BTreeMap;
 
 impl Engine {
-    /// Units for a start of `j` on these hosts by an administrator's word, as its first alternative
-    /// needs them.
+    /// Units for a start of `j` on these hosts at an administrator's request, as its first
+    /// alternative needs them.
     ///
     /// # Errors
-    /// A sentence that says which host has too few that are free.
+    /// Returns a sentence that names the host with too few free units.
     pub fn units_on(
         &mut self,
         state: &State,
@@ -73,8 +73,8 @@ impl Picture {
         units.iter().filter_map(held).collect()
     }
 
-    /// Started work holds these. A host's amount counts those of them that it still lists, whatever
-    /// the job's requirement says by now.
+    /// Marks units as held by a started job. A host's amount includes those of them that it still
+    /// lists, regardless of the job's current requirement.
     pub(super) fn hold_units(
         &self,
         allocation: &mut Allocation,
@@ -102,7 +102,7 @@ impl Picture {
         }
     }
 
-    /// A host lists other units than before: what work there holds is worked out again.
+    /// Computes the allocations on a host again because it lists other units than before.
     pub(super) fn renew_units(&mut self, state: &State, table: &HostTable, at: usize) {
         let works: Vec<JobKey> = state
             .used()
@@ -120,11 +120,11 @@ impl Picture {
         }
     }
 
-    /// Units of each host for what is asked for there; `order`: which unit of a host a part goes
-    /// to.
+    /// Chooses units on each host for what is requested there; `order`: to which unit of a host a
+    /// part goes.
     ///
     /// # Errors
-    /// Position of a host and a resource of which too few units are free there.
+    /// Returns the position of a host and the resource of which too few units are free there.
     pub(in crate::sched) fn choose_units<'a>(
         &self,
         asks: &[(u32, Vec<UnitAsk>)],
@@ -141,7 +141,7 @@ impl Picture {
             let host = &table.at(*at as usize).name;
             let named = asks.iter().zip(chosen);
             out.extend(named.map(|(ask, chosen)| self.named_units(host, ask, &chosen)));
-            // Numbers of resources differ from leader to leader.
+            // Numbers of resources differ between leaders.
             out[first..].sort_by(|a: &Units, b| {
                 let size = b.part_of_each().cmp(&a.part_of_each());
                 a.res.cmp(&b.res).then(size).then(a.names.cmp(&b.names))

@@ -5,19 +5,19 @@ use super::super::amount::Bundle;
 use super::{Blocked, Counter, Ident, Need, Quotas, pair};
 
 impl Quotas {
-    /// Most slots that one job more may have by the limits that do not depend on the host; at
+    /// Maximum number of slots for one more job by the limits that do not depend on the host; at
     /// least `need.slots`.
     ///
     /// # Errors
-    /// The first counter without room.
+    /// Returns the first counter without room.
     pub fn room(&self, ident: &Ident, need: &Need<'_>) -> Result<u32, Blocked> {
         self.room_beside(ident, need, &[])
     }
 
-    /// The same beside what the job takes in trial.
+    /// As [`Quotas::room`], beside what the job takes in trial.
     ///
     /// # Errors
-    /// The first counter without room.
+    /// Returns the first counter without room.
     pub fn room_beside(
         &self,
         ident: &Ident,
@@ -34,11 +34,11 @@ impl Quotas {
         Ok(room)
     }
 
-    /// Most slots that the job may have on a host by the limits that depend on it, beside what it
-    /// was given elsewhere in the same trial (`so_far`: at most one part for each host).
+    /// Maximum number of slots that the job may have on a host by the limits that depend on it,
+    /// beside what it got elsewhere in the same trial (`so_far`: at most one part for each host).
     ///
     /// # Errors
-    /// The first counter that has no room for `need.slots` slots more.
+    /// Returns the first counter that has no room for `need.slots` more slots.
     pub fn room_on_host(
         &self,
         ident: &Ident,
@@ -72,10 +72,10 @@ impl Quotas {
         Ok(room)
     }
 
-    /// Whether a job that takes exactly these parts (one for each host) has room everywhere.
+    /// Checks whether a job that takes exactly these parts (one for each host) has room everywhere.
     ///
     /// # Errors
-    /// The first counter without room.
+    /// Returns the first counter without room.
     pub fn check(&self, ident: &Ident, parts: &[(u32, Bundle)]) -> Result<(), Blocked> {
         let sum = |hosts: &dyn Fn(u32) -> bool| {
             let mut sum = Bundle::default();
@@ -123,7 +123,7 @@ impl Quotas {
     }
 }
 
-/// What parts take together; `None`: there are none.
+/// The sum of the parts; `None` if there are none.
 fn sum_of<'a>(parts: impl Iterator<Item = &'a (u32, Bundle)>) -> Option<Bundle> {
     parts.fold(None, |mut sum: Option<Bundle>, (_, part)| {
         sum.get_or_insert_default().add(part);

@@ -7,10 +7,10 @@ use crate::config::{Dim, HostSet, Names, UserSet};
 use crate::model::PendReason;
 use std::collections::BTreeSet;
 
-/// Names listed of a set before the rest is only counted.
+/// Number of names of a set that are listed; the rest is only counted.
 const LISTED: usize = 8;
 
-/// One line of `climits`: what one counter counts of one thing.
+/// One line of `climits`: one quantity of one counter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QuotaRow {
     /// Position of the limit in cb.yaml.
@@ -20,17 +20,17 @@ pub struct QuotaRow {
     pub consumer: String,
     /// `slots`, `jobs` or the name of a resource.
     pub resource: String,
-    /// In thousandths if `resource` is a resource; likewise the limit.
+    /// In thousandths if `resource` is a resource; the same applies to the limit.
     pub used: i64,
-    /// `None`: not limited at present.
+    /// `None`: no limit at the moment.
     pub max: Option<i64>,
-    /// The limit as cb.yaml states it for each member; a member in use has a row of its own.
+    /// The limit that cb.yaml states for each member; a member in use has its own row.
     pub each: bool,
 }
 
 impl Quotas {
-    /// Counters in use, those that exist but once, and what is stated for each member, in the order
-    /// of cb.yaml.
+    /// Counters in use, counters that exist only once, and the limits stated for each member, in
+    /// the order of cb.yaml.
     pub fn rows(&self) -> Vec<QuotaRow> {
         let mut out = Vec::new();
         for family in self.family_ids.values() {
@@ -59,9 +59,9 @@ impl Quotas {
         out
     }
 
-    /// Rows of counters that changed since the last call, and whether [`Quotas::rows`] leaves them
-    /// out by now; from the first call on they are noted. `None`: they were not noted so far, look
-    /// at all rows.
+    /// Rows of counters that changed since the last call, and whether [`Quotas::rows`] now omits
+    /// them. Changes are recorded from the first call on. `None`: they were not recorded so far,
+    /// look at all rows.
     pub fn take_changed(&mut self) -> Option<Vec<(QuotaRow, bool)>> {
         let mut changed = self.changed.replace(Vec::new())?;
         changed.sort_unstable();
@@ -71,7 +71,7 @@ impl Quotas {
             let counter = &self.counters[at as usize];
             let of_family = self.families[counter.family as usize].counter;
             let own = |host| self.hosted.get(&super::pair(counter.family, host)).copied();
-            // It may have been dropped since.
+            // The counter may have been dropped since.
             if counter.host.map_or(of_family, own) != Some(at) || self.is_pool(at) {
                 continue;
             }
@@ -85,7 +85,7 @@ impl Quotas {
         Some(out)
     }
 
-    /// It counts what hosts share.
+    /// Whether the counter counts an amount that hosts share.
     fn is_pool(&self, counter: u32) -> bool {
         let rule = self.counters[counter as usize].rule;
         self.rules[usize::from(rule)].pool.is_some()
@@ -219,7 +219,7 @@ impl Rule {
     }
 }
 
-/// `user u001` for a member, `users g1 ~u001` for a set, nothing for everybody.
+/// `user u001` for a member, `users g1 ~u001` for a set, nothing for all users.
 fn part<S>(
     word: &str,
     dim: &Dim<S>,
@@ -230,7 +230,7 @@ fn part<S>(
         (Dim::Any, _) => None,
         (_, Some(name)) => Some(format!("{word} {name}")),
         (Dim::Shared(set), None) => Some(format!("{word}s {}", words(set))),
-        // Of each member, but of none in particular: the host is not known yet.
+        // For each member, but no particular one: the host is not known yet.
         (Dim::Per(set), None) => Some(format!("each {word} of {}", words(set))),
     }
 }
@@ -253,7 +253,7 @@ fn listed(all_but: bool, names: &BTreeSet<String>) -> String {
     }
 }
 
-/// A set as one would write it.
+/// A set as a user would write it.
 trait Words {
     fn words(&self) -> String;
 }

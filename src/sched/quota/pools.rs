@@ -8,14 +8,15 @@ use crate::sched::host_usage::ResourceId;
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
 
-/// Most shared amounts; hosts of further ones are counted with the first of their resource.
+/// Maximum number of shared amounts; hosts of further ones are counted with the first one of their
+/// resource.
 const POOLS_MAX: usize = 4096;
 
-/// Shared amounts, and who has them.
+/// Shared amounts, and the hosts that have them.
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     list: Vec<Pool>,
-    /// By resource and host: the place in the list.
+    /// By resource and host: the position in the list.
     of_host: HashMap<(ResourceId, u32), usize>,
     /// Resources that some identity counts.
     asked: BTreeSet<ResourceId>,
@@ -25,15 +26,15 @@ pub(super) struct Pools {
 #[derive(Debug)]
 struct Pool {
     res: ResourceId,
-    /// Who reports it.
+    /// The source that reports it.
     from: String,
     rule: u16,
 }
 
-/// What a host has of a shared resource.
+/// A host's amount of a shared resource.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedAmount<'a> {
-    /// Hosts of one source have one amount together.
+    /// All hosts with the same source share one amount.
     pub from: &'a str,
     /// Thousandths.
     pub amount: i64,
@@ -42,8 +43,8 @@ pub struct SharedAmount<'a> {
 }
 
 impl Quotas {
-    /// A host shares this amount, or none. `idle`: no work there holds any of it; `at`: the
-    /// engine's count of events.
+    /// Sets the amount that a host shares, or that it shares none. `idle`: no job there holds any
+    /// of it; `at`: the engine's count of events.
     pub fn share(
         &mut self,
         (res, name): (ResourceId, &str),
@@ -80,12 +81,12 @@ impl Quotas {
         }
     }
 
-    /// What work holds was counted for other hosts: everything must be counted anew.
+    /// Whether jobs were counted with other hosts: everything must be counted again.
     pub fn outdated(&self) -> bool {
         self.pools.outdated
     }
 
-    /// Notes that identities count these from now on.
+    /// Notes that identities now count these.
     pub(super) fn note_asked(&mut self, pools: &[ResourceId]) {
         self.pools.asked.extend(pools);
     }
@@ -96,7 +97,7 @@ impl Quotas {
         self.pools.outdated |= !idle;
     }
 
-    /// The place of an amount, which is made if it is new.
+    /// Returns the position of an amount, which is created if it is new.
     fn pool(&mut self, res: ResourceId, name: &str, now: &SharedAmount<'_>) -> usize {
         let same = |of: &&(usize, &Pool)| of.1.res == res;
         let mut all = self.pools.list.iter().enumerate().filter(|of| same(&of));
@@ -107,7 +108,7 @@ impl Quotas {
         if let Some(first) = first.filter(|_| self.pools.list.len() >= POOLS_MAX) {
             return first;
         }
-        // Identities that are known do not count it.
+        // Existing identities do not count it.
         self.pools.outdated |= self.pools.asked.contains(&res);
         let rule = u16::try_from(self.rules.len()).expect("at most 4096 beside those of cb.yaml");
         self.rules.push(Rule::of_pool(res, name, now));

@@ -295,7 +295,7 @@ fn case_41_iv_windows() {
     assert_eq!(room(&quotas, &ident, 3), Ok(3));
     quotas.take(&ident, &on(0, 3), true);
 
-    // Monday: five run, which nobody stops; none starts before fewer than two run.
+    // Monday: five run, and none of them is stopped; none starts before fewer than two run.
     tick(&mut quotas, "2026-11-23T08:00:00Z", 4);
     assert_eq!(quotas.rows()[0].used, 5);
     for (event, used) in (5..).zip([5, 4, 3, 2]) {
@@ -541,7 +541,7 @@ fn rows_of_limits_that_nobody_met() {
     assert_eq!(rows, [&due[..], &["limit4 0 Some(2) false"]].concat());
 }
 
-/// Names that users choose do not pile up.
+/// Names chosen by users do not accumulate.
 #[test]
 fn what_nobody_holds_is_dropped() {
     let each = Quota {
@@ -651,7 +651,7 @@ fn any_limit() -> impl Strategy<Value = Quota> {
     )
 }
 
-/// Whether the running jobs keep the limit, counted one by one.
+/// Whether the running jobs are within the limit, counted one by one.
 fn kept(limit: &Quota, jobs: &[&Job]) -> bool {
     let per = |queue: usize, user: usize, host: u32| {
         let (queue, user, host) = (format!("q{queue}"), format!("u{user}"), format!("h{host}"));
@@ -723,7 +723,7 @@ proptest! {
                 prop_assert!(text.contains("limit"));
                 prop_assert!(blocked.used + blocked.need > blocked.limit, "{}", text);
             }
-            // Slot by slot on its first host: the rooms are what the limits allow, not less.
+            // Slot by slot on its first host: the rooms are exactly what the limits allow.
             let slot = Bundle::new(0, &[1, 0]);
             let none = Bundle::default();
             let need = need(1, &slot, &none);
@@ -752,8 +752,8 @@ proptest! {
     }
 }
 
-/// 20 limits: a look, a take and a give in less than half a microsecond each in release.
-/// `cargo test --release --lib sched::quota -- --ignored --nocapture`
+/// 20 limits: a check, a take and a give take less than half a microsecond each in release. `cargo
+/// test --release --lib sched::quota -- --ignored --nocapture`
 #[test]
 #[allow(clippy::disallowed_methods)]
 #[ignore = "a measurement, for release builds"]

@@ -67,8 +67,8 @@ impl<K: Copy + Eq> Book<K> {
         host.capacity = capacity.clone();
         host.fresh_until = i64::MIN;
         let amounts = || std::iter::once(by.slots).chain(by.res.iter().copied());
-        // What is less than before but still enough for all reservations there moves none: memory
-        // shrinks with every other sample.
+        // An amount that is smaller than before but still enough for all reservations there moves
+        // none of them: memory shrinks with every other sample.
         if host.parts > 0 && amounts().any(|amount| amount < 0) {
             let mut less = Bundle::default();
             less.sub(&by);
@@ -86,8 +86,8 @@ impl<K: Copy + Eq> Book<K> {
         self.hosts.len()
     }
 
-    /// Started work takes `parts` until `until` (as given by [`end_of`]). When it still runs then,
-    /// it counts as ending a little later, again and again.
+    /// A started job takes `parts` until `until` (as returned by [`end_of`]). If it still runs
+    /// then, its expected end is moved a little later, repeatedly.
     pub fn claim(&mut self, parts: &[(u32, Bundle)], now: i64, until: i64) -> ClaimId {
         let planned = Some(until);
         let until = if until >= FOREVER {
@@ -115,8 +115,8 @@ impl<K: Copy + Eq> Book<K> {
         ClaimId(id)
     }
 
-    /// When work without run limit counts as ending: after every reservation made before it that
-    /// waits for such work, so that it counts as beside these, not as before them.
+    /// When a job without a run limit is expected to end: after every earlier reservation that
+    /// waits for such jobs, so that it counts as beside these, not as before them.
     fn unknown_end(&mut self) -> i64 {
         if self.time.last_unknown == FOREVER + self.time.era {
             self.time.era += 1;
@@ -124,7 +124,7 @@ impl<K: Copy + Eq> Book<K> {
         FOREVER + self.time.era
     }
 
-    /// Gives a claim back. The handle is spent.
+    /// Releases a claim. The handle is no longer valid.
     pub fn release(&mut self, id: ClaimId, now: i64) {
         let claim = &mut self.claims.all[id.0 as usize];
         let parts = std::mem::take(&mut claim.parts);
@@ -150,14 +150,14 @@ impl<K: Copy + Eq> Book<K> {
         }
     }
 
-    /// Whether and until when a claim counts: its end as planned by now.
+    /// Until when a claim counts: its end as currently planned.
     pub fn until(&self, id: ClaimId) -> i64 {
         self.claims.all[id.0 as usize].until
     }
 
-    /// What a job may take on a host from `now` until `end` (as given by [`end_of`]) beside all
-    /// reservations but those that its turn lifted. A job that may not backfill gets only what no
-    /// reservation ever needs.
+    /// What a job may take on a host from `now` until `end` (as returned by [`end_of`]) beside all
+    /// reservations except those that its turn lifted. A job that may not backfill gets only what
+    /// no reservation ever needs.
     pub fn room(&mut self, host: u32, now: i64, end: i64, may_backfill: bool) -> &Bundle {
         let end = self.round(end);
         let host = &mut self.hosts[host as usize];
@@ -169,21 +169,21 @@ impl<K: Copy + Eq> Book<K> {
         &later.unwrap_or(&host.stairs[0]).room
     }
 
-    /// What can be had on a host from `now` on, as falling stairs over the end; for scans over many
-    /// candidates. The first step is what is free.
+    /// What is available on a host from `now` on, as decreasing steps over the end time; for scans
+    /// over many candidates. The first step is what is free.
     pub fn stairs(&mut self, host: u32, now: i64) -> &[Step] {
         let host = &mut self.hosts[host as usize];
         host.refresh(now);
         &host.stairs
     }
 
-    /// Whether a reservation lies on the host; without one, [`Book::room`] is what is free.
+    /// Whether a reservation lies on the host; if none does, [`Book::room`] is what is free.
     #[inline]
     pub fn reserved_on(&self, host: u32) -> bool {
         self.hosts[host as usize].parts > 0
     }
 
-    /// Whether starting on these hosts now until `end` would take anything from a reservation.
+    /// Whether a start on these hosts from now until `end` takes nothing from a reservation.
     pub fn allows(
         &mut self,
         parts: &[ReservedPart],
@@ -205,7 +205,7 @@ impl<K: Copy + Eq> Book<K> {
         free - host.tight.slots.clamp(0, free)
     }
 
-    /// Pieces of running work without run limit on these hosts.
+    /// Number of running jobs without a run limit on these hosts.
     pub fn unlimited_on(&self, parts: &[ReservedPart]) -> usize {
         let mut hosts: Vec<u32> = parts.iter().map(|part| part.host).collect();
         hosts.sort_unstable();
@@ -214,7 +214,7 @@ impl<K: Copy + Eq> Book<K> {
         self.claims.all.iter().filter(unlimited).count()
     }
 
-    /// Work that runs over its end counts as ending a little later.
+    /// Moves the expected end of jobs that run past it a little later.
     pub(super) fn extend_overdue(&mut self, now: i64) {
         while let Some(Reverse((until, id, stamp))) = self.claims.due.peek().copied()
             && until <= now
@@ -268,7 +268,7 @@ impl<K: Copy + Eq> Book<K> {
         }
     }
 
-    /// An end as the timelines have it.
+    /// Rounds an end to the resolution of the timelines.
     #[inline]
     pub(super) fn round(&self, end: i64) -> i64 {
         if self.resolution <= 1 || end >= FOREVER {
@@ -282,7 +282,7 @@ impl<K: Copy + Eq> Book<K> {
         }
     }
 
-    /// The length for which room must be found so that the rounded end is covered, too.
+    /// The length for which room must be found so that it covers the rounded end.
     pub(super) fn length(&self, duration: i64) -> i64 {
         if duration >= NEVER_MS {
             return duration;

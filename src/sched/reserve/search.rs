@@ -9,33 +9,33 @@ use crate::sched::profile::{FOREVER, end_of};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A question: the earliest start in [`from`, `before`) for `duration` ms.
+/// A query: the earliest start in [`from`, `before`) for `duration` ms.
 pub(super) struct Search<'a, A: ?Sized> {
     pub hosts: &'a [Host],
     pub ask: &'a A,
     pub duration: i64,
     pub from: i64,
     pub before: i64,
-    /// The set reserved so far, preferred where it makes no difference.
+    /// The set reserved so far; preferred if the start is the same.
     pub kept: &'a [ReservedPart],
-    /// Single hosts to check; otherwise all of the request.
+    /// Single hosts to check; if `None`, all hosts of the request.
     pub only: Option<&'a [u32]>,
-    /// Gains of less than this do not count for [`Earliest::margin`].
+    /// Gains smaller than this do not count for [`Earliest::margin`].
     pub min_gain: i64,
-    /// Of several hosts, those that are free by now come first.
+    /// Prefer hosts that are free now.
     pub free_first: bool,
 }
 
-/// An answer.
+/// The result of a query.
 #[derive(Default)]
 pub(super) struct Earliest {
     pub place: Option<(i64, ReservedParts)>,
-    /// Slots that must become free beside what was expected before an earlier start is possible;
-    /// only host sets tell.
+    /// Slots that must become free beyond what was expected before an earlier start is possible;
+    /// only set for host sets.
     pub margin: u64,
 }
 
-/// Whether any one host serves the request.
+/// Whether any single host can serve the request.
 pub(super) fn single<A: BookRequest + ?Sized>(ask: &A) -> bool {
     ask.plain() && (ask.min() <= 1 || ask.hosts_max() == 1 || ask.hosts().len() == 1)
 }
@@ -60,7 +60,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         self.kept.iter().any(|part| part.host == host)
     }
 
-    /// Every host by itself, the one kept so far first; later ones only when they are better.
+    /// Checks every host alone, the one kept so far first; later ones only if they are better.
     fn one_host(&self) -> Option<(i64, ReservedParts)> {
         let all = self.only.unwrap_or(self.ask.hosts());
         let kept = self.kept.first().map(|part| part.host);
@@ -87,7 +87,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         ))
     }
 
-    /// The earliest start on one host, as the request itself judges it.
+    /// The earliest start on one host, as the request itself evaluates it.
     fn on_host(&self, host: u32, before: i64) -> Option<i64> {
         let line = &self.line(host).line;
         let min = self.ask.min().max(1);
@@ -103,7 +103,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         }
     }
 
-    /// No start is known: of the hosts that would serve, the one with most free by now.
+    /// No start is known: among the hosts that would serve, the one with the most free now.
     fn fullest(&self) -> Option<(i64, u32)> {
         let now = |host: u32| {
             self.ask
@@ -118,8 +118,8 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         Some((start, host))
     }
 
-    /// Several hosts together: walks their changes in time order with a running sum of what they
-    /// offer, and chooses a set as soon as the sum suffices.
+    /// For several hosts together: walks their changes in time order with a running sum of what
+    /// they offer, and chooses a set as soon as the sum is sufficient.
     fn host_set(&self) -> Earliest {
         let all = self.ask.hosts();
         let need = u64::from(self.ask.min().max(1));
@@ -136,7 +136,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
             }
         }
         let mut better = true;
-        // Where the sum rose above all before: when, and how high.
+        // The moments at which the sum exceeded all earlier sums, and the sums.
         let mut peaks = vec![(now, sum)];
         loop {
             if better
@@ -179,14 +179,14 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         }
     }
 
-    /// The most that was offered at any start that would be gain enough before `start`.
+    /// The maximum offered at any start that would be a sufficient gain over `start`.
     fn peak_before(&self, start: i64, peaks: &[(i64, u64)]) -> u64 {
         let late = start.saturating_sub(self.min_gain);
         let early = |(at, _): &&(i64, u64)| *at <= late.max(self.from);
         peaks.iter().rev().find(early).map_or(0, |(_, sum)| *sum)
     }
 
-    /// What a host has free over the whole length of the job from `start` on.
+    /// What a host has free during the whole length of the job from `start` on.
     fn free_over(&self, host: u32, start: i64) -> Bundle {
         let host = self.line(host);
         if host.parts == 0 {
@@ -196,8 +196,8 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         }
     }
 
-    /// The next start at which the host's offer may differ: a step begins, or one comes into reach
-    /// of the job's end. Without reservations on it, work only ends: steps only rise.
+    /// The next start at which the host's offer may differ: a step begins, or one comes within the
+    /// job's length. Without reservations on the host, jobs only end, so the steps only rise.
     fn next_change(&self, host: u32, start: i64) -> Option<i64> {
         let host = self.line(host);
         let begins = host.line.next_change(start);
@@ -245,7 +245,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         let mut kept: Vec<u32> = self.kept.iter().map(|part| part.host).collect();
         kept.sort_unstable();
         let is_kept = |spot: &FreeHost| kept.binary_search(&spot.host).is_ok();
-        // A stable sort: within equals the caller's preference stands.
+        // A stable sort: among equals the caller's preference remains.
         if ready_first || !kept.is_empty() {
             spots.sort_by_key(|spot| (ready_first && spot.ready == 0, !is_kept(spot)));
         }
@@ -253,8 +253,8 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
     }
 }
 
-/// The default choice: hosts in the order given, what is free by now before what is not; fewest
-/// hosts first when their number is bounded; whole tiles when the request has them.
+/// The default choice: hosts in the given order, those free now first; as few hosts as possible if
+/// their number is limited; whole tiles if the request has them.
 pub(in crate::sched) fn greedy<A: BookRequest + ?Sized>(
     ask: &A,
     spots: &[FreeHost],
@@ -285,7 +285,7 @@ pub(in crate::sched) fn greedy<A: BookRequest + ?Sized>(
     Some(chosen.map(part).collect())
 }
 
-/// Slots by spot: first what is ready, then what comes later.
+/// Slots by host: first what is free now, then what becomes free later.
 fn fill(need: u32, spots: &[FreeHost], order: &[usize]) -> Option<Vec<u32>> {
     let mut taken = vec![0; spots.len()];
     let mut left = need;
@@ -305,7 +305,8 @@ fn fill(need: u32, spots: &[FreeHost], order: &[usize]) -> Option<Vec<u32>> {
     (left == 0).then_some(taken)
 }
 
-/// Slots by spot: whole tiles, and one host for the rest, rather one too small for a tile.
+/// Slots by host: whole tiles, and one host for the rest, preferably one that is too small for a
+/// tile.
 fn tiles(need: u32, tile: u32, spots: &[FreeHost], order: &[usize]) -> Option<Vec<u32>> {
     let mut taken = vec![0; spots.len()];
     let mut left = need.max(1);

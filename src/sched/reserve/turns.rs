@@ -11,14 +11,14 @@ use super::{
 };
 use smallvec::SmallVec;
 
-/// More hosts on which something became free than this are not checked one by one.
+/// If something became free on more hosts than this, they are not checked one by one.
 const FEW_NEWS: usize = 64;
-/// The host sets of so many reservations are chosen again when other hosts come free: a search of
-/// all hosts each.
+/// Maximum number of reservations whose host sets are chosen again when other hosts become free;
+/// each takes a search of all hosts.
 const RECHOSEN: usize = 16;
 
 impl<K: Copy + Eq> Book<K> {
-    /// A pass begins. All ends known by now must have been noted.
+    /// Begins a pass. All ends known so far must have been recorded.
     pub fn open(&mut self, now: i64) {
         self.settle_turn();
         self.put_tail_back();
@@ -40,8 +40,8 @@ impl<K: Copy + Eq> Book<K> {
         self.give_ups.resting.retain(|(_, until)| *until > now);
     }
 
-    /// Whether all reservations stand as they are and lie in the future. Then a pass that only
-    /// considers later jobs may [`Book::keep_all`] instead of giving each its turn.
+    /// Whether all reservations are unchanged and lie in the future. Then a pass that considers
+    /// only later jobs may call [`Book::keep_all`] instead of giving each job its turn.
     pub fn idle(&self) -> bool {
         !self.checks.sweep
             && self.list.starts[self.progress.confirmed..]
@@ -60,14 +60,14 @@ impl<K: Copy + Eq> Book<K> {
         self.progress.confirmed = self.list.keys.len();
     }
 
-    /// Reservations that had their turn in this pass.
+    /// Number of reservations that had their turn in this pass.
     pub fn confirmed(&self) -> usize {
         self.progress.confirmed
     }
 
-    /// It is this job's turn. Until the next turn, [`Book::room`] leaves out its own reservation,
-    /// and those of jobs that used to come before it but come after it in this pass. A reservation
-    /// that is not renewed in this turn is given up.
+    /// Begins the turn of this job. Until the next turn, [`Book::room`] ignores its own
+    /// reservation, and those of jobs that used to come before it but come after it in this pass. A
+    /// reservation that is not renewed in this turn is given up.
     pub fn turn(&mut self, key: K) -> BookTurn {
         self.settle_turn();
         if self.progress.confirmed == self.list.keys.len() {
@@ -89,8 +89,8 @@ impl<K: Copy + Eq> Book<K> {
                 }
                 self.lift(at);
                 self.progress.turn = Some((key, true));
-                // A start that slipped by, or whose basis is gone, moves later ones back,
-                // rather than jump over them; what gathers slots may gather theirs.
+                // A start that has passed, or whose basis is gone, moves back the later ones
+                // instead of overtaking them; a reservation that gathers slots may gather theirs.
                 let own = &self.list.all[at];
                 let gathers = own.holds && own.start >= FOREVER;
                 let slipped = own.start < self.time.now || (self.checks.broken && !self.fits(own));
@@ -118,8 +118,9 @@ impl<K: Copy + Eq> Book<K> {
         BookTurn::Try
     }
 
-    /// The job whose turn it is cannot start now: makes or renews its reservation. `None`: there
-    /// are enough before it, it rests after it gave up, or it could never start.
+    /// Makes or renews the reservation of the job whose turn it is, because it cannot start now.
+    /// `None`: there are enough reservations before it, it rests after it gave up, or it could
+    /// never start.
     pub fn reserve<A: BookRequest + ?Sized>(
         &mut self,
         key: K,
@@ -185,12 +186,12 @@ impl<K: Copy + Eq> Book<K> {
         Some(&self.list.all[at])
     }
 
-    /// The job whose turn it is, or that just reserved from now on, starts: its reservation is done
-    /// with. Call it before [`Book::claim`], so that nothing counts twice.
+    /// Ends the reservation of the job whose turn it is, or that just reserved from now on, because
+    /// it starts. Must be called before [`Book::claim`], so that nothing is counted twice.
     pub fn started(&mut self, key: K) {
         if self.progress.turn.is_some_and(|(whose, _)| whose == key) {
-            // A start before the reserved time leaves room to later ones in this pass, as a
-            // move does; only ends before their time make all be checked again.
+            // A start before the reserved time leaves room to later ones in this pass, as a move
+            // does; only ends before their time make the book check all reservations again.
             let changed = self.checks.changed;
             self.settle_turn();
             self.checks.changed = changed;
@@ -199,7 +200,7 @@ impl<K: Copy + Eq> Book<K> {
         }
     }
 
-    /// The job is gone, or wants no reservation any more.
+    /// Removes the reservation of a job that is gone or no longer wants one.
     pub fn cancel(&mut self, key: K) {
         self.settle_turn();
         let last = self
@@ -214,8 +215,8 @@ impl<K: Copy + Eq> Book<K> {
         }
     }
 
-    /// The pass ends. `complete`: every job had its turn, so that reservations without one are
-    /// given up; otherwise they stand.
+    /// Ends the pass. `complete`: every job had its turn, so reservations without a turn are given
+    /// up; otherwise they are kept.
     pub fn close(&mut self, complete: bool) {
         self.settle_turn();
         if complete {
@@ -231,8 +232,8 @@ impl<K: Copy + Eq> Book<K> {
         self.checks.sweep = false;
     }
 
-    /// What jobs ask for may have changed: hosts were opened or closed, the configuration is
-    /// another one. All reservations are checked in the next pass.
+    /// Requests a check of all reservations in the next pass, because requests may have changed:
+    /// hosts were opened or closed, or the configuration changed.
     pub fn recheck(&mut self) {
         self.checks.changed = true;
         self.checks.broken = true;
@@ -261,7 +262,7 @@ impl<K: Copy + Eq> Book<K> {
         })
     }
 
-    /// Whether too little became free for an earlier start of a host set that still stands.
+    /// Whether too little became free for an earlier start of a host set that is still valid.
     fn hopeless(&self, at: usize) -> bool {
         let own = &self.list.all[at];
         let few = match own.free_first && self.progress.confirmed < RECHOSEN {
@@ -271,7 +272,8 @@ impl<K: Copy + Eq> Book<K> {
         !self.checks.broken && own.start < FOREVER && few
     }
 
-    /// A better start than the present one, the present one if it still stands, or the earliest.
+    /// A better start than the current one; else the current one if it is still valid, or the
+    /// earliest.
     fn find<A: BookRequest + ?Sized>(
         &mut self,
         known: Option<usize>,
@@ -295,18 +297,18 @@ impl<K: Copy + Eq> Book<K> {
             free_first: terms.free_first,
         };
         let mut news: SmallVec<[u32; 8]> = SmallVec::new();
-        // Where the start is unknown, what is free by now may be nearer than what was reserved.
+        // If the start is unknown, what is free now may be better than what was reserved.
         if let Some(own) = own
             && stands
             && own.start < FOREVER
         {
             search.before = own.start.saturating_sub(gain - 1).max(self.time.now + 1);
-            // For the same start, others may be free by now.
+            // For the same start, other hosts may be free now.
             if terms.free_first && own.parts.len() > 1 && self.progress.confirmed < RECHOSEN {
                 search.before = own.start.saturating_add(1);
             }
             if !self.progress.tail_out && single(ask) {
-                // What could not serve before can only do so where more became free since.
+                // What could not serve before can do so only where more became free since.
                 search.before = search.before.min(self.checks.gained.to);
                 if length < NEVER_MS {
                     let first = self
@@ -338,7 +340,7 @@ impl<K: Copy + Eq> Book<K> {
         }
     }
 
-    /// Whether a lifted reservation could be put back as it is.
+    /// Whether a lifted reservation could be restored unchanged.
     fn stands<A: BookRequest + ?Sized>(&mut self, at: usize, ask: &A, duration: i64) -> bool {
         let own = &self.list.all[at];
         let slots: u32 = own.parts.iter().map(|part| part.slots).sum();
@@ -357,7 +359,7 @@ impl<K: Copy + Eq> Book<K> {
         own.parts.iter().all(stamped)
     }
 
-    /// Hosts on which more became free since a place in the log, unless that is too long ago.
+    /// Hosts on which more became free since a position in the log; `None` if that is too long ago.
     fn gained_since(&self, seen: u64) -> Option<&[u32]> {
         let log = self
             .gains
@@ -373,7 +375,7 @@ impl<K: Copy + Eq> Book<K> {
         })
     }
 
-    /// Writes a reservation down as the next to be confirmed, without taking its place yet.
+    /// Records a reservation as the next one to be confirmed, without occupying its place yet.
     fn set(
         &mut self,
         key: K,
@@ -421,7 +423,7 @@ impl<K: Copy + Eq> Book<K> {
         at as usize
     }
 
-    /// Only the first job in order that waits for a host keeps slots of it back.
+    /// Only the first job in order that waits for a host holds slots of it.
     fn hold<A: BookRequest + ?Sized>(&mut self, at: usize, ask: &A, wanted: bool) {
         let own = at as u32 + 1;
         let foreign = |book: &Self, by: u32| {
@@ -467,7 +469,7 @@ impl<K: Copy + Eq> Book<K> {
         self.progress.confirmed += 1;
     }
 
-    /// More became free in [from, to) on some hosts.
+    /// Notes that more became free in [from, to) on some hosts.
     pub(super) fn gain<'a>(
         &mut self,
         from: i64,
@@ -479,11 +481,11 @@ impl<K: Copy + Eq> Book<K> {
         for (host, amount) in parts {
             let more = match amount.res.iter().all(|amount| *amount <= 0) {
                 true => amount.slots,
-                // Other amounts may be what kept any number of slots from being used.
+                // Other amounts may have prevented the use of any number of slots.
                 false => self.hosts[host as usize].capacity.slots,
             };
             self.gains.slots += more.max(0) as u64;
-            // A repeated host is one entry, unless it has been read.
+            // A repeated host is one entry, unless that has already been read.
             let unread = self.gains.base + self.gains.log.len() as u64 > self.gains.read;
             if self.gains.log.last() != Some(&host) || !unread {
                 self.gains.log.push(host);
@@ -496,7 +498,7 @@ impl<K: Copy + Eq> Book<K> {
         }
     }
 
-    /// Takes a reservation's place on its hosts.
+    /// Occupies the place of a reservation on its hosts.
     fn put(&mut self, at: usize) {
         let own = &self.list.all[at];
         for part in &own.parts {
@@ -523,7 +525,7 @@ impl<K: Copy + Eq> Book<K> {
         }
     }
 
-    /// First of the reservations that had no turn yet.
+    /// The first reservation that had no turn yet.
     fn tail(&self) -> usize {
         self.progress.confirmed + usize::from(self.progress.turn.is_some_and(|(_, own)| own))
     }

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-/// A fraction; less comes first. A denominator of 0 is without end.
+/// A fraction; the smaller one comes first. A denominator of 0 means infinity.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     pub num: u128,
@@ -13,7 +13,7 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    /// Behind every cost that has an end.
+    /// Comes after every finite cost.
     pub(super) const LAST: Cost = Cost { num: 1, den: 0 };
 
     pub(super) fn new(num: u128, den: u128) -> Cost {
@@ -23,7 +23,7 @@ impl Cost {
         }
     }
 
-    /// Exact, by the cross products.
+    /// Compares exactly, by cross products.
     #[inline]
     pub(super) fn cmp(&self, other: &Cost) -> Ordering {
         let all = self.num | self.den | other.num | other.den;
@@ -49,21 +49,21 @@ fn wide(a: u128, b: u128) -> (u128, u128) {
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     cost: Cost,
-    /// Decides between equal costs: less comes first. No two seats have the same.
+    /// Decides between equal costs: the smaller one comes first. No two seats have the same value.
     order: u64,
     active: bool,
 }
 
 const NOBODY: u32 = u32::MAX;
 
-/// A tournament over seats: a change costs as many comparisons as the tree is high.
+/// A tournament over seats: a change takes as many comparisons as the height of the tree.
 #[derive(Clone, Debug)]
 pub(super) struct Contest {
     seats: Vec<Seat>,
-    /// Winners of the matches, the final at 1; the rivals of match `m` are `2m` and `2m + 1`, where
-    /// numbers from `room` on are seats.
+    /// Winners of the matches, with the final at index 1. The rivals of match `m` are `2m` and `2m
+    /// + 1`; numbers from `room` on are seats.
     winners: Vec<u32>,
-    /// A power of two, at least 2 and the number of seats.
+    /// A power of two, at least 2 and at least the number of seats.
     room: usize,
 }
 
@@ -78,7 +78,7 @@ impl Default for Contest {
 }
 
 impl Contest {
-    /// A new seat, not yet active.
+    /// Adds a seat, which is not active yet.
     pub(super) fn add(&mut self, order: u64) -> u32 {
         let seat = u32::try_from(self.seats.len()).expect("seats are bounded by the tree");
         self.seats.push(Seat {
@@ -94,7 +94,7 @@ impl Contest {
         seat
     }
 
-    /// The seat that comes next, of those that are active.
+    /// The next seat among those that are active.
     #[inline]
     pub(super) fn best(&self) -> Option<u32> {
         Some(self.winners[1]).filter(|winner| *winner != NOBODY)
@@ -114,7 +114,7 @@ impl Contest {
         }
     }
 
-    /// Sets a cost without playing: [`Contest::replay`] must follow.
+    /// Sets a cost without playing the matches: [`Contest::replay`] must follow.
     pub(super) fn put_cost(&mut self, seat: u32, cost: Cost) {
         self.seats[seat as usize].cost = cost;
     }
@@ -131,7 +131,8 @@ impl Contest {
         self.seats[seat as usize].cost
     }
 
-    /// Plays the matches of one seat, up to the final or to the first that it has no part in.
+    /// Plays the matches of one seat, up to the final or to the first match whose winner does not
+    /// depend on it.
     fn play(&mut self, seat: u32) {
         let mut at = self.room + seat as usize;
         let mut now = self.rival(at);

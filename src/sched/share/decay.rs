@@ -5,25 +5,25 @@
 
 use crate::model::Stamp;
 
-/// So many steps lead to a tenth. Few steps would fall into the rhythm of jobs, and what has just
-/// ended at each of them would count less.
+/// Number of steps in which usage decays to a tenth. With few steps, their rhythm could coincide
+/// with that of jobs, and what has just ended at each step would count less.
 const STEPS_TO_TENTH: u64 = 300;
 /// Longest time between two steps, in milliseconds.
 const STEP_MS: u64 = 15 * 60_000;
-/// Behind so many steps a use is taken as gone, or as the same if it never fades.
+/// After this many steps a usage counts as zero, or as unchanged if it never decays.
 const MAX_STEPS: u64 = 1 << 20;
 
-/// Steps at fixed moments since the epoch; at each, history is multiplied by one factor.
+/// Steps at fixed moments since the epoch; at each of them, history is multiplied by one factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decay {
-    /// `None` = a use counts for ever.
+    /// `None` = usage never decays.
     step_ms: Option<u64>,
     /// Factor of one step in units of 2^-64.
     factor: u64,
 }
 
 impl Decay {
-    /// A use counts a tenth after `hist_ms` milliseconds; 0 = for ever in full.
+    /// Usage decays to a tenth in `hist_ms` milliseconds; 0 = it never decays.
     ///
     /// Steps are at most a quarter of an hour apart.
     pub(super) fn new(hist_ms: u64) -> Decay {
@@ -40,7 +40,7 @@ impl Decay {
         }
     }
 
-    /// The number of the step that a moment belongs to; always 0 without decay.
+    /// The number of the step to which a moment belongs; always 0 without decay.
     pub(super) fn step(&self, at: Stamp) -> i64 {
         match self.step_ms {
             Some(ms) => {
@@ -50,7 +50,8 @@ impl Decay {
         }
     }
 
-    /// `value` after `steps` steps, each rounded down: the same whether taken singly or at once.
+    /// `value` after `steps` steps, each rounded down: the result is the same for single steps and
+    /// for all at once.
     pub(super) fn after(&self, value: u64, steps: i64) -> u64 {
         let steps = u64::try_from(steps).unwrap_or(0);
         if self.step_ms.is_none() || steps == 0 {
@@ -69,7 +70,7 @@ impl Decay {
         value
     }
 
-    /// The same with `more`, which was added in equal parts during the steps.
+    /// As [`Decay::after`], plus `more`, which was added in equal parts during the steps.
     pub(super) fn after_with(&self, value: u64, more: u64, steps: i64) -> u64 {
         let n = u64::try_from(steps).unwrap_or(0).min(MAX_STEPS);
         if more == 0 || self.step_ms.is_none() || n <= 1 {
@@ -123,7 +124,7 @@ mod tests {
         assert!((after(10) - 1.0).abs() < 1e-6, "{}", after(10));
     }
 
-    /// Case 17, in tenths instead of halves: 800 becomes 200 when two half-lives have passed.
+    /// Case 17, in tenths instead of halves: 800 becomes 200 after two half-lives.
     #[test]
     fn two_half_lives_leave_a_quarter() {
         let half_life = 7 * 24 * HOUR;

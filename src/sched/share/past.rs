@@ -9,17 +9,17 @@ use crate::config::ShareSubject;
 use crate::model::Stamp;
 pub use crate::record::event::Past;
 
-/// One node as `cqueues -r` shows it.
+/// One node as displayed by `cqueues -r`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareRow {
-    /// Names from the top, `/` between them: `g1/u007`.
+    /// Names from the top, separated by `/`: `g1/u007`.
     pub path: String,
     /// 0 = directly under the queue.
     pub depth: u32,
-    /// A group and not a user.
+    /// It is a group, not a user.
     pub group: bool,
     pub shares: u32,
-    /// In millionths. Fairshare: shares over use, larger first. DRF: dominant share over shares,
+    /// In millionths. Fairshare: shares over usage, larger first. DRF: dominant share over shares,
     /// smaller first.
     pub priority: u64,
     /// Slots of started jobs.
@@ -27,9 +27,9 @@ pub struct ShareRow {
     pub jobs: i64,
     /// CPU time of running jobs, in milliseconds.
     pub cpu_ms: u64,
-    /// Run time of the slots of started and ended jobs as it counts now, in milliseconds.
+    /// Run time of the slots of started and ended jobs, decayed to now, in milliseconds.
     pub run_ms: u64,
-    /// CPU time of ended jobs as it counts now, in milliseconds.
+    /// CPU time of ended jobs, decayed to now, in milliseconds.
     pub hist_ms: u64,
 }
 
@@ -37,7 +37,7 @@ impl ShareTree {
     /// All nodes, parents before their children, siblings in the order of the list.
     pub fn rows(&self, now: Stamp) -> Vec<ShareRow> {
         let mut out = Vec::with_capacity(self.nodes.len());
-        // No pass may have run for long: history has decayed meanwhile.
+        // There may have been no pass for a long time: history has decayed meanwhile.
         let steps = self.step.map_or(0, |step| self.decay.step(now) - step);
         let none = [0; 3];
         self.walk(&mut |node, path, depth| {
@@ -61,8 +61,8 @@ impl ShareTree {
         out
     }
 
-    /// What every leaf has used until `now`, and when that is: later if the tree has seen later.
-    /// CPU time is that of ended jobs alone.
+    /// The usage of every leaf until `now`, and the moment to which it refers: later if the tree
+    /// was last swept later. CPU time is only that of ended jobs.
     pub fn settle(&mut self, now: Stamp) -> (Stamp, Vec<Past>) {
         if now > self.now {
             self.sweep(now);
@@ -86,8 +86,8 @@ impl ShareTree {
         (at, out)
     }
 
-    /// Adds settled history. A place that the tree no longer has is ignored: its group or its
-    /// entry is gone. Costs are right after the next sweep.
+    /// Adds settled history. A place that the tree no longer has is ignored: its group or entry was
+    /// removed. Costs are correct after the next sweep.
     pub fn restore(&mut self, past: &[Past]) {
         let latest = past.iter().map(|old| self.decay.step(old.at)).max();
         let Some(step) = self.step.or(latest) else {

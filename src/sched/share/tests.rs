@@ -75,7 +75,7 @@ fn drf(list: &[(&str, u32)], totals: &[i64]) -> ShareTree {
     tree
 }
 
-/// A leaf for each user, made in that order and active.
+/// A leaf for each user, created in that order and active.
 fn active(tree: &mut ShareTree, users: &[(&str, &[&str])]) -> Vec<Leaf> {
     let mut leaf = |(user, groups): &(&str, &[&str])| {
         let groups: Vec<String> = groups.iter().map(|g| (*g).to_owned()).collect();
@@ -86,7 +86,7 @@ fn active(tree: &mut ShareTree, users: &[(&str, &[&str])]) -> Vec<Leaf> {
     users.iter().map(&mut leaf).collect()
 }
 
-/// Starts `n` jobs of one slot, and tells whose.
+/// Starts `n` jobs of one slot, and returns their users.
 fn run(tree: &mut ShareTree, n: usize) -> String {
     (0..n).map(|_| start_one(tree).0).collect()
 }
@@ -158,7 +158,7 @@ fn case_16_history_fades_to_a_tenth() {
     assert_eq!(tree.rows(tree.now())[0].priority, 270_270);
 }
 
-/// What ends long after the last sweep has not faded since then.
+/// Usage that ends long after the last sweep has not decayed since then.
 #[test]
 fn only_time_after_the_end_fades_history() {
     let mut tree = fair(&[("A", 1)], &[], of_lsf());
@@ -404,7 +404,7 @@ fn suspended_time_does_not_count() {
     resume.run(Meter::Run, 2, Stamp(9000));
     tree.charge(leaf, &resume);
     assert_eq!(tree.rows(Stamp(10_000))[0].run_ms, 8000);
-    // Five seconds suspended: as if begun at 6000.
+    // Five seconds suspended: as if it had begun at 6000.
     tree.charge(leaf, &Delta::end(2, Stamp(6000), Stamp(10_000), 0));
     let row = &tree.rows(Stamp(20_000))[0];
     assert_eq!((row.run_ms, row.started, row.jobs), (8000, 0, 0));
@@ -501,7 +501,7 @@ fn rows_are_in_the_order_of_the_lists() {
     );
 }
 
-/// 300 slots always full, jobs of random lengths; the use behind 1,000 jobs is 2:1 within 1 %.
+/// 300 slots always full, jobs of random lengths; the usage after 1,000 jobs is 2:1 within 1 %.
 #[test]
 fn a_full_cluster_is_shared_as_told() {
     for factors in [slots_only(), FairFactors::default()] {
@@ -561,7 +561,8 @@ proptest! {
         }
     }
 
-    /// What charges keep is what the sums say, and the best is found by looking at everybody.
+    /// The sums maintained by charges match recomputed sums, and the best leaf is found by
+    /// comparing all.
     #[test]
     fn increments_equal_a_look_at_everything(
         by_drf in any::<bool>(),
@@ -599,8 +600,8 @@ proptest! {
         }
     }
 
-    /// Dominant shares against the level that a continuous filling reaches: when the first user
-    /// is blocked, nobody with work left is a task below it, nor two above.
+    /// Dominant shares compared with the level that a continuous filling reaches: when the first
+    /// user is blocked, no user with jobs left is a task below it, or two above.
     #[test]
     fn dominant_shares_are_max_min(
         users in proptest::collection::vec(
@@ -638,7 +639,7 @@ proptest! {
             prop_assert!(started.iter().zip(&users).all(|(n, (_, most))| n == most));
             return Ok(());
         };
-        // The level by bisection.
+        // The level, found by bisection.
         let fits = |level: f64| (0..3).all(|r| {
             let used = |(demand, most): &(Vec<i64>, u32)| {
                 (level / part(demand)).min(f64::from(*most)) * demand[r] as f64
@@ -678,7 +679,7 @@ fn scan(tree: &ShareTree) -> Option<Leaf> {
     Some(Leaf(at))
 }
 
-/// Inner nodes use what is used below them.
+/// The usage of inner nodes is that of the nodes below them.
 fn sums(tree: &ShareTree) -> Result<(), TestCaseError> {
     for (at, node) in (0u32..).zip(&tree.nodes) {
         if node.inner.is_none() {

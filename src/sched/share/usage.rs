@@ -10,40 +10,40 @@ use crate::model::Stamp;
 use smallvec::SmallVec;
 
 const HOUR_MS: u128 = 3_600_000;
-/// What a job is expected to run as long as none has ended.
+/// The expected run time of a job as long as no job has ended.
 const FIRST_EXPECTED_MS: u64 = 60_000;
-/// The least load that shares are divided by, in the unit of [`Usage::load`]: 0.01 hours.
+/// The minimum load by which shares are divided, in the unit of [`Usage::load`]: 0.01 hours.
 const LEAST_LOAD: u128 = HOUR_MS * 1000 / 100;
 
-/// Amounts by resource: 0 is slots, others as the engine numbers them.
+/// Amounts by resource: 0 is slots, others have the engine's numbers.
 pub type Amounts = SmallVec<[i64; 3]>;
 
-/// What time is counted of.
+/// The kinds of time that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meter {
     /// CPU time.
     Cpu = 0,
     /// Run time, of each slot of a job.
     Run = 1,
-    /// Run time of each GPU of a job; what runs is in thousandths of a GPU.
+    /// Run time of each GPU of a job; the rate is in thousandths of a GPU.
     Gpu = 2,
 }
 
 const METERS: [Meter; 3] = [Meter::Cpu, Meter::Run, Meter::Gpu];
 
-/// A change of what a leaf uses. All parts are added; [`Delta::undone`] takes them back.
+/// A change of the usage of a leaf. All parts are added; [`Delta::undone`] reverts them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delta {
     /// Slots of started jobs.
     pub slots: i64,
     /// Started jobs.
     pub jobs: i64,
-    /// Units that run, by [`Meter`].
+    /// Units that are running, by [`Meter`].
     pub rate: [i64; 3],
-    /// Time counted so far beside what the running units add, by [`Meter`], in milliseconds of
+    /// Time counted so far apart from what the running units add, by [`Meter`], in milliseconds of
     /// these units.
     pub ms: [i128; 3],
-    /// Time of what has ended, which fades, by [`Meter`], in milliseconds.
+    /// Time of ended jobs, which decays, by [`Meter`], in milliseconds.
     pub hist_ms: [u64; 3],
     /// Slots of jobs that ended.
     pub ended_slots: u64,
@@ -52,8 +52,8 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// A job of `slots` slots starts to run. For one found running: when it would have started had
-    /// it never been suspended.
+    /// A job of `slots` slots starts to run at `at`. For a job that is found running, `at` is the
+    /// time at which it would have started if it had never been suspended.
     pub fn start(slots: u32, at: Stamp) -> Delta {
         let mut delta = Delta {
             slots: i64::from(slots),
@@ -65,8 +65,8 @@ impl Delta {
         delta
     }
 
-    /// The same job ends at `end`; `begun` is as given to [`Delta::start`] plus the time it was
-    /// suspended. Its CPU time so far must have been charged as `ms`, and becomes history.
+    /// The same job ends at `end`; `begun` is the value given to [`Delta::start`] plus the time it
+    /// was suspended. Its CPU time so far must have been charged as `ms`; it becomes history.
     pub fn end(slots: u32, begun: Stamp, end: Stamp, cpu_ms: u64) -> Delta {
         let mut delta = Delta::start(slots, begun).undone();
         delta.hist_ms[Meter::Run as usize] = end.since_ms(begun).saturating_mul(u64::from(slots));
@@ -83,7 +83,7 @@ impl Delta {
         delta
     }
 
-    /// Also holds these amounts (index 0, slots, is ignored: [`Delta::start`] sets it).
+    /// Adds held amounts (index 0, slots, is ignored: [`Delta::start`] sets it).
     pub fn holding(mut self, amounts: &[i64]) -> Delta {
         self.held
             .resize(self.held.len().max(amounts.len()).max(1), 0);
@@ -91,14 +91,14 @@ impl Delta {
         self
     }
 
-    /// `units` more run from `at` on; fewer when negative. A job that is suspended stops its units
+    /// `units` more run from `at` on; fewer if negative. A job that is suspended stops its units
     /// and starts them when it resumes.
     pub fn run(&mut self, meter: Meter, units: i64, at: Stamp) {
         self.rate[meter as usize] += units;
         self.ms[meter as usize] -= i128::from(units) * i128::from(at.0);
     }
 
-    /// What takes back this change. History is not taken back: it decays by itself.
+    /// The change that reverts this one. History is not reverted: it decays by itself.
     pub fn undone(mut self) -> Delta {
         (self.slots, self.jobs) = (-self.slots, -self.jobs);
         self.rate = self.rate.map(|n| -n);
@@ -108,25 +108,25 @@ impl Delta {
         self
     }
 
-    /// In microseconds, so that the rounding of the decay does not show.
+    /// In microseconds, so that rounding in the decay has no visible effect.
     pub(super) fn history_us(&self) -> [u64; 3] {
         self.hist_ms.map(|ms| ms.saturating_mul(1000))
     }
 }
 
-/// Sums of one node: a leaf's own, an inner node's of all below.
+/// Sums of one node: a leaf's own values, or for an inner node those of all leaves below.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     pub slots: i64,
     pub jobs: i64,
     rate: [i64; 3],
     ms: [i128; 3],
-    /// In microseconds, so that the rounding of the decay does not show.
+    /// In microseconds, so that rounding in the decay has no visible effect.
     pub hist_us: [u64; 3],
-    /// Jobs that ended: their run time over all slots in milliseconds; the sum of this times the
-    /// run time of each slot, and of this times that of all its slots, in seconds. All three decay.
+    /// Of ended jobs: their run time over all slots in milliseconds; the sum of this times the run
+    /// time of each slot, and of this times that of all its slots, in seconds. All three decay.
     pub ended: [u64; 3],
-    /// What all slots of a job together are expected to run, in milliseconds.
+    /// The expected run time of all slots of a job together, in milliseconds.
     job_ms: u64,
     pub held: Amounts,
 }
@@ -168,16 +168,16 @@ impl Usage {
         }
     }
 
-    /// History decays by `steps`, but for `fresh`, that of jobs that ended since the last step. Run
+    /// Decays history by `steps`, except `fresh`, that of jobs that ended since the last step. Run
     /// and GPU time since then becomes history, as if it were spread over the steps. That is
-    /// linear: what ends is charged whole and takes back what ran whole, so what is left of it has
-    /// decayed since each of its parts ran.
+    /// linear: a job that ends is charged completely and its running time is subtracted completely,
+    /// so that the remainder has decayed since each part of it ran.
     pub(super) fn fade(&mut self, decay: &Decay, steps: i64, fresh: &[u64; 3], now: Stamp) {
         for meter in METERS {
             let at = meter as usize;
             let old = self.hist_us[at].saturating_sub(fresh[at]);
             self.hist_us[at] = match meter {
-                // What runs has its CPU time by report, not by the clock.
+                // The CPU time of running jobs comes from reports, not from the clock.
                 Meter::Cpu => decay.after(old, steps).saturating_add(fresh[at]),
                 Meter::Run | Meter::Gpu => {
                     let since = i128::from(fresh[at]) + self.since_step_us(meter, now);
@@ -190,7 +190,7 @@ impl Usage {
         self.restart(now);
     }
 
-    /// Run and GPU time until `now` is in the history.
+    /// Notes that run and GPU time until `now` is in the history.
     pub(super) fn restart(&mut self, now: Stamp) {
         for meter in [Meter::Run, Meter::Gpu] {
             let at = meter as usize;
@@ -198,8 +198,8 @@ impl Usage {
         }
     }
 
-    /// Time of started jobs by a meter since it was last put into the history, in microseconds.
-    /// Negative for a job that ended: its history has all of its time.
+    /// Time of started jobs by a meter since it was last added to the history, in microseconds. It
+    /// is negative for a job that ended: its history contains all of its time.
     fn since_step_us(&self, meter: Meter, now: Stamp) -> i128 {
         let at = meter as usize;
         let ms = i128::from(self.rate[at]) * i128::from(now.0) + self.ms[at];
@@ -207,7 +207,7 @@ impl Usage {
         ms * if meter == Meter::Gpu { 1 } else { 1000 }
     }
 
-    /// Time by a meter as it counts at `now`: of started jobs and of those that ended, decayed.
+    /// Time by a meter at `now`: that of started jobs and the decayed time of ended ones.
     pub(super) fn used_us(&self, meter: Meter, now: Stamp) -> u64 {
         plus(self.hist_us[meter as usize], self.since_step_us(meter, now))
     }
@@ -217,15 +217,15 @@ impl Usage {
         u64::try_from(self.ms[Meter::Cpu as usize].max(0)).unwrap_or(u64::MAX)
     }
 
-    /// What each slot of a job and all of them together are expected to run, by the jobs that
-    /// ended: the mean of those that are found running at a random moment.
+    /// The expected run time of each slot of a job, and of all its slots together, derived from
+    /// ended jobs: the mean of those that are found running at a random moment.
     fn expectation(&self) -> Option<(u64, u64)> {
         let [run_ms, by_slot, by_job] = self.ended;
         let mean = |sum: u64| Some(sum.checked_div(run_ms)?.saturating_mul(1000).max(1));
         Some((mean(by_slot)?, mean(by_job)?))
     }
 
-    /// What shares are divided by, in thousandths of an hour's milliseconds.
+    /// The value by which shares are divided, in thousandths of an hour's milliseconds.
     fn load(&self, fair: &Fair, now: Stamp) -> u128 {
         let mut load = 0u128;
         for meter in METERS {
@@ -245,9 +245,9 @@ impl Usage {
         }
     }
 
-    /// What started jobs are expected to use, each slot the same in the whole tree: then slots in
-    /// use that are as the shares say shift nothing. And half of the next job, with which the order
-    /// of siblings favours neither large shares nor small ones.
+    /// The expected usage of started jobs; each slot counts the same in the whole tree, so that
+    /// slots in use in the proportion of the shares change no order. Half of the next job is added,
+    /// so that the order of siblings favours neither large nor small shares.
     fn foreseen(&self, started: u128, fair: &Fair) -> u128 {
         let [_, run, gpu] = fair.weight.map(u128::from);
         let slot_ms = u128::from(fair.slot_ms);
@@ -256,7 +256,7 @@ impl Usage {
         runs.max(1) + gpu * gpus * slot_ms / 1000
     }
 
-    /// The largest part of any resource's total: amount and total.
+    /// The largest fraction of a resource's total: amount and total.
     fn dominant(&self, totals: &[i64]) -> (u64, u64) {
         let mut most = (0u64, 1u64);
         for (at, held) in self.held.iter().enumerate() {
@@ -282,8 +282,8 @@ impl Usage {
         }
     }
 
-    /// What `cqueues -r` shows, in millionths: fairshare's priority (larger is better), or the
-    /// dominant share over the weight (smaller is better).
+    /// The value that `cqueues -r` displays, in millionths: the fairshare priority (larger is
+    /// better), or the dominant share over the weight (smaller is better).
     pub(super) fn shown(&self, rule: &Rule, shares: u32, now: Stamp) -> u64 {
         let cost = self.cost(rule, shares, now);
         let micro = match rule {
@@ -294,7 +294,7 @@ impl Usage {
     }
 }
 
-/// A sum of history and what is added to it, never below nothing.
+/// A sum of history and an addition to it, at least zero.
 fn plus(history: u64, more: i128) -> u64 {
     let sum = i128::from(history) + more;
     u64::try_from(sum.max(0)).unwrap_or(u64::MAX)
@@ -304,14 +304,14 @@ fn plus(history: u64, more: i128) -> u64 {
 #[derive(Clone, Debug)]
 pub(super) enum Rule {
     Fairshare(Fair),
-    /// Totals by resource, index 0 slots.
+    /// Totals by resource; index 0 is slots.
     Drf {
         totals: Vec<i64>,
     },
 }
 
 impl Rule {
-    /// Makes what a node's jobs are expected to run follow from those that ended.
+    /// Derives the expected run time of a node's jobs from those that ended.
     pub(super) fn learn(&self, usage: &mut Usage) {
         if let Rule::Fairshare(fair) = self
             && fair.started.is_none()
@@ -320,7 +320,7 @@ impl Rule {
         }
     }
 
-    /// The same for all jobs, from the root of the tree.
+    /// Derives the expected run time of all jobs from the root of the tree.
     pub(super) fn learn_usual(&mut self, root: &Usage) {
         if let Rule::Fairshare(fair) = self
             && let Some((slot_ms, job_ms)) = root.expectation()
@@ -335,12 +335,12 @@ impl Rule {
 pub(super) struct Fair {
     /// By [`Meter`].
     weight: [u64; 3],
-    /// Of each slot in use, in hours; `None`: by what jobs are expected to run.
+    /// Usage of each slot in use, in hours; `None`: derived from the expected run time of jobs.
     started: Option<u64>,
-    /// What started slots and jobs are expected to run, by the jobs of the whole tree.
+    /// The expected run time of started slots and jobs, derived from the jobs of the whole tree.
     slot_ms: u64,
     job_ms: u64,
-    /// The most of it: usage counts for so long on average.
+    /// The maximum of it: the average time for which usage counts.
     most_ms: u64,
 }
 

@@ -38,7 +38,7 @@ fn case_42_a_job_goes_where_least_becomes_useless() {
     }
 }
 
-/// Where the fullest unit and the one that loses least are not the same.
+/// The fullest unit and the one with the smallest loss are different.
 #[test]
 fn frag_keeps_what_others_can_use() {
     let on = |packing: &str| {
@@ -46,8 +46,8 @@ fn frag_keeps_what_others_can_use() {
             "hosts:\n- {{name: h1, slots: 40, resources: {{gpu: 2}}}}\n\
              queues:\n- {{name: normal, packing: {packing}}}\n"
         ));
-        // Most jobs want 0.4: what is left of the second unit is of use to them, 0.1 of the first
-        // would not be missed.
+        // Most jobs request 0.4: the remainder of the second unit is of use to them, while 0.1 of
+        // the first would not be missed.
         for n in 0..70 {
             c.submit(Spec {
                 res_req: "rusage[gpu=0.4]".into(),

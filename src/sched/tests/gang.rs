@@ -2,7 +2,7 @@
 
 use super::{Cluster, job};
 
-/// `4{} 2{rusage[gpu=1]}`'s cluster: eight processors here, two GPUs there.
+/// The cluster for `4{} 2{rusage[gpu=1]}`: eight processors on one host, two GPUs on another.
 fn two_hosts() -> Cluster {
     Cluster::new(
         "hosts:\n- {name: h1, slots: 8}\n- {name: h2, slots: 4, resources: {gpu: 2}}\n\
@@ -75,7 +75,7 @@ fn amounts_of_sections_are_exact_on_a_host_that_serves_several() {
     };
     let expected = [("lic".to_owned(), 7.0), ("seats".to_owned(), 3.0)];
     assert_eq!(taken(&c), expected);
-    // The same from the state alone.
+    // The same, from the state alone.
     c.engine = super::Engine::new(c.config.clone());
     c.pass();
     assert_eq!(taken(&c), expected);
@@ -86,7 +86,7 @@ fn amounts_of_sections_are_exact_on_a_host_that_serves_several() {
 
 #[test]
 fn the_scarce_section_comes_first_and_failures_turn_the_order() {
-    // h1 alone has the tag; the plain section must not use it up.
+    // Only h1 has the tag; the plain section must not use it up.
     let mut c = Cluster::new(
         "hosts:\n- {name: h1, slots: 4, tags: fs}\n- {name: h2, slots: 2}\n\
          queues:\n- {name: normal}\n",

@@ -21,7 +21,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write as _;
 
-/// Passes for time alone, after all that a script says has happened.
+/// Number of passes for the passing of time after everything in a script has happened.
 const IDLE_MAX: u32 = 100;
 
 struct Line {
@@ -32,7 +32,7 @@ struct Line {
     spec: Spec,
 }
 
-/// The words of a line that begins with a second.
+/// The words of a line that starts with a second.
 struct At {
     second: i64,
     words: Vec<String>,
@@ -136,16 +136,16 @@ fn job_line(line: &str) -> Line {
 #[derive(Default)]
 struct Going {
     attempt: u32,
-    /// Since when it runs, `None` = it does not.
+    /// Since when it runs; `None` = it does not run.
     since: Option<i64>,
-    /// Seconds it still has to run.
+    /// Seconds for which it still has to run.
     left: i64,
-    /// Counts stops: an end of an older count is void.
+    /// Counts stops: an end with an older count is void.
     stops: u32,
 }
 
 impl Going {
-    /// Looks what became of the job in a pass. True: it started (anew).
+    /// Checks what happened to the job in a pass. Returns true if it started (again).
     fn look(&mut self, cluster: &Cluster, id: u32, run: i64, now: i64) -> bool {
         let attempt = cluster.state.work(JobKey::job(id)).map_or(0, |w| w.attempt);
         let runs = cluster.stat(id) == JobStat::Run;
@@ -167,18 +167,18 @@ impl Going {
     }
 }
 
-/// What came of a script.
+/// The result of a script.
 #[derive(Default)]
 struct Played {
-    /// Second and hosts by script id; the last start of a job that was requeued.
+    /// Second and hosts by script id; for a job that was requeued, its last start.
     starts: BTreeMap<u32, (i64, String)>,
     ends: BTreeMap<u32, i64>,
     acts: Vec<String>,
-    /// What is not as `shares:` says.
+    /// Deviations from `shares:`.
     wrong: Vec<String>,
 }
 
-/// A script that is being played.
+/// A script that is being run.
 struct Play<'a> {
     cluster: Cluster,
     /// By the id in the cluster.
@@ -202,7 +202,7 @@ impl Play<'_> {
         }
     }
 
-    /// A pass, and what became of the jobs by it.
+    /// Runs a pass, and records its effect on the jobs.
     fn pass(&mut self, now: i64) {
         self.cluster.pass();
         for act in &self.cluster.log {
@@ -276,7 +276,8 @@ fn play(script: &Script) -> Played {
         let wake = p.cluster.last.wake.map(|at| (at.0 - T0 + 999) / 1000);
         let wake = wake.filter(|at| T0 + at * 1000 > p.cluster.now.0);
         if end.is_none() && submit.is_none() && told.is_none() {
-            // Windows open for ever; work that nothing moves in so many of them stays.
+            // A window may stay open permanently; jobs that are not affected within this many
+            // passes stay as they are.
             idle += 1;
             if wake.is_none() || p.ids.is_empty() || idle > IDLE_MAX {
                 return p.out;
@@ -316,7 +317,7 @@ fn tell_load(cluster: &mut Cluster, words: &[String]) {
     });
 }
 
-/// What a script says and its play does not show.
+/// Expected by a script but not found when it was run.
 fn differences(script: &Script, got: &Played) -> Vec<String> {
     let mut out = got.wrong.clone();
     for (id, want) in &script.starts {

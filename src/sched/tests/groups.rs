@@ -25,7 +25,7 @@ fn the_group_that_was_asked_for_is_charged() {
     assert_eq!((started.len(), first), (6, 4));
 }
 
-/// GPU time counts as run time does: while the job runs, behind its end, with the next leader.
+/// GPU time is counted like run time: while the job runs, after its end, and by the next leader.
 #[test]
 fn gpu_time_counts_for_shares() {
     let text = "general: {cpu_time_factor: 0, run_time_factor: 0, run_job_factor: 0, \
@@ -60,7 +60,7 @@ fn gpu_time_counts_for_shares() {
     }
 }
 
-/// Dominant shares are of what the cluster has now, not of what it had at the last sweep.
+/// Dominant shares refer to what the cluster has now, not to what it had at the last sweep.
 #[test]
 fn a_total_changes_with_the_hosts_at_once() {
     let mut c = Cluster::new(

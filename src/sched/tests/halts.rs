@@ -26,7 +26,7 @@ fn cluster(method: &str, grace: u32, slots: &[u8]) -> Cluster {
     ))
 }
 
-/// Started work: job, queue, lends its slots, slots by host.
+/// A started job: job, queue, whether it lends its slots, slots by host.
 type Started = BTreeMap<u32, (String, bool, Vec<(usize, i64)>)>;
 
 fn started(c: &Cluster) -> Started {
@@ -40,7 +40,7 @@ fn started(c: &Cluster) -> Started {
     works.collect()
 }
 
-/// Slots that a queue may use on each host, given what is started.
+/// Slots that a queue may use on each host, given the started jobs.
 fn room(c: &Cluster, started: &Started, queue: &str) -> Vec<i64> {
     let mut room: Vec<i64> = c.table.iter().map(|host| i64::from(host.slots)).collect();
     for (theirs, lends, parts) in started.values() {
@@ -53,8 +53,8 @@ fn room(c: &Cluster, started: &Started, queue: &str) -> Vec<i64> {
     room
 }
 
-/// Whoever stops work starts, and needs each that it stops. `c`: as it is behind the pass; what it
-/// keeps for jobs that still wait for their victims is nobody else's.
+/// Every job that stops others starts, and needs each job that it stops. `c`: the state after the
+/// pass; what it keeps for jobs that still wait for their victims belongs to them alone.
 fn stops_are_needed(c: &Cluster, before: &Started, plan: &Plan, others_wait: bool) {
     let mut by: BTreeMap<JobKey, Vec<u32>> = BTreeMap::new();
     for (j, why) in &plan.halts {
@@ -68,7 +68,7 @@ fn stops_are_needed(c: &Cluster, before: &Started, plan: &Plan, others_wait: boo
             "{victims:?} stopped in vain"
         );
         let alone = plan.starts.len() == 1 && plan.halts.len() == victims.len();
-        // What is kept for others that wait is not free.
+        // What is kept for other waiting jobs is not free.
         if !alone || others_wait {
             continue;
         }
@@ -103,7 +103,7 @@ fn stops_are_needed(c: &Cluster, before: &Started, plan: &Plan, others_wait: boo
     }
 }
 
-/// What runs fits; the picture is that of an engine made anew.
+/// Everything that runs fits; the picture is that of a newly created engine.
 fn books_are_right(c: &mut Cluster) {
     let mut used = vec![0; c.table.count()];
     for (_, lends, parts) in started(c).values() {
@@ -189,7 +189,7 @@ fn act(c: &mut Cluster, (what, a, b): (u8, u8, u8)) {
     step(c);
 }
 
-/// Once nothing comes any more everything that was stopped ends.
+/// Once no more jobs arrive, every stopped job ends.
 fn all_ends(c: &mut Cluster) {
     let hosts = c.table.count();
     for _ in 0..400 {
@@ -217,8 +217,8 @@ fn all_ends(c: &mut Cluster) {
     );
 }
 
-/// Found by chance: job 4 (three slots of one host) comes first, wants h1 and warns job 2 there,
-/// so its two free slots are not there for job 7, which rightly stops job 6.
+/// Found by random tests: job 4 (three slots of one host) comes first, requires h1 and warns job 2
+/// there, so its two free slots are not available to job 7, which correctly stops job 6.
 #[test]
 fn what_an_earlier_job_claims_in_the_same_pass_is_not_free() {
     let mut c = cluster("suspend", 20, &[3, 3, 2]);

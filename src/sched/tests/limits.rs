@@ -10,7 +10,7 @@ fn limited(limits: &str) -> Cluster {
     ))
 }
 
-/// Amounts that count once for each host add up over the hosts.
+/// Amounts that count once for each host are added up over the hosts.
 #[test]
 fn amounts_of_all_hosts_count_for_a_limit() {
     let mut c = limited("- {name: few, per_user: all, resources: '[gpu,2]'}\n");
@@ -18,7 +18,7 @@ fn amounts_of_all_hosts_count_for_a_limit() {
     assert_eq!(c.pass(), NOBODY);
     let why = c.why(wide);
     assert!(why.contains("few") && why.contains("2 of 2"), "{why}");
-    // It is not taken for a want of hosts: who fits starts, of the same kind too.
+    // It is not mistaken for a lack of hosts: a job that fits starts, also one of the same kind.
     let two = c.ask(2, "span[ptile=1] rusage[gpu=1/host]");
     assert_eq!(c.pass(), [two]);
     let mut other = super::job(4);
@@ -29,7 +29,7 @@ fn amounts_of_all_hosts_count_for_a_limit() {
     assert!(c.why(other).contains("few"), "{}", c.why(other));
 }
 
-/// So many hosts as the limit allows, if that is enough.
+/// As many hosts as the limit allows, if that is enough.
 #[test]
 fn a_job_gets_as_many_hosts_as_a_limit_allows() {
     let mut c = limited("- {name: few, per_user: all, resources: '[gpu,2]'}\n");
@@ -66,7 +66,7 @@ fn a_limit_with_room_is_no_reason_against_a_reservation() {
     assert_eq!(c.pass(), NOBODY, "{} {}", c.why(wide), c.why(small));
 }
 
-/// Of alternatives a limit stops only those that it concerns.
+/// A limit blocks only those alternatives that it concerns.
 #[test]
 fn a_limit_on_one_alternative_leaves_the_others() {
     let mut c = limited("- {name: one, resources: '[lic_a,1]'}\n");
@@ -90,7 +90,7 @@ fn a_limit_on_one_alternative_leaves_the_others() {
     assert_eq!(c.pass(), [only]);
 }
 
-/// A limit on all alternatives is told as the reason.
+/// A limit on all alternatives is reported as the reason.
 #[test]
 fn a_limit_on_all_alternatives_blocks() {
     let mut c = limited("- {name: one, resources: '[lic_a,1] [lic_b,1]'}\n");
@@ -100,7 +100,7 @@ fn a_limit_on_all_alternatives_blocks() {
     assert!(c.why(ids[2]).contains("one"), "{}", c.why(ids[2]));
 }
 
-/// What rises with the load is no stock: reserving it makes a host look busier, no more.
+/// A resource that rises with the load is not a stock: a reservation only makes a host look busier.
 #[test]
 fn load_that_is_reserved_is_no_stock() {
     let mut c = Cluster::equal(1, 8);

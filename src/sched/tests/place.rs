@@ -15,7 +15,7 @@ fn three(queue: &str) -> Cluster {
     cluster(hosts, queue)
 }
 
-/// Submits, passes, tells where it runs.
+/// Submits a job, runs a pass, and returns where it runs.
 fn run(c: &mut Cluster, slots: u32, res_req: &str) -> String {
     let id = c.ask(slots, res_req);
     c.pass();
@@ -386,7 +386,7 @@ fn amounts_count_for_each_slot_host_or_job() {
         c.pass();
         assert_eq!([taken(&c, "h1"), taken(&c, "h2")], [0.0, 0.0], "{req}");
     }
-    // Only h2 has what the job takes once: it comes first.
+    // Only h2 has what the job takes once, so it comes first.
     let hosts = "- {name: h1, slots: 4}\n- {name: h2, slots: 2, resources: {lic: 1}}\n";
     let mut c = cluster(hosts, "");
     assert_eq!(run(&mut c, 6, "rusage[lic=1/job]"), "h2:2 h1:4");
@@ -443,7 +443,7 @@ fn users_have_so_many_slots_for_each_core_of_a_host() {
     }
 }
 
-/// A reason names the resource, the amount and the host that comes nearest, and who keeps a host.
+/// A reason names the resource, the amount and the host that comes nearest, and what holds a host.
 #[test]
 fn reasons_name_what_is_missing() {
     let mut c = Cluster::new(
@@ -465,7 +465,8 @@ fn reasons_name_what_is_missing() {
     );
 }
 
-/// What no host has even when it is empty is said so, once the whole is known of all hosts.
+/// If no host has enough even when idle, the reason states it, once all amounts of all hosts are
+/// known.
 #[test]
 fn what_no_host_will_ever_have_is_named_with_the_largest() {
     let hosts = "hosts:\n- {name: h1, slots: 8}\n- {name: h2, slots: 8}\n\
@@ -547,7 +548,7 @@ fn a_job_that_waits_for_its_begin_time_names_it() {
     assert!(year.starts_with(" 20") || year.starts_with(" 19"), "{why}");
 }
 
-/// The reason of a class that had no jobs for a while is published again, though it is the same.
+/// The reason of a class that had no jobs for a while is published again, even if it is the same.
 #[test]
 fn a_job_like_an_earlier_one_gets_its_reason_at_once() {
     let mut c = Cluster::equal(1, 1);

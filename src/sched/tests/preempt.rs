@@ -60,7 +60,7 @@ fn lent_slots_serve_those_who_may_preempt_only() {
     assert_eq!((c.stat(l), c.stat(mid)), (JobStat::Run, JobStat::Pend));
 }
 
-/// Case 21: killed, keeps its place; the other starts when it is gone.
+/// Case 21: killed, it keeps its place; the other starts when it is gone.
 #[test]
 fn requeued_work_keeps_its_place() {
     let mut c = queues("preempt: lo, method: requeue");
@@ -79,7 +79,7 @@ fn requeued_work_keeps_its_place() {
     assert_eq!(c.stat(late), JobStat::Pend);
 }
 
-/// What is freed while a victim goes is kept for whom it goes.
+/// What a victim frees while it ends is kept for the job that preempts it.
 #[test]
 fn what_victims_leave_is_kept_for_the_one_they_leave_it_to() {
     let mut c = queues("preempt: lo, method: requeue");
@@ -143,7 +143,7 @@ fn few_jobs_of_the_lowest_priority_go_first() {
     }
 }
 
-/// Case 23: need 6, 4 could be had.
+/// Case 23: need 6, 4 are available.
 #[test]
 fn nobody_is_stopped_in_vain() {
     let mut c = Cluster::new(
@@ -161,7 +161,8 @@ fn nobody_is_stopped_in_vain() {
     assert_eq!(c.why(h), "no free job slots: 1 host");
 }
 
-/// The grace of case 24: the victim is warned; it is left alone if room comes up meanwhile.
+/// The grace of case 24: the victim is warned; it is not stopped if room becomes free in the
+/// meantime.
 #[test]
 fn victims_are_warned_and_left_alone_if_room_comes_up() {
     let start = || {
@@ -209,7 +210,7 @@ fn victims_are_warned_and_left_alone_if_room_comes_up() {
     assert_eq!(c.log, [format!("spare {l}")]);
 }
 
-/// Whom one job has chosen no other may choose.
+/// A victim chosen for one job is not chosen for another.
 #[test]
 fn victims_are_chosen_once() {
     let mut c = Cluster::new(
@@ -247,7 +248,7 @@ fn a_queue_bounds_the_number_of_victims() {
     assert_eq!(c.log.len(), 1);
 }
 
-/// A victim on several hosts stops on all; what is needed on one host comes from one host.
+/// A victim on several hosts stops on all of them; what is needed on one host comes from one host.
 #[test]
 fn whole_jobs_stop_on_all_their_hosts() {
     let mut c = Cluster::new(
@@ -276,7 +277,7 @@ fn whole_jobs_stop_on_all_their_hosts() {
     assert_eq!(c.log, [format!("resume {wide}")]);
 }
 
-/// Three levels: what the lowest lent to the middle goes to the highest.
+/// Three levels: what the lowest lent to the middle one goes to the highest.
 #[test]
 fn lent_slots_are_lent_on() {
     let mut c = Cluster::new(
@@ -298,7 +299,7 @@ fn lent_slots_are_lent_on() {
     assert_eq!(c.stat(l), JobStat::Run);
 }
 
-/// Memory is not given back by stopped work: only a requeue helps.
+/// A stopped job does not release memory: only a requeue helps.
 #[test]
 fn a_stop_does_not_free_what_stopped_work_keeps() {
     for (method, starts) in [("suspend", false), ("requeue", true)] {
@@ -364,7 +365,7 @@ fn growth_keeps_to_limits_and_amounts() {
     );
 }
 
-/// What an administrator started by force may fill a host twice, and is left alone.
+/// A job that an administrator started by force may fill a host twice, and is never a victim.
 #[test]
 fn forced_work_is_never_a_victim() {
     let mut c = queues("preempt: lo");
@@ -398,7 +399,7 @@ fn forced_work_is_never_a_victim() {
     assert_eq!((c.stat(a), c.stat(b)), (JobStat::Ssusp, JobStat::Run));
 }
 
-/// Slots of preempted work do not count for limits; it resumes only within them.
+/// Slots of preempted jobs do not count for limits; the jobs resume only within the limits.
 #[test]
 fn preempted_work_does_not_count_for_limits() {
     let mut c = Cluster::new(
@@ -473,7 +474,7 @@ fn a_changed_configuration_keeps_the_victims_and_no_place() {
     }
 }
 
-/// What keeps a job from starting at all keeps its place open for others.
+/// A job that cannot start at all leaves its place to others.
 #[test]
 fn a_job_that_may_not_start_keeps_no_place() {
     let mut c = queues("preempt: lo, method: requeue");
@@ -496,8 +497,8 @@ fn a_job_that_may_not_start_keeps_no_place() {
     assert_eq!(c.engine.memory.preemption.waiting(), 0);
 }
 
-/// A strict queue ends the pass before the turn of a job that keeps what its victims left: both
-/// would wait for each other.
+/// A strict queue ends the pass before the turn of a job that keeps what its victims freed: both
+/// jobs would wait for each other.
 #[test]
 fn a_strict_queue_does_not_wait_for_a_place_that_is_kept_behind_it() {
     let mut c = Cluster::new(

@@ -16,7 +16,7 @@ struct Section {
     fs: bool,
 }
 
-/// A request with the test's own idea of it.
+/// A request, with the test's own model of it.
 fn request(rng: &mut SplitMix64) -> (u32, u32, String, Vec<Section>) {
     let plain = Section {
         slots: 0,
@@ -83,7 +83,7 @@ impl Case {
             let tag = if rng.below(2) == 0 { ", tags: fs" } else { "" };
             text += &format!("- {{name: h{n}, slots: {slots}, resources: {{lic: {lic}}}{tag}}}\n");
         }
-        // A tag must be known even if no host drew it.
+        // A tag must be known even if it was drawn for no host.
         text += "- {name: off, slots: 1, server: no, tags: fs}\n";
         let packing = ["pack", "spread"][rng.below(2) as usize];
         text += &format!(
@@ -114,7 +114,7 @@ impl Case {
         self.asked.insert(id, parts);
     }
 
-    /// A pass by the engine that lived on, held against one that was made just now.
+    /// A pass of the long-lived engine, compared with that of a newly created one.
     fn pass(&mut self) {
         let c = &mut self.cluster;
         loop {
@@ -138,7 +138,7 @@ impl Case {
             .collect()
     }
 
-    /// Slots and amounts as the running jobs' requests say, by host name.
+    /// Slots and amounts according to the requests of the running jobs, by host name.
     fn check(&self) {
         let c = &self.cluster;
         let mut slots: BTreeMap<String, u32> = BTreeMap::new();
@@ -199,7 +199,7 @@ impl Case {
             let (jobs, exclusive) = alone.get(&host.name).copied().unwrap_or_default();
             assert!(!exclusive || jobs == 1, "{} is used alone", host.name);
         }
-        // No slot is free for a job that asks for one and nothing else.
+        // No slot is free for a job that requests one slot and nothing else.
         let waits = |id: &u32| {
             let spec = c.state.spec_of(*id).expect("it has one");
             let plain = spec.res_req.is_empty() && !spec.exclusive && spec.min == 1;

@@ -32,7 +32,7 @@ fn a_falling_reservation_gives_back_step_by_step() {
     c.after(1);
     assert_eq!(c.pass(), [next]);
     assert_eq!(taken(&c), 50.0);
-    // Another leader's engine says the same.
+    // The engine of another leader returns the same.
     c.engine = Engine::new(c.config.clone());
     c.pass();
     assert_eq!(taken(&c), 50.0);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Shares of the two users.
 const SHARES: [f64; 2] = [20.0, 10.0];
 
-/// What the jobs of each user look like: least and most seconds, most slots.
+/// The jobs of each user: minimum and maximum seconds, maximum slots.
 struct Kind {
     name: &'static str,
     seconds: [(i64, i64); 2],
@@ -19,15 +19,15 @@ struct Kind {
 }
 
 const STARTS: [usize; 2] = [100, 1000];
-/// Most error in per cent after [`STARTS`].
+/// Maximum error in per cent after [`STARTS`].
 const MOST: [f64; 2] = [5.0, 1.0];
-/// Jobs start whole and their run times are not known, so chance has a part in it: so many of
-/// all measured errors, in per cent, may be larger, and none so many times as large.
+/// Jobs start as a whole and their run times are not known, so the result is partly random: this
+/// many of all measured errors, in per cent, may be larger, and none may be larger by this factor.
 const LARGER: usize = 2;
 const NONE_TIMES: f64 = 1.5;
 /// Draws of run times and widths.
 const SEEDS: std::ops::Range<u64> = 0..3;
-/// So many jobs of each user wait all the time: more than can start at once.
+/// Number of jobs of each user that wait all the time: more than can start at once.
 const BACKLOG: u32 = 100;
 
 const fn kind(name: &'static str, a: (i64, i64), b: (i64, i64), widths: [u32; 2]) -> Kind {
@@ -43,10 +43,10 @@ const KINDS: [Kind; 6] = [
     kind("seconds", (1, 1), (1, 1), [1, 1]),
     kind("hours", (3600, 3600), (3600, 3600), [1, 1]),
     kind("mixed lengths", (10, 600), (10, 600), [1, 1]),
-    // Of 100 starts some 17 are of the long jobs: one of them is 6 per cent of all.
+    // Of 100 starts some 17 are of the long jobs: a single one is 6 per cent of all.
     kind("long against short", (500, 700), (50, 70), [1, 1]),
-    // Without `strict` a job that needs fewer slots passes a wide one. Then the order of users is
-    // not what decides once one of them has wide jobs only.
+    // Without `strict`, a job that needs fewer slots overtakes a wide one. The order of users then
+    // no longer decides once one of them has only wide jobs.
     Kind {
         queue: ", strict: yes",
         ..kind("mixed widths", (10, 600), (10, 600), [4, 4])
@@ -57,13 +57,13 @@ const KINDS: [Kind; 6] = [
     },
 ];
 
-/// How far the ratio of the users' slot-time is from that of their shares, in per cent.
+/// The deviation of the ratio of the users' slot time from that of their shares, in per cent.
 fn gap(used: [f64; 2]) -> f64 {
     let ratio = used[0] / SHARES[0] / (used[1] / SHARES[1]);
     (ratio - 1.0).abs() * 100.0
 }
 
-/// The gap after each of [`STARTS`].
+/// The deviation after each of [`STARTS`].
 fn gaps(slots: u32, kind: &Kind, seed: u64) -> Vec<f64> {
     let mut c = Cluster::new(&format!(
         "hosts:\n- {{name: h1, slots: {slots}}}\nqueues:\n\
@@ -108,7 +108,7 @@ fn gaps(slots: u32, kind: &Kind, seed: u64) -> Vec<f64> {
     out
 }
 
-/// Submits a job of user number `who`; its id, slots, and how long it runs in ms.
+/// Submits a job of user number `who`; returns its id, its slots and its run time in ms.
 fn submit(
     c: &mut Cluster,
     kind: &Kind,

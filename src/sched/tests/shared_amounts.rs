@@ -5,7 +5,7 @@ use super::{Cluster, NOBODY, job};
 use crate::model::{JobStat, Spec};
 use std::sync::Arc;
 
-/// Four licences for all hosts, bandwidth for two of three.
+/// Four licences shared by all hosts, bandwidth shared by two of three.
 const THREE: &str = "resources:\n- {name: lic, locale: all, value: 4}\n\
     - {name: seat, locale: 'h1 h2', value: 5, slotresource: yes}\n\
     hosts:\n- {names: 'h[1-3]', slots: 4}\nqueues:\n- {name: normal, elastic: yes}\n";
@@ -28,7 +28,7 @@ fn a_licence_counts_once_for_a_job_wherever_it_runs() {
     assert!(!runs);
     let why = c.why(late);
     assert_eq!(why, "shared resource lic: 3 of 4 reserved, needs 2");
-    // Others go on.
+    // Others continue.
     assert!(started(&mut c, 1, "").1);
     let never = c.ask(1, "rusage[lic=5]");
     assert_eq!(c.pass(), NOBODY);
@@ -70,7 +70,7 @@ fn a_reservation_that_ends_gives_back() {
     assert!(started(&mut c, 1, "rusage[lic=4:duration=1]").1);
     let late = c.ask(1, "rusage[lic=4:duration=1]");
     assert_eq!(c.pass(), NOBODY);
-    // By then a sensor would see what the job uses.
+    // By now a sensor would report what the job uses.
     c.now = c.now.plus_ms(60_001);
     assert_eq!(c.pass(), [late]);
 }
@@ -123,13 +123,13 @@ fn each_source_of_a_sensor_has_an_amount_of_its_own() {
     assert!(ask(&mut c, "h3").1);
     let (none, runs) = ask(&mut c, "h4");
     assert!(!runs && c.why(none).contains("net"), "{}", c.why(none));
-    // A host that comes later shares what its source has.
+    // A host that is added later shares the amount of its source.
     says(&mut c, "h4", "b", "3");
     assert_eq!(c.pass(), NOBODY);
-    // It is with another source from now on.
+    // It belongs to another source from now on.
     says(&mut c, "h4", "c", "2");
     assert_eq!(c.pass(), [none]);
-    // A host with work goes over to a source: its work counts there.
+    // A host with jobs changes to another source: its jobs count there.
     says(&mut c, "h1", "b", "3");
     c.pass();
     assert_eq!(c.stat(second), JobStat::Run);
@@ -138,7 +138,7 @@ fn each_source_of_a_sensor_has_an_amount_of_its_own() {
     says(&mut c, "h1", "b", "6");
     says(&mut c, "h3", "b", "6");
     assert_eq!(c.pass(), [last]);
-    // A host with work shares nothing for a while: then its work counts where it did.
+    // A host with jobs shares nothing for a while; then its jobs count where they did before.
     c.sample("h1", |doc| {
         doc.values.remove("net");
         doc.shared.remove("net");

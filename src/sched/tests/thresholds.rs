@@ -80,7 +80,7 @@ fn the_only_job_of_a_host_in_use_is_stopped() {
     assert_eq!(c.stat(a), JobStat::Ssusp);
 }
 
-/// Of host and queue the stricter mark holds, in both directions of resources.
+/// The stricter threshold of host and queue applies, in both directions of resources.
 #[test]
 fn marks_of_host_and_queue_hold_together() {
     let mut c = Cluster::new(
@@ -185,7 +185,7 @@ fn work_stopped_for_paging_waits_for_an_idle_host() {
     assert_eq!(paging(&mut c, 0.0, 3.0), 1);
 }
 
-/// A resource that stopped work gives back must be had again; one that it keeps stays taken.
+/// A resource that a stopped job releases must be available again; one that it keeps stays taken.
 #[test]
 fn stopped_work_gives_back_what_is_to_be_released() {
     let mut c = Cluster::new(
@@ -210,7 +210,7 @@ fn stopped_work_gives_back_what_is_to_be_released() {
     assert_eq!(mem(&mut c, 600.0), NOBODY);
     let disk_too = c.ask(1, "rusage[disk=1]");
     c.engine.sync(&mut c.state, &mut c.table);
-    // Above the marks one resumes in each sample; what it gave back may be gone by then.
+    // Within the thresholds one job resumes with each sample; what it released may be gone by then.
     let left = |c: &Cluster, name| c.engine.left(0, c.engine.resource(name).expect("reserved"));
     assert_eq!((left(&c, "lic"), left(&c, "disk")), (2000, 0));
     mem(&mut c, 3000.0);
@@ -222,7 +222,8 @@ fn stopped_work_gives_back_what_is_to_be_released() {
     assert_eq!(c.stat(disk_too), JobStat::Pend);
 }
 
-/// Load is measured late: what has just started counts before, less and less over a minute.
+/// Load is measured late: the expected load of a job that has just started is added, decreasing
+/// over a minute.
 #[test]
 fn a_burst_does_not_land_on_one_host() {
     let mut c = Cluster::new(
@@ -237,7 +238,7 @@ fn a_burst_does_not_land_on_one_host() {
     };
     assert_eq!((on(&c, "h1"), on(&c, "h2")), (3, 3));
     assert_eq!(c.why(ids[6]), "load threshold exceeded: 2 hosts");
-    // Half of it still counts after half a minute, beside what is measured now.
+    // Half of it still counts after half a minute, in addition to the measured load.
     c.after(30);
     c.sample("h1", |load| load.r1m = 1.2);
     c.sample("h2", |load| load.r1m = 0.9);

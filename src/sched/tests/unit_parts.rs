@@ -6,7 +6,7 @@ use super::{Cluster, NOBODY, job};
 use crate::model::{JobKey, JobStat, Spec, SplitMix64};
 use std::collections::BTreeMap;
 
-/// A host of three GPUs with memory of their own.
+/// A host with three GPUs that have their own memory.
 const THREE: &str = "hosts:\n- {name: h1, slots: 16, resources: {gpu: 3, gpu_mem: [32G, 32G, 64G]}}\n\
     queues:\n- {name: normal, elastic: yes}\n\
     - {name: kill, priority: 90, preemption: {preempt: normal, method: requeue}}\n";
@@ -17,18 +17,18 @@ fn parts_of_a_unit_go_to_several_jobs_and_whole_units_to_one() {
     let (a, has) = run(&mut c, 1, "rusage[gpu=0.25]");
     assert_eq!(has, "h1 gpu 0(0.25)");
     assert_eq!(run(&mut c, 1, "rusage[gpu=0.5]").1, "h1 gpu 0(0.5)");
-    // The quarter that is left fits exactly, though another unit is empty.
+    // The remaining quarter fits exactly, although another unit is empty.
     assert_eq!(run(&mut c, 1, "rusage[gpu=0.3]").1, "h1 gpu 1(0.3)");
     assert_eq!(run(&mut c, 1, "rusage[gpu=0.25]").1, "h1 gpu 0(0.25)");
     let (whole, has) = run(&mut c, 1, "rusage[gpu=1]");
     assert_eq!(has, "h1 gpu 2");
-    // 0.7 are left of one unit; half of it and a whole one are not, and 0.8 nowhere.
+    // 0.7 are left of one unit; half of it plus a whole one are not available, and neither is 0.8.
     let two = c.ask(1, "rusage[gpu=1]");
     let much = c.ask(1, "rusage[gpu=0.8]");
     assert_eq!(c.pass(), NOBODY);
     assert!(c.why(much).contains("gpu"), "{}", c.why(much));
     c.end(a);
-    // 0.25 and 0.7 lie on two units: together they are not 0.8.
+    // 0.25 and 0.7 are on two units: together they are not 0.8.
     assert_eq!(c.pass(), NOBODY);
     c.end(whole);
     assert_eq!(c.pass(), [two]);
@@ -145,7 +145,7 @@ fn a_request_for_memory_names_its_units() {
     assert_eq!((c.stat(id), has.as_str()), (JobStat::Run, "h1 gpu 0"));
 }
 
-/// What jobs have of each unit, by the state; no more than there is.
+/// What jobs have of each unit according to the state; no more than exists.
 fn check_units(c: &Cluster, sizes: &BTreeMap<&str, i64>) {
     assert_eq!(c.state.check(), Vec::<String>::new());
     for (res, held) in c.state.used().units().on("h1") {
@@ -158,8 +158,8 @@ fn check_units(c: &Cluster, sizes: &BTreeMap<&str, i64>) {
     }
 }
 
-/// 10,000 times units are given out and come back, whole and in parts with memory, under changes of
-/// leader and requeues: none is ever held beyond the whole, none is left over.
+/// 10,000 times units are assigned and returned, whole and in parts with memory, with changes of
+/// leader and requeues: never is more than the whole held, and nothing is left over.
 #[test]
 #[ignore = "ten seconds of arithmetic: a step of its own in sbin/check, beside the kept seeds"]
 fn ten_thousand_cycles_of_shared_units() {
@@ -232,13 +232,14 @@ fn packing_goes_by_what_the_job_asks_for() {
     c.submit(on("h2", 6, ""));
     c.pass();
     assert_eq!(units(&c, begun), "h2 gpu 0(0.5)");
-    // h2 has fewer slots, h1 less memory. Without a need for units the host without them comes first.
+    // h2 has fewer slots, h1 less memory. If no units are needed, the host without units comes
+    // first.
     let id = c.submit(on("h1 h2", 1, "rusage[ram=20]"));
     c.pass();
     assert_eq!(c.on(id), "h1:1");
     let id = c.submit(on("", 1, ""));
     c.pass();
     assert_eq!(c.on(id), "h3:1");
-    // A begun unit is filled before another host's is begun.
+    // A partly used unit is filled before a unit of another host is used.
     assert_eq!(run(&mut c, 1, "rusage[gpu=0.5]").1, "h2 gpu 0(0.5)");
 }

@@ -7,7 +7,7 @@ use crate::record::event::{Event, SignalAct};
 use crate::sched::plan_applier::{self, apply_plan};
 use crate::state::State;
 
-/// Two hosts of four GPUs, one of them with UUIDs; ports on the first.
+/// Two hosts with four GPUs, one of them with UUIDs; ports on the first.
 const TWO: &str = "resources:\n- {name: port, assign: yes}\n- {name: seat, assign: yes, \
     slotresource: yes}\nhosts:\n- {name: h1, slots: 8, resources: {gpu: 4, port: [9000, 9001], \
     seat: 3}}\n- {name: h2, slots: 8, resources: {gpu: [GPU-a, GPU-b, GPU-c, GPU-d], seat: 2}}\n\
@@ -15,7 +15,7 @@ const TWO: &str = "resources:\n- {name: port, assign: yes}\n- {name: seat, assig
     - {name: high, priority: 90, preemption: {preempt: normal}}\n\
     - {name: kill, priority: 90, preemption: {preempt: normal, method: requeue}}\n";
 
-/// What a started job has: `h1 gpu 0,1; h2 gpu GPU-a`.
+/// The units of a started job: `h1 gpu 0,1; h2 gpu GPU-a`.
 pub(super) fn units(c: &Cluster, id: u32) -> String {
     units_of(&c.state, JobKey::job(id))
 }
@@ -27,14 +27,14 @@ fn units_of(state: &State, j: JobKey) -> String {
     shown.join("; ")
 }
 
-/// Submits, passes, tells what it has.
+/// Submits a job, runs a pass, and returns its units.
 pub(super) fn run(c: &mut Cluster, slots: u32, res_req: &str) -> (u32, String) {
     let id = c.ask(slots, res_req);
     c.pass();
     (id, units(c, id))
 }
 
-/// A leader that has read the journal up to here, instead of the present one.
+/// Replaces the leader by one that has read the journal up to here.
 pub(super) fn take_over(c: &mut Cluster) {
     let mut state = State::new();
     let records: Vec<_> = c.state.snapshot().collect();
@@ -58,7 +58,7 @@ fn jobs_get_different_units_and_freed_ones_come_again_lowest_first() {
     let none = c.ask(1, "rusage[port=1]");
     assert_eq!(c.pass(), NOBODY);
     assert!(c.why(none).contains("port"), "{}", c.why(none));
-    // Two are on no host but the one with UUIDs.
+    // Only the host with UUIDs has two.
     assert_eq!(
         run(&mut c, 1, "rusage[gpu=3]").1,
         "h2 gpu GPU-a,GPU-b,GPU-c"
@@ -150,7 +150,7 @@ fn units_stay_with_a_suspended_job_and_come_free_with_a_requeued_one() {
     take_over(&mut c);
     assert_eq!(c.pass(), NOBODY);
     let takes = c.submit(of("kill", "rusage[gpu=1]"));
-    // What the victim leaves is enough for both.
+    // What the victim frees is enough for both.
     assert_eq!(c.pass(), [wants, takes]);
     let both = [wants, takes].map(|id| units(&c, id));
     assert!(
@@ -186,10 +186,10 @@ fn units_that_a_host_lists_no_longer_stay_held_and_are_not_given_out() {
     c.pass();
     assert_eq!(units(&c, wait), "h1 gpu B");
     c.end(wait);
-    // Counted units after named ones: C and D are no numbers, so that two are free.
+    // Counted units after named ones: C and D are not numbers, so two are free.
     list(&mut c, "2");
     assert_eq!(run(&mut c, 1, "rusage[gpu=2]").1, "h1 gpu 0,1");
-    // Whatever a host reports, no unit goes to two jobs.
+    // Regardless of what a host reports, no unit is assigned to two jobs.
     list(&mut c, "[A,A,A]");
     let none = c.ask(1, "rusage[gpu=1]");
     assert_eq!((c.pass(), units(&c, none)), (Vec::new(), String::new()));
@@ -199,13 +199,13 @@ fn units_that_a_host_lists_no_longer_stay_held_and_are_not_given_out() {
 fn what_the_state_says_counts_and_not_the_requirement() {
     let mut c = Cluster::new(TWO);
     let (a, _) = run(&mut c, 1, "rusage[gpu=3]");
-    // The resource has no units for a while: what a job has by name stays with it.
+    // The resource has no units for a while: the units that a job holds by name stay with it.
     let counted = TWO.replace("assign: yes", "assign: no");
     c.reconfigure(&counted.replace("[9000, 9001]", "2"));
     assert_eq!(run(&mut c, 1, "rusage[port=1]").1, "");
     c.reconfigure(TWO);
     assert_eq!(run(&mut c, 1, "rusage[gpu=1]").1, "h1 gpu 3");
-    // The job that got none by name still counts as an amount.
+    // The job that got no units by name still counts as an amount.
     assert_eq!(run(&mut c, 1, "rusage[port=1]").1, "h1 port 9000");
     let late = c.ask(1, "rusage[port=1]");
     assert_eq!(c.pass(), NOBODY);
@@ -252,7 +252,7 @@ fn a_unit_that_another_job_has_is_not_bound() {
     plan_applier::bind(&mut c, JobKey::job(b), start, (0, false), Stamp(T0));
 }
 
-/// Jobs come and go, leaders change, hosts list other units: nobody shares, nothing leaks.
+/// Jobs start and end, leaders change, hosts list other units: no unit is shared, none is lost.
 #[test]
 fn many_cycles_leave_no_unit_behind() {
     for seed in 0..20 {
@@ -322,8 +322,8 @@ fn a_unit_is_not_free_before_the_end_is_reported() {
     assert_eq!(run(&mut c, 1, "rusage[gpu=1]").1, "h1 gpu 0");
 }
 
-/// 10,000 times one of eight units is given out and comes back: by an end, a requeue or a kill,
-/// under jobs that are stopped and leaders that change.
+/// 10,000 times one of eight units is assigned and returned: by an end, a requeue or a kill, with
+/// jobs that are stopped and leaders that change.
 #[test]
 #[ignore = "ten seconds of arithmetic: a step of its own in sbin/check, beside the kept seeds"]
 fn ten_thousand_cycles_of_eight_units() {
@@ -387,7 +387,7 @@ fn ten_thousand_cycles_of_eight_units() {
     assert_eq!(run(&mut c, 1, "rusage[gpu=8]").1, "h1 gpu 0,1,2,3,4,5,6,7");
 }
 
-/// Processors of a host that is nearly full of other jobs do not draw jobs with GPUs there.
+/// Processors of a host that is nearly full of other jobs do not attract jobs with GPUs.
 #[test]
 fn packing_goes_by_the_units_that_a_job_asks_for() {
     let mut c = Cluster::new(
@@ -405,7 +405,7 @@ fn packing_goes_by_the_units_that_a_job_asks_for() {
     // Most slots of h2 are in use, most GPUs of h1.
     assert_eq!(run(&mut c, 1, "rusage[gpu=2]").1, "h1 gpu 1,2");
     assert_eq!(run(&mut c, 1, "rusage[gpu=1]").1, "h1 gpu 3");
-    // Jobs that need no GPU keep off hosts with free ones.
+    // Jobs that need no GPU avoid hosts with free ones.
     let (plain, _) = run(&mut c, 1, "");
     assert_eq!(c.on(plain), "h1:1");
     assert_eq!(run(&mut c, 1, "rusage[gpu=4]").1, "h2 gpu 0,1,2,3");

@@ -25,7 +25,7 @@ fn night(more: &str) -> Cluster {
     ))
 }
 
-/// Case 41 (i). The minute of the end belongs to the window.
+/// Case 41 (i). The last minute belongs to the window.
 #[test]
 fn what_cannot_finish_before_the_window_closes_waits_for_the_next() {
     let mut c = night("");
@@ -217,7 +217,7 @@ fn age_makes_up_for_priority() {
     assert_eq!(ahead(1201), "old");
 }
 
-/// Points come one by one: jobs of about the same age are equal, and `ctop` decides.
+/// Points are added one by one: jobs of about the same age are equal, and `ctop` decides.
 #[test]
 fn the_order_of_users_decides_among_jobs_of_equal_age() {
     let first = |moved: bool| {

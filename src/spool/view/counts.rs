@@ -14,31 +14,31 @@ use std::collections::{HashMap, HashSet};
 
 const PREFIX: &[u8] = b"{\"k\":\"counts\",";
 
-/// The row holds counts.
+/// Whether the row contains counts.
 pub(super) fn is_counts(json: &[u8]) -> bool {
     json.starts_with(PREFIX)
 }
 
-/// What the deltas say.
+/// The changes in the deltas.
 #[derive(Debug, Default)]
 struct Changes {
     counts: Vec<(Moment, CountChanges)>,
-    /// Where jobs run, as far as the deltas know; nowhere: an empty list.
+    /// Where jobs run, as far as the deltas show; an empty list: nowhere.
     runs: HashMap<JobKey, Vec<Share>>,
-    /// Damage met on the way, one sentence each.
+    /// Damage found on the way, one sentence each.
     warnings: Vec<String>,
 }
 
-/// A summary document with what jobs have changed since it was written.
+/// A summary document, updated with what jobs have changed since it was written.
 #[derive(Clone, Debug, Default)]
 pub struct Counted<T> {
     pub rows: Vec<T>,
-    /// Damage met on the way, one sentence each.
+    /// Damage found on the way, one sentence each.
     pub warnings: Vec<String>,
 }
 
 impl ViewReader {
-    /// The published hosts, counts and jobs as of now.
+    /// The published hosts with current counts and jobs.
     ///
     /// # Errors
     /// As [`ViewReader::manifest`].
@@ -51,7 +51,7 @@ impl ViewReader {
                 rows[*at].set_counts(host.clone());
             }
         }
-        // A document that is newer than the deltas knows better.
+        // A document that is newer than the deltas takes precedence.
         if changes
             .counts
             .last()
@@ -63,7 +63,7 @@ impl ViewReader {
         Ok(Counted { rows, warnings })
     }
 
-    /// The published queues, counts as of now.
+    /// The published queues with current counts.
     ///
     /// # Errors
     /// As [`ViewReader::manifest`].
@@ -80,7 +80,7 @@ impl ViewReader {
         Ok(Counted { rows, warnings })
     }
 
-    /// The published users and groups, counts as of now.
+    /// The published users and groups with current counts.
     ///
     /// # Errors
     /// As [`ViewReader::manifest`].
@@ -95,7 +95,7 @@ impl ViewReader {
         Ok(Counted { rows, warnings })
     }
 
-    /// The counters of section `limits` as of now.
+    /// The current counters of section `limits`.
     ///
     /// # Errors
     /// As [`ViewReader::manifest`].
@@ -114,20 +114,20 @@ impl ViewReader {
         let of_members = rows.iter().filter(|row| !row.each);
         let of_members: HashSet<_> = of_members.map(limit_and_resource).collect();
         rows.retain(|row| !row.each || !of_members.contains(&limit_and_resource(row)));
-        // New counters beside those of their limit.
+        // New counters are placed beside those of their limit.
         rows.sort_by_key(|row| order.get(&row.name).copied().unwrap_or(usize::MAX));
         let warnings = changes.warnings;
         Ok(Counted { rows, warnings })
     }
 
-    /// What the deltas say. `runs`: also where jobs run.
+    /// Reads the changes in the deltas. `runs`: also where jobs run.
     fn changes(&self, runs: bool) -> Result<Changes, ViewError> {
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
                 sys::clock::sleep_ms(u64::from(attempt.min(5)) * 5);
             }
             let manifest = match self.manifest() {
-                // The documents alone say what there is to say.
+                // The documents alone contain everything.
                 Err(ViewError::None(_)) => return Ok(Changes::default()),
                 other => other?,
             };
@@ -139,7 +139,7 @@ impl ViewReader {
             let mut changes = Changes::default();
             for (name, bytes) in &parts {
                 match changes.add(bytes, runs) {
-                    // A torn last line is one that is being written right now.
+                    // A torn last line is still being written.
                     Err(d) if d.damage != Damage::Torn => {
                         changes.warnings.push(format!("view/{name} {d}"));
                     }
@@ -192,7 +192,7 @@ impl Changes {
         later.map(|(_, changes)| changes)
     }
 
-    /// Puts jobs that the deltas know on the hosts where they run.
+    /// Moves jobs in the deltas to the hosts where they run.
     fn move_jobs(&self, hosts: &mut [HostRow], at: &HashMap<String, usize>) {
         for host in hosts.iter_mut() {
             host.jobs.retain(|(j, _)| !self.runs.contains_key(j));
@@ -214,7 +214,7 @@ fn limit_and_resource(row: &LimitRow) -> (String, String) {
     (row.name.clone(), row.resource.clone())
 }
 
-/// Replaces the row of this key or adds it.
+/// Replaces the row with this key, or adds it.
 fn put<K: Eq + std::hash::Hash, R>(rows: &mut Vec<R>, at: &mut HashMap<K, usize>, key: K, row: R) {
     match at.get(&key) {
         Some(known) => rows[*known] = row,
@@ -225,7 +225,7 @@ fn put<K: Eq + std::hash::Hash, R>(rows: &mut Vec<R>, at: &mut HashMap<K, usize>
     }
 }
 
-/// Where a row with each key stands first.
+/// The first position of a row with each key.
 fn places<K: Eq + std::hash::Hash>(keys: impl Iterator<Item = K>) -> HashMap<K, usize> {
     let mut at = HashMap::new();
     for (n, key) in keys.enumerate() {

@@ -8,8 +8,8 @@ use crate::model::{JobKey, JobStat, TermReason};
 use crate::record::view::JobRow;
 use std::borrow::Cow;
 
-/// Reads the rest of a row whose leading fields (`k`, `j`, `s`, `p`) are known; `rest` begins
-/// after them. `None` = decode it in general.
+/// Reads the rest of a row whose leading fields (`k`, `j`, `s`, `p`) are known; `rest` begins after
+/// them. `None` = use the general decoder.
 pub(super) fn job<'a>(
     key: JobKey,
     spec: u32,
@@ -61,21 +61,21 @@ pub(super) fn job<'a>(
     }
 }
 
-/// The member's name and what stands after its colon.
+/// The member's name and what follows its colon.
 fn split_name(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = rest.iter().take(8).position(|b| *b == b'"')?;
     let value = rest[end + 1..].strip_prefix(b":")?;
     Some((&rest[..end], value))
 }
 
-/// A whole number as JSON writes it, in the range of `N`.
+/// An integer as JSON writes it, in the range of `N`.
 fn number<'a, N: TryFrom<i64>>(value: &'a [u8], into: &mut N) -> Option<&'a [u8]> {
     let (minus, digits) = match value {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
     };
     let len = digits.iter().take_while(|b| b.is_ascii_digit()).count();
-    // Eighteen digits fit in any case; a leading zero is not JSON.
+    // Eighteen digits always fit; a leading zero is not JSON.
     if len == 0 || len > 18 || (len > 1 && digits[0] == b'0') {
         return None;
     }
@@ -84,7 +84,7 @@ fn number<'a, N: TryFrom<i64>>(value: &'a [u8], into: &mut N) -> Option<&'a [u8]
         .fold(0i64, |n, b| n * 10 + i64::from(b - b'0'));
     *into = N::try_from(if minus { -size } else { size }).ok()?;
     let rest = &digits[len..];
-    // A fraction or an exponent is for the general decoder.
+    // A fraction or an exponent is left to the general decoder.
     matches!(rest.first(), Some(b',' | b'}')).then_some(rest)
 }
 

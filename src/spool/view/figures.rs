@@ -5,7 +5,7 @@ use crate::record::figures::Figures;
 use crate::record::view;
 
 impl ViewReader {
-    /// What leaders have counted; `None`: nothing yet.
+    /// The counts of leaders; `None`: there are none yet.
     ///
     /// # Errors
     /// Unreadable or damaged.

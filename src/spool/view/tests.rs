@@ -178,7 +178,7 @@ fn later_rows_of_the_deltas_win() {
     assert_eq!(keys(&found), due);
     assert_eq!(found[2].why, Some(PendReason::New));
     assert_eq!(found[0].why, None, "a finished job waits for nothing");
-    // Bytes behind the stated length of an ended delta do not exist.
+    // Bytes after the stated length of a finished delta are treated as nonexistent.
     let header = framed(&[]).len() as u64;
     bed.manifest(vec![shard("s1", 1, 2, 1, 1)], vec![part(header)], "d1");
     assert_eq!(bed.reader().collect(&Want::all()).unwrap().0.len(), 2);

@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-/// What is written is brought to the disk whenever so many bytes more have come.
+/// Written data is synced to disk each time this many more bytes have been written.
 const SYNC_BYTES: u64 = 64 << 20;
 const UPLOAD: &str = "upload";
 
@@ -31,7 +31,7 @@ fn is(stat: &FileStat, kind: SFlag) -> bool {
     stat.st_mode & SFlag::S_IFMT.bits() == kind.bits()
 }
 
-/// Makes a directory.
+/// Creates a directory.
 pub fn make_dir(spot: Spot<'_>) -> Result<()> {
     let (dir, name) = find_above("make the directory", spot)?;
     let mode = Mode::from_bits_truncate(0o777);
@@ -58,7 +58,7 @@ pub fn remove(spot: Spot<'_>) -> Result<()> {
     })
 }
 
-/// Gives another name, below the same directory; what has that name already stays.
+/// Renames below the same directory; an existing file with the new name is not replaced.
 pub fn rename(spot: Spot<'_>, to: Spot<'_>) -> Result<()> {
     let (from_dir, from) = find_above("rename", spot)?;
     let (to_dir, name) = find_above("rename to", to)?;
@@ -66,7 +66,7 @@ pub fn rename(spot: Spot<'_>, to: Spot<'_>) -> Result<()> {
     renamed.map_err(|e| failed("rename to", to, e))
 }
 
-/// Renames without replacing. NFS has no such call: there a file gets its second name first.
+/// Renames without replacing. NFS has no such call, so there a file first gets its second name.
 fn move_new(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> io::Result<()> {
     match renameat2(from.0, from.1, to.0, to.1, RenameFlags::RENAME_NOREPLACE) {
         Err(nix::Error::EINVAL | nix::Error::ENOSYS) => {}
@@ -97,7 +97,7 @@ fn part_name(name: &OsStr) -> OsString {
     out
 }
 
-/// The file of what has come so far, locked; `None`: there is none.
+/// The file of the parts received so far, locked; `None`: there is none.
 fn open_part(dir: &OwnedFd, name: &OsStr, make: bool) -> io::Result<Option<File>> {
     let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let flags = if make { flags | OFlag::O_CREAT } else { flags };
@@ -125,15 +125,15 @@ fn size(file: &File) -> io::Result<u64> {
     Ok(u64::try_from(fstat(file)?.st_size).unwrap_or(0))
 }
 
-/// Bytes that have come of a file so far.
+/// Number of bytes of a file that were received so far.
 pub fn part_size(spot: Spot<'_>) -> Result<u64> {
     let (dir, name) = find_above(UPLOAD, spot)?;
     let size = open_part(&dir, name, false).and_then(|file| file.as_ref().map_or(Ok(0), size));
     size.map_err(|e| failed(UPLOAD, spot, e))
 }
 
-/// Adds a part where the last one ended and gives how many bytes have come. Another offset adds
-/// nothing; 0 begins again.
+/// Appends a part at the end of the last one and returns the number of bytes received. With another
+/// offset nothing is added; 0 starts again.
 pub fn write_part(spot: Spot<'_>, part: Part<'_>) -> Result<u64> {
     let (dir, name) = find_above(UPLOAD, spot)?;
     let written: io::Result<u64> = (|| {
@@ -155,7 +155,7 @@ pub fn write_part(spot: Spot<'_>, part: Part<'_>) -> Result<u64> {
     written.map_err(|e| failed(UPLOAD, spot, e))
 }
 
-/// Only a regular file may be replaced; its permission bits.
+/// Checks that only a regular file is replaced. Returns its permission bits.
 fn refuse_target(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<u32>> {
     match stat_of(dir, name)? {
         None => Ok(None),
@@ -164,8 +164,8 @@ fn refuse_target(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<u32>> {
     }
 }
 
-/// Gives the file its name, when all `size` bytes have come. `replace`: a file of that name gives
-/// way.
+/// Gives the file its name when all `size` bytes were received. `replace`: replaces a file with
+/// that name.
 pub fn finish_part(spot: Spot<'_>, expected: u64, replace: bool) -> Result<()> {
     let (dir, name) = find_above(UPLOAD, spot)?;
     let finished: io::Result<()> = (|| {
@@ -190,7 +190,7 @@ pub fn finish_part(spot: Spot<'_>, expected: u64, replace: bool) -> Result<()> {
     finished.map_err(|e| failed(UPLOAD, spot, e))
 }
 
-/// Whether an upload may end under this name, before its first part.
+/// Checks before the first part whether an upload may end under this name.
 pub fn check_upload(spot: Spot<'_>, replace: bool) -> Result<()> {
     let (dir, name) = find_above(UPLOAD, spot)?;
     let there = refuse_target(&dir, name).map_err(|e| failed(UPLOAD, spot, e))?;

@@ -10,16 +10,16 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
-/// Most names of a directory that are read; those beyond are not known.
+/// Maximum number of names of a directory that are read; any others are not known.
 const NAMES_MAX: usize = 50_000;
 
-/// What a name is.
+/// The type of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameKind {
     File,
     Dir,
     Link,
-    /// A pipe, a socket, a device; or it was gone before it could be looked at.
+    /// A pipe, a socket or a device; or it was gone before it could be examined.
     Other,
 }
 
@@ -33,7 +33,7 @@ pub struct NameEntry {
     /// Permission bits.
     pub mode: u32,
     pub uid: u32,
-    /// Of a link, as it is written.
+    /// For a link, its target as written.
     pub target: Option<OsString>,
 }
 
@@ -41,13 +41,13 @@ pub struct NameEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamePage {
     pub entries: Vec<NameEntry>,
-    /// Names that were read.
+    /// Number of names that were read.
     pub total: usize,
     /// The directory has more than 50,000 names.
     pub is_cut: bool,
 }
 
-/// `count` names after the first `from`.
+/// Returns `count` names after the first `from`.
 pub fn list(spot: Spot<'_>, from: usize, count: usize) -> Result<NamePage> {
     let found = find("list", spot, true)?;
     let listed: io::Result<_> = (|| {
@@ -92,7 +92,7 @@ fn entry(dir: &OwnedFd, name: &OsStr) -> NameEntry {
         uid: 0,
         target: None,
     };
-    // Not opened as a directory: a list must not mount all that an automounter has.
+    // Not opened as a directory: a listing must not mount everything that an automounter offers.
     let flags = nix::fcntl::AtFlags::AT_SYMLINK_NOFOLLOW;
     let Ok(stat) = nix::sys::stat::fstatat(dir, name, flags) else {
         return out;

@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// A file at one moment: while it is the same, the content has not been replaced.
+/// Identifies the state of a file: while it is the same, the content has not been replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContentMark {
     pub ino: u64,
@@ -36,20 +36,20 @@ pub struct Piece {
     pub mark: ContentMark,
 }
 
-/// Opens what was found for reading, when it is a regular file.
+/// Opens the target for reading if it is a regular file.
 fn open_found(found: &Reached) -> io::Result<File> {
     match found.kind() {
         SFlag::S_IFREG => {}
         SFlag::S_IFDIR => return Err(nix::Error::EISDIR.into()),
         _ => return Err(refused("it is not a regular file")),
     }
-    // The descriptor holds the very file that was looked at.
+    // The descriptor refers to the very file that was examined.
     let path = PathBuf::from(format!("/proc/self/fd/{}", found.fd.as_raw_fd()));
     let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     Ok(File::from(open(&path, flags, Mode::empty())?))
 }
 
-/// At most `most` bytes from an offset on, fewer only at the end of the file.
+/// Reads at most `most` bytes from an offset on; fewer only at the end of the file.
 pub fn read_at(spot: Spot<'_>, offset: u64, most: usize) -> Result<Piece> {
     let found = find("read", spot, true)?;
     let file = open_found(&found).map_err(|e| failed("read", spot, e))?;

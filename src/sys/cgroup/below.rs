@@ -9,13 +9,13 @@ use crate::sys::{clock, fs};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How deep below a task's group others are looked for, and how many.
+/// Maximum depth of groups below a task's group that are searched, and their maximum number.
 const DEPTH_MAX: usize = 32;
 const NUMBER_MAX: usize = 10_000;
-/// Links of a directory of the control group file system without one below it.
+/// Number of links of a directory of the control group file system without subdirectories.
 const LINKS: u64 = 2;
 
-/// Whether the group has others below it: one call, as a directory's number of links says it.
+/// Whether the group has others below it: one call, using the directory's number of links.
 pub(super) fn any(dir: &Path) -> bool {
     std::fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.nlink() > LINKS)
 }
@@ -53,10 +53,10 @@ pub(super) fn pids(dir: &Path) -> Vec<i32> {
     pids
 }
 
-/// Removes the group and all below it, the deepest first; one that is not empty stays. True: it is
-/// gone.
+/// Removes the group and all below it, deepest first; a group that is not empty stays. Returns true
+/// if it is gone.
 pub(super) fn remove(dir: &Path) -> bool {
-    // A group is busy for a moment after its last process was reaped.
+    // A group stays busy for a moment after its last process was reaped.
     [0, 1, 5, 20].into_iter().any(|pause| {
         clock::sleep_ms(pause);
         if any(dir) {
@@ -68,7 +68,7 @@ pub(super) fn remove(dir: &Path) -> bool {
     })
 }
 
-/// Lets everything below the group go on that froze itself: a frozen process of version 1 cannot be
+/// Thaws everything below the group that froze itself: in version 1 a frozen process cannot be
 /// killed.
 pub(super) fn thaw_v1(dir: &Path) {
     for below in all(dir) {
@@ -76,7 +76,7 @@ pub(super) fn thaw_v1(dir: &Path) {
     }
 }
 
-/// The directories of the same group in every other hierarchy of this machine.
+/// The directories of the same group in all other hierarchies of this machine.
 pub(super) fn elsewhere(dir: &Path, mounts: &str) -> Vec<PathBuf> {
     let point = |line: &str| {
         let mut words = line.split(' ').skip(1);

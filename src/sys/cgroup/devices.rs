@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// What a group denies. Its program is loaded once, for all groups that deny the same.
+/// What a group denies. The program is loaded once for all groups that deny the same.
 #[derive(Debug)]
 pub struct Denied {
     nodes: Vec<DeviceNode>,
@@ -38,7 +38,7 @@ struct Instruction {
     value: i32,
 }
 
-/// `bpf(2)`: what a program is loaded with. The rest of what a newer kernel knows is zero.
+/// `bpf(2)`: the arguments for loading a program. Fields that only newer kernels know are zero.
 #[repr(C)]
 #[derive(Default)]
 struct Load {
@@ -53,7 +53,7 @@ struct Load {
     flags: u32,
 }
 
-/// `bpf(2)`: what a program is attached and detached with.
+/// `bpf(2)`: the arguments for attaching and detaching a program.
 #[repr(C)]
 struct Attach {
     group: u32,
@@ -68,7 +68,7 @@ const PROGRAM_ATTACH: libc::c_int = 8;
 const PROGRAM_DETACH: libc::c_int = 9;
 const TYPE_DEVICE: u32 = 15;
 const ATTACH_DEVICE: u32 = 6;
-/// Programs of groups above and below count as well: a container below has one of its own.
+/// Programs of groups above and below apply as well: a container below has its own.
 const ALLOW_MULTI: u32 = 2;
 
 /// Codes of instructions.
@@ -79,12 +79,12 @@ const JUMP_IF_NOT: u8 = 0x55;
 const MOVE: u8 = 0xb7;
 const EXIT: u8 = 0x95;
 
-/// What the kernel calls a kind of device.
+/// The kernel's number of a kind of device.
 const BLOCK: i32 = 1;
 const CHARACTER: i32 = 2;
 
 impl Denied {
-    /// In any order, each as often as it comes.
+    /// The nodes may be in any order and repeated.
     pub fn new(mut nodes: Vec<DeviceNode>) -> Denied {
         nodes.sort_unstable();
         nodes.dedup();
@@ -94,7 +94,7 @@ impl Denied {
         }
     }
 
-    /// What is denied, each once.
+    /// The denied nodes, each once.
     pub fn nodes(&self) -> &[DeviceNode] {
         &self.nodes
     }
@@ -109,8 +109,8 @@ impl Denied {
     }
 }
 
-/// Reads kind, major and minor of the device, compares them with each node, and gives 1 for what
-/// may be opened.
+/// Reads kind, major and minor number of the device, compares them with each node, and returns 1 if
+/// it may be opened.
 fn program_of(nodes: &[DeviceNode]) -> Vec<Instruction> {
     let one = |code, to: u8, from: u8, offset, value| Instruction {
         code,
@@ -144,7 +144,7 @@ fn program_of(nodes: &[DeviceNode]) -> Vec<Instruction> {
 
 fn bpf<T>(command: libc::c_int, what: &T) -> io::Result<libc::c_long> {
     let size = std::mem::size_of::<T>();
-    // SAFETY: `what` is a structure of the kernel's form that outlives the call, and the kernel
+    // SAFETY: `what` is a structure in the kernel's form that outlives the call, and the kernel
     // reads no more than `size` bytes of it.
     let got = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(what), size) };
     match got {
@@ -165,7 +165,7 @@ fn load(instructions: &[Instruction]) -> io::Result<OwnedFd> {
         },
     )?;
     let fd = RawFd::try_from(got).map_err(io::Error::other)?;
-    // SAFETY: the kernel has just made this descriptor for us.
+    // SAFETY: the kernel has just created this descriptor for this process.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -183,8 +183,9 @@ fn attach(command: libc::c_int, group: &File, program: RawFd) -> io::Result<()> 
     bpf(command, &what).map(drop)
 }
 
-/// Makes the group `dir` deny `new` in the place of `old`, with the controller of version 1. Only
-/// reading and writing: a container makes nodes, and is refused all of them if one is.
+/// Makes the group `dir` deny `new` instead of `old`, with the controller of version 1. Only
+/// reading and writing are denied: a container creates nodes, and would be refused all of them if
+/// one were denied.
 pub(super) fn change_v1(dir: &Path, old: Option<&Denied>, new: Option<&Denied>) -> Result<()> {
     let nodes = |of: Option<&Denied>| of.map_or(Vec::new(), |denied| denied.nodes.clone());
     let (old, new) = (nodes(old), nodes(new));
@@ -201,7 +202,7 @@ pub(super) fn change_v1(dir: &Path, old: Option<&Denied>, new: Option<&Denied>) 
     Ok(())
 }
 
-/// The same on version 2: the new program is there before the old one goes.
+/// The same on version 2: the new program is attached before the old one is detached.
 pub(super) fn change_v2(dir: &Path, old: Option<&Denied>, new: Option<&Denied>) -> Result<()> {
     let group = File::open(dir).at("open", dir)?;
     let put = |command, denied: Option<&Denied>| match denied {
@@ -212,7 +213,7 @@ pub(super) fn change_v2(dir: &Path, old: Option<&Denied>, new: Option<&Denied>) 
     put(PROGRAM_DETACH, old)
 }
 
-/// Whether groups below `parent` can deny devices: tried with a group that no task joins and a
+/// Whether groups below `parent` can deny devices; tested with a group that no task joins and a
 /// device that no driver has.
 pub(super) fn can_deny(parent: &Path, v2: bool) -> bool {
     let dir = parent.join(format!("probe-devices.{}", std::process::id()));

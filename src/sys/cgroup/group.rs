@@ -25,33 +25,33 @@ pub struct Limits {
     pub pids: Option<u64>,
     /// CPU time, percent of one CPU.
     pub cpu_percent: Option<u64>,
-    /// The processors that its tasks may use, where groups can hold them. A group that had some
-    /// is not used for another task.
+    /// The processors that its tasks may use, if groups can restrict them. A group that had some is
+    /// not used for another task.
     pub cpus: Option<CpuSet>,
-    /// The device nodes that its tasks may not open, where groups can deny some.
+    /// The device nodes that its tasks may not open, if groups can deny some.
     pub devices: SharedDenied,
 }
 
 const CPU_PERIOD_US: u64 = 100_000;
 const TEXT_MAX: usize = 64 << 10;
-/// Rounds of moving processes that fork meanwhile.
+/// Maximum number of rounds of moving processes that fork in the meantime.
 const MOVE_ROUNDS: usize = 100;
 
 /// One group. Dropping it leaves the directories in place.
 #[derive(Debug)]
 pub struct Group {
     name: String,
-    /// Version 1: directory per controller, where made. Version 2: only the first is set.
+    /// Version 1: the directory of each controller, if created. Version 2: only the first is set.
     dirs: PerCtl,
     parents: PerCtl,
     v2: bool,
-    /// `cgroup.procs` of the directories that a task joins, open for writing.
+    /// `cgroup.procs` of the directories that a task joins, opened for writing.
     join: Vec<(Ctl, File)>,
     oom: Option<File>,
     oom_base: u64,
-    /// Counted for a task whose processes are the children of a daemon.
+    /// Counts for a task whose processes are the children of a daemon.
     totals: Option<Totals>,
-    /// Processes refused before the present task.
+    /// Number of processes refused before the current task.
     refused_base: u64,
     applied: Limits,
 }
@@ -63,8 +63,8 @@ fn copy_from_parent(dir: &Path, name: &str) -> Result<()> {
     write(&dir.join(name), String::from_utf8_lossy(&bytes).trim())
 }
 
-/// Gives a version 1 cpuset what the one above it has, since a new one has nothing. False: it
-/// cannot be used.
+/// Copies to a version 1 cpuset the values of the one above it, since a new one has none. Returns
+/// false if it cannot be used.
 pub(super) fn inherit_cpuset(dir: &Path) -> bool {
     let all = ["cpuset.mems", "cpuset.cpus"];
     all.iter().all(|name| copy_from_parent(dir, name).is_ok())
@@ -141,7 +141,7 @@ impl Group {
     }
 
     /// Moves the calling process into the group. On an idle machine the kernel takes 10 to 20 ms
-    /// for a move, which is why it is done beforehand where a user waits.
+    /// for a move, so it is done in advance if a user waits.
     pub fn enter(&self) -> Result<()> {
         self.dirs
             .iter()
@@ -149,25 +149,25 @@ impl Group {
             .try_for_each(|d| write(&d.join("cgroup.procs"), "0"))
     }
 
-    /// Moves the calling process back to where the group's parents were made.
+    /// Moves the calling process back to where the groups' parents were created.
     pub fn leave(&self) -> Result<()> {
         for dir in self.dirs.iter().flatten() {
             let home = dir.parent().and_then(Path::parent).unwrap_or(dir);
-            // On version 2 a group that has controllers for its children takes no processes.
+            // On version 2 a group that has controllers for its children accepts no processes.
             let leaf = home.join(super::DAEMONS).join("cgroup.procs");
             write(&home.join("cgroup.procs"), "0").or_else(|_| write(&leaf, "0"))?;
         }
         Ok(())
     }
 
-    /// Makes an emptied group ready for another task: limits and counters.
+    /// Prepares an empty group for another task: limits and counters.
     pub fn reset(&mut self, limits: &Limits) -> Result<()> {
         self.oom_base = self.oom_total();
         self.totals = None;
         if *limits != self.applied {
             self.set(limits)?;
         }
-        // Read only for those that ask how many were refused to them.
+        // Only read for tasks that need to know how many were refused.
         self.refused_base = match limits.pids {
             Some(_) => self.refused_total(),
             None => 0,
@@ -175,7 +175,7 @@ impl Group {
         Ok(())
     }
 
-    /// Its directory of the memory controller of version 1.
+    /// The group's directory of the version 1 memory controller.
     fn v1_memory(&self) -> Option<&PathBuf> {
         self.dirs[Ctl::Memory as usize]
             .as_ref()
@@ -186,7 +186,7 @@ impl Group {
         self.dirs.iter().flatten().next()
     }
 
-    /// The directory of a version 1 controller, made and joined from now on if need be.
+    /// The directory of a version 1 controller; created if needed, and from then on joined.
     fn need(&mut self, ctl: Ctl, join: bool) -> Result<Option<PathBuf>> {
         if self.v2 {
             return Ok(self.main_dir().cloned());
@@ -255,7 +255,7 @@ impl Group {
         Ok(())
     }
 
-    /// Keeps the tasks that join on these processors, where there is a cpuset.
+    /// Restricts the tasks that join to these processors, if there is a cpuset.
     fn set_cpus(&mut self, cpus: &CpuSet) -> Result<()> {
         // On version 1 no task may join before both files have a value.
         let Some(dir) = self.need(Ctl::Cpuset, false)? else {
@@ -271,8 +271,8 @@ impl Group {
         self.need(Ctl::Cpuset, true).map(drop)
     }
 
-    /// Keeps the tasks that join from the nodes of `new`, no longer from those of `old`. The group
-    /// of a task that is there already is joined by then.
+    /// Denies the tasks that join the nodes of `new` instead of those of `old`. A task that is
+    /// already there has joined by then.
     fn set_devices(&mut self, old: Option<&Denied>, new: Option<&Denied>) -> Result<()> {
         let Some(dir) = self.need(Ctl::Devices, true)? else {
             return Ok(());
@@ -286,7 +286,7 @@ impl Group {
     /// Lets the tasks of the group open these nodes from now on.
     ///
     /// # Errors
-    /// They are kept from them.
+    /// The tasks are still denied these nodes.
     pub fn allow(&mut self, nodes: &[DeviceNode]) -> Result<()> {
         let Some(old) = self.applied.devices.clone() else {
             return Ok(());
@@ -300,13 +300,13 @@ impl Group {
         })
     }
 
-    /// Its tasks are kept on some processors.
+    /// Whether its tasks are restricted to some processors.
     pub(super) fn is_bound(&self) -> bool {
         self.applied.cpus.is_some()
     }
 
-    /// Gives the processes that are in the group other limits. On version 1 those whose controller
-    /// held none until now are moved into its directory; what they used before is not counted
+    /// Changes the limits of the processes in the group. On version 1, processes whose controller
+    /// was not used until now are moved into its directory; what they used before is not counted
     /// there.
     ///
     /// # Errors
@@ -344,15 +344,15 @@ impl Group {
                 break;
             }
             for pid in outside {
-                // It may have ended meanwhile.
+                // It may have ended in the meantime.
                 let _ = write(&dir.join("cgroup.procs"), &pid.to_string());
             }
         }
     }
 
-    /// The processes in the group and in those below it; where there are such, in any hierarchy.
-    /// Opened each time: a version 1 descriptor that is kept open goes on giving the list of its
-    /// first reading.
+    /// The processes in the group and in the groups below it; if there are such groups, in any
+    /// hierarchy. The files are opened each time: a version 1 descriptor that is kept open repeats
+    /// the list of its first read.
     pub fn pids(&self) -> Vec<i32> {
         if !self.has_below() {
             let procs = self
@@ -366,13 +366,14 @@ impl Group {
         pids
     }
 
-    /// Where the group is or may be, in all hierarchies that are used.
+    /// Where the group is or may be, in all hierarchies in use.
     fn all_dirs(&self) -> impl Iterator<Item = PathBuf> {
         self.parents.iter().flatten().map(|p| p.join(&self.name))
     }
 
-    /// Whether its task made groups below it, by the hierarchy that contains the task alone: this
-    /// is asked several times a task, and programs that make such groups make them in each.
+    /// Whether its task created groups below it, checked in the hierarchy that contains the task
+    /// alone: this is checked several times per task, and programs that create such groups create
+    /// them in every hierarchy.
     pub(super) fn has_below(&self) -> bool {
         self.main_dir().is_some_and(|dir| below::any(dir))
     }
@@ -392,8 +393,8 @@ impl Group {
         pids.len()
     }
 
-    /// Kills everything in one stroke: `cgroup.kill` where the kernel has it, else a signal to
-    /// each. True when the group was found empty.
+    /// Kills everything at once: with `cgroup.kill` if the kernel has it, otherwise with a signal
+    /// to each process. Returns true if the group was found empty.
     pub fn kill_once(&self) -> bool {
         if self.pids().is_empty() {
             return true;
@@ -412,8 +413,8 @@ impl Group {
         false
     }
 
-    /// Kills until nothing is left, for at most `ms`. A fork storm that outruns plain killing for
-    /// a second is frozen first. True when empty.
+    /// Kills until nothing is left, for at most `ms`. If a fork storm outruns plain killing for a
+    /// second, the group is frozen first. Returns true if it is empty.
     pub fn kill_until_empty(&mut self, ms: u64) -> bool {
         let start = clock::boot_ms();
         let mut froze = false;
@@ -427,7 +428,7 @@ impl Group {
                 return self.pids().is_empty();
             }
             if self.was_frozen() {
-                // A frozen process dies only when it is thawed.
+                // A frozen process dies only after it is thawed.
                 let _ = self.thaw();
             } else if spent > 1000 && !froze {
                 froze = true;
@@ -438,8 +439,8 @@ impl Group {
         }
     }
 
-    /// Suspends all processes. On version 1 the freezer's group is made now and the processes
-    /// are moved into it until none is left outside. False when there is no freezer.
+    /// Suspends all processes. On version 1 the freezer's group is created now, and the processes
+    /// are moved into it until none is left outside. Returns false if there is no freezer.
     pub fn freeze(&mut self) -> Result<bool> {
         if self.v2 {
             let Some(dir) = self.main_dir() else {
@@ -455,7 +456,7 @@ impl Group {
         Ok(true)
     }
 
-    /// Lets the processes go on. False when there is no freezer.
+    /// Resumes the processes. Returns false if there is no freezer.
     pub fn thaw(&mut self) -> Result<bool> {
         if self.v2 {
             let Some(dir) = self.main_dir() else {
@@ -469,7 +470,7 @@ impl Group {
         write(&dir.join("freezer.state"), "THAWED").map(|()| true)
     }
 
-    /// True when the group is suspended, as the kernel says now.
+    /// Whether the kernel reports the group as suspended now.
     pub fn was_frozen(&self) -> bool {
         if self.v2 {
             return self
@@ -492,18 +493,18 @@ impl Group {
         keyed(&buf[..n], "oom_kill")
     }
 
-    /// Processes killed for want of memory since the last reset.
+    /// Number of processes killed for lack of memory since the last reset.
     pub fn oom_kills(&self) -> u64 {
         self.oom_total().saturating_sub(self.oom_base)
     }
 
-    /// From now on what is used counts with all that is used below.
+    /// From now on usage in the groups below is counted as well.
     pub fn count_below(&mut self) {
         let memory = self.v1_memory().map(PathBuf::as_path);
         self.totals = self.main_dir().map(|main| Totals::begin(main, memory));
     }
 
-    /// What was used here and below, if that counts.
+    /// The usage here and below, if that is counted.
     pub fn used_below(&self) -> Option<TotalUsage> {
         let memory = self.v1_memory().map(PathBuf::as_path);
         Some(self.totals?.used(self.main_dir()?, memory))
@@ -518,12 +519,12 @@ impl Group {
         text.map_or(0, |text| keyed(&text, "max"))
     }
 
-    /// Processes and threads that the limit `pids` did not let a task make.
+    /// Number of processes and threads that the limit `pids` prevented a task from creating.
     pub fn refused_processes(&self) -> u64 {
         self.refused_total().saturating_sub(self.refused_base)
     }
 
-    /// Bytes of files in memory and of their swapped part that an emptied group is charged for.
+    /// Bytes of files in memory, and of their swapped part, that are charged to an emptied group.
     pub(super) fn left_behind(&self) -> u64 {
         let dir = match self.v2 {
             true => self.main_dir(),
@@ -538,9 +539,9 @@ impl Group {
         keyed(&stat, "shmem").saturating_add(swap)
     }
 
-    /// Removes the directories of an empty group, those included that another process made for
-    /// it (a freezer's) and those below it, in the hierarchies that are not used here too; one that
-    /// is not empty stays.
+    /// Removes the directories of an empty group, including those that another process created for
+    /// it (a freezer's) and those below it, also in the hierarchies that are not used here; a
+    /// directory that is not empty stays.
     pub fn remove(&mut self) {
         if self.has_below() {
             for dir in super::elsewhere(self.all_dirs()) {
@@ -553,7 +554,7 @@ impl Group {
         self.dirs = PerCtl::default();
     }
 
-    /// Removes the directories of all groups, where they are empty.
+    /// Removes the directories of all groups that are empty.
     pub fn remove_parents(&self) {
         super::remove_empty(self.parents.iter().flatten());
     }
@@ -581,7 +582,7 @@ fn memory_v1(dir: &Path, new: &Limits) -> Result<()> {
     let limit = dir.join("memory.limit_in_bytes");
     let both = dir.join("memory.memsw.limit_in_bytes");
     let text = |v: Option<u64>| v.map_or("-1".to_string(), |n| n.to_string());
-    // The sum may never be below the memory limit, not even in between.
+    // The sum may never be below the memory limit, not even temporarily.
     let swap_counted = fs::exists(&both);
     if swap_counted {
         write(&both, "-1")?;

@@ -18,22 +18,23 @@ pub use totals::TotalUsage;
 use super::{Result, fs};
 use std::path::{Path, PathBuf};
 
-/// Version 2: the leaf that daemons move to where their own group gets children.
+/// Version 2: the leaf to which daemons move when their own group gets children.
 const DAEMONS: &str = "corral-daemons";
-/// Idle groups kept for the next task.
+/// Number of idle groups kept for the next tasks.
 const POOL_MAX: usize = 256;
-/// Shared memory that an ended task may have left in a group that is used again, bytes: the next
-/// task is charged for it. Above zero, since the kernel's figure may be some pages late.
+/// Shared memory in bytes that an ended task may have left in a group that is used again; the next
+/// task is charged for it. It is above zero because the kernel's figure may be some pages out of
+/// date.
 const LEFT_MAX: u64 = 1 << 20;
 
-/// A name for the groups of a host that no other cluster on the machine has: `local` is the host's
+/// A name for the groups of a host that no other cluster on the machine uses: `local` is the host's
 /// own directory.
 pub fn tag(host: &str, local: &Path) -> String {
     let sum = crc32c::crc32c(local.as_os_str().as_encoded_bytes());
     format!("{host}.{sum:08x}")
 }
 
-/// A controller of version 1 that is used when present.
+/// A version 1 controller that is used if present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ctl {
     /// Contains tasks, limits memory, counts OOM kills.
@@ -44,9 +45,9 @@ pub(crate) enum Ctl {
     Cpu,
     /// Suspends.
     Freezer,
-    /// Keeps tasks from device nodes. Made for those that are kept from some.
+    /// Denies tasks access to device nodes. Only created for tasks that are denied some.
     Devices,
-    /// Keeps tasks on some processors. Made for those that are bound; never the only one.
+    /// Restricts tasks to some processors. Created for those that are bound; never the only one.
     Cpuset,
 }
 
@@ -82,13 +83,13 @@ pub enum Hierarchy {
     V1(PerCtl),
     /// Version 2: the parent directory.
     V2(PathBuf),
-    /// None can be used; the text says why.
+    /// None can be used; the text states why.
     None(String),
 }
 
 impl Hierarchy {
-    /// Finds out what can be used and makes the parent directory `corral.<tag>` below the
-    /// caller's own group. Version 1 wins when its memory controller can be used.
+    /// Determines what can be used and creates the parent directory `corral.<tag>` below the
+    /// caller's own group. Version 1 takes precedence if its memory controller can be used.
     pub fn detect(tag: &str) -> Hierarchy {
         let limit = 1 << 20;
         let mounts = fs::read_small(Path::new("/proc/self/mounts"), limit).unwrap_or_default();
@@ -123,7 +124,7 @@ impl Hierarchy {
         }
     }
 
-    /// A hierarchy that is not to be used.
+    /// A hierarchy that must not be used.
     pub fn off(why: &str) -> Hierarchy {
         Hierarchy::None(why.to_string())
     }
@@ -133,7 +134,7 @@ impl Hierarchy {
         !matches!(self, Hierarchy::None(_))
     }
 
-    /// A sentence for the log: what is used.
+    /// A sentence for the log: which one is used.
     pub fn describe(&self) -> String {
         match self {
             Hierarchy::V1(dirs) => {
@@ -163,7 +164,7 @@ impl Hierarchy {
         }
     }
 
-    /// Whether groups keep tasks from device nodes.
+    /// Whether groups can deny device nodes to tasks.
     pub fn denies_devices(&self) -> bool {
         match self {
             Hierarchy::V1(dirs) => dirs[Ctl::Devices as usize].is_some(),
@@ -172,7 +173,7 @@ impl Hierarchy {
         }
     }
 
-    /// Makes the group `name`, or takes an existing one over.
+    /// Creates the group `name`, or takes over an existing one.
     pub fn create(&self, name: &str, limits: &Limits) -> Result<Group> {
         Group::create(self, name, limits)
     }
@@ -190,7 +191,7 @@ impl Hierarchy {
         }
     }
 
-    /// Removes what is left of a group that no task is in and that `find` does not find any more.
+    /// Removes the remains of a group that contains no task and is no longer found by `find`.
     pub fn remove_rest(&self, name: &str) {
         for parent in self.parents() {
             below::remove(&parent.join(name));
@@ -219,14 +220,14 @@ impl Hierarchy {
 
 /// Removes those parent directories that are empty.
 fn remove_empty<'a>(parents: impl Iterator<Item = &'a PathBuf> + Clone) {
-    // Tasks may have had them made there, too.
+    // Groups for tasks may have been created there, too.
     let others = elsewhere(parents.clone().cloned());
     parents.for_each(|dir| drop(fs::remove_dir(dir)));
     others.iter().for_each(|dir| drop(fs::remove_dir(dir)));
 }
 
-/// The directories of the same names in the other hierarchies of this machine: what makes groups
-/// below a task's makes one path in all of them.
+/// The directories with the same names in the other hierarchies of this machine: a program that
+/// creates groups below that of a task creates the same path in all of them.
 fn elsewhere(dirs: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     let mounts = fs::read_small(Path::new("/proc/self/mounts"), 1 << 20).unwrap_or_default();
     let mounts = String::from_utf8_lossy(&mounts);
@@ -261,14 +262,14 @@ fn v2_dir(mounts: &str, own: &str) -> Option<PathBuf> {
         (f.len() > 3 && f[2] == "cgroup2").then(|| PathBuf::from(f[1]))
     })?;
     let mut path = own.lines().find_map(|l| l.strip_prefix("0::"))?;
-    // Where this process, or one before it, was moved: its groups lie beside that leaf.
+    // This process, or an earlier one, was moved there: its groups are beside that leaf.
     while let Some((outer, DAEMONS)) = path.rsplit_once('/') {
         path = outer;
     }
     Some(point.join(path.trim_start_matches('/')))
 }
 
-/// True when `dir` exists or can be made, and groups can be made in it.
+/// Whether `dir` exists or can be created, and groups can be created in it.
 fn usable(dir: &Path) -> bool {
     let probe = dir.join(format!("probe.{}", std::process::id()));
     let made = fs::mkdir(dir, 0o755).is_ok() && fs::mkdir(&probe, 0o755).is_ok();
@@ -276,7 +277,7 @@ fn usable(dir: &Path) -> bool {
     made
 }
 
-/// Makes the version 2 parent. A group that has processes cannot give controllers to its
+/// Creates the version 2 parent. A group that has processes cannot give controllers to its
 /// children, so outside the root group this process first moves into a leaf of its own.
 fn prepare_v2(own: &Path, leaf: &str) -> Hierarchy {
     let parent = own.join(leaf);
@@ -296,7 +297,7 @@ fn prepare_v2(own: &Path, leaf: &str) -> Hierarchy {
     Hierarchy::V2(parent)
 }
 
-/// Enables each controller that exists; an error when one that exists cannot be enabled.
+/// Enables each existing controller; an error if an existing one cannot be enabled.
 fn enable(dir: &Path, wanted: &str) -> Result<()> {
     let has = fs::read_small(&dir.join("cgroup.controllers"), 4096)?;
     let has = String::from_utf8_lossy(&has).into_owned();
@@ -338,7 +339,7 @@ impl Pool {
         }
     }
 
-    /// Makes the first groups beforehand, so that no task waits for a directory.
+    /// Creates the first groups in advance, so that no task waits for a directory.
     pub fn warm_up(&mut self, n: usize) {
         let made: Vec<Group> = (0..n)
             .filter_map(|_| self.take(&Limits::default()).ok().flatten())
@@ -346,13 +347,13 @@ impl Pool {
         made.into_iter().for_each(|g| self.give_back(g));
     }
 
-    /// An empty group with these limits; `None` when there are no cgroups here.
+    /// An empty group with these limits; `None` if there are no cgroups here.
     pub fn take(&mut self, limits: &Limits) -> Result<Option<Group>> {
         if !self.hierarchy.is_usable() {
             return Ok(None);
         }
-        // The one used longest ago comes last out of the pool: its counters are cold either way,
-        // but a recently emptied group may still hold a zombie.
+        // The group used longest ago is taken last: its counters are cold either way, but a
+        // recently emptied group may still contain a zombie.
         while let Some(mut group) = self.idle.pop() {
             match group.reset(limits) {
                 Ok(()) => return Ok(Some(group)),
@@ -367,10 +368,9 @@ impl Pool {
         self.hierarchy.create(&name, limits).map(Some)
     }
 
-    /// Takes a group back. One that is not empty, or whose task made groups below it, is killed and
-    /// removed instead of being kept, and
-    /// one that files in memory of its task are charged to, or that holds processors, is
-    /// removed, too.
+    /// Returns a group. If it is not empty, or its task created groups below it, it is killed and
+    /// removed instead of being kept. If files in memory of its task are charged to it, or it
+    /// restricts processors, it is removed, too.
     pub fn give_back(&mut self, mut group: Group) {
         if !group.is_empty() || group.was_frozen() || group.has_below() {
             group.kill_until_empty(2_000);
@@ -383,7 +383,8 @@ impl Pool {
         }
     }
 
-    /// Removes a group that is not to be used again: its limits are not those it was taken with.
+    /// Removes a group that must not be used again: its limits are not those with which it was
+    /// taken.
     pub fn give_up(&mut self, mut group: Group) {
         group.kill_until_empty(2_000);
         group.remove();

@@ -8,7 +8,8 @@ use super::values::{keyed, number, write};
 use crate::sys::fs;
 use std::path::{Path, PathBuf};
 
-/// How often charges met the limit of memory, and the most memory; version 1, writing resets them.
+/// How often charges reached the memory limit, and the maximum memory; in version 1, writing resets
+/// them.
 const LIMIT_HITS: &str = "memory.failcnt";
 const MOST_MEMORY: &str = "memory.max_usage_in_bytes";
 
@@ -18,22 +19,22 @@ pub(super) struct Totals {
     cpu_us: u64,
 }
 
-/// What was used since then.
+/// Usage since then.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TotalUsage {
     pub cpu_us: u64,
-    /// 0: not known, as with version 2, which cannot reset it.
+    /// 0: unknown, as in version 2, which cannot reset it.
     pub most_kb: u64,
-    /// How often the limit of memory was met. With version 1 alone: version 2 counts kills of
-    /// groups below in those above.
+    /// How often the memory limit was reached. Only in version 1: version 2 counts kills of lower
+    /// groups in the groups above.
     pub limit_hits: u64,
 }
 
 impl Totals {
-    /// Of the group in `main`. `memory`: its directory of the memory controller of version 1.
+    /// For the group in `main`. `memory`: its directory of the version 1 memory controller.
     pub(super) fn begin(main: &Path, memory: Option<&Path>) -> Totals {
         if let Some(memory) = memory {
-            // Best effort: what is not reset is that of the task before.
+            // Best effort: what is not reset belongs to the previous task.
             let _ = write(&memory.join(LIMIT_HITS), "0");
             let _ = write(&memory.join(MOST_MEMORY), "0");
         }
@@ -52,13 +53,14 @@ impl Totals {
     }
 }
 
-/// CPU time of all that ever ran in the group or below it.
+/// CPU time of all processes that ever ran in the group or below it.
 fn cpu_us(main: &Path, memory: Option<&Path>) -> u64 {
     let stat = fs::read_small(&main.join("cpu.stat"), 4096).unwrap_or_default();
     if memory.is_none() && !stat.is_empty() {
         return keyed(&stat, "usage_usec");
     }
-    // Not among the controllers that tasks are put into: a daemon makes the same group there.
+    // This is not one of the controllers into which tasks are put: a daemon creates the same group
+    // there.
     let mounts = fs::read_small(Path::new("/proc/self/mounts"), 1 << 20).unwrap_or_default();
     let mounts = String::from_utf8_lossy(&mounts);
     let usage = |dir: PathBuf| Some(dir.join("cpuacct.usage")).filter(|path| fs::exists(path));

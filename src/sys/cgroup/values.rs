@@ -31,7 +31,7 @@ pub(super) fn number(path: PathBuf) -> u64 {
     String::from_utf8_lossy(&bytes).trim().parse().unwrap_or(0)
 }
 
-/// The value of `key value` in a file of such lines.
+/// The value of `key` in a file with lines `key value`.
 pub(super) fn keyed(bytes: &[u8], key: &str) -> u64 {
     let text = String::from_utf8_lossy(bytes);
     let line = text

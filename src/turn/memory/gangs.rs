@@ -5,17 +5,18 @@ use crate::model::{AttemptId, Mono};
 use crate::state::HostId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long the parts may take before the attempt is cancelled.
+/// How long the parts may take before the attempt is cancelled, in milliseconds.
 const PARTS_MS: u64 = 30_000;
-/// First and longest pause before a job is tried again after a host did not prepare its part.
+/// First and longest pause before a job is tried again after a host did not prepare its part, in
+/// milliseconds.
 const PAUSE_MS: (u64, u64) = (1_000, 60_000);
 
-/// See the file's head.
+/// See the head of this file.
 #[derive(Default)]
 pub(in crate::turn) struct GangStarts {
     preparing: BTreeMap<AttemptId, PartPreparation>,
     delayed: BTreeMap<u32, RetryDelay>,
-    /// The attempts whose preparation an earlier leader began are known.
+    /// The attempts whose preparation an earlier leader began have been looked up.
     resumed: bool,
 }
 
@@ -29,12 +30,12 @@ struct PartPreparation {
 struct RetryDelay {
     until: Mono,
     pause_ms: u64,
-    /// It is kept out of scheduling at present.
+    /// It is currently excluded from scheduling.
     active: bool,
 }
 
 impl GangStarts {
-    /// True the first time: the leader must look up what an earlier one began.
+    /// Returns true the first time: the leader must look up what an earlier one began.
     pub(crate) fn must_resume(&mut self) -> bool {
         !std::mem::replace(&mut self.resumed, true)
     }
@@ -46,7 +47,7 @@ impl GangStarts {
         });
     }
 
-    /// Notes that a host has prepared its part. True when `all` have.
+    /// Notes that a host has prepared its part. Returns true if `all` have.
     pub(crate) fn part_ready(
         &mut self,
         a: AttemptId,
@@ -60,7 +61,7 @@ impl GangStarts {
         })
     }
 
-    /// Ends a preparation; the hosts that were ready.
+    /// Ends a preparation. Returns the hosts that were ready.
     pub(crate) fn end(&mut self, a: AttemptId) -> BTreeSet<HostId> {
         let ended = self.preparing.remove(&a);
         ended
@@ -74,7 +75,7 @@ impl GangStarts {
         self.preparing.iter().map(move |(a, p)| (*a, late(p)))
     }
 
-    /// Keeps a job out of scheduling, twice as long as the last time.
+    /// Excludes a job from scheduling, twice as long as the last time.
     pub(crate) fn delay(&mut self, id: u32, now: Mono) {
         let known = self.delayed.get(&id);
         let pause_ms = known.map_or(PAUSE_MS.0, |d| (d.pause_ms * 2).min(PAUSE_MS.1));
@@ -90,7 +91,7 @@ impl GangStarts {
         self.delayed.get(&id).is_some_and(|delay| delay.active)
     }
 
-    /// Forgets all about a job whose attempt is started.
+    /// Forgets everything about a job whose attempt is started.
     pub(crate) fn started(&mut self, a: AttemptId) {
         self.preparing.remove(&a);
         self.delayed.remove(&a.j.id);

@@ -3,28 +3,28 @@
 use crate::model::{AttemptId, Mono};
 use std::collections::BTreeSet;
 
-/// First and longest time without new work for a host that cannot start tasks, in milliseconds.
+/// First and longest time without new jobs for a host that cannot start tasks, in milliseconds.
 const PAUSE_MS: (u64, u64) = (10_000, 300_000);
 
-/// See the file's head.
+/// See the head of this file.
 #[derive(Default)]
 pub(in crate::turn) struct HostMemory {
     pub report_file: ReportFile,
     /// This leader has read the host's reports to their end.
     pub reports_read: bool,
-    /// File, record and byte from which on its report file is damaged: it must begin another one.
+    /// File, record and byte from which its report file is damaged: it must start another one.
     pub damaged_reports: Option<(u64, u64, u64)>,
-    /// `iso_timeout` as it was ordered, until the host reports it.
+    /// The `iso_timeout` that was ordered, until the host reports it.
     pub iso_ordered: Option<u64>,
     /// Why its orders cannot be written.
     pub orders_blocked: Option<String>,
     /// It could not start its last task.
     pub backoff: Option<Backoff>,
-    /// Its executor lives, and it gets no work all the same.
+    /// Its executor is alive, but it gets no jobs.
     pub excluded: bool,
 }
 
-/// What the present report file of a host has said since its `Hello`.
+/// What the current report file of a host has stated since its `Hello`.
 #[derive(Default)]
 pub(in crate::turn) struct ReportFile {
     /// Attempts that it has mentioned; `None`: its `Hello` was not read.
@@ -35,7 +35,7 @@ pub(in crate::turn) struct ReportFile {
     pub ledger: Option<(String, bool)>,
 }
 
-/// For how long a host that cannot start tasks gets none.
+/// For how long a host that cannot start tasks gets no jobs.
 #[derive(Clone, Debug)]
 pub(in crate::turn) struct Backoff {
     until: Mono,
@@ -58,7 +58,7 @@ impl Backoff {
     /// Notes a failed start: the pause doubles from one to the next.
     pub(crate) fn failed(&mut self, now: Mono) {
         self.count += 1;
-        // Tasks whose orders were under way fail too: they count as one failure.
+        // Tasks whose orders were already written fail too: they count as one failure.
         if now >= self.until {
             self.pause_ms = (self.pause_ms * 2).min(PAUSE_MS.1);
             self.until = now.plus_ms(self.pause_ms);

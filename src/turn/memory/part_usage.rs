@@ -6,17 +6,18 @@ use crate::record::report::Usage;
 use crate::state::HostId;
 use std::collections::BTreeMap;
 
-/// More attempts than run at a time: what was not forgotten in another way is then.
+/// More than the number of attempts that run at a time: if there are more, the rest was not
+/// forgotten in another way.
 const ATTEMPTS_MAX: usize = 200_000;
 
 #[derive(Default)]
 struct Hosts {
-    /// The host that runs the command.
+    /// Usage on the host that runs the command.
     first: Usage,
     others: BTreeMap<HostId, Usage>,
 }
 
-/// See the file's head.
+/// See the head of this file.
 #[derive(Default)]
 pub(in crate::turn) struct PartUsage {
     attempts: BTreeMap<AttemptId, Hosts>,
@@ -45,7 +46,7 @@ impl PartUsage {
         Some(sum)
     }
 
-    /// Adds those of the hosts after the first.
+    /// Adds the usage of the hosts after the first.
     pub(crate) fn add_parts(&self, a: AttemptId, sum: &mut Usage) {
         let hosts = self.attempts.get(&a);
         for other in hosts.into_iter().flat_map(|hosts| hosts.others.values()) {
@@ -53,19 +54,19 @@ impl PartUsage {
         }
     }
 
-    /// Whether any host has said anything of it.
+    /// Whether any host has reported usage of it.
     pub(crate) fn knows(&self, a: AttemptId) -> bool {
         self.attempts.contains_key(&a)
     }
 
-    /// What the hosts after the first said.
+    /// What the hosts after the first reported.
     pub(crate) fn parts(&self, a: AttemptId) -> impl Iterator<Item = (HostId, &Usage)> {
         let hosts = self.attempts.get(&a);
         let all = hosts.into_iter().flat_map(|hosts| &hosts.others);
         all.map(|(id, u)| (*id, u))
     }
 
-    /// The attempt is over.
+    /// Forgets an attempt that is over.
     pub(crate) fn end(&mut self, a: AttemptId) {
         self.attempts.remove(&a);
     }

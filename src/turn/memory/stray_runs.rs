@@ -5,21 +5,21 @@ use crate::model::{AttemptId, TermReason};
 use crate::record::order::{Act, Order};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most of them on one host; a host that reports more is damaged.
+/// Maximum number of stray runs on one host; a host that reports more is damaged.
 const STRAYS_MAX: usize = 10_000;
-/// Number of the order to kill, above those of all signals of the attempt. A host carries out each
-/// number once, so that repeating it does no harm.
+/// Number of the order to kill, higher than those of all signals of the attempt. A host carries out
+/// each number once, so repeating it does no harm.
 const LAST_SIGNAL: u32 = u32::MAX;
 
 /// Attempt and mark of a run.
 type Run = (AttemptId, u32);
 
-/// See the file's head.
+/// See the head of this file.
 #[derive(Default)]
 pub(in crate::turn) struct StrayRuns {
-    /// By host, and whether the order to kill was given.
+    /// By host; the value is whether the order to kill was given.
     by_host: BTreeMap<String, BTreeMap<Run, bool>>,
-    /// Jobs kept out of scheduling until a run that the journal does not know has ended.
+    /// Jobs excluded from scheduling until a run that the journal does not contain has ended.
     waiting_jobs: BTreeSet<u32>,
 }
 
@@ -35,7 +35,7 @@ fn kill((a, mark): Run) -> Order {
     }
 }
 
-/// All runs of an attempt, whatever their marks.
+/// All runs of an attempt, regardless of their marks.
 fn runs_of(a: AttemptId) -> std::ops::RangeInclusive<Run> {
     (a, 0)..=(a, u32::MAX)
 }
@@ -46,7 +46,8 @@ impl StrayRuns {
         self.by_host.is_empty()
     }
 
-    /// Notes a run, not ordered to be killed yet. False when the host has too many of them.
+    /// Records a run, without an order to kill it yet. Returns false if the host has too many of
+    /// them.
     pub(crate) fn note(&mut self, host: &str, a: AttemptId, mark: u32) -> bool {
         let all = self.by_host.entry(host.to_owned()).or_default();
         let room = all.len() < STRAYS_MAX;
@@ -56,7 +57,7 @@ impl StrayRuns {
         room
     }
 
-    /// Notes a run that is to be killed at once; gives the order.
+    /// Records a run that must be killed at once. Returns the order.
     pub(crate) fn order_kill(&mut self, host: &str, a: AttemptId, mark: u32) -> Order {
         let all = self.by_host.entry(host.to_owned()).or_default();
         all.insert((a, mark), true);
@@ -68,7 +69,7 @@ impl StrayRuns {
         let Some(all) = self.by_host.get_mut(host) else {
             return;
         };
-        // Without a mark any run may be meant, and a mark fits what was noted without one.
+        // Without a mark any run may be meant, and a mark matches a run recorded without one.
         let meant = |noted: &u32| mark == 0 || [0, mark].contains(noted);
         let marks: Vec<u32> = all.range(runs_of(a)).map(|((_, mark), _)| *mark).collect();
         for noted in marks.into_iter().filter(meant) {
@@ -80,7 +81,7 @@ impl StrayRuns {
         self.by_host.remove(host);
     }
 
-    /// The orders to kill the runs of a host for which none was given yet.
+    /// The orders to kill the runs of a host for which no order was given yet.
     pub(crate) fn order_all(&mut self, host: &str) -> Vec<Order> {
         let Some(all) = self.by_host.get_mut(host) else {
             return Vec::new();
@@ -117,7 +118,7 @@ impl StrayRuns {
         runs.map(|(a, _)| a.j.id).any(|j| j == id)
     }
 
-    /// Lets a job wait until its runs here have ended.
+    /// Makes a job wait until its runs recorded here have ended.
     pub(crate) fn wait(&mut self, id: u32) {
         self.waiting_jobs.insert(id);
     }
@@ -126,7 +127,7 @@ impl StrayRuns {
         self.waiting_jobs.contains(&id)
     }
 
-    /// Jobs that wait no longer: all their runs have ended.
+    /// Jobs that no longer wait: all their runs have ended.
     pub(crate) fn take_free(&mut self) -> Vec<u32> {
         let all = self.waiting_jobs.iter().copied();
         let free: Vec<u32> = all.filter(|id| !self.has_job(*id)).collect();

@@ -63,7 +63,7 @@ fn an_application_that_does_not_exist_or_is_for_others_is_refused() {
     assert!(text.contains("may not use application theirs"), "{text}");
     let (code, _) = refused("of a template", |j| j.app_label = true);
     assert_eq!(code, Code::Usage);
-    // A template's name needs no profile; one that has a profile is held to it.
+    // A name from a template needs no profile; if a profile with this name exists, it applies.
     let mut b = bench();
     b.submit(5, |j| (j.spec.app, j.app_label) = ("mpi".into(), true));
     assert_eq!(spec(&b, 1).app, "mpi");

@@ -39,8 +39,8 @@ fn signal(id: &str, how: SignalHow) -> Verb {
 }
 
 impl Bench {
-    /// Puts a request in and takes turns until it is answered. Gives the answer, the turns and the
-    /// events.
+    /// Adds a request and takes turns until it is answered. Returns the answer, the number of turns
+    /// and the events.
     fn ask_long(&mut self, uid: u32, verbs: Vec<Verb>) -> (Ack, usize, Vec<Event>) {
         let before = self.events.len();
         self.tokens += 1;
@@ -76,7 +76,8 @@ impl Bench {
         self.turn_quickly(vec![Input::Request(Box::new(request))]);
     }
 
-    /// A turn whose state is not held against its own jobs afterwards: that takes long for many.
+    /// A turn whose state is not checked against its own jobs afterwards: that takes long with many
+    /// jobs.
     fn turn_quickly(&mut self, inputs: Vec<Input>) {
         self.now += 10;
         let now = self.present();
@@ -90,7 +91,7 @@ impl Bench {
     }
 }
 
-/// An array of elements that all have work of their own: held and stopped one by one.
+/// An array whose elements all have separate records: they are held and stopped one by one.
 fn array(b: &mut Bench, n: u32) {
     b.submit(5, |j| (j.array, j.hold) = (format!("1-{n}"), true));
     let (ack, ..) = b.ask_long(5, vec![signal(&format!("1[1-{n}]"), SignalHow::Resume)]);
@@ -153,7 +154,7 @@ fn a_leader_that_takes_over_goes_on_where_the_last_one_was() {
         let token = Token(1 << 30 | u128::from(pack));
         b.begin(5, verbs.clone(), token);
         assert!(b.last.acks.is_empty());
-        // Another leader has the journal and the request, nothing else.
+        // Another leader has only the journal and the request.
         let known: Vec<SnapRecord> = b.replayed().snapshot().collect();
         let config = b.core.config.clone();
         let mut state = State::new();
@@ -272,12 +273,12 @@ fn a_pack_that_depends_on_names_looks_at_few_jobs() {
     let (ack, turns, _) = b.ask_long(5, (1..=3000).map(line).collect());
     assert!(ack.ok && ack.results.is_empty(), "{ack:?}");
     assert_eq!(b.core.state.job_count(), before + 3000);
-    // 150 for each job, 1 and 10 for each name: a walk would make 4.5 million more.
+    // 150 for each job, 1 and 10 for each name: a complete walk would take 4.5 million more.
     assert!(turns <= 3, "{turns} turns");
     assert_eq!(b.core.state.check(), Vec::<String>::new());
 }
 
-/// Of many jobs that wait for one, a turn judges a bounded number: none is left out.
+/// If many jobs wait for one job, a turn evaluates a limited number of them: none is left out.
 #[test]
 fn the_end_of_a_job_that_many_wait_for_is_spread_over_turns() {
     let mut b = Bench::with(WIDE);

@@ -146,7 +146,7 @@ fn a_leader_whose_clock_is_a_day_ahead_starts_and_forgets_nothing_early() {
     b.now += 60_000;
     b.turn(Vec::new());
     assert_eq!(b.stat(2), JobStat::Run, "the hosts' clocks say so");
-    // The clock is mended.
+    // The clock is corrected.
     b.set_clock(-DAY);
     b.now += 10_000;
     b.turn(Vec::new());

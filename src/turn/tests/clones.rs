@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::{CloneOf, Limits, Spec};
 
-/// After all that a test does.
+/// A time after everything that a test does.
 const LATER: Stamp = Stamp(9_000_000);
 
 impl Bench {
@@ -89,7 +89,7 @@ fn what_held_back_a_job_that_has_started_does_not_hold_its_clone() {
         job.spec.begin = Some(LATER);
         job.spec.depend = "ended(1)".into();
     });
-    // It waits: so does its clone.
+    // It is pending, and so is its clone.
     let ack = b.clone_of(5, whole(2, &[]), |_| {});
     assert_eq!(b.spec_of(ack.ids[0].id).depend, "ended(1)");
     let mut c = Bench::new();

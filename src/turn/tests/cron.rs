@@ -47,19 +47,19 @@ fn cron(b: &Bench) -> &CronJob {
     b.core.state.cron(&(U, "c".to_owned())).unwrap()
 }
 
-/// Lets time pass, and takes a turn.
+/// Advances the time, and takes a turn.
 fn pass(b: &mut Bench, ms: i64) {
     b.now += ms;
     b.turn(Vec::new());
 }
 
-/// The records of the history: what, due minute, how many.
+/// The records of the history: what, due minute, how often.
 fn history(b: &Bench) -> Vec<(CronWhat, i64, u32)> {
     let records = cron(b).history.iter();
     records.map(|r| (r.what, r.due.0 / MINUTE, r.n)).collect()
 }
 
-/// A new leader that knows what the journal says.
+/// A new leader that knows what is in the journal.
 fn takeover(b: &mut Bench) {
     let config = b.core.config.clone();
     let loads: Vec<String> = b.core.inputs.loads.keys().cloned().collect();
@@ -203,7 +203,7 @@ fn past_the_start_deadline_it_is_recorded_how_many_were_missed() {
     assert_eq!(b.core.state.last_id(), 0);
     assert_eq!(history(&b), [(CronWhat::Missed, 40, 2)]);
     assert_eq!(cron(&b).history[0].text, "2 due times: too late to start");
-    // The next one is in time, and is dropped when no host takes it within its deadline.
+    // The next one is on time, and is dropped if no host takes it within its deadline.
     for host in ["h1", "h2"] {
         b.ask(
             0,
@@ -465,7 +465,7 @@ fn a_run_that_is_an_array_ends_with_its_last_element_and_fails_with_any() {
     assert_eq!(last.text, "an element failed");
     assert!(cron(&b).def.disabled, "a run counts once for MaxFails");
     assert_eq!(cron(&b).fails, 1);
-    // Those that wait are ended as well.
+    // Those that are pending are ended as well.
     b.ask(U, vec![act(CronAct::Enable)]);
     pass(&mut b, MINUTE);
     b.ask(U, vec![act(CronAct::Kill)]);
@@ -509,7 +509,7 @@ fn a_run_that_is_a_pack_is_submitted_whole_and_ends_with_its_last_job() {
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
 }
 
-/// The leader died when so many jobs of the pack were on record; the next one leads.
+/// The leader died when this many jobs of the pack were recorded; the next one leads.
 fn died_after(b: &mut Bench, jobs: usize) {
     let submitted = |(_, event): &(usize, &Event)| matches!(event, Event::Submitted(_));
     let mut all = b.events.iter().enumerate().filter(submitted);
@@ -538,7 +538,7 @@ fn a_pack_of_which_some_jobs_are_missing_is_completed_once_by_the_next_leader() 
         assert_eq!(b.core.state.last_id(), 3, "and by no other");
         assert_eq!((history(&b), cron(&b).running.len()), (vec![], 1));
     }
-    // A definition that was changed meanwhile has other jobs.
+    // A definition that was changed in the meantime has other jobs.
     let mut b = bench(pack);
     pass(&mut b, MINUTE);
     died_after(&mut b, 1);

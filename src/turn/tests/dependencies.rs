@@ -17,7 +17,7 @@ fn dependencies_gate_and_open() {
         why.ends_with("can never be satisfied: job 1 is DONE"),
         "{why}"
     );
-    // A name stands for many jobs, and may be written often.
+    // A name may denote many jobs, and may be written often.
     let every = vec!["done(*)"; 900].join("&&");
     b.submit(5, |j| j.spec.depend = every);
     assert!(b.last.acks[0].ids.len() == 1, "{:?}", b.last.acks);
@@ -61,7 +61,7 @@ fn a_job_whose_dependency_can_never_hold_ends_where_that_is_asked_for() {
     let work = b.core.state.work(JobKey::job(3)).unwrap();
     let fate = work.run.as_ref().unwrap().fate.as_ref().unwrap();
     assert_eq!(fate.reason, crate::model::TermReason::Orphan);
-    // The cluster may say the same for all.
+    // The cluster may set the same for all.
     let mut config = (*b.core.config).clone();
     config.general.orphans = crate::model::Orphans::Kill;
     b.turn(vec![Input::Config(Arc::new(config))]);
@@ -94,7 +94,7 @@ fn a_job_says_itself_what_becomes_of_it_when_its_dependency_can_never_hold() {
     let why = b.core.state.job(3).unwrap().own_why(0).unwrap().to_string();
     assert!(why.contains("can never be satisfied"), "{why}");
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
-    // The cluster lets all run; the word of the job still counts.
+    // The cluster lets all run; the setting of the job still counts.
     b.submit(5, |j| j.spec.depend = "done(1)".into());
     assert_eq!(b.stat(5), JobStat::Exit);
     config.general.orphans = Orphans::Run;
@@ -109,7 +109,7 @@ fn requeued(b: &mut Bench, id: &str) {
     assert_eq!(ack.results[0].text, "is being requeued");
 }
 
-/// Judgements have no events, so the next leader does not hear of them.
+/// Verdicts have no events, so the next leader does not know them.
 #[test]
 fn a_job_whose_condition_was_met_runs_again_under_the_next_leader() {
     for (array, j) in [("", JobKey::job(2)), ("1-2", JobKey::element(2, 1))] {

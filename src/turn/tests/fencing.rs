@@ -16,7 +16,7 @@ impl Bench {
         }]);
     }
 
-    /// The leader reads part of a report file, which says that an attempt has started.
+    /// The leader reads part of a report file, which states that an attempt has started.
     fn reads_start_first(&mut self, host: &str, a: AttemptId) {
         let (pid, t) = (7, self.now);
         let reports = vec![ReportRecord {
@@ -38,7 +38,7 @@ impl Bench {
         }]);
     }
 
-    /// A load of the host that names its limit.
+    /// A load document of the host that contains its limit.
     fn reports_limit(&mut self, host: &str, iso_ms: Option<u64>, silent_ms: u64) {
         let (mut doc, _) = self.core.inputs.loads[host].clone();
         doc.iso_ms = iso_ms;
@@ -51,12 +51,12 @@ impl Bench {
         }]);
     }
 
-    /// Limits that the orders of the last turn name, with their hosts.
+    /// Limits in the orders of the last turn, with their hosts.
     fn limits(&self) -> Vec<(String, u64)> {
         limits(&self.last.orders)
     }
 
-    /// Takes `iso_timeout: SECONDS` from cb.yaml.
+    /// Removes `iso_timeout: SECONDS` from cb.yaml.
     fn set_limit(&mut self, seconds: u64) {
         let mut config = (*self.core.config).clone();
         config.general.iso_timeout_ms = seconds * 1000;
@@ -79,7 +79,7 @@ impl Bench {
         ack.results[0].text.clone()
     }
 
-    /// Attempts that the last turn orders to be killed, with their hosts.
+    /// Attempts that the orders of the last turn kill, with their hosts.
     fn kills(&self) -> Vec<(String, AttemptId)> {
         let kill = |(host, order): &(String, Order)| match order {
             Order::Signal {
@@ -90,7 +90,7 @@ impl Bench {
         self.last.orders.iter().filter_map(kill).collect()
     }
 
-    /// The next leader, that knows what the journal says and hears the hosts anew.
+    /// The next leader, which knows what is in the journal and reads the hosts again.
     pub(super) fn next_leader(&mut self) {
         let state = self.replayed();
         let seen = std::mem::take(&mut self.core.inputs.loads);
@@ -123,7 +123,7 @@ fn what_was_dispatched_as_not_rerunnable_is_not_given_away_after_cmod_r() {
     b.set_rerunnable(true);
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
     b.next_leader();
-    // The host does not end it: it was ordered as one that runs once.
+    // The host does not end it: it was ordered as a job that runs once.
     b.silent_for("h1", 3_600_000);
     assert!(b.core.state.stat(a.j).unwrap().is_started());
     let anew = outstanding(&b.core, Some("h1"));
@@ -132,7 +132,7 @@ fn what_was_dispatched_as_not_rerunnable_is_not_given_away_after_cmod_r() {
         _ => None,
     });
     assert_eq!(start.unwrap().rerunnable, Some(false), "as it was ordered");
-    // What its host says counts at once.
+    // The host's statement counts at once.
     let e = Ended {
         a,
         reason: TermReason::HostLost,
@@ -198,7 +198,7 @@ fn a_removed_job_is_killed_by_every_leader_until_its_host_says_that_it_ended() {
     assert!(said.contains("may still run on host h1"), "{said}");
     assert_eq!(b.kills(), [("h1".to_owned(), a)]);
     assert_eq!(b.stat(1), JobStat::Exit);
-    // The order was lost with the leader; the next one reads the reports from their start.
+    // The order was lost with the leader; the next leader reads the reports from their start.
     b.next_leader();
     b.host_runs("h1", a);
     assert_eq!(b.kills(), [("h1".to_owned(), a)]);
@@ -219,7 +219,7 @@ fn a_removed_job_is_killed_by_every_leader_until_its_host_says_that_it_ended() {
     assert!(!outstanding(&b.core, Some("h1")).iter().any(kill));
 }
 
-/// Job 1 has ended on h1; the next leader has read its start there and not yet its end.
+/// Job 1 has ended on h1; the next leader has read its start there but not yet its end.
 fn reading_of_an_end() -> Bench {
     let mut b = Bench::new();
     b.submit(5, |_| {});
@@ -237,7 +237,7 @@ fn old_reports_of_what_has_ended_kill_nothing() {
     assert!(b.kills().is_empty(), "the file goes on");
     b.end("h1", 1, 1, 0);
     assert!(b.kills().is_empty() && b.core.memory.stray_runs.is_empty());
-    // And of what nobody here has ever known: the share may be an older one.
+    // The same for an attempt that was never known here: the share may be an older copy.
     b.host_runs("h1", attempt(77, 1));
     b.host_runs("h1", attempt(1, 2));
     assert!(b.kills().is_empty());
@@ -262,7 +262,7 @@ fn a_lost_job_whose_host_comes_back_is_ended_there() {
     assert_eq!(b.kills(), [("h1".to_owned(), a)]);
 }
 
-/// A host that is cut off goes by the limit of before, whatever cb.yaml says by now.
+/// A host that is cut off uses the earlier limit, regardless of the current cb.yaml.
 #[test]
 fn a_silent_host_is_fenced_by_the_limit_that_its_last_load_named() {
     for (seconds, reported) in [(6, 60_000), (0, 60_000), (600, 60_000), (6, 10_000)] {
@@ -321,7 +321,7 @@ fn hosts_are_ordered_the_limit_until_they_report_it() {
     assert!(b.limits().is_empty(), "where there never was a limit");
 }
 
-/// The file is damaged between the start of a job and its end, or another read brings the rest.
+/// The file is damaged between the start of a job and its end, or another read returns the rest.
 #[test]
 fn a_job_whose_host_reported_its_end_is_requeued_while_its_reports_are_read() {
     let mut b = reading_of_an_end();
@@ -339,7 +339,7 @@ fn a_removed_job_that_may_still_run_is_held_when_it_is_requeued() {
     let a = attempt(1, 1);
     b.host_runs("h1", a);
     b.force();
-    // The next leader has not read yet what the host says.
+    // The next leader has not read the host's reports yet.
     b.next_leader();
     let states = vec!["exit".to_owned()];
     let (sel, hold) = (selector(&["1"]), false);

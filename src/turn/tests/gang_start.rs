@@ -9,7 +9,7 @@ const A: AttemptId = AttemptId {
     at: 1,
 };
 
-/// A job of all four slots on two hosts, the first of them h1.
+/// A job with all four slots on two hosts, the first of them h1.
 fn wide() -> Bench {
     let mut b = Bench::new();
     b.submit(5, |j| j.spec.min = 4);
@@ -166,8 +166,8 @@ fn a_restart_of_a_later_host_ends_the_job() {
     );
 }
 
-/// Who stops the command on the first host, and what it started on the others, has stopped the job:
-/// its slots on all hosts go to the other.
+/// Stopping the command on the first host, and what it started on the others, stops the job: its
+/// slots on all hosts go to the other job.
 #[test]
 fn preempted_work_on_two_hosts_lends_the_slots_of_both() {
     let mut b = Bench::new();
@@ -205,7 +205,7 @@ fn preempted_work_on_two_hosts_lends_the_slots_of_both() {
     assert_eq!(b.starts(), [("h1".to_owned(), "2.1".to_owned())]);
 }
 
-/// The hosts behind the first hear that their parts are over when the command has ended.
+/// When the command has ended, the hosts after the first get orders that end their parts.
 #[test]
 fn requeued_work_gives_back_its_parts_on_all_hosts() {
     let config = super::CONFIG.replace("preempt: again", "preempt: again, method: requeue");
@@ -303,7 +303,7 @@ fn a_start_whose_specification_a_later_request_replaces_names_the_new_one() {
 fn a_part_of_an_earlier_run_by_the_same_name_is_not_taken_for_this_one() {
     let mut b = wide();
     let mark = b.core.state.mark(A.j);
-    // Of a run from before the share was restored from a copy.
+    // It belongs to a run from before the share was restored from a copy.
     b.report_marked("h2", mark ^ 1, vec![Report::PartReady { a: A, bind: None }]);
     assert!(b.ordered("h1").is_empty(), "{:?}", b.ordered("h1"));
     assert!(b.ordered("h2").is_empty(), "its host prepares the new one");
@@ -311,7 +311,8 @@ fn a_part_of_an_earlier_run_by_the_same_name_is_not_taken_for_this_one() {
     assert!(matches!(b.ordered("h1")[..], [Order::Start(_)]));
 }
 
-/// What a job uses is the sum of what its hosts say, in any order, and the end has all of it.
+/// The usage of a job is the sum of what its hosts report, in any order, and its end contains all
+/// of it.
 #[test]
 fn the_usage_of_all_hosts_is_the_jobs() {
     let mut b = wide();
@@ -332,7 +333,7 @@ fn the_usage_of_all_hosts_is_the_jobs() {
     assert_eq!(sum(&b), (105, 2));
     b.report("h2", vec![Report::PartUsage { a: A, u: used(7) }]);
     assert_eq!(sum(&b), (107, 2));
-    // Of another attempt, and of a host that the job does not have.
+    // From another attempt, and from a host that the job does not have.
     let other = AttemptId { at: 9, ..A };
     b.report(
         "h2",
@@ -353,12 +354,12 @@ fn the_usage_of_all_hosts_is_the_jobs() {
     b.report("h1", vec![Report::Ended(Box::new(end))]);
     let run = b.core.state.work(A.j).unwrap().run.as_deref();
     assert_eq!(run.unwrap().usage().cpu_ms, 117);
-    // It is late: nothing comes of it, above all no order to kill.
+    // It is late: it has no effect, in particular it causes no order to kill.
     b.report("h2", vec![Report::PartUsage { a: A, u: used(9) }]);
     assert!(!b.core.memory.stray_runs.any_on("h2"));
 }
 
-/// Suspended work is suspended on all its hosts, by a later leader too.
+/// A suspended job is suspended on all its hosts, also by a later leader.
 #[test]
 fn what_a_job_started_on_other_hosts_stops_and_goes_on_with_it() {
     let mut b = wide();
@@ -394,7 +395,7 @@ fn what_a_job_started_on_other_hosts_stops_and_goes_on_with_it() {
     );
 }
 
-/// What a host has bound its part to is said for that host, by the next leader too.
+/// The binding of a part is shown for its host, also by the next leader.
 #[test]
 fn the_cores_of_every_host_are_known() {
     let mut b = wide();
@@ -455,7 +456,8 @@ fn end_of(b: &Bench, at: u32) -> Report {
     }))
 }
 
-/// A host says what the attempt has used there; how many events come of it, and the job's usage.
+/// A host reports what the attempt has used there. Returns the number of resulting events, and the
+/// job's usage.
 fn say(b: &mut Bench, host: &str, at: u32, cpu_ms: u64) -> (usize, u64) {
     let u = Usage {
         cpu_ms,
@@ -491,7 +493,7 @@ fn what_other_hosts_say_after_the_end_counts_once() {
     b.next_leader();
     assert_eq!(say(&mut b, "h2", 1, 9), (0, 109), "the next leader");
     assert_eq!(say(&mut b, "h2", 1, 12), (1, 112));
-    // Nothing of it is left to count once the job runs again.
+    // Nothing of it remains to be counted once the job runs again.
     let (sel, hold, states) = (selector(&["1"]), false, vec!["done".to_owned()]);
     b.ask(5, vec![Verb::Requeue { sel, hold, states }]);
     b.ready(2);
@@ -501,7 +503,7 @@ fn what_other_hosts_say_after_the_end_counts_once() {
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
 }
 
-/// A leader that has heard of no host has the sum of the leader before.
+/// A leader without reports from hosts has the sum of the previous leader.
 #[test]
 fn an_end_by_force_counts_nothing_twice() {
     for heard in [false, true] {

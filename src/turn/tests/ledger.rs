@@ -18,7 +18,7 @@ fn speaks(ledger: &str, kept: bool, known: &[AttemptId]) -> Vec<Report> {
     out
 }
 
-/// One job in each of both slots of h1: the first may run again, the second must not.
+/// One job in each of the two slots of h1: the first may run again, the second must not.
 fn busy() -> Bench {
     let mut b = Bench::new();
     b.report("h1", speaks("one", false, &[]));
@@ -54,7 +54,7 @@ fn unreported_starts_of_a_host_that_forgot_them_are_unknown_ends() {
     let run = b.core.state.work(JobKey::job(2)).unwrap().run.clone();
     let fate = run.unwrap().fate.unwrap();
     assert_eq!((fate.reason, fate.code), (TermReason::HostLost, None));
-    // The ends come before the name: cut off in between, they are told again.
+    // The ends come before the name: if the file is cut off in between, they are reported again.
     let name = |e: &Event| matches!(e, Event::HostLedger { .. });
     let at = b.last.events.iter().position(name).unwrap();
     let ends = b
@@ -63,7 +63,7 @@ fn unreported_starts_of_a_host_that_forgot_them_are_unknown_ends() {
         .iter()
         .rposition(|e| matches!(e, Event::Ended { .. }));
     assert!(ends.unwrap() < at, "{:?}", b.last.events);
-    // Orders behind the name are for the new ledger.
+    // Orders after the name are for the new ledger.
     let of: Vec<&Order> = b.last.orders.iter().map(|(_, o)| o).collect();
     let named = of
         .iter()
@@ -98,7 +98,7 @@ fn the_first_word_of_a_host_puts_back_what_it_did_not_follow() {
     assert_eq!(b.starts().len(), 1);
     b.report("h1", speaks("one", false, &[]));
     assert_eq!(b.starts(), [("h1".to_string(), "1.2".to_string())]);
-    // With a name that is older than the naming it followed what it was told.
+    // If the name is older than the naming, the host has followed its orders.
     let mut b = Bench::new();
     b.submit(5, |j| j.spec.hosts = "h1".into());
     b.report("h1", speaks("one", true, &[]));
@@ -158,7 +158,7 @@ fn a_host_whose_orders_cannot_be_written_gets_no_work_until_they_can() {
     assert_eq!(b.starts(), [("h1".to_string(), "2.1".to_string())]);
 }
 
-/// A leader that began without it in cb.yaml has not told it for which ledger its orders are.
+/// A leader that began without it in cb.yaml has not sent it the ledger for which its orders are.
 #[test]
 fn a_host_that_is_put_back_into_the_configuration_follows_orders() {
     let mut b = Bench::new();
@@ -236,7 +236,7 @@ fn what_an_older_reports_file_does_not_mention_is_not_lost() {
     b.next_leader();
     b.report_in(1, "h1", own, speaks("one", true, &[]));
     assert_eq!(b.stat(1), JobStat::Run);
-    // The newest one proves it.
+    // The newest file proves it.
     b.report_in(3, "h1", own, speaks("one", true, &[]));
     assert_eq!(b.stat(1), JobStat::Exit);
 }

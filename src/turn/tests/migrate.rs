@@ -26,7 +26,7 @@ fn said(ack: &Ack) -> Vec<(Code, &str)> {
         .collect()
 }
 
-/// What the last turn ordered of job 1 beside its start.
+/// The orders of the last turn for job 1, apart from its start.
 fn signals(b: &Bench) -> Vec<(Act, TermReason, u32)> {
     signals_in(&b.last.orders)
 }
@@ -85,7 +85,7 @@ fn a_job_with_checkpoints_is_saved_ended_and_goes_on_elsewhere() {
     assert_eq!(said(&ack), [(Code::Ok, "is being migrated")]);
     assert_eq!(signals(&b), [(SAVE, TermReason::None, 1)]);
     assert_eq!(b.stat(1), JobStat::Run, "until its state is saved");
-    // Asked again it is under way.
+    // A second request is answered that it is in progress.
     let ack = migrate(&mut b, &["1"], "");
     assert_eq!(said(&ack), [(Code::Ok, "is being migrated")]);
     assert_eq!(signals(&b), []);
@@ -122,7 +122,7 @@ fn one_that_cannot_be_saved_runs_on_and_may_be_asked_again() {
     assert_eq!(b.stat(1), JobStat::Run);
     migrate(&mut b, &["1"], "");
     assert_eq!(signals(&b), [(SAVE, TermReason::None, 2)]);
-    // An end of its own is final.
+    // If it ends by itself, that end is final.
     b.end(&host, 1, 1, 0);
     assert_eq!(b.stat(1), JobStat::Done);
 }
@@ -140,7 +140,7 @@ fn a_new_leader_orders_it_again_and_once() {
     }
     migrated(&mut b, 1, 1);
     assert_eq!(b.core.state.work(JobKey::job(1)).unwrap().attempt, 2);
-    // The report of the earlier run comes again, as a new leader reads it.
+    // The report of the earlier run is read again, as by a new leader.
     let e = Ended {
         a: attempt(1, 1),
         reason: TermReason::Migrate,
@@ -193,7 +193,7 @@ fn a_kill_outranks_it_and_a_stop_ends_it() {
     );
     let ack = migrate(&mut b, &["1"], "");
     assert_eq!(ack.results[0].code, Code::Refused);
-    // Its host had begun to end it before it read of the stop: it is not lost.
+    // Its host had begun to end it before it read the stop: it is not lost.
     migrated(&mut b, 1, 1);
     assert_eq!(b.core.state.work(JobKey::job(1)).unwrap().attempt, 2);
 }

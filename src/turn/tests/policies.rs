@@ -4,7 +4,7 @@
 use super::*;
 use crate::model::{Binding, CpuBind, CpuSet, Share, TermReason};
 
-/// One host that matters with two slots, and queues with these settings.
+/// One host with two slots, and queues with these settings.
 fn bench(queues: &str) -> Bench {
     Bench::with(&format!(
         "cluster: {{name: demo, administrators: [root]}}\n\
@@ -37,7 +37,7 @@ impl Bench {
         self.report("h1", vec![report]);
     }
 
-    /// Orders of the last turn as words, acknowledgements left out.
+    /// Orders of the last turn as words, without acknowledgements.
     fn words(&self) -> Vec<String> {
         let word = |order: &Order| match order {
             Order::Start(start) => Some(format!("start {}", start.a)),
@@ -220,7 +220,7 @@ fn history_of_shares_outlives_the_leader_and_a_configuration() {
     run(&mut b, 2);
     let both = ran(&mut b.core, Stamp(b.now));
     assert!((200..=250).contains(&both[0]), "{both:?}");
-    // A new leader: the first job's part is in the journal, the second's follows from the job.
+    // A new leader: the first job's part is in the journal; the second's follows from the job.
     let state = b.replayed();
     assert_eq!(contents(&state), contents(&b.core.state));
     let mut next = Core::new(state, b.core.config.clone(), 1000);

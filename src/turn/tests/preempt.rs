@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Kind of each order of the last turn with its host and job.
+/// Kind of each order of the last turn, with its host and job.
 fn record(b: &Bench) -> Vec<String> {
     let show = |(host, order): &(String, Order)| match order {
         Order::Start(start) => format!("{host} start {}", start.a.j),
@@ -90,7 +90,7 @@ fn a_victim_is_warned_with_its_signal_by_this_leader_and_by_the_next() {
     assert_eq!(contents(&restored), contents(&b.core.state));
     let repeated = outstanding(&b.core, None);
     assert_eq!(warnings(&repeated), first);
-    // The job that preempts is gone: a leader that did not warn takes it back, too.
+    // The job that preempts is gone: a leader that did not send the warning also takes it back.
     b.next_leader();
     let again = warnings(&b.last.orders);
     assert!(again.is_empty() || again[0].0 == victim, "{again:?}");

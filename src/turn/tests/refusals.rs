@@ -99,7 +99,7 @@ fn a_new_configuration_names_removed_hosts_that_still_run_jobs() {
     assert!(text.contains("still runs 1 job:"), "{text}");
 }
 
-/// The configuration that a leader starts with may be an earlier one than the file that was bad.
+/// A leader may start with a configuration that is older than the bad file.
 #[test]
 fn what_is_wrong_with_cb_yaml_is_shown_until_a_good_one_is_read() {
     let mut b = Bench::new();

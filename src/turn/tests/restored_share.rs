@@ -40,7 +40,7 @@ fn an_old_state_decides_nothing_until_it_is_confirmed() {
         b.last.events[..],
         [Event::WentBack { epoch: 7, .. }]
     ));
-    // No end, no start, no order, no answer but a refusal.
+    // No end, no start, no order, and no answer except a refusal.
     b.end("h1", 1, 1, 0);
     assert_eq!(b.stat(1), JobStat::Run);
     assert!(b.last.events.is_empty() && b.last.orders.is_empty());
@@ -65,7 +65,7 @@ fn an_old_state_decides_nothing_until_it_is_confirmed() {
         "{}",
         done.results[0].text
     );
-    // Still this epoch is one that hosts have seen: only the next leader acts.
+    // This epoch is still one that hosts have seen: only the next leader acts.
     assert!(b.last.orders.is_empty());
     let ack = b.submit(5, |_| {});
     assert!(!ack.ok && ack.error.contains("ask again"), "{}", ack.error);
@@ -81,7 +81,8 @@ fn an_old_state_decides_nothing_until_it_is_confirmed() {
     let ack = b.submit(5, |_| {});
     assert_eq!(ack.ids[0].id, 10_001);
     assert_eq!(b.starts().len(), 1);
-    // What ran when the backup was made and is not known any more is not run again unasked.
+    // A job that ran when the backup was made and whose state is unknown is not run again unless
+    // requested.
     b.host_boots("h1", "b");
     assert_eq!(b.stat(1), JobStat::Psusp);
     let again = b.ask(0, vec![Verb::Restored]);
@@ -123,7 +124,7 @@ fn a_copy_of_the_same_epoch_is_confirmed_as_any_other() {
     assert!(b.last.events.is_empty(), "it is told once");
     let done = b.ask(0, vec![Verb::Restored]);
     assert!(done.results[0].text.contains("job ids above 30000"));
-    // Hosts follow this epoch already: the next one is new to them.
+    // Hosts already follow this epoch: the next one is new to them.
     assert_eq!(b.core.state.restored().unwrap().0, 9);
     assert!(b.core.state.is_old());
     b.new_epoch(10);
@@ -152,7 +153,7 @@ fn the_word_of_another_run_by_the_same_name_changes_nothing() {
         a,
         why: "cancelled".into(),
     };
-    // Of a job that had this id before the share was restored.
+    // It belongs to a job that had this id before the share was restored.
     b.report("h1", Vec::new());
     let started = Report::Started {
         a,
@@ -165,19 +166,19 @@ fn the_word_of_another_run_by_the_same_name_changes_nothing() {
     let ack = Order::Ack { part: 1, seq: 3 };
     assert_eq!(b.last.orders, [("h1".to_owned(), ack)]);
     assert_eq!(b.stat(1), JobStat::Run);
-    // The host's answer that it does not start this one lets the job go on by its next attempt,
-    // whose mark is another one.
+    // After the host's answer that it does not start this one, the job continues with its next
+    // attempt, whose mark differs.
     b.report_marked("h1", mark, vec![never()]);
     assert_eq!(b.starts().len(), 1);
     assert_ne!(b.core.state.mark(JobKey::job(1)), mark);
     b.report_marked("h1", mark, vec![ended.clone()]);
     assert_eq!(b.stat(1), JobStat::Run, "that is the first attempt's end");
-    // A snapshot gives the same marks.
+    // A snapshot leads to the same marks.
     let mut read = State::new();
     b.core.state.snapshot().for_each(|r| read.restore(r));
     let marks = [&read, &b.core.state].map(|s| s.mark(JobKey::job(1)));
     assert_eq!(marks[0], marks[1]);
-    // Hosts of an earlier version say no mark.
+    // Hosts of an earlier version report no mark.
     b.submit(5, |_| {});
     let host = b.starts()[0].0.clone();
     b.end(&host, 2, 1, 0);
@@ -221,8 +222,8 @@ fn an_answer_says_when_its_job_was_accepted() {
     assert_eq!((again.ids[0].known, again.ids[0].t), (true, submit));
 }
 
-/// A bench whose share was restored: epochs up to 6 are over, 7 leads; job 1 ran on h1 when the
-/// copy was made, job 2 waited.
+/// A bench whose share was restored: epochs up to 6 are over, 7 leads; when the copy was made, job
+/// 1 ran on h1 and job 2 waited.
 fn restored_bench() -> (Bench, AttemptId) {
     let mut b = Bench::new();
     b.new_epoch(5);
@@ -233,7 +234,8 @@ fn restored_bench() -> (Bench, AttemptId) {
     (b, attempt(1, 1))
 }
 
-/// A bench whose share was restored to when job 1, which may run again, ran on h1; its run.
+/// A bench whose share was restored to the time when job 1, which may run again, ran on h1; and its
+/// run.
 fn restored_rerunnable() -> (Bench, RunId) {
     let mut b = Bench::new();
     b.new_epoch(5);
@@ -306,11 +308,11 @@ fn runs_that_the_restored_journal_does_not_know_are_killed_after_the_word_and_no
     let mut wanted = lost.map(|a| ("h2".to_owned(), a, 9)).to_vec();
     wanted.push(("h2".to_owned(), known, mark ^ 8));
     assert_eq!(killed, wanted);
-    // What the journal knows goes on.
+    // Runs that the journal knows continue.
     b.report_of("h1", here(mark), started(known));
     assert!(b.marked_kills().is_empty());
     assert_eq!(b.stat(1), JobStat::Run);
-    // Their ends end nothing, and are the end of the matter.
+    // Their ends do not end anything else, and settle the matter.
     for (_, a, mark) in killed {
         b.report_of("h2", here(mark), vec![signalled(a)]);
     }
@@ -322,11 +324,11 @@ fn runs_that_the_restored_journal_does_not_know_are_killed_after_the_word_and_no
 fn nothing_is_killed_for_a_word_about_an_earlier_copy() {
     let (mut b, _) = restored_bench();
     b.confirm();
-    // Of a leader after that word: the share may have been restored again.
+    // From a leader after that confirmation: the share may have been restored again.
     let later = RunId { mark: 9, epoch: 7 };
     b.report_of("h2", later, started(attempt(20_000, 1)));
     b.report_of("h2", later, started(attempt(1, 2)));
-    // Nobody knows when these were ordered, or whose end it would be.
+    // It is not known when these were ordered, or to which run the end would belong.
     b.report_of("h2", RunId::marked(9), started(attempt(20_000, 1)));
     b.report_of("h2", RunId { mark: 0, epoch: 6 }, started(attempt(1, 2)));
     assert!(b.marked_kills().is_empty() && b.core.memory.stray_runs.is_empty());
@@ -340,7 +342,7 @@ fn a_job_waits_until_a_run_that_the_journal_does_not_know_has_ended() {
     let lost = RunId { mark: 9, epoch: 6 };
     b.report_of("h2", lost, started(attempt(1, 2)));
     assert_eq!(b.marked_kills().len(), 1);
-    // The run that it does know ends; a person has the job run again.
+    // The run that it does know ends; a user requests that the job runs again.
     b.report_of("h1", RunId { mark, epoch: 5 }, vec![exited(known, 3)]);
     let sel = selector(&["1"]);
     let states = vec!["exit".to_owned()];
@@ -365,7 +367,8 @@ fn what_ran_when_the_copy_was_made_is_not_run_again_unasked() {
 #[test]
 fn what_ran_when_the_copy_was_made_is_known_whatever_the_clocks_say() {
     let (mut b, run) = restored_rerunnable();
-    // The leader that takes the word has a clock an hour behind the one that dispatched.
+    // The leader that takes the confirmation has a clock an hour slower than the leader that
+    // dispatched.
     b.now -= 3_600_000;
     b.confirm();
     let mut read = State::new();
@@ -375,8 +378,8 @@ fn what_ran_when_the_copy_was_made_is_known_whatever_the_clocks_say() {
     assert_eq!(b.stat(1), JobStat::Psusp);
 }
 
-/// A stop, and the resume that followed, were lost with the share; the host has carried out the
-/// first as order number 1, and carries out no order of a lower number.
+/// A stop, and the resume that followed, were lost with the share. The host has carried out the
+/// first as order number 1, and carries out no order with a lower number.
 #[test]
 fn a_suspension_that_the_restored_journal_does_not_know_ends_after_the_word() {
     let (mut b, known) = restored_bench();
@@ -400,7 +403,7 @@ fn a_suspension_that_the_restored_journal_does_not_know_ends_after_the_word() {
     let t = b.now;
     b.report_of("h1", run, vec![Report::Suspended { a: known, t }]);
     assert_eq!(resumes(&b.last.orders), record);
-    // What users want later is carried out, too.
+    // Later requests of users are carried out, too.
     let sel = selector(&["1"]);
     let how = SignalHow::Stop;
     b.ask(5, vec![Verb::Signal { sel, how }]);

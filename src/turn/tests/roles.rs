@@ -19,7 +19,8 @@ queues:
 general: {default_queue: normal, clean_period: 100}
 ";
 const OWNER: u32 = 1001;
-/// Everybody with his role over the owner's job; the last ones have a role elsewhere.
+/// Every role over the owner's job, with an account that has it; the last ones have a role
+/// elsewhere.
 const PEOPLE: &[(u32, Role)] = &[
     (OWNER, Role::Owner),
     (1002, Role::GroupAdmin),
@@ -52,8 +53,8 @@ fn modify(option: &str) -> Verb {
     }
 }
 
-/// A cluster with a pending job 1 of a stranger and a pending job 2 of the owner, both in `normal`,
-/// and the request for the action.
+/// A cluster with a pending job 1 of an unrelated user and a pending job 2 of the owner, both in
+/// `normal`, and the request for the action.
 fn stage(action: Action) -> (Bench, Verb) {
     let mut b = Bench::with(ROLES);
     let later = Stamp(b.now + 1_000_000_000);
@@ -151,7 +152,7 @@ fn stage(action: Action) -> (Bench, Verb) {
     (b, verb)
 }
 
-/// What was answered, and what of the requester stands in the journal.
+/// The answer, and what the journal contains of the requester.
 fn answered(b: &mut Bench, uid: u32, verb: Verb) -> (Vec<Code>, bool) {
     let ack = b.ask(uid, vec![verb]);
     let codes = ack.results.iter().map(|r| r.code).collect();
@@ -166,7 +167,7 @@ fn check(row: &Row, uid: u32, role: Role) -> Result<(), String> {
     let (codes, left) = answered(&mut b, uid, verb);
     let said = format!("{:?} by u{uid} ({role:?}): {codes:?}", row.action);
     let expected = match row.action {
-        // Not refused, but done in a smaller range: before all others, or not.
+        // Not refused, but carried out in a smaller range: before all others, or not.
         Action::MoveAmongAll => {
             let stranger = b.core.state.job(1).unwrap().order;
             let order = b.core.state.job(2).unwrap().order;
@@ -197,8 +198,8 @@ fn every_role_may_what_the_table_says_and_nothing_else() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// CVE-2025-43904: what roles there are follows from cb.yaml alone. Whatever a group's
-/// administrator asks for, the configuration is the same afterwards.
+/// CVE-2025-43904: the existing roles follow from cb.yaml alone. Regardless of what a group's
+/// administrator requests, the configuration is the same afterwards.
 #[test]
 fn nobodys_request_changes_a_role() {
     for row in TABLE.iter().filter(|r| r.action != Action::Reconfig) {
@@ -230,7 +231,7 @@ fn running_work_that_an_administrator_stopped_is_not_resumed_by_its_owner() {
     );
     assert!(!stop(&b));
     b.ask(1004, vec![signal(SignalHow::Stop)]);
-    // Not by stopping it himself beforehand either.
+    // Not by stopping it beforehand either.
     b.ask(OWNER, vec![signal(SignalHow::Stop)]);
     assert_eq!(answered(&mut b, OWNER, signal(SignalHow::Resume)).0, deny);
     assert!(stop(&b));
@@ -262,7 +263,7 @@ fn every_option_that_says_what_runs_as_the_owner_is_his_alone() {
     assert_eq!(answered(&mut b, 1004, mixed).0, [Code::Permission]);
 }
 
-/// What makes a good submission a bad one.
+/// Makes a good submission a bad one.
 type Spoil<'a> = Box<dyn Fn(&mut Submission) + 'a>;
 
 /// The same checks for a change as for a submission (GE-3761: `qalter` was forgotten).

@@ -47,7 +47,7 @@ fn a_job_that_fails_is_retried_after_ever_longer_pauses() {
         assert_eq!((stat(&b), attempt(&b)), (Some(JobStat::Pend), n));
         let why = b.core.state.job(1).unwrap().own_why(0).unwrap().to_string();
         assert!(why.contains(&format!("retry {n} of 2")), "{why}");
-        // A new leader waits as long.
+        // A new leader waits for the same time.
         assert_eq!(contents(&b.replayed()), contents(&b.core.state));
         assert_eq!(b.replayed().next_retry(), b.core.state.next_retry());
         b.now += pause - 500;
@@ -132,7 +132,7 @@ fn an_excluded_host_never_gets_the_job_again() {
         (second, 3),
         "the other stays excluded"
     );
-    // What excludes it is on record before the end that frees the host.
+    // The exclusion is recorded before the end that frees the host.
     let events = b.events.iter();
     let at = |found: &dyn Fn(&Event) -> bool| events.clone().position(found);
     let changed = at(&|e| matches!(e, Event::Changed { .. }));

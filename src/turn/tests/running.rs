@@ -9,7 +9,7 @@ use crate::turn::context::Turn;
 const NOW: Stamp = Stamp(2_000_000);
 
 impl Bench {
-    /// Does something as a part of a turn, and returns what it orders.
+    /// Calls a function as a part of a turn, and returns its orders.
     fn act(&mut self, what: impl FnOnce(&mut Turn<'_>)) -> Vec<Order> {
         let Now { wall: now, mono } = self.present();
         let mut turn = Turn {
@@ -81,7 +81,7 @@ fn acts(orders: Vec<Order>) -> Vec<Act> {
     orders.into_iter().filter_map(act).collect()
 }
 
-/// A reason that stands until the host's next sample.
+/// A reason that is valid until the host's next sample.
 fn loaded() -> SuspReason {
     SuspReason::Threshold {
         index: "r1m".into(),
@@ -154,7 +154,7 @@ fn no_stop_and_no_resume_is_lost_with_a_leader() {
     b.say(a, true);
     b.act(|t| plan_applier::resume(t, a.j, NOW));
     assert_eq!(b.repeated(), [Act::Resume]);
-    // The host carried out an older word late: it is told the present one again.
+    // The host carried out an older order late: the current one is sent again.
     b.say(a, false);
     assert_eq!(b.say(a, true), [Act::Resume]);
 }
@@ -243,7 +243,7 @@ fn a_resize_adds_hosts_and_is_told_until_the_end() {
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
 }
 
-/// A user who was removed after his job was submitted, or is not everywhere yet.
+/// A user who was removed after the submission of the job, or does not exist on all hosts yet.
 #[test]
 fn a_job_whose_host_knows_no_account_is_held_with_the_reason() {
     let mut b = Bench::new();
@@ -284,7 +284,8 @@ fn a_job_whose_host_knows_no_account_is_held_with_the_reason() {
     assert_eq!(b.core.state.stat(j), Some(JobStat::Psusp));
 }
 
-/// The job waits at its place and is tried again, but not for ever; its own hook blames no host.
+/// The job waits in its place and is tried again, but not without limit; a failure of its own hook
+/// is not blamed on the host.
 #[test]
 fn a_job_whose_pre_exec_always_fails_is_held_with_the_reason() {
     let mut b = Bench::new();
@@ -313,7 +314,7 @@ fn a_job_whose_pre_exec_always_fails_is_held_with_the_reason() {
     let why_held = why(&b);
     assert_eq!(why_held.code(), 32);
     assert_eq!(why_held.to_string(), "pre-exec failed on host h1");
-    // That of a queue keeps the host from getting the next one.
+    // A hook of a queue keeps the host from getting the next job.
     let (sel, how) = (selector(&["1"]), SignalHow::Resume);
     b.ask(5, vec![Verb::Signal { sel, how }]);
     assert_eq!(b.core.state.work(j).unwrap().attempt, 7);
@@ -334,7 +335,7 @@ fn a_job_whose_pre_exec_always_fails_is_held_with_the_reason() {
     assert_eq!(b.core.state.stat(other), Some(JobStat::Exit));
 }
 
-/// Work is there still: it can be killed, shown as unknown and ended as lost like any other.
+/// The job is still there: it can be killed, shown as unknown and ended as lost like any other.
 #[test]
 fn a_host_that_left_the_configuration_is_judged_until_its_work_has_ended() {
     let mut b = Bench::new();

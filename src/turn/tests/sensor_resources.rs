@@ -4,7 +4,7 @@ use super::*;
 use crate::record::load::Sensed;
 
 impl Bench {
-    /// A sample of a host whose sensors say this: name, locale, value.
+    /// A sample of a host whose sensors report this: name, locale, value.
     fn senses(&mut self, host: &str, sensors: &[(&str, &str, &str)], silent_ms: u64) {
         let one = |(name, locale, value): &(&str, &str, &str)| {
             let sensed = Sensed {
@@ -48,7 +48,7 @@ fn what_a_sensor_reports_can_be_reserved_until_it_is_gone() {
     assert_eq!(b.asks("rusage[lic=2]").ids.len(), 1);
     let starts = b.starts();
     assert!(starts.len() == 1 && starts[0].0 == "h2", "{starts:?}");
-    // One is left, and what is left is known after the configuration was read again, too.
+    // One is left, and the rest is known again after the configuration was read again.
     let mut config = (*b.core.config).clone();
     config.hosts.sensed.clear();
     b.turn(vec![Input::Config(Arc::new(config))]);
@@ -67,12 +67,13 @@ fn a_shared_value_reaches_all_hosts_and_is_reserved_once() {
     let mut b = Bench::new();
     b.senses("h1", &[("net", "all", "7")], 0);
     assert_eq!(b.core.hosts.named("h2").unwrap().load.values["net"], "7");
-    // Seven for all hosts together, whoever runs the job.
+    // Seven for all hosts together, regardless of which host runs the job.
     for started in [1, 1, 0] {
         assert_eq!(b.asks("rusage[net=3]").ids.len(), 1);
         assert_eq!(b.starts().len(), started);
     }
-    // What the sensor reports is what jobs may have: less leaves no room, more starts the third.
+    // The sensor's value is what jobs may have: a smaller one leaves no room, a larger one starts
+    // the third job.
     b.senses("h1", &[("net", "all", "8")], 0);
     assert_eq!(b.starts(), []);
     b.senses("h1", &[("net", "all", "9")], 0);
@@ -82,7 +83,7 @@ fn a_shared_value_reaches_all_hosts_and_is_reserved_once() {
     b.senses("h1", &[("net", "all", "5")], 0);
     assert_eq!(b.asks("select[net>6]").ids.len(), 1);
     assert_eq!(b.starts(), []);
-    // Its host falls silent: nobody knows the value any more.
+    // Its host becomes silent: the value is no longer known.
     b.senses("h1", &[("net", "all", "9")], SILENT_MS);
     assert!(b.core.hosts.named("h2").unwrap().load.values.is_empty());
 }

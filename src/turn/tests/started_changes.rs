@@ -103,7 +103,7 @@ fn changed_limits_reach_all_hosts_of_a_job() {
         job.spec.limits.run_s = Some(600);
     });
     let order = |host: &str, s, n| (host.to_owned(), Some(s), n);
-    // The order to start it will have them.
+    // The order to start it will contain them.
     b.set_run_limit(60);
     assert_eq!(Bench::limits_of(&b.last.orders), [order("h2", 60, 1)]);
     b.part_ready("h2", attempt(1, 1));
@@ -311,7 +311,7 @@ fn a_running_job_moves_to_a_queue_that_has_room_for_it() {
     let (code, text) = b.switch("1", "small");
     assert_eq!(code, Code::Ok, "{text}");
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
-    // Its slot counts there now: the queue is full again.
+    // Its slot now counts there: the queue is full again.
     b.submit(5, |job| job.spec.queue = "small".into());
     assert_eq!(b.stat(4), JobStat::Pend);
 }

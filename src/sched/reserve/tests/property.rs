@@ -31,7 +31,7 @@ impl BookRequest for RusageItem {
     }
 }
 
-/// A cluster with a queue, and what is claimed kept in the plainest way.
+/// A cluster with a queue, and its claims stored in the simplest form.
 struct World {
     rng: SplitMix64,
     book: Book<u32>,
@@ -42,9 +42,9 @@ struct World {
     work: Vec<(ClaimId, i64, Vec<(u32, Bundle)>)>,
     depth: usize,
     promised: Vec<(u32, i64)>,
-    /// Work may overrun, hosts shrink, the order change: only the accounts must be right.
+    /// Jobs may overrun, hosts shrink, the order change: only the accounts must be correct.
     wild: bool,
-    /// Look at everything again whenever something changed.
+    /// Checks everything again whenever something changed.
     naive: bool,
     /// (time, job, start) of reservations as made.
     story: Vec<(i64, u32, i64)>,
@@ -90,7 +90,7 @@ impl World {
         self.next += 1;
     }
 
-    /// What is free at each moment on a host, by claims and by reservations except one.
+    /// What is free at each moment on a host, after claims and all reservations except one.
     fn free(&self, host: u32, but: Option<u32>) -> Vec<Bundle> {
         let mut free = vec![Bundle::new(SIZE, &[MEM]); HORIZON as usize];
         let mut take = |from: i64, to: i64, amount: &Bundle| {
@@ -110,7 +110,7 @@ impl World {
         free
     }
 
-    /// Ends come on time and starts, too: a pass at every one of them.
+    /// Ends are on time, and so are starts: there is a pass at every one of them.
     fn go_to(&mut self, until: i64) {
         loop {
             let ends = self.work.iter().map(|(_, until, _)| *until);
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// Starts a job that has no reservation where it fits, if that takes nothing from others.
+    /// Starts a job without a reservation where it fits, if that takes nothing from others.
     fn backfill(&mut self, want: &RusageItem) -> bool {
         let end = self.now + want.duration;
         let Some(host) = want.hosts.iter().copied().find(|host| {
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    /// Nothing is given twice, and the lines are what claims and reservations make them.
+    /// Nothing is allocated twice, and the timelines match claims and reservations.
     fn check(&mut self) {
         for host in 0..HOSTS {
             let free = self.free(host, None);
@@ -294,7 +294,7 @@ fn play(seed: u64, depth: usize, naive: bool) -> Vec<(i64, u32, i64)> {
         world.pass();
         world.check();
     }
-    // A new job behind all others is placed where trying every moment places it.
+    // A new job after all others is placed where trying every moment places it.
     world.submit();
     let (key, want) = world.queue.pop().expect("it was submitted");
     let wanted = world.brute(key, &want);
@@ -316,7 +316,7 @@ fn play(seed: u64, depth: usize, naive: bool) -> Vec<(i64, u32, i64)> {
     world.story
 }
 
-/// One pass in which anything happens.
+/// One pass in which anything may happen.
 fn wild_pass(world: &mut World) {
     let book = &mut world.book;
     book.open(world.now);
@@ -370,8 +370,8 @@ fn wild_pass(world: &mut World) {
     world.book.close(!cut);
 }
 
-/// Ends late, early or never, hosts that change their size, any order: the lines must be what
-/// claims and reservations make them, at every moment.
+/// Ends are late, early or never, hosts change their size, the order is random: the timelines must
+/// match claims and reservations at every moment.
 fn run_wild(seed: u64) {
     let mut world = World::new(seed, 2);
     world.wild = true;

@@ -11,9 +11,9 @@ pub(super) enum Policy {
     Easy,
     Sjbf,
     Conservative,
-    /// Whoever fits starts; nothing is reserved.
+    /// Every job that fits starts; nothing is reserved.
     FirstFit,
-    /// Slot reservation for the first blocked job, nobody backfills.
+    /// Slot reservation for the first blocked job, without backfill.
     Hold,
 }
 
@@ -153,7 +153,7 @@ impl<'a> Replay<'a> {
         self.book.close(true);
     }
 
-    /// Everybody in order, who may not backfill.
+    /// All jobs in order, without backfill.
     fn pass_plain(&mut self, new: std::ops::Range<u32>, depth: usize) {
         self.queue.extend(new);
         self.book.open(self.now);
@@ -207,7 +207,7 @@ impl<'a> Replay<'a> {
         self.book.close(true);
     }
 
-    /// Tries the jobs behind the first, from a position on. The test of one is two comparisons.
+    /// Tries the jobs after the first, from a position on. The test of one job is two comparisons.
     fn backfill(&mut self, from: usize, shortest: bool) {
         let mut order: Vec<u32> = Vec::new();
         let scan: &[u32] = if shortest && from < self.queue.len() {
@@ -311,7 +311,8 @@ fn unpack(path: &str) -> String {
     String::from_utf8(out.stdout).expect("logs are text")
 }
 
-/// The clean rules: no job without run time or too wide, run capped at the estimate.
+/// The clean rules: no jobs without run time or that are too wide; the run is capped at the
+/// estimate.
 fn read_swf(text: &str, procs: u32) -> Vec<Job> {
     let line = |line: &str| {
         let n: Vec<i64> = line
@@ -397,14 +398,14 @@ fn lublin_starts_are_those_of_the_reference() {
     hold_against("lublin_256", 256);
 }
 
-/// Evenly spread over the powers of e between two bounds.
+/// Evenly distributed over the powers of e between two bounds.
 fn log_between(rng: &mut SplitMix64, low: f64, high: f64) -> f64 {
     let unit = (rng.draw() >> 11) as f64 / (1u64 << 53) as f64;
     (low.ln() + unit * (high.ln() - low.ln())).exp()
 }
 
 /// A log of jobs from one core to a third of the machine, of seconds to a day, whose estimates are
-/// up to ten times too long; arrivals make the load given, in percent, with waves of a day.
+/// up to ten times too long; arrivals produce the given load, in percent, with daily waves.
 pub(super) fn synthetic(jobs: u32, procs: u32, load: u64, seed: u64) -> Vec<Job> {
     let mut rng = SplitMix64::new(seed);
     let mut list: Vec<Job> = Vec::new();

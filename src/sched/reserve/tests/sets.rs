@@ -150,7 +150,7 @@ fn a_set_stands_until_there_is_a_better_start() {
         reserve(&mut book, 0, 1, &wide(8), &EASY),
         Some((200, vec![(0, 4), (1, 4)]))
     );
-    // Another host ends as early: no better start, so the set stays.
+    // Another host ends at the same time: the start is not better, so the set stays.
     book.release(work[3], 10);
     let extra = book.claim(&[(3, Bundle::of_slots(4))], 10, 200);
     assert_eq!(
@@ -207,7 +207,7 @@ fn who_comes_before_a_reserved_job_takes_precedence() {
     reserve(&mut book, 0, 1, &wide(8), &EASY);
     book.release(work[0], 50);
     book.open(50);
-    // A job in front of it may take host 0, though the reservation needs it at 200.
+    // An earlier job may take host 0, although the reservation needs it at 200.
     assert_eq!(book.turn(7), BookTurn::Try);
     assert_eq!(book.room(0, 50, 1050, false).slots, 4);
     book.started(7);
@@ -314,10 +314,10 @@ fn hosts_that_are_free_by_now_are_reserved_first() {
     assert_eq!(book.room(3, 10, 500, true).slots, 2);
     let (mut book, work, free) = made(&free_first);
     assert_eq!(free, Some((100, vec![(3, 4), (0, 2)])));
-    // Work that lasts longer has no room, shorter work has.
+    // Longer jobs have no room, shorter ones have.
     assert_eq!(book.room(3, 10, 500, true).slots, 0);
     assert_eq!(book.room(3, 10, 100, true).slots, 4);
-    // Host 2 came free: the start stays, the set does not.
+    // Host 2 became free: the start stays, the set does not.
     book.claim(&[(3, Bundle::of_slots(3))], 20, 100);
     book.release(work[2], 20);
     let again = reserve(&mut book, 20, 1, &wide(6), &free_first);
@@ -411,7 +411,7 @@ fn two_jobs_never_gather_halves_of_each_other() {
             Some((FOREVER, vec![(2, 1), (3, 1)]))
         )
     );
-    // What is freed goes to the first, although it lay in the second's set.
+    // What is freed goes to the first, although it was in the second's set.
     let (first, _) = pass(2, Some(2));
     assert_eq!(first, Some((FOREVER, vec![(2, 1), (0, 1)])));
     let (first, _) = pass(3, Some(3));
@@ -560,7 +560,8 @@ fn measure(rules: Rules) {
     }
 }
 
-/// Load samples change what hosts have all the time: only who stands on it is looked at again.
+/// Load samples change what hosts have all the time: only the reservations on them are checked
+/// again.
 #[test]
 fn less_of_a_host_is_looked_at_where_somebody_needs_it() {
     let book = || {

@@ -5,11 +5,12 @@ use super::*;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
-/// Both versions where this machine lets us, so that one test speaks for each.
+/// Both versions if this machine permits, so that one test covers each.
 fn hierarchies(tag: &str) -> Vec<Hierarchy> {
     let tag = format!("test-{tag}.{}", std::process::id());
     let mut all = vec![Hierarchy::detect(&tag)];
-    // Another name: who removes the groups of one version removes those of that name in the other.
+    // A different name: removing the groups of one version removes those with that name in the
+    // other.
     let unified = PathBuf::from("/sys/fs/cgroup/unified").join(format!("corral.v2-{tag}"));
     if matches!(all[0], Hierarchy::V1(_)) && fs::mkdir(&unified, 0o755).is_ok() {
         all.push(Hierarchy::V2(unified));
@@ -42,7 +43,7 @@ fn start_in(group: &Group, script: &str) -> Child {
     c.spawn().unwrap()
 }
 
-/// Gives what ran in the group a second to be gone.
+/// Waits up to a second until everything in the group is gone.
 fn wait_until_empty(group: &Group) {
     (0..100).any(|_| {
         clock::sleep_ms(10);
@@ -79,7 +80,7 @@ fn groups_below_a_tasks_group_are_the_tasks_and_do_not_stay() {
         let main = g.main_dir().unwrap().clone();
         let deep = main.join("conmon/deeper");
         std::fs::create_dir_all(&deep).unwrap();
-        // As runtimes do, in the hierarchies that are not used as well.
+        // As container runtimes do, also in the hierarchies that are not used.
         let short = g.all_dirs().min_by_key(|dir| dir.components().count());
         let others = super::super::elsewhere(short.into_iter());
         let others: Vec<_> = others
@@ -262,7 +263,7 @@ fn limits_bind_and_are_lifted_in_the_pool() {
     h.remove_parents();
 }
 
-/// Nodes 195:0 and 195:1 of a driver that is not there, where nodes can be made and opened.
+/// Nodes 195:0 and 195:1 of a driver that does not exist, if nodes can be created and opened.
 fn nodes() -> Option<tempfile::TempDir> {
     let dir = tempfile::tempdir_in("/var/tmp").ok()?;
     let make = |name: &str, major: u32, minor: u32| {
@@ -279,8 +280,8 @@ fn nodes() -> Option<tempfile::TempDir> {
     opens.then_some(dir)
 }
 
-/// What comes of opening `0`, `1` and `zero` in the group: refused, or what the kernel says
-/// without a driver.
+/// The results of opening `0`, `1` and `zero` in the group: refused, or the kernel's answer without
+/// a driver.
 fn opened(group: &Group, dir: &Path) -> [bool; 3] {
     let out = dir.join("out");
     let (text, to) = (dir.display(), out.display());
