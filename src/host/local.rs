@@ -102,7 +102,7 @@ impl Local {
         self.dir.join("units.json")
     }
 
-    /// What running attempts have used of GPUs and of the network; by `cbexe`.
+    /// GPU and network usage of running attempts; written by `cbexe`.
     pub fn device_use(&self) -> PathBuf {
         self.dir.join("use.json")
     }

@@ -155,7 +155,7 @@ fn what_a_sensor_says_of_a_process_is_shown_with_its_job() {
     });
     let long = c.ok("cacct", &["-l", &name]);
     assert!(
-        long.contains("used of GPUs: ") && long.contains("at most 1014 MB"),
+        long.contains("GPU time: ") && long.contains("at most 1014 MB"),
         "{long}"
     );
 }

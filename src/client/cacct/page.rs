@@ -106,12 +106,12 @@ fn usage(out: &mut String, record: &AttemptRecord<'_>) {
     if record.max_gpu_mem_mb + record.gpu_ms > 0 {
         let mut busy = String::new();
         cell::fraction(&mut busy, record.gpu_ms, 1);
-        let _ = writeln!(
-            out,
-            " used of GPUs: {busy} s ({}% of one), at most {} MB of memory",
+        let text = format!(
+            "GPU time: {busy} s ({}% of one GPU), at most {} MB of GPU memory",
             record.gpu_util().unwrap_or(0),
             record.max_gpu_mem_mb
         );
+        let _ = writeln!(out, " {}", said(&text));
     }
     let memory = record.mem_b.map(|b| format!("-M {}", size::exact(b)));
     let time = record.run_s.map(|s| format!("-W {}", duration::exact(s)));

@@ -1,6 +1,6 @@
 //! Attributes of an item for each unit of its resource: `devices`, the nodes that belong to it,
-//! `processes`, the processes that use it, and `use`, how much of it each of them uses. Lists in the
-//! order of the units.
+//! `processes`, the processes that use it, and `use`, how much of it each of these uses. Lists in
+//! the order of the units.
 
 use super::{Item, Problem};
 use crate::model::{DEVICES_MAX, DeviceNode, ProcessUse};
