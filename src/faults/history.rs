@@ -425,8 +425,9 @@ impl History {
     fn against_dependency(&self, run: RunKey, host: &str) -> Option<String> {
         let name = self.runs.names.get(&run)?;
         let id = *self.clients.dependent.get(name)?;
-        // A job that an administrator forces waits for nothing.
-        if self.uncounted.contains(&run.0) {
+        // A job that an administrator has forced waits for nothing, in later attempts either.
+        let first = AttemptId { at: 0, ..run.0 };
+        if self.uncounted.range(first..=run.0).next().is_some() {
             return None;
         }
         let from = AttemptId {
