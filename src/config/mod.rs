@@ -21,6 +21,7 @@ mod read;
 mod read_apps;
 mod read_charge;
 mod read_cluster;
+mod read_env;
 mod read_hooks;
 mod read_hosts;
 mod read_limits;

@@ -4,15 +4,15 @@
 use super::UserSet;
 use super::keys;
 use super::read::{Ctx, Defined, Fields, did_you_mean};
+use super::read_env;
 use super::read_hooks;
 use super::read_queues::{
     Kind, description, job_slots, limit_pair, requeue_exits, res_req, success_exits, unit,
 };
-use super::read_template::scalar;
 use super::read_users::{group_name, user_set};
 use super::types::{AppLimits, AppProfile};
 use crate::model::MOST_RETRIES;
-use crate::text::yaml::{Node, Value};
+use crate::text::yaml::Node;
 use std::collections::{BTreeMap, HashMap};
 
 /// Names that mean something else where applications are named.
@@ -20,7 +20,8 @@ const RESERVED: &[&str] = &["all", "none"];
 /// Longest name, in characters.
 pub(super) const MOST_NAME: usize = 60;
 const MOST_APPS: usize = 2_000;
-/// Most bytes of names and values of `env`.
+/// Most variables of `env`, and most bytes of their names and values.
+const MOST_VARIABLES: usize = 1_000;
 const MOST_ENV: usize = 16_384;
 /// Variables that every job gets of its host or its leader.
 const OWN_PREFIXES: &[&str] = &["CB_", "LSB_", "LSF_", "LS_", "SLURM_"];
@@ -102,33 +103,13 @@ fn app(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>) -
     out
 }
 
-/// `env: {NAME: VALUE, ...}`.
 fn env(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> BTreeMap<String, String> {
-    let mut out = BTreeMap::new();
-    let entries = match f.node("env").map(|node| (&node.value, node.pos)) {
-        None | Some((Value::Refused | Value::Null, _)) => return out,
-        Some((Value::Map(entries), _)) => entries,
-        Some((_, pos)) => {
-            let hint = "write NAME: VALUE lines";
-            ctx.problem_hint(pos, "type", "env is a map of names and values", hint);
-            return out;
-        }
+    let taken = |name: &str| {
+        let own = OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        (own || OWN_NAMES.contains(&name)).then_some(": Corral sets it itself")
     };
-    for entry in entries {
-        let name = &entry.key;
-        let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-        let good = name.bytes().all(word) && !name.starts_with(|c: char| c.is_ascii_digit());
-        let corrals = OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-        if !good || corrals || OWN_NAMES.contains(&name.as_str()) {
-            let why = if good { ": Corral sets it itself" } else { "" };
-            let message = format!("{name:?} cannot be the name of a variable here{why}");
-            ctx.problem(entry.key_pos, "name", message);
-            continue;
-        }
-        if let Some(w) = scalar(ctx, &entry.value, name) {
-            out.insert(name.clone(), w.text);
-        }
-    }
+    let all = read_env::env(ctx, f, MOST_VARIABLES, taken);
+    let out: BTreeMap<String, String> = all.into_iter().map(|(name, w)| (name, w.text)).collect();
     let bytes: usize = out
         .iter()
         .map(|(name, value)| name.len() + value.len())

@@ -6,6 +6,7 @@ use super::keys;
 use super::problem::Problem;
 use super::read::{Ctx, Fields, OsNames, Words};
 use super::read_apps::MOST_NAME;
+use super::read_env;
 use super::template::{
     Choice, Param, ParamKind, Run, Template, TemplateOption, Text, VARIABLE, When, amount, pieces,
     whole_pattern,
@@ -400,36 +401,12 @@ fn shell_reads(ctx: &mut Ctx<'_>, w: &Words, option: &str, params: &[Param]) {
 }
 
 fn env(ctx: &mut Ctx<'_>, f: &Fields<'_>, params: &[Param]) -> Vec<(String, String)> {
-    let mut out = Vec::new();
-    let entries = match f.node("env").map(|node| (&node.value, node.pos)) {
-        None | Some((Value::Refused | Value::Null, _)) => return out,
-        Some((Value::Map(entries), _)) => entries,
-        Some((_, pos)) => {
-            let hint = "write NAME: VALUE lines";
-            ctx.problem_hint(pos, "type", "env is a map of names and values", hint);
-            return out;
-        }
-    };
-    for entry in entries.iter().take(MOST_OPTIONS) {
-        let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-        let name = &entry.key;
-        let good = name.bytes().all(word) && !name.starts_with(|c: char| c.is_ascii_digit());
-        if !good || name.starts_with(VARIABLE) || name.len() > MOST_WORD {
-            let message = format!("{name:?} cannot be the name of a variable here");
-            ctx.problem(entry.key_pos, "name", message);
-            continue;
-        }
-        let Some(w) = scalar(ctx, &entry.value, name) else {
-            continue;
-        };
-        check_names(ctx, &w, params);
-        out.push((name.clone(), w.text));
+    let taken = |name: &str| (name.starts_with(VARIABLE) || name.len() > MOST_WORD).then_some("");
+    let all = read_env::env(ctx, f, MOST_OPTIONS, taken);
+    for (_, value) in &all {
+        check_names(ctx, value, params);
     }
-    if entries.len() > MOST_OPTIONS {
-        let message = format!("env: more than {MOST_OPTIONS} variables");
-        ctx.problem(f.key_pos("env"), "range", message);
-    }
-    out
+    all.into_iter().map(|(name, w)| (name, w.text)).collect()
 }
 
 fn run(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Run {

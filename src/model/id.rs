@@ -77,6 +77,15 @@ pub struct AttemptId {
     pub at: u32,
 }
 
+/// The first attempt of a job.
+#[cfg(test)]
+pub fn first_attempt(id: u32) -> AttemptId {
+    AttemptId {
+        j: JobKey::job(id),
+        at: 1,
+    }
+}
+
 impl fmt::Display for AttemptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.j, self.at)

@@ -34,6 +34,8 @@ pub use digest::{hex, sha256_hex};
 pub use file_copy::{CopyWay, FILE_COPIES_MAX, FileCopy};
 pub use gpu::{Gpu, ProcessUse};
 pub use hooks::{ControlAct, ControlOf, Controls, HookOf, Hooks, RunWarning, WARN_BEFORE_MAX_S};
+#[cfg(test)]
+pub use id::first_attempt;
 pub use id::{AttemptId, JobKey, Token};
 pub use launch::{
     LAUNCH_KINDS, Launch, LaunchKind, SECTION_COMMAND_MAX, SECTIONS_MAX, TaskSection,

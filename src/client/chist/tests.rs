@@ -3,7 +3,8 @@
 use super::*;
 use crate::client::read::test_view::{NOW, TestView, row};
 use crate::journal::Writer;
-use crate::model::{AttemptId, JobKey, Share, Spec, Stamp, TermReason, Token};
+use crate::model::first_attempt as attempt;
+use crate::model::{JobKey, Share, Spec, Stamp, TermReason, Token};
 use crate::record::event::{Event, Submitted};
 use crate::record::leader::ClusterDoc;
 use crate::record::report::Ended;
@@ -90,13 +91,6 @@ fn events() -> Vec<Event> {
             hold: false,
         },
     ]
-}
-
-fn attempt(id: u32) -> AttemptId {
-    AttemptId {
-        j: JobKey::job(id),
-        at: 1,
-    }
 }
 
 fn ask_on(bed: &TestView, line: &[&str]) -> Result<Answer, Fail> {

@@ -168,14 +168,7 @@ impl DeviceCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::JobKey;
-
-    fn a(id: u32) -> AttemptId {
-        AttemptId {
-            j: JobKey::job(id),
-            at: 1,
-        }
-    }
+    use crate::model::first_attempt as a;
 
     fn uses(id: u32, util: u64, mem_mb: u64) -> BTreeMap<AttemptId, GpuNow> {
         BTreeMap::from([(a(id), GpuNow { util, mem_mb })])

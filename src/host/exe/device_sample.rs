@@ -128,16 +128,9 @@ fn open_sockets(
 mod tests {
     use super::*;
     use crate::host::exe::net_counts::NetCounts;
-    use crate::model::JobKey;
+    use crate::model::first_attempt as attempt;
     use std::net::{TcpListener, TcpStream};
     use std::time::Instant;
-
-    fn attempt(id: u32) -> AttemptId {
-        AttemptId {
-            j: JobKey::job(id),
-            at: 1,
-        }
-    }
 
     #[test]
     #[ignore = "prints what a sample of 10,000 sockets and 100 jobs costs; for release builds"]

@@ -113,16 +113,9 @@ pub(super) fn watch(local: &Local) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::JobKey;
+    use crate::model::first_attempt as attempt;
     use crate::sys::append::Appender;
     use crate::task::log::{AttemptRec, encode_task};
-
-    fn attempt(id: u32) -> AttemptId {
-        AttemptId {
-            j: JobKey::job(id),
-            at: 1,
-        }
-    }
 
     #[test]
     fn what_runs_and_may_run_again_is_found_in_the_local_logs_alone() {

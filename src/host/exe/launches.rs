@@ -267,14 +267,7 @@ impl Launches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::JobKey;
-
-    fn attempt(id: u32) -> AttemptId {
-        AttemptId {
-            j: JobKey::job(id),
-            at: 1,
-        }
-    }
+    use crate::model::first_attempt as attempt;
 
     fn work(uid: u32) -> Work {
         Work {

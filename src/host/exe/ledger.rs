@@ -347,15 +347,8 @@ fn whole(cluster: &str, identity: &Identity, table: &Table, share: &ShareSeen) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{AttemptId, JobKey};
+    use crate::model::first_attempt as a;
     use crate::record::report::Ended;
-
-    fn a(id: u32) -> AttemptId {
-        AttemptId {
-            j: JobKey::job(id),
-            at: 1,
-        }
-    }
 
     fn at(epoch: u64) -> ShareSeen {
         ShareSeen {

@@ -392,7 +392,8 @@ mod tests {
     mod warning;
 
     use super::*;
-    use crate::model::{AttemptId, JobKey, Share, Spec};
+    use crate::model::first_attempt as first;
+    use crate::model::{AttemptId, Share, Spec};
     use crate::record::order::Order;
     use crate::record::{frame, header, leader};
 
@@ -540,11 +541,6 @@ mod tests {
         assert!(!exec.spawners.unrecovered);
         let running = matches!(exec.table.get(a).unwrap().status, table::Status::Running(_));
         assert!(running);
-    }
-
-    fn first(id: u32) -> AttemptId {
-        let (j, at) = (JobKey::job(id), 1);
-        AttemptId { j, at }
     }
 
     fn start(id: u32) -> Order {

@@ -143,14 +143,7 @@ impl NetCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::JobKey;
-
-    fn a(id: u32) -> AttemptId {
-        AttemptId {
-            j: JobKey::job(id),
-            at: 1,
-        }
-    }
+    use crate::model::first_attempt as a;
 
     /// A connection whose inode is its cookie and 100.
     fn open(cookie: u64, received: u64, sent: u64) -> Connection {

@@ -381,14 +381,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::JobKey;
-
-    fn a(id: u32) -> AttemptId {
-        AttemptId {
-            j: JobKey::job(id),
-            at: 1,
-        }
-    }
+    use crate::model::first_attempt as a;
 
     #[test]
     fn an_acknowledgement_may_name_any_number() {

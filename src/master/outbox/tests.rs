@@ -1,7 +1,8 @@
 //! Orders of hosts whose files cannot be written, beside hosts whose files can.
 
 use super::*;
-use crate::model::{JobKey, Limits, Share, Spec};
+use crate::model::first_attempt as attempt;
+use crate::model::{Limits, Share, Spec};
 use crate::record::event::Event;
 use crate::record::frame::Reader;
 use crate::record::order::{StartOrder, TaskUnits};
@@ -11,13 +12,6 @@ struct Bed {
     layout: Layout,
     state: State,
     orders: Orders,
-}
-
-fn attempt(id: u32) -> AttemptId {
-    AttemptId {
-        j: JobKey::job(id),
-        at: 1,
-    }
 }
 
 fn cancel(id: u32) -> Order {
