@@ -110,7 +110,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         let program = dir.path().join("prog");
-        std::fs::write(&program, "#!/bin/sh\necho \"$A-$HOME\"\nexec sleep 60\n").unwrap();
+        // The shell stays itself: the environment of a process that executes another program cannot be
+        // read for a moment.
+        let script = "#!/bin/sh\necho \"$A-$HOME\"\nwhile :; do sleep 0.1; done\n";
+        std::fs::write(&program, script).unwrap();
         super::super::fs::chmod(&program, 0o755).unwrap();
         let start = Background {
             program,
