@@ -150,7 +150,7 @@ pub fn resume(sink: &mut impl Sink, j: JobKey, t: Stamp) {
     else {
         return;
     };
-    let stopped = run.suspension.by_user;
+    let stopped = run.user_stop.wanted;
     sink.emit(Event::Unhalted { j, t });
     if !stopped {
         sink.signal(j, Act::Resume, TermReason::None);

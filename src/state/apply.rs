@@ -1,7 +1,7 @@
 //! `State::apply`: one event, one change. Applying is total: an event that does not fit (an unknown
 //! job, an old attempt) changes nothing, so that replay never stops at one bad record.
 
-use super::job::{Array, Body, Fate, HostId, Job, Run, RunExtras, Work};
+use super::job::{Array, Body, Fate, HostId, Job, Rerun, Run, RunExtras, Work};
 use super::running::close_suspension;
 use super::{SpecEntry, State};
 use crate::model::{
@@ -227,6 +227,16 @@ impl State {
         self.changes.rows.note(JobKey::job(id));
     }
 
+    /// Adds a job to the index, or removes it.
+    fn index_name(&mut self, id: u32, plus: bool) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let uid = self.specs[&job.spec].who.uid;
+        match plus {
+            true => self.dependencies.names.add(uid, job.name(), id),
+            false => self.dependencies.names.remove(uid, job.name(), id),
+        }
+    }
+
     /// Adds everything derived from job `id` to the indices, or removes it.
     pub(super) fn index(&mut self, id: u32, plus: bool) {
         let State {
@@ -381,7 +391,10 @@ impl State {
             .map(|Share(h, n)| (self.intern_host(h), *n))
             .collect();
         let gathering = ids.iter().any(|(h, _)| *h != ids[0].0);
-        let rerunnable = self.spec_of(a.j.id).is_some_and(|spec| spec.rerunnable);
+        let rerun = Rerun {
+            allowed: self.spec_of(a.j.id).is_some_and(|spec| spec.rerunnable),
+            copied: false,
+        };
         self.touch(a.j, |job| {
             let Some(work) = job.materialise(a.j.idx) else {
                 return;
@@ -397,7 +410,7 @@ impl State {
                 hosts: ids,
                 dispatch: t,
                 gathering,
-                rerunnable,
+                rerun,
                 alt,
                 forced,
                 extras: extras.boxed(),
@@ -605,7 +618,7 @@ impl State {
         for j in keys {
             let work = self.jobs.get_mut(j.id).and_then(|job| job.work_mut(j.idx));
             if let Some(run) = work.and_then(|work| work.run.as_deref_mut()) {
-                run.copied = true;
+                run.rerun.copied = true;
             }
         }
     }

@@ -116,33 +116,44 @@ pub struct Run {
     pub pid: u32,
     /// An accepted kill or requeue that is not yet carried out.
     pub killing: Option<SignalAct>,
+    pub user_stop: UserStop,
     pub suspension: Suspension,
     pub orders: OrderNumbers,
     /// Hosts other than the first prepare their parts; the first has no order to start yet.
     pub gathering: bool,
-    /// It was dispatched as a job that its host ends when it is cut off, and that may then run
-    /// elsewhere. A later change of the job applies to the next attempt.
-    pub rerunnable: bool,
+    pub rerun: Rerun,
     /// The alternative of its requirement by which it was placed.
     pub alt: u8,
     /// Started by an administrator: nothing preempts it.
     pub forced: bool,
-    /// It was running when the copy was made from which the share was restored: it may have run
-    /// again since, and is not run again unless requested.
-    pub copied: bool,
     /// `None`: nothing was reported, as for most jobs until they end.
     pub(super) used: Option<Box<Usage>>,
     pub fate: Option<Box<Fate>>,
     pub(super) extras: Option<Box<RunExtras>>,
 }
 
-/// Who wants an attempt to be suspended, and for how long it has been.
-#[derive(Clone, Debug, Default)]
-pub struct Suspension {
-    /// A user wants it (USUSP).
-    pub by_user: bool,
+/// Whether an attempt may be run again without a request when its host is lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rerun {
+    /// It was dispatched as a job that its host ends when it is cut off, and that may then run
+    /// elsewhere. A later change of the job applies to the next attempt.
+    pub allowed: bool,
+    /// It was running when the copy was made from which the share was restored: it may have run
+    /// again since, and is not run again unless requested.
+    pub copied: bool,
+}
+
+/// Whether users want an attempt to be suspended (USUSP).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UserStop {
+    pub wanted: bool,
     /// A user other than the owner wants it: the owner may not resume the attempt.
     pub by_other: bool,
+}
+
+/// Whether the system wants an attempt to be suspended, and for how long it has been suspended.
+#[derive(Clone, Debug, Default)]
+pub struct Suspension {
     /// The system wants it (SSUSP, unless a user wants it, too).
     pub by_system: Option<Box<SuspReason>>,
     /// Since when its host reports that it is suspended, 0 = it is not.
@@ -303,7 +314,7 @@ impl Run {
 
     /// Whether it must be stopped, by the wish of a user or of the system.
     pub fn to_stop(&self) -> bool {
-        self.suspension.by_user || self.suspension.by_system.is_some()
+        self.user_stop.wanted || self.suspension.by_system.is_some()
     }
 
     /// Whether its slots are lent to a job that preempted it.
@@ -319,7 +330,7 @@ impl Run {
     pub(super) fn reported_stat(&self) -> Option<JobStat> {
         match (
             self.suspension.since,
-            self.suspension.by_user,
+            self.user_stop.wanted,
             &self.suspension.by_system,
         ) {
             (Stamp(0), ..) => Some(JobStat::Run),

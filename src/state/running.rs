@@ -43,11 +43,11 @@ impl State {
                 SignalAct::Stop => {
                     // A stop by the owner after one by an administrator does not give the owner
                     // control of it.
-                    run.suspension.by_other |= !own;
-                    run.suspension.by_user = true;
+                    run.user_stop.by_other |= !own;
+                    run.user_stop.wanted = true;
                 }
                 SignalAct::Resume => {
-                    (run.suspension.by_user, run.suspension.by_other) = (false, false)
+                    (run.user_stop.wanted, run.user_stop.by_other) = (false, false)
                 }
                 SignalAct::Migrate { force } => run.set_migrating(Some(force)),
                 SignalAct::Requeue { .. } | SignalAct::Number(_) | SignalAct::Checkpoint { .. } => {

@@ -1,6 +1,8 @@
 //! The state as a sequence of records, and back. Indices are not written: restoring rebuilds them.
 
-use super::job::{Array, Body, Fate, Job, OrderNumbers, Run, RunExtras, Suspension, Work};
+use super::job::{
+    Array, Body, Fate, Job, OrderNumbers, Rerun, Run, RunExtras, Suspension, UserStop, Work,
+};
 use super::{HostCtl, Known, QueueCtl, State};
 use crate::model::{
     Binding, JobStat, PartBinding, PendReason, Share, Spec, Stamp, SuspReason, Token, Units,
@@ -356,14 +358,14 @@ impl State {
             pid: run.pid,
             killing: run.killing,
             sigs: run.orders.signals,
-            ustop: run.suspension.by_user,
-            astop: run.suspension.by_other,
+            ustop: run.user_stop.wanted,
+            astop: run.user_stop.by_other,
             halt: run.suspension.by_system.clone(),
             gather: run.gathering,
-            again: (run.rerunnable != again).then_some(run.rerunnable),
+            again: (run.rerun.allowed != again).then_some(run.rerun.allowed),
             alt: run.alt,
             forced: run.forced,
-            copied: run.copied,
+            copied: run.rerun.copied,
             resizes: run.orders.resizes,
             lims: run.orders.limits,
             warn: run.warned().unwrap_or_default(),
@@ -513,9 +515,11 @@ impl State {
             start: run.st,
             pid: run.pid,
             killing: run.killing,
-            suspension: Suspension {
-                by_user: run.ustop,
+            user_stop: UserStop {
+                wanted: run.ustop,
                 by_other: run.astop,
+            },
+            suspension: Suspension {
                 by_system: run.halt,
                 since: run.stopped,
                 total_ms: run.sus,
@@ -526,10 +530,12 @@ impl State {
                 limits: run.lims,
             },
             gathering: run.gather,
-            rerunnable: run.again.unwrap_or(again),
+            rerun: Rerun {
+                allowed: run.again.unwrap_or(again),
+                copied: run.copied,
+            },
             alt: run.alt,
             forced: run.forced,
-            copied: run.copied,
             used: super::job::reported(&run.u),
             fate: run.fate,
             extras: extras.boxed(),

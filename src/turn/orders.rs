@@ -80,7 +80,7 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         t: job.submit.0,
         nice: queue.map_or(0, |q| q.nice),
         grace_ms: core.config.general.job_terminate_interval_ms,
-        rerunnable: Some(run.rerunnable),
+        rerunnable: Some(run.rerun.allowed),
         mark: state.mark(j),
         ran: run.start != Stamp(0),
         hooks: hooks_of(core, spec),
@@ -406,7 +406,7 @@ pub(super) fn pending_signal(run: &Run) -> Option<(Act, TermReason)> {
         Some(act @ SignalAct::Requeue { .. }) => Some((Act::Terminate, requeue_reason(act))),
         // Repeated in every epoch: the host may not have read the last order of the previous one.
         _ if run.orders.signals == 0 => None,
-        _ if run.suspension.by_user => Some((Act::Stop, TermReason::None)),
+        _ if run.user_stop.wanted => Some((Act::Stop, TermReason::None)),
         _ if run.to_stop() => {
             let why = run
                 .suspension

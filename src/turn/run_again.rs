@@ -26,7 +26,7 @@ impl Turn<'_> {
         let Some(work) = state.work(e.a.j) else {
             return (false, false);
         };
-        let old = work.run.as_ref().is_some_and(|run| run.copied);
+        let old = work.run.as_ref().is_some_and(|run| run.rerun.copied);
         match work.run.as_ref().and_then(|run| run.killing) {
             Some(SignalAct::Kill(_)) => return (false, false),
             Some(SignalAct::Requeue { hold, why }) => {

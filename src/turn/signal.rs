@@ -137,7 +137,7 @@ impl Turn<'_> {
             return why == Some(&PendReason::HeldByAdmin);
         }
         let run = state.work(j).and_then(|work| work.run.as_deref());
-        run.is_some_and(|run| run.suspension.by_other)
+        run.is_some_and(|run| run.user_stop.by_other)
     }
 
     /// The jobs or elements that a key names: for an array its pending part (index 0) and each
@@ -210,8 +210,8 @@ impl Turn<'_> {
     fn is_moot(run: &Run, how: SignalHow, own: bool) -> bool {
         match how {
             SignalHow::Kill => matches!(run.killing, Some(SignalAct::Kill(_))),
-            SignalHow::Stop => run.suspension.by_user && (own || run.suspension.by_other),
-            SignalHow::Resume => !run.suspension.by_user && !run.suspension.by_other,
+            SignalHow::Stop => run.user_stop.wanted && (own || run.user_stop.by_other),
+            SignalHow::Resume => !run.user_stop.wanted && !run.user_stop.by_other,
             SignalHow::Force | SignalHow::Number(_) | SignalHow::Checkpoint(_) => false,
         }
     }

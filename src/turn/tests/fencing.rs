@@ -183,7 +183,8 @@ fn a_snapshot_remembers_as_what_an_attempt_was_dispatched() {
             .run
             .as_ref()
             .unwrap()
-            .rerunnable
+            .rerun
+            .allowed
     };
     assert!(!run(&restored) && !run(&b.core.state));
 }
