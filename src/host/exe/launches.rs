@@ -254,7 +254,8 @@ impl Launches {
 
     /// The attempt or part for which this user may start a command here.
     ///
-    /// # Errors The reason why the command is not started here.
+    /// # Errors
+    /// The reason why the command is not started here.
     pub(super) fn judge(&self, launch: &LaunchRequest, owner: u32) -> Result<&Work, String> {
         match self.works.get(&launch.a) {
             Some(work) if work.uid == owner => Ok(work),

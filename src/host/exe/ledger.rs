@@ -252,7 +252,8 @@ fn records(identity: &Identity, table: &Table, share: &ShareSeen) -> Vec<Attempt
 impl Ledger {
     /// Writes a new log with the content of `table`, durably, and opens it.
     ///
-    /// # Errors The local directory cannot be written.
+    /// # Errors
+    /// The local directory cannot be written.
     pub(super) fn create(
         local: &Local,
         cluster: &str,
@@ -287,8 +288,8 @@ impl Ledger {
 
     /// Writes the pushed records; with `durable`, only acknowledgements can be lost afterwards.
     ///
-    /// # Errors The records cannot be written: none of them may be acted on, and `rewrite` must
-    /// follow.
+    /// # Errors
+    /// The records cannot be written: none of them may be acted on, and `rewrite` must follow.
     pub(super) fn commit(&mut self, durable: bool) -> sys::Result<()> {
         if !self.buf.is_empty() {
             let bytes = std::mem::take(&mut self.buf);
@@ -308,7 +309,8 @@ impl Ledger {
 
     /// Replaces the log by one with the content of `table`.
     ///
-    /// # Errors The new log cannot be written; the old one is kept.
+    /// # Errors
+    /// The new log cannot be written; the old one is kept.
     pub(super) fn rewrite(&mut self, table: &Table, share: &ShareSeen) -> sys::Result<()> {
         let (bytes, seq) = whole(&self.cluster, &self.identity, table, share);
         fs::durable_write_mode(&self.path, &bytes, 0o600)?;

@@ -205,7 +205,8 @@ impl OrderReader {
 
     /// Executes one look.
     ///
-    /// # Errors The share does not answer, as a sentence; nothing is lost.
+    /// # Errors
+    /// The share does not answer, as a sentence; nothing is lost.
     pub(super) fn look(&mut self) -> Result<Look, String> {
         let now = clock::boot_ms();
         if self.quiet.may_ask() && self.is_quiet(now) {

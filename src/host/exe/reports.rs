@@ -30,7 +30,8 @@ impl Reporter {
     /// Begins a new file with a number above `above` and above all existing ones. `sync`: appended
     /// data must be synced before the leader can see it.
     ///
-    /// # Errors The share cannot be written.
+    /// # Errors
+    /// The share cannot be written.
     pub(super) fn create(
         layout: &Layout,
         (host, above): (&str, u64),
@@ -95,7 +96,8 @@ impl Reporter {
 
     /// Writes the pushed reports with one append.
     ///
-    /// # Errors The share cannot be written: this file must be given up and another one created.
+    /// # Errors
+    /// The share cannot be written: this file must be given up and another one created.
     pub(super) fn flush(&mut self) -> sys::Result<()> {
         if self.buf.is_empty() {
             return Ok(());

@@ -126,14 +126,16 @@ impl Spawner {
 
     /// Adds a message for the next `flush`.
     ///
-    /// # Errors The message is too long.
+    /// # Errors
+    /// The message is too long.
     pub fn push(&mut self, message: &ToSpawner) -> Result<(), String> {
         encode(&mut self.buf, message)
     }
 
     /// Sends the pushed messages.
     ///
-    /// # Errors The spawner has ended or does not read; it must then be given up.
+    /// # Errors
+    /// The spawner has ended or does not read; it must then be given up.
     pub fn flush(&mut self) -> Result<(), String> {
         if self.buf.is_empty() {
             return Ok(());

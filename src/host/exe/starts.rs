@@ -139,7 +139,8 @@ impl Starter {
 
     /// Builds the task. Messages that must precede it are passed to `send`.
     ///
-    /// # Errors The reason why it cannot be started here, for its owner.
+    /// # Errors
+    /// The reason why it cannot be started here, for its owner.
     pub(super) fn task(
         &mut self,
         order: &StartOrder,
@@ -189,7 +190,8 @@ impl Starter {
 
     /// Builds the task of a command that a user starts beside a running job of specification `s`.
     ///
-    /// # Errors The reason why it cannot be started here.
+    /// # Errors
+    /// The reason why it cannot be started here.
     pub(super) fn launch(
         &mut self,
         launch: &LaunchRequest,
@@ -251,7 +253,8 @@ impl Starter {
 
     /// Checks that a job of specification `s` could run here: its account, its directory.
     ///
-    /// # Errors The reason why it could not, for its owner.
+    /// # Errors
+    /// The reason why it could not, for its owner.
     pub(super) fn check(&self, s: u32) -> Result<(), String> {
         let Some(spec) = self.specs.get(&s) else {
             return Err(format!("specification {s} is missing in the orders"));

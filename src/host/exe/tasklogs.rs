@@ -62,7 +62,8 @@ pub(super) struct TaskLogs {
 impl TaskLogs {
     /// Follows every existing log.
     ///
-    /// # Errors The local directory cannot be listed, so the content of its logs is unknown.
+    /// # Errors
+    /// The local directory cannot be listed, so the content of its logs is unknown.
     pub(super) fn new(local: &Local) -> sys::Result<TaskLogs> {
         let names = fs::list_dir(local.dir(), 1_000_000)?;
         let numbers = names
@@ -102,7 +103,8 @@ impl TaskLogs {
 
     /// Makes everything read so far durable, before an end is reported.
     ///
-    /// # Errors The disk reports an error.
+    /// # Errors
+    /// The disk reports an error.
     pub(super) fn sync(&mut self) -> sys::Result<()> {
         for (n, tail) in &mut self.tails {
             if tail.synced < tail.offset {
