@@ -186,7 +186,7 @@ impl OrderReader {
         (self.epoch, self.part)
     }
 
-    /// Where the leader takes hints, if it does.
+    /// The address at which the leader receives hints, if it does.
     pub(super) fn leader(&self) -> Option<&Endpoint> {
         self.leader.endpoint.as_ref()
     }

@@ -81,7 +81,7 @@ impl Exec {
         }
     }
 
-    /// The first reports of a file: who writes it.
+    /// The first reports of a file, which identify its writer.
     fn introduction(&self) -> impl Iterator<Item = Report> {
         let hello = Report::Hello {
             boot: proc::boot_id().to_owned(),
