@@ -221,8 +221,8 @@ impl OrderReader {
         Ok(look)
     }
 
-    /// Whether the epoch and the orders are unchanged since the last look, which found nothing. The
-    /// epoch is checked no earlier than a full look would read it.
+    /// Whether the epoch and the orders are unchanged since the last look, which found nothing. As
+    /// in a full look, no order is read before the epoch.
     fn is_quiet(&mut self, now: u64) -> bool {
         if !self.quiet.is_recent(now) {
             return false;
