@@ -1,9 +1,9 @@
-//! Hints: datagrams that say "look" and at what. No state is on the wire: a receiver looks at the
+//! Hints: datagrams that say "look" and at what. They transfer no state: a receiver looks at the
 //! share and trusts only the data there. A lost hint costs one polling interval, a forged one costs
 //! a look.
 //!
-//! Each hint carries a tag that its receiver drew at random and published on the share, so that a
-//! hint from outside the cluster, or for a process that had the port before, is dropped unread.
+//! Each hint contains a tag that its receiver chose at random and published on the share, so that a
+//! hint from outside the cluster, or for a process that used the port before, is dropped unread.
 
 use crate::model::Token;
 use std::collections::BTreeMap;
@@ -14,27 +14,27 @@ use std::str::FromStr;
 /// Size of a hint in bytes.
 pub const LEN: usize = 40;
 const MAGIC: &[u8; 8] = b"CBhint1\n";
-/// Most addresses of one receiver, and most characters of their text.
+/// Maximum number of addresses of one receiver, and maximum length of their text in characters.
 pub const ADDRESSES_MAX: usize = 3;
 const TEXT_MAX: usize = 180;
 
-/// What to look at. `number`: the same hint goes to each address of its receiver, who looks once at
-/// those of one number. Versions that give none send 0, which is never the same.
+/// What to look at. `number`: the same hint is sent to each address of its receiver, which looks
+/// once for hints with one number. Versions without numbers send 0, which is never a repetition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hint {
-    /// To the leader: the drop box of this user. Who asks waits for the answer to this token.
+    /// To the leader: the drop box of this user, who waits for the answer to this token.
     DropBox { uid: u32, token: Token },
     /// To the leader: the reports of the host whose name has this [`tag_of`].
     Reports { host: u64, number: u32 },
     /// To a host: its orders.
     Orders { number: u32 },
-    /// To a host: what users left for it in their drop boxes.
+    /// To a host: requests of users for it in their drop boxes.
     Launches { number: u32 },
     /// To a command: the answer to its token.
     Acks { token: Token },
 }
 
-/// Writes a hint for the receiver of this tag.
+/// Encodes a hint for the receiver with this tag.
 pub fn encode(tag: u64, what: Hint) -> [u8; LEN] {
     let (kind, uid, value) = match what {
         Hint::DropBox { uid, token } => (1u32, uid, token.0),
@@ -52,7 +52,7 @@ pub fn encode(tag: u64, what: Hint) -> [u8; LEN] {
     out
 }
 
-/// Reads a hint; `None`: it is none, or not for the receiver of this tag.
+/// Reads a hint; `None`: it is not a hint, or not for the receiver with this tag.
 pub fn decode(bytes: &[u8], tag: u64) -> Option<Hint> {
     let bytes: &[u8; LEN] = bytes.try_into().ok()?;
     let number = |at: usize| bytes[at..at + 4].try_into().map(u32::from_le_bytes).ok();
@@ -82,16 +82,16 @@ pub fn decode(bytes: &[u8], tag: u64) -> Option<Hint> {
     }
 }
 
-/// The last numbers of hints, by what they speak of.
+/// The last numbers of hints, by sender or kind.
 #[derive(Debug, Default)]
 pub struct Numbers(BTreeMap<u64, u32>);
 
-/// Most senders whose last number is remembered.
+/// Maximum number of senders whose last number is remembered.
 const SENDERS_MAX: usize = 16_384;
 
 impl Numbers {
-    /// True when a hint of this sender bears the number of the one before: it came by another of
-    /// the receiver's addresses.
+    /// Whether a hint of this sender has the same number as the last one: it was then sent to
+    /// another of the receiver's addresses.
     pub fn is_repeated(&mut self, of: u64, number: u32) -> bool {
         if self.0.len() >= SENDERS_MAX && !self.0.contains_key(&of) {
             self.0.clear();
@@ -100,7 +100,7 @@ impl Numbers {
     }
 }
 
-/// A short number for a name (FNV-1a). Two names may share one: then both are looked at.
+/// A short number for a name (FNV-1a). Two names may share one; then both are looked at.
 pub fn tag_of(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -112,16 +112,16 @@ pub fn tag_of_token(token: Token) -> u64 {
     (token.0 >> 64) as u64 ^ token.0 as u64
 }
 
-/// Where a process takes hints, as it publishes it on the share.
+/// Where a process receives hints, as published on the share.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Endpoint {
     pub tag: u64,
-    /// The same socket under the addresses of its machine; a sender tries all.
+    /// Addresses of the same socket on its machine; a sender tries all.
     pub addresses: Vec<SocketAddr>,
 }
 
 impl Endpoint {
-    /// Reads what a file holds; text that is not an endpoint, or an empty one, is `None`.
+    /// Reads the text of a file; `None` if it is empty or not an endpoint.
     pub fn parse(text: &str) -> Option<Endpoint> {
         if text.len() > TEXT_MAX {
             return None;
