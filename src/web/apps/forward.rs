@@ -15,13 +15,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::io::copy_bidirectional;
 
-/// Longest time in which the head of an answer comes.
+/// Maximum time in which the head of a response arrives.
 const HEAD_TIME: Duration = Duration::from_secs(120);
-/// Most headers of an answer, and most bytes of them.
+/// Maximum number of headers of a response, and maximum size of its head, bytes.
 const HEADERS_MAX: usize = 100;
 const HEAD_MAX: usize = 64 << 10;
 
-/// To whom it goes.
+/// The program that gets the request.
 pub(super) struct Program<'a> {
     pub(super) tunnel: &'a Arc<Tunnel>,
     pub(super) port: u16,
@@ -38,10 +38,10 @@ pub(super) fn unreached(why: impl Into<String>) -> WebError {
 }
 
 impl Program<'_> {
-    /// Passes a request on.
+    /// Forwards a request.
     ///
     /// # Errors
-    /// The program cannot be reached, or gives no answer.
+    /// The program cannot be reached, or sends no response.
     pub(super) async fn ask(&self, mut request: Request<Body>) -> Result<Response, WebError> {
         let is_socket = is_websocket(request.method(), request.headers());
         let browser = request.extensions_mut().remove::<OnUpgrade>();
@@ -83,7 +83,7 @@ impl Program<'_> {
     }
 }
 
-/// Carries bytes between a browser and a program until one of them ends.
+/// Forwards bytes between a browser and a program until one of them ends.
 async fn join(browser: OnUpgrade, program: OnUpgrade) {
     let both = async { Ok::<(Upgraded, Upgraded), hyper::Error>((browser.await?, program.await?)) };
     match both.await {
