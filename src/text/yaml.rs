@@ -140,7 +140,7 @@ pub fn parse(bytes: &[u8], limits: &Limits, loose_keys: &[&str]) -> Document {
     }
 }
 
-/// Maximum number of syntax errors reported in one run; each costs a pass over the text.
+/// Maximum number of syntax errors reported in one run; for each, the text is parsed again.
 const MOST_ERRORS: usize = 8;
 
 struct Reader<'a> {
