@@ -209,9 +209,9 @@ mod tests {
             assert_eq!(got.address, peer.parse().ok(), "{peer}");
             assert!(!got.encrypted && got.hosts.is_empty(), "{peer}");
         }
-        let nobody = seen("", &all).unwrap();
+        let unknown = seen("", &all).unwrap();
         assert_eq!(
-            (nobody.to_string().as_str(), nobody.encrypted),
+            (unknown.to_string().as_str(), unknown.encrypted),
             ("here", false)
         );
         // A peer may be written as an address of IPv6.

@@ -45,13 +45,13 @@ pub enum Listener {
 /// Serves until `ending` is true, then until all requests have finished or their time has passed.
 pub async fn serve(listener: Listener, app: Router, mut ending: watch::Receiver<bool>) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let told = ending.clone();
+    let ends = ending.clone();
     loop {
         let Ok(permit) = connections.clone().acquire_owned().await else {
             break;
         };
         let accepted = tokio::select! {
-            accepted = accept(&listener, permit, &app, &told) => accepted,
+            accepted = accept(&listener, permit, &app, &ends) => accepted,
             _ = ending.wait_for(|ending| *ending) => break,
         };
         if let Err(e) = accepted {

@@ -146,7 +146,7 @@ pub(crate) fn run(options: ServiceOptions, site: Site) -> Result<(), Refusal> {
         Ok(())
     });
     match ended {
-        Ok(Ended::Told) => Ok(()),
+        Ok(Ended::BySignal) => Ok(()),
         Ok(Ended::Alone) => Err(Refusal::system("the HTTP process has ended")),
         Err(failure) => Err(Refusal::system(failure)),
     }
@@ -222,11 +222,11 @@ fn can_ask_pam(portal: &Portal) -> Result<(), Refusal> {
 
 /// The address that is published.
 fn address(place: SocketAddr, start: &ServiceStart) -> PortalAddress {
-    let (encrypted, behind) = (start.tls.is_some(), !start.portal.trust_proxy.is_empty());
+    let (encrypted, by_proxy) = (start.tls.is_some(), !start.portal.trust_proxy.is_empty());
     PortalAddress {
         url: match start.names.first() {
             // Browsers reach it through the proxy.
-            Some(name) if behind && !encrypted => format!("https://{name}"),
+            Some(name) if by_proxy && !encrypted => format!("https://{name}"),
             name => url(place, encrypted, name),
         },
         socket: String::new(),
@@ -311,13 +311,13 @@ async fn live(half: HttpHalf, site: &Site) -> Result<(), Refusal> {
 
 /// Reads section `portal` at intervals, and when the broker sends a signal. The broker itself reads
 /// the settings that it needs.
-async fn follow(app: App, site: Site, mut told: Option<Signal>) {
+async fn follow(app: App, site: Site, mut hangups: Option<Signal>) {
     let mut pause = tokio::time::interval(FOLLOW);
     pause.tick().await;
     loop {
         let hangup = async {
-            match &mut told {
-                Some(told) => drop(told.recv().await),
+            match &mut hangups {
+                Some(hangups) => drop(hangups.recv().await),
                 None => std::future::pending().await,
             }
         };

@@ -54,7 +54,7 @@ impl Program<'_> {
             .map_err(|_| WebError::wrong("no path"))?;
         *onward.headers_mut() = for_program(&parts.headers, self.port, self.own, is_socket);
         let Connection { io, why } = self.tunnel.open().await.map_err(unreached)?;
-        let told = |e: &dyn std::fmt::Display| {
+        let failed = |e: &dyn std::fmt::Display| {
             let why = why.lock().unwrap_or_else(PoisonError::into_inner).clone();
             unreached(if why.is_empty() { e.to_string() } else { why })
         };
@@ -62,16 +62,16 @@ impl Program<'_> {
             .max_buf_size(HEAD_MAX)
             .max_headers(HEADERS_MAX)
             .handshake(TokioIo::new(io));
-        let (mut sender, connection) = shaken.await.map_err(|e| told(&e))?;
+        let (mut sender, connection) = shaken.await.map_err(|e| failed(&e))?;
         tokio::spawn(connection.with_upgrades());
         let answer = tokio::time::timeout(HEAD_TIME, sender.send_request(onward)).await;
         let mut answer = answer
             .map_err(|_| unreached("the program of the job does not answer"))?
-            .map_err(|e| told(&e))?;
+            .map_err(|e| failed(&e))?;
         let switches = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
         if switches {
             let Some(browser) = browser.filter(|_| is_socket) else {
-                return Err(unreached("the program switched to what nobody asked for"));
+                return Err(unreached("the program switched to an unrequested protocol"));
             };
             tokio::spawn(join(browser, upgrade::on(&mut answer)));
         }

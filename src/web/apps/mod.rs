@@ -73,7 +73,7 @@ struct Visit {
     port: u16,
     used: i64,
     /// When a request last counted as a use of the session.
-    told: i64,
+    counted: i64,
 }
 
 type Way = Arc<OnceCell<Arc<Tunnel>>>;
@@ -155,7 +155,7 @@ impl Apps {
             right,
             port,
             used: now,
-            told: now,
+            counted: now,
         };
         all.insert(digest(&secret), visit);
         secret
@@ -170,11 +170,11 @@ impl Apps {
             return None;
         }
         visit.used = now;
-        let tells = now - visit.told >= USED_MS;
-        if tells {
-            visit.told = now;
+        let counts = now - visit.counted >= USED_MS;
+        if counts {
+            visit.counted = now;
         }
-        Some((visit.right.clone(), visit.port, tells))
+        Some((visit.right.clone(), visit.port, counts))
     }
 
     fn end_visit(&self, secret: &str) {

@@ -72,7 +72,7 @@ struct Worker {
     /// The session with which the process ends; other processes end with their call.
     session: Option<String>,
     /// The socket for reports of the process; closed when the process has ended.
-    told: File,
+    reports: File,
     said: Vec<u8>,
     work: Work,
 }
@@ -125,7 +125,7 @@ pub struct Broker {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
     /// A signal ended it.
-    Told,
+    BySignal,
     /// The HTTP process has ended.
     Alone,
 }
@@ -211,7 +211,7 @@ impl Broker {
         http.kill();
         let _ = http.wait();
         Ok(match ends {
-            Some(_) => Ended::Told,
+            Some(_) => Ended::BySignal,
             None => Ended::Alone,
         })
     }
@@ -242,13 +242,13 @@ impl Broker {
 
     fn watched(&self, queue: &SignalQueue) -> Vec<Watched> {
         let own = [self.control.as_raw_fd(), queue.as_raw_fd()];
-        let told = self.workers.iter().map(|worker| worker.told.as_raw_fd());
+        let reports = self.workers.iter().map(|worker| worker.reports.as_raw_fd());
         let watched = |fd| Watched {
             fd,
             read: true,
             write: false,
         };
-        own.into_iter().chain(told).map(watched).collect()
+        own.into_iter().chain(reports).map(watched).collect()
     }
 
     fn end_late_ones(&mut self, now: u64) {
@@ -281,7 +281,7 @@ impl Broker {
                 continue;
             }
             let mut bytes = [0u8; SAID_MAX];
-            match (&worker.told).read(&mut bytes) {
+            match (&worker.reports).read(&mut bytes) {
                 Ok(n) if n > 0 && worker.said.len() + n <= SAID_MAX => {
                     worker.said.extend_from_slice(&bytes[..n]);
                 }
@@ -408,7 +408,7 @@ impl Broker {
             Some(session) if session.who.uid == uid => return Ok(By::Session),
             Some(session) => {
                 let whose = session.who.uid;
-                tracing::warn!("a session of uid {whose} is no right to act for uid {uid}");
+                tracing::warn!("a session of uid {whose} gives no right to act for uid {uid}");
             }
             None if claimed_uid(&proof) == Some(uid) => return Ok(By::Token(proof)),
             None => {}
@@ -493,13 +493,13 @@ impl Broker {
         calls.count() + self.ending.len()
     }
 
-    fn keep(&mut self, (process, told): (Forked, File), uid: u32, life_ms: u64, work: Work) {
+    fn keep(&mut self, (process, reports): (Forked, File), uid: u32, life_ms: u64, work: Work) {
         self.workers.push(Worker {
             process,
             uid,
             ends: clock::boot_ms() + life_ms,
             session: None,
-            told,
+            reports,
             said: Vec::new(),
             work,
         });
@@ -544,7 +544,7 @@ fn tell_settings(site: &Site, tell: &File) -> i32 {
 /// Starts a process for `work`, which gets the socket for its reports to the broker. Of the
 /// broker's descriptors it inherits only `keep`.
 fn fork(keep: Option<&File>, work: impl FnOnce(&File) -> i32) -> sys::Result<(Forked, File)> {
-    let (told, tell) = ipc::pair()?;
+    let (reports, tell) = ipc::pair()?;
     let process = fork_snapshot(|| {
         signals::reset_all();
         signals::ignore_sigpipe();
@@ -553,7 +553,7 @@ fn fork(keep: Option<&File>, work: impl FnOnce(&File) -> i32) -> sys::Result<(Fo
         stand_alone(c"cbweb-call", &kept);
         work(&tell)
     })?;
-    Ok((process, told))
+    Ok((process, reports))
 }
 
 /// Answers without waiting: if the socket cannot take the answer, it is lost.

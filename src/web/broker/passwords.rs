@@ -144,7 +144,7 @@ pub(super) fn ask(service: &str, user: &str, from: &str, socket: &File, tell: &F
 }
 
 /// The user that the process has reported; `None`: it reported none.
-pub(super) fn told(said: &[u8]) -> Option<Known> {
+pub(super) fn reported_user(said: &[u8]) -> Option<Known> {
     let known: Known = serde_json::from_slice(said).ok()?;
     (known.uid != 0 && !known.name.is_empty()).then_some(known)
 }
@@ -200,7 +200,7 @@ impl Broker {
             begun,
         } = tried;
         let end = End::of(code);
-        let known = told(said).filter(|_| end == End::Right);
+        let known = reported_user(said).filter(|_| end == End::Right);
         let end = if end == End::Right && known.is_none() {
             End::Unchecked
         } else {
@@ -255,9 +255,15 @@ mod tests {
         ] {
             assert_eq!(End::of(code), End::Unchecked, "{code:?}");
         }
-        assert!(told(b"").is_none() && told(b"{\"uid\":0,\"name\":\"root\"}").is_none());
-        assert!(told(b"{\"uid\":5,\"name\":\"\"}").is_none());
-        assert_eq!(told(b"{\"uid\":5,\"name\":\"u\"}").map(|k| k.uid), Some(5));
+        assert!(
+            reported_user(b"").is_none()
+                && reported_user(b"{\"uid\":0,\"name\":\"root\"}").is_none()
+        );
+        assert!(reported_user(b"{\"uid\":5,\"name\":\"\"}").is_none());
+        assert_eq!(
+            reported_user(b"{\"uid\":5,\"name\":\"u\"}").map(|k| k.uid),
+            Some(5)
+        );
     }
 
     #[test]
