@@ -181,8 +181,8 @@ fn refuse_root(options: &Options, site: &Site) -> Result<(), Refusal> {
     let as_root = options.as_root || (is_root && std::env::var_os("CB_DEV").is_some());
     match (is_root, as_root) {
         (true, false) => refuse(
-            "not as root: the portal serves the user who starts it, and nobody should have \
-             root's rights in a browser\nhint: start it as the user; --service is for all users, \
+            "not as root: the portal serves the user who starts it, and a browser should not have \
+             root's rights\nhint: start it as the user; --service is for all users, \
              --as-root for root's own development cluster",
         ),
         (true, true) if !is_dev => {
@@ -268,7 +268,7 @@ fn bind(path: &Path) -> Result<UnixListener, Refusal> {
             found.kind == sys::fs::Kind::Other && found.uid == sys::users::effective_uid();
         if !is_left {
             return Err(Refusal::system(format!(
-                "{shown} exists and is no socket of yours"
+                "{shown} exists and is not a socket of yours"
             )));
         }
         sys::fs::remove(path).map_err(Refusal::system)?;

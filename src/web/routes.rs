@@ -283,7 +283,7 @@ pub const ROUTES: &[Route] = &[
     }),
     read(
         "/events",
-        "the documents of cevents; Last-Event-ID or after begins behind that position",
+        "the documents of cevents after the position in Last-Event-ID or in the parameter after",
         &[("after", "a position; 0: all that are kept")],
         Answer::Events,
         || get(live::events),
