@@ -81,7 +81,7 @@ pub(crate) fn run(words: &[String]) -> i32 {
 
 /// What [`check`] found.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct FsckReport {
     /// One line per damage, `FILE:OFFSET: what`.
     pub damage: Vec<String>,
     /// All damages, also those that were only counted.
@@ -92,7 +92,7 @@ pub(crate) struct Report {
     pub records: u64,
 }
 
-impl Report {
+impl FsckReport {
     /// What is printed. It contains text of users, and the reader may be root: it is escaped before
     /// it reaches the terminal.
     fn lines(&self, quiet: bool) -> Vec<String> {
@@ -123,7 +123,7 @@ impl Report {
 ///
 /// # Errors
 /// The share is missing, not a cluster, or of a newer format.
-pub(crate) fn check(layout: &Layout) -> Result<Report, Fail> {
+pub(crate) fn check(layout: &Layout) -> Result<FsckReport, Fail> {
     let path = layout.cluster();
     let bytes = sys::fs::read_small(&path, CLUSTER_MAX).map_err(|e| {
         Fail::system(format!(
@@ -135,7 +135,7 @@ pub(crate) fn check(layout: &Layout) -> Result<Report, Fail> {
     let mut job = Job {
         layout,
         cluster: cluster.cluster,
-        report: Report::default(),
+        report: FsckReport::default(),
     };
     job.report.files = 1;
     job.leader();
@@ -154,7 +154,7 @@ pub(crate) fn check(layout: &Layout) -> Result<Report, Fail> {
 struct Job<'a> {
     layout: &'a Layout,
     cluster: String,
-    report: Report,
+    report: FsckReport,
 }
 
 impl Job<'_> {
@@ -646,7 +646,7 @@ mod tests {
     }
 
     /// A share whose answers are these bytes.
-    fn with_answers(layout: &Layout, bytes: &[&[u8]]) -> Report {
+    fn with_answers(layout: &Layout, bytes: &[&[u8]]) -> FsckReport {
         fs::write(layout.acks(1), bytes.concat()).unwrap();
         check(layout).unwrap()
     }

@@ -21,7 +21,7 @@ const TEXT_MAX: usize = 180;
 /// What to look at. `number`: the same hint goes to each address of its receiver, who looks once at
 /// those of one number. Versions that give none send 0, which is never the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum Hint {
     /// To the leader: the drop box of this user. Who asks waits for the answer to this token.
     DropBox { uid: u32, token: Token },
     /// To the leader: the reports of the host whose name has this [`tag_of`].
@@ -35,13 +35,13 @@ pub enum What {
 }
 
 /// Writes a hint for the receiver of this tag.
-pub fn encode(tag: u64, what: What) -> [u8; LEN] {
+pub fn encode(tag: u64, what: Hint) -> [u8; LEN] {
     let (kind, uid, value) = match what {
-        What::DropBox { uid, token } => (1u32, uid, token.0),
-        What::Reports { host, number } => (2, number, u128::from(host)),
-        What::Orders { number } => (3, number, 0),
-        What::Acks { token } => (4, 0, token.0),
-        What::Launches { number } => (5, number, 0),
+        Hint::DropBox { uid, token } => (1u32, uid, token.0),
+        Hint::Reports { host, number } => (2, number, u128::from(host)),
+        Hint::Orders { number } => (3, number, 0),
+        Hint::Acks { token } => (4, 0, token.0),
+        Hint::Launches { number } => (5, number, 0),
     };
     let mut out = [0u8; LEN];
     out[..8].copy_from_slice(MAGIC);
@@ -53,7 +53,7 @@ pub fn encode(tag: u64, what: What) -> [u8; LEN] {
 }
 
 /// Reads a hint; `None`: it is none, or not for the receiver of this tag.
-pub fn decode(bytes: &[u8], tag: u64) -> Option<What> {
+pub fn decode(bytes: &[u8], tag: u64) -> Option<Hint> {
     let bytes: &[u8; LEN] = bytes.try_into().ok()?;
     let number = |at: usize| bytes[at..at + 4].try_into().map(u32::from_le_bytes).ok();
     let value = u128::from_le_bytes(bytes[24..].try_into().ok()?);
@@ -61,21 +61,21 @@ pub fn decode(bytes: &[u8], tag: u64) -> Option<What> {
         return None;
     }
     match number(16)? {
-        1 => Some(What::DropBox {
+        1 => Some(Hint::DropBox {
             uid: number(20)?,
             token: Token(value),
         }),
-        2 => Some(What::Reports {
+        2 => Some(Hint::Reports {
             host: u64::try_from(value).ok()?,
             number: number(20)?,
         }),
-        3 => Some(What::Orders {
+        3 => Some(Hint::Orders {
             number: number(20)?,
         }),
-        4 => Some(What::Acks {
+        4 => Some(Hint::Acks {
             token: Token(value),
         }),
-        5 => Some(What::Launches {
+        5 => Some(Hint::Launches {
             number: number(20)?,
         }),
         _ => None,
@@ -150,14 +150,14 @@ mod tests {
     fn hints_come_back_as_they_were_and_only_to_their_receiver() {
         let token = Token(u128::MAX - 5);
         for what in [
-            What::DropBox { uid: 1001, token },
-            What::Reports {
+            Hint::DropBox { uid: 1001, token },
+            Hint::Reports {
                 host: tag_of("node17"),
                 number: 5,
             },
-            What::Orders { number: 6 },
-            What::Launches { number: 7 },
-            What::Acks { token },
+            Hint::Orders { number: 6 },
+            Hint::Launches { number: 7 },
+            Hint::Acks { token },
         ] {
             let bytes = encode(7, what);
             assert_eq!(decode(&bytes, 7), Some(what));
@@ -165,7 +165,7 @@ mod tests {
             assert_eq!(decode(&bytes[1..], 7), None);
             assert_eq!(decode(&[&bytes[..], b"x"].concat(), 7), None);
         }
-        let mut bytes = encode(7, What::Orders { number: 0 });
+        let mut bytes = encode(7, Hint::Orders { number: 0 });
         bytes[16] = 9;
         assert_eq!(decode(&bytes, 7), None);
         assert_eq!(decode(b"", 0), None);

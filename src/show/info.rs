@@ -4,15 +4,13 @@
 
 use super::cell::{self, Cut, Object, int};
 use super::dates::Dates;
-use super::field::{Field, Get, Table, cut};
+use super::field::{Field, Table, cut};
 use super::health;
+use super::host::HostGet;
 use super::load::megabytes;
 use crate::record::view::{HostRow, Params};
 use crate::text::width;
 use std::fmt::Write as _;
-
-/// The function that writes a field of a host.
-pub(crate) type HostGet = Get<HostRow>;
 
 const fn field(
     name: &'static str,

@@ -445,7 +445,7 @@ impl State {
             run.set_usage(&e.u);
             run.set_part_use(&e.parts);
             run.killing = None;
-            run.halt = None;
+            run.suspension.by_system = None;
             run.fate = Some(Box::new(fate_of(e)));
             let ok = e.is_success();
             let stat = match (requeue, hold, ok) {
@@ -500,7 +500,7 @@ impl State {
         self.touch(a.j, |job| {
             let idx = a.j.idx;
             if let Some(run) = job.work_mut(idx).and_then(|w| w.run.as_deref_mut()) {
-                run.halt = None;
+                run.suspension.by_system = None;
             }
             match killing {
                 Some(SignalAct::Kill(reason)) => {
@@ -648,7 +648,7 @@ impl State {
             job.spec = s;
             job.gated = depend && (job.gated || !same);
             if limited {
-                job.each_started_mut(&mut |run| run.limit_changes += 1);
+                job.each_started_mut(&mut |run| run.orders.limits += 1);
             }
         }
         if depend {

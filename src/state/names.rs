@@ -90,8 +90,8 @@ impl super::State {
         let Some(job) = self.jobs.get(id) else { return };
         let uid = self.specs[&job.spec].who.uid;
         match plus {
-            true => self.names.add(uid, job.name(), id),
-            false => self.names.remove(uid, job.name(), id),
+            true => self.dependencies.names.add(uid, job.name(), id),
+            false => self.dependencies.names.remove(uid, job.name(), id),
         }
     }
 }

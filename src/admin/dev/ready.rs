@@ -16,7 +16,7 @@ const VIEW_MAX: u64 = 256 << 20;
 
 /// How far the start of a cluster has come.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Progress {
+pub(super) struct Readiness {
     /// Host of the leader that takes requests.
     pub leader: Option<String>,
     /// Hosts that the leader knows as usable.
@@ -25,7 +25,7 @@ pub(super) struct Progress {
     pub waiting: Vec<String>,
 }
 
-impl Progress {
+impl Readiness {
     pub(super) fn complete(&self) -> bool {
         self.leader.is_some() && self.waiting.is_empty()
     }
@@ -46,12 +46,12 @@ impl Progress {
 }
 
 /// Looks once.
-pub(super) fn look(layout: &Layout, settings: &Settings, processes: &Processes) -> Progress {
+pub(super) fn look(layout: &Layout, settings: &Settings, processes: &Processes) -> Readiness {
     let Some((pid, epoch)) = leading(layout, processes) else {
         let waiting = settings.hosts().collect();
-        return Progress {
+        return Readiness {
             waiting,
-            ..Progress::default()
+            ..Readiness::default()
         };
     };
     let leader = processes
@@ -61,9 +61,9 @@ pub(super) fn look(layout: &Layout, settings: &Settings, processes: &Processes) 
         .map(|m| m.host.clone());
     // The view of an earlier leader is out of date.
     let rows = host_rows(layout, epoch).unwrap_or_default();
-    let mut progress = Progress {
+    let mut progress = Readiness {
         leader,
-        ..Progress::default()
+        ..Readiness::default()
     };
     for host in settings.hosts() {
         match rows

@@ -1,7 +1,7 @@
 //! `cadmin dev up`: starts the daemons that are not running and waits until the cluster is ready.
 
 use super::processes::{self, MARK, MARK_NAME, Processes};
-use super::ready::{self, Progress};
+use super::ready::{self, Readiness};
 use super::site::{Daemon, Site};
 use crate::client::Fail;
 use crate::language::answer;
@@ -143,7 +143,7 @@ fn wait(
     started: &mut [(Daemon, Child)],
     timeout_ms: u64,
     bar: &ProgressBar,
-) -> Result<Progress, Fail> {
+) -> Result<Readiness, Fail> {
     let layout = site.layout();
     let end = clock::boot_ms().saturating_add(timeout_ms);
     loop {

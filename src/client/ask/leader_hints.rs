@@ -2,7 +2,7 @@
 //! not known, and does not matter, whether a hint arrives.
 
 use crate::model::Token;
-use crate::record::hint::{self, Endpoint, What};
+use crate::record::hint::{self, Endpoint, Hint};
 use crate::record::leader::EpochDoc;
 use crate::sys;
 use crate::sys::datagram::Socket;
@@ -44,7 +44,7 @@ impl LeaderHints {
     pub(super) fn send(&self, token: Token) {
         if let (Some(socket), Some(leader)) = (&self.socket, &self.leader) {
             let uid = sys::users::effective_uid();
-            let bytes = hint::encode(leader.tag, What::DropBox { uid, token });
+            let bytes = hint::encode(leader.tag, Hint::DropBox { uid, token });
             socket.send(&bytes, &leader.addresses);
         }
     }
@@ -56,7 +56,7 @@ impl LeaderHints {
         };
         let tag = hint::tag_of_token(token);
         self.answered = socket.wait(us, |bytes| {
-            hint::decode(bytes, tag) == Some(What::Acks { token })
+            hint::decode(bytes, tag) == Some(Hint::Acks { token })
         });
     }
 }

@@ -4,7 +4,7 @@ use super::answers::find_ack;
 use super::*;
 use crate::record::frame;
 use crate::record::header::{self, Header};
-use crate::record::hint::{self, Endpoint, What};
+use crate::record::hint::{self, Endpoint, Hint};
 use crate::record::leader::encode_fixed;
 use crate::record::request::{SignalHow, VERBS_MAX};
 use crate::sys::datagram::Socket;
@@ -288,9 +288,9 @@ fn a_leader_that_hints_is_told_of_the_request_and_found_with_few_looks() {
         s.spawn(|| {
             let (what, from) = heard.recv().unwrap();
             let uid = sys::users::effective_uid();
-            assert_eq!(what, What::DropBox { uid, token });
+            assert_eq!(what, Hint::DropBox { uid, token });
             append(&layout.acks(3), token, 0);
-            let bytes = hint::encode(hint::tag_of_token(token), What::Acks { token });
+            let bytes = hint::encode(hint::tag_of_token(token), Hint::Acks { token });
             ear.send(&bytes, &[from]);
         });
         assert_eq!(wait.until_answered(Some("t"), 20_000).unwrap().tok, token);

@@ -3,7 +3,7 @@
 
 use crate::record::frame::Reader;
 use crate::record::header::{Header, What as File};
-use crate::record::hint::{self, Endpoint, What};
+use crate::record::hint::{self, Endpoint, Hint};
 use crate::record::report::Report;
 use crate::spool::Layout;
 use crate::sys::datagram::Socket;
@@ -29,7 +29,7 @@ impl Doorbell {
     pub(super) fn ring(&self, host: &str) {
         if let (Some(socket), Some(at)) = (&self.socket, endpoint(&self.layout, host)) {
             let number = clock::short_number();
-            let bytes = hint::encode(at.tag, What::Launches { number });
+            let bytes = hint::encode(at.tag, Hint::Launches { number });
             socket.send(&bytes, &at.addresses);
         }
     }

@@ -6,7 +6,7 @@
 
 use crate::config::Cluster;
 use crate::host::setup::Place;
-use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, Numbers, What};
+use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, Hint, Numbers};
 use crate::spool::polling::Budget;
 use crate::sys::clock;
 use crate::sys::datagram::{self, Socket};
@@ -71,14 +71,14 @@ impl Hints {
         let mut numbers = Numbers::default();
         let heard = socket.listen("hints", move |bytes, _| {
             let (number, heard) = match hint::decode(bytes, tag)? {
-                What::Orders { number } => (
+                Hint::Orders { number } => (
                     number,
                     Heard {
                         orders: true,
                         ..Heard::default()
                     },
                 ),
-                What::Launches { number } => (
+                Hint::Launches { number } => (
                     number,
                     Heard {
                         launches: true,
@@ -133,7 +133,7 @@ impl Hints {
     pub(super) fn reported(&self, leader: Option<&Endpoint>) {
         if let (Some(socket), Some(leader)) = (&self.socket, leader) {
             let (host, number) = (self.name, clock::short_number());
-            let bytes = hint::encode(leader.tag, What::Reports { host, number });
+            let bytes = hint::encode(leader.tag, Hint::Reports { host, number });
             socket.send(&bytes, &leader.addresses);
         }
     }

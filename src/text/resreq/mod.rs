@@ -16,7 +16,7 @@ pub use super::scan::Op;
 
 pub use merge::merge_all;
 pub use print::amount;
-pub use select::{HostFacts, Node, Select};
+pub use select::{HostFacts, Select, SelectExpr};
 pub use table::{
     Anything, BUILTINS, Builtin, Builtins, Def, Direction, Kind, Resources, Steps, builtin,
     check_resource_name, left_to_sensors,

@@ -13,20 +13,20 @@ use super::table::{Def, Direction, Kind, Resources};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Select {
     /// Expressions separated by commas; the first one that a host satisfies applies.
-    pub alternatives: Vec<Node>,
+    pub alternatives: Vec<SelectExpr>,
 }
 
 /// A node of a select expression. Every value is a number; a condition is 1 or 0.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Node {
+pub enum SelectExpr {
     /// `||`, at least two parts.
-    Or(Vec<Node>),
+    Or(Vec<SelectExpr>),
     /// `&&`, at least two parts.
-    And(Vec<Node>),
+    And(Vec<SelectExpr>),
     /// `!`.
-    Not(Box<Node>),
+    Not(Box<SelectExpr>),
     /// A comparison of numbers.
-    Compare(Box<Node>, Op, Box<Node>),
+    Compare(Box<SelectExpr>, Op, Box<SelectExpr>),
     /// A comparison of a text resource with a word; `any` and `local` have their own meaning.
     Text {
         /// The resource.
@@ -37,11 +37,11 @@ pub enum Node {
         word: String,
     },
     /// Terms; true: the term is subtracted.
-    Sum(Vec<(bool, Node)>),
+    Sum(Vec<(bool, SelectExpr)>),
     /// Factors; true: divides by the factor.
-    Product(Vec<(bool, Node)>),
+    Product(Vec<(bool, SelectExpr)>),
     /// A minus sign before an operand.
-    Minus(Box<Node>),
+    Minus(Box<SelectExpr>),
     /// A literal.
     Number(f64),
     /// The value of a number resource.
@@ -75,12 +75,17 @@ impl Select {
     /// True if a text or tag is mentioned; then the host type need not be the local one.
     pub fn mentions_text_or_tag(&self) -> bool {
         self.alternatives.iter().any(|a| {
-            a.any(&mut |n| matches!(n, Node::Text { .. } | Node::Tag(_) | Node::Defined(_)))
+            a.any(&mut |n| {
+                matches!(
+                    n,
+                    SelectExpr::Text { .. } | SelectExpr::Tag(_) | SelectExpr::Defined(_)
+                )
+            })
         })
     }
 }
 
-impl Node {
+impl SelectExpr {
     /// True if the expression is certainly true on the host.
     pub fn accepts(&self, host: &impl HostFacts) -> bool {
         self.eval(host).is_some_and(|v| v != 0.0)
@@ -90,61 +95,69 @@ impl Node {
     pub fn eval(&self, host: &impl HostFacts) -> Option<f64> {
         let truth = |b: bool| Some(f64::from(u8::from(b)));
         match self {
-            Node::Or(parts) => kleene(parts, host, true),
-            Node::And(parts) => kleene(parts, host, false),
-            Node::Not(inner) => inner.eval(host).and_then(|v| truth(v == 0.0)),
-            Node::Compare(left, op, right) => truth(op.holds(left.eval(host)?, right.eval(host)?)),
-            Node::Text { name, op, word } => compare_text(host, name, *op, word).and_then(truth),
-            Node::Sum(terms) => finite(terms.iter().try_fold(0.0, |sum, (minus, t)| {
+            SelectExpr::Or(parts) => kleene(parts, host, true),
+            SelectExpr::And(parts) => kleene(parts, host, false),
+            SelectExpr::Not(inner) => inner.eval(host).and_then(|v| truth(v == 0.0)),
+            SelectExpr::Compare(left, op, right) => {
+                truth(op.holds(left.eval(host)?, right.eval(host)?))
+            }
+            SelectExpr::Text { name, op, word } => {
+                compare_text(host, name, *op, word).and_then(truth)
+            }
+            SelectExpr::Sum(terms) => finite(terms.iter().try_fold(0.0, |sum, (minus, t)| {
                 let value = t.eval(host)?;
                 Some(if *minus { sum - value } else { sum + value })
             })),
-            Node::Product(factors) => finite(factors.iter().try_fold(1.0, |product, (div, f)| {
-                let value = f.eval(host)?;
-                Some(if *div {
-                    product / value
-                } else {
-                    product * value
-                })
-            })),
-            Node::Minus(inner) => inner.eval(host).map(|v| -v),
-            Node::Number(value) => Some(*value),
+            SelectExpr::Product(factors) => {
+                finite(factors.iter().try_fold(1.0, |product, (div, f)| {
+                    let value = f.eval(host)?;
+                    Some(if *div {
+                        product / value
+                    } else {
+                        product * value
+                    })
+                }))
+            }
+            SelectExpr::Minus(inner) => inner.eval(host).map(|v| -v),
+            SelectExpr::Number(value) => Some(*value),
             // A tag that is no longer declared is parsed as a value.
-            Node::Value(name) => {
+            SelectExpr::Value(name) => {
                 finite(host.number(name).or_else(|| host.tag(name).then_some(1.0)))
             }
-            Node::Tag(name) => truth(host.tag(name)),
-            Node::Defined(name) => {
+            SelectExpr::Tag(name) => truth(host.tag(name)),
+            SelectExpr::Defined(name) => {
                 truth(host.number(name).is_some() || host.text(name).is_some() || host.tag(name))
             }
         }
     }
 
-    fn any(&self, test: &mut impl FnMut(&Node) -> bool) -> bool {
+    fn any(&self, test: &mut impl FnMut(&SelectExpr) -> bool) -> bool {
         test(self)
             || match self {
-                Node::Or(parts) | Node::And(parts) => parts.iter().any(|p| p.any(test)),
-                Node::Not(inner) | Node::Minus(inner) => inner.any(test),
-                Node::Compare(left, _, right) => left.any(test) || right.any(test),
-                Node::Sum(parts) | Node::Product(parts) => parts.iter().any(|(_, p)| p.any(test)),
+                SelectExpr::Or(parts) | SelectExpr::And(parts) => parts.iter().any(|p| p.any(test)),
+                SelectExpr::Not(inner) | SelectExpr::Minus(inner) => inner.any(test),
+                SelectExpr::Compare(left, _, right) => left.any(test) || right.any(test),
+                SelectExpr::Sum(parts) | SelectExpr::Product(parts) => {
+                    parts.iter().any(|(_, p)| p.any(test))
+                }
                 _ => false,
             }
     }
 
     /// Joins with `&&`, keeping conjunctions flat.
-    pub(super) fn and(self, other: Node) -> Node {
+    pub(super) fn and(self, other: SelectExpr) -> SelectExpr {
         let parts = |node| match node {
-            Node::And(parts) => parts,
+            SelectExpr::And(parts) => parts,
             single => vec![single],
         };
         let mut all = parts(self);
         all.extend(parts(other));
-        Node::And(all)
+        SelectExpr::And(all)
     }
 }
 
 /// `||` (`decisive` true) and `&&` (false) with unknown parts.
-fn kleene(parts: &[Node], host: &impl HostFacts, decisive: bool) -> Option<f64> {
+fn kleene(parts: &[SelectExpr], host: &impl HostFacts, decisive: bool) -> Option<f64> {
     let mut unknown = false;
     for part in parts {
         match part.eval(host) {
@@ -208,33 +221,33 @@ impl<'a> Reader<'a> {
         Ok(Select { alternatives })
     }
 
-    fn or(&mut self, depth: usize) -> Result<Node, ParseError> {
+    fn or(&mut self, depth: usize) -> Result<SelectExpr, ParseError> {
         let mut parts = Vec::new();
         loop {
             match self.and(depth)? {
-                Node::Or(inner) => parts.extend(inner),
+                SelectExpr::Or(inner) => parts.extend(inner),
                 part => parts.push(part),
             }
             if !self.cursor.eat("||") {
-                return Ok(single_or(parts, Node::Or));
+                return Ok(single_or(parts, SelectExpr::Or));
             }
         }
     }
 
-    fn and(&mut self, depth: usize) -> Result<Node, ParseError> {
+    fn and(&mut self, depth: usize) -> Result<SelectExpr, ParseError> {
         let mut parts = Vec::new();
         loop {
             match self.comparison(depth)? {
-                Node::And(inner) => parts.extend(inner),
+                SelectExpr::And(inner) => parts.extend(inner),
                 part => parts.push(part),
             }
             if !self.cursor.eat("&&") {
-                return Ok(single_or(parts, Node::And));
+                return Ok(single_or(parts, SelectExpr::And));
             }
         }
     }
 
-    fn comparison(&mut self, depth: usize) -> Result<Node, ParseError> {
+    fn comparison(&mut self, depth: usize) -> Result<SelectExpr, ParseError> {
         if let Some(text) = self.text_comparison()? {
             return Ok(text);
         }
@@ -252,12 +265,12 @@ impl<'a> Reader<'a> {
             )
             .hint("write a < b && b < c"));
         }
-        Ok(Node::Compare(Box::new(left), op, Box::new(right)))
+        Ok(SelectExpr::Compare(Box::new(left), op, Box::new(right)))
     }
 
     /// Parses `name op word` or `"word" op name` for a text resource; `None` if something else
     /// comes.
-    fn text_comparison(&mut self) -> Result<Option<Node>, ParseError> {
+    fn text_comparison(&mut self) -> Result<Option<SelectExpr>, ParseError> {
         let mut ahead = self.cursor.clone();
         match ahead.peek() {
             Some(quote @ ('"' | '\'')) => {
@@ -275,7 +288,7 @@ impl<'a> Reader<'a> {
                     ));
                 }
                 let name = def.name.to_owned();
-                return Ok(Some(Node::Text {
+                return Ok(Some(SelectExpr::Text {
                     name,
                     op: mirrored(op),
                     word: word.to_owned(),
@@ -324,7 +337,7 @@ impl<'a> Reader<'a> {
                 word
             }
         };
-        Ok(Some(Node::Text {
+        Ok(Some(SelectExpr::Text {
             name,
             op,
             word: word.to_owned(),
@@ -371,7 +384,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn sum(&mut self, depth: usize) -> Result<Node, ParseError> {
+    fn sum(&mut self, depth: usize) -> Result<SelectExpr, ParseError> {
         let mut terms = vec![(false, self.product(depth)?)];
         loop {
             let minus = match self.cursor.peek() {
@@ -385,11 +398,11 @@ impl<'a> Reader<'a> {
         Ok(if terms.len() == 1 {
             terms.remove(0).1
         } else {
-            Node::Sum(terms)
+            SelectExpr::Sum(terms)
         })
     }
 
-    fn product(&mut self, depth: usize) -> Result<Node, ParseError> {
+    fn product(&mut self, depth: usize) -> Result<SelectExpr, ParseError> {
         let mut factors = vec![(false, self.unary(depth)?)];
         loop {
             let divides = match self.cursor.peek() {
@@ -403,11 +416,11 @@ impl<'a> Reader<'a> {
         Ok(if factors.len() == 1 {
             factors.remove(0).1
         } else {
-            Node::Product(factors)
+            SelectExpr::Product(factors)
         })
     }
 
-    fn unary(&mut self, depth: usize) -> Result<Node, ParseError> {
+    fn unary(&mut self, depth: usize) -> Result<SelectExpr, ParseError> {
         let next = self.cursor.peek();
         if !matches!(next, Some('!' | '-' | '(')) {
             return self.atom();
@@ -419,8 +432,8 @@ impl<'a> Reader<'a> {
         };
         self.cursor.skip(1);
         match next {
-            Some('!') => Ok(Node::Not(Box::new(self.unary(deeper)?))),
-            Some('-') => Ok(Node::Minus(Box::new(self.unary(deeper)?))),
+            Some('!') => Ok(SelectExpr::Not(Box::new(self.unary(deeper)?))),
+            Some('-') => Ok(SelectExpr::Minus(Box::new(self.unary(deeper)?))),
             _ => {
                 let inner = self.or(deeper)?;
                 self.cursor.expect(")")?;
@@ -429,25 +442,27 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn atom(&mut self) -> Result<Node, ParseError> {
+    fn atom(&mut self) -> Result<SelectExpr, ParseError> {
         let (at, word) = self.word();
         if word.is_empty() {
             return Err(self.cursor.expected("a resource name or a number"));
         }
         if word.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-            return number(word).map(Node::Number).map_err(|e| e.shifted(at));
+            return number(word)
+                .map(SelectExpr::Number)
+                .map_err(|e| e.shifted(at));
         }
         if word == "defined" && self.cursor.eat("(") {
             let (at, name) = self.word();
             let name = self.find(name, at)?.name.to_owned();
             self.cursor.expect(")")?;
-            return Ok(Node::Defined(name));
+            return Ok(SelectExpr::Defined(name));
         }
         let def = self.find(word, at)?;
         let name = def.name.to_owned();
         match def.kind {
-            Kind::Number | Kind::Unknown => Ok(Node::Value(name)),
-            Kind::Tag => Ok(Node::Tag(name)),
+            Kind::Number | Kind::Unknown => Ok(SelectExpr::Value(name)),
+            Kind::Tag => Ok(SelectExpr::Tag(name)),
             Kind::Text => Err(ParseError::new(at, word.len(), format!("{name} is a text"))
                 .hint(format!("compare it: {name}==word"))),
         }
@@ -488,12 +503,12 @@ impl<'a> Reader<'a> {
         }
         self.cursor.skip(text.len());
         Ok(Select {
-            alternatives: vec![single_or(parts, Node::And)],
+            alternatives: vec![single_or(parts, SelectExpr::And)],
         })
     }
 
-    fn short_term(&mut self, term: &'a str, at: usize) -> Result<Node, ParseError> {
-        let text = |name: &str, word: &str| Node::Text {
+    fn short_term(&mut self, term: &'a str, at: usize) -> Result<SelectExpr, ParseError> {
+        let text = |name: &str, word: &str| SelectExpr::Text {
             name: name.to_owned(),
             op: Op::Eq,
             word: word.to_owned(),
@@ -524,8 +539,8 @@ impl<'a> Reader<'a> {
                     .hint(format!("compare it: {name}=word")));
             }
             (Kind::Text, Some(word)) if !word.is_empty() => text(def.name, word),
-            (Kind::Tag, None) => Node::Tag(def.name.to_owned()),
-            (_, None) => Node::Value(def.name.to_owned()),
+            (Kind::Tag, None) => SelectExpr::Tag(def.name.to_owned()),
+            (_, None) => SelectExpr::Value(def.name.to_owned()),
             (_, Some(value)) => {
                 let number = number(value).map_err(|e| e.shifted(at + name.len() + 1))?;
                 let op = if def.direction == Direction::Decrease {
@@ -534,14 +549,14 @@ impl<'a> Reader<'a> {
                     Op::Le
                 };
                 let left = Box::new(match def.kind {
-                    Kind::Tag => Node::Tag(def.name.to_owned()),
-                    _ => Node::Value(def.name.to_owned()),
+                    Kind::Tag => SelectExpr::Tag(def.name.to_owned()),
+                    _ => SelectExpr::Value(def.name.to_owned()),
                 });
-                Node::Compare(left, op, Box::new(Node::Number(number)))
+                SelectExpr::Compare(left, op, Box::new(SelectExpr::Number(number)))
             }
         };
         Ok(if negated {
-            Node::Not(Box::new(node))
+            SelectExpr::Not(Box::new(node))
         } else {
             node
         })
@@ -565,7 +580,10 @@ fn mirrored(op: Op) -> Op {
     }
 }
 
-fn single_or(mut parts: Vec<Node>, many: impl Fn(Vec<Node>) -> Node) -> Node {
+fn single_or(
+    mut parts: Vec<SelectExpr>,
+    many: impl Fn(Vec<SelectExpr>) -> SelectExpr,
+) -> SelectExpr {
     if parts.len() == 1 {
         parts.remove(0)
     } else {

@@ -221,7 +221,7 @@ fn running_work_that_an_administrator_stopped_is_not_resumed_by_its_owner() {
     assert!(started(&b));
     let stop = |b: &Bench| {
         let run = b.core.state.work(JobKey::job(2)).unwrap().run.clone();
-        run.is_some_and(|run| run.user_stop)
+        run.is_some_and(|run| run.suspension.by_user)
     };
     let deny = vec![Code::Permission];
     b.ask(OWNER, vec![signal(SignalHow::Stop)]);

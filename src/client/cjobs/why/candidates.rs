@@ -7,7 +7,9 @@ use crate::client::cluster_copy::ClusterCopy;
 use crate::model::{JobKey, JobStat, PendReason, Spec};
 use crate::sched::{AmountRoom, Examination, Stage};
 use crate::text::command::quote;
-use crate::text::resreq::{Alternative, Anything, Body, Builtins, Node, ResReq, Simple, Usage};
+use crate::text::resreq::{
+    Alternative, Anything, Body, Builtins, ResReq, SelectExpr, Simple, Usage,
+};
 
 /// Most candidates of one job.
 pub(super) const CANDIDATES_MAX: usize = 40;
@@ -373,13 +375,13 @@ fn without_conditions(spec: &Spec) -> Vec<Candidate> {
     let Some(select) = &whole.select else {
         return out;
     };
-    if let [Node::And(parts)] = &select.alternatives[..] {
+    if let [SelectExpr::And(parts)] = &select.alternatives[..] {
         for (at, part) in parts.iter().enumerate().take(CONDITIONS_MAX) {
             let mut left = parts.clone();
             left.remove(at);
             let node = match left.len() {
                 1 => left.remove(0),
-                _ => Node::And(left),
+                _ => SelectExpr::And(left),
             };
             let mut req = whole.clone();
             if let Some(select) = &mut req.select {
