@@ -1,9 +1,9 @@
 //! Hints to the leader and from it: which drop boxes and hosts' reports are reported to have new
 //! data, and who waits for which answer.
 //!
-//! A hint only causes a look: it names a drop box or a host that is already known here, and looks
-//! that hints cause without result are limited to a few per second, so forged hints cost no more.
-//! What is lost or refused here is found by the next poll.
+//! A hint only causes a check: it names a drop box or a host that is already known here, and checks
+//! that find nothing are limited to a few per second, so forged hints cost no more. Lost or refused
+//! hints are made up for by the next poll.
 
 use super::hosts::Hosts;
 use crate::model::Token;
@@ -206,7 +206,7 @@ impl Hints {
         (boxes, names)
     }
 
-    /// Notes that this many checks caused by hints found nothing.
+    /// Records that this many checks caused by hints found nothing.
     pub(super) fn in_vain(&mut self, looks: usize) {
         self.vain.spend(looks as u64);
     }

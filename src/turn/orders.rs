@@ -131,7 +131,7 @@ fn hooks_of(core: &Core, spec: &Spec) -> Option<Box<HookOrder>> {
     }))
 }
 
-/// Whether hosts must hear of an application.
+/// Whether orders must contain settings of an application.
 fn has_hooks(app: &AppProfile) -> bool {
     !(app.job_starter.is_empty() && app.env.is_empty() && app.controls.is_none())
 }
@@ -422,7 +422,7 @@ pub(super) fn pending_signal(run: &Run) -> Option<(Act, TermReason)> {
     }
 }
 
-/// What the host of a migrating job must do.
+/// The action for the host of a migrating job.
 pub(super) fn to_migrate(force: bool) -> CheckpointAct {
     CheckpointAct {
         kill: true,

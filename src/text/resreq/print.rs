@@ -1,4 +1,4 @@
-//! The printer of resource requirements: what it prints, the parser reads back.
+//! Prints resource requirements in a form that the parser accepts.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
@@ -82,7 +82,7 @@ fn joined<T: Display>(items: &[T], sign: &str) -> String {
 impl Display for Select {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let text = joined(&self.alternatives, ", ");
-        // A lone minus sign would be read as the short form's "not".
+        // A lone minus sign would be parsed as "not" of the short form.
         if is_short(&text) {
             write!(f, "({text})")
         } else {
@@ -92,7 +92,7 @@ impl Display for Select {
 }
 
 impl SelectExpr {
-    /// How tightly the node binds: 1 is loosest.
+    /// Precedence of the node: 1 is the lowest.
     fn binding(&self) -> u8 {
         match self {
             SelectExpr::Or(_) => 1,
@@ -104,7 +104,7 @@ impl SelectExpr {
         }
     }
 
-    /// Writes a part of a node that binds with `outer`, in parentheses where they are needed.
+    /// Writes an operand of a node with precedence `outer`, in parentheses if necessary.
     fn part(&self, f: &mut Formatter<'_>, outer: u8) -> fmt::Result {
         if self.binding() <= outer {
             write!(f, "({self})")
@@ -176,8 +176,8 @@ impl Display for SelectExpr {
     }
 }
 
-/// True for a comparison of two declared numbers: without their declarations it would read like
-/// that of a text with a word, so the right side is put in parentheses.
+/// True for a comparison of two declared numbers: without their declarations it would be parsed as
+/// the comparison of a text with a word, so the right side is put in parentheses.
 fn looks_like_text(left: &SelectExpr, right: &SelectExpr) -> bool {
     let declared = |n: &SelectExpr| matches!(n, SelectExpr::Value(name) if builtin(name).is_none());
     declared(left) && declared(right)
@@ -216,7 +216,7 @@ impl Display for Usage {
     }
 }
 
-/// Thousandths as a decimal number without needless zeros.
+/// Thousandths as a decimal number without trailing zeros.
 ///
 /// ```
 /// assert_eq!(corral::text::resreq::amount(1500), "1.5");

@@ -12,7 +12,7 @@ use super::table::{Def, Direction, Kind, Resources};
 /// A parsed `select`: alternatives in the order they were written, at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Select {
-    /// Expressions separated by commas; the first one that some host satisfies applies.
+    /// Expressions separated by commas; the first one that a host satisfies applies.
     pub alternatives: Vec<SelectExpr>,
 }
 
@@ -31,14 +31,14 @@ pub enum SelectExpr {
     Text {
         /// The resource.
         name: String,
-        /// The sign.
+        /// The comparison operator.
         op: Op,
         /// The word.
         word: String,
     },
-    /// Terms, each with true when it is subtracted.
+    /// Terms; true: the term is subtracted.
     Sum(Vec<(bool, SelectExpr)>),
-    /// Factors, each with true when it divides.
+    /// Factors; true: divides by the factor.
     Product(Vec<(bool, SelectExpr)>),
     /// A minus sign before an operand.
     Minus(Box<SelectExpr>),
@@ -46,19 +46,19 @@ pub enum SelectExpr {
     Number(f64),
     /// The value of a number resource.
     Value(String),
-    /// 1 when the tag is present.
+    /// 1 if the tag is present.
     Tag(String),
-    /// 1 when the host has the resource.
+    /// 1 if the host has the resource.
     Defined(String),
 }
 
-/// What a host has, as far as an expression may ask.
+/// The values of a host that an expression may use.
 pub trait HostFacts {
-    /// The value of a number resource, corrected by reservations; `None` when the host lacks it.
+    /// The value of a numeric resource, corrected by reservations; `None` if the host lacks it.
     fn number(&self, name: &str) -> Option<f64>;
-    /// The value of a text resource; `None` when the host lacks it.
+    /// The value of a text resource; `None` if the host lacks it.
     fn text(&self, name: &str) -> Option<&str>;
-    /// True when the host has the tag.
+    /// True if the host has the tag.
     fn tag(&self, name: &str) -> bool;
     /// The value of a text resource on the submission host, for the word `local`.
     fn local(&self, _name: &str) -> Option<&str> {
@@ -67,12 +67,12 @@ pub trait HostFacts {
 }
 
 impl Select {
-    /// True when the host meets one of the alternatives.
+    /// True if the host satisfies one of the alternatives.
     pub fn accepts(&self, host: &impl HostFacts) -> bool {
         self.alternatives.iter().any(|a| a.accepts(host))
     }
 
-    /// True when a text or tag decides, so that the host type is not asked to be the local one.
+    /// True if a text or tag is mentioned; then the host type need not be the local one.
     pub fn mentions_text_or_tag(&self) -> bool {
         self.alternatives.iter().any(|a| {
             a.any(&mut |n| {
@@ -86,12 +86,12 @@ impl Select {
 }
 
 impl SelectExpr {
-    /// True when the expression is certainly true on the host.
+    /// True if the expression is certainly true on the host.
     pub fn accepts(&self, host: &impl HostFacts) -> bool {
         self.eval(host).is_some_and(|v| v != 0.0)
     }
 
-    /// The value on the host, `None` when it depends on something the host lacks.
+    /// The value on the host; `None` if it depends on something that the host lacks.
     pub fn eval(&self, host: &impl HostFacts) -> Option<f64> {
         let truth = |b: bool| Some(f64::from(u8::from(b)));
         match self {
@@ -120,7 +120,7 @@ impl SelectExpr {
             }
             SelectExpr::Minus(inner) => inner.eval(host).map(|v| -v),
             SelectExpr::Number(value) => Some(*value),
-            // A tag that is no longer declared is read as a value.
+            // A tag that is no longer declared is parsed as a value.
             SelectExpr::Value(name) => {
                 finite(host.number(name).or_else(|| host.tag(name).then_some(1.0)))
             }
@@ -194,12 +194,12 @@ pub(super) fn is_word(c: char) -> bool {
 pub(super) struct Reader<'a> {
     pub cursor: Cursor<'a>,
     pub resources: &'a dyn Resources,
-    /// Levels of nesting a select expression may have.
+    /// Maximum depth of a select expression.
     pub depth: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// An expression list up to a character that cannot go on with it.
+    /// Parses a list of expressions up to a character that cannot continue it.
     pub(super) fn select(&mut self) -> Result<Select, ParseError> {
         let mut alternatives = vec![self.or(self.depth)?];
         while self.cursor.eat(",") {
@@ -268,7 +268,8 @@ impl<'a> Reader<'a> {
         Ok(SelectExpr::Compare(Box::new(left), op, Box::new(right)))
     }
 
-    /// `name op word` or `"word" op name` for a text resource; `None` when something else comes.
+    /// Parses `name op word` or `"word" op name` for a text resource; `None` if something else
+    /// comes.
     fn text_comparison(&mut self) -> Result<Option<SelectExpr>, ParseError> {
         let mut ahead = self.cursor.clone();
         match ahead.peek() {
@@ -343,8 +344,8 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// For a resource of unknown kind: a comparison with quotes or with a word that is not a number
-    /// and no built-in resource is one of texts.
+    /// For a resource of unknown kind: a comparison with quotes, or with a word that is neither a
+    /// number nor a built-in resource, compares texts.
     fn looks_like_text(&self, mut ahead: Cursor<'a>) -> bool {
         if ahead.comparison().is_none() {
             return false;
@@ -467,7 +468,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next word and where it starts.
+    /// The next word and its position.
     pub(super) fn word(&mut self) -> (usize, &'a str) {
         self.cursor.blanks();
         (self.cursor.at(), self.cursor.take_while(is_word))
@@ -492,7 +493,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The old short form, `mem=20:swp=12:-ultrix`, of the word `text` at the cursor.
+    /// Parses the old short form, `mem=20:swp=12:-ultrix`, of the word `text` at the cursor.
     pub(super) fn short_form(&mut self, text: &'a str) -> Result<Select, ParseError> {
         let mut parts = Vec::new();
         let mut at = self.cursor.at();
@@ -562,7 +563,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// True when `text` is written in the old short form.
+/// True if `text` is written in the old short form.
 pub(super) fn is_short(text: &str) -> bool {
     let normal = text.contains(|c: char| c.is_ascii_whitespace() || "()|!<>&+*/,\"'".contains(c));
     let short = text.starts_with('-') || text.contains([':', '=']);
@@ -590,12 +591,12 @@ fn single_or(
     }
 }
 
-/// A literal: digits with at most one point and a suffix K, M, G or T that counts in megabytes.
+/// A literal: digits with at most one point and a suffix K, M, G or T, in megabytes.
 pub(super) fn number(word: &str) -> Result<f64, ParseError> {
     let (digits, factor) = split_suffix(word)?;
     let value: f64 = digits.parse().expect("checked to be digits with one point");
     let value = value * factor;
-    // What is printed must be read again: at most 15 digits before the point, 32 in all.
+    // Printed numbers must be readable again: at most 15 digits before the point, 32 in total.
     match value {
         1e15.. => Err(ParseError::new(0, word.len(), "the number is too big")),
         v if v > 0.0 && v < 1e-9 => Err(ParseError::new(0, word.len(), "the number is too small")),
@@ -639,5 +640,5 @@ pub(super) fn split_suffix(word: &str) -> Result<(&str, f64), ParseError> {
     Ok((digits, factor))
 }
 
-/// Deepest nesting in text that we printed: merging strings adds levels.
+/// Maximum depth of printed text: merging strings adds levels.
 pub(super) const STORED_DEPTH: usize = MAX_DEPTH + 8;

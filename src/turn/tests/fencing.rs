@@ -56,7 +56,7 @@ impl Bench {
         limits(&self.last.orders)
     }
 
-    /// Removes `iso_timeout: SECONDS` from cb.yaml.
+    /// Sets `iso_timeout` in cb.yaml.
     fn set_limit(&mut self, seconds: u64) {
         let mut config = (*self.core.config).clone();
         config.general.iso_timeout_ms = seconds * 1000;
