@@ -8,7 +8,7 @@ use crate::record::request::{SignalHow, Verb};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-/// Its options.
+/// The options of `cchkpnt`.
 pub(super) fn options() -> Command {
     with_selectors(command("cchkpnt", "Save the state of running jobs"))
         .arg(flag(

@@ -19,7 +19,7 @@ const LIST: Listing<HostRow> = Listing {
 
 const NOT_BUILT: &[&str] = &["S", "E", "x", "X", "e", "a", "gpu"];
 
-/// Its options.
+/// The options of `chosts`.
 pub(super) fn options() -> Command {
     let cmd = command("chosts", "List hosts with their state and slots in use")
         .arg(flag("w", "Wide: full names and states"))

@@ -21,7 +21,7 @@ const LIST: Listing<LimitRow> = Listing {
     put_json: limit::put_json,
 };
 
-/// Options that choose by consumer, and the consumer's kind.
+/// Options that select by consumer, and the kind of consumer.
 const KINDS: [(&str, &str); 5] = [
     ("u", "user"),
     ("q", "queue"),
@@ -30,7 +30,7 @@ const KINDS: [(&str, &str); 5] = [
     ("app", "app"),
 ];
 
-/// Its options.
+/// The options of `climits`.
 pub(super) fn options() -> Command {
     let cmd = command("climits", "List limits and their usage")
         .arg(opt("n", "NAME", "The limit of this name"))

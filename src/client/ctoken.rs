@@ -19,10 +19,10 @@ use jiff::tz::TimeZone;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-/// How long a token is good when nothing is said.
+/// How long a token is valid by default.
 const FOR: &str = "30d";
 
-/// Its options.
+/// The options of `ctoken`.
 pub(super) fn options() -> Command {
     command(
         "ctoken",
@@ -109,7 +109,7 @@ fn create(m: &ArgMatches, site: &Site) -> Result<i32> {
     Ok(Exit::Ok.code())
 }
 
-/// Scope, and how long it is good, ms.
+/// The scope of the token, and how long it is valid, ms.
 fn asked(m: &ArgMatches) -> Result<(Scope, i64)> {
     let word = m.last("scope").unwrap_or("read");
     let scope = Scope::parse(word).ok_or_else(|| {

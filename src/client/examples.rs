@@ -285,7 +285,7 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
     ),
 ];
 
-/// The examples of a command as its help shows them, each with the name it was called by.
+/// The examples of a command for its help, each with the name under which the command was called.
 pub(super) fn text(command: &str, called: &str) -> Option<String> {
     let (_, examples) = EXAMPLES.iter().find(|(name, _)| *name == command)?;
     let widest = examples.iter().map(|(line, _)| line.len()).max()?;

@@ -46,7 +46,7 @@ pub(crate) fn ckill(args: &[OsString]) -> i32 {
     finish("ckill", how.and_then(|how| signal("ckill", &m, how)))
 }
 
-/// Which signal `-s` and `-r` ask for.
+/// The signal that `-s` and `-r` request.
 pub(crate) fn how(signal: Option<&str>, remove: bool) -> Result<SignalHow> {
     let Some(text) = signal else {
         return Ok(if remove {

@@ -6,11 +6,11 @@ use crate::model::{JobStat, Spec, TermReason};
 use crate::record::view::JobRow;
 use crate::text::{duration, size};
 
-/// A raised limit: so many percent of what was used or allowed.
+/// A raised limit, in percent of what was used or allowed.
 const RAISED_PERCENT: u64 = 150;
-/// Memory that is advised above the peak.
+/// The advised memory, in percent of the peak.
 const MEM_PERCENT: u64 = 125;
-/// Run limits are advised in steps of so many minutes.
+/// Run limits are advised in steps of this many minutes.
 const RUN_STEP_MIN: u64 = 5;
 const NOT_EXECUTABLE: [&str; 1] =
     ["chmod +x the program, or name its interpreter: csub bash SCRIPT"];
@@ -25,20 +25,20 @@ const NOT_STARTED: [&str; 2] = [
 ];
 const MIB: u64 = 1 << 20;
 
-/// What is known of an end.
+/// What is known about the end of a job.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Cause {
     /// A stable word for scripts.
     pub word: &'static str,
     /// What happened, with limits and peaks.
     pub text: String,
-    /// A limit that was reached, and what was used of it, as people write them.
+    /// A limit that was reached, and the usage of it, both as users write them.
     pub limit: String,
     pub used: String,
     pub advice: Vec<String>,
 }
 
-/// The cause of an end. `signal` names a signal by its number.
+/// The cause of an end. `signal` returns the name of a signal.
 pub(super) fn cause(row: &JobRow<'_>, spec: &Spec, signal: &dyn Fn(i32) -> String) -> Cause {
     let mut out = match row.reason {
         TermReason::None => by_itself(row, signal),
@@ -121,7 +121,7 @@ fn by_itself(row: &JobRow<'_>, signal: &dyn Fn(i32) -> String) -> Cause {
     }
 }
 
-/// What a signal usually means that nobody of Corral sent.
+/// The usual meaning of a signal that Corral has not sent.
 fn signal_advice(sig: i32) -> &'static [&'static str] {
     match sig {
         4 => &[
@@ -143,7 +143,7 @@ fn signal_advice(sig: i32) -> &'static [&'static str] {
     }
 }
 
-/// How long it ran, without suspension.
+/// How long the job ran, without suspensions.
 fn ran_s(row: &JobRow<'_>) -> u64 {
     let ms = u64::try_from(row.end - row.start).unwrap_or(0);
     ms.saturating_sub(row.suspended_ms) / 1000
@@ -188,7 +188,7 @@ fn cpu_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     out
 }
 
-/// Its peak and a quarter, or one and a half of the limit that it reached, in whole units.
+/// The peak plus a quarter, or one and a half times the reached limit, in whole units.
 fn memory_for(row: &JobRow<'_>, limit_b: Option<u64>) -> String {
     let peak_b = row.usage.maxmem_kb.saturating_mul(1024);
     let bytes = match limit_b {
@@ -279,7 +279,7 @@ fn not_started(row: &JobRow<'_>) -> Cause {
         why => why,
     };
     let text = format!("it could not be started on host {host}: {why}");
-    // The text says which of them it is; it is the system's own, so nothing is judged by it.
+    // The text says which of the two it is, but it comes from the system, so it is not evaluated.
     let (word, advice): (_, &[&str]) = match row.code {
         Some(127) => ("no_program", &NO_PROGRAM_OR_NOT_EXECUTABLE),
         Some(126) => ("not_executable", &NOT_EXECUTABLE),
@@ -288,7 +288,7 @@ fn not_started(row: &JobRow<'_>) -> Cause {
     made(word, text, advice)
 }
 
-/// Ends that somebody or the system ordered, and those that nobody saw.
+/// Ends that were ordered by a user or the system, and those that were not observed.
 fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
     let (word, advice): (_, &[&str]) = match reason {
         TermReason::Owner => ("owner", &["chist -l says when"]),

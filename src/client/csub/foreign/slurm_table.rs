@@ -1,29 +1,29 @@
 //! The options of Slurm's sbatch: which are supported, which change nothing, and which are refused
-//! because the job would be a different one without them.
+//! because the job would differ without them.
 //!
 //! Owns only the table; the effect of a supported option is in `slurm`.
 
 use crate::client::cli::{flag, maybe, opt};
 use clap::{Arg, Command};
 
-/// Whether an option has a value.
+/// Whether an option takes a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
     No,
-    /// The name of the value, for the help.
+    /// The name of the value in the help.
     Value(&'static str),
-    /// It may be missing.
+    /// The value is optional; its name in the help.
     Maybe(&'static str),
 }
 
-/// What becomes of an option.
+/// What happens to an option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It counts: its help.
+    /// It is supported; its help.
     Counts(&'static str),
-    /// The job computes the same without it: why nothing follows.
+    /// The job computes the same without it; why it has no effect.
     NoEffect(&'static str),
-    /// Why not, or what to do instead.
+    /// It is refused; why, or what to use instead.
     Refused(&'static str),
 }
 
@@ -486,7 +486,7 @@ pub(crate) fn option(long: &str) -> Option<&'static SlurmOption> {
 /// Options that `#SBATCH` lines cannot give.
 pub(crate) const NOT_IN_A_SCRIPT: &[&str] = &["wrap", "parsable", "test-only", "quiet"];
 
-/// A command with all options of sbatch; those that count are in its help.
+/// A command with all options of sbatch; the supported ones are in its help.
 pub(crate) fn with_options(cmd: Command) -> Command {
     OPTIONS.iter().fold(cmd, |cmd, o| {
         let help = match o.fate {

@@ -30,7 +30,7 @@ fn shown(found: &Foreign) -> String {
     words.join("; ")
 }
 
-/// Lines of one language as csub's options, without the variable of the directory.
+/// Converts lines of one system to csub's options, without the variable of the directory.
 fn options(lines: &[&str]) -> String {
     let found = read_as(&lines.join("\n"), false);
     match found {

@@ -30,7 +30,7 @@ fn told(row: &JobRow<'_>, limits: Limits) -> Cause {
     cause(row, &spec, &|n| format!("S{n}"))
 }
 
-/// What is said, and the first advice.
+/// The sentence, and the first advice.
 fn said(row: &JobRow<'_>) -> (String, String) {
     let cause = told(row, Limits::default());
     let advice = cause.advice.first().cloned().unwrap_or_default();
