@@ -1,7 +1,7 @@
 //! `cadmin dev`: a complete cluster in one directory on one machine, without root: several virtual
 //! hosts and leader candidates, for trials, tests and benchmarks.
 //!
-//! Owns everything below the directory D that it created, and the processes that carry D in their
+//! Owns everything below the directory D that it created, and the processes that have D in their
 //! environment. Never signals a process without that mark, and never touches a directory that it
 //! did not create.
 
@@ -117,7 +117,7 @@ fn parse_lease(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Its options.
+/// The options of `cadmin dev`.
 pub(super) fn options() -> Command {
     Dev::command()
 }

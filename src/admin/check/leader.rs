@@ -11,7 +11,7 @@ use std::path::Path;
 const REWRITTEN: &str = "leave the file as it is: the next cbsched in an election writes it again; \
                     start one on a host that may lead";
 
-/// Pause between two passes, ms.
+/// Pause between two looks at the beat, ms.
 const LOOK_MS: u64 = 100;
 
 fn fixed<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
@@ -25,17 +25,17 @@ fn fixed<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
     None
 }
 
-/// The present beat.
+/// The current beat.
 pub(super) fn beat(ctx: &Ctx) -> Option<BeatDoc> {
     fixed(&ctx.layout.beat())
 }
 
-/// Waits until a leader beats and leads, for as long as a takeover may need; true when one does.
+/// Waits until a leader beats and leads, at most as long as a takeover may take; true if one does.
 pub(super) fn wait(ctx: &Ctx, lease_ms: u64) -> bool {
     moves(ctx, beat(ctx).as_ref(), lease_ms)
 }
 
-/// True when the beat is another than `before`, now or within the time of a takeover.
+/// Whether a leading beat differs from `before`, now or within the time of a takeover.
 fn moves(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> bool {
     let end = sys::clock::boot_ms() + 2 * lease_ms + 5_000;
     loop {
@@ -48,7 +48,7 @@ fn moves(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> bool {
     }
 }
 
-/// A leader leads: the beat has moved since `before`.
+/// Checks that a leader leads, i.e. that the beat has changed since `before`.
 pub(super) fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Finding> {
     let mut out = Vec::new();
     let start = "start cbsched on a host that may lead; if it runs, see its log";
@@ -63,7 +63,7 @@ pub(super) fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Fi
     let Some(epoch) = epoch else {
         let what = "it is damaged: leaders step down";
         let finding = Finding::broken("leader", path.display(), what, REWRITTEN);
-        // A cbsched in an election rewrites it within the time of a takeover.
+        // A cbsched in an election rewrites the file within the time of a takeover.
         return if moves(ctx, before, lease_ms) && fixed::<EpochDoc>(&path).is_some() {
             Vec::new()
         } else {

@@ -9,19 +9,19 @@ use crate::text::count::count;
 use crate::text::size::human;
 use std::path::Path;
 
-/// Below this much free space the leader is about to stop accepting jobs.
+/// Below this much free space the leader will soon stop accepting jobs.
 const FULL_BYTES: u64 = 64 << 20;
 const FULL_INODES: u64 = 1000;
-/// A smaller free part than one in so many is reported.
+/// Free space below one part in this many is reported.
 const LOW_PART: u64 = 20;
-/// Most names read in one directory for leftovers and owners.
+/// Maximum number of names read in one directory for leftovers and owners.
 const NAMES_MAX: usize = 200_000;
-/// An aside file older than this was left by a writer that died.
+/// A temporary file older than this was left by a writer that crashed, ms.
 const OLD_MS: i64 = 24 * 3600 * 1000;
-/// Writable by the group or by others.
+/// Write permission for the group or for others.
 const OTHERS: u32 = 0o022;
 
-/// All checks of the share.
+/// Runs all checks of the share.
 pub(super) fn look(ctx: &Ctx) -> Vec<Finding> {
     let mut out = Vec::new();
     owners(ctx, &mut out);
@@ -41,7 +41,8 @@ fn stat(path: &Path, out: &mut Vec<Finding>) -> Option<Stat> {
     }
 }
 
-/// Another account that can write here could forge the state of the cluster.
+/// Checks owner and permissions: another account that can write here could forge the state of the
+/// cluster.
 fn guarded(ctx: &Ctx, path: &Path, kind: Kind, out: &mut Vec<Finding>) {
     let Some(s) = stat(path, out) else { return };
     let (uid, place) = (ctx.cluster.service_uid, path.display().to_string());
@@ -118,7 +119,7 @@ fn owners(ctx: &Ctx, out: &mut Vec<Finding>) {
     }
 }
 
-/// Users enter and create their own directories and cannot remove those of others.
+/// Checks that users can create their own directories and cannot remove those of others.
 fn inbox(ctx: &Ctx, mode: u32, out: &mut Vec<Finding>) {
     let dir = ctx.layout.inbox();
     let Some(s) = stat(&dir, out) else { return };
