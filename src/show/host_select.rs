@@ -1,7 +1,7 @@
 //! Evaluates a `select[...]` expression for hosts of the view (`-R` of chosts, cload and cinfo -H).
 //!
-//! Owns the value of a published host row for each resource name: measured values minus reserved
-//! amounts, as the scheduler sees them. `text` owns the expression itself.
+//! Owns the values of a published host row by resource name: measured values minus reserved
+//! amounts, as in the scheduler. `text` owns the expression itself.
 
 use crate::record::view::{HostRow, Params};
 use crate::text::resreq::{
@@ -39,7 +39,7 @@ impl Resources for Declared<'_> {
     }
 }
 
-/// One published host as an expression sees it.
+/// The values of one published host for an expression.
 struct Facts<'h>(&'h HostRow);
 
 impl Facts<'_> {
@@ -112,15 +112,15 @@ impl HostFacts for Facts<'_> {
     }
 }
 
-/// Whether a published host has what an expression asks for.
+/// Whether a published host satisfies an expression.
 pub(crate) fn fits(host: &HostRow, select: &Select) -> bool {
     select.accepts(&Facts(host))
 }
 
-/// Keeps the hosts that satisfy `text`, which may consist of a `select` only.
+/// Keeps the hosts that satisfy `text`, which may only consist of a `select`.
 ///
 /// # Errors
-/// The text is wrong, or asks for more than a selection.
+/// The text is invalid, or contains more than a selection.
 pub(crate) fn keep(
     hosts: &mut Vec<&HostRow>,
     text: &str,
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn selections() {
-        // 128 GB are free, 2 GB of them are reserved.
+        // 128 GB are free, of which 2 GB are reserved.
         assert_eq!(kept("select[mem>126000]"), Ok(1));
         assert_eq!(kept("mem>130000"), Ok(0));
         assert_eq!(kept("select[fast && maxmem>1000]"), Ok(2));
