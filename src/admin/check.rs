@@ -105,7 +105,7 @@ fn look_with(ctx: &Ctx, progress: &mut Progress) -> Report {
         if lasting.is_empty() {
             break;
         }
-        progress.at("again what may have changed meanwhile");
+        progress.at("data that may have changed, again");
         // Without a leader no request is accepted and nothing is published, so the end of a
         // takeover is awaited.
         leader::wait(ctx, lease_ms);
@@ -128,7 +128,7 @@ fn look_with(ctx: &Ctx, progress: &mut Progress) -> Report {
     report
 }
 
-/// One pass over all data that change while the cluster works. Answers, orders and reports are read
+/// Reads once all data that change while the cluster works. Answers, orders and reports are read
 /// before the journal, because each fact is in the journal before it is published.
 fn round(
     ctx: &Ctx,

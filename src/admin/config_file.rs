@@ -104,7 +104,7 @@ pub(crate) fn replace(path: &Path, base: &str, text: &str) -> Result<Changed> {
         if sha256_hex(before.as_bytes()) != base {
             return Err(Fail::refused(format!(
                 "{} was changed since it was read; nothing was written\nhint: load it again, then \
-                 make the change in the text that is there now",
+                 make the change in the current text",
                 path.display()
             )));
         }

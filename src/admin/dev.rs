@@ -160,8 +160,8 @@ fn wanted(args: &Up, old: Option<&Settings>) -> Result<Settings, Fail> {
     };
     match old {
         Some(old) if *old != new => Err(Fail::refused(format!(
-            "{}: the cluster was made with {}\n\
-             hint: leave the options out, or `cadmin dev down --purge` it first",
+            "{}: the cluster was created with {}\nhint: leave the options out, or `cadmin dev down \
+             --purge` it first",
             args.dir.dir.display(),
             old.as_options()
         ))),
@@ -229,7 +229,7 @@ mod tests {
         );
         let refused = wanted(&up_args("up --dir d --hosts 3"), Some(&made)).unwrap_err();
         assert!(
-            refused.text.contains("made with --hosts 2"),
+            refused.text.contains("created with --hosts 2"),
             "{}",
             refused.text
         );

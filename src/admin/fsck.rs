@@ -288,7 +288,7 @@ impl Job<'_> {
     /// Reports a partial record at the end of a file that may still grow.
     fn half(&mut self, path: &Path, from: u64, bytes: u64) {
         let path = path.display();
-        let text = format!("{path}:{from}: half a record of {bytes} bytes at the end");
+        let text = format!("{path}:{from}: a partial record of {bytes} bytes at the end");
         self.note(text);
     }
 
@@ -357,7 +357,7 @@ impl Job<'_> {
             } else if Layout::is_acct_month(&month) {
                 self.month(&path);
             } else if !sys::fs::is_aside(&month) {
-                self.note(format!("{}: not of accounting", path.display()));
+                self.note(format!("{}: not a part of accounting", path.display()));
             }
         }
     }
@@ -369,7 +369,7 @@ impl Job<'_> {
                 Some((epoch, _)) => self.log(&path, What::Acct, Some(epoch), |json| {
                     serde_json::from_slice::<AttemptRecord<'_>>(json).map(drop)
                 }),
-                None => self.note(format!("{}: not of accounting", path.display())),
+                None => self.note(format!("{}: not a part of accounting", path.display())),
             }
         }
     }
@@ -531,8 +531,8 @@ impl Job<'_> {
                                 let bytes = s.to - s.from;
                                 let path = path.display();
                                 self.note(format!(
-                                    "{path}:{}: {bytes} bytes that a full share cut short; the \
-                                     same records follow whole",
+                                    "{path}:{}: {bytes} bytes cut short by a full share; the same \
+                                     records follow completely",
                                     s.from
                                 ));
                                 header = false;
@@ -749,7 +749,7 @@ mod tests {
         fs::write(layout.journal(1, 1), bytes).unwrap();
         let report = check(&layout).unwrap();
         assert_eq!(report.damaged, 0);
-        assert!(report.notes[0].contains("half a record of 7 bytes"));
+        assert!(report.notes[0].contains("a partial record of 7 bytes"));
         assert_eq!(run(&[dir.path().join("jobs").display().to_string()]), 5);
     }
 

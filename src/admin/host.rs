@@ -48,9 +48,9 @@ pub(super) fn options() -> Command {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Lists a host in cb.yaml and puts that in force.
+    /// Adds a host to cb.yaml and applies the change.
     Add(Add),
-    /// Closes a host, waits for its jobs, takes it out of cb.yaml and puts that in force.
+    /// Closes a host, waits for its jobs, removes it from cb.yaml and applies the change.
     Remove(Remove),
 }
 
@@ -134,11 +134,11 @@ fn remove(args: &Remove) -> Result<Exit> {
     show(
         &changed,
         &path,
-        &format!("Host <{name}> is not listed any more"),
+        &format!("Host <{name}> is no longer listed"),
     );
     in_force(&site)?;
     if loaded.config.hosts.open {
-        answer!("Any host may join this cluster: it comes back while its daemons run.");
+        answer!("Any host may join this cluster: this one joins again while its daemons run.");
     }
     answer!("Stop its daemons: systemctl disable --now cbls cbexe");
     Ok(Exit::Ok)
@@ -176,7 +176,7 @@ fn show(changed: &Changed, path: &Path, same: &str) {
     }
     match &changed.kept {
         Some(kept) => answer!(
-            "{} is changed; it was as in {}.",
+            "{} is changed; the previous version is in {}.",
             path.display(),
             kept.display()
         ),
@@ -214,7 +214,7 @@ fn failure(ack: &Ack) -> Option<Fail> {
 /// Applies cb.yaml.
 fn in_force(site: &Site) -> Result<()> {
     let later = |fail: Fail| {
-        let hint = "cb.yaml is as it should be and not yet in force: 'cadmin reconfig'";
+        let hint = "cb.yaml is changed but not yet in force: 'cadmin reconfig'";
         Fail::new(fail.exit, format!("{}\nhint: {hint}", fail.text))
     };
     let ack = asked(site, Verb::Reconfig).map_err(later)?;

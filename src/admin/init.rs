@@ -64,7 +64,7 @@ fn init(args: &Args) -> Result<(), Fail> {
     }
     let doc = make(&layout, &args.name, &config)?;
     answer!(
-        "Cluster {} ({}) made in {}.",
+        "Cluster {} ({}) created in {}.",
         doc.name,
         doc.cluster,
         args.dir.display()
@@ -88,8 +88,8 @@ fn refuse_other(conf: &Path) -> Result<(), Fail> {
     match fs::exists(conf) {
         false => Ok(()),
         true => Err(Fail::refused(format!(
-            "{}: is there already; nothing was changed\n\
-             hint: without --conf the cluster is made and that file is left alone",
+            "{}: exists already; nothing was changed\nhint: without --conf the cluster is created \
+             and that file is not touched",
             conf.display()
         ))),
     }
@@ -130,7 +130,7 @@ pub(crate) fn make(layout: &Layout, name: &str, config: &str) -> Result<ClusterD
         fs::chmod(&dir, mode)?;
     }
     fs::ensure_file(&layout.lock(), 0o644)?;
-    let fixed = |e| Fail::system(format!("cannot make the leader's files: {e}"));
+    let fixed = |e| Fail::system(format!("cannot create the leader's files: {e}"));
     fs::durable_write(
         &layout.epoch(),
         &encode_fixed(&EpochDoc::default()).map_err(fixed)?,
@@ -252,10 +252,6 @@ mod tests {
         refuse_other(&conf).unwrap();
         std::fs::write(&conf, "CB_SHARE=/elsewhere\n").unwrap();
         let refused = refuse_other(&conf).unwrap_err();
-        assert!(
-            refused.text.contains("is there already"),
-            "{}",
-            refused.text
-        );
+        assert!(refused.text.contains("exists already"), "{}", refused.text);
     }
 }

@@ -31,7 +31,7 @@ const DEPTH: usize = 2;
 /// Packs the history of the cluster into an archive.
 #[derive(Args, Debug)]
 pub(super) struct Export {
-    /// The archive to be made (.tar.gz); it must not be there yet.
+    /// The archive to create (.tar.gz); it must not exist yet.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Only what the states since this time need: 25/14:30, 2026-11-25T14:30, 30h (ago).
@@ -61,7 +61,10 @@ pub(super) fn run(args: &Export) -> Result<Exit, Fail> {
     files.extend(beside(layout));
     let bytes = pack(layout, &files, &args.file).map_err(|e| {
         let path = args.file.display();
-        Fail::system(format!("{path}: {}; no archive was made", sys::reason(&e)))
+        Fail::system(format!(
+            "{path}: {}; no archive was created",
+            sys::reason(&e)
+        ))
     })?;
     answer!(
         "{} files, {} MB packed, in {}",
@@ -108,7 +111,7 @@ fn below(dir: &Path, depth: usize, out: &mut Vec<PathBuf>) {
 /// Writes the archive; returns its size in bytes.
 fn pack(layout: &Layout, files: &[PathBuf], to: &Path) -> IoResult<u64> {
     if sys::fs::exists(to) {
-        let text = "it is there already";
+        let text = "it exists already";
         return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, text));
     }
     let name = to.file_name().unwrap_or_default().to_string_lossy();

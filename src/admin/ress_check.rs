@@ -35,7 +35,7 @@ pub(super) fn check(m: &ArgMatches) -> Result<i32> {
     let read = read(name, &bytes);
     print!("{}", read.table);
     if read.documents == 0 && read.problems == 0 {
-        return Err(Fail::usage(format!("{name}: no document in it")));
+        return Err(Fail::usage(format!("{name}: it contains no document")));
     }
     let s = |n: usize| if n == 1 { "" } else { "s" };
     if read.problems > 0 {

@@ -325,7 +325,7 @@ impl<'a> Wait<'a> {
         };
         let me = sys::users::effective_uid();
         let what = match found {
-            f if f.kind != Kind::Dir => "is no directory".to_owned(),
+            f if f.kind != Kind::Dir => "is not a directory".to_owned(),
             f if f.uid != me => format!("belongs to uid {} and not to you (uid {me})", f.uid),
             f if f.mode & 0o007 != 0 => {
                 format!("is open to everyone (mode {:o}): chmod o= it", f.mode)
@@ -440,7 +440,8 @@ impl<'a> Wait<'a> {
         }
         self.publish().map_err(|failure| {
             format!(
-                "the request was taken in but no answer came, and it could not be sent again: {}",
+                "the request was taken from the drop box, but no answer came, and it could not be \
+                 sent again: {}",
                 failure.text
             )
         })
@@ -478,7 +479,7 @@ impl<'a> Wait<'a> {
             }
             Some(beat) if !beat.leading => format!("{leader} is still taking over"),
             Some(beat) if beat.full => format!(
-                "DISK FULL: {leader} has no room on the share and takes no submissions until \
+                "DISK FULL: {leader} has no space on the share and accepts no submissions until \
                  there is some"
             ),
             Some(_) => format!("{leader} is alive but has not answered yet"),

@@ -62,7 +62,7 @@ pub(super) fn options() -> Command {
         ))
         .arg(flag(
             "advice",
-            "What similar jobs asked for and used, and what to ask for",
+            "What similar jobs requested and used, and what to request",
         ))
         .arg(opt(
             "C",
@@ -235,7 +235,7 @@ fn form(m: &ArgMatches) -> Result<Form, Fail> {
     let by = m.last("by").map(|word| {
         By::parse(word).ok_or_else(|| {
             let known: Vec<&str> = By::ALL.iter().map(|(name, _)| *name).collect();
-            Fail::usage(format!("--by: '{word}' is none of {}", known.join(", ")))
+            Fail::usage(format!("--by: '{word}' is not one of {}", known.join(", ")))
         })
     });
     let mut forms: Vec<Form> = by.transpose()?.map(Form::By).into_iter().collect();

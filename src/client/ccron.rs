@@ -73,12 +73,22 @@ const SUBS: [Sub; 11] = [
     },
     Sub {
         name: "enable",
-        options: || act_options("ccron enable", "Let cron jobs fall due again, from now on"),
+        options: || {
+            act_options(
+                "ccron enable",
+                "Enable cron jobs: they fall due again, from now on",
+            )
+        },
         run: |m| act(m, CronAct::Enable),
     },
     Sub {
         name: "disable",
-        options: || act_options("ccron disable", "Let cron jobs not fall due any more"),
+        options: || {
+            act_options(
+                "ccron disable",
+                "Disable cron jobs: they no longer fall due",
+            )
+        },
         run: |m| act(m, CronAct::Disable),
     },
     Sub {
@@ -86,7 +96,7 @@ const SUBS: [Sub; 11] = [
         options: || {
             act_options(
                 "ccron start",
-                "Start a run now; the schedule stays as it is",
+                "Start a run now; the schedule does not change",
             )
         },
         run: |m| act(m, CronAct::Start),
@@ -98,7 +108,7 @@ const SUBS: [Sub; 11] = [
     },
     Sub {
         name: "remove",
-        options: || act_options("ccron remove", "Remove cron jobs; their runs go on"),
+        options: || act_options("ccron remove", "Remove cron jobs; their runs continue"),
         run: |m| act(m, CronAct::Remove),
     },
     Sub {
@@ -149,14 +159,14 @@ fn list_options() -> Command {
 
 pub(super) fn show_options() -> Command {
     let cmd = command("ccron show", "Show cron jobs with their runs and history")
-        .arg(opt("u", "USER", "Whose they are [yours]"))
+        .arg(opt("u", "USER", "Owner of the cron jobs [you]"))
         .arg(operands("names", "NAME", "Names; none: all"));
     read::json_options(cmd)
 }
 
 fn act_options(name: &'static str, about: &'static str) -> Command {
     with_wait(command(name, about))
-        .arg(opt("u", "USER", "Whose they are [yours]"))
+        .arg(opt("u", "USER", "Owner of the cron jobs [you]"))
         .arg(operands("names", "NAME", "Names; all for all of them"))
 }
 
@@ -167,7 +177,7 @@ fn next_options() -> Command {
     )
     .arg(opt("n", "N", "How many times [5]"))
     .arg(opt("z", "ZONE", "Time zone of the schedule [this host's]"))
-    .arg(opt("u", "USER", "Whose cron job it is [yours]"))
+    .arg(opt("u", "USER", "Owner of the cron job [you]"))
     .arg(operands(
         "what",
         "SCHEDULE|NAME",
@@ -178,7 +188,7 @@ fn next_options() -> Command {
 fn import_options() -> Command {
     with_wait(command(
         "ccron import",
-        "Print the cron jobs that a crontab stands for, or create them",
+        "Print the cron jobs that a crontab defines, or create them",
     ))
     .arg(flag("create", "Create them"))
     .arg(opt("z", "ZONE", "Time zone of the crontab [this host's]"))

@@ -37,7 +37,7 @@ pub(super) fn options() -> Command {
     .arg(opt(
         "r",
         "LEVELS",
-        "Follow dependencies over so many levels [1]",
+        "Follow dependencies over this many levels [1]",
     ))
     .arg(flag("json", "JSON Lines: an object for each dependency"))
     .arg(operands("ids", "JOB", "Job IDs"))

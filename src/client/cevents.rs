@@ -33,7 +33,7 @@ const OUT_BYTES: usize = 64 << 10;
 /// The options of `cevents`.
 pub(super) fn options() -> Command {
     command("cevents", "Print events as JSON lines, oldest first")
-        .arg(flag("f", "Go on with what happens, until interrupted"))
+        .arg(flag("f", "Continue with new events until interrupted"))
         .arg(opt(
             "after",
             "POSITION",
@@ -313,7 +313,7 @@ impl Following {
         let place = self.events.after.filter(|place| place.epoch != u64::MAX);
         if place.is_some_and(|place| place != Place::default()) && !self.history.is_whole() {
             return Err(Fail::not_found(
-                "what came after that position is not kept any more: begin again without one",
+                "events after that position are no longer kept: start again without a position",
             ));
         }
         if self
@@ -330,8 +330,8 @@ impl Following {
 /// The failure if events after `place` are no longer complete.
 fn gone(place: &str) -> Fail {
     Fail::not_found(format!(
-        "--after: the event at {place} is not kept any more, events after it may be missing\n\
-         hint: --after 0 prints all that are kept; journal_keep of cb.yaml says how long they are"
+        "--after: the event at {place} is no longer kept, events after it may be missing\nhint: \
+         --after 0 prints all that are kept; journal_keep of cb.yaml says for how long"
     ))
 }
 

@@ -40,7 +40,7 @@ pub(super) fn options() -> Command {
     .arg(flag("l", "Long"))
     .arg(flag(
         "health",
-        "What is wrong: the leader, who stands by, alarms, hosts; exit code 1 if something is",
+        "What is wrong: leader, standbys, alarms, hosts; exit code 1 if something is",
     ))
     .arg(flag("w", "Wide: full values (with -H)"))
     .arg(opt(

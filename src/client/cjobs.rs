@@ -66,7 +66,7 @@ pub(super) fn options() -> Command {
     )
     .arg(flag(
         "a",
-        "All states: finished jobs too, while they are remembered",
+        "All states: finished jobs too, as long as they are kept",
     ))
     .arg(flag("d", "Finished jobs (DONE, EXIT)"))
     .arg(flag("p", "Pending jobs, each with its pending reason"))
@@ -137,7 +137,7 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
         read::refuse_unbuilt(m, NOT_BUILT, "cjobs")?;
         if source.past.is_some() {
             return Err(Fail::usage(
-                "--why explains the present: not together with --at",
+                "--why explains the current state: it cannot be given with --at",
             ));
         }
         return why::run(m, &source);

@@ -92,7 +92,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         (Some(name), true) if !limits.iter().any(|row| row.name == name) => {
             let near = did_you_mean(name, limits.iter().map(|row| row.name.as_str()));
             let name = crate::text::width::escape(name);
-            tell!("{name}: no counter of such a limit{near}");
+            tell!("{name}: no counter of a limit with this name{near}");
             Exit::NotFound
         }
         (_, true) => {

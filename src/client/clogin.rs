@@ -44,7 +44,7 @@ fn login() -> Result<i32> {
     };
     if !runs(&address) {
         return Err(Fail::not_found(format!(
-            "the portal at {} does not run any more (process {})\nhint: start it again with cbweb",
+            "the portal at {} is no longer running (process {})\nhint: start it again with cbweb",
             address.url, address.pid
         )));
     }
@@ -63,7 +63,7 @@ fn is_running(pid: u32) -> bool {
 /// Instructions for the use of the link.
 fn how(address: &PortalAddress, host: &str) -> String {
     let mut out = format!(
-        "The link is good for {} seconds and one login.\n",
+        "The link is valid for {} seconds and one login.\n",
         LOGIN_MS / 1000
     );
     // An encrypted portal has a name under which browsers reach it.

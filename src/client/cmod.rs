@@ -120,7 +120,7 @@ fn changes(chosen: &Chosen, here: &Here<'_>) -> Result<Changes> {
         }
     }
     if let Some(both) = changes.set.iter().find(|o| changes.reset.contains(o)) {
-        return Err(Fail::usage(format!("-{both} is both set and set back")));
+        return Err(Fail::usage(format!("-{both} is both set and reset")));
     }
     if changes.set.is_empty() && changes.reset.is_empty() {
         return Err(Fail::usage(

@@ -282,7 +282,7 @@ fn send_job(
 fn submitted(site: &Site, run: &IdRun, line: &str, key: &str, wait: bool) -> i32 {
     println!("{line}");
     if run.known {
-        tell!("csub: the key '{key}' named this job already; no new job was made");
+        tell!("csub: the key '{key}' already identifies this job; no new job was created");
     }
     match wait {
         true => super::cwait::until_end(site, run.id, run.t),
@@ -353,12 +353,12 @@ const NOT_DESCRIBED: &[(&str, &str)] = &[
     ("params", "give an index list, as -J name[1-10]"),
     ("clone", "write down its options"),
     ("spec", "write its keys here"),
-    ("key", "each run is a job of its own"),
+    ("key", "each run is a separate job"),
     ("b", "the schedule says when it starts"),
-    ("t", "it is one moment; use maxruntime"),
+    ("t", "it is a single time; use maxruntime"),
     ("start-timeout", "use startdeadline"),
     ("wait", "it is an option of ccron"),
-    ("verbose", "it is not taken here"),
+    ("verbose", "it is not accepted here"),
     ("dry-run", "ccron create checks a definition"),
     ("jsonl", "it belongs to -dry-run"),
 ];
@@ -406,7 +406,7 @@ pub(super) fn described(
     for (name, why) in NOT_DESCRIBED {
         if chosen.has(name) {
             return Err(Fail::usage(format!(
-                "-{name} is not taken in a cron job: {why}"
+                "-{name} is not accepted in a cron job: {why}"
             )));
         }
     }
@@ -414,7 +414,7 @@ pub(super) fn described(
         tell!("ccron: {text}");
     }
     if foreign.begin.is_some() {
-        let text = "a begin is not taken in a cron job: the schedule says when it starts";
+        let text = "a begin time is not accepted in a cron job: the schedule says when it starts";
         return Err(Fail::usage(text));
     }
     if !for_user.is_empty() {
@@ -530,7 +530,7 @@ fn submit_pack(
         .filter(|dir| sys::fs::exists(&dir.join("esub")))
     {
         return Err(Fail::refused(format!(
-            "-pack: {} looks at every job of this site by itself: submit the lines one by one",
+            "-pack: {} checks every job of this site separately: submit the lines one by one",
             dir.join("esub").display()
         )));
     }

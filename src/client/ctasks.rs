@@ -103,8 +103,9 @@ struct Job {
 impl Job {
     fn find(asked: &Launch) -> Result<Job> {
         let var = |name: &str| std::env::var(name).unwrap_or_default();
-        let hosts = host_list(&var("CB_MCPU_HOSTS"))
-            .ok_or_else(|| Fail::usage("CB_MCPU_HOSTS is not set: it runs inside a job"))?;
+        let hosts = host_list(&var("CB_MCPU_HOSTS")).ok_or_else(|| {
+            Fail::usage("CB_MCPU_HOSTS is not set: this command runs inside a job")
+        })?;
         let total: u32 = hosts.iter().map(|(_, n)| n).sum();
         let sizes: Option<Vec<u32>> = var("CB_SECTIONS")
             .split_whitespace()

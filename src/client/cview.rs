@@ -53,7 +53,7 @@ pub(super) fn options() -> Command {
         "Watch queues, hosts and jobs on a full screen, and act on them",
     )
     .arg(flag("a", "Jobs of all users, not only your own"))
-    .arg(flag("f", "Finished jobs too, while they are remembered"))
+    .arg(flag("f", "Finished jobs too, as long as they are kept"))
     .arg(opt(
         "i",
         "SECONDS",
@@ -81,7 +81,7 @@ pub(super) fn options() -> Command {
     .arg(operands(
         "what",
         "NAME",
-        "With -screen job or host: which; a job ID, an element 12[3], a host",
+        "With -screen job or host: a job ID, an element 12[3], or a host",
     ))
 }
 
@@ -103,7 +103,7 @@ fn view(m: &ArgMatches) -> Result<i32> {
         return Ok(0);
     }
     if m.last("size").is_some() {
-        return Err(Fail::usage("-size goes with -once only"));
+        return Err(Fail::usage("-size can only be given with -once"));
     }
     let app = begun(m, SIZE)?;
     screen::check(std::env::var("TERM").ok().as_deref())?;
@@ -170,10 +170,12 @@ fn begun(m: &ArgMatches, size: (u16, u16)) -> Result<App> {
         ("job", Some(text)) => (Screen::Job, Some(Subject::Job(job(text)?))),
         ("host", Some(text)) => (Screen::Host, Some(Subject::Host(text.clone()))),
         ("job" | "host", None) => {
-            return Err(Fail::usage("-screen job and host need the job or host"));
+            return Err(Fail::usage(
+                "-screen job and -screen host need a job or host",
+            ));
         }
         ("queues" | "hosts" | "jobs", Some(_)) => {
-            let text = "a job or host goes with -screen job or host only";
+            let text = "a job or host can only be given with -screen job or host";
             return Err(Fail::usage(text));
         }
         (other, _) => {
@@ -194,7 +196,7 @@ fn begun(m: &ArgMatches, size: (u16, u16)) -> Result<App> {
             Screen::Hosts => app.hosts.how.filter = filter,
             Screen::Jobs => app.jobs.how.filter = filter,
             Screen::Job | Screen::Host => {
-                return Err(Fail::usage("-filter goes with lists only"));
+                return Err(Fail::usage("-filter can only be given with a list"));
             }
         }
     }

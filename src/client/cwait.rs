@@ -101,7 +101,7 @@ fn named_goal(name: &str, condition: Option<&str>, operands: &[String]) -> Resul
         return Err(Fail::usage("give -J, -w or operands, not several of them"));
     }
     if name.contains('"') {
-        return Err(Fail::usage("-J: a job's name holds no quotes"));
+        return Err(Fail::usage("-J: a job name cannot contain quotes"));
     }
     let ended = goal(Some(&format!("ended(\"{name}\")")), &[])?;
     // As with ids, the exit code tells whether all are DONE.
@@ -163,7 +163,7 @@ fn wait(m: &ArgMatches) -> Result<i32> {
         if sys::signals::sleep_unless_caught(pause.min(left)) {
             progress.clear();
             if !quiet {
-                tell!("cwait: interrupted; the jobs go on");
+                tell!("cwait: interrupted; the jobs continue");
             }
             return Ok(INTERRUPTED);
         }
@@ -263,7 +263,7 @@ fn follow(
         if sys::signals::sleep_unless_caught(pause) {
             progress.clear();
             say(&format!(
-                "csub: interrupted; job <{id}> goes on: 'cwait {id}' waits for it again, 'ckill \
+                "csub: interrupted; job <{id}> continues: 'cwait {id}' waits for it again, 'ckill \
                  {id}' ends it"
             ));
             return INTERRUPTED;

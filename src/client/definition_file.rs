@@ -22,7 +22,7 @@ pub(super) fn tree(bytes: &[u8], place: &str) -> Result<Node> {
         return Err(at(place, defect.pos, &defect.message, &hint));
     }
     read.root
-        .ok_or_else(|| Fail::usage(format!("{place}: there is no definition in it")))
+        .ok_or_else(|| Fail::usage(format!("{place}: it contains no definition")))
 }
 
 /// A failure with its position in a file.

@@ -103,16 +103,16 @@ fn body(command: &str) {
         }
         if ms >= INTERRUPTED_MS && signals::caught() {
             say(&format!(
-                "{command}: interrupted while {} does not answer; what was asked for may still \
-                 be carried out when it does",
+                "{command}: interrupted while {} does not answer; the request may still be carried \
+                 out when it does",
                 place(&thread)
             ));
             proc::exit_now(INTERRUPTED);
         }
         if ms >= WAIT_MS.load(Ordering::Relaxed) {
             say(&format!(
-                "{command}: {} has not answered for {} s; what was asked for may still be carried \
-                 out when it does",
+                "{command}: {} has not answered for {} s; the request may still be carried out \
+                 when it does",
                 place(&thread),
                 ms / 1000
             ));

@@ -97,8 +97,8 @@ fn windows(chosen: &Chosen) -> Result<Option<Windows>> {
     let var = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let Some(display) = var("DISPLAY") else {
         return Err(Fail::usage(
-            "-XF: DISPLAY is not set: there is no display for the windows of the job\nhint: where \
-             you came by ssh, log in with ssh -X",
+            "-XF: DISPLAY is not set: there is no display for the windows of the job\nhint: if you \
+             are logged in by ssh, use ssh -X",
         ));
     };
     let home = || Path::new(&var("HOME").unwrap_or_default()).join(".Xauthority");
@@ -355,7 +355,7 @@ impl Attendant<'_> {
         let wait_s = ask::wait_s(None).unwrap_or(0);
         if let Err(e) = ask::ask(self.site, "csub", &[Verb::Signal { sel, how }], wait_s) {
             e.report("csub");
-            tell!("csub: job <{id}> goes on; again to leave it");
+            tell!("csub: job <{id}> continues; interrupt again to leave it");
         }
     }
 

@@ -74,7 +74,7 @@ const SPECIAL: [&str; 13] = [
 ];
 /// Keys of other systems' descriptions that have no counterpart here.
 const NOT_BUILT: [(&str, &str); 5] = [
-    ("jobtype", "what a job is follows from its other keys"),
+    ("jobtype", "the type of a job follows from its other keys"),
     ("jobgroup", "there are no job groups"),
     ("debug", "there is no such mode"),
     ("policies", "there are no policies for events of tasks"),
@@ -270,7 +270,7 @@ fn request(
     };
     let whole = whole.unwrap_or_default();
     if let Some(entry) = resource.filter(|_| !whole.own.is_empty()) {
-        let text = "resource: beside tasks it has colocate and max_per_host alone; give the rest \
+        let text = "resource: with tasks it may only have colocate and max_per_host; give the rest \
                     to the tasks";
         return Err(r.wrong(entry.value.pos, text));
     }
@@ -467,7 +467,7 @@ mod tests {
             ),
             (
                 "{Command: x, Tasks: [{Name: a}], Resource: {Need: m=1}}",
-                "j.json:1:44: resource: beside tasks",
+                "j.json:1:44: resource: with tasks",
             ),
             ("[1]", "j.json:1:1: job: give a map"),
             ("", "j.json:1:1: the file is empty"),

@@ -212,7 +212,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     ),
     entry(
         &["ctoken"],
-        "make, list and revoke tokens for programs that use the portal",
+        "create, list and revoke tokens for programs that use the portal",
         ctoken::run,
     ),
     entry(&["cid"], "show the cluster's name and its leader", cid::run),

@@ -57,7 +57,7 @@ impl PastView {
         let moment = range::moment(word, now, &zone)
             .map_err(|e| Fail::usage(format!("--at: {e}\nhint: {}", range::MOMENT_HINT)))?;
         if moment > now {
-            return Err(Fail::usage("--at: that time has not come yet"));
+            return Err(Fail::usage("--at: that time is in the future"));
         }
         let make = MAKER.get().ok_or_else(|| {
             Fail::system("--at: this program does not know how to read the journal")
@@ -114,7 +114,7 @@ fn own_directory() -> Result<PathBuf, Fail> {
     match sys::fs::mkdir(&dir, 0o700)? {
         true => Ok(dir),
         false => Err(Fail::system(format!(
-            "{}: it is there already",
+            "{}: it exists already",
             dir.display()
         ))),
     }

@@ -53,8 +53,8 @@ fn must_be_own(path: &Path, uid: u32, closed: u32) -> Result<()> {
     match found {
         Some(f) if f.kind == Kind::Dir && f.uid == uid && f.mode & closed == 0 => Ok(()),
         _ => Err(Fail::system(format!(
-            "{} is not a directory of your own that is closed to others\n\
-             hint: remove it, or chmod it; the command makes it again",
+            "{} is not a directory that belongs to you and is closed to others\nhint: remove it, \
+             or chmod it; the command creates it again",
             path.display()
         ))),
     }
@@ -146,8 +146,8 @@ pub(crate) fn make_token(
     let dir = own_directory(&site.layout())?;
     if tokens(&site.layout())?.len() >= TOKENS_MAX {
         return Err(Fail::refused(format!(
-            "you have {TOKENS_MAX} tokens, the most there may be\n\
-             hint: ctoken list shows them, ctoken revoke ID removes one"
+            "you have {TOKENS_MAX} tokens, which is the maximum\nhint: ctoken list shows them, \
+             ctoken revoke ID removes one"
         )));
     }
     let secret = secret();

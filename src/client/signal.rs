@@ -15,7 +15,7 @@ pub(super) fn ckill_options() -> Command {
         .arg(flag("l", "List the signals"))
         .arg(flag(
             "d",
-            "Kill as without it: LSF records such a job as DONE, here it is EXIT",
+            "The same as without -d: LSF records such a job as DONE, Corral as EXIT",
         ))
         .arg(flag(
             "r",

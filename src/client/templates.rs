@@ -140,7 +140,7 @@ pub(crate) fn script(template: &Template, path: &Path) -> Result<String> {
     match out.len() {
         0..=SCRIPT_MAX => Ok(out),
         n => Err(Fail::system(format!(
-            "{}: its script has {n} bytes with what it includes, more than {SCRIPT_MAX}",
+            "{}: its script with the included files has {n} bytes, more than {SCRIPT_MAX}",
             path.display()
         ))),
     }

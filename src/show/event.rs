@@ -62,7 +62,10 @@ impl Sentences {
             }
             Event::Cleaned { ids, .. } => format!("finished jobs {ids:?} are removed"),
             Event::WentBack { epoch, host, .. } => {
-                format!("share set back: host {host} knows more of epoch {epoch} than the journal")
+                format!(
+                    "share restored to an earlier state: host {host} knows more of epoch {epoch} \
+                     than the journal"
+                )
             }
             Event::Restored { above, id, by, .. } => format!(
                 "{by} confirmed a restored share: epochs continue above {above}, job IDs above \
@@ -175,7 +178,7 @@ fn cron_sentence(event: &Event) -> Option<String> {
             until: Stamp(0),
             by,
             ..
-        } => format!("alert {name} not silenced any more, by {by}"),
+        } => format!("alert {name} no longer silenced, by {by}"),
         Event::AlertSilenced { name, by, why, .. } => {
             format!("alert {name} silenced by {by}: {}", escape(why))
         }
@@ -245,7 +248,7 @@ fn job_sentence(event: &Event, signal_name: SignalName) -> String {
             format!("job {j} requeued{how} by {by}")
         }
         Event::Changed { j, by, what, .. } => format!("job {j} changed by {by}: {}", escape(what)),
-        Event::Renamed { j, by, .. } => format!("job {j} has other parameters by {by}"),
+        Event::Renamed { j, by, .. } => format!("job {j}: parameters changed by {by}"),
         Event::Moved { j, order, by, .. } => format!("job {j} moved to place {order} by {by}"),
         Event::Used { a, u } => format!(
             "job {} attempt {} used {} ms of CPU, {} KB of memory",
@@ -264,7 +267,7 @@ fn part_sentence(event: &Event) -> String {
             a.j, a.at, part.bind, part.host
         ),
         Event::PartUsed { a, part, .. } => format!(
-            "job {} attempt {} had used {} ms of CPU on {}, as it said after the end",
+            "job {} attempt {} had used {} ms of CPU on {}, as reported after the end",
             a.j, a.at, part.u.cpu_ms, part.host
         ),
         _ => "an event of the cluster".to_owned(),

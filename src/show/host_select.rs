@@ -135,7 +135,7 @@ pub(crate) fn keep(
         rest == Simple::default()
     };
     let Some(simple) = req.simple().filter(only) else {
-        let message = "only select[...] can be asked of a list of hosts";
+        let message = "a list of hosts can only be filtered by select[...]";
         return Err(ParseError::new(0, text.len(), message));
     };
     if let Some(select) = &simple.select {
@@ -178,7 +178,11 @@ mod tests {
     #[test]
     fn anything_else_is_refused() {
         assert!(kept("select[nix>1]").is_err());
-        assert!(kept("rusage[mem=1]").unwrap_err().contains("only select"));
+        assert!(
+            kept("rusage[mem=1]")
+                .unwrap_err()
+                .contains("only be filtered by select")
+        );
         assert!(kept("order[ut]").is_err());
     }
 }

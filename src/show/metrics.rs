@@ -528,7 +528,7 @@ fn put_host_resources(page: &mut Page, hosts: &[HostRow]) {
     });
     page.put(
         "corral_host_resource_reserved",
-        "What started jobs have of a resource, however they asked for it",
+        "Amount of a resource that started jobs hold, however it was requested",
         reserved,
     );
 }

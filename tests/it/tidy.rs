@@ -591,6 +591,8 @@ const PLAIN_ROOMS: &[&str] = &[
     "src/turn/",
     "src/faults/",
     "src/replay/",
+    "src/commands/",
+    "src/bin/",
     "src/cbsim.rs",
     "src/lib.rs",
     "src/state_loader.rs",

@@ -47,7 +47,8 @@ fn ahead(ctx: &Ctx, hosts: &[(String, i64, LoadDoc)], out: &mut Vec<Finding>) {
     let newest = claims.into_iter().max().unwrap_or(0);
     if doc.epoch > newest {
         let what = format!(
-            "it has followed epoch {}, the newest here is {newest}: the share was set back",
+            "it has followed epoch {}, the newest here is {newest}: the share was restored to an \
+             earlier state",
             doc.epoch
         );
         let todo =

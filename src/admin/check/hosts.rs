@@ -150,12 +150,12 @@ impl Logs {
                 format!("{}; the rest of the file is not read", d.damage),
                 match area {
                     "orders" => {
-                        "its host asks for another part by itself; if none comes, 'cadmin \
+                        "its host requests another part automatically; if none comes, 'cadmin \
                          schedrestart': a new leader writes all orders again"
                     }
                     _ => {
-                        "the leader asks its host for another file by itself; if none comes, \
-                         restart cbexe there: it repeats all that is not acknowledged"
+                        "the leader automatically requests another file from its host; if none \
+                         comes, restart cbexe there: it repeats all that is not acknowledged"
                     }
                 },
             )),
@@ -239,7 +239,7 @@ fn alive(state: &State, host: &str, a: AttemptId, mark: u32) -> Option<Finding> 
         return Some(Finding::broken("hosts", place, what, todo));
     };
     if state.is_other(a, mark) {
-        let what = "it runs there as a job of before the share was restored";
+        let what = "it runs there as a job from before the share was restored";
         return Some(Finding::broken("hosts", place, what, todo));
     }
     if work.stat.is_started() {

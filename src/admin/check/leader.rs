@@ -55,8 +55,8 @@ pub(super) fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Fi
     let path = ctx.layout.epoch();
     if !sys::fs::exists(&path) {
         let what = "it is missing: no cbsched can lead, and no daemon recreates it";
-        let todo = "make it, empty, owned by the account of the share, while no cbsched runs: the \
-                    first one that is started fills it";
+        let todo = "create it, empty, owned by the account of the share, while no cbsched runs: \
+                    the first one that is started fills it";
         return vec![Finding::broken("leader", path.display(), what, todo)];
     }
     let epoch: Option<EpochDoc> = fixed(&path);
@@ -73,8 +73,8 @@ pub(super) fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Fi
     match epoch_known(&ctx.layout, epoch.epoch) {
         Ok(Some(known)) => {
             let what = format!(
-                "it names epoch {}, far above all there are (the highest is {known}): leaders step \
-                 down",
+                "it names epoch {}, far above all existing ones (the highest is {known}): leaders \
+                 step down",
                 epoch.epoch
             );
             out.push(Finding::broken("leader", path.display(), what, REWRITTEN));
@@ -85,7 +85,7 @@ pub(super) fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Fi
     if !moves(ctx, before, lease_ms) {
         let waited = short(2 * lease_ms + 5_000);
         let who = match epoch.epoch {
-            0 => "no leader has ever been".to_owned(),
+            0 => "there has never been a leader".to_owned(),
             n => format!("epoch {n} was claimed by {}, pid {}", epoch.host, epoch.pid),
         };
         let what = format!("there is no leader: the beat has not changed for {waited}; {who}");

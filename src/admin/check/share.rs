@@ -87,8 +87,9 @@ fn owners(ctx: &Ctx, out: &mut Vec<Finding>) {
         if !sys::fs::exists(&dir) {
             let what = "the directory is missing";
             let todo = format!(
-                "make it, owned by user {}, mode {mode:04o}; if others are missing too, look \
-                 first whether this is the right directory and its file system is mounted whole",
+                "create it, owned by user {}, mode {mode:04o}; if others are missing too, check \
+                 first whether this is the right directory and its file system is mounted \
+                 completely",
                 ctx.cluster.service_uid
             );
             out.push(Finding::broken("share", dir.display(), what, todo));
@@ -143,7 +144,7 @@ fn inbox(ctx: &Ctx, mode: u32, out: &mut Vec<Finding>) {
         if owner.is_none_or(|uid| uid != s.uid) || s.mode & 0o002 != 0 {
             let what =
                 "it does not belong to the user it is named after, or is writable by everyone";
-            let todo = "the leader takes nothing from it; ask its owner who made it";
+            let todo = "the leader accepts nothing from it; ask its owner who created it";
             out.push(Finding::warning("share", path.display(), what, todo));
         }
     }
@@ -172,8 +173,8 @@ fn leftovers(ctx: &Ctx, out: &mut Vec<Finding>) {
         let n = old.count();
         if n > 0 {
             let n = count(n, "temporary file");
-            let what = format!("{n} ('.*.tmp') older than a day, left by writers that died");
-            let todo = "no program reads them; they only take room";
+            let what = format!("{n} ('.*.tmp') older than a day, left by writers that crashed");
+            let todo = "no program reads them; they only take up space";
             out.push(Finding::warning("share", dir.display(), what, todo));
         }
     }
@@ -182,7 +183,7 @@ fn leftovers(ctx: &Ctx, out: &mut Vec<Finding>) {
     if n > 0 {
         let n = count(n, "name");
         let what = format!("{n} set aside: damaged files or unreadable requests");
-        let todo = "each has a file '.why' with the reason; nothing reads them again";
+        let todo = "each has a file '.why' with the reason; no program reads them again";
         out.push(Finding::warning("share", lost.display(), what, todo));
     }
 }

@@ -70,8 +70,8 @@ fn windowed(quota: &Quota) -> bool {
 
 fn over(place: String, what: String, excused: bool) -> Finding {
     if excused {
-        let todo = "no more is started until it fits; expected after a lower limit, a window that \
-                    began, or a forced start";
+        let todo = "nothing more is started until the usage is within it; expected after a lowered \
+                    limit, a window that began, or a forced start";
         return Finding::warning("state", place, what, todo);
     }
     Finding::defect("state", place, what)

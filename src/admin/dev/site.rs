@@ -141,7 +141,7 @@ impl Site {
                 settings,
             }),
             None => Err(Fail::not_found(format!(
-                "{}: no development cluster there\nhint: `cadmin dev up --dir {0}` makes one",
+                "{}: no development cluster there\nhint: `cadmin dev up --dir {0}` creates one",
                 dir.display()
             ))),
         }
@@ -418,7 +418,7 @@ fn refuse_foreign(dir: &Path) -> Result<(), Fail> {
         // A run that was interrupted before it wrote the settings leaves only this.
         Ok(names) if names.iter().all(|name| name == "etc") => Ok(()),
         Ok(_) => Err(Fail::refused(format!(
-            "{}: not empty and no development cluster\nhint: give a new or empty directory",
+            "{}: not empty and not a development cluster\nhint: give a new or empty directory",
             dir.display()
         ))),
     }

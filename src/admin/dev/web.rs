@@ -60,7 +60,7 @@ pub(super) fn up(site: &Site) -> Result<(), Fail> {
     let own = env::Site::from_conf(&conf, &text, None).map_err(|e| Fail::system(e.to_string()))?;
     let secret = portal::make_login(&own, clock::wall_ms())?;
     println!(
-        "Portal: {}/login#{secret}\n(good for a minute; `cb login` prints another link)",
+        "Portal: {}/login#{secret}\n(valid for a minute; `cb login` prints another link)",
         address.url
     );
     Ok(())

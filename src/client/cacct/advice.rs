@@ -104,7 +104,7 @@ impl Advice {
         if rows.is_empty() {
             let _ = writeln!(
                 out,
-                "No {RUNS_MIN} similar jobs have ended well in what is selected."
+                "There are no {RUNS_MIN} similar jobs that ended as DONE in the selection."
             );
             return;
         }

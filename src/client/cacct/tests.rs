@@ -361,7 +361,7 @@ fn advice_is_given_for_what_was_selected() {
     let lines = said(&["--advice", "--json"]).unwrap().0;
     assert!(lines.contains("\"advised_mem_limit_mb\":130,"), "{lines}");
     let few = said(&["--advice", "1", "2"]).unwrap().0;
-    assert!(few.starts_with("No 5 similar jobs"), "{few}");
+    assert!(few.starts_with("There are no 5 similar jobs"), "{few}");
     let Err(fail) = said(&["--advice", "-b"]) else {
         panic!("two forms");
     };

@@ -109,7 +109,7 @@ fn one_line(
         return Err((line.len(), "a command is missing".to_owned()));
     }
     let command = unescaped(rest).map_err(|i| {
-        let why = "a % that ends the command and begins its standard input is not honoured: write \
+        let why = "a % that ends the command and begins its standard input is not supported: write \
                    \\% for the character, or use a script";
         (at + i, why.to_owned())
     })?;
@@ -147,8 +147,10 @@ fn set(name: &str, value: &str, settings: &mut Settings) -> std::result::Result<
             value.clone_into(&mut settings.zone);
             Ok(())
         }
-        "RANDOM_DELAY" => Err("RANDOM_DELAY is not honoured".to_owned()),
-        _ if value.contains(',') => Err(format!("{name}: a value with a comma cannot be given on")),
+        "RANDOM_DELAY" => Err("RANDOM_DELAY is not supported".to_owned()),
+        _ if value.contains(',') => {
+            Err(format!("{name}: a value with a comma cannot be passed on"))
+        }
         _ => {
             settings.env.retain(|(known, _)| known != name);
             settings.env.push((name.to_owned(), value.to_owned()));

@@ -68,7 +68,7 @@ pub(super) fn read(
     };
     if nodes.is_empty() || nodes.len() > DEFINITIONS_MAX {
         return Err(Fail::usage(format!(
-            "{place}: {} definitions, 1 to {DEFINITIONS_MAX} are taken from a file",
+            "{place}: {} definitions, but a file may have 1 to {DEFINITIONS_MAX}",
             nodes.len()
         )));
     }
@@ -311,7 +311,7 @@ job: {command: ./run a b, queue: night, options: -n 4}
             ),
             (
                 "[]".into(),
-                "c.yaml: 0 definitions, 1 to 200 are taken from a file",
+                "c.yaml: 0 definitions, but a file may have 1 to 200",
             ),
             ("name: [".into(), "c.yaml:1:"),
         ] {

@@ -45,8 +45,8 @@ fn config(source: &Source, params: &Params) -> Result<Arc<Config>> {
     let loaded = config::load(&bytes, &path.display().to_string(), &OsNames::ANY);
     let loaded = loaded.map_err(|_| {
         Fail::system(format!(
-            "{} has problems, so nothing can be tried by it\nhint: cadmin ckconfig; \
-             cjobs -p says why a job waits",
+            "{} has problems, so no change can be tried with it\nhint: cadmin ckconfig; cjobs -p \
+             says why a job waits",
             path.display()
         ))
     })?;

@@ -117,7 +117,7 @@ fn chosen(words: &[String]) -> Result<Chosen> {
 fn refuse_not_called(chosen: &Chosen) -> Result<()> {
     for (name, why) in NOT_CALLED {
         if chosen.has(name) {
-            return Err(Fail::usage(format!("-{name} is not taken here: {why}")));
+            return Err(Fail::usage(format!("-{name} is not accepted here: {why}")));
         }
     }
     Ok(())
@@ -156,11 +156,11 @@ fn made_of(site: &Site, what: &Called<'_>, mine: &Chosen, told: &Told) -> Result
         });
     };
     if !what.script.is_empty() || !what.command.is_empty() {
-        let text = format!("-app: the template {name} makes the job: give no script");
+        let text = format!("-app: the template {name} defines the job: give no script");
         return Err(Fail::usage(text));
     }
     if mine.has("app") {
-        let text = "-app cannot be given with a template, which says what the job counts for";
+        let text = "-app cannot be given with a template, which names the application of the job";
         return Err(Fail::usage(text));
     }
     let cwd = mine.get("cwd").map(Path::new);
@@ -227,7 +227,7 @@ pub(crate) fn prepare(site: &Site, what: &Called<'_>) -> std::result::Result<Pre
         (job.spec.app, job.app_label) = (made.profile, true);
     }
     if !job.array.is_empty() {
-        return Err(Fail::usage("-J: an index list is not taken here").into());
+        return Err(Fail::usage("-J: an index list is not accepted here").into());
     }
     job.array = what.array.to_owned();
     if !what.name.is_empty() {
@@ -352,9 +352,9 @@ mod tests {
     #[test]
     fn what_makes_no_sense_in_a_call_is_refused_by_name() {
         for (line, want) in [
-            ("-K", "-K is not taken here"),
-            ("-h", "-help is not taken here"),
-            ("-pack f", "-pack is not taken here"),
+            ("-K", "-K is not accepted here"),
+            ("-h", "-help is not accepted here"),
+            ("-pack f", "-pack is not accepted here"),
             ("word", "'word' is not an option"),
             ("-gpu x", "-gpu is not implemented"),
             ("-n x", "-n: 'x' is not a number"),

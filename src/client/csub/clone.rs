@@ -170,7 +170,7 @@ pub(super) fn refuse_unchecked(site: &Site, what: &str, set: &[String]) -> Resul
         return Ok(());
     }
     Err(Fail::refused(format!(
-        "{what}: {} looks at the options of every job of this site: submit the job with all its \
+        "{what}: {} checks the options of every job of this site: submit the job with all its \
          options",
         program.display()
     )))

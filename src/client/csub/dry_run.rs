@@ -28,8 +28,9 @@ use std::fmt::Write as _;
 /// Maximum number of hosts that are listed in the text; JSON lists all.
 const HOSTS_SHOWN: usize = 10;
 /// What only the leader can check.
-const LEADER_ALONE: &str = "the leader alone checks the jobs that -w names, numbers of pending \
-                            jobs, limits in use, shares, amounts of rusage[] and the order of jobs";
+const LEADER_ALONE: &str = "only the leader checks the jobs that -w names, numbers of pending \
+                            jobs, limits in use, shares, amounts of rusage[] and the order of \
+                            jobs";
 /// There is no estimate for a job that does not exist.
 const NO_ESTIMATE: &str = "not known: the leader estimates it for jobs that wait (cjobs -l), and \
                            cbsim when predicts it";
@@ -52,12 +53,12 @@ struct Place {
 /// How the hosts of a queue match a request.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Fit {
-    /// Number of hosts of the queue; those of them that -m selects; those of these that have the
-    /// type of the submission host (if it matters) and satisfy `select[]`.
+    /// Numbers of hosts: those of the queue; of these, the ones that -m selects; of these, the ones
+    /// with the type of the submission host (if it matters) that satisfy `select[]`.
     of_queue: usize,
     chosen: usize,
     selected: usize,
-    /// Those of the last that are in state `ok` and have free slots, the most free slots first.
+    /// The hosts counted last that are in state `ok` and have free slots, the most free slots first.
     now: Vec<Place>,
     /// The requirement has sections or alternatives: `select[]` was not evaluated.
     not_judged: bool,
@@ -161,8 +162,8 @@ impl Cluster {
         let loaded = config::load(&bytes, &path.display().to_string(), &os);
         let loaded = loaded.map_err(|_| {
             Fail::system(format!(
-                "-dry-run: {} has problems, so nothing can be checked by it\n\
-                 hint: cadmin ckconfig",
+                "-dry-run: {} has problems, so nothing can be checked with it\nhint: cadmin \
+                 ckconfig",
                 path.display()
             ))
         })?;
@@ -383,7 +384,7 @@ fn slots(spec: &Spec) -> String {
 
 fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
     let mut out = String::new();
-    line!(out, "Nothing was submitted. The job as it was understood:");
+    line!(out, "Nothing was submitted. The job as interpreted:");
     for (title, value) in lines(job, head, verdict) {
         let title = pad_right(&said(title), 18);
         // Writing to a string cannot fail.
@@ -396,15 +397,15 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
         return out;
     };
     let queue = escape(&verdict.spec.queue);
-    line!(out, "Queue {queue} takes it.");
+    line!(out, "Queue {queue} accepts it.");
     line!(
         out,
-        "Hosts of the queue: {}; of these chosen by -m: {}; with what select[] asks: {}{}",
+        "Hosts of the queue: {}; of these selected by -m: {}; satisfying select[]: {}{}",
         fit.of_queue,
         fit.chosen,
         fit.selected,
         if fit.not_judged {
-            " (sections and alternatives are not judged here)"
+            " (sections and alternatives are not evaluated here)"
         } else {
             ""
         }
@@ -423,7 +424,7 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
     let enough = if fit.enough { "yes" } else { "no" };
     line!(out, "Enough slots are free now: {enough}");
     if let Some(why) = verdict.held_up {
-        line!(out, "Jobs do not start at present: {why}");
+        line!(out, "Jobs do not start now: {why}");
     }
     line!(out, "Estimated start: {NO_ESTIMATE}");
     line!(out, "Not checked: {LEADER_ALONE}");
@@ -639,7 +640,7 @@ mod tests {
             "  dependency done(7)\n",
             "Hosts that fit now (free slots): h2 (4) h1 (3)\n",
             "Estimated start: not known",
-            "Not checked: the leader alone checks",
+            "Not checked: only the leader checks",
         ] {
             assert!(out.contains(part), "{part}{out}");
         }

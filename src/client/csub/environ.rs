@@ -167,8 +167,8 @@ fn checked(name: &str) -> Result<String> {
         return Ok(name.to_owned());
     }
     Err(Fail::usage(format!(
-        "-env: '{}' is not the name of a variable\n\
-         hint: write all, none, NAME, ~NAME or NAME=VALUE, parted by commas",
+        "-env: '{}' is not the name of a variable\nhint: write all, none, NAME, ~NAME or \
+         NAME=VALUE, separated by commas",
         crate::text::width::escape(name)
     )))
 }

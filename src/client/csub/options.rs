@@ -61,7 +61,7 @@ pub(crate) fn unbuilt(id: &str) -> Fail {
         }
         "IS" | "ISp" | "ISs" => "; the connection of -I, -Ip and -Is is always encrypted",
         "IX" => "; -XF passes the windows of an interactive job on",
-        "json" | "yaml" | "jsdl" => "; --spec reads a description with keys of its own",
+        "json" | "yaml" | "jsdl" => "; --spec reads a description with its own keys",
         "gpu" => "; name a resource of cb.yaml in -R rusage[...]",
         _ => "",
     };
@@ -117,14 +117,14 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "orphan",
         "hold|kill|run",
-        "What becomes of the job when its dependency (-w) can never be satisfied",
+        "What happens to the job when its dependency (-w) can never be satisfied",
     ),
     ("b", "[[MON:]DAY:]H:M", "Do not start before this time"),
     ("t", "[[MON:]DAY:]H:M", "End the job at this time"),
     (
         "start-timeout",
         "T",
-        "End the job if it is not started in that time",
+        "End the job if it is not started within this time",
     ),
     (
         "w",
@@ -212,11 +212,11 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
         "IMAGE",
         "Run the job in a container with this directory as its root",
     ),
-    ("do", "OPTIONS", "Options for what runs the container"),
+    ("do", "OPTIONS", "Options for the container runtime"),
     (
         "k",
         "DIR [init=MIN] [MIN] [method=NAME]",
-        "Save the job's state below DIR, after MIN minutes and again, or when asked",
+        "Save the job's state below DIR, every MIN minutes, or on request",
     ),
     (
         "Q",
@@ -226,14 +226,14 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "signal",
         "SIG@S",
-        "Warn the job with SIG so many seconds before its run limit, as -wa with -wt does",
+        "Warn the job with SIG this many seconds before its run limit, as -wa with -wt does",
     ),
     (
         "wa",
         "SIGNAL",
         "Warn the job with SIGNAL before its run limit",
     ),
-    ("wt", "[H:]M", "Warn the job so long before its run limit"),
+    ("wt", "[H:]M", "Warn the job this long before its run limit"),
     (
         "retries",
         "N",
@@ -319,7 +319,7 @@ const SUBMIT_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "no-report",
         "",
-        "The file of -o holds the output alone, without the job report at its head",
+        "The file of -o contains only the output, without the job report at its head",
     ),
     (
         "launch",
@@ -344,7 +344,7 @@ const SUBMIT_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "clone",
         "JOB",
-        "Submit a job with the command and options of this one, but for those given here",
+        "Submit a job with the command and options of this one, except for those given here",
     ),
     (
         "params",
@@ -359,7 +359,7 @@ const SUBMIT_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "dry-run",
         "",
-        "Submit nothing: show the job as understood, what refuses it and the hosts that fit now",
+        "Submit nothing: show the job as interpreted, any refusal, and the hosts that fit now",
     ),
     (
         "jsonl",
@@ -403,7 +403,7 @@ pub(crate) fn crestart() -> Command {
         .arg(
             flag(
                 "force",
-                "Have the method restore the job whatever stands against it",
+                "Have the method restore the job in spite of obstacles",
             )
             .short('f'),
         )
@@ -418,7 +418,7 @@ pub(crate) fn crestart() -> Command {
 /// The command line of cmod: the options of csub, and `-Xn` to reset option X.
 pub(crate) fn cmod() -> Command {
     let resets = RESETS.iter().map(|(name, id)| {
-        let help = format!("Set -{id} back to its default");
+        let help = format!("Reset -{id} to its default");
         Arg::new(*name)
             .long(*name)
             .action(clap::ArgAction::SetTrue)

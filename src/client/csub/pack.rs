@@ -81,7 +81,7 @@ pub(super) fn fill(
     }
     pack.no_effect = before.no_effect;
     if pack.lines.is_empty() && pack.wrong.is_empty() {
-        return Err(Fail::usage("-pack: the file holds no job"));
+        return Err(Fail::usage("-pack: the file contains no job"));
     }
     Ok(pack)
 }

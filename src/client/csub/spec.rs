@@ -444,7 +444,7 @@ fn warning(chosen: &Chosen) -> Result<Option<RunWarning>> {
         (None, (Some(signal), Some(time))) => {
             let time = duration::limit(time).map_err(|e| wrong("wt", time, &e))?;
             if time.on.is_some() {
-                return Err(Fail::usage("-wt: a time has no host"));
+                return Err(Fail::usage("-wt: a warning time takes no host"));
             }
             ("wa", signal, time.seconds)
         }
@@ -458,7 +458,11 @@ fn warning(chosen: &Chosen) -> Result<Option<RunWarning>> {
             let seconds = number("-signal", seconds, 1, most)?;
             ("-signal", signal, u64::from(seconds))
         }
-        (Some(_), _) => return Err(Fail::usage("--signal says what -wa and -wt say: give one")),
+        (Some(_), _) => {
+            return Err(Fail::usage(
+                "--signal has the effect of -wa and -wt: give one of them",
+            ));
+        }
     };
     let bare = signal.strip_prefix("SIG").unwrap_or(signal);
     let known = WARN_SIGNALS.iter().find(|(name, _)| *name == bare);

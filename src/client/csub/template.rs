@@ -47,7 +47,7 @@ pub(super) fn of(table: &Table, split: &Split, mine: &Chosen, cwd: &Path) -> Res
     };
     if mine.has("spec") {
         return Err(Fail::usage(format!(
-            "-app: {name} is a template, which makes a job of its own: -spec cannot be given"
+            "-app: {name} is a template, which defines the job: -spec cannot be given"
         )));
     }
     let (given, rest) = parameters(&split.rest);
@@ -107,7 +107,7 @@ pub(super) fn of_form(
     let table = Table::new(options::csub());
     let takes = template.args || matches!(template.run, Run::Own);
     if !takes && !line.is_empty() {
-        let text = format!("-app {name}: the command is the template's: give none");
+        let text = format!("-app {name}: the template defines the command: give none");
         return Err(Fail::usage(text));
     }
     let mut work = match &template.run {
@@ -168,8 +168,8 @@ fn work(
     let takes = template.args || matches!(template.run, Run::Own);
     if let Some(word) = rest.first().filter(|_| !takes) {
         return Err(Fail::usage(format!(
-            "-app {name}: '{word}' is no parameter: write NAME=VALUE; the command is the \
-             template's\nhint: capps show {name}"
+            "-app {name}: '{word}' is not a parameter: write NAME=VALUE; the template defines the \
+             command\nhint: capps show {name}"
         )));
     }
     match &template.run {

@@ -411,7 +411,7 @@ fn cut(column: &Column, text: &str) -> Cut {
 fn nothing(app: &App, no_filter: bool) -> &'static str {
     match (&app.known.head, app.screen()) {
         (None, _) => "reading the view ...",
-        (_, _) if !no_filter => "nothing fits the filter; Esc takes it away",
+        (_, _) if !no_filter => "nothing matches the filter; Esc removes it",
         (_, Screen::Jobs) if !app.needed_jobs.all => {
             "no jobs of yours; a: of all users, f: finished ones too"
         }

@@ -47,7 +47,7 @@ pub(crate) const HELP: &[(&str, &str)] = &[
     ),
     ("Up Down k j", "one line; PageUp PageDown: one screen"),
     ("Home End g G", "the first and the last line"),
-    ("Left Right", "a host's page to the side"),
+    ("Left Right", "scroll a host's page sideways"),
     (
         "Enter",
         "open: a queue's jobs, a host, a job; unfold an array",
@@ -63,7 +63,7 @@ pub(crate) const HELP: &[(&str, &str)] = &[
     ("", "  id user state queue host name project"),
     ("s r", "choose the column to sort by; reverse the order"),
     ("a f", "jobs of all users or your own; finished jobs too"),
-    ("Space U", "mark the line; take all marks away"),
+    ("Space U", "mark the line; remove all marks"),
     ("K S R", "jobs: kill, stop, resume"),
     ("T B Q", "jobs: to the top, to the bottom, requeue"),
     ("O C", "hosts and queues, for administrators: open, close"),
@@ -71,7 +71,7 @@ pub(crate) const HELP: &[(&str, &str)] = &[
         "3P 1R 2D",
         "an array's elements: P pending, R running, D done, E exit",
     ),
-    ("^L ^Z", "draw again; suspend cview, 'fg' brings it back"),
+    ("^L ^Z", "draw again; suspend cview, 'fg' resumes it"),
 ];
 
 /// The hints of the bottom line, the most important first.

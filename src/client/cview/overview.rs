@@ -75,7 +75,7 @@ pub(crate) fn and_others(all: usize) -> String {
 fn in_english(app: &App, hangs_s: Option<u64>) -> (String, bool) {
     let known = &app.known;
     if let Some(seconds) = hangs_s {
-        return (format!("no answer of the share since {seconds} s"), true);
+        return (format!("no answer from the share for {seconds} s"), true);
     }
     if !app.status.text.is_empty() {
         return (app.status.text.clone(), app.status.bad);
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(status(&app, None).0, "Kill 1 job: said");
         assert_eq!(
             status(&app, Some(7)),
-            ("no answer of the share since 7 s".into(), true)
+            ("no answer from the share for 7 s".into(), true)
         );
     }
 }

@@ -300,7 +300,7 @@ fn a_filter_is_seen_while_it_is_typed_and_esc_takes_it_back() {
     let mut bed = Bed::new(Screen::Jobs, (80, 24));
     bed.types("a/user:u2");
     assert!(bed.below()[1].starts_with("Filter: user:u2_"));
-    assert!(bed.has("nothing fits"), "{:?}", bed.screen());
+    assert!(bed.has("nothing matches"), "{:?}", bed.screen());
     bed.types("0");
     assert!(bed.has("1/1"), "{:?}", bed.screen());
     bed.keys(&[Key::Enter]);
@@ -725,12 +725,14 @@ fn wrong_options_are_named() {
         Ok(_) => panic!("{words:?} is taken"),
     };
     assert!(wrong(&["-screen", "jbos"]).contains("no screen 'jbos'"));
-    assert!(wrong(&["-screen", "job"]).contains("need the job or host"));
+    assert!(wrong(&["-screen", "job"]).contains("need a job or host"));
     assert!(wrong(&["-screen", "job", "4[0]x"]).contains("does not name one job"));
     assert!(wrong(&["-screen", "job", "007"]).contains("does not name one job"));
-    assert!(wrong(&["12"]).contains("goes with -screen job or host only"));
+    assert!(wrong(&["12"]).contains("only be given with -screen job or host"));
     assert!(wrong(&["-filter", "usr:1"]).contains("no field usr"));
-    assert!(wrong(&["-screen", "host", "h1", "-filter", "x"]).contains("lists only"));
+    assert!(
+        wrong(&["-screen", "host", "h1", "-filter", "x"]).contains("only be given with a list")
+    );
     let app = asked(&["-a", "-f", "-filter", "user:u1"]).unwrap();
     assert!(app.needed_jobs.all && app.needed_jobs.finished && !app.jobs.how.filter.is_empty());
     assert_eq!(interval(None), Ok(1000));

@@ -41,7 +41,7 @@ pub(super) fn resolve(reader: &ViewReader, expr: Expr) -> Result<Expr> {
     let mut names: BTreeSet<String> = BTreeSet::new();
     for cond in expr.conditions() {
         if cond.target.elements == Elements::Same {
-            return Err(Fail::usage("[*] means nothing outside csub -w"));
+            return Err(Fail::usage("[*] has no meaning outside csub -w"));
         }
         if let JobRef::Name(name) = &cond.target.job {
             names.insert(name.clone());

@@ -125,7 +125,8 @@ fn must_be_own(dir: &Path, uid: u32, closed: u32) -> Result<()> {
     match found {
         Some(f) if f.kind == Kind::Dir && f.uid == uid && f.mode & closed == 0 => Ok(()),
         _ => Err(Fail::system(format!(
-            "{} is not a directory of yours alone: the key of an interactive job is not put there",
+            "{} is not a directory that only you can use: the key of an interactive job is not \
+             written there",
             dir.display()
         ))),
     }
@@ -186,7 +187,11 @@ mod tests {
             fs::mkdir_p(&dir, 0o700).unwrap();
             fs::chmod(&dir, open).unwrap();
             let refused = Place::make(&layout, Token(5), &word()).err().unwrap();
-            assert!(refused.text.contains("yours alone"), "{}", refused.text);
+            assert!(
+                refused.text.contains("only you can use"),
+                "{}",
+                refused.text
+            );
             fs::chmod(&dir, 0o700).unwrap();
         }
         assert!(!fs::exists(&layout.session(uid, Token(5))));

@@ -145,7 +145,7 @@ fn printing(cmd: Command) -> Command {
             flag("parsable", "Values separated by |, one after the last, too"),
             'p',
         ))
-        .arg(opt("delimiter", "TEXT", "In place of |"))
+        .arg(opt("delimiter", "TEXT", "Separator instead of |"))
         .arg(both(flag("allocations", "Jobs without their steps"), 'X'))
         .arg(both(
             flag("duplicates", "Attempts before the last one, too"),

@@ -44,7 +44,7 @@ fn options() -> Command {
         .arg(help_option().short('h'))
         .arg(trailing_command(
             "SCRIPT",
-            "The script and its arguments; nothing: the script comes by standard input",
+            "The script and its arguments; default: the script is read from standard input",
         ));
     with_options(cmd)
 }

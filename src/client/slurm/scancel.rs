@@ -32,7 +32,7 @@ const REFUSED: &[Refused] = &[
         false,
         "a signal goes to all processes of a job",
     ),
-    ("interactive", 'i', false, "name the jobs that are meant"),
+    ("interactive", 'i', false, "name the jobs"),
     (
         "reservation",
         'R',
@@ -74,15 +74,12 @@ fn options() -> Command {
         opt(
             "signal",
             "SIGNAL",
-            "Send this signal, by name or number, in place of ending",
+            "Send this signal, by name or number, instead of ending the jobs",
         ),
         's',
     ))
-    .arg(both(flag("verbose", "Say what is done"), 'v'))
-    .arg(both(
-        flag("quiet", "Say nothing of jobs that are not known"),
-        'Q',
-    ))
+    .arg(both(flag("verbose", "Report what is done"), 'v'))
+    .arg(both(flag("quiet", "Do not report unknown jobs"), 'Q'))
     .arg(both(
         flag("full", "No effect: signals go to all processes").hide(true),
         'f',

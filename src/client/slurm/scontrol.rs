@@ -69,9 +69,9 @@ fn shown(
     words: &[String],
     (now, zone): (i64, TimeZone),
 ) -> Result<String> {
-    let (what, names) = words
-        .split_first()
-        .ok_or_else(|| Fail::usage("show: say what: job, node, partition, hostnames, hostlist"))?;
+    let (what, names) = words.split_first().ok_or_else(|| {
+        Fail::usage("show: give one of job, node, partition, hostnames, hostlist")
+    })?;
     let blocks = match what.to_ascii_lowercase().as_str() {
         "job" | "jobs" => job_blocks(source, names, &ctx(source, now, zone))?,
         "node" | "nodes" => node_blocks(source, names)?,
@@ -211,7 +211,7 @@ fn ids_of(words: &[String]) -> Result<Vec<JobWord>> {
         match key.eq_ignore_ascii_case("jobid") || key.eq_ignore_ascii_case("job") {
             true => Ok(value.to_owned()),
             false => Err(Fail::usage(format!(
-                "{}: only job ids are taken here",
+                "{}: only job ids are accepted here",
                 crate::text::width::escape(word)
             ))),
         }

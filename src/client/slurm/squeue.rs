@@ -95,7 +95,7 @@ fn options() -> Command {
         'O',
     ))
     .arg(both(
-        opt("sort", "LETTERS", "Order: letters of -o, with - backwards"),
+        opt("sort", "LETTERS", "Order: letters of -o, with - descending"),
         'S',
     ))
     .arg(flag("start", "Pending jobs with their expected start"))
@@ -197,7 +197,7 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
         && known.is_empty()
     {
         let id = one.id;
-        let text = format!("Invalid job id specified\nhint: no job {id} is known any more");
+        let text = format!("Invalid job id specified\nhint: job {id} is no longer known");
         return Err(Fail::not_found(text));
     }
     let mut items = Vec::new();

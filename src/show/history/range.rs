@@ -44,7 +44,7 @@ impl Range {
                     to => moment(to)?.to,
                 };
                 if from >= to {
-                    return Err(format!("'{}': the end lies before the start", shown(text)));
+                    return Err(format!("'{}': the end is before the start", shown(text)));
                 }
                 Ok(Range { from, to })
             }

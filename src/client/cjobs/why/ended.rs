@@ -20,7 +20,7 @@ const NO_PROGRAM_OR_NOT_EXECUTABLE: [&str; 2] = [
     "chmod +x the program, or name its interpreter: csub bash SCRIPT",
 ];
 const NOT_STARTED: [&str; 2] = [
-    "correct what it says on that host and submit it again: csub -clone",
+    "correct the cause on that host and submit the job again: csub -clone",
     "or choose what can be used there: -cwd DIR, -o FILE, -e FILE, -i FILE, -E COMMAND",
 ];
 const MIB: u64 = 1 << 20;
@@ -53,8 +53,8 @@ pub(super) fn cause(row: &JobRow<'_>, spec: &Spec, signal: &dyn Fn(i32) -> Strin
     };
     if row.oom && row.stat == JobStat::Done {
         out.text.push_str(
-            "; one of its processes was killed for want of memory on the way, so its results may \
-             be incomplete",
+            "; one of its processes was killed for lack of memory before, so its results may be \
+             incomplete",
         );
         out.advice
             .push(format!("look at the output; {}", more_memory(row)));
@@ -81,10 +81,10 @@ fn by_itself(row: &JobRow<'_>, signal: &dyn Fn(i32) -> String) -> Cause {
     match (row.stat, row.code, row.sig) {
         (JobStat::Done, Some(code), _) if code != 0 => made(
             "done",
-            format!("it ended well: exit code {code} is a success (success_exit_values)"),
+            format!("it succeeded: exit code {code} is a success (success_exit_values)"),
             &[],
         ),
-        (JobStat::Done, ..) => made("done", "it ended well (exit code 0)", &[]),
+        (JobStat::Done, ..) => made("done", "it succeeded (exit code 0)", &[]),
         (_, Some(126), _) => made(
             "not_executable",
             "exit code 126: the shell found its command and could not execute it",
@@ -128,15 +128,14 @@ fn signal_advice(sig: i32) -> &'static [&'static str] {
             "illegal instruction: build the program for this kind of processor, or choose \
                 others with -R select[model==...]",
         ],
-        6 => &["the program gave up by itself (abort): its last words are in its output"],
+        6 => &["the program aborted itself: its last messages are in its output"],
         9 => &[
-            "somebody on the host, or its kernel for want of memory, killed it: ask for \
-                memory with -mem",
+            "another process on the host killed it, or the kernel for lack of memory: request \
+             memory with -mem",
         ],
-        11 | 7 => &[
-            "the program used memory that is not its own: a bug in it, or a stack that \
-                     is too small (-S)",
-        ],
+        11 | 7 => {
+            &["the program accessed invalid memory: a bug in it, or a stack that is too small (-S)"]
+        }
         24 => &["it used up a CPU time limit of its own (ulimit -t)"],
         25 => &["it wrote a file larger than its limit allows (-F, ulimit -f)"],
         _ => &["look at the last lines of its output"],
@@ -169,7 +168,7 @@ fn run_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     out.advice
         .push(format!("csub -clone {} -W {h}:{m:02}", row.j));
     out.advice
-        .push("or let it save its state and go on: csub -k, -signal".to_owned());
+        .push("or let it save its state and continue: csub -k, -signal".to_owned());
     (out.limit, out.used) = (limit, used);
     out
 }
@@ -234,7 +233,7 @@ fn swap_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     let mut out = made(
         "swap_limit",
         text,
-        &["raise -v, or ask for more memory: -mem"],
+        &["raise -v, or request more memory: -mem"],
     );
     (out.limit, out.used) = (limit, peak);
     out
@@ -295,7 +294,7 @@ fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
         TermReason::Admin => ("admin", &["chist -l says who and when"]),
         TermReason::Force => (
             "force",
-            &["its processes may have gone on: chist -l says who removed it"],
+            &["its processes may have continued to run: chist -l says who removed it"],
         ),
         TermReason::Deadline => ("deadline", &["submit it with a later -t, or without"]),
         TermReason::Requeue => ("requeue", &["chist -l says who requeued it"]),
@@ -308,11 +307,11 @@ fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
             "window",
             &["give it a run limit that fits the window (cqueues -l), or another queue"],
         ),
-        TermReason::Migrate => ("migrate", &["chist -l says who had it migrate"]),
-        TermReason::Checkpoint => ("checkpoint", &["crequeue lets it go on from there"]),
+        TermReason::Migrate => ("migrate", &["chist -l says who migrated it"]),
+        TermReason::Checkpoint => ("checkpoint", &["crequeue continues it from there"]),
         TermReason::HostLost => (
             "host_lost",
-            &["submit it again; with -r it is run again by itself"],
+            &["submit it again; with -r it is rerun automatically"],
         ),
         TermReason::ShepherdLost => (
             "shepherd_lost",
@@ -320,7 +319,7 @@ fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
         ),
         TermReason::Fenced => (
             "fenced",
-            &["its host could not reach the share; with -r it is run again by itself"],
+            &["its host could not reach the share; with -r it is rerun automatically"],
         ),
         TermReason::Orphan => (
             "orphan",

@@ -77,7 +77,7 @@ pub(super) fn started(row: &JobRow<'_>) -> String {
     let hosts: Vec<&str> = row.hosts.iter().take(3).map(|share| &*share.0).collect();
     let on = hosts.join(" ");
     match (row.stat, &row.halt) {
-        (JobStat::Ususp, _) => format!("stopped by a user on {on}: cresume lets it go on"),
+        (JobStat::Ususp, _) => format!("stopped by a user on {on}: cresume continues it"),
         (_, Some(halt)) => format!("stopped by the system on {on}: {halt}"),
         (JobStat::Unkwn, _) => {
             format!("its host {on} does not respond: whether it still runs is unknown")

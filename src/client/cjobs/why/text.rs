@@ -12,7 +12,7 @@ pub(super) fn stage(lost: &LostHosts, spec: &Spec, hosts: &Examination) -> Strin
     let need = || need_of(hosts, resource);
     match lost.stage {
         Stage::NotInQueue => format!("not used by queue {}", spec.queue),
-        Stage::NotAsked => format!("not among the hosts asked for (-m {})", spec.hosts),
+        Stage::NotAsked => format!("not among the requested hosts (-m {})", spec.hosts),
         Stage::NoServer => "runs no jobs (server: no)".to_owned(),
         Stage::Closed => "closed by an administrator".to_owned(),
         Stage::Unavailable => "unavailable".to_owned(),
@@ -120,7 +120,7 @@ pub(super) fn ahead(ahead: &Ahead) -> String {
             true => write!(out, "{jobs} before it in its queue"),
             false => write!(
                 out,
-                "{jobs} more in its queue, which goes by shares or in turn"
+                "{jobs} more in its queue, which starts jobs by shares or in turn"
             ),
         }
         .expect("a string takes every write");
@@ -136,7 +136,7 @@ pub(super) fn ahead(ahead: &Ahead) -> String {
 /// What happens to a job whose dependency can never be met.
 pub(super) fn orphans(policy: Orphans) -> &'static str {
     match policy {
-        Orphans::Hold => "it waits until somebody changes or kills it",
+        Orphans::Hold => "it waits until it is changed or killed",
         Orphans::Kill => "it ends",
         Orphans::Run => "it runs as if the dependency were met",
     }

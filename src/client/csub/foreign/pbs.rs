@@ -132,10 +132,10 @@ fn one(
         "p" => out.note_no_effect(asked, "queues and shares decide the order of jobs"),
         "P" => out.note_no_effect(asked, "-A names the project"),
         "z" | "f" | "X" => out.note_no_effect(asked, "it is an option of the command line"),
-        "C" => return Err("lines of another mark are not read".to_owned()),
+        "C" => return Err("lines with another prefix are not read".to_owned()),
         "I" => return Err("csub -I makes a job interactive".to_owned()),
         "c" => return Err("csub -k saves the state of jobs".to_owned()),
-        "u" => return Err("a job is its submitter's".to_owned()),
+        "u" => return Err("a job belongs to its submitter".to_owned()),
         _ => return Err("it is not available".to_owned()),
     }
     Ok(())

@@ -172,7 +172,11 @@ fn shape(given: &Given<'_>, sbatch: bool, out: &mut Foreign) -> Result<Option<Sl
     if let Some(asked) = given.get("exclusive") {
         match asked.value.as_str() {
             "" => out.chosen.add("x", ""),
-            _ => return Err(asked.refuse("only whole hosts can be asked for: --exclusive alone")),
+            _ => {
+                return Err(
+                    asked.refuse("only whole hosts can be requested: --exclusive without a value")
+                );
+            }
         }
     }
     let slots = shape.slots().map_err(Fail::usage)?;
@@ -266,7 +270,7 @@ fn gres(text: &str) -> Text<Vec<(String, u32)>> {
             [name, n] => (name, number(n).map_err(|e| format!("{part}: {e}"))?),
             _ => {
                 return Err(format!(
-                    "{part}: a kind cannot be named: ask for it with --constraint"
+                    "{part}: a type cannot be named: request it with --constraint"
                 ));
             }
         };
