@@ -288,7 +288,7 @@ impl Job<'_> {
     /// Reports a partial record at the end of a file that may still grow.
     fn half(&mut self, path: &Path, from: u64, bytes: u64) {
         let path = path.display();
-        let text = format!("{path}:{from}: a partial record of {bytes} bytes at the end");
+        let text = format!("{path}:{from}: half a record of {bytes} bytes at the end");
         self.note(text);
     }
 
@@ -749,7 +749,7 @@ mod tests {
         fs::write(layout.journal(1, 1), bytes).unwrap();
         let report = check(&layout).unwrap();
         assert_eq!(report.damaged, 0);
-        assert!(report.notes[0].contains("a partial record of 7 bytes"));
+        assert!(report.notes[0].contains("half a record of 7 bytes"));
         assert_eq!(run(&[dir.path().join("jobs").display().to_string()]), 5);
     }
 

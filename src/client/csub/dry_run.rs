@@ -58,7 +58,7 @@ struct Fit {
     of_queue: usize,
     chosen: usize,
     selected: usize,
-    /// The hosts counted last that are in state `ok` and have free slots, the most free slots first.
+    /// The hosts counted last that are in state `ok` with free slots, the most free slots first.
     now: Vec<Place>,
     /// The requirement has sections or alternatives: `select[]` was not evaluated.
     not_judged: bool,
