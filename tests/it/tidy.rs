@@ -599,6 +599,8 @@ const PLAIN_ROOMS: &[&str] = &[
     "src/web/",
     "src/faults/",
     "src/replay/",
+    "src/commands/",
+    "src/bin/",
     "src/cbsim.rs",
     "src/lib.rs",
     "src/state_loader.rs",

@@ -1,4 +1,4 @@
-//! Notifies the executor of a host that a request waits, so that it looks at once and not at its
+//! Notifies the executor of a host of a waiting request, so that it looks at once instead of at its
 //! next poll. It is not known, and does not matter, whether the notice arrives.
 
 use crate::record::frame::Reader;
@@ -9,7 +9,8 @@ use crate::spool::Layout;
 use crate::sys::datagram::Socket;
 use crate::sys::{clock, fs};
 
-/// Most names of a host's directory, and so much of its reports is looked at.
+/// Maximum number of names read in a host's directory, and size of the part of its reports that is
+/// read.
 const NAMES_MAX: usize = 10_000;
 const HEAD_BYTES: usize = 8 << 10;
 
@@ -25,7 +26,7 @@ impl Doorbell {
         Doorbell { layout, socket }
     }
 
-    /// Says it to this host, if it takes hints.
+    /// Notifies this host, if it accepts hints.
     pub(super) fn ring(&self, host: &str) {
         if let (Some(socket), Some(at)) = (&self.socket, endpoint(&self.layout, host)) {
             let number = clock::short_number();
@@ -35,7 +36,7 @@ impl Doorbell {
     }
 }
 
-/// Where the executor of a host takes hints: its newest reports begin with it.
+/// Where the executor of a host receives hints: its newest report file begins with it.
 fn endpoint(layout: &Layout, host: &str) -> Option<Endpoint> {
     let names = fs::list_dir(&layout.host(host), NAMES_MAX).ok()?;
     let numbers = names.iter().filter_map(|entry| entry.text());
