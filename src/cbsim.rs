@@ -1,6 +1,8 @@
 //! Floor 8: the command line of `cbsim`: subcommands and exit codes. Owns no work of its own.
 
 use crate::faults;
+use crate::language::{self, tell};
+use crate::program;
 use crate::replay::convert::{self, Aleang, AleangWish, Converted, Estimates, Openb};
 use crate::replay::generate::{self, Wish};
 use crate::replay::{csv, files, swf, trace, when};
@@ -57,6 +59,7 @@ struct Generate {
     /// The same seed makes the same workload
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
+    /// Format of the file
     #[arg(long, value_enum, default_value_t = Format::Swf)]
     format: Format,
     /// Where to write it; - is standard output
@@ -75,6 +78,7 @@ struct Convert {
 enum From {
     /// A log with .users, .groups, .queues and .machines beside it
     Aleang {
+        /// The log; the other files have its name with their endings
         file: PathBuf,
         /// Setting of that name in the queues
         #[arg(long, value_name = "DEPTH", default_value = "1")]
@@ -88,7 +92,9 @@ enum From {
     },
     /// Lists of nodes and pods of a GPU cluster
     Openb {
+        /// CSV with a line for each node
         nodes: PathBuf,
+        /// CSV with a line for each pod
         pods: PathBuf,
         /// Setting of that name in the queue
         #[arg(long, default_value = "pack")]
@@ -107,15 +113,14 @@ enum From {
 
 /// Runs `cbsim` with these arguments; gives its exit code.
 pub fn main(argv: &[OsString]) -> i32 {
-    let cli = match Cli::try_parse_from(argv) {
+    let cli: Cli = match program::options(argv) {
         Ok(cli) => cli,
-        Err(e) => {
-            let code = if e.use_stderr() { 2 } else { 0 };
-            // Nothing is left to do if even this cannot be written.
-            drop(e.print());
-            return code;
-        }
+        Err(code) => return code.into(),
     };
+    // Daemons that run in this process write to the simulated share: always in English.
+    if !matches!(cli.what, What::Faults(_)) {
+        language::choose(program::language());
+    }
     let done = match cli.what {
         What::Trace(args) => trace::main(&args),
         What::When(args) => when::main(&args),
@@ -126,7 +131,7 @@ pub fn main(argv: &[OsString]) -> i32 {
     match done {
         Ok(code) => code,
         Err(why) => {
-            eprintln!("cbsim: {why}");
+            program::tell(&format!("cbsim: {why}"));
             2
         }
     }
@@ -183,7 +188,7 @@ fn convert(args: &Convert) -> Result<i32, String> {
     };
     let Converted { workload, config } = made;
     for sentence in workload.left_out.sentences() {
-        eprintln!("cbsim: {sentence}");
+        tell!("cbsim: {sentence}");
     }
     crate::sys::fs::mkdir_p(output, 0o755).map_err(|e| e.to_string())?;
     files::write(&output.join("jobs.csv"), &csv::write(&workload)?)?;
@@ -210,4 +215,35 @@ pub fn convert_aleang(file: &Path, wish: AleangWish<'_>) -> Result<Converted, St
         machines: &text(".machines")?,
     };
     convert::aleang(&from, wish)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::language::Language;
+    use crate::replay::workload::LeftOut;
+
+    #[test]
+    fn what_was_left_out_is_said_in_chinese() {
+        let mut left_out = LeftOut::default();
+        left_out.rule("it has no processors");
+        left_out.mend("run longer than their estimate, cut to it");
+        left_out.bad_line("a.swf", 3, "field 2: \"x\" is not a number of seconds");
+        let said: Vec<String> = left_out
+            .sentences()
+            .iter()
+            .map(|text| {
+                Language::Chinese
+                    .said(&format!("cbsim: {text}"))
+                    .into_owned()
+            })
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "cbsim: a.swf:3: 字段 2：\"x\" 不是秒数",
+                "cbsim: 略去 1 个作业：没有处理器",
+                "cbsim: 1 个作业：运行时间长于估计值，截短到估计值",
+            ]
+        );
+    }
 }

@@ -39,6 +39,7 @@ pub mod master;
 pub(crate) mod admin;
 pub mod api;
 pub mod notifier;
+pub mod program;
 // floor 7
 pub mod commands;
 pub(crate) mod faults;

@@ -92,19 +92,9 @@ pub(crate) struct FsckReport {
     pub records: u64,
 }
 
-<<<<<<< HEAD
 impl FsckReport {
-    /// What is printed. It contains text of users, and the reader may be root: it is escaped before
-    /// it reaches the terminal.
-||||||| 77b197dd
-impl Report {
-    /// What is printed. It contains text of users, and the reader may be root: it is escaped before
-    /// it reaches the terminal.
-=======
-impl Report {
     /// The printed lines. They contain text of users, and the reader may be root, so they are
     /// escaped before they reach the terminal.
->>>>>>> h-p1
     fn lines(&self, quiet: bool) -> Vec<String> {
         let shown = |line: &String| width::escape(line).into_owned();
         let mut lines: Vec<String> = self.damage.iter().map(shown).collect();
@@ -657,16 +647,8 @@ mod tests {
         log(&layout.acks(1), What::Acks, &rows);
     }
 
-<<<<<<< HEAD
-    /// A share whose answers are these bytes.
-    fn with_answers(layout: &Layout, bytes: &[&[u8]]) -> FsckReport {
-||||||| 77b197dd
-    /// A share whose answers are these bytes.
-    fn with_answers(layout: &Layout, bytes: &[&[u8]]) -> Report {
-=======
     /// A report on a share with these bytes as answers.
-    fn with_answers(layout: &Layout, bytes: &[&[u8]]) -> Report {
->>>>>>> h-p1
+    fn with_answers(layout: &Layout, bytes: &[&[u8]]) -> FsckReport {
         fs::write(layout.acks(1), bytes.concat()).unwrap();
         check(layout).unwrap()
     }

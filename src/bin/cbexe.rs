@@ -1,6 +1,7 @@
 //! `cbexe`: starts and monitors the tasks of a host.
 
 use corral::host::exe::{self, Options};
+use corral::program;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cbexe [--no-cgroups]   (see cbexe(8))";
@@ -10,16 +11,13 @@ fn main() -> ExitCode {
     for arg in std::env::args().skip(1) {
         match arg.as_str() {
             "--no-cgroups" => options.no_cgroups = true,
-            _ => {
-                eprintln!("{USAGE}");
-                return ExitCode::from(2);
-            }
+            _ => return ExitCode::from(program::refuse(USAGE)),
         }
     }
     match exe::run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("cbexe: {}", e.text);
+            program::tell(&format!("cbexe: {}", e.text));
             ExitCode::from(e.code())
         }
     }

@@ -1,5 +1,6 @@
 //! `cbgpu`: the sensor of GPUs.
 
+use corral::program;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -7,10 +8,7 @@ fn main() -> ExitCode {
     let once = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => false,
         ["--once"] => true,
-        _ => {
-            eprintln!("usage: cbgpu [--once]   (see cbgpu(8))");
-            return ExitCode::from(2);
-        }
+        _ => return ExitCode::from(program::refuse("usage: cbgpu [--once]   (see cbgpu(8))")),
     };
     let sys = std::env::var_os("SYS").unwrap_or_else(|| "/sys".into());
     ExitCode::from(corral::host::gpu_sensor::run(once, sys.as_ref()))

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)] // the one place of this program that ends the process
 
 use clap::Parser;
+use corral::program;
 use mimalloc::MiMalloc;
 
 /// The leader allocates many small objects and frees them in a different order: with this allocator
@@ -27,7 +28,16 @@ fn collect() {
 
 fn main() {
     corral::sys::memory::collect_with(collect);
-    let args = Args::parse();
+    let argv: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    let args = match program::options::<Args>(&argv) {
+        Ok(args) => args,
+        Err(code) => std::process::exit(code.into()),
+    };
     corral::sys::logging::start("info");
-    std::process::exit(corral::master::run(args.accept_loss));
+    std::process::exit(
+        corral::master::run(args.accept_loss).unwrap_or_else(|text| {
+            program::tell(&format!("cbsched: {text}"));
+            corral::master::EXIT_REFUSED
+        }),
+    );
 }

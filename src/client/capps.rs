@@ -200,7 +200,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
 
 /// Everything about one application.
 fn page(out: &mut String, app: &Application) {
-    let title = match app.form().map_or("", |form| form.label.en.as_str()) {
+    let title = match app.form().map_or("", |form| form.label.shown()) {
         "" => String::new(),
         label => format!(" -- {}", escape(label)),
     };
@@ -259,7 +259,7 @@ fn parameters(out: &mut String, form: &Template) {
     out.push_str("\nPARAMETERS\n");
     let width = form.names().map(str::len).max().unwrap_or_default();
     for param in &form.params {
-        let about = match (param.label.en.as_str(), param.help.en.as_str()) {
+        let about = match (param.label.shown(), param.help.shown()) {
             (label, "") => label.to_owned(),
             ("", help) => help.to_owned(),
             (label, help) => format!("{label}: {help}"),

@@ -3,10 +3,11 @@
 //! Owns how a `clap::Command` is translated to Chinese before its help is printed. The catalogue is
 //! read only when help is requested.
 
-use crate::language::{self, Language, said};
+use crate::language::{self, Language};
 use crate::text::width;
 use clap::{Arg, Command, Parser};
-use std::ffi::OsString;
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 
 /// Width of the help of an option, which is printed to the right of its name.
 const HELP_COLUMNS: usize = 64;
@@ -27,11 +28,28 @@ pub(crate) fn parsed<T: Parser>(name: &str, words: &[String]) -> Result<T, clap:
 
 /// The command with its help in the language of the process, if these words request help.
 pub(super) fn if_asked(cmd: Command, words: &[String]) -> Command {
-    let asks = |word: &String| ["-h", "--help", "help"].contains(&word.as_str());
-    match language::here() {
+    in_language(cmd, language::here(), words)
+}
+
+/// The command with its help in this language, if these words ask for it.
+pub(crate) fn in_language<W: AsRef<OsStr>>(
+    cmd: Command,
+    language: Language,
+    words: &[W],
+) -> Command {
+    let asks = |word: &W| {
+        ["-h", "--help", "help"]
+            .iter()
+            .any(|ask| word.as_ref() == *ask)
+    };
+    match language {
         Language::Chinese if words.iter().any(asks) => in_chinese(cmd),
         _ => cmd,
     }
+}
+
+fn said(text: &str) -> Cow<'_, str> {
+    Language::Chinese.said(text)
 }
 
 /// The command with its help texts in Chinese, including those of its subcommands.
@@ -73,15 +91,84 @@ fn template(cmd: &Command) -> String {
 }
 
 fn argument(arg: Arg) -> Arg {
-    let text = |help: &clap::builder::StyledStr| folded(&said(&help.to_string()));
-    let (short, long) = (arg.get_help().map(text), arg.get_long_help().map(text));
-    let arg = match short {
-        Some(help) => arg.help(help),
-        None => arg,
+    let text = |help: Option<&clap::builder::StyledStr>| {
+        help.map(|help| said(&help.to_string()).into_owned())
     };
-    match long {
-        Some(help) => arg.long_help(help),
-        None => arg,
+    let (short, long) = (text(arg.get_help()), text(arg.get_long_help()));
+    let (values, described, default) = (values(&arg), described_values(&arg), default(&arg));
+    let with = |text: Option<&str>, more: &[&str]| {
+        let parts = text.iter().chain(more).filter(|part| !part.is_empty());
+        folded(&parts.copied().collect::<Vec<_>>().join(" "))
+    };
+    let arg = match with(short.as_deref(), &[&default, &values]) {
+        text if text.is_empty() => arg,
+        text => arg.help(text),
+    };
+    let arg = match (&long, described.is_empty()) {
+        (None, true) => arg,
+        _ => {
+            let values = if described.is_empty() { &values } else { "" };
+            let text = with(long.as_deref().or(short.as_deref()), &[&default, values]);
+            arg.long_help(text + &described)
+        }
+    };
+    arg.hide_default_value(true).hide_possible_values(true)
+}
+
+/// What clap shows as `[default: N]`.
+fn default(arg: &Arg) -> String {
+    let all: Vec<_> = arg
+        .get_default_values()
+        .iter()
+        .map(|value| value.to_string_lossy())
+        .collect();
+    match all.is_empty() || arg.is_hide_default_value_set() || !arg.get_action().takes_values() {
+        true => String::new(),
+        false => format!("[默认值：{}]", all.join(" ")),
+    }
+}
+
+/// What clap shows as `[possible values: A, B]`.
+fn values(arg: &Arg) -> String {
+    let shown = shown_values(arg);
+    let names: Vec<&str> = shown
+        .iter()
+        .map(clap::builder::PossibleValue::get_name)
+        .collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!("[可选值：{}]", names.join(", ")),
+    }
+}
+
+/// The values, each on a line, if it is said what they mean.
+fn described_values(arg: &Arg) -> String {
+    let shown = shown_values(arg);
+    if shown.iter().all(|value| value.get_help().is_none()) {
+        return String::new();
+    }
+    let mut out = String::from("\n\n可选值：");
+    for value in shown {
+        let about = value
+            .get_help()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        out.push_str(&folded(&format!(
+            "\n- {}：{}",
+            value.get_name(),
+            said(&about)
+        )));
+    }
+    out
+}
+
+fn shown_values(arg: &Arg) -> Vec<clap::builder::PossibleValue> {
+    match arg.is_hide_possible_values_set() {
+        true => Vec::new(),
+        false => {
+            let all = arg.get_possible_values().into_iter();
+            all.filter(|value| !value.is_hide_set()).collect()
+        }
     }
 }
 

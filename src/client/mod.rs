@@ -40,7 +40,7 @@ pub(crate) mod env;
 mod examples;
 pub(crate) mod exit;
 pub(crate) mod hang_notice;
-mod help;
+pub(crate) mod help;
 pub(crate) mod interactive;
 mod job_description;
 pub(crate) mod job_requests;

@@ -2,8 +2,9 @@
 //! completion files of the shells in etc/completions.
 //!
 //! Owns the output: a first line `words`, `files` or `dirs`, the latter two if the shell itself
-//! completes file names; then one candidate per line, with a description after a tab. Prints no
-//! errors and changes nothing: if names cannot be found in time, there are no candidates.
+//! completes file names; then one candidate per line, with a description after a tab, in the
+//! language of the help of the command that is completed. Prints no errors and changes nothing: if
+//! names cannot be found in time, there are no candidates.
 
 mod kinds;
 mod line;
@@ -52,6 +53,7 @@ pub(super) fn run(args: &[OsString]) -> i32 {
     let Some((shell, words)) = words.split_first() else {
         return 0;
     };
+    super::speak(line::called(words));
     let out = answer(shell, words, &|live, word| in_time(live, word));
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(out.as_bytes());

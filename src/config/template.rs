@@ -4,6 +4,7 @@
 //! provides the properties of paths. Values never become text of a shell: the job finds them in
 //! variables `CB_APP_<NAME>`, and an option gets them as one word.
 
+use crate::language::{self, Language};
 use crate::text::duration::{self, Bare};
 use crate::text::size::{self, Unit};
 use crate::text::yaml::Pos;
@@ -23,6 +24,16 @@ const WRONG_MAX: usize = 20;
 pub struct Text {
     pub en: String,
     pub zh: String,
+}
+
+impl Text {
+    /// The text in the language of this process; what is missing in one is there in the other.
+    pub fn shown(&self) -> &str {
+        match (language::here(), self.zh.is_empty(), self.en.is_empty()) {
+            (Language::Chinese, false, _) | (_, _, true) => &self.zh,
+            _ => &self.en,
+        }
+    }
 }
 
 /// A template of an application.

@@ -4,7 +4,7 @@
 //! Owns every limit: no incoming string is longer than [`TEXT_MAX`], nothing is written beyond the
 //! length that the caller gives, and a truncated string ends at a character boundary, with a zero.
 
-use super::codes::{Code, Problem, Result};
+use super::codes::{Code, Problem, Result, language};
 use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -51,6 +51,11 @@ impl Buffer {
         }
     }
 
+    /// Writes a message for a person, in the language of the locale.
+    pub(crate) fn tell(self, text: &str) {
+        self.put(&language().said(text));
+    }
+
     /// Writes a text that must fit completely.
     pub(crate) fn put_whole(self, what: &str, text: &str) -> Result<()> {
         if self.len == 0 {
@@ -85,7 +90,7 @@ pub(crate) fn answer(diagnosis: Buffer, body: impl FnOnce() -> Result<()>) -> c_
     match done {
         Ok(()) => Code::Success.number(),
         Err(problem) => {
-            diagnosis.put(&problem.text);
+            diagnosis.tell(&problem.text);
             problem.code.number()
         }
     }

@@ -58,7 +58,7 @@ unsafe extern "C" fn drmaa_run_job(
         }
         let (keys, warning) = session.submit(&jt.values(), None)?;
         if let Some(text) = warning {
-            diagnosis.put(&text);
+            diagnosis.tell(&text);
         }
         let id = keys.first().map(JobKey::to_string).unwrap_or_default();
         out.put_whole("the job id", &id)
@@ -92,7 +92,7 @@ unsafe extern "C" fn drmaa_run_bulk_jobs(
             keys.reverse();
         }
         if let Some(text) = warning {
-            diagnosis.put(&text);
+            diagnosis.tell(&text);
         }
         let ids = keys.iter().map(JobKey::to_string).collect();
         // SAFETY: the caller keeps to drmaa.h.

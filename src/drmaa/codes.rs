@@ -1,7 +1,9 @@
-//! The error codes of the standard, with their numbers and sentences, and the error type.
+//! The error codes of the standard, with their numbers and sentences, the error type, and the
+//! language in which a person reads them.
 
-use corral::api::{Failure, FailureKind};
-use std::ffi::CStr;
+use corral::api::{Failure, FailureKind, Language};
+use std::ffi::{CStr, CString};
+use std::sync::OnceLock;
 
 /// The codes with the numbers of the standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,9 @@ pub(crate) enum Code {
     NoRusage = 24,
     NoMoreElements = 25,
 }
+
+/// The sentence of a number that is not a code.
+const UNKNOWN: &CStr = c"unknown error code";
 
 /// Every code with its sentence, at the index of its number.
 const ALL: [(Code, &CStr); 26] = [
@@ -110,7 +115,33 @@ impl Code {
 /// The sentence of a code; an unknown code has one, too.
 pub(crate) fn sentence(number: i32) -> &'static CStr {
     let known = usize::try_from(number).ok().and_then(|n| ALL.get(n));
-    known.map_or(c"unknown error code", |(_, text)| text)
+    known.map_or(UNKNOWN, |(_, text)| text)
+}
+
+/// The language of messages: that of the locale, read once, at the first message.
+pub(crate) fn language() -> Language {
+    static CHOSEN: OnceLock<Language> = OnceLock::new();
+    *CHOSEN.get_or_init(corral::program::language)
+}
+
+/// The sentence of a code in this language; it lasts as long as the process.
+pub(crate) fn told(number: i32, language: Language) -> &'static CStr {
+    static CHINESE: OnceLock<Vec<CString>> = OnceLock::new();
+    if language == Language::English {
+        return sentence(number);
+    }
+    let said = |text: &CStr| {
+        let text = text.to_string_lossy();
+        CString::new(language.said(&text).as_ref()).unwrap_or_default()
+    };
+    let all = CHINESE.get_or_init(|| {
+        let texts = ALL.iter().map(|(_, text)| *text);
+        texts.chain([UNKNOWN]).map(said).collect()
+    });
+    let known = usize::try_from(number)
+        .ok()
+        .and_then(|n| all[..ALL.len()].get(n));
+    known.unwrap_or(&all[ALL.len()])
 }
 
 /// Why a call failed: the code, and the message for the user.
@@ -167,5 +198,21 @@ mod tests {
             assert_eq!(sentence(code.number()), *text);
         }
         assert_eq!(sentence(-1), sentence(26));
+    }
+
+    #[test]
+    fn every_sentence_is_there_in_chinese() {
+        for number in -1..=26 {
+            let (english, chinese) = (
+                told(number, Language::English),
+                told(number, Language::Chinese),
+            );
+            assert_eq!(english, sentence(number));
+            let text = chinese.to_str().unwrap();
+            let is_chinese = |c: char| ('\u{4e00}'..='\u{9fff}').contains(&c);
+            assert!(text.contains(is_chinese), "{number}: {text}");
+        }
+        assert_eq!(told(18, Language::Chinese).to_str(), Ok("没有这个作业"));
+        assert_eq!(told(-1, Language::Chinese), told(99, Language::Chinese));
     }
 }

@@ -19,6 +19,7 @@ mod tests;
 
 use clap::Parser;
 use corral::api::events;
+use corral::program;
 use corral::spool::Site;
 use corral::sys;
 use http::{Client, success};
@@ -33,11 +34,11 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "cb-export", version)]
 #[command(after_help = "Examples:\n  \
-    cb-export --templates      puts the index templates on the server, once\n  \
-    cb-export --check          settings, login, templates, position\n  \
-    cb-export                  follows until it is ended (as a service: etc/systemd)\n  \
-    cb-export --once           sends what there is, for cron\n  \
-    cb-export --dry-run        prints what would be sent")]
+    cb-export --templates  # puts the index templates on the server, once\n  \
+    cb-export --check      # settings, login, templates, position\n  \
+    cb-export              # follows until it is ended (as a service: etc/systemd)\n  \
+    cb-export --once       # sends what there is, for cron\n  \
+    cb-export --dry-run    # prints what would be sent")]
 struct Options {
     /// Settings [export.yaml beside cb.yaml]
     #[arg(long, value_name = "FILE")]
@@ -60,13 +61,17 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let argv: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    let options: Options = match program::options(&argv) {
+        Ok(options) => options,
+        Err(code) => return ExitCode::from(code),
+    };
     sys::logging::start("info");
     match act(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(End::Stopped) => ExitCode::SUCCESS,
         Err(End::Failed(text)) => {
-            eprintln!("cb-export: {text}");
+            program::tell(&format!("cb-export: {text}"));
             ExitCode::FAILURE
         }
     }
@@ -85,7 +90,7 @@ fn act(options: &Options) -> Result<(), End> {
     if options.templates {
         let mut client = Client::new(&settings.connection)?;
         templates::put(&mut client, &settings.prefix)?;
-        println!("index templates are put on {}", client.url());
+        program::answer(&format!("index templates are put on {}", client.url()));
         return Ok(());
     }
     let cluster = events::identity(&site).map_err(|e| e.to_string())?;
@@ -135,7 +140,7 @@ fn check(job: &Job) -> Result<(), End> {
         "" => "nothing was sent yet".to_owned(),
         at => format!("events up to {at} are sent"),
     };
-    put(&format!(
+    say(&format!(
         "cluster    {} ({})\nserver     {}, cluster {}, version {}\nposition   {at} ({})\n",
         job.cluster.name,
         job.cluster.id,
@@ -155,7 +160,7 @@ fn check(job: &Job) -> Result<(), End> {
             )));
         }
     };
-    put(&format!("templates  {said}\n"))
+    say(&format!("templates  {said}\n"))
 }
 
 fn dry_run(job: &Job) -> Result<(), End> {
@@ -178,7 +183,7 @@ fn dry_run(job: &Job) -> Result<(), End> {
         let look = look.map_err(|e| e.to_string())?;
         look.problems
             .iter()
-            .for_each(|text| eprintln!("cb-export: warning: {text}"));
+            .for_each(|text| program::tell(&format!("cb-export: warning: {text}")));
         print(look.events.iter().map(|e| naming.event(e)).collect())?;
         more = look.more;
     }
@@ -188,11 +193,16 @@ fn dry_run(job: &Job) -> Result<(), End> {
         let look = look.map_err(|e| e.to_string())?;
         look.problems
             .iter()
-            .for_each(|text| eprintln!("cb-export: warning: {text}"));
+            .for_each(|text| program::tell(&format!("cb-export: warning: {text}")));
         print(look.records.iter().map(|r| naming.record(r)).collect())?;
         more = look.more;
     }
     Ok(())
+}
+
+/// Prints a text for a person.
+fn say(text: &str) -> Result<(), End> {
+    put(&program::language().said(text))
 }
 
 fn put(text: &str) -> Result<(), End> {

@@ -3,6 +3,7 @@
 
 use super::plan::{Focus, Options, Variant};
 use super::{Figures, Outcome, run};
+use crate::program::answer;
 use crate::sys::{self, clock};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,10 +25,13 @@ pub(crate) struct Args {
     /// File operations before the faults end.
     #[arg(long, default_value_t = 2000)]
     steps: u64,
+    /// Number of master candidates.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     leaders: u8,
+    /// Number of hosts.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     hosts: u8,
+    /// Number of users that submit jobs and act on them.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
     clients: u8,
     /// Protocol: d11 is the one in use; d0 d1 d2 d3 d4 d7 d8 d12 leave rules out and must fail.
@@ -193,7 +197,7 @@ impl Summary {
 fn print_summary(options: &Options, all: &Summary, ms: u64) {
     let sum = &all.figures;
     let rate = all.runs as f64 * 1000.0 / ms.max(1) as f64;
-    println!(
+    answer(&format!(
         "variant {}: {} seeds in {:.1} s ({rate:.1} seeds/s), {} file operations, {} s of virtual \
          time",
         options.variant.name(),
@@ -201,36 +205,36 @@ fn print_summary(options: &Options, all: &Summary, ms: u64) {
         ms as f64 / 1000.0,
         sum.steps,
         sum.ms / 1000
-    );
-    println!(
+    ));
+    answer(&format!(
         "{} changes of leader, {} jobs acknowledged, {} starts, {} runs of cron jobs, {} readings \
          of the view",
         sum.takeovers, sum.acked, sum.starts, sum.crons, sum.reads
-    );
+    ));
     let faults: Vec<String> = sum.faults.iter().map(|(k, n)| format!("{k} {n}")).collect();
-    println!("faults: {}", faults.join(", "));
-    println!("{} seeds broke a promise", all.failed.len());
+    answer(&format!("faults: {}", faults.join(", ")));
+    answer(&format!("{} seeds broke a promise", all.failed.len()));
     for (seed, text) in all.failed.iter().take(20) {
         println!("  seed {seed}: {text}");
     }
 }
 
 fn report(options: &Options, outcome: &Outcome) -> i32 {
-    println!(
+    answer(&format!(
         "seed {} variant {}: {} file operations, {} ms, digest {:016x}",
         outcome.seed,
         options.variant.name(),
         outcome.figures.steps,
         outcome.figures.ms,
         outcome.digest
-    );
+    ));
     for text in &outcome.broken {
         println!("BROKEN: {text}");
     }
     if outcome.broken.is_empty() {
         return 0;
     }
-    println!(
+    answer(&format!(
         "whole trace: cbsim faults --seed {} --steps {} --leaders {} --hosts {} --clients {} \
          --variant {} --trace",
         options.seed,
@@ -239,6 +243,6 @@ fn report(options: &Options, outcome: &Outcome) -> i32 {
         options.hosts,
         options.clients,
         options.variant.name()
-    );
+    ));
     1
 }

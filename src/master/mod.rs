@@ -84,16 +84,12 @@ const ACCOUNTS_MS: u64 = 5_000;
 const NEED: u64 = 64 << 10;
 
 /// Runs a master candidate until it is stopped or has lost the lead. `accept_loss`: lead in spite
-/// of damage in the journal, setting the damaged bytes aside.
-pub fn run(accept_loss: bool) -> i32 {
-    match candidate(accept_loss) {
-        Ok(code) => code,
-        Err(text) => {
-            tracing::error!("{text}");
-            eprintln!("cbsched: {text}");
-            EXIT_REFUSED
-        }
-    }
+/// of damage in the journal, setting the damaged bytes aside. Gives the exit code.
+///
+/// # Errors
+/// Why it does not start: [`EXIT_REFUSED`].
+pub fn run(accept_loss: bool) -> Result<i32, String> {
+    candidate(accept_loss).inspect_err(|text| tracing::error!("{text}"))
 }
 
 fn candidate(accept_loss: bool) -> Result<i32, String> {

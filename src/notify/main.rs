@@ -10,6 +10,7 @@ mod webhook;
 
 use clap::Parser;
 use corral::notifier::{Letter, Post, Sent, Transport, run};
+use corral::program;
 
 /// Tells people what a Corral cluster has to say: alerts, mails of jobs. Started by cbsched.
 #[derive(Parser)]
@@ -33,7 +34,11 @@ impl Transport for Network {
 }
 
 fn main() {
-    let args = Args::parse();
+    let argv: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    let args: Args = match program::options(&argv) {
+        Ok(args) => args,
+        Err(code) => std::process::exit(code.into()),
+    };
     corral::sys::logging::start("info");
     std::process::exit(run(args.epoch, &Network));
 }

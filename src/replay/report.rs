@@ -3,6 +3,7 @@
 
 use super::metrics::{Fairness, ResourceUse, Sla, Spread, Summary};
 use super::virtual_cluster::Outcome;
+use crate::language::said;
 use crate::text::width::{pad_left, pad_right, width};
 use serde::Serialize;
 
@@ -135,7 +136,7 @@ impl Report {
         let s = |v: f64| format!("{v:.2}");
         let part = |v: f64| format!("{:.2} %", v * 100.0);
         let mut out: Vec<(String, String)> = Vec::new();
-        let mut put = |label: &str, value: String| out.push((label.to_owned(), value));
+        let mut put = |label: &str, value: String| out.push((said(label).into_owned(), value));
         put("jobs", self.jobs.to_string());
         put("mean wait, s", s(self.means.avg_wait_s));
         put("median wait, s", s(self.more.median_wait_s));
@@ -166,7 +167,7 @@ impl Report {
         }
         put(
             "deadlines missed",
-            format!("{} of {}", self.sla.missed, self.sla.jobs),
+            said(&format!("{} of {}", self.sla.missed, self.sla.jobs)).into_owned(),
         );
         put("mean lateness, s", s(self.sla.mean_late_s));
         put("ended by run limit", self.exceptions.at_limit.to_string());
@@ -265,6 +266,24 @@ mod tests {
                         \"decisions\":0,\"wall_s\":0.0,";
         assert!(json.starts_with(promised), "{json}");
         assert!(!json.contains('\n'));
+    }
+
+    #[test]
+    fn the_table_is_in_the_language_of_the_process_and_json_is_not() {
+        let all = [report("easy", false), report("my.yaml", true)];
+        let chinese = crate::language::in_chinese(|| table(&all));
+        let is_label = |c: char| ('\u{4e00}'..='\u{9fff}').contains(&c);
+        for line in chinese.lines().skip(1) {
+            assert!(line.contains(is_label), "{chinese}");
+            assert_eq!(
+                width(line),
+                width(chinese.lines().next().unwrap()),
+                "{chinese}"
+            );
+        }
+        assert!(chinese.contains("gpu 的使用率"), "{chinese}");
+        let json = crate::language::in_chinese(|| all[0].json());
+        assert_eq!(json, all[0].json());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::when::{self, Found};
 use super::workload::{Parties, Workload, print_id, print_seconds};
 use super::{csv, files, from_journal, policy, shares, swf};
 use crate::config::{self, Config, OsNames};
+use crate::language::tell;
 use crate::sys;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -108,7 +109,7 @@ pub fn main(args: &TraceArgs) -> Result<i32, String> {
         return Err("say how to schedule: --policy NAME or --config FILE".to_owned());
     }
     for sentence in workload.left_out.sentences() {
-        eprintln!("cbsim: {sentence}");
+        tell!("cbsim: {sentence}");
     }
     if args.strict && workload.left_out.bad > 0 {
         return Err(format!("{file} has lines that cannot be read"));
@@ -300,16 +301,16 @@ fn measured(
 fn complain(run: &Run, outcome: &Outcome) {
     let name = &run.name;
     for (id, why) in &outcome.refused {
-        eprintln!("cbsim: {name}: job {} was refused: {why}", print_id(*id));
+        tell!("cbsim: {name}: job {} was refused: {why}", print_id(*id));
     }
     if outcome.refused_jobs > 0 {
-        eprintln!("cbsim: {name}: {} jobs were refused", outcome.refused_jobs);
+        tell!("cbsim: {name}: {} jobs were refused", outcome.refused_jobs);
     }
     for (id, why) in &outcome.stuck {
-        eprintln!("cbsim: {name}: job {} never ended: {why}", print_id(*id));
+        tell!("cbsim: {name}: job {} never ended: {why}", print_id(*id));
     }
     if outcome.stuck_jobs > 0 {
-        eprintln!("cbsim: {name}: {} jobs never ended", outcome.stuck_jobs);
+        tell!("cbsim: {name}: {} jobs never ended", outcome.stuck_jobs);
     }
 }
 

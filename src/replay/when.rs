@@ -9,6 +9,7 @@ use super::live_cluster::{self, Live, Present};
 use super::trace::load;
 use super::virtual_leader::LiveSetting;
 use crate::config::Config;
+use crate::language::{answer, tell};
 use crate::model::JobKey;
 use crate::spool::{Layout, Site};
 use crate::sys;
@@ -69,11 +70,11 @@ pub fn look(share: &Path, assume: &str) -> Result<Found, String> {
         .map_err(|e| format!("--assume:\n{}", e.caret(assume)))?;
     let live = live_cluster::read(share)?;
     for note in &live.notes {
-        eprintln!("cbsim: {note}");
+        tell!("cbsim: {note}");
     }
     let present = live_cluster::present(&live.state, live.now, assume_ms)?;
     if present.unlimited > 0 {
-        eprintln!(
+        tell!(
             "cbsim: {} jobs have no run limit and are taken to run for {assume} (--assume)",
             present.unlimited
         );
@@ -106,7 +107,7 @@ pub fn main(args: &WhenArgs) -> Result<i32, String> {
     for text in &args.jobs {
         let places = places(text, &found.present)?;
         if places.is_empty() {
-            eprintln!("cbsim: job {text} does not wait or run");
+            tell!("cbsim: job {text} does not wait or run");
             code = 1;
         }
         wanted.extend(places);
@@ -131,14 +132,10 @@ pub fn main(args: &WhenArgs) -> Result<i32, String> {
     for Estimated { j: job, at, why } in estimates.jobs {
         let answer = Answer { job, at, now, why };
         code = code.max(i32::from(answer.at.is_none()));
-        println!(
-            "{}",
-            if args.json {
-                answer.json()
-            } else {
-                answer.text()
-            }
-        );
+        match args.json {
+            true => println!("{}", answer.json()),
+            false => answer!("{}", answer.text()),
+        }
     }
     Ok(code)
 }
@@ -183,5 +180,28 @@ impl Answer {
             "never": why,
         })
         .to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::language::Language;
+
+    #[test]
+    fn an_answer_for_a_person_is_translated_and_json_is_not() {
+        let answer = |at: Option<i64>| Answer {
+            job: JobKey::job(7),
+            at,
+            now: 1_700_000_000_000,
+            why: "it is not there".to_owned(),
+        };
+        let said = |at| Language::Chinese.said(&answer(at).text()).into_owned();
+        assert_eq!(said(None), "7 永远不会启动：它不存在");
+        assert!(said(Some(1)).starts_with("7 自 "), "{}", said(Some(1)));
+        let later = said(Some(1_700_000_060_000));
+        assert!(later.starts_with("7 将在 1m 后启动，时间 "), "{later}");
+        let json = crate::language::in_chinese(|| answer(None).json());
+        assert!(json.contains("\"never\":\"it is not there\""), "{json}");
     }
 }

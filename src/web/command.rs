@@ -7,6 +7,7 @@ use crate::service::{self, ServiceOptions};
 use crate::{Settings, Shared, routes};
 use clap::Parser;
 use corral::api::portal::{PortalAddress, is_apps_domain, publish_address, withdraw_address};
+use corral::program;
 use corral::spool::Site;
 use corral::sys;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -94,18 +95,15 @@ impl std::fmt::Display for Refusal {
 
 /// Runs the portal until a signal ends it.
 pub fn main() -> ExitCode {
-    let options = match Options::try_parse() {
+    let argv: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    let options: Options = match program::options(&argv) {
         Ok(options) => options,
-        Err(e) => {
-            let failed = e.use_stderr();
-            let _ = e.print();
-            return ExitCode::from(if failed { USAGE } else { 0 });
-        }
+        Err(code) => return ExitCode::from(code),
     };
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(refusal) => {
-            eprintln!("cbweb: {}", refusal.text);
+            program::tell(&format!("cbweb: {refusal}"));
             ExitCode::from(refusal.code)
         }
     }
@@ -212,7 +210,7 @@ async fn live(options: &Options, site: Site, apps_domain: Option<String>) -> Res
     tokio::spawn(until_told(end));
     publish_address(&site, &address).map_err(Refusal::system)?;
     println!("{}", address.url);
-    eprintln!("cbweb: log in with the link that clogin prints");
+    program::tell("cbweb: log in with the link that clogin prints");
     sys::service::ready("serving");
     serve(listener, routes::router(app), ending).await;
     sys::service::stopping();

@@ -15,6 +15,7 @@ use corral::api::Failure;
 use corral::api::portal::{
     Portal, PortalAddress, portal_settings, publish_service, withdraw_service,
 };
+use corral::program;
 use corral::spool::Site;
 use corral::sys;
 use corral::sys::fork::fork_snapshot;
@@ -199,7 +200,7 @@ fn can_ask_pam(portal: &Portal) -> Result<(), Refusal> {
     let asked = fork_snapshot(|| match pam::can_be_asked() {
         Ok(()) => 0,
         Err(why) => {
-            eprintln!("cbweb: {why}");
+            program::tell(&format!("cbweb: {why}"));
             1
         }
     });
@@ -263,7 +264,7 @@ fn http_process(account: &UserFacts, broker: u32, half: HttpHalf, site: &Site) -
         &[half.listener.as_raw_fd(), half.control.as_raw_fd()],
     );
     if let Err(e) = confine::confine(account.uid, account.gid) {
-        eprintln!("cbweb: {e}");
+        program::tell(&format!("cbweb: {e}"));
         return 1;
     }
     confine::login_environment(account);
@@ -275,7 +276,7 @@ fn http_process(account: &UserFacts, broker: u32, half: HttpHalf, site: &Site) -
     match in_runtime(live(half, site)) {
         Ok(()) => 0,
         Err(refusal) => {
-            eprintln!("cbweb: {refusal}");
+            program::tell(&format!("cbweb: {refusal}"));
             1
         }
     }
@@ -354,7 +355,7 @@ fn as_owner(
         match became.then(|| work(&layout)) {
             Some(Ok(())) => 0,
             Some(Err(failure)) => {
-                eprintln!("cbweb: {failure}");
+                program::tell(&format!("cbweb: {failure}"));
                 1
             }
             None => 1,

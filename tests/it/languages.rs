@@ -11,10 +11,19 @@ use std::process::Output;
 /// Where sentences that people read come from. The others write logs and files.
 const SPEAK: &[&str] = &[
     "src/admin/",
+    // Options of programs and why they do not start; the rest of the daemons is logged.
+    "src/bin/",
+    "src/cbsim.rs",
     "src/client/",
     "src/commands/",
     "src/commands.rs",
     "src/config/",
+    "src/drmaa/",
+    "src/export/",
+    "src/faults/cli.rs",
+    "src/host/exe/mod.rs",
+    "src/host/ls.rs",
+    "src/host/setup.rs",
     "src/intake/",
     // What the leader and the hosts warn of, as cid -l and cinfo -health show it.
     "src/journal/recover.rs",
@@ -24,6 +33,7 @@ const SPEAK: &[&str] = &[
     "src/master/disk_reserve.rs",
     "src/master/hosts.rs",
     "src/master/hosts/",
+    "src/master/mod.rs",
     "src/master/inbox/directory.rs",
     "src/master/notifier.rs",
     "src/master/outbox.rs",
@@ -31,7 +41,9 @@ const SPEAK: &[&str] = &[
     "src/master/snapshots.rs",
     "src/master/summary.rs",
     "src/model/",
+    "src/notify/main.rs",
     "src/record/frame.rs",
+    "src/replay/",
     "src/sched/",
     "src/show/alert.rs",
     "src/show/health.rs",
@@ -42,6 +54,9 @@ const SPEAK: &[&str] = &[
     "src/spool/",
     "src/text/",
     "src/turn/",
+    "src/web/command.rs",
+    "src/web/service.rs",
+    "src/web/tls.rs",
 ];
 
 /// Files that say nothing in Chinese.
@@ -68,8 +83,10 @@ const NOT_THESE: &[&str] = &[
     // Descriptions that are values of a table.
     "src/text/resreq/table.rs",
     "src/intake/roles.rs",
-    // Words that shells show.
-    "src/commands/complete",
+    // Started by cbexe, with options that only cbexe gives.
+    "src/bin/cbtask.rs",
+    // A drawing.
+    "src/replay/plot.rs",
     // Internal: checks of the state, of identifiers.
     "src/model/id.rs",
     "src/model/slurm.rs",
@@ -105,6 +122,7 @@ const NOT_THIS: &[&str] = &[
     "ID            SCOPE   UNTIL         NOTE",
     // Usage.
     "[show|check|tunnel] APPLICATION",
+    "[show|check] APPLICATION",
     "aip job submit FILE [OPTIONS]",
     "[HOST] COMMAND",
     "FILE OP FILE",
@@ -147,6 +165,38 @@ const NOT_THIS: &[&str] = &[
     // What an alarm is remembered by; an act before the path of an error.
     "inbox names",
     "encode for",
+    // What cbsim writes into configurations and workloads.
+    "cluster: {name: aleang, administrators: [root]}",
+    "- {name: cluster, type: text}",
+    "- {name: default, slots: 1}",
+    "- {names: '{names}', resources: {cluster: {name}}}",
+    "- {name: {name}, members: '{}'}",
+    "general: {hist_hours: {ALEANG_HIST_HOURS}}",
+    "- {name: {}, members: '{}', fairshare: '{}'}",
+    "backfill_hosts: free",
+    "- {name: {kind}_{name}, {key}: {name}, slots: {most}}",
+    "cluster: {name: openb, administrators: [root]}",
+    "- {name: vcpu, type: number, direction: decrease}",
+    "- {name: ram, type: number, direction: decrease}",
+    "- {name: {name}, slots: 1000, resources: {vcpu: {}, ram: {ram}{units}}{model}}",
+    "- {name: normal, packing: {packing}}",
+    "backfill_order: shortest",
+    "name: sim",
+    "administrators: [root]",
+    "- {name: sim, slots: {procs}}",
+    "- name: normal",
+    "; Computer: synthetic, made by cbsim generate",
+    // Logged, or shown by systemd.
+    "looks for the server",
+    "serving all users",
+    "follows orders",
+    "reports the load",
+    "events up to {}; {} documents stored, {} were there, {} rejected, {} requests repeated, {} \
+     gaps, {} damaged places, {} samples missed",
+    // In the file of what Elasticsearch has rejected.
+    "larger than the server takes",
+    // The name that DRMAA asks for.
+    "libdrmaa of Corral",
     // Of a defect of the program.
     "slots are given back that were never taken",
     // Parts.
@@ -267,6 +317,62 @@ fn said_by(file: &str) -> Vec<(usize, String)> {
     out
 }
 
+/// The comments of a file that clap prints as help, each with its line number: those of a program,
+/// of options, subcommands and values.
+fn helped_by(file: &str) -> Vec<(usize, String)> {
+    let text = source::read(file);
+    let blanked = source::blank(&text);
+    let tests = source::test_ranges(&blanked);
+    let mut out = Vec::new();
+    for (at, mark) in blanked.match_indices("#[derive(") {
+        let list = &blanked[at + mark.len()..];
+        let list = &list[..list.find(')').unwrap_or(list.len())];
+        let derives = |name: &str| list.split([',', ' ', ':']).any(|word| word == name);
+        if !["Parser", "Args", "Subcommand", "ValueEnum"]
+            .iter()
+            .any(|name| derives(name))
+            || tests.iter().any(|range| range.contains(&at))
+        {
+            continue;
+        }
+        let open = at + blanked[at..].find('{').expect("a type has a body");
+        let first = source::line_of(&text, open);
+        let last = source::line_of(&text, source::body_end(&blanked, open));
+        let above: Vec<&str> = text[..at].lines().collect();
+        let comment = above
+            .iter()
+            .rev()
+            .take_while(|line| is_comment(line))
+            .count();
+        let lines: Vec<&str> = text.lines().collect();
+        if derives("Parser") {
+            paragraphs(&lines, above.len() - comment, above.len(), &mut out);
+        }
+        paragraphs(&lines, first, last, &mut out);
+    }
+    out
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim().starts_with("///")
+}
+
+/// The paragraphs of the comments between two lines, as clap joins their lines.
+fn paragraphs(lines: &[&str], from: usize, to: usize, out: &mut Vec<(usize, String)>) {
+    let mut open = String::new();
+    for (n, line) in lines.iter().enumerate().take(to).skip(from) {
+        let words = line.trim().strip_prefix("///").unwrap_or_default().trim();
+        if !words.is_empty() {
+            let blank = if open.is_empty() { "" } else { " " };
+            open.push_str(blank);
+            open.push_str(words);
+        } else if !open.is_empty() {
+            let text = std::mem::take(&mut open);
+            out.push((n, text.trim_end_matches('.').to_owned()));
+        }
+    }
+}
+
 fn speaking_files() -> Vec<String> {
     let mut all = source::files("src", &["rs"]);
     all.retain(|file| {
@@ -310,7 +416,17 @@ fn the_catalogue_has_every_sentence_that_people_read() {
             }
         }
     }
+    let mut helped = 0;
+    for file in source::files("src", &["rs"]) {
+        for (line, text) in helped_by(&file) {
+            helped += 1;
+            if Language::Chinese.said(&text) == text {
+                wrong.push(format!("{file}:{line}: {text}"));
+            }
+        }
+    }
     assert!(seen > 1500, "the sources were not understood: {seen}");
+    assert!(helped > 80, "the help was not understood: {helped}");
     assert!(
         wrong.is_empty(),
         "src/language/zh_CN.po lacks (docs/languages.md)\n{}",
@@ -343,6 +459,10 @@ fn haystack() -> String {
             .filter_map(|line| line.trim().strip_prefix("///"))
         {
             out.push_str(line.trim());
+            out.push('\n');
+        }
+        for (_, text) in helped_by(&file) {
+            out.push_str(&text);
             out.push('\n');
         }
     }

@@ -48,6 +48,7 @@ mod interactive_x11;
 mod job_devices;
 mod job_tmpdir;
 mod languages;
+mod languages_programs;
 mod launch;
 mod layering;
 mod layering_circles;

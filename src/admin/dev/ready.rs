@@ -16,16 +16,8 @@ const VIEW_MAX: u64 = 256 << 20;
 
 /// The progress of the start of a cluster.
 #[derive(Debug, Default, PartialEq, Eq)]
-<<<<<<< HEAD
 pub(super) struct Readiness {
-    /// Host of the leader that takes requests.
-||||||| 77b197dd
-pub(super) struct Progress {
-    /// Host of the leader that takes requests.
-=======
-pub(super) struct Progress {
     /// Host of the leader that accepts requests.
->>>>>>> h-p1
     pub leader: Option<String>,
     /// Hosts that the leader knows as usable.
     pub hosts: Vec<String>,
@@ -53,16 +45,8 @@ impl Readiness {
     }
 }
 
-<<<<<<< HEAD
-/// Looks once.
-pub(super) fn look(layout: &Layout, settings: &Settings, processes: &Processes) -> Readiness {
-||||||| 77b197dd
-/// Looks once.
-pub(super) fn look(layout: &Layout, settings: &Settings, processes: &Processes) -> Progress {
-=======
 /// Looks once at the progress.
-pub(super) fn look(layout: &Layout, settings: &Settings, processes: &Processes) -> Progress {
->>>>>>> h-p1
+pub(super) fn look(layout: &Layout, settings: &Settings, processes: &Processes) -> Readiness {
     let Some((pid, epoch)) = leading(layout, processes) else {
         let waiting = settings.hosts().collect();
         return Readiness {

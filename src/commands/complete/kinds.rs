@@ -3,6 +3,7 @@
 //!
 //! Owns the table of these words and the lists of constant words. Reads no file.
 
+use crate::language::said;
 use crate::model::LAUNCH_KINDS;
 use crate::show::field::Field;
 use crate::show::{acct, cron, event_json, host, info, job, limit, load, queue, slots, user};
@@ -21,6 +22,11 @@ impl Candidate {
             word: word.into(),
             about: about.into(),
         }
+    }
+
+    /// With a description of ours, in the language of this process.
+    pub(super) fn told(word: impl Into<String>, about: &str) -> Candidate {
+        Candidate::new(word, said(about))
     }
 }
 

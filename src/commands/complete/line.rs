@@ -61,13 +61,23 @@ pub(super) fn answer(before: &[String], last: &str, names: Names<'_>) -> Answer 
     }
 }
 
+/// The name by which these words call a command: the first one, or the one after `cb`.
+pub(super) fn called(words: &[String]) -> &str {
+    let first = words.first().map(Path::new).and_then(Path::file_name);
+    let first = first.and_then(|name| name.to_str()).unwrap_or_default();
+    match words {
+        [_, second, _, ..] if first == "cb" => second,
+        _ => first,
+    }
+}
+
 /// The commands of cb; those with LSF names only once a first letter has been typed.
 fn commands(last: &str) -> Vec<Candidate> {
     let own = admin::all_commands().flat_map(|e| e.names.iter().map(|n| (*n, e.about)));
-    let own = own.map(|(name, about)| Candidate::new(name, about));
+    let own = own.map(|(name, about)| Candidate::told(name, about));
     let lsf = admin::lsf_commands().filter(|_| !last.is_empty());
     let lsf = lsf.flat_map(|e| e.names.iter().map(|n| (*n, e.about)));
-    own.chain(lsf.map(|(name, about)| Candidate::new(name, about)))
+    own.chain(lsf.map(|(name, about)| Candidate::told(name, about)))
         .collect()
 }
 
@@ -120,10 +130,10 @@ fn of_aip(before: &[String], last: &str, names: Names<'_>) -> Answer {
     let words: Vec<&str> = before.iter().map(String::as_str).collect();
     match words[..] {
         [] => Answer::of(vec![
-            Candidate::new("cronjob", "jobs that the calendar submits, as ccron"),
-            Candidate::new("job", "submit the job that a file describes"),
+            Candidate::told("cronjob", "jobs that the calendar submits, as ccron"),
+            Candidate::told("job", "submit the job that a file describes"),
         ]),
-        ["job"] => Answer::of(vec![Candidate::new("submit", "as csub -spec FILE")]),
+        ["job"] => Answer::of(vec![Candidate::told("submit", "as csub -spec FILE")]),
         ["job", "submit"] => Answer::shell(Shellwork::Files),
         ["job", "submit", _, ..] => of_command("csub", &before[3..], last, names),
         ["cronjob" | "cron", "info", ..] => {
@@ -144,7 +154,7 @@ fn of_ccron(before: &[String], last: &str, names: Names<'_>) -> Answer {
         };
         let subs = options::of_ccron();
         return Answer::of(
-            subs.map(|(name, options)| Candidate::new(name, about(options)))
+            subs.map(|(name, options)| Candidate::told(name, &about(options)))
                 .collect(),
         );
     };
@@ -163,7 +173,7 @@ fn of_ccron(before: &[String], last: &str, names: Names<'_>) -> Answer {
 fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> Answer {
     let subs = admin::subcommands(command);
     let Some((word, mut before)) = before.split_first() else {
-        let subs = subs.iter().map(|s| Candidate::new(s.name, s.about));
+        let subs = subs.iter().map(|s| Candidate::told(s.name, s.about));
         return Answer::of(subs.collect());
     };
     let Some(sub) = subs.into_iter().find(|s| s.name == word) else {
@@ -174,8 +184,8 @@ fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> 
         let Some((part, rest)) = before.split_first() else {
             let parts = options.get_subcommands();
             let about = |part: &Command| part.get_about().map(ToString::to_string);
-            let parts =
-                parts.map(|part| Candidate::new(part.get_name(), about(part).unwrap_or_default()));
+            let parts = parts
+                .map(|part| Candidate::told(part.get_name(), &about(part).unwrap_or_default()));
             return Answer::of(parts.collect());
         };
         let Some(found) = options.find_subcommand(part) else {
@@ -274,7 +284,7 @@ fn spellings(arg: &Arg, options: &Command, last: &str, two_dashes: bool) -> Vec<
     };
     let mut out = Vec::new();
     if let Some(short) = arg.get_short() {
-        out.push(Candidate::new(format!("-{short}"), about(arg)));
+        out.push(Candidate::told(format!("-{short}"), &about(arg)));
         if ["help", "version"].contains(&arg.get_id().as_str()) && !two {
             return out;
         }
@@ -289,7 +299,7 @@ fn spellings(arg: &Arg, options: &Command, last: &str, two_dashes: bool) -> Vec<
         Some(lines) if long == "json" && two => about(lines),
         _ => about(arg),
     };
-    out.push(Candidate::new(format!("{dashes}{long}"), about));
+    out.push(Candidate::told(format!("{dashes}{long}"), &about));
     out
 }
 

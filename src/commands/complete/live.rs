@@ -6,6 +6,7 @@
 use super::kinds::{Candidate, Live, States};
 use crate::client::read::Source;
 use crate::client::templates;
+use crate::language::said;
 use crate::model::JobStat;
 use crate::spool::view::{Job, Want};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +53,7 @@ fn queues(source: &Source) -> Vec<Candidate> {
     let queues = source.queues().unwrap_or_default().into_iter();
     let about = |open: bool, description: String| match open {
         true => description,
-        false => format!("closed; {description}"),
+        false => format!("{}; {description}", said("closed")),
     };
     queues
         .map(|q| Candidate::new(q.name, about(q.open, q.description)))
@@ -65,7 +66,7 @@ fn hosts(source: &Source) -> Vec<Candidate> {
     hosts
         .map(|h| {
             let about = about(&h.status, h.slots);
-            Candidate::new(h.name, about)
+            Candidate::told(h.name, &about)
         })
         .collect()
 }
@@ -73,7 +74,7 @@ fn hosts(source: &Source) -> Vec<Candidate> {
 fn host_groups(source: &Source) -> Vec<Candidate> {
     let groups = source.params().unwrap_or_default().host_groups.into_iter();
     groups
-        .map(|(name, _)| Candidate::new(name, "host group"))
+        .map(|(name, _)| Candidate::told(name, "host group"))
         .collect()
 }
 
@@ -88,7 +89,7 @@ fn users(source: &Source) -> Vec<Candidate> {
     all.insert("all".to_owned(), "every user");
     let mut all: Vec<Candidate> = all
         .into_iter()
-        .map(|(name, about)| Candidate::new(name, about))
+        .map(|(name, about)| Candidate::told(name, about))
         .collect();
     all.extend(groups(source));
     all
@@ -97,7 +98,7 @@ fn users(source: &Source) -> Vec<Candidate> {
 fn groups(source: &Source) -> Vec<Candidate> {
     let groups = source.params().unwrap_or_default().user_groups.into_iter();
     groups
-        .map(|(name, ..)| Candidate::new(name, "user group"))
+        .map(|(name, ..)| Candidate::told(name, "user group"))
         .collect()
 }
 
@@ -109,7 +110,7 @@ fn apps(source: &Source) -> Vec<Candidate> {
     let found = templates::all(&source.site).unwrap_or_default();
     for (name, read) in found.into_iter().map(|found| (found.name, found.read)) {
         if let Ok(template) = read {
-            all.insert(name, template.label.en);
+            all.insert(name, template.label.shown().to_owned());
         }
     }
     all.into_iter()
@@ -123,7 +124,7 @@ fn app_params(source: &Source, app: &str) -> Vec<Candidate> {
     };
     let params = template.params.into_iter();
     params
-        .map(|p| Candidate::new(format!("{}=", p.name), p.label.en))
+        .map(|p| Candidate::new(format!("{}=", p.name), p.label.shown()))
         .collect()
 }
 

@@ -5,6 +5,7 @@ use super::kinds::States;
 use super::*;
 use crate::client::read::test_view::{TestView, job, row, spec};
 use crate::client::{self, options};
+use crate::language::Language;
 use crate::model::{JobKey, JobStat};
 use crate::record::view::{self, HostRow, Params, QueueRow, Row};
 use std::cell::RefCell;
@@ -85,6 +86,37 @@ fn options_are_proposed_as_they_are_typed() {
     // The options after the command of a job belong to that command.
     assert_eq!(ask("zsh", "csub sleep -"), ["files"]);
     assert_eq!(proposed("csub -zzz -"), [""; 0]);
+}
+
+#[test]
+fn descriptions_are_in_the_language_of_the_command() {
+    let chinese = |line: &str| crate::language::in_chinese(|| ask("fish", line));
+    assert_eq!(chinese("cb cqu"), ["words", "cqueues\t列出队列"]);
+    assert_eq!(chinese("cjobs -noh"), ["words", "-noheader\t不输出表头"]);
+    assert_eq!(
+        chinese("aip job _"),
+        ["words", "submit\t同 csub -spec FILE"]
+    );
+    for line in ["cadmin _", "cadmin dev _", "ccron _", "csub -", "cb _"] {
+        let lines = chinese(line);
+        let about = lines
+            .iter()
+            .skip(1)
+            .filter_map(|line| line.split_once('\t'));
+        let english: Vec<_> = about.filter(|(_, about)| about.is_ascii()).collect();
+        assert!(lines.len() > 3 && english.is_empty(), "{line}: {english:?}");
+    }
+    // Names and words of the cluster are as they are.
+    assert_eq!(chinese("csub -q ni"), ["words", "night\tLong jobs"]);
+    let called = |line: &str| line::called(&words(line)).to_owned();
+    assert_eq!(called("/usr/bin/csub -"), "csub");
+    assert_eq!(called("cb bsub -"), "bsub");
+    assert_eq!(called("cb bsu"), "cb");
+    let spoken = |line: &str| crate::commands::language_of(&called(line), Language::Chinese);
+    assert_eq!(spoken("cb csub -"), Language::Chinese);
+    assert_eq!(spoken("cb _"), Language::Chinese);
+    assert_eq!(spoken("bsub -"), Language::English);
+    assert_eq!(spoken("cb bjobs -"), Language::English);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Templates of applications: their allowed forms, and the results of values.
 
-use super::super::template::{Filled, PathKind, Place, Template};
+use super::super::template::{Filled, PathKind, Place, Template, Text};
 use super::super::{Problem, read_template};
 use proptest::prelude::*;
 use std::path::Path;
@@ -184,5 +184,26 @@ proptest! {
             let named = |p: Problem| p.file == "t.yaml";
             prop_assert!(read(&text).err().into_iter().flatten().all(named));
         }
+    }
+}
+
+#[test]
+fn a_text_is_shown_in_the_language_of_the_process_if_it_is_there() {
+    let text = |en: &str, zh: &str| Text {
+        en: en.to_owned(),
+        zh: zh.to_owned(),
+    };
+    let (both, en, zh) = (
+        text("Solver", "求解器"),
+        text("Solver", ""),
+        text("", "求解器"),
+    );
+    for (text, english, chinese) in [
+        (&both, "Solver", "求解器"),
+        (&en, "Solver", "Solver"),
+        (&zh, "求解器", "求解器"),
+    ] {
+        assert_eq!(text.shown(), english);
+        crate::language::in_chinese(|| assert_eq!(text.shown(), chinese));
     }
 }

@@ -2,6 +2,7 @@
 //! jobs.
 
 use super::{Answer, ELEMENTS_MAX};
+use crate::language::{answer, tell};
 use crate::model::JobKey;
 use crate::record::view::EstimateRow;
 use crate::spool::Layout;
@@ -37,7 +38,7 @@ pub(super) fn answer(layout: &Layout, jobs: &[String], json: bool) -> Result<i32
             .collect();
         rows.sort_unstable_by_key(|job| job.row.j);
         if rows.is_empty() {
-            eprintln!("cbsim: job {text} does not wait or run, or is not yours");
+            tell!("cbsim: job {text} does not wait or run, or is not yours");
             code = 1;
         }
         for job in rows.iter().take(ELEMENTS_MAX) {
@@ -54,16 +55,15 @@ pub(super) fn answer(layout: &Layout, jobs: &[String], json: bool) -> Result<i32
                 why: why.unwrap_or_default(),
             };
             code = code.max(i32::from(answer.at.is_none()));
-            let line = match (json, answer.at) {
-                (true, _) => answer.json(),
-                (false, Some(_)) => answer.text(),
-                (false, None) => unknown(&answer),
-            };
-            println!("{line}");
+            match (json, answer.at) {
+                (true, _) => println!("{}", answer.json()),
+                (false, Some(_)) => answer!("{}", answer.text()),
+                (false, None) => answer!("{}", unknown(&answer)),
+            }
         }
     }
     if code != 0 {
-        eprintln!("cbsim: {ASK}");
+        tell!("cbsim: {ASK}");
     }
     Ok(code)
 }
