@@ -28,6 +28,10 @@ pub(super) const BADMIN: &[&str] = &[
     "hstartup",
     "hshutdown",
     "hrestart",
+    "qhist",
+    "hhist",
+    "mbdhist",
+    "hist",
 ];
 /// The same for lsadmin.
 pub(super) const LSADMIN: &[&str] = &[

@@ -185,7 +185,7 @@ impl Printer {
         }
         // Times of hosts and of the leader are mixed; the order is that of the journal.
         let time = match time_of(&event) {
-            Some(t) => self.time(t),
+            Some(t) => time_text(t, &self.zone),
             None => " ".repeat(19),
         };
         Some(format!(
@@ -194,15 +194,16 @@ impl Printer {
             self.sentences.of(&event)
         ))
     }
+}
 
-    fn time(&self, t: Stamp) -> String {
-        match jiff::Timestamp::from_millisecond(t.0) {
-            Ok(ts) => ts
-                .to_zoned(self.zone.clone())
-                .strftime("%Y-%m-%d %H:%M:%S")
-                .to_string(),
-            Err(_) => format!("{:>19}", t.0),
-        }
+/// A time of an event, 19 characters.
+pub(super) fn time_text(t: Stamp, zone: &TimeZone) -> String {
+    match jiff::Timestamp::from_millisecond(t.0) {
+        Ok(ts) => ts
+            .to_zoned(zone.clone())
+            .strftime("%Y-%m-%d %H:%M:%S")
+            .to_string(),
+        Err(_) => format!("{:>19}", t.0),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Owns the table of its subcommands, and the subcommands that send requests to the leader or check
 //! a configuration. Subcommands that create or run clusters are in `init`, `dev` and `daemons`.
 
+mod acts;
 mod alert;
 mod badmin;
 pub(crate) mod check;
@@ -250,6 +251,30 @@ static SUBS: &[Sub] = &[
         "print the events of the journal",
         |_, w| journal::run(w),
     ),
+    sub(
+        "qhist",
+        "[-t T0,T1] [QUEUE...]",
+        "what was done to queues, from the journal",
+        acts::run,
+    ),
+    sub(
+        "hhist",
+        "[-t T0,T1] [HOST...]",
+        "what was done to hosts, and when they answered",
+        acts::run,
+    ),
+    sub(
+        "mbdhist",
+        "[-t T0,T1]",
+        "leaders and configurations, from the journal",
+        acts::run,
+    ),
+    sub(
+        "hist",
+        "[-t T0,T1]",
+        "qhist, hhist and mbdhist together",
+        acts::run,
+    ),
 ];
 
 /// Names of the same subcommands in other systems.
@@ -262,10 +287,6 @@ const ALIASES: &[(&str, &str)] = &[
 
 /// Subcommands of other systems that are not implemented.
 const UNBUILT: &[&str] = &[
-    "qhist",
-    "hhist",
-    "mbdhist",
-    "hist",
     "lslock",
     "lsunlock",
     "limlock",
@@ -667,7 +688,7 @@ mod tests {
     #[test]
     fn wrong_lines_are_usage_errors() {
         assert_eq!(line(&["nonsense"]), 2);
-        assert_eq!(line(&["qhist"]), 2);
+        assert_eq!(line(&["lslock"]), 2);
         assert_eq!(line(&["hlost", "h1"]), 2);
         assert_eq!(line(&["ckconfig", "a", "b"]), 2);
         assert_eq!(line(&["qclose", "-Q"]), 2);

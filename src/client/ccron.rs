@@ -1,5 +1,4 @@
-//! `ccron`: cron jobs: defines them, lists them, starts and ends their runs; and `aip cronjob`,
-//! another name for it.
+//! `ccron`: cron jobs: defines them, lists them, starts and ends their runs.
 //!
 //! Definitions are checked here and again by the leader. A script is read when its cron job is
 //! defined, so that exactly the defined script runs later.
@@ -16,7 +15,7 @@ use super::exit::{Exit, Fail, Result};
 use super::job_requests::{finish, show, with_wait};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
-use crate::language::{answer, said, tell};
+use crate::language::{said, tell};
 use crate::model::Submission;
 use crate::record::ack::{Ack, Outcome};
 use crate::record::cron::CronJob;
@@ -252,56 +251,6 @@ fn overview() -> String {
          ccron show nightly         # its runs and history\n",
     );
     out
-}
-
-/// Runs `aip`: `aip cronjob ...` is `ccron ...`, `aip job submit FILE` is `csub --spec FILE`;
-/// returns the exit code.
-pub(crate) fn aip(args: &[OsString]) -> i32 {
-    let words: Vec<&str> = args.iter().filter_map(|word| word.to_str()).collect();
-    match words.first() {
-        Some(&("-h" | "--help" | "help")) => {
-            answer!(
-                "Usage: aip cronjob create|edit|info|list|show|enable|disable|start|kill|remove|\
-                 next|import ...\n       aip job submit FILE [OPTIONS]\n\nThe same as ccron, where \
-                 info is show, and as csub --spec FILE. Other words of aip have commands of their \
-                 own: cb -h.\n\nExamples:\n  aip cronjob list             # your cron jobs\n  \
-                 aip job submit job.yaml      # the job that the file describes"
-            );
-            Exit::Ok.code()
-        }
-        Some(&("-V" | "--version")) => {
-            println!("aip {}", env!("CARGO_PKG_VERSION"));
-            Exit::Ok.code()
-        }
-        Some(&("cronjob" | "cron")) => {
-            let mut rest: Vec<OsString> = args[1..].to_vec();
-            if rest.first().is_some_and(|word| word == "info") {
-                rest[0] = "show".into();
-            }
-            run(&rest)
-        }
-        Some(&"job") if words.len() > 2 && words[1] == "submit" => {
-            let mut rest = args[1..].to_vec();
-            rest[0] = "--spec".into();
-            csub::run(&rest)
-        }
-        Some(word) if word.starts_with('-') => {
-            let word = crate::text::width::escape(word);
-            Fail::usage(format!("unknown option '{word}'\nhint: aip -h")).report("aip")
-        }
-        word => {
-            let said = word.map_or("a word is missing".to_owned(), |word| {
-                format!(
-                    "'{}' is not implemented in this version",
-                    crate::text::width::escape(word)
-                )
-            });
-            Fail::usage(format!(
-                "{said}; aip cronjob and aip job submit FILE are\nhint: cb -h lists the commands"
-            ))
-            .report("aip")
-        }
-    }
 }
 
 /// The time zone of definitions that name none: that of this host, if its name is known.
@@ -717,8 +666,6 @@ Cron job <nightly> of u10
         assert_eq!(code(&[]), 2);
         assert_eq!(code(&["creat"]), 2);
         assert_eq!(code(&["next", "-n", "0", "@daily"]), 2);
-        assert_eq!(aip(&["job".into()]), 2);
-        assert_eq!(aip(&["cronjob".into(), "inof".into()]), 2);
         assert!(overview().contains("import"));
     }
 }

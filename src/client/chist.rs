@@ -81,7 +81,7 @@ pub(super) fn options() -> Command {
         id @ ("N" | "cname" | "sla") => cmd.arg(flag(id, "not implemented").hide(true)),
         id => cmd.arg(opt(id, "VALUE", "not implemented").hide(true)),
     });
-    read::json_options(cmd)
+    read::json_options(cmd).mut_arg("jsonl", |lines| lines.short('j'))
 }
 
 /// Runs `chist`; returns the exit code.

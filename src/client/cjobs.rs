@@ -54,8 +54,8 @@ pub(super) struct Asked {
 
 /// LSF options that are not implemented yet: refused by name rather than read as letters.
 const NOT_BUILT: &[&str] = &[
-    "WL", "WP", "WF", "WLC", "sla", "g", "S", "M", "X", "x", "N", "G", "Lp", "fwd", "aps", "ss",
-    "rusage", "cname", "sum", "hms", "prio", "plan", "gpu", "aff",
+    "WLC", "sla", "g", "S", "M", "X", "x", "N", "G", "Lp", "fwd", "aps", "ss", "rusage", "cname",
+    "sum", "hms", "prio", "plan", "gpu", "aff",
 ];
 
 /// The options of `cjobs`.
@@ -78,6 +78,9 @@ pub(super) fn options() -> Command {
         "W",
         "Wider: project, CPU time, memory, process IDs, start and end as well",
     ))
+    .arg(flag("WL", "Also the run time that the run limit leaves"))
+    .arg(flag("WP", "Also the part of the run limit that is over"))
+    .arg(flag("WF", "Also the end, or that by the run limit"))
     .arg(flag("l", "Long: everything known about each job"))
     .arg(flag("UF", "Long, each item on one line"))
     .arg(flag(
@@ -119,7 +122,8 @@ pub(super) fn options() -> Command {
         "Jobs (123), array elements (123[4], \"123[1-5,8]\")",
     ));
     let hidden = |id: &'static str| flag(id, "not implemented").hide(true);
-    read::json_options(NOT_BUILT.iter().fold(cmd, |cmd, id| cmd.arg(hidden(id))))
+    let cmd = read::json_options(NOT_BUILT.iter().fold(cmd, |cmd, id| cmd.arg(hidden(id))));
+    cmd.mut_arg("jsonl", |lines| lines.short('j'))
 }
 
 /// Runs `cjobs`; returns the exit code.
@@ -236,16 +240,25 @@ fn table(m: &ArgMatches, style: &Style) -> Result<Table<JobGet>, Fail> {
         let table = Table::from_format(FIELDS, text).map_err(|e| Fail::usage(e.to_string()))?;
         Ok(table.painted("stat", job_table::stat_color))
     };
+    let progress = job_table::PROGRESS.iter().filter(|option| m.has(option));
+    let is_plain = m.last("o").is_none() && matches!(style, Style::Table | Style::Short);
+    if let (false, Some(option)) = (is_plain, progress.clone().next()) {
+        return Err(Fail::usage(format!(
+            "-{option} adds a column to the table of jobs: without -o, -l, -p, -s, -A and JSON"
+        )));
+    }
     if let Some(text) = m.last("o") {
         return custom(text);
     }
-    Ok(match style {
+    let mut table = match style {
         Style::Records => custom(job_table::JSON_DEFAULT)?,
         Style::Reasons => job_table::reasons(m.has("w")),
         Style::Table if m.has("W") => job_table::extra(),
         Style::Table => job_table::wide(),
         _ => job_table::short(),
-    })
+    };
+    progress.for_each(|option| job_table::add_progress(&mut table, option));
+    Ok(table)
 }
 
 fn selection(m: &ArgMatches, source: &Source, params: &Params) -> Result<Selection, Fail> {

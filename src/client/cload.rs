@@ -18,7 +18,7 @@ const LIST: Listing<HostRow> = Listing {
     put_json: load::put_json,
 };
 
-const NOT_BUILT: &[&str] = &["gpu", "gpuload", "a"];
+const NOT_BUILT: &[&str] = &["gpu", "a"];
 
 /// The options of `cload`.
 pub(super) fn options() -> Command {
@@ -37,6 +37,10 @@ pub(super) fn options() -> Command {
         ))
         .arg(flag("E", "Run queues for each processor"))
         .arg(flag("s", "Values of sensors; operands name resources"))
+        .arg(flag(
+            "gpuload",
+            "GPUs of hosts: model, temperature, utilization, memory",
+        ))
         .arg(opt(
             "R",
             "REQ",
@@ -97,6 +101,16 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
         rows.truncate(count);
+    }
+    if m.has("gpuload") {
+        if Listing::<HostRow>::is_asked(m) {
+            return Err(Fail::usage(
+                "-gpuload has columns of its own, without -o and JSON",
+            ));
+        }
+        let mut out = String::new();
+        load_units::put_gpus(&mut out, &rows);
+        return Ok((out, exit));
     }
     let sensors: Vec<&str> = sensors.iter().map(String::as_str).collect();
     let mut only: Vec<&str> = indices.iter().map(String::as_str).collect();

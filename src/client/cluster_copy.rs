@@ -155,8 +155,13 @@ impl ClusterCopy {
             .examine(&self.state, &self.table, self.now, class)
     }
 
-    /// What the hosts can offer to a job like this that would start now, and until when. The job is
-    /// added to the pending jobs of this copy.
+    /// Limits apply to a user also by these groups.
+    pub(crate) fn note_groups(&mut self, user: &str, groups: &[String]) {
+        self.engine.note_groups(user, groups);
+    }
+
+    /// What hosts and limits leave to a job like this that would start now, and until when. The job
+    /// is added to the pending jobs of this copy.
     pub(crate) fn openings(&mut self, spec: &Spec) -> Vec<Opening> {
         let (Some(id), Some(new)) = (self.state.next_id(u32::MAX), self.state.next_spec()) else {
             return Vec::new();

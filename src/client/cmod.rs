@@ -110,9 +110,10 @@ fn changes(chosen: &Chosen, here: &Here<'_>) -> Result<Changes> {
                 note(&mut changes.set, "M");
                 note(&mut changes.set, "R");
             }
+            "gpu" => note(&mut changes.set, "R"),
             _ => {}
         }
-        if id != "mem" {
+        if !["gpu", "mem"].contains(&id) {
             note(&mut changes.set, place(id));
         }
         if !(id == "J" && limit.is_some()) && id != "Z" {
@@ -187,6 +188,7 @@ mod tests {
             "-W", "10", "-oo", "f", "-Pn", "-Jdn", "-mem", "1G", "-cwdc", "d", "7",
         ]);
         let got = got.unwrap();
+        assert_eq!(read(&["-gpu", "num=1", "7"]).unwrap().set, ["R"]);
         assert_eq!(got.set, ["W", "o", "M", "R", "cwd"]);
         assert_eq!(got.reset, ["P", "Jd"]);
     }
@@ -199,7 +201,7 @@ mod tests {
         assert!(read(&["-J", "a[1-3]"]).is_err());
         assert!(read(&["-J", "%0"]).is_err());
         assert!(
-            read(&["-gpu", "num=1"])
+            read(&["-freq", "1"])
                 .unwrap_err()
                 .text
                 .contains("not implemented")

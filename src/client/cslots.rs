@@ -1,5 +1,5 @@
-//! `cslots` (`bslots`): slots on which a job could start now, and for how long, without the
-//! reservations for waiting jobs.
+//! `cslots` (`bslots`): slots on which a job could start now by all limits, and for how long,
+//! without the reservations for waiting jobs.
 //!
 //! Owns the choice of what is shown. Sends no request to the leader: the scheduler runs on a copy
 //! of the published cluster, as for `cjobs --why`.
@@ -8,10 +8,11 @@ use super::cli::{self, Values, command, flag, opt};
 use super::cluster_copy::{self, ClusterCopy};
 use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
-use super::read::{self, Source};
+use super::read::{self, Source, os_groups};
 use crate::config::require;
+use crate::intake::{self, NameRoom, Requester};
 use crate::language::tell;
-use crate::model::{Share, Spec};
+use crate::model::{Limits, Share, Spec, Submission};
 use crate::record::view::Params;
 use crate::sched::Opening;
 use crate::show::slots::{self, SlotWindow};
@@ -68,14 +69,23 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 /// # Errors
 /// An option's value is wrong, the view or cb.yaml cannot be read.
 pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
-    let least = least(m)?;
+    let mut least = least(m)?;
     let params = source.params()?;
     source.banner(&params);
     let now = source.ctx().now;
     let mut copy = cluster_copy::read(source, &params, now)?;
     let job = probe(m, source, &params, &copy)?;
-    let openings = copy.openings(&job);
-    let mut windows = windows(&openings, now.0);
+    let mut windows = match admitted(job, &least, source, &copy) {
+        Ok((job, min)) => {
+            least.slots = least.slots.max(u64::from(min));
+            copy.note_groups(&job.user, &os_groups(&job.user));
+            windows(copy.openings(&job), now.0)
+        }
+        Err(why) => {
+            tell!("Such a job would be refused: {why}");
+            return Ok((String::new(), Exit::Ok));
+        }
+    };
     windows.retain(|window| least.holds(window));
     if windows.is_empty() {
         tell!("No slots are free for such a job now");
@@ -98,6 +108,8 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
 /// What a window must have at least.
 struct Least {
     slots: u64,
+    /// What `-n` gives.
+    asked_slots: Option<u64>,
     run_s: u64,
 }
 
@@ -122,8 +134,10 @@ fn least(m: &ArgMatches) -> Result<Least, Fail> {
             Some(_) => Err(Fail::usage("-W: give [HOURS:]MINUTES, without a host")),
         }
     });
+    let asked_slots = slots.transpose()?;
     Ok(Least {
-        slots: slots.transpose()?.unwrap_or(1),
+        slots: asked_slots.unwrap_or(1),
+        asked_slots,
         run_s: run_s.transpose()?.unwrap_or(0),
     })
 }
@@ -179,33 +193,61 @@ fn probe(
     })
 }
 
-/// One window for each time at which hosts are wanted by others; the shortest, with the most
-/// slots, first.
-fn windows(openings: &[Opening], now: i64) -> Vec<SlotWindow> {
-    let steps = openings.iter().flat_map(|opening| &opening.steps);
-    // No end comes last.
-    let mut ends: Vec<i64> = steps.map(|s| s.until.unwrap_or(i64::MAX)).collect();
-    ends.sort_unstable();
-    ends.dedup();
+/// The job as the leader would accept it, with one slot, and the fewest slots of a job of its
+/// queue.
+///
+/// # Errors
+/// Why the leader would refuse it.
+fn admitted(
+    job: Spec,
+    least: &Least,
+    source: &Source,
+    copy: &ClusterCopy,
+) -> Result<(Spec, u32), String> {
+    let who = Requester {
+        uid: job.uid,
+        user: job.user.clone(),
+        groups: os_groups(&job.user),
+    };
+    let mut asked = Submission {
+        command: "cslots".to_owned(),
+        spec: job.clone(),
+        ..Submission::default()
+    };
+    let slots = u32::try_from(least.asked_slots.unwrap_or(0)).unwrap_or(u32::MAX);
+    (asked.spec.min, asked.spec.max) = (slots, slots);
+    asked.spec.limits.run_s = (least.run_s > 0).then_some(least.run_s);
+    // Root looks at clusters in which it may not have jobs.
+    let mut spec = match who.uid {
+        0 => job,
+        _ => {
+            let (config, state, room) = (&copy.config, &copy.state, &mut NameRoom::default());
+            let now = source.ctx().now;
+            let admitted = intake::admit(asked, &who, config, state, now, room);
+            admitted.map_err(|e| e.text)?.spec
+        }
+    };
+    let queue = copy.config.queue(&spec.queue);
+    let min = queue.map_or(1, |queue| queue.job_slots.min);
+    (spec.min, spec.max, spec.limits) = (1, 1, Limits::default());
+    Ok((spec, min))
+}
+
+/// The openings as windows, the shortest, with the most slots, first.
+fn windows(openings: Vec<Opening>, now: i64) -> Vec<SlotWindow> {
     let mut out: Vec<SlotWindow> = Vec::new();
-    for end in ends {
-        let share = |opening: &Opening| {
-            let lasts = |until: Option<i64>| until.is_none_or(|until| until >= end);
-            let step = opening.steps.iter().find(|step| lasts(step.until))?;
-            Some(Share(opening.host.clone(), step.slots))
-        };
-        let hosts: Vec<Share> = openings.iter().filter_map(share).collect();
+    for Opening { until, hosts } in openings {
         let slots = hosts.iter().map(|Share(_, n)| u64::from(*n)).sum();
-        let left = (end.saturating_sub(now)).max(0).unsigned_abs() / 1000;
+        let left = |end: i64| (end.saturating_sub(now)).max(0).unsigned_abs() / 1000;
         let window = SlotWindow {
             slots,
-            run_s: (end < i64::MAX).then_some(left),
+            run_s: until.map(left),
             hosts,
         };
         match out.last_mut() {
             // As many for longer.
             Some(last) if last.slots == slots => *last = window,
-            _ if slots > 0 && window.run_s != Some(0) => out.push(window),
+            _ if window.run_s != Some(0) => out.push(window),
             _ => {}
         }
     }
@@ -215,30 +257,20 @@ fn windows(openings: &[Opening], now: i64) -> Vec<SlotWindow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::OpeningStep;
-
-    fn opening(host: &str, steps: &[(Option<i64>, u32)]) -> Opening {
-        let step = |(until, slots): &(Option<i64>, u32)| OpeningStep {
-            until: *until,
-            slots: *slots,
-        };
-        Opening {
-            host: host.to_owned(),
-            steps: steps.iter().map(step).collect(),
-        }
-    }
 
     #[test]
-    fn windows_are_what_all_hosts_have_until_some_time() {
-        let openings = [
-            opening("h1", &[(Some(61_000), 4), (None, 1)]),
-            opening("h2", &[(Some(31_000), 2)]),
-            opening("h3", &[(None, 3)]),
-        ];
-        let got = windows(&openings, 1000);
+    fn openings_with_as_many_slots_for_longer_are_one_window() {
+        let opening = |until, slots| Opening {
+            until,
+            hosts: vec![Share("h1".to_owned(), slots)],
+        };
+        let openings = [(Some(1500), 9), (Some(31_000), 7), (Some(61_000), 7)];
+        let openings = openings.into_iter().chain([(None, 4)]);
+        let openings = openings.map(|(until, slots)| opening(until, slots));
+        let got = windows(openings.collect(), 1000);
         let got: Vec<_> = got.iter().map(|w| (w.slots, w.run_s)).collect();
-        assert_eq!(got, [(9, Some(30)), (7, Some(60)), (4, None)]);
-        assert!(windows(&[], 0).is_empty());
+        assert_eq!(got, [(7, Some(60)), (4, None)]);
+        assert!(windows(Vec::new(), 0).is_empty());
     }
 
     const CONFIG: &str = "cluster: {name: c1, administrators: [boss]}\n\

@@ -11,6 +11,7 @@ mod dry_run;
 mod environ;
 mod esub;
 pub(crate) mod foreign;
+mod gpus;
 pub(crate) mod no_effect;
 pub(crate) mod options;
 mod pack;

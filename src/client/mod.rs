@@ -3,6 +3,7 @@
 //! Commands read the published view and leave requests in the drop box; none of them talks to a
 //! daemon or imports one's code. Owns the table of users' commands and the exit codes.
 
+pub(crate) mod aip;
 pub(crate) mod alerts;
 pub(crate) mod answers;
 pub(crate) mod ask;
@@ -153,8 +154,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     ),
     entry(
         &["aip"],
-        "aip cronjob: another name of ccron; aip job submit: of csub --spec",
-        ccron::aip,
+        "commands as a noun and a verb: aip job info, aip queue info, aip cronjob list",
+        aip::run,
     ),
     // Views.
     entry(&["cjobs"], "list jobs", cjobs::run),

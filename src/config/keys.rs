@@ -355,7 +355,7 @@ pub(super) const APP: &[Key] = &[
     now("success_exit_values", "success_exit_values"),
     now("max_requeue", "max_job_requeue"),
     now("job_controls", "suspend_control"),
-    later("preemptable", "no_preempt_run_time"),
+    now("preemptable", "no_preempt_run_time"),
 ];
 
 /// Keys of a template in `apps.d`, not of cb.yaml.

@@ -92,6 +92,7 @@ fn app(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>) -
         controls: read_hooks::controls(ctx, f),
         env: env(ctx, f),
         chkpnt: read_hooks::checkpoint(ctx, f),
+        preemptable: f.flag(ctx, "preemptable", true),
     };
     if out.users.is_empty() && f.has("users") {
         let message = format!(

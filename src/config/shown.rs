@@ -216,6 +216,7 @@ impl AppProfile {
             ("POST_EXEC", Some(self.post_exec.clone())),
             ("JOB_STARTER", Some(self.job_starter.clone())),
             ("CHKPNT", self.chkpnt.as_ref().map(ToString::to_string)),
+            ("PREEMPTABLE", (!self.preemptable).then(|| yes(false))),
         ];
         let given = texts.into_iter().filter_map(|(title, text)| {
             let text = text.filter(|text| !text.is_empty())?;

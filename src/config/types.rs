@@ -552,6 +552,8 @@ pub struct AppProfile {
     /// Variables that are set for jobs whose environment lacks them.
     pub env: BTreeMap<String, String>,
     pub chkpnt: Option<Checkpoint>,
+    /// Whether its jobs make room for jobs of queues that preempt.
+    pub preemptable: bool,
 }
 
 impl AppProfile {
@@ -579,6 +581,7 @@ impl AppProfile {
             controls: Controls::default(),
             env: BTreeMap::new(),
             chkpnt: None,
+            preemptable: true,
         }
     }
 }

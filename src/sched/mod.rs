@@ -58,7 +58,7 @@ mod views;
 pub use engine::Engine;
 pub use examine::{AmountRoom, Examination, Lack, LostHosts, NearestMiss, Stage};
 pub use hosts::{HostInfo, HostTable, Obstacle};
-pub use openings::{Opening, OpeningStep};
+pub use openings::Opening;
 pub use plan::{Grow, Placement, Plan, Start};
 pub use threshold_monitor::Bar;
 

@@ -4,30 +4,23 @@
 use super::engine::Engine;
 use super::hosts::HostTable;
 use super::pass::Pass;
-use crate::model::Stamp;
+use crate::model::{Share, Stamp};
 use crate::state::State;
 
-/// What one host offers to a job that starts now.
+/// What a job that starts now can have until some time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opening {
-    pub host: String,
-    /// Steps with decreasing slots and increasing ends; at least one.
-    pub steps: Vec<OpeningStep>,
-}
-
-/// A number of slots that are free until some time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OpeningStep {
     /// The time by which the job must have ended, in milliseconds since the epoch; `None`: no end
     /// is known.
     pub until: Option<i64>,
-    pub slots: u32,
+    /// At least one slot.
+    pub hosts: Vec<Share>,
 }
 
 impl Engine {
-    /// Checks what all hosts offer to a job of a class of pending jobs if it starts now, beside the
-    /// reservations that the last [`Engine::plan`] left. Returns `None` if no job of the class is
-    /// pending.
+    /// What the hosts and the limits leave to one more job like those of a class of pending jobs if
+    /// it starts now, beside the reservations that the last [`Engine::plan`] left. Later ends have
+    /// fewer slots. Returns `None` if no job of the class is pending.
     pub fn openings(
         &mut self,
         state: &State,

@@ -9,6 +9,7 @@ use super::health;
 use super::job::put_key;
 use super::job_table::stat_color;
 use super::load;
+use super::load_units::GpuCounts;
 use crate::model::WHOLE_UNIT;
 use crate::record::view::HostRow;
 use crate::text::{units, width};
@@ -98,13 +99,34 @@ pub(crate) static FIELDS: &[Field<HostGet>] = &[
     field("warnings", &[], "WARNINGS", 20, false, |h, out| {
         out.push_str(&h.warnings.join("; "));
     }),
-    field("ngpus", &[], "NGPUS", 5, true, |_, _| {}),
-    count("ngpus_alloc", "NGPUS_ALLOC", |_, _| {}),
-    count("ngpus_excl_alloc", "NGPUS_EXCL_ALLOC", |_, _| {}),
-    count("ngpus_shared_alloc", "NGPUS_SHARED_ALLOC", |_, _| {}),
-    count("ngpus_shr_jexcl_alloc", "NGPUS_SHR_JEXCL_ALLOC", |_, _| {}),
-    count("ngpus_excl_avail", "NGPUS_EXCL_AVAIL", |_, _| {}),
-    count("ngpus_shared_avail", "NGPUS_SHARED_AVAIL", |_, _| {}),
+    field("ngpus", &[], "NGPUS", 5, true, |h, out| {
+        int(out, GpuCounts::of(h).all as u64);
+    }),
+    count("ngpus_alloc", "NGPUS_ALLOC", |h, out| {
+        let gpus = GpuCounts::of(h);
+        int(out, (gpus.whole + gpus.parts) as u64);
+    }),
+    count("ngpus_excl_alloc", "NGPUS_EXCL_ALLOC", |h, out| {
+        int(out, GpuCounts::of(h).whole as u64);
+    }),
+    count("ngpus_shared_alloc", "NGPUS_SHARED_ALLOC", |h, out| {
+        int(out, GpuCounts::of(h).parts as u64);
+    }),
+    // A GPU in shared mode that one job has: there is no such mode.
+    field(
+        "ngpus_shared_jexcl_alloc",
+        &["ngpus_shr_jexcl_alloc"],
+        "NGPUS_SHARED_JEXCL_ALLOC",
+        5,
+        true,
+        |_, out| int(out, 0_u64),
+    ),
+    count("ngpus_excl_avail", "NGPUS_EXCL_AVAIL", |h, out| {
+        int(out, GpuCounts::of(h).free as u64);
+    }),
+    count("ngpus_shared_avail", "NGPUS_SHARED_AVAIL", |h, out| {
+        int(out, GpuCounts::of(h).left as u64);
+    }),
 ];
 
 /// Appends jobs with their slots, e.g. `17(2),18[3](1)`.

@@ -268,6 +268,19 @@ fn percent(v: &JobView<'_>, out: &mut String) {
     }
 }
 
+/// When a job ended, or would end by its run limit.
+pub(crate) fn expected_end(v: &JobView<'_>, out: &mut String) {
+    if let (false, Some(run), Some(limit)) =
+        (v.stat().is_finished(), v.run_ms(), v.spec.limits.run_s)
+    {
+        let left = (limit * 1000).saturating_sub(run).cast_signed();
+        v.ctx.dates.short(out, v.ctx.now.0.saturating_add(left));
+        out.push_str(" L");
+    } else {
+        v.ctx.dates.short(out, v.row.end);
+    }
+}
+
 fn time_left(v: &JobView<'_>, out: &mut String) {
     if let (false, Some(run), Some(limit)) =
         (v.stat().is_finished(), v.run_ms(), v.spec.limits.run_s)

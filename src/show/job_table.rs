@@ -115,6 +115,30 @@ pub(crate) fn extra() -> Table<JobGet> {
     .painted("stat", stat_color)
 }
 
+/// `-WF`: the estimated end, where the field `finish_time` has the true one.
+static EXPECTED: &[Field<JobGet>] = &[Field {
+    name: "finish_time",
+    aliases: &[],
+    header: "FINISH_TIME",
+    width: 14,
+    right: false,
+    get: job::expected_end,
+}];
+
+/// Options of a table that add a column about its progress.
+pub(crate) const PROGRESS: [&str; 3] = ["WL", "WP", "WF"];
+
+/// Adds the column of one of [`PROGRESS`].
+pub(crate) fn add_progress(table: &mut Table<JobGet>, option: &str) {
+    let (fields, name, width) = match option {
+        "WL" => (FIELDS, "time_left", 11),
+        "WP" => (FIELDS, "%complete", 11),
+        _ => (EXPECTED, "finish_time", 14),
+    };
+    let more = Table::fixed(fields, &[(name, width, Cut::Never)]);
+    table.columns.extend(more.columns);
+}
+
 /// The table of `-p` and `-s`: no execution host, reasons on separate lines (see [`put_reason`]).
 pub(crate) fn reasons(wide: bool) -> Table<JobGet> {
     use Cut::{Head, Never, Tail};

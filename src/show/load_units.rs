@@ -65,6 +65,83 @@ fn in_use<'h>(h: &'h HostRow, res: &str) -> BTreeMap<&'h str, Use> {
     out
 }
 
+/// The GPUs of a host by what jobs hold of them.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct GpuCounts {
+    pub all: usize,
+    /// Held whole, and held in parts.
+    pub whole: usize,
+    pub parts: usize,
+    /// Of which nothing is held, and of which something is left.
+    pub free: usize,
+    pub left: usize,
+}
+
+impl GpuCounts {
+    pub(crate) fn of(h: &HostRow) -> GpuCounts {
+        let names = units_of(h).remove("gpu").unwrap_or_default();
+        let used = in_use(h, "gpu");
+        let mut counts = GpuCounts {
+            all: names.len(),
+            ..GpuCounts::default()
+        };
+        for name in &names {
+            let Some(used) = used.get(name.as_str()) else {
+                counts.free += 1;
+                counts.left += 1;
+                continue;
+            };
+            let whole = used.part >= WHOLE_UNIT && used.jobs.len() == 1;
+            *(if whole {
+                &mut counts.whole
+            } else {
+                &mut counts.parts
+            }) += 1;
+            counts.left += usize::from(used.part < WHOLE_UNIT);
+        }
+        counts
+    }
+}
+
+const GPU_HEADER: &str = "HOST_NAME        gpuid  gpu_model            gpu_mode  gpu_temp  \
+                          gpu_ecc  gpu_ut  gpu_mut  gpu_power  gpu_mtotal  gpu_mused  gpu_pstate  \
+                          gpu_status  gpu_error\n";
+
+/// `lsload -gpuload`: a line for each GPU. `-`: not measured, or measured for the GPUs of the host
+/// together.
+pub(crate) fn put_gpus(out: &mut String, hosts: &[&HostRow]) {
+    out.push_str(GPU_HEADER);
+    for h in hosts.iter().filter(|h| is_known(h)) {
+        let names = units_of(h).remove("gpu").unwrap_or_default();
+        for place in 0..names.len() {
+            put_gpu(out, h, place, names.len() == 1);
+        }
+    }
+}
+
+fn put_gpu(out: &mut String, h: &HostRow, place: usize, only: bool) {
+    let value = |name: &str| h.resources.get(name).or_else(|| h.load.values.get(name));
+    let number = |name: &str| value(name)?.parse::<f64>().ok().filter(|_| only);
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    // One model is that of all GPUs of the host.
+    let model = value("gpu_model").filter(|models| !models.contains(','));
+    let model = or_none(model.map(|model| model.split_whitespace().collect()));
+    let celsius = or_none(number("gpu_temp").map(|degrees| format!("{degrees:.0}C")));
+    let busy = or_none(number("gpu_util").map(|part| format!("{:.0}%", part * 100.0)));
+    let memory = or_none(size(h, "gpu_mem", place).map(super::load::megabytes));
+    let from = out.len();
+    let (host, none) = (&h.name, "-");
+    let line = write!(
+        out,
+        "{host:<16} {place:>5}  {model:<20} {none:>8}  {celsius:>8} {none:>8} {busy:>7} {none:>8} \
+         {none:>10} {memory:>11} {none:>10} {none:>11}  {:>10}  {none:>9}",
+        "ok",
+    );
+    line.expect("a string takes every write");
+    cell::tame(out, from, None, Cut::Never);
+    out.push('\n');
+}
+
 fn put_unit(out: &mut String, at: (&HostRow, &str, usize), name: &str, used: Option<&Use>) {
     let (h, res, place) = at;
     let part = used.map_or(0, |used| used.part);
@@ -134,6 +211,14 @@ mod tests {
         assert_eq!(lines[0], ["h1", "gpu", "GPU-a", "0.25", "100", "4", "5"]);
         assert_eq!(lines[1], ["h1", "gpu", "GPU-b", "1", "200", "-"]);
         assert_eq!(lines[2], ["h1", "gpu", "GPU-c", "0", "300", "6"]);
+        let counts = GpuCounts {
+            all: 3,
+            whole: 1,
+            parts: 1,
+            free: 1,
+            left: 2,
+        };
+        assert_eq!(GpuCounts::of(&h), counts);
         // The value of cb.yaml, which takes precedence.
         h.resources = [("gpu".to_owned(), "2".to_owned())].into();
         let mut out = String::new();
@@ -142,5 +227,43 @@ mod tests {
         let mut none = String::new();
         put(&mut none, &[&HostRow::default()]);
         assert_eq!(none, "");
+        assert_eq!(GpuCounts::of(&HostRow::default()), GpuCounts::default());
+    }
+
+    #[test]
+    fn each_gpu_has_a_line_of_fourteen_words() {
+        let mut h = host();
+        h.name = "h1".into();
+        let mut lines = |values: &[(&str, &str)]| -> Vec<String> {
+            for (name, value) in values {
+                h.load.values.insert((*name).into(), (*value).into());
+            }
+            let mut out = String::new();
+            put_gpus(&mut out, &[&h]);
+            let words = |line: &str| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                assert_eq!(words.len(), 14, "{line}");
+                words.join(" ")
+            };
+            out.lines().map(words).collect()
+        };
+        assert_eq!(lines(&[]).len(), 1, "the header alone");
+        let one = [
+            ("gpu", "[GPU-a]"),
+            ("gpu_mem", "{15360}"),
+            ("gpu_model", "Tesla T4"),
+            ("gpu_temp", "26"),
+            ("gpu_util", "0.05"),
+        ];
+        assert_eq!(lines(&one)[1], "h1 0 TeslaT4 - 26C - 5% - - 15.0G - - ok -");
+        // Of several, what is measured for all of them together is of none.
+        let two = [("gpu", "[GPU-a,GPU-b]"), ("gpu_mem", "{15360,8192}")];
+        assert_eq!(
+            lines(&two)[1..],
+            [
+                "h1 0 TeslaT4 - - - - - - 15.0G - - ok -",
+                "h1 1 TeslaT4 - - - - - - 8192M - - ok -"
+            ]
+        );
     }
 }

@@ -1,9 +1,10 @@
 //! Commands that a job starts on its hosts by `claunch`: from the request to the task. Owns which
 //! parts of the request are trusted: never its statements about the job to which it belongs.
 
-use super::build::{TASK_NAMES, both};
+use super::build::both;
 use super::spec::{TaskLimits, TaskSpec};
 use super::units;
+use super::variables::{HOST_FILES, TASK_NAMES};
 use crate::model::{JobKey, Spec};
 use crate::record::launch::LaunchRequest;
 use crate::record::order::TaskUnits;
@@ -56,9 +57,7 @@ pub fn launched(
     both(&mut env, "JOBINDEX", &idx.to_string());
     env.push(format!("CB_ATTEMPT={}", launch.a.at));
     env.push(format!("LSF_PM_TASKID={}", launch.task));
-    for name in ["LSB_DJOB_HOSTFILE", "CB_HOSTFILE"] {
-        env.push(format!("{name}={hosts_file}"));
-    }
+    env.extend(HOST_FILES.map(|name| format!("{name}={hosts_file}")));
     units::put(&mut env, units);
     let set = names(&env);
     let passed = launch.env.iter().filter(|(name, value)| {
@@ -178,6 +177,7 @@ mod tests {
             "LSF_PM_TASKID=3",
             "LSB_HOSTS=h1 h2",
             "CB_HOSTFILE=/l/hosts",
+            "LSB_DJOB_RANKFILE=/l/hosts",
             "CB_ASSIGN_GPU=GPU-2",
             "CUDA_VISIBLE_DEVICES=GPU-2",
         ] {

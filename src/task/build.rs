@@ -7,88 +7,20 @@ use super::spec::{
     Base, Become, DefaultOutput, Output, ReportFacts, ReportHeader, ResizeHook, TaskLimits,
     TaskSpec,
 };
+pub use super::variables::EEXEC_DATA;
+use super::variables::{BASE_NAMES, HOST_FILES, TASK_NAMES};
 use super::{checkpoints, containers, hooks, launch, params, slurm, units};
 use crate::model::{JobKey, Limits, Share, Spec};
 use crate::record::order::{CheckpointOrder, StartOrder, TaskUnits};
 use crate::text::command::quote;
 use crate::text::subst::subst;
-
-/// What esub programs left for the host's eexec: in the submitted environment, not in the job's.
-pub const EEXEC_DATA: &str = "CB_EEXEC_DATA";
+use std::path::Path;
 
 /// Maximum length of LSB_HOSTS; a longer list is omitted, LSB_MCPU_HOSTS has the same content.
 const HOSTS_MAX: usize = 4096;
 
 /// Maximum length of a name in a job report, in characters.
 const NAME_MAX: usize = 200;
-
-/// Names that are set per task and removed from the submitter's environment. `CB_` names of the
-/// same meaning exist beside the LSF ones.
-pub(super) const TASK_NAMES: &[&str] = &[
-    "LSB_JOBID",
-    "LSB_JOBINDEX",
-    "LSB_JOBINDEX_END",
-    "LSB_JOBINDEX_STEP",
-    "LSB_JOBNAME",
-    "LSB_HOSTS",
-    "LSB_MCPU_HOSTS",
-    "LSB_DJOB_NUMPROC",
-    "LSB_MAX_NUM_PROCESSORS",
-    "LSB_OUTPUTFILE",
-    "LSB_ERRORFILE",
-    "LSB_JOBFILENAME",
-    "LSB_DJOB_HOSTFILE",
-    "CB_HOSTFILE",
-    "LSB_RESTART",
-    "LSB_CHKPNT_DIR",
-    "CB_CHKPNT_DIR",
-    "LSB_CHKPNT_PERIOD",
-    "LS_JOBPID",
-    "CB_DEADLINE",
-    "CB_WARNING_FILE",
-    "CB_BIND_CPUS",
-    "LSF_PM_TASKID",
-    "LSB_BIND_CPU_LIST",
-    "LSB_JOBEXIT_STAT",
-    "LSB_JOBPEND",
-    "LSB_EXIT_PRE_ABORT",
-    "CB_JOBEXIT_STAT",
-    "CB_JOBPEND",
-    "CB_JOBID",
-    "CB_JOBINDEX",
-    "CB_JOBNAME",
-    "CB_HOSTS",
-    "CB_MCPU_HOSTS",
-    "CB_SLOTS",
-    "CB_ATTEMPT",
-    "CB_OUTPUTFILE",
-    "CB_ERRORFILE",
-    "CB_SECTIONS",
-];
-
-/// Names that are set for all tasks of a specification.
-const BASE_NAMES: &[&str] = &[
-    "LSB_QUEUE",
-    "LSB_SUB_HOST",
-    "LS_SUBCWD",
-    "LSFUSER",
-    "USER",
-    "LOGNAME",
-    "HOME",
-    "PWD",
-    "CB_QUEUE",
-    "CB_SUB_HOST",
-    "CB_EXEC_HOST",
-    "CB_ENVDIR",
-    "CB_BINDIR",
-    "LSF_ENVDIR",
-    "LSF_BINDIR",
-    "CB_SERVERDIR",
-    "LSF_SERVERDIR",
-    "LSB_INTERACTIVE",
-    "CB_INTERACTIVE",
-    EEXEC_DATA,
-];
 
 /// The search path for programs if the job's environment has no PATH.
 pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -226,6 +158,9 @@ pub(super) fn base_env(
     }
     for name in ["CB_SERVERDIR", "LSF_SERVERDIR"] {
         set(name, &place.serverdir);
+    }
+    if let Some(prefix) = Path::new(&place.bindir).parent() {
+        set("LSF_LIBDIR", &prefix.join("lib").to_string_lossy());
     }
     // Variables that every program expects, also with `-env none`.
     let given = |name: &str| env.iter().any(|(n, v)| n == name && sound(n, v));
@@ -381,8 +316,7 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
         out.push(format!("LSB_JOBFILENAME={}", files.script));
     }
     if !files.hosts.is_empty() {
-        out.push(format!("LSB_DJOB_HOSTFILE={}", files.hosts));
-        out.push(format!("CB_HOSTFILE={}", files.hosts));
+        out.extend(HOST_FILES.map(|name| format!("{name}={}", files.hosts)));
     }
     if !files.warning.is_empty() {
         out.push(format!("CB_WARNING_FILE={}", files.warning));
@@ -649,6 +583,7 @@ mod tests {
     fn an_empty_environment_has_what_programs_expect() {
         let place = Place {
             may_switch: true,
+            bindir: "/opt/bin".into(),
             serverdir: "/opt/sbin".into(),
             ..Place::default()
         };
@@ -665,6 +600,7 @@ mod tests {
             "SHELL=/bin/zsh",
             "USER=ann",
             "LSF_SERVERDIR=/opt/sbin",
+            "LSF_LIBDIR=/opt/lib",
         ] {
             assert!(b.env.iter().any(|x| x == e), "{e}: {:?}", b.env);
         }

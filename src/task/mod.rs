@@ -19,3 +19,4 @@ pub mod params;
 mod slurm;
 pub mod spec;
 mod units;
+mod variables;

@@ -150,7 +150,7 @@ fn wrong_definitions_are_refused_with_their_place() {
             "none.sh",
         ),
         (
-            "name: a\nschedule: '@daily'\njob: {command: x, options: -gpu 1}",
+            "name: a\nschedule: '@daily'\njob: {command: x, options: -freq 1}",
             2,
             "not implemented",
         ),

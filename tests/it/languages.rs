@@ -123,7 +123,9 @@ const NOT_THIS: &[&str] = &[
     // Usage.
     "[show|check|tunnel] APPLICATION",
     "[show|check] APPLICATION",
+    "aip host res [OPTIONS]",
     "aip job submit FILE [OPTIONS]",
+    "aip cronjob create|edit|info|list|show|enable|disable|start|kill|remove|next|import ...",
     "[HOST] COMMAND",
     "FILE OP FILE",
     "DIR [init=MIN] [MIN] [method=NAME]",

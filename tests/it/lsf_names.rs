@@ -247,6 +247,10 @@ fn monitors_get_their_columns() {
             11,
         ),
         (
+            "bhosts -o \"HOST_NAME ngpus ngpus_alloc ngpus_excl_alloc ngpus_shared_alloc ngpus_shared_jexcl_alloc ngpus_excl_avail ngpus_shared_avail delimiter='|'\"",
+            8,
+        ),
+        (
             "lsload -noheader -o \"HOST_NAME:80 status r15s r1m r15m ut pg ls it tmp swp mem delimiter='|'\"",
             12,
         ),
@@ -257,6 +261,9 @@ fn monitors_get_their_columns() {
             assert_eq!(row.split('|').count(), columns, "{line}: {row}");
         }
     }
+    let gpus = shell.ok("lsload -gpuload -w");
+    let header = gpus.lines().next().unwrap_or_default();
+    assert_eq!(header.split_whitespace().count(), 14, "{gpus}");
     let clusters = shell.ok("lsclusters -w");
     let row: Vec<&str> = clusters
         .lines()

@@ -245,7 +245,12 @@ fn wrong_lines_are_refused() {
         text.starts_with("<nonsense> in the format string is not a valid field name"),
         "{text}"
     );
-    assert!(refused(&["-WL"]).1.contains("option -WL is not available"));
+    assert!(
+        refused(&["-WLC"])
+            .1
+            .contains("option -WLC is not available")
+    );
+    assert!(refused(&["-WL", "-l"]).1.contains("-WL adds a column"));
     let (_, text) = refused(&["12x"]);
     assert_eq!(text, "'12x' is not a job ID. Give 123, 123[4] or 0 for all");
     let (_, text) = refused(&["abc"]);
@@ -319,6 +324,7 @@ fn golden_output() {
             "",
             "-a -u all",
             "-w -u all",
+            "-r -WL -WP -WF",
             "-p",
             "-s",
             "-A",

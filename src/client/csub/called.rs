@@ -356,7 +356,7 @@ mod tests {
             ("-h", "-help is not accepted here"),
             ("-pack f", "-pack is not accepted here"),
             ("word", "'word' is not an option"),
-            ("-gpu x", "-gpu is not implemented"),
+            ("-freq x", "-freq is not implemented"),
             ("-n x", "-n: 'x' is not a number"),
             ("--nonsense", "unknown option"),
         ] {

@@ -150,6 +150,7 @@ pub(super) fn changes(chosen: &Chosen, set: &mut Vec<String>) -> Chosen {
                 note("M");
                 note("R");
             }
+            "gpu" => note("R"),
             "section" => note("launch"),
             "do" => note("di"),
             "is" => {}

@@ -17,7 +17,6 @@ const UNBUILT: &[(&str, bool)] = &[
     ("eptl", true),
     ("ext", true),
     ("freq", true),
-    ("gpu", true),
     ("hl", false),
     ("hostfile", true),
     ("IS", false),
@@ -62,7 +61,6 @@ pub(crate) fn unbuilt(id: &str) -> Fail {
         "IS" | "ISp" | "ISs" => "; the connection of -I, -Ip and -Is is always encrypted",
         "IX" => "; -XF passes the windows of an interactive job on",
         "json" | "yaml" | "jsdl" => "; --spec reads a description with its own keys",
-        "gpu" => "; name a resource of cb.yaml in -R rusage[...]",
         _ => "",
     };
     Fail::usage(format!(
@@ -104,6 +102,11 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
         "R",
         "REQUIREMENT",
         "Resource requirement; several are joined by &&",
+    ),
+    (
+        "gpu",
+        "num=N[/task]",
+        "GPUs on each host or for each slot: rusage[gpu=N], in the words of LSF",
     ),
     ("m", "HOSTS", "Hosts and host groups, host+N prefers"),
     ("x", "", "Exclusive use of the hosts"),

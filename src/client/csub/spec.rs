@@ -3,6 +3,7 @@
 //!
 //! Pure: the working directory, the time and the unit of limits are passed in as [`Here`].
 
+use super::gpus;
 use super::options::Chosen;
 use crate::client::cli::Split;
 use crate::client::ctasks;
@@ -355,6 +356,9 @@ fn requirement(chosen: &Chosen, here: &Here<'_>) -> Result<String> {
     if let Some(text) = chosen.get("mem") {
         let bytes = size_of("mem", text, &here.unit)?;
         parts.push(("mem", format!("rusage[mem={}M]", bytes.div_ceil(1 << 20))));
+    }
+    if let Some(text) = chosen.get("gpu") {
+        parts.push(("gpu", gpus::rusage(text)?));
     }
     if parts.is_empty() {
         return Ok(String::new());

@@ -324,7 +324,7 @@ mod tests {
             ("- K: yes", "t.yaml:3:3: a template cannot give -K"),
             ("- nonsense: 1", "t.yaml:3:3: csub has no option -nonsense"),
             ("- x: 4", "-x takes no value"),
-            ("- gpu: 1", "csub has no option -gpu"),
+            ("- freq: 1", "csub has no option -freq"),
         ] {
             let text = format!("name: t\noptions:\n{options}\n");
             let template = read_template(text.as_bytes(), "t.yaml", "t").unwrap();

@@ -175,6 +175,8 @@ fn memory_for_short_reserves_and_limits() {
     assert_eq!(got.spec.res_req, "select[mem > 10] rusage[swp=5]");
     let got = job(&["-mem", "1G", "-M", "2G", "x"]);
     assert_eq!(got.spec.limits.mem_b, Some(2 << 30), "-M wins as the limit");
+    let got = job(&["-mem", "1G", "-gpu", "num=2:mode=shared", "x"]);
+    assert_eq!(got.spec.res_req, "rusage[mem=1024,gpu=2/host]");
 }
 
 #[test]
@@ -230,7 +232,11 @@ fn bad_input_is_refused_before_anything_is_sent() {
         (&["-R", "4{", "x"], "-R"),
         (&["-R", "span[hosts=1]", "-R", "span[ptile=2]", "x"], "-R"),
         (&["-IS", "x"], "-IS is not implemented"),
-        (&["-gpu", "num=1", "x"], "-gpu is not implemented"),
+        (&["-freq", "1", "x"], "-freq is not implemented"),
+        (
+            &["-gpu", "gmodel=x", "x"],
+            "-gpu: gmodel is not implemented",
+        ),
         (&["--nonsense", "x"], "unknown option"),
     ];
     for (words, want) in cases {

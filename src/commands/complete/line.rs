@@ -5,6 +5,7 @@
 
 use super::kinds::{self, Candidate, Kind, Live, Shellwork};
 use crate::admin;
+use crate::client::aip;
 use crate::client::cli::{Table, WordPlace};
 use crate::client::options;
 use clap::{Arg, Command};
@@ -129,20 +130,40 @@ fn of_command(called: &str, before: &[String], last: &str, names: Names<'_>) -> 
 fn of_aip(before: &[String], last: &str, names: Names<'_>) -> Answer {
     let words: Vec<&str> = before.iter().map(String::as_str).collect();
     match words[..] {
-        [] => Answer::of(vec![
-            Candidate::told("cronjob", "jobs that the calendar submits, as ccron"),
-            Candidate::told("job", "submit the job that a file describes"),
-        ]),
-        ["job"] => Answer::of(vec![Candidate::told("submit", "as csub -spec FILE")]),
-        ["job", "submit"] => Answer::shell(Shellwork::Files),
-        ["job", "submit", _, ..] => of_command("csub", &before[3..], last, names),
-        ["cronjob" | "cron", "info", ..] => {
+        [] => {
+            let mut nouns: Vec<Candidate> = Vec::new();
+            for form in aip::FORMS {
+                if nouns.last().is_none_or(|last| last.word != form.noun[0]) {
+                    nouns.push(Candidate::told(form.noun[0], form.about));
+                }
+            }
+            let cron = Candidate::told("cronjob", "jobs that the calendar submits, as ccron");
+            nouns.push(cron);
+            Answer::of(nouns)
+        }
+        [noun, "info", ..] if aip::is_cronjob(noun) => {
             let mut line = before[1..].to_vec();
             line[0] = "show".to_owned();
             of_ccron(&line, last, names)
         }
-        ["cronjob" | "cron", ..] => of_ccron(&before[1..], last, names),
-        _ => Answer::default(),
+        [noun, ..] if aip::is_cronjob(noun) => of_ccron(&before[1..], last, names),
+        [noun] => {
+            let verbs = aip::forms(noun);
+            Answer::of(
+                verbs
+                    .map(|form| Candidate::new(form.verb[0], form.about))
+                    .collect(),
+            )
+        }
+        [noun, verb, ref rest @ ..] => {
+            match aip::forms(noun).find(|form| form.verb.contains(&verb)) {
+                Some(form) if form.command == "csub" && rest.is_empty() => {
+                    Answer::shell(Shellwork::Files)
+                }
+                Some(form) => of_command(form.command, &before[2..], last, names),
+                None => Answer::default(),
+            }
+        }
     }
 }
 

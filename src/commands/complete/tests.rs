@@ -62,7 +62,14 @@ fn commands_and_subcommands_are_proposed() {
     assert_eq!(proposed("cadmin dev u"), ["up"]);
     assert_eq!(proposed("ccron sh"), ["show"]);
     assert_eq!(proposed("aip cronjob sh"), ["show"]);
-    assert_eq!(proposed("badmin mb"), ["mbdrestart"]);
+    assert_eq!(
+        proposed("aip _"),
+        ["cluster", "host", "queue", "job", "cronjob"]
+    );
+    assert_eq!(proposed("aip host _"), ["info", "res"]);
+    assert_eq!(proposed("aip j i -noh"), ["-noheader"]);
+    assert_eq!(asked("aip queue info _"), asked("cqueues _"));
+    assert_eq!(proposed("badmin mb"), ["mbdrestart", "mbdhist"]);
     assert_eq!(proposed("cb sub -no-r"), ["-no-report"]);
     assert_eq!(ask("fish", "cb cqu"), ["words", "cqueues\tlist queues"]);
     assert_eq!(proposed("nonsense _"), [""; 0]);

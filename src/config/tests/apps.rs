@@ -12,7 +12,7 @@ fn an_application_says_what_its_jobs_get() {
          \x20  requeue_exit_values: 30-32, retries: 2, warn_time: 5m, pre_exec: 'echo $HOME',\n\
          \x20  post_exec: ./tidy, job_starter: env A=1, chkpnt: /ck 10, max_requeue: 3,\n\
          \x20  success_exit_values: 3 7-9, env: {OMP_NUM_THREADS: '4', B: a b},\n\
-         \x20  job_controls: {suspend: TSTP}}\n- {name: other}\n\
+         \x20  job_controls: {suspend: TSTP}, preemptable: no}\n- {name: other}\n\
          general: {default_app: other}",
     );
     assert_eq!(c.general.default_app, "other");
@@ -41,6 +41,7 @@ fn an_application_says_what_its_jobs_get() {
         ("MAX_REQUEUE", "3"),
         ("SUCCESS_EXIT_VALUES", "3 7-9"),
         ("SUSPEND_CONTROL", "TSTP"),
+        ("PREEMPTABLE", "no"),
         ("ENV", "OMP_NUM_THREADS=4"),
     ] {
         assert!(shown.contains(&(title.into(), text.into())), "{shown:?}");
@@ -59,7 +60,7 @@ fn what_is_wrong_with_an_application_is_refused() {
         ("apps: [{description: a}]", "missing-key"),
         ("apps: [{name: all}]", "reserved-name"),
         ("apps: [{name: a, hosts: h1}]", "unknown-key"),
-        ("apps: [{name: a, preemptable: no}]", "not-implemented"),
+        ("apps: [{name: a, preemptable: later}]", "flag"),
         ("apps: [{name: a, env: x}]", "type"),
         ("apps: [{name: a, env: {1A: x}}]", "name"),
         ("apps: [{name: a, env: {A-B: x}}]", "name"),

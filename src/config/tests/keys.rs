@@ -124,7 +124,6 @@ const LATER: &[(&str, &[&[Key]])] = &[
             keys::USER,
         ],
     ),
-    ("apps", &[keys::APP]),
     ("queues", &[keys::QUEUE, keys::PREEMPTION]),
     ("resources", &[keys::RESOURCE]),
 ];

@@ -12,7 +12,16 @@ impl Pass<'_> {
     pub(super) fn room(&self, pending: &PendingClass) -> Result<u32, PendReason> {
         let request = &self.shape(pending.shape).request;
         let need = request.min.max(1);
-        let mut most = request.max.max(need);
+        self.room_up_to(pending, need, request.max.max(need))
+    }
+
+    /// As [`Pass::room`], for a job like those of the class that needs other numbers of slots.
+    pub(super) fn room_up_to(
+        &self,
+        pending: &PendingClass,
+        need: u32,
+        mut most: u32,
+    ) -> Result<u32, PendReason> {
         let mut cut = |limit: Option<u32>, used: u32| match limit {
             Some(limit) if used + need > limit => Err(limit),
             Some(limit) => {

@@ -1,14 +1,34 @@
-//! What hosts have for a job that starts now, and until when, for
+//! What hosts and limits leave to a job that starts now, and until when, for
 //! [`Engine::openings`](crate::sched::Engine::openings). Decides nothing and changes nothing.
 
 use super::Pass;
 use super::stages::{Least, least};
+use crate::model::Share;
 use crate::sched::compiled_request::TrialUse;
 use crate::sched::examine::Stage;
-use crate::sched::openings::{Opening, OpeningStep};
+use crate::sched::limit_checks::user_room;
+use crate::sched::openings::Opening;
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::profile::{FOREVER, Step};
-use crate::sched::shape::HostQuery;
+use crate::sched::quota::Need;
+use crate::sched::shape::{HostQuery, TrialHosts};
+use std::collections::BTreeSet;
+
+/// A number of slots of one host that are free until some time.
+#[derive(Clone, Copy)]
+struct OpeningStep {
+    /// In milliseconds since the epoch; `None`: no end is known.
+    until: Option<i64>,
+    slots: u32,
+}
+
+impl OpeningStep {
+    /// Whether a job that ends at this time, or has no known end, can have the slots.
+    fn lasts(&self, end: Option<i64>) -> bool {
+        self.until
+            .is_none_or(|until| end.is_some_and(|end| until >= end))
+    }
+}
 
 impl Pass<'_> {
     pub(in crate::sched) fn openings(&mut self, class: u32) -> Option<Vec<Opening>> {
@@ -34,28 +54,78 @@ impl Pass<'_> {
     }
 
     fn openings_of(&mut self, pending: &PendingClass) -> Vec<Opening> {
+        let Ok(most) = self.room_up_to(pending, 1, u32::MAX) else {
+            return Vec::new();
+        };
         let least = least(&self.shape(pending.shape).ways[0].parts[0]);
         let closes = self.latest_end(pending).map(|at| at.0);
-        let hosts = 0..self.table.count();
-        hosts
-            .filter_map(|at| {
-                let mut steps = self.steps_on(pending, &least, at);
-                for step in &mut steps {
-                    step.until = step.until.into_iter().chain(closes).min();
-                }
-                steps.dedup_by(|later, kept| {
-                    // An entry that does not end later has fewer slots; equal slots last as long as
-                    // possible.
-                    let same = later.slots == kept.slots;
-                    if same {
-                        kept.until = later.until;
-                    }
-                    same || later.until == kept.until
-                });
-                let host = self.table.at(at).name.clone();
-                (!steps.is_empty()).then_some(Opening { host, steps })
-            })
-            .collect()
+        let mut hosts = Vec::new();
+        for at in 0..self.table.count() {
+            let mut steps = self.steps_on(pending, &least, at);
+            for step in &mut steps {
+                step.until = step.until.into_iter().chain(closes).min();
+            }
+            if !steps.is_empty() {
+                hosts.push((at as u32, steps));
+            }
+        }
+        let steps = hosts.iter().flat_map(|(_, steps)| steps);
+        let ends: BTreeSet<i64> = steps.map(|s| s.until.unwrap_or(i64::MAX)).collect();
+        let ends = ends.into_iter().map(|at| (at < i64::MAX).then_some(at));
+        let all = ends.map(|until| Opening {
+            until,
+            hosts: self.within_limits(pending, &hosts, until, most),
+        });
+        all.filter(|opening| !opening.hosts.is_empty()).collect()
+    }
+
+    /// The slots that a job until this time can have by the limits, from the first host on.
+    fn within_limits(
+        &self,
+        pending: &PendingClass,
+        hosts: &[(u32, Vec<OpeningStep>)],
+        until: Option<i64>,
+        most: u32,
+    ) -> Vec<Share> {
+        let (mut left, mut spot) = (most, Vec::new());
+        for (at, steps) in hosts {
+            // The first step that lasts has the most slots.
+            let step = steps.iter().find(|step| step.lasts(until));
+            let free = step.map_or(0, |step| step.slots).min(left);
+            let slots = free.min(self.limits_leave(pending, *at, &spot));
+            if slots > 0 {
+                spot.push((*at, slots));
+                left -= slots;
+            }
+        }
+        let share = |(at, slots): (u32, u32)| {
+            let host = self.table.at(at as usize).name.clone();
+            Share(host, slots)
+        };
+        spot.into_iter().map(share).collect()
+    }
+
+    /// What section `limits` leaves to a job on one more host beside what it has on others.
+    fn limits_leave(&self, pending: &PendingClass, at: u32, spot: &[(u32, u32)]) -> u32 {
+        let (ident, quotas) = (&pending.ident, &self.picture.quotas);
+        if ident.is_free() {
+            return u32::MAX;
+        }
+        let (shape, hold) = (self.shape(pending.shape), TrialUse::default());
+        let query = HostQuery {
+            first: spot.is_empty(),
+            so_far: TrialHosts::Slots(spot),
+            ..HostQuery::new(0, 0, &hold)
+        };
+        let ((per_slot, fixed), so_far) = (shape.needs_at(&query), shape.so_far(&query));
+        let need = Need {
+            slots: 1,
+            per_slot: &per_slot,
+            fixed: &fixed,
+        };
+        let here = quotas.room_on_host(ident, at, &need, &so_far);
+        let all = quotas.room_beside(ident, &need, &so_far);
+        here.unwrap_or(0).min(all.unwrap_or(0))
     }
 
     /// The openings of one host; none if the host offers nothing to the job now.
@@ -70,9 +140,8 @@ impl Pass<'_> {
         let usage = view.usage.get(at);
         let hold = TrialUse::default();
         let query = HostQuery::new(0, 0, &hold);
-        let user = view.table.at(at).user_limit(pending.user.slots_per_core);
-        let left = user.map(|most| most.saturating_sub(usage.user_used(pending.user.uid)));
-        let fit = shape.fit(&query, &view, at).min(left.unwrap_or(u32::MAX));
+        let user = (pending.user.uid, pending.user.slots_per_core);
+        let fit = (shape.fit(&query, &view, at)).min(user_room(&view, user, at, &query));
         let ends = room.iter().skip(1).map(|step| Some(step.from));
         let ends = ends.map(|end| end.filter(|at| *at < FOREVER));
         let mut steps = Vec::new();

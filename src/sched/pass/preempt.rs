@@ -287,7 +287,10 @@ impl<'a> Pass<'a> {
         let allocation = self.picture.allocations.get(&j)?;
         // A stopped exclusive job would still block all others.
         let stuck = allocation.exclusive && rules.method == PreemptMethod::Suspend;
-        let free = run.killing.is_none() && run.suspension.by_system.is_none() && !run.forced;
+        let spec = self.state.spec_of(j.id)?;
+        let spared = (self.config().app(&spec.app)).is_some_and(|app| !app.preemptable);
+        let stopped = run.killing.is_some() || run.suspension.by_system.is_some();
+        let free = !stopped && !run.forced && !spared;
         let marked = allocation.halted || self.memory.preemption.is_victim(j);
         (free && !marked && !stuck).then_some(run)
     }

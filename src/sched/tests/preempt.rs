@@ -518,3 +518,47 @@ fn a_strict_queue_does_not_wait_for_a_place_that_is_kept_behind_it() {
     assert!(c.pass().is_empty());
     assert_eq!(c.pass(), [t]);
 }
+
+/// `preemptable: no` of an application: others are stopped instead, and a warned job is spared.
+#[test]
+fn jobs_of_protected_applications_are_not_preempted() {
+    let text = |grace: u32, mpi: &str| {
+        format!(
+            "hosts:\n- {{name: h1, slots: 8}}\n\
+             queues:\n- {{name: hi, priority: 40, preemption: {{preempt: lo, grace: {grace}}}}}\n\
+             - {{name: lo, priority: 10}}\n\
+             apps: [{{name: lic, preemptable: no}}, {{name: mpi{mpi}}}]\n"
+        )
+    };
+    let with = |app: &str| Spec {
+        app: app.into(),
+        ..of("lo", 4)
+    };
+    let mut c = Cluster::new(&text(0, ""));
+    let usual = c.submit(with("mpi"));
+    c.pass();
+    c.after(10);
+    // The youngest would be stopped first.
+    let protected = c.submit(with("lic"));
+    c.pass();
+    let first = c.submit(of("hi", 4));
+    assert_eq!(c.pass(), [first]);
+    assert_eq!(c.log, [format!("halt {usual}: preempted by job {first}")]);
+    let second = c.submit(of("hi", 8));
+    assert_eq!(c.pass(), NOBODY);
+    assert_eq!(c.why(second), "no free job slots: 1 host");
+    assert_eq!(c.stat(protected), JobStat::Run);
+
+    let mut c = Cluster::new(&text(60, ""));
+    let warned = c.submit(with("mpi"));
+    c.submit(with("lic"));
+    c.pass();
+    c.submit(of("hi", 4));
+    c.pass();
+    assert_eq!(c.log, [format!("warn {warned} 60")]);
+    c.reconfigure(&text(60, ", preemptable: no"));
+    c.after(61);
+    assert_eq!(c.pass(), NOBODY);
+    assert_eq!(c.stat(warned), JobStat::Run);
+    assert_eq!(c.log, [format!("spare {warned}")]);
+}

@@ -3,10 +3,10 @@
 use super::{NOW, Site, job, limited};
 use crate::client::cjobs::why::pending::Ahead;
 use crate::client::cjobs::why::text;
-use crate::model::{JobKey, Spec, Stamp};
+use crate::model::{JobKey, Share, Spec, Stamp};
 use crate::record::event::Event;
 use crate::record::request::{HostAct, QueueAct};
-use crate::sched::Stage;
+use crate::sched::{Opening, Stage};
 
 const TWO: &str = "hosts:\n- {names: 'h[1-2]', slots: 4}\nqueues:\n- {name: normal}\n";
 
@@ -339,19 +339,14 @@ fn slots_beside_a_reservation_last_until_it_begins() {
         }
         site
     };
-    let slots = |site: &Site, spec: &Spec| {
-        let found = site.copy().openings(spec);
-        let of = |opening: &crate::sched::Opening| {
-            let steps = opening.steps.iter();
-            let steps = steps.map(|s| (s.slots, s.until.map(|at| (at - NOW.0) / 1000)));
-            (opening.host.clone(), steps.collect::<Vec<_>>())
-        };
-        found.iter().map(of).collect::<Vec<_>>()
-    };
-    let free = ("h2".to_owned(), vec![(2, None)]);
+    let free = (None, vec![Share("h2".to_owned(), 2)]);
     let backfills = site(", backfill: yes");
-    let beside = ("h1".to_owned(), vec![(1, Some(7200))]);
-    assert_eq!(slots(&backfills, &job()), [beside, free.clone()]);
+    let beside = [Share("h1".to_owned(), 1), Share("h2".to_owned(), 2)];
+    let until = Some(7200);
+    assert_eq!(
+        slots(&backfills, &job()),
+        [(until, beside.to_vec()), free.clone()]
+    );
     // A queue without backfill gets what no reservation ever needs.
     assert_eq!(slots(&site(""), &job()), std::slice::from_ref(&free));
     let never = Spec {
@@ -365,6 +360,67 @@ fn slots_beside_a_reservation_last_until_it_begins() {
         ..job()
     };
     assert_eq!(slots(&backfills, &inactive), [free]);
+}
+
+/// What a copy of the site offers to one more job, by the seconds that it may last.
+fn slots(site: &Site, spec: &Spec) -> Vec<(Option<i64>, Vec<Share>)> {
+    let of = |opening: Opening| {
+        let seconds = opening.until.map(|at| (at - NOW.0) / 1000);
+        (seconds, opening.hosts)
+    };
+    let found = site.copy().openings(spec);
+    found.into_iter().map(of).collect()
+}
+
+#[test]
+fn slots_are_those_that_every_limit_leaves() {
+    // u1000 runs two jobs of one slot on h1, u2000 one; three hosts of four slots.
+    let offered = |limits: &str, spec: &Spec| {
+        let mut site = Site::new(&format!(
+            "hosts:\n- {{names: 'h[1-3]', slots: 4}}\n{limits}"
+        ));
+        for uid in [1000, 1000, 2000] {
+            site.submit(Spec {
+                uid,
+                user: format!("u{uid}"),
+                hosts: "h1".into(),
+                ..job()
+            });
+        }
+        let found = slots(&site, spec);
+        assert!(found.len() <= 1, "{limits}: nothing is reserved: {found:?}");
+        let hosts = found.into_iter().flat_map(|(_, hosts)| hosts);
+        hosts.map(|share| share.1).collect::<Vec<_>>()
+    };
+    let none: [u32; 0] = [];
+    let queue = |keys: &str| format!("queues: [{{name: normal{keys}}}]\n");
+    let with = |limit: &str| format!("{}limits: [{{name: l, {limit}}}]\n", queue(""));
+    let of = |text: &str| offered(text, &job());
+    assert_eq!(of(&queue("")), [1, 4, 4]);
+    assert_eq!(of(&queue(", slots: 9")), [1, 4, 1]);
+    assert_eq!(of(&queue(", user_slots: 5")), [1, 2]);
+    assert_eq!(of(&queue(", host_slots: 2")), [2, 2]);
+    assert_eq!(
+        of("queues: [{name: normal}]\nusers: [{name: u1000, max_slots: 2}]\n"),
+        none
+    );
+    assert_eq!(
+        of("queues: [{name: normal}]\nusers: [{name: u1000, slots_per_cpu: 0.75}]\n"),
+        [1, 3, 3]
+    );
+    assert_eq!(of(&with("slots: 10")), [1, 4, 2]);
+    assert_eq!(of(&with("users: u2000, slots: 1")), [1, 4, 4]);
+    assert_eq!(of(&with("per_user: all, slots: 4")), [1, 1]);
+    assert_eq!(of(&with("jobs: 3")), none);
+    assert_eq!(of(&with("per_host: all, slots: 3")), [3, 3]);
+    assert_eq!(of(&with("hosts: h2 h3, slots: 5")), [1, 4, 1]);
+    let reserves = Spec {
+        res_req: "rusage[mem=10G]".into(),
+        ..job()
+    };
+    // 10 GB for the job on each of its hosts.
+    let memory = with("resources: '[mem,20G]'");
+    assert_eq!(offered(&memory, &reserves), [1, 4]);
 }
 
 #[test]
