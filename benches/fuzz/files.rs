@@ -161,7 +161,8 @@ fn write_epoch(layout: &Layout, epoch: u64, events: &[Event]) {
         if n % 20 == 0 {
             at = writer.commit().expect("room");
             if epoch == 2 && n == 20 {
-                let mut snap = snapshot::Writer::create(layout, "c", at, 1).expect("a file");
+                let mut snap =
+                    snapshot::SnapshotWriter::create(layout, "c", at, 1).expect("a file");
                 loader
                     .state
                     .snapshot()

@@ -1,6 +1,6 @@
 //! `cadmin alert`: alerts that are pending or firing, and their silences.
 //!
-//! Reads what the notifier has published; a silence is a request to the leader like any other.
+//! Reads what the notifier has published; a silence is an ordinary request to the leader.
 
 use super::subcommand::{Sub, cmd, matches};
 use crate::client::alerts;
@@ -15,7 +15,7 @@ use crate::show::cell::Object;
 use crate::text::duration::{self, Bare};
 use clap::{ArgMatches, Command};
 
-/// Its options.
+/// The options of `cadmin alert`.
 pub(super) fn options(s: &Sub) -> Command {
     with_wait(cmd(s))
         .arg(opt("for", "TIME", "silence: how long, 2h for instance"))

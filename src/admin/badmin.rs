@@ -1,6 +1,6 @@
 //! `badmin` and `lsadmin`: LSF's names for parts of cadmin.
 //!
-//! Owns which subcommands each has, and `showconf` in the form that programs for LSF read. Every
+//! Owns the subcommands of each, and `showconf` in the form that programs for LSF read. Every
 //! other subcommand is refused by name.
 
 use super::lsf_conf::Facts;
@@ -29,7 +29,7 @@ pub(super) const BADMIN: &[&str] = &[
     "hshutdown",
     "hrestart",
 ];
-/// The same of lsadmin.
+/// The same for lsadmin.
 pub(super) const LSADMIN: &[&str] = &[
     "ckconfig",
     "reconfig",
@@ -82,7 +82,7 @@ fn run(name: &str, args: &[OsString], subs: &[&str], daemon: (&str, &str)) -> i3
     }
 }
 
-/// A heading, then `KEY = VALUE` on each line.
+/// Prints a heading, then `KEY = VALUE` on each line.
 fn showconf(title: &str) -> Result<i32> {
     let site = Site::find()?;
     let params = ViewReader::new(&site.layout())
@@ -97,7 +97,7 @@ fn showconf(title: &str) -> Result<i32> {
     Ok(Exit::Ok.code())
 }
 
-/// Where lsf.conf is: `LSF_ENVDIR` if it has one, else beside cb.conf.
+/// The directory of lsf.conf: `LSF_ENVDIR` if it contains one, else that of cb.conf.
 fn conf_dir(conf: &Path) -> PathBuf {
     let named = std::env::var_os("LSF_ENVDIR").map(PathBuf::from);
     named

@@ -28,11 +28,11 @@ use progress::Progress;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-/// Looks at what changes before it is called wrong.
+/// Number of looks at changing data before a fault is reported.
 const ROUNDS: usize = 3;
-/// Pause between two of them, ms: longer than a leader's turn and its view take.
+/// Pause between two looks, ms: longer than a leader needs for a turn and its view.
 const PAUSE_MS: u64 = 2_000;
-/// Findings printed; more are counted.
+/// Maximum number of findings that are printed; further ones are counted.
 const SHOWN_MAX: usize = 200;
 
 /// Checks the invariants of a live cluster; reads only.
@@ -49,7 +49,7 @@ struct Args {
     quiet: bool,
 }
 
-/// Its options.
+/// The options of `cadmin check`.
 pub(super) fn options() -> Command {
     Args::command()
 }
@@ -80,7 +80,7 @@ pub(crate) fn run(words: &[String]) -> i32 {
     report.code()
 }
 
-/// A report as lines.
+/// A report as text.
 pub(crate) fn told(report: &Report) -> String {
     finding::text(report, false, SHOWN_MAX)
 }
@@ -105,9 +105,9 @@ fn look_with(ctx: &Ctx, progress: &mut Progress) -> Report {
         if lasting.is_empty() {
             break;
         }
-        progress.at("again what may have changed meanwhile");
-        // Without a leader nothing is taken in or published: one that is being replaced is waited
-        // for.
+        progress.at("data that may have changed, again");
+        // Without a leader no request is accepted and nothing is published, so the end of a
+        // takeover is awaited.
         leader::wait(ctx, lease_ms);
         sys::clock::sleep_ms(PAUSE_MS);
         let (again, seen) = round(ctx, config.as_ref(), progress);
@@ -128,8 +128,8 @@ fn look_with(ctx: &Ctx, progress: &mut Progress) -> Report {
     report
 }
 
-/// One pass over everything that changes while the cluster works. Answers, orders and reports are
-/// read before the journal, which records each fact before it is published.
+/// Reads once all data that change while the cluster works. Answers, orders and reports are read
+/// before the journal, because each fact is in the journal before it is published.
 fn round(
     ctx: &Ctx,
     config: Option<&crate::config::Config>,

@@ -17,21 +17,21 @@ use crate::text::count::count;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Earlier versions that are kept beside the file; older ones are removed.
+/// Maximum number of earlier versions kept beside the file; older ones are removed.
 const KEPT_MAX: usize = 50;
-/// Most names of conf/ that are looked at.
+/// Maximum number of names that are read in conf/.
 const NAMES_MAX: usize = 10_000;
-/// Changes within one second that get names of their own.
+/// Maximum number of changes within one second that get different names.
 const SAME_SECOND_MAX: u32 = 100;
-/// How an earlier version is named after its time, UTC.
+/// The time (UTC) in the name of an earlier version.
 const STAMP: &str = "%Y%m%dT%H%M%SZ";
-/// Who may read the file.
+/// The permissions of the file.
 const MODE: u32 = 0o644;
 
-/// Reads a configuration; all its problems are the failure.
+/// Reads a configuration; the failure lists all its problems.
 ///
 /// # Errors
-/// It cannot be read, or has problems.
+/// The file cannot be read, or has problems.
 pub(crate) fn load(path: &Path) -> Result<config::Loaded> {
     let bytes = fs::read_small(path, config::MAX_BYTES as u64)?;
     let refused =
@@ -42,7 +42,7 @@ pub(crate) fn load(path: &Path) -> Result<config::Loaded> {
 /// The configuration, or its problems as text.
 ///
 /// # Errors
-/// Each problem with line and caret, then how many there are.
+/// Each problem with line and caret, then their number.
 pub(crate) fn check(bytes: &[u8], path: &Path) -> std::result::Result<config::Loaded, String> {
     let os = config::OsNames {
         user: &|name| sys::users::by_name(name).is_some(),
@@ -72,12 +72,12 @@ fn utf8(path: &Path) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| Fail::usage(format!("{} is not UTF-8", path.display())))
 }
 
-/// What a change of the file came to.
+/// The result of a change of the file.
 #[derive(Debug)]
 pub(crate) struct Changed {
-    /// What was done, a sentence each; none: the file is as it was.
+    /// What was done, one sentence each; empty: the file is unchanged.
     pub done: Vec<String>,
-    /// Where the version before is kept.
+    /// Where the previous version is kept.
     pub kept: Option<PathBuf>,
     pub warnings: Vec<config::Problem>,
 }
@@ -85,8 +85,8 @@ pub(crate) struct Changed {
 /// Changes the file by `edit`, if the result has no problems.
 ///
 /// # Errors
-/// Another command is at work on it, it was edited meanwhile, the result would be refused, or it
-/// cannot be written. Then the file is as it was.
+/// Another command is changing the file, it was edited meanwhile, the result would be refused, or
+/// it cannot be written. The file is then unchanged.
 pub(super) fn change(
     path: &Path,
     edit: impl FnOnce(&str, &config::Config) -> Result<Edited>,
@@ -94,7 +94,7 @@ pub(super) fn change(
     put(path, |before| edit(before, &load(path)?.config))
 }
 
-/// Replaces the whole text, if the file still has the text with the digest `base`. The text before
+/// Replaces the whole text if the file still has the text with the digest `base`. The previous text
 /// may have problems.
 ///
 /// # Errors
@@ -104,7 +104,7 @@ pub(crate) fn replace(path: &Path, base: &str, text: &str) -> Result<Changed> {
         if sha256_hex(before.as_bytes()) != base {
             return Err(Fail::refused(format!(
                 "{} was changed since it was read; nothing was written\nhint: load it again, then \
-                 make the change in the text that is there now",
+                 make the change in the current text",
                 path.display()
             )));
         }
@@ -119,7 +119,7 @@ pub(crate) fn replace(path: &Path, base: &str, text: &str) -> Result<Changed> {
     })
 }
 
-/// Puts the text that `edit` makes of the present one in its place.
+/// Replaces the current text by the one that `edit` makes of it.
 fn put(path: &Path, edit: impl FnOnce(&str) -> Result<Edited>) -> Result<Changed> {
     let at = path.display();
     let stat = match fs::stat(path)? {
@@ -132,7 +132,7 @@ fn put(path: &Path, edit: impl FnOnce(&str) -> Result<Edited>) -> Result<Changed
         }
         None => return Err(Fail::system(format!("{at}: there is no such file"))),
     };
-    // The lock of the file that is replaced: who waits for it finds another file at its name.
+    // A lock on the file that is replaced: a process that waits for it then finds another file.
     let Some(lock) = Lock::try_take(path)? else {
         return Err(Fail::refused(format!(
             "another administrator is changing {at} now; nothing was changed\nhint: repeat the \
@@ -173,7 +173,7 @@ fn put(path: &Path, edit: impl FnOnce(&str) -> Result<Edited>) -> Result<Changed
     })
 }
 
-/// The file stays the account's that it was, also when root changed it.
+/// Keeps the file's previous owner, also if root changed it.
 fn hand_over(path: &Path, before: &fs::Stat) {
     let set = fs::chmod(path, before.mode & 0o777).and_then(|()| match sys::users::me().uid {
         0 => fs::chown(path, before.uid, before.gid),
@@ -207,7 +207,7 @@ fn keep(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
     )))
 }
 
-/// Removes the oldest of the earlier versions; only names that [`keep`] gives.
+/// Removes the oldest earlier versions; only names that [`keep`] creates.
 fn forget_old(path: &Path) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let prefix = format!("{name}.");
@@ -293,7 +293,7 @@ mod tests {
         assert!(fail.text.contains("was edited meanwhile"), "{}", fail.text);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), other);
         assert_eq!(versions(&path), 0);
-        // The same by an editor that renames a new file into place.
+        // The same, for an editor that renames a new file into place.
         let fail = change(&path, |text, _| {
             std::fs::write(path.with_extension("new"), text).unwrap();
             std::fs::rename(path.with_extension("new"), &path).unwrap();
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(kept).unwrap(), TEXT);
         let late = replace(&path, &base, TEXT).unwrap_err();
         assert!(late.text.contains("since it was read"), "{}", late.text);
-        // A text with problems may be replaced, and none is written.
+        // A text with problems may be replaced, but none is written.
         std::fs::write(&path, "queues: 7\n").unwrap();
         let base = sha256_hex(b"queues: 7\n");
         let bad = replace(&path, &base, "queues: 8\n").unwrap_err();

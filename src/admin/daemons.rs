@@ -1,6 +1,6 @@
 //! `cadmin hstartup` and its processes: starting and stopping daemons.
 //!
-//! In a development cluster, daemons are found by their marks and started like by `cadmin dev up`.
+//! In a development cluster, daemons are found by their marks and started as by `cadmin dev up`.
 //! Elsewhere, daemons belong to the service manager of their host: Corral has no remote execution
 //! of its own and prints the command to run there.
 
@@ -13,14 +13,14 @@ use crate::language::{answer, tell};
 use crate::sys::{clock, detach, proc};
 use std::path::{Path, PathBuf};
 
-/// How long an ended daemon is waited for, ms.
+/// How long to wait for a daemon to end, ms.
 const STOP_MS: u64 = 15_000;
 const LOOK_MS: u64 = 20;
-/// Directories above CB_ENVDIR that may belong to a development cluster.
+/// Number of directories above CB_ENVDIR that are searched for a development cluster.
 const LEVELS: usize = 4;
 const SIGTERM: i32 = 15;
 
-/// What to do to a daemon.
+/// The action on a daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Act {
     Start,
@@ -41,7 +41,7 @@ impl Act {
 /// Acts on the daemons of one role on the named hosts (none: this host; `all`).
 ///
 /// # Errors
-/// Outside a development cluster, for an unknown host, or when a daemon does not end or start.
+/// Outside of a development cluster, for an unknown host, or if a daemon does not end or start.
 pub(super) fn control(role: &'static str, act: Act, names: &[String]) -> Result<i32> {
     let here = env::Site::find()?;
     let Some(site) = dev_site(&here.conf) else {
@@ -58,7 +58,7 @@ pub(super) fn control(role: &'static str, act: Act, names: &[String]) -> Result<
     Ok(exit.code())
 }
 
-/// The development cluster that a cb.conf belongs to.
+/// The development cluster to which a cb.conf belongs.
 pub(super) fn dev_site(conf: &Path) -> Option<Site> {
     let conf = crate::sys::fs::canonical(conf).ok()?;
     let above: Vec<PathBuf> = conf

@@ -1,7 +1,7 @@
 //! `cadmin dev`: a complete cluster in one directory on one machine, without root: several virtual
 //! hosts and leader candidates, for trials, tests and benchmarks.
 //!
-//! Owns everything below the directory D that it created, and the processes that carry D in their
+//! Owns everything below the directory D that it created, and the processes that have D in their
 //! environment. Never signals a process without that mark, and never touches a directory that it
 //! did not create.
 
@@ -117,7 +117,7 @@ fn parse_lease(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Its options.
+/// The options of `cadmin dev`.
 pub(super) fn options() -> Command {
     Dev::command()
 }
@@ -160,8 +160,8 @@ fn wanted(args: &Up, old: Option<&Settings>) -> Result<Settings, Fail> {
     };
     match old {
         Some(old) if *old != new => Err(Fail::refused(format!(
-            "{}: the cluster was made with {}\n\
-             hint: leave the options out, or `cadmin dev down --purge` it first",
+            "{}: the cluster was created with {}\nhint: leave the options out, or `cadmin dev down \
+             --purge` it first",
             args.dir.dir.display(),
             old.as_options()
         ))),
@@ -229,7 +229,7 @@ mod tests {
         );
         let refused = wanted(&up_args("up --dir d --hosts 3"), Some(&made)).unwrap_err();
         assert!(
-            refused.text.contains("made with --hosts 2"),
+            refused.text.contains("created with --hosts 2"),
             "{}",
             refused.text
         );

@@ -26,18 +26,18 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Most bytes of one file in the bundle, and of all before they are packed.
+/// Maximum size of one file in the bundle, and of all files before compression, in bytes.
 const FILE_MAX: usize = 1 << 20;
 const ALL_MAX: usize = 16 << 20;
-/// The end of a log that is taken.
+/// Size of the end of a log that is included, in bytes.
 const LOG_TAIL: u64 = 256 << 10;
 const LOGS_MAX: usize = 200;
-/// Events of the journal's end.
+/// Number of events from the end of the journal.
 const EVENTS: usize = 2_000;
 const HOSTS_MAX: usize = 2_000;
-/// Names counted in one directory.
+/// Maximum number of names counted in one directory.
 const NAMES_MAX: usize = 1_000_000;
-/// Lines asked of the system's log for each daemon.
+/// Number of lines requested from the system log for each daemon.
 const JOURNALD_LINES: &str = "2000";
 
 const README: &str = "\
@@ -70,7 +70,7 @@ struct Args {
     names: bool,
 }
 
-/// Its options.
+/// The options of `cadmin diag`.
 pub(super) fn options() -> Command {
     Args::command()
 }
@@ -112,7 +112,7 @@ fn make(args: &Args) -> Result<i32> {
     Ok(Exit::Ok.code())
 }
 
-/// What goes into the bundle.
+/// The content of the bundle.
 #[derive(Default)]
 struct Bundle {
     files: Vec<(String, String)>,
@@ -120,7 +120,7 @@ struct Bundle {
 }
 
 impl Bundle {
-    /// Adds a file, cut to what there is room for.
+    /// Adds a file, cut to the available size.
     fn add(&mut self, name: &str, text: String) {
         let room = ALL_MAX.saturating_sub(self.bytes).min(FILE_MAX);
         let mut text = text;
@@ -184,7 +184,7 @@ fn pack(bundle: &Bundle, now_ms: i64) -> std::io::Result<Vec<u8>> {
     tar.into_inner()?.finish()
 }
 
-/// A small file as text, or why it cannot be had.
+/// A small file as text, or why it cannot be read.
 fn file(path: &str) -> String {
     match sys::fs::read_small(Path::new(path), FILE_MAX as u64) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -210,7 +210,7 @@ fn checked() -> String {
     }
 }
 
-/// The documents of leadership, unchanged: they hold names of hosts and numbers.
+/// The leadership documents, unchanged: they contain host names and numbers.
 fn leader(layout: &Layout) -> String {
     let mut out = String::new();
     for path in [layout.cluster(), layout.epoch(), layout.beat()] {
@@ -250,7 +250,7 @@ fn hosts(layout: &Layout) -> String {
         let text = match doc {
             Some(Ok(mut doc)) => {
                 beats.put_into(host, &mut doc);
-                // Values of sensors are private to the site.
+                // Sensor values are private to the site.
                 doc.values.clear();
                 doc.sensors.clear();
                 doc.shared.clear();
@@ -264,7 +264,7 @@ fn hosts(layout: &Layout) -> String {
     out
 }
 
-/// The last events: kind, place, attempt, times and numbers; no text that users wrote.
+/// The last events: kind, place, attempt, times and numbers, without texts written by users.
 fn journal(layout: &Layout) -> String {
     let mut last: VecDeque<String> = VecDeque::new();
     let read = walk(layout, &mut last);
@@ -310,7 +310,7 @@ fn walk(layout: &Layout, last: &mut VecDeque<String>) -> std::result::Result<(),
     Ok(())
 }
 
-/// Names and bytes of each directory of the share, one level.
+/// Number of names and bytes of each directory of the share, one level deep.
 fn sizes(layout: &Layout) -> String {
     let mut out = String::new();
     let mut dirs: Vec<PathBuf> = layout
@@ -405,7 +405,7 @@ fn limits() -> String {
     out
 }
 
-/// The ends of the daemons' logs: files of a development cluster, else the system's log.
+/// The ends of the daemons' logs: files of a development cluster, else the system log.
 fn logs(site: &Site) -> Vec<(String, String)> {
     let Some(dev) = dev_site(&site.conf) else {
         return ["cbsched", "cbls", "cbexe"].map(system_log).to_vec();

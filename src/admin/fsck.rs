@@ -30,9 +30,9 @@ use serde::de::DeserializeOwned;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Most names read in one directory.
+/// Maximum number of names read in one directory.
 const NAMES_MAX: usize = 10_000_000;
-/// Damages printed of one file; more are counted.
+/// Maximum number of damaged places printed for one file; further ones are counted.
 const PER_FILE: usize = 20;
 const SMALL_MAX: u64 = 1 << 20;
 
@@ -47,7 +47,7 @@ struct Args {
     quiet: bool,
 }
 
-/// Its options.
+/// The options of `cadmin fsck`.
 pub(super) fn options() -> Command {
     Args::command()
 }
@@ -81,20 +81,20 @@ pub(crate) fn run(words: &[String]) -> i32 {
 
 /// What [`check`] found.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct FsckReport {
     /// One line per damage, `FILE:OFFSET: what`.
     pub damage: Vec<String>,
-    /// All damages, also those that were only counted.
+    /// Number of damaged places, including those that were only counted.
     pub damaged: u64,
-    /// What is unusual but harmless, or could not be read.
+    /// Unusual but harmless findings, and what could not be read.
     pub notes: Vec<String>,
     pub files: u64,
     pub records: u64,
 }
 
-impl Report {
-    /// What is printed. It contains text of users, and the reader may be root: it is escaped before
-    /// it reaches the terminal.
+impl FsckReport {
+    /// The printed lines. They contain text of users, and the reader may be root, so they are
+    /// escaped before they reach the terminal.
     fn lines(&self, quiet: bool) -> Vec<String> {
         let shown = |line: &String| width::escape(line).into_owned();
         let mut lines: Vec<String> = self.damage.iter().map(shown).collect();
@@ -123,7 +123,7 @@ impl Report {
 ///
 /// # Errors
 /// The share is missing, not a cluster, or of a newer format.
-pub(crate) fn check(layout: &Layout) -> Result<Report, Fail> {
+pub(crate) fn check(layout: &Layout) -> Result<FsckReport, Fail> {
     let path = layout.cluster();
     let bytes = sys::fs::read_small(&path, CLUSTER_MAX).map_err(|e| {
         Fail::system(format!(
@@ -135,7 +135,7 @@ pub(crate) fn check(layout: &Layout) -> Result<Report, Fail> {
     let mut job = Job {
         layout,
         cluster: cluster.cluster,
-        report: Report::default(),
+        report: FsckReport::default(),
     };
     job.report.files = 1;
     job.leader();
@@ -154,7 +154,7 @@ pub(crate) fn check(layout: &Layout) -> Result<Report, Fail> {
 struct Job<'a> {
     layout: &'a Layout,
     cluster: String,
-    report: Report,
+    report: FsckReport,
 }
 
 impl Job<'_> {
@@ -172,7 +172,8 @@ impl Job<'_> {
         self.damage(path, d.offset, &d.damage.to_string());
     }
 
-    /// A file that cannot be read: damage, unless it went away or this user may not read it.
+    /// Reports a file that cannot be read: damage, unless it was removed or this user may not read
+    /// it.
     fn unreadable(&mut self, e: &sys::Error) {
         match e.kind() {
             std::io::ErrorKind::NotFound => {}
@@ -181,7 +182,7 @@ impl Job<'_> {
         }
     }
 
-    /// Names in a directory; a missing one is damage.
+    /// Names in a directory; a missing directory is damage.
     fn names(&mut self, dir: &Path) -> Vec<String> {
         match sys::fs::list_dir(dir, NAMES_MAX) {
             Ok(entries) => entries
@@ -199,7 +200,7 @@ impl Job<'_> {
         }
     }
 
-    /// A small document; `None` after a problem was named.
+    /// A small document; `None` after a problem was reported.
     fn document<T>(
         &mut self,
         path: &Path,
@@ -207,7 +208,7 @@ impl Job<'_> {
     ) -> Option<T> {
         self.report.files += 1;
         let mut wrong = String::new();
-        // A reader may meet an overwrite half done.
+        // The file may be in the middle of an overwrite.
         for _ in 0..3 {
             match sys::fs::read_small(path, SMALL_MAX) {
                 Ok(bytes) => match decode(&bytes) {
@@ -284,7 +285,7 @@ impl Job<'_> {
         }
     }
 
-    /// Half a record at the end of a file that may still grow.
+    /// Reports a partial record at the end of a file that may still grow.
     fn half(&mut self, path: &Path, from: u64, bytes: u64) {
         let path = path.display();
         let text = format!("{path}:{from}: half a record of {bytes} bytes at the end");
@@ -343,7 +344,7 @@ impl Job<'_> {
         }
     }
 
-    /// Accounting records. Without any there is no directory.
+    /// Checks the accounting records. Without records the directory does not exist.
     fn accounts(&mut self) {
         let dir = self.layout.acct();
         if !sys::fs::exists(&dir) {
@@ -356,7 +357,7 @@ impl Job<'_> {
             } else if Layout::is_acct_month(&month) {
                 self.month(&path);
             } else if !sys::fs::is_aside(&month) {
-                self.note(format!("{}: not of accounting", path.display()));
+                self.note(format!("{}: not a part of accounting", path.display()));
             }
         }
     }
@@ -368,7 +369,7 @@ impl Job<'_> {
                 Some((epoch, _)) => self.log(&path, What::Acct, Some(epoch), |json| {
                     serde_json::from_slice::<AttemptRecord<'_>>(json).map(drop)
                 }),
-                None => self.note(format!("{}: not of accounting", path.display())),
+                None => self.note(format!("{}: not a part of accounting", path.display())),
             }
         }
     }
@@ -442,7 +443,7 @@ impl Job<'_> {
         }
     }
 
-    /// A request: header, head, verbs. What a user wrote there may be anything.
+    /// Checks a request: header, head, verbs. It may contain anything, because a user wrote it.
     fn request(&mut self, path: &Path) {
         let regular =
             |s: &sys::fs::Stat| s.kind == sys::fs::Kind::File && s.len <= REQUEST_MAX as u64;
@@ -492,7 +493,7 @@ impl Job<'_> {
         });
     }
 
-    /// A framed file: header, then records that `decode` understands.
+    /// Checks a framed file: a header, then records that `decode` parses.
     fn log(
         &mut self,
         path: &Path,
@@ -524,13 +525,14 @@ impl Job<'_> {
                     if let LineError::Damaged(d) = &e {
                         let due = lines.next_seq();
                         match lines.skip() {
-                            // What a full share cut short is repeated whole after it.
+                            // A record that was cut because the share was full is repeated
+                            // completely after it.
                             Ok(s) if s.repeats(what, due, lines.next_seq()) => {
                                 let bytes = s.to - s.from;
                                 let path = path.display();
                                 self.note(format!(
-                                    "{path}:{}: {bytes} bytes that a full share cut short; the \
-                                     same records follow whole",
+                                    "{path}:{}: {bytes} bytes cut short by a full share; the same \
+                                     records follow completely",
                                     s.from
                                 ));
                                 header = false;
@@ -574,7 +576,7 @@ fn check_header(json: &[u8], what: What, cluster: &str, epoch: Option<u64>) -> R
     if header.what != what {
         return Err(format!("a {:?} file where {what:?} is due", header.what));
     }
-    // A client's request need not know the cluster.
+    // The request of a client may lack the cluster id.
     if header.cluster != cluster && !(what == What::Request && header.cluster.is_empty()) {
         return Err(format!("belongs to cluster {:?}", header.cluster));
     }
@@ -645,8 +647,8 @@ mod tests {
         log(&layout.acks(1), What::Acks, &rows);
     }
 
-    /// A share whose answers are these bytes.
-    fn with_answers(layout: &Layout, bytes: &[&[u8]]) -> Report {
+    /// A report on a share with these bytes as answers.
+    fn with_answers(layout: &Layout, bytes: &[&[u8]]) -> FsckReport {
         fs::write(layout.acks(1), bytes.concat()).unwrap();
         check(layout).unwrap()
     }
@@ -684,7 +686,7 @@ mod tests {
         assert!(report.records >= 12);
     }
 
-    /// A leader continues after the remains of a failed write with the whole group again.
+    /// After the remains of a failed write, a leader writes the whole group again.
     #[test]
     fn answers_that_a_full_share_cut_short_are_no_damage() {
         let (_dir, layout) = share();
@@ -697,10 +699,10 @@ mod tests {
             .map(|(n, _)| n + 1)
             .collect();
         let cut = &whole[..ends[1] + 20];
-        // Records 1 and half of 2 were written, then 1, 2 and 3.
+        // Record 1 and half of record 2 were written, then 1, 2 and 3.
         let report = with_answers(&layout, &[cut, b"\n", &whole[ends[0]..]]);
         assert_eq!(report.damage, Vec::<String>::new());
-        // Without the whole one after it a record is missing.
+        // Without the complete record after the partial one, a record is missing.
         let report = with_answers(&layout, &[cut, b"\n", &whole[ends[2]..]]);
         assert!(
             report.damage[0].contains("acks.yaml:"),

@@ -1,6 +1,6 @@
 //! `cadmin host add` and `cadmin host remove`: a host joins or leaves the cluster in one command.
 //!
-//! Owns the order of the steps: check, drain, change cb.yaml, put it in force. Each step may be
+//! Owns the order of the steps: check, drain, change cb.yaml, apply it. Each step may be
 //! repeated, so an interrupted command can be given again. Starts and stops no daemons: these
 //! belong to the service manager of the host.
 
@@ -22,14 +22,15 @@ use crate::text::duration::{self, Bare};
 use clap::{Args, Command, CommandFactory as _, Parser, Subcommand};
 use std::path::Path;
 
-/// The comment by which a host that leaves is closed; one that comes back is opened by it.
+/// The comment with which a leaving host is closed; a host that returns with it is opened.
 const LEAVING: &str = "leaves the cluster (cadmin host remove)";
 /// Pause between two looks at the jobs of a host, ms.
 const LOOK_MS: u64 = 1_000;
-/// How long the leader may take to publish what it has answered, and the pause between two looks.
+/// How long the leader may take to publish a change after its answer, and the pause between two
+/// looks, ms.
 const PUBLISHED_MS: u64 = 30_000;
 const SHORT_MS: u64 = 100;
-/// Jobs that are named while they are waited for.
+/// Maximum number of jobs that are named while the command waits for them.
 const JOBS_NAMED: usize = 10;
 
 /// Hosts that join and leave without a restart.
@@ -40,16 +41,16 @@ struct Host {
     what: What,
 }
 
-/// Its options.
+/// The options of `cadmin host`.
 pub(super) fn options() -> Command {
     Host::command()
 }
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Lists a host in cb.yaml and puts that in force.
+    /// Adds a host to cb.yaml and applies the change.
     Add(Add),
-    /// Closes a host, waits for its jobs, takes it out of cb.yaml and puts that in force.
+    /// Closes a host, waits for its jobs, removes it from cb.yaml and applies the change.
     Remove(Remove),
 }
 
@@ -126,18 +127,18 @@ fn remove(args: &Remove) -> Result<Exit> {
     removable(&path, &text, name, &loaded.config)?;
     drain(&site, args)?;
     let changed = config_file::change(&path, |text, config| {
-        // It may have been named somewhere while its jobs were waited for.
+        // The host may have been mentioned elsewhere while its jobs ended.
         removable(&path, text, name, config)?;
         edit::remove_host(text, name).map_err(|e| refused(&path, &e))
     })?;
     show(
         &changed,
         &path,
-        &format!("Host <{name}> is not listed any more"),
+        &format!("Host <{name}> is no longer listed"),
     );
     in_force(&site)?;
     if loaded.config.hosts.open {
-        answer!("Any host may join this cluster: it comes back while its daemons run.");
+        answer!("Any host may join this cluster: this one joins again while its daemons run.");
     }
     answer!("Stop its daemons: systemctl disable --now cbls cbexe");
     Ok(Exit::Ok)
@@ -147,13 +148,13 @@ fn refused(path: &Path, e: &Refusal) -> Fail {
     Fail::refused(format!("{}, {e}", path.display()))
 }
 
-/// Refuses a host that the cluster cannot do without.
+/// Refuses a host that the cluster needs.
 fn removable(path: &Path, text: &str, name: &str, config: &Config) -> Result<()> {
     let mut places = edit::other_mentions(text, name).map_err(|e| refused(path, &e))?;
     if places.is_empty() && config.may_lead(name) {
         places.push("it may lead, as one of the first two hosts; set masters of cluster".into());
     }
-    // What the edit itself refuses is said before the host is closed.
+    // A refusal of the edit is reported before the host is closed.
     edit::remove_host(text, name).map_err(|e| refused(path, &e))?;
     if places.is_empty() {
         return Ok(());
@@ -165,7 +166,7 @@ fn removable(path: &Path, text: &str, name: &str, config: &Config) -> Result<()>
     )))
 }
 
-/// What became of the file, in sentences.
+/// Prints the changes of the file, in sentences.
 fn show(changed: &Changed, path: &Path, same: &str) {
     for warning in &changed.warnings {
         tell!("warning: {warning}");
@@ -175,7 +176,7 @@ fn show(changed: &Changed, path: &Path, same: &str) {
     }
     match &changed.kept {
         Some(kept) => answer!(
-            "{} is changed; it was as in {}.",
+            "{} is changed; the previous version is in {}.",
             path.display(),
             kept.display()
         ),
@@ -183,7 +184,7 @@ fn show(changed: &Changed, path: &Path, same: &str) {
     }
 }
 
-/// Asks the leader; every answer that is not a success is the failure.
+/// Sends a request to the leader; an answer that is not a success is a failure.
 fn asked(site: &Site, verb: Verb) -> Result<Ack> {
     let wait_s = ask::wait_s(None)?;
     let ack = match ask::ask(site, "cadmin host", &[verb], wait_s) {
@@ -199,7 +200,7 @@ fn asked(site: &Site, verb: Verb) -> Result<Ack> {
     Ok(ack)
 }
 
-/// The failure of an answer.
+/// The failure in an answer, if any.
 fn failure(ack: &Ack) -> Option<Fail> {
     let bad = ack.results.iter().filter(|o| o.code != Code::Ok);
     let texts: Vec<String> = bad
@@ -210,10 +211,10 @@ fn failure(ack: &Ack) -> Option<Fail> {
     Some(Fail::new(exit, texts.join("\n")))
 }
 
-/// Puts cb.yaml in force.
+/// Applies cb.yaml.
 fn in_force(site: &Site) -> Result<()> {
     let later = |fail: Fail| {
-        let hint = "cb.yaml is as it should be and not yet in force: 'cadmin reconfig'";
+        let hint = "cb.yaml is changed but not yet in force: 'cadmin reconfig'";
         Fail::new(fail.exit, format!("{}\nhint: {hint}", fail.text))
     };
     let ack = asked(site, Verb::Reconfig).map_err(later)?;
@@ -233,7 +234,7 @@ fn row(site: &Site, name: &str) -> Result<Option<HostRow>> {
     Ok(rows.into_iter().find(|row| row.name == name))
 }
 
-/// The row of a host once the leader has published one that is `fresh`.
+/// The row of a host, once the leader has published one for which `fresh` holds.
 fn published(site: &Site, name: &str, fresh: impl Fn(&HostRow) -> bool) -> Result<HostRow> {
     let end = clock::boot_ms() + PUBLISHED_MS;
     loop {
@@ -251,7 +252,7 @@ fn published(site: &Site, name: &str, fresh: impl Fn(&HostRow) -> bool) -> Resul
     }
 }
 
-/// Opens a host that `host remove` has closed once.
+/// Opens a host that was closed by `host remove`.
 fn open_again(site: &Site, name: &str) -> Result<()> {
     let row = published(site, name, |_| true)?;
     if row.closed_at != 0 && row.comment == LEAVING {
@@ -278,7 +279,7 @@ fn drain(site: &Site, args: &Remove) -> Result<()> {
     let name = args.name.as_str();
     let ack = asked(site, host_verb(name, HostAct::Close, LEAVING))?;
     match failure(&ack) {
-        // Listed, but not yet in force: no job can be there.
+        // Listed, but not yet applied: the host cannot have jobs.
         Some(fail) if fail.exit == Exit::NotFound => return Ok(()),
         Some(fail) => return Err(fail),
         None => answer!("Host <{name}> is closed."),
@@ -289,7 +290,7 @@ fn drain(site: &Site, args: &Remove) -> Result<()> {
     let start = clock::boot_ms();
     let mut said = String::new();
     loop {
-        // What shows the host closed shows all jobs that were sent to it before.
+        // A view in which the host is closed also shows all jobs that were sent to it before.
         let row = published(site, name, |row| row.comment == LEAVING)?;
         let Some(text) = waits_for(&row) else {
             return Ok(());
@@ -308,7 +309,7 @@ fn drain(site: &Site, args: &Remove) -> Result<()> {
     }
 }
 
-/// The jobs of a host; `None`: there are none.
+/// The text about the jobs of a host; `None`: it has none.
 fn waits_for(row: &HostRow) -> Option<String> {
     let jobs = &row.jobs;
     let named = jobs.iter().take(JOBS_NAMED);

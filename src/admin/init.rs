@@ -1,8 +1,8 @@
 //! `cadmin init DIR`: creates the shared directory of a new cluster.
 //!
-//! Owns the first content of the share: directories, the election's files, a first cb.yaml and, as
-//! the last step, the file `cluster` without which no daemon starts. Never touches a directory that
-//! contains anything that it did not create itself.
+//! Owns the initial content of the share: directories, the election's files, a first cb.yaml and,
+//! as the last step, the file `cluster`, without which no daemon starts. Never touches a directory
+//! with content that it did not create itself.
 
 use crate::client::Fail;
 use crate::config;
@@ -15,7 +15,7 @@ use crate::text::width::escape;
 use clap::{Command, CommandFactory as _, Parser};
 use std::path::{Path, PathBuf};
 
-/// Most names read to distinguish an unfinished share from a foreign directory.
+/// Maximum number of names read to distinguish an unfinished share from a foreign directory.
 const NAMES_MAX: usize = 1000;
 const ID_BYTES: usize = 8;
 
@@ -36,7 +36,7 @@ struct Args {
     conf: bool,
 }
 
-/// Its options.
+/// The options of `cadmin init`.
 pub(super) fn options() -> Command {
     Args::command()
 }
@@ -64,7 +64,7 @@ fn init(args: &Args) -> Result<(), Fail> {
     }
     let doc = make(&layout, &args.name, &config)?;
     answer!(
-        "Cluster {} ({}) made in {}.",
+        "Cluster {} ({}) created in {}.",
         doc.name,
         doc.cluster,
         args.dir.display()
@@ -83,13 +83,13 @@ fn init(args: &Args) -> Result<(), Fail> {
     Ok(())
 }
 
-/// A `cb.conf` that is there may belong to another cluster.
+/// Refuses an existing `cb.conf`, because it may belong to another cluster.
 fn refuse_other(conf: &Path) -> Result<(), Fail> {
     match fs::exists(conf) {
         false => Ok(()),
         true => Err(Fail::refused(format!(
-            "{}: is there already; nothing was changed\n\
-             hint: without --conf the cluster is made and that file is left alone",
+            "{}: exists already; nothing was changed\nhint: without --conf the cluster is created \
+             and that file is not touched",
             conf.display()
         ))),
     }
@@ -115,22 +115,22 @@ fn checked_config(path: &Path) -> Result<String, Fail> {
     }
 }
 
-/// Creates the share of a new cluster: everything aside from `cluster` first, that file last, so
-/// that a half-made share is never taken for a whole one and can be made again.
+/// Creates the share of a new cluster. The file `cluster` is written last, so that an incomplete
+/// share is never taken for a complete one and can be created again.
 ///
 /// # Errors
-/// Refuses a directory that is a cluster already, that holds anything else, or cannot be written.
+/// The directory is a cluster already, contains anything else, or cannot be written.
 pub(crate) fn make(layout: &Layout, name: &str, config: &str) -> Result<ClusterDoc, Fail> {
     refuse_foreign(layout)?;
     crate::sys::caller::umask(0o022);
     fs::mkdir_p(layout.root(), 0o755)?;
     for (dir, mode) in layout.directories() {
         fs::mkdir(&dir, mode)?;
-        // The umask took bits away from the mode of mkdir.
+        // The umask removed bits from the mode of mkdir.
         fs::chmod(&dir, mode)?;
     }
     fs::ensure_file(&layout.lock(), 0o644)?;
-    let fixed = |e| Fail::system(format!("cannot make the leader's files: {e}"));
+    let fixed = |e| Fail::system(format!("cannot create the leader's files: {e}"));
     fs::durable_write(
         &layout.epoch(),
         &encode_fixed(&EpochDoc::default()).map_err(fixed)?,
@@ -158,7 +158,7 @@ pub(crate) fn make(layout: &Layout, name: &str, config: &str) -> Result<ClusterD
     Ok(doc)
 }
 
-/// Refuses a directory with a cluster or with names that `make` would not have left.
+/// Refuses a directory with a cluster or with names that `make` does not create.
 fn refuse_foreign(layout: &Layout) -> Result<(), Fail> {
     let root = layout.root();
     let names = match fs::names(root, NAMES_MAX) {
@@ -183,7 +183,7 @@ fn refuse_foreign(layout: &Layout) -> Result<(), Fail> {
         .collect();
     for name in names {
         let path = root.join(&name);
-        // A new file system has its own directory of that name; a half-made share has the others.
+        // A new file system contains one of these names, and an incomplete share the others.
         let leftover = own.contains(&path) || fs::is_aside(&name.to_string_lossy());
         if !leftover {
             return Err(Fail::refused(format!(
@@ -252,10 +252,6 @@ mod tests {
         refuse_other(&conf).unwrap();
         std::fs::write(&conf, "CB_SHARE=/elsewhere\n").unwrap();
         let refused = refuse_other(&conf).unwrap_err();
-        assert!(
-            refused.text.contains("is there already"),
-            "{}",
-            refused.text
-        );
+        assert!(refused.text.contains("exists already"), "{}", refused.text);
     }
 }

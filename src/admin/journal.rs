@@ -46,7 +46,7 @@ enum What {
     Export(Export),
 }
 
-/// Its options.
+/// The options of `cadmin journal`.
 pub(super) fn options() -> Command {
     Args::command()
 }
@@ -70,7 +70,7 @@ pub(crate) fn run(words: &[String]) -> i32 {
     }
 }
 
-/// Prints until the end, or for ever; returns the number of events.
+/// Prints until the end, or without end; returns the number of events.
 fn print(args: &Args) -> Result<usize, Fail> {
     let site = Site::find()?;
     let layout = site.layout();
@@ -99,7 +99,8 @@ fn print(args: &Args) -> Result<usize, Fail> {
                 count += 1;
                 lines.push(line);
                 if let Some(n) = args.last.filter(|_| first) {
-                    // Twice as many are kept for a moment: draining at each line would be slow.
+                    // Up to twice as many lines are kept, because removing one for each new line
+                    // would be slow.
                     if lines.len() >= 2 * n.max(500) {
                         lines.drain(..lines.len() - n);
                     }
@@ -121,8 +122,8 @@ fn print(args: &Args) -> Result<usize, Fail> {
     }
 }
 
-/// Keeps to `user_view_alljobs` as cjobs does: who may not see all jobs is shown the events of jobs
-/// that are given and that cjobs would show. It hides nothing: the file can be read.
+/// Follows `user_view_alljobs` like cjobs: a user who may not see all jobs must name jobs, and sees
+/// their events only if cjobs would show these jobs. This protects nothing: the file is readable.
 fn check_visible(site: &Site, jobs: &[JobKey]) -> Result<(), Fail> {
     let source = Source::of("cadmin journal", site.clone());
     if source.me.uid == 0 || source.is_service() {
@@ -169,7 +170,7 @@ struct Printer {
 }
 
 impl Printer {
-    /// The line of an entry; `None` when it is not selected.
+    /// The line of an entry; `None` if it is not selected.
     fn entry(&mut self, entry: Entry, jobs: &[JobKey]) -> Option<String> {
         let (at, event) = match entry {
             Entry::Problem(text) => return Some(format!("!! {text}")),
@@ -182,7 +183,7 @@ impl Printer {
         if self.json {
             return serde_json::to_string(&event).ok();
         }
-        // Times of hosts and of the leader alike; the order is the journal's.
+        // Times of hosts and of the leader are mixed; the order is that of the journal.
         let time = match time_of(&event) {
             Some(t) => self.time(t),
             None => " ".repeat(19),

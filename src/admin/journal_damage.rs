@@ -6,22 +6,23 @@ use crate::spool::Layout;
 use crate::sys;
 use std::path::{Path, PathBuf};
 
-/// What the reader meets.
+/// What the reader encounters.
 pub(super) enum Met {
     Event(Box<Event>),
-    /// A damaged record; false: a file or a range of bytes that holds no whole record.
+    /// A damaged record; `record` is false for a file or a range of bytes without any whole record.
     Damage {
         record: bool,
         place: Place,
     },
-    /// Half a record at the end, of so many bytes: it is being written, or its writer died.
+    /// A partial record at the end: path, offset, bytes. It is being written, or its writer
+    /// crashed.
     Half(PathBuf, u64, u64),
 }
 
 /// File, offset, and what is wrong there.
 pub(super) type Place = (PathBuf, u64, String);
 
-/// Epochs, but the newest, that no later epoch sealed.
+/// Epochs that no later epoch has sealed, except for the newest.
 pub(super) fn unsealed(chain: &Chain, layout: &Layout) -> Vec<Place> {
     let what = "no later epoch records where it ends";
     let epochs = chain.unsealed_middle.iter();
@@ -74,8 +75,8 @@ fn judge(chain: &Chain, epoch: u64, item: &Item<'_>) -> Option<Met> {
     }
 }
 
-/// What is wrong with the end of a file that may still grow, if it is damage: a whole but wrong
-/// line is, half a line is being written, or was by a process that died.
+/// What is wrong with the end of a file that may still grow, if it is damaged. A complete but wrong
+/// line is damage; a partial line is being written, or its writer crashed.
 pub(super) fn whole_line(path: &Path, from: u64, bytes: u64) -> Option<String> {
     let last = sys::fs::read_from(path, (from + bytes).saturating_sub(1), 1);
     let whole = last.is_ok_and(|c| c.bytes == b"\n");

@@ -21,9 +21,9 @@ use jiff::tz::TimeZone;
 use std::io::{Read, Result as IoResult, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes read or written at a time.
+/// Number of bytes read or written at a time.
 const CHUNK: usize = 1 << 20;
-/// Most names in one directory.
+/// Maximum number of names in one directory.
 const NAMES_MAX: usize = 1_000_000;
 /// Depth to which directories are followed (`acct/2026-11`).
 const DEPTH: usize = 2;
@@ -31,7 +31,7 @@ const DEPTH: usize = 2;
 /// Packs the history of the cluster into an archive.
 #[derive(Args, Debug)]
 pub(super) struct Export {
-    /// The archive to be made (.tar.gz); it must not be there yet.
+    /// The archive to create (.tar.gz); it must not exist yet.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Only what the states since this time need: 25/14:30, 2026-11-25T14:30, 30h (ago).
@@ -39,10 +39,10 @@ pub(super) struct Export {
     since: Option<String>,
 }
 
-/// Runs it.
+/// Runs the export.
 ///
 /// # Errors
-/// Not allowed, not a time, a file cannot be read, the archive cannot be written.
+/// It is not permitted, a time is invalid, a file cannot be read, or the archive cannot be written.
 pub(super) fn run(args: &Export) -> Result<Exit, Fail> {
     let site = Site::find()?;
     let source = Source::of("cadmin journal export", site);
@@ -61,7 +61,10 @@ pub(super) fn run(args: &Export) -> Result<Exit, Fail> {
     files.extend(beside(layout));
     let bytes = pack(layout, &files, &args.file).map_err(|e| {
         let path = args.file.display();
-        Fail::system(format!("{path}: {}; no archive was made", sys::reason(&e)))
+        Fail::system(format!(
+            "{path}: {}; no archive was created",
+            sys::reason(&e)
+        ))
     })?;
     answer!(
         "{} files, {} MB packed, in {}",
@@ -77,7 +80,7 @@ fn moment(word: &str) -> Result<i64, Fail> {
         .map_err(|e| Fail::usage(format!("--since: {e}\nhint: {}", range::MOMENT_HINT)))
 }
 
-/// What readers of the past look at beside journal and snapshots, as far as it is there.
+/// The existing files that readers of the past use beside journal and snapshots.
 fn beside(layout: &Layout) -> Vec<PathBuf> {
     let mut out = vec![layout.cluster(), layout.config()];
     below(&layout.acct(), DEPTH, &mut out);
@@ -105,10 +108,10 @@ fn below(dir: &Path, depth: usize, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// Writes the archive; returns its bytes.
+/// Writes the archive; returns its size in bytes.
 fn pack(layout: &Layout, files: &[PathBuf], to: &Path) -> IoResult<u64> {
     if sys::fs::exists(to) {
-        let text = "it is there already";
+        let text = "it exists already";
         return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, text));
     }
     let name = to.file_name().unwrap_or_default().to_string_lossy();
@@ -129,12 +132,12 @@ fn write(layout: &Layout, files: &[PathBuf], aside: &Path) -> IoResult<u64> {
         app: Appender::create_new(aside).map_err(other)?,
         buf: Vec::new(),
     };
-    // Users without a look at others' jobs must not find them here.
+    // Users who may not see others' jobs must not find them here.
     sys::fs::chmod(aside, 0o600).map_err(other)?;
     let mut tar = tar::Builder::new(GzEncoder::new(sink, Compression::fast()));
     for path in files {
         let Some(stat) = sys::fs::stat(path).map_err(other)? else {
-            // Compaction took it between the listing and now.
+            // The file was removed by compaction after it was listed.
             continue;
         };
         let name = path.strip_prefix(layout.root()).unwrap_or(path);
@@ -183,7 +186,7 @@ impl Read for Content<'_> {
     }
 }
 
-/// The archive's file.
+/// The file of the archive.
 struct Sink {
     app: Appender,
     buf: Vec<u8>,

@@ -15,7 +15,7 @@ use clap::{Command, CommandFactory as _, Parser};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What the files say.
+/// The values in the files.
 pub(super) struct Facts {
     cluster: String,
     share: PathBuf,
@@ -26,7 +26,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// As cb.yaml says; the files will be in `dir`.
+    /// The values of cb.yaml; the files will be in `dir`.
     pub(super) fn of_config(config: &Config, share: &Path, dir: &Path) -> Facts {
         Facts {
             cluster: config.cluster.name.clone(),
@@ -38,7 +38,7 @@ impl Facts {
         }
     }
 
-    /// As the leader has in force.
+    /// The values that the leader currently uses.
     pub(super) fn of_params(params: &Params, share: &Path, dir: &Path) -> Facts {
         let value = |name: &str| {
             let found = params.params.iter().find(|(key, _)| key == name);
@@ -117,7 +117,7 @@ impl Facts {
 const HEAD: &str = "# Made by cadmin lsf-conf from cb.yaml, for programs that read LSF's files.\n\
                     # Change cb.yaml and run it again: Corral does not read this file.\n";
 
-/// `MB` for 1048576.
+/// Formats a unit: `MB` for 1048576.
 fn unit(bytes: u64) -> String {
     let text = size::exact(bytes);
     match text.strip_prefix('1') {
@@ -130,7 +130,7 @@ fn unit(bytes: u64) -> String {
 /// Writes the files of the cluster with this configuration into `dir`.
 ///
 /// # Errors
-/// cb.yaml is wrong, or a file could not be written.
+/// cb.yaml is invalid, or a file could not be written.
 pub(super) fn write(config: &Path, share: &Path, dir: &Path, programs: &Path) -> Result<()> {
     let loaded = load(config)?;
     Facts::of_config(&loaded.config, share, dir).write(Some(programs))
@@ -144,7 +144,7 @@ struct Args {
     dir: Option<PathBuf>,
 }
 
-/// Its options.
+/// The options of `cadmin lsf-conf`.
 pub(super) fn options() -> Command {
     Args::command()
 }

@@ -13,7 +13,7 @@ use crate::sys::fs;
 use clap::{Arg, Command};
 use std::path::Path;
 
-/// Its options.
+/// The options of `cadmin metrics`.
 pub(super) fn options(s: &Sub) -> Command {
     let file = Arg::new("file").long("file").value_name("FILE");
     cmd(s).arg(file.help("Replace FILE, whose name should end in .prom, instead of printing"))
@@ -54,7 +54,7 @@ mod tests {
         test_cluster::compare("cadmin-metrics", &[""], |_| page());
     }
 
-    /// A figure that was renamed would leave an empty panel and a rule that never fires.
+    /// A renamed figure would leave an empty panel and a rule that never fires.
     #[test]
     fn rules_and_dashboard_name_figures_that_there_are() {
         let names = concat!(

@@ -46,9 +46,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use subcommand::{Sub, cmd, matches, sub};
 
-/// Longest comment, bytes.
+/// Maximum length of a comment, in bytes.
 pub(crate) const COMMENT_MAX: usize = 511;
-/// Longest line of the prompt.
+/// Maximum length of a line at the prompt, in bytes.
 const LINE_MAX: u64 = 64 << 10;
 
 /// The row of cadmin in the table of commands.
@@ -69,12 +69,12 @@ const LSF_ADMIN: &[Entry] = &[
     entry(LSADMIN, "cadmin", badmin::lsadmin),
 ];
 
-/// The commands by LSF's names.
+/// The commands under LSF's names.
 pub(crate) fn lsf_commands() -> impl Iterator<Item = &'static Entry> {
     client::lsf_names::COMMANDS.iter().chain(LSF_ADMIN)
 }
 
-/// The commands by Slurm's names.
+/// The commands under Slurm's names.
 pub(crate) fn slurm_commands() -> impl Iterator<Item = &'static Entry> {
     client::slurm::COMMANDS.iter()
 }
@@ -252,7 +252,7 @@ static SUBS: &[Sub] = &[
     ),
 ];
 
-/// Names other systems use for the same.
+/// Names of the same subcommands in other systems.
 const ALIASES: &[(&str, &str)] = &[
     ("mbdrestart", "schedrestart"),
     ("limstartup", "lsstartup"),
@@ -260,7 +260,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("limrestart", "lsrestart"),
 ];
 
-/// Known elsewhere, not here.
+/// Subcommands of other systems that are not implemented.
 const UNBUILT: &[&str] = &[
     "qhist",
     "hhist",
@@ -299,7 +299,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     one(&words)
 }
 
-/// Runs one line.
+/// Runs one command line.
 fn one(words: &[String]) -> i32 {
     let Some((word, rest)) = words.split_first() else {
         return Exit::Ok.code();
@@ -344,7 +344,7 @@ fn overview() -> String {
     out
 }
 
-/// Reads subcommands, one a line. The exit code is that of the last one.
+/// Reads subcommands, one per line. The exit code is that of the last one.
 fn prompt() -> Result<i32> {
     let asks = sys::caller::stdin_is_terminal();
     let mut code = Exit::Ok.code();
@@ -395,7 +395,7 @@ fn check(m: &ArgMatches) -> Result<i32> {
         _ => return Err(Fail::usage("give one file")),
     };
     let loaded = load(&path).map_err(|fail| match (fail.exit, m.all("file").is_empty()) {
-        // A file of the caller's own, not the cluster's.
+        // The file is given by the caller, it is not that of the cluster.
         (Exit::System | Exit::Permission, false) => Fail::usage(fail.text),
         _ => fail,
     })?;
@@ -445,7 +445,8 @@ fn reconfig(s: &Sub, words: &[String]) -> i32 {
 fn ask_reconfig(m: &ArgMatches) -> Result<i32> {
     let wait_s = ask::wait_s(m.last("wait"))?;
     let site = Site::find()?;
-    // Checked here first: all problems at once, with line and caret. The leader checks again.
+    // Checked here first, to report all problems at once with line and caret. The leader checks
+    // again.
     let loaded = load(&site.layout().config())?;
     for warning in &loaded.warnings {
         tell!("warning: {warning}");
@@ -468,7 +469,7 @@ fn ask_reconfig(m: &ArgMatches) -> Result<i32> {
     Ok(exit.code())
 }
 
-/// The comment of -C.
+/// The comment of `-C`.
 fn comment(m: &ArgMatches) -> Result<String> {
     let text = m.last("C").unwrap_or_default();
     if text.len() > COMMENT_MAX {
@@ -539,8 +540,8 @@ fn hosts(s: &Sub, words: &[String]) -> i32 {
     })
 }
 
-/// Runs a subcommand that takes names and a comment: `verb` makes the request of both, `phrase` a
-/// sentence of each answer.
+/// Runs a subcommand that takes names and a comment: `verb` creates the request from both, `phrase`
+/// formats each answer.
 fn named(
     s: &Sub,
     words: &[String],

@@ -1,4 +1,4 @@
-//! The options of the subcommands, for callers that must know them without running one: completion.
+//! The options of the subcommands, for code that needs them without running one: completion.
 //!
 //! Owns which subcommand accepts which options; each subcommand describes its own. Runs nothing.
 
@@ -8,7 +8,7 @@ use super::{
 };
 use clap::Command;
 
-/// A subcommand as it is completed.
+/// A subcommand for completion.
 pub(crate) struct Subcommand {
     pub name: &'static str,
     pub about: &'static str,
@@ -17,7 +17,7 @@ pub(crate) struct Subcommand {
     pub two_dashes: bool,
 }
 
-/// The subcommands of cadmin in the order of its help, or those that `badmin` and `lsadmin` have.
+/// The subcommands of cadmin in the order of its help, or those of `badmin` and `lsadmin`.
 pub(crate) fn subcommands(command: &str) -> Vec<Subcommand> {
     let names: Vec<&'static str> = match command {
         "badmin" => badmin::BADMIN
@@ -51,7 +51,7 @@ fn subcommand(name: &'static str) -> Option<Subcommand> {
     })
 }
 
-/// Of those that read their options as users' commands do.
+/// The options of a subcommand that parses them like users' commands.
 fn own(s: &Sub) -> Option<Command> {
     Some(match s.name {
         "ckconfig" => super::ckconfig_options(s),
@@ -70,7 +70,7 @@ fn own(s: &Sub) -> Option<Command> {
     })
 }
 
-/// Of those that clap reads alone.
+/// The options of a subcommand that clap parses without preprocessing.
 fn derived(name: &str) -> Command {
     match name {
         "init" => init::options(),

@@ -13,13 +13,13 @@ use clap::ArgMatches;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Most output that is read, in bytes.
+/// Maximum size of the output that is read, in bytes.
 const OUTPUT_MAX: u64 = 16 << 20;
 
 /// Prints each document's resources; the problems are the failure.
 ///
 /// # Errors
-/// The file cannot be read, holds no document, or cbls would not take all of it.
+/// The file cannot be read, contains no document, or cbls would not accept all of it.
 pub(super) fn check(m: &ArgMatches) -> Result<i32> {
     let files = m.all("file");
     let [file] = files.as_slice() else {
@@ -35,7 +35,7 @@ pub(super) fn check(m: &ArgMatches) -> Result<i32> {
     let read = read(name, &bytes);
     print!("{}", read.table);
     if read.documents == 0 && read.problems == 0 {
-        return Err(Fail::usage(format!("{name}: no document in it")));
+        return Err(Fail::usage(format!("{name}: it contains no document")));
     }
     let s = |n: usize| if n == 1 { "" } else { "s" };
     if read.problems > 0 {
@@ -54,7 +54,7 @@ pub(super) fn check(m: &ArgMatches) -> Result<i32> {
 #[derive(Default)]
 struct Found {
     table: String,
-    /// The problems, a line each, with their places.
+    /// The problems with their positions, one per line.
     text: String,
     problems: usize,
     documents: usize,

@@ -1,4 +1,4 @@
-//! `cadmin showconf`: the settings in force.
+//! `cadmin showconf`: the settings that the leader currently uses.
 
 use super::subcommand::{Sub, cmd, matches};
 use crate::client::cli::operands;
@@ -8,7 +8,7 @@ use crate::client::job_requests::finish;
 use crate::spool::view::ViewReader;
 use clap::Command;
 
-/// Its options.
+/// The options of `cadmin showconf`.
 pub(super) fn options(s: &Sub) -> Command {
     // LSF asks for a daemon's settings: here all daemons read the same.
     cmd(s).arg(operands(

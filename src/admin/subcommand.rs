@@ -5,7 +5,7 @@ use crate::client::cli::{command, parse};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-/// A subcommand: its name, its arguments and purpose for the help, what runs it.
+/// A subcommand: its name, its arguments and purpose for the help, and the function that runs it.
 pub(super) struct Sub {
     pub name: &'static str,
     pub args: &'static str,
@@ -27,13 +27,13 @@ pub(super) const fn sub(
     }
 }
 
-/// The options of a subcommand, parsed.
+/// Parses the options of a subcommand.
 pub(super) fn matches(cmd: Command, words: &[String]) -> std::result::Result<ArgMatches, i32> {
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
     parse(cmd, &words)
 }
 
-/// `cadmin NAME` as clap sees it.
+/// `cadmin NAME` as a clap command.
 pub(super) fn cmd(s: &Sub) -> Command {
     command("cadmin", s.about).override_usage(format!("cadmin {} {}", s.name, s.args))
 }

@@ -17,32 +17,33 @@ use crate::sys;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Most names read in one directory.
+/// Maximum number of names read in one directory.
 const NAMES_MAX: usize = 1_000_000;
-/// Most files of which a place is kept.
+/// Maximum number of files whose positions are kept.
 const FILES_MAX: usize = 100_000;
 
-/// Up to where each file (`2026-11/000007.0001.yaml`) was read: offset, number of the next record.
+/// The position up to which each file (`2026-11/000007.0001.yaml`) was read: offset, number of the
+/// next record.
 pub type Places = BTreeMap<String, (u64, u64)>;
 
 /// The record of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordLine {
-    /// Names it for ever: job, index, attempt and mark.
+    /// Permanent name: job, index, attempt and mark.
     pub key: String,
     /// When the attempt ended, ms since 1970.
     pub end_ms: i64,
-    /// A JSON object on one line, without its end.
+    /// A JSON object on one line, without the newline.
     pub json: String,
 }
 
-/// What a look has found.
+/// The result of a look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordLook {
     pub records: Vec<RecordLine>,
-    /// What could not be read, as sentences that name file and offset.
+    /// What could not be read, as sentences with file and offset.
     pub problems: Vec<String>,
-    /// There is more to be had at once.
+    /// More can be read at once.
     pub more: bool,
 }
 
@@ -54,7 +55,7 @@ pub struct RecordFollower {
 }
 
 impl RecordFollower {
-    /// What comes after these places.
+    /// Follows the records after these positions.
     ///
     /// # Errors
     /// The cluster file cannot be read.
@@ -66,17 +67,17 @@ impl RecordFollower {
         })
     }
 
-    /// Up to where files were read.
+    /// The positions up to which files were read.
     pub fn places(&self) -> &Places {
         &self.places
     }
 
-    /// The next records, at most `most` of them and about `bytes` of documents; none: nothing ended
-    /// since.
+    /// The next records, at most `most` of them and about `bytes` of documents; empty: no attempt
+    /// has ended since.
     ///
     /// # Errors
     /// A directory or file cannot be read, or there are too many files; the next call tries again
-    /// from the same places.
+    /// from the same positions.
     pub fn look(&mut self, most: usize, bytes: usize) -> Result<RecordLook, Failure> {
         let mut look = RecordLook::default();
         let mut room = (most.max(1), bytes);
@@ -121,7 +122,7 @@ impl RecordFollower {
         }
     }
 
-    /// Reads a file on; returns the place after what it gave.
+    /// Continues to read a file. Returns the position after the records that were returned.
     fn read(
         &self,
         name: &str,
@@ -141,7 +142,7 @@ impl RecordFollower {
                 Ok(Some(step)) => step,
                 Err(LineError::Io(e)) if e.is_not_found() => break,
                 Err(LineError::Io(e)) => return Err(system(&e)),
-                // Half a line at the end: its writer died, or writes it now.
+                // An incomplete line at the end: its writer has died or is writing it now.
                 Err(LineError::Damaged(damaged)) => {
                     let before = (lines.offset(), lines.next_seq());
                     let intact = lines.skip().map_err(|e| system(&e))?.intact_behind;
@@ -160,7 +161,7 @@ impl RecordFollower {
             if step.line.seq == 0 {
                 if let Err(why) = self.check(step.line.json) {
                     look.problems.push(format!("{}: {why}", path.display()));
-                    // None of it is ever read.
+                    // Nothing in this file is ever read.
                     return Ok((u64::MAX, 0));
                 }
                 continue;
@@ -207,7 +208,7 @@ fn line_of(record: &AttemptRecord<'_>) -> RecordLine {
     }
 }
 
-/// The names in a directory in their order; none when it is missing.
+/// The names in a directory in order; empty if it is missing.
 fn list(dir: &Path) -> Result<Vec<String>, Failure> {
     let entries = match sys::fs::list_dir(dir, NAMES_MAX) {
         Err(e) if e.is_not_found() => return Ok(Vec::new()),
@@ -248,7 +249,7 @@ mod tests {
             Bed { dir, site }
         }
 
-        /// A leader's file of a month with these jobs.
+        /// Writes a leader's file of a month with these jobs.
         fn put(&self, month: &str, epoch: u64, ids: std::ops::Range<u32>, again: bool) -> Vec<u8> {
             let mut out = Vec::new();
             frame::write(&mut out, 0, &Header::new(What::Acct, "c", epoch, 1)).unwrap();
@@ -283,7 +284,7 @@ mod tests {
         let bed = Bed::new();
         let whole = bed.put("2026-11", 1, 1..5, false);
         let end = whole.len();
-        // Half of the last line is there: its writer is at it, or died.
+        // The last line is incomplete: its writer is writing it or has died.
         bed.write("2026-11", 1, &whole[..end - 9]);
         let mut follower = RecordFollower::open(&bed.site, Places::new()).unwrap();
         let first = follower.look(2, 1 << 20).unwrap();

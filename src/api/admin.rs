@@ -21,12 +21,12 @@ use crate::record::request::{RequestHead, Verb};
 use crate::sys::fs;
 use serde::{Deserialize, Serialize};
 
-/// Longest comment, bytes: as of `cadmin qclose -C`.
+/// Maximum length of a comment in bytes, as for `cadmin qclose -C`.
 pub const COMMENT_MAX: usize = crate::admin::COMMENT_MAX;
-/// Effects of one change that are listed.
+/// Maximum number of listed effects of one change.
 pub const CHANGES_MAX: usize = 200;
 
-/// What an administrator asks for.
+/// A request of an administrator.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AdminAct {
@@ -42,27 +42,27 @@ pub enum AdminAct {
     },
     /// The text of cb.yaml.
     Config,
-    /// What `cadmin ckconfig` says of a text, and what it would change.
+    /// The output of `cadmin ckconfig` for a text, and the settings that it would change.
     CheckConfig { text: String },
-    /// Puts a text in the place of cb.yaml and that in force. `base`: the digest of the text from
-    /// which it was made.
+    /// Replaces cb.yaml by a text and puts it in force. `base`: the digest of the text from which
+    /// it was edited.
     SaveConfig { base: String, text: String },
     /// `cinfo -health`.
     Health,
-    /// `cadmin check`: takes some seconds.
+    /// `cadmin check`: takes a few seconds.
     CheckCluster,
 }
 
-/// What comes of it.
+/// The result of a request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AdminAnswer {
-    /// How each queue or host fared.
+    /// The result for each queue or host.
     Outcomes(Vec<Outcome>),
     Config(ConfigText),
     Checked(ConfigVerdict),
     Saved(ConfigSaved),
-    /// The text of a command.
+    /// The output of a command.
     Text(String),
 }
 
@@ -75,32 +75,32 @@ pub struct ConfigText {
     pub digest: String,
 }
 
-/// What is known of a text that may become cb.yaml.
+/// The result of checking a text that may become cb.yaml.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ConfigVerdict {
-    /// Each with line and caret; empty: it may be saved.
+    /// Each with line and caret; empty: the text may be saved.
     pub problems: String,
     pub warnings: Vec<String>,
-    /// The first [`CHANGES_MAX`] settings that would differ.
+    /// The first [`CHANGES_MAX`] settings that would change.
     pub changes: Vec<ConfigChange>,
-    /// How many differ in all.
+    /// The number of all settings that would change.
     pub changed: usize,
 }
 
-/// What a saved cb.yaml came to.
+/// The result of saving cb.yaml.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ConfigSaved {
-    /// Where the version before is kept; empty: nothing was to be changed.
+    /// The path of the copy of the previous version; empty: nothing changed.
     pub kept: String,
     pub warnings: Vec<String>,
-    /// What the leader says of it.
+    /// The leader's answers.
     pub outcomes: Vec<Outcome>,
 }
 
-/// Does what an administrator asks for, as this process, for the reader's user.
+/// Carries out a request of an administrator, as this process, for the reader's user.
 ///
 /// # Errors
-/// The user is no administrator of the cluster, something is refused, or no answer came.
+/// The user is not an administrator of the cluster, a request is refused, or no answer arrived.
 pub fn administer(reader: &Reader, act: &AdminAct) -> Result<AdminAnswer, Failure> {
     if !reader.is_administrator()? {
         return Err(Failure {
@@ -199,7 +199,7 @@ fn verdict(reader: &Reader, text: &str) -> Result<ConfigVerdict, Failure> {
         }
     };
     let warnings = after.warnings.iter().map(ToString::to_string).collect();
-    // A file on the share that has problems is not in force: there is nothing to compare with.
+    // A file on the share that has problems is not in force, so there is nothing to compare with.
     let Ok(before) = config_file::load(&path) else {
         return Ok(ConfigVerdict {
             warnings,

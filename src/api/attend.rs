@@ -20,34 +20,34 @@ use std::fs::File;
 pub use crate::channel::{FRAME_DATA_MAX, Frame as TunnelFrame, STREAMS_MAX, WINDOW};
 pub use crate::record::connect::{CONNECT_HOME, CONNECT_MAX, connect_name};
 
-/// Most slots of a terminal's job.
+/// Maximum number of slots of a terminal's job.
 const SLOTS_MAX: u32 = 10_000;
-/// Longest name or limit.
+/// Maximum length of a name or limit.
 const WORD_MAX: usize = 128;
 
-/// What is to run.
+/// The program to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum AttendAsk {
     /// A shell as an interactive job.
     Terminal {
-        /// Empty: the default one.
+        /// Empty: the default queue.
         queue: String,
         slots: u32,
-        /// As `-W` of `csub`; empty: the queue's.
+        /// As `-W` of `csub`; empty: the limit of the queue.
         run_limit: String,
         rows: u16,
         cols: u16,
     },
-    /// The way to the program that a running job has announced; frames of [`TunnelFrame`].
+    /// A connection to the program that a running job has announced; frames of [`TunnelFrame`].
     Tunnel { id: u32, idx: u32 },
 }
 
-/// Starts it. `dies_with_parent`: only for a process with one thread. The descriptor is its
-/// terminal's master, or the socket that is its input and output.
+/// Starts it. `dies_with_parent`: only for a process with one thread. The descriptor is the master
+/// of its terminal, or the socket that is its input and output.
 ///
 /// # Errors
-/// A value is none, or the system refuses.
+/// A value is invalid, or the system refuses.
 pub fn attend(
     site: &Site,
     user: &UserFacts,
@@ -89,7 +89,7 @@ pub fn attend(
     Ok((mine, attended))
 }
 
-/// The command, after the name of the program `cb`.
+/// The command line after the name of the program `cb`.
 fn words(ask: &AttendAsk, shell: &str) -> Result<Vec<String>, Failure> {
     let mut out = Vec::new();
     let mut add = |words: &[&str]| out.extend(words.iter().map(|word| (*word).to_owned()));
@@ -133,22 +133,22 @@ fn wrong(text: String) -> Failure {
     }
 }
 
-/// What a job's program says of itself, where a portal shows it.
+/// The announcement of a job's program, for display in a portal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announced {
     /// jupyter, vscode, tensorboard, vnc, or another word.
     pub kind: String,
-    /// Where its pages begin.
+    /// The path of its first page.
     pub path: String,
     pub port: u16,
-    /// What it asks for; empty: nothing.
+    /// The token that it requires; empty: none.
     pub token: String,
 }
 
-/// Reads what the job `id` or its element `idx` has announced.
+/// Reads the announcement of the job `id` or its element `idx`.
 ///
 /// # Errors
-/// It is no announcement of that job.
+/// It is not an announcement of that job.
 pub fn read_announced(bytes: &[u8], id: u32, idx: u32) -> Result<Announced, String> {
     let read = Connect::from_bytes(bytes, id, idx)?;
     Ok(Announced {
@@ -159,11 +159,11 @@ pub fn read_announced(bytes: &[u8], id: u32, idx: u32) -> Result<Announced, Stri
     })
 }
 
-/// The far end of a tunnel in this process, for tests of who uses one: a job `id` that has
+/// The far end of a tunnel in this process, for tests of tunnel users: a job `id` that has
 /// announced these bytes, until `socket` is closed.
 ///
 /// # Errors
-/// The near end does not keep to the form.
+/// The near end violates the form.
 pub fn far_end(socket: File, announced: &[u8], id: u32) -> Result<(), Failure> {
     let copy = socket.try_clone().map_err(|e| Failure {
         kind: FailureKind::System,
@@ -176,10 +176,10 @@ pub fn far_end(socket: File, announced: &[u8], id: u32) -> Result<(), Failure> {
     Ok(FarEnd::new(socket, copy, &found)?.run()?)
 }
 
-/// Takes the first whole frame out of what came.
+/// Takes the first whole frame from the received bytes.
 ///
 /// # Errors
-/// It is none.
+/// The bytes are not a frame.
 pub fn take_frame(came: &mut Vec<u8>) -> Result<Option<Frame>, Failure> {
     Frame::take(came).map_err(|e| Failure {
         kind: FailureKind::System,

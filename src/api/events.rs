@@ -1,8 +1,8 @@
 //! Events of the cluster as JSON documents with positions, for programs that store them.
 //!
 //! Owns which events are final: a replaced leader may still append to its part of the journal, and
-//! what it appends after the end that its successor has fixed does not exist. Reads the journal and
-//! `leader/epoch`; takes no lock, sends no request to the leader, never writes.
+//! events that it appends after the end that its successor has fixed do not count. Reads the
+//! journal and `leader/epoch`; takes no lock, sends no request to the leader, never writes.
 
 use super::{Failure, FailureKind};
 use crate::client::read::Source;
@@ -15,13 +15,13 @@ use crate::spool::{Layout, Site};
 use crate::sys;
 use std::collections::VecDeque;
 
-/// Most texts about damage that one look keeps.
+/// Maximum number of texts about damage that one look keeps.
 const PROBLEMS_MAX: usize = 100;
 
-/// Who the cluster is.
+/// The identity of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Random, made by `cadmin init`.
+    /// Random, created by `cadmin init`.
     pub id: String,
     pub name: String,
 }
@@ -29,7 +29,7 @@ pub struct Identity {
 /// Reads the cluster file.
 ///
 /// # Errors
-/// There is none, or it cannot be read.
+/// The file does not exist or cannot be read.
 pub fn identity(site: &Site) -> Result<Identity, Failure> {
     let doc = Source::of("cluster", site.clone()).cluster()?;
     Ok(Identity {
@@ -44,7 +44,7 @@ pub fn identity(site: &Site) -> Result<Identity, Failure> {
 /// The view cannot be read.
 pub fn sees_all(site: &Site) -> Result<bool, Failure> {
     let source = Source::of("events", site.clone());
-    // Root and the owner of the share need no view.
+    // Root and the owner of the share do not need the view.
     if source.me.uid == 0 || source.is_service() {
         return Ok(true);
     }
@@ -54,28 +54,27 @@ pub fn sees_all(site: &Site) -> Result<bool, Failure> {
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLine {
-    /// Names it for ever: `EPOCH.SEGMENT.RECORD`.
+    /// Permanent name: `EPOCH.SEGMENT.RECORD`.
     pub position: String,
     /// When it happened, ms since 1970.
     pub time_ms: i64,
-    /// The document of cevents(1): a JSON object on one line, without its end.
+    /// The document of cevents(1): a JSON object on one line, without the newline.
     pub json: String,
 }
 
-/// What a look has found.
+/// The result of a look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventLook {
     pub events: Vec<EventLine>,
-    /// What could not be read, as sentences that name file and offset.
+    /// What could not be read, as sentences with file and offset.
     pub problems: Vec<String>,
-    /// Events between the position that was asked for and the first one are not kept any more.
-    /// Said once.
+    /// Events between the requested position and the first one are no longer kept. Reported once.
     pub gap: bool,
-    /// There is more to be had at once.
+    /// More can be read at once.
     pub more: bool,
 }
 
-/// Events that a later look has to give: it was not certain that they are final.
+/// An event for a later look, because it was not certain that it is final.
 struct Read {
     at: Position,
     line: EventLine,
@@ -87,21 +86,21 @@ pub struct EventFollower {
     cluster: String,
     history: History,
     documents: Documents,
-    /// Whether something is missing after the position that was asked for has been said.
+    /// Whether missing events after the requested position were checked and reported.
     judged: bool,
     held: VecDeque<Read>,
     problems: Vec<String>,
     /// The last record that was read.
     last: Position,
-    /// Nothing up to there is given.
+    /// Only events after this position are returned.
     after: Place,
 }
 
 impl EventFollower {
-    /// Events after this position, `None`: all that are kept.
+    /// Follows the events after this position; `None`: all that are kept.
     ///
     /// # Errors
-    /// The position has another form; the cluster file cannot be read.
+    /// The position has a wrong form, or the cluster file cannot be read.
     pub fn open(site: &Site, after: Option<&str>) -> Result<EventFollower, Failure> {
         let place = Place::parse(after.unwrap_or("0")).map_err(|text| Failure {
             kind: FailureKind::Wrong,
@@ -122,18 +121,18 @@ impl EventFollower {
         })
     }
 
-    /// The next events, at most `most` of them and about `bytes` of documents; none: nothing
+    /// The next events, at most `most` of them and about `bytes` of documents; empty: nothing
     /// happened since.
     ///
     /// # Errors
-    /// The journal cannot be read; the next call tries again from the same place.
+    /// The journal cannot be read; the next call tries again from the same position.
     pub fn look(&mut self, most: usize, bytes: usize) -> Result<EventLook, Failure> {
         let mut problems = std::mem::take(&mut self.problems);
         let read = match self.held.is_empty() {
             true => self.read(most, bytes, &mut problems),
             false => Ok(false),
         };
-        // What is not said now, because something fails, is said by the next look.
+        // If reading fails now, the next look reports these problems.
         self.problems = problems;
         let more = read?;
         let has_some = !self.held.is_empty();
@@ -160,7 +159,7 @@ impl EventFollower {
         let sink = &mut |entry| {
             match entry {
                 Entry::Problem(text) if problems.len() < PROBLEMS_MAX => problems.push(text),
-                // Before a read that failed it was given already.
+                // It was returned before a read that failed.
                 Entry::Event { at, .. } if at <= *last => {}
                 Entry::Problem(_) => {}
                 Entry::Event { at, event } => {
@@ -180,9 +179,9 @@ impl EventFollower {
         stopped.map_err(|e| system(&e))
     }
 
-    /// Takes from the held events those that exist for every reader. A record of an epoch that
-    /// `leader/epoch` still names after the record was read is before the end that a successor
-    /// will fix: the successor overwrites that file first. Of an older epoch the end is known.
+    /// Takes from the held events those that are final. If `leader/epoch` still names the epoch of
+    /// a record after the record was read, the record precedes the end that a successor will fix:
+    /// the successor overwrites that file first. The end of an older epoch is known.
     fn final_ones(&mut self) -> Result<Vec<EventLine>, Failure> {
         let Some(first) = self.held.front() else {
             return Ok(Vec::new());
@@ -211,7 +210,7 @@ impl EventFollower {
     }
 }
 
-/// Whether a record exists; `None`: that will be known later.
+/// Whether a record is final (true) or void (false); `None`: not known yet.
 fn fate(at: Position, now: u64, chain: Option<&Chain>) -> Option<bool> {
     if at.epoch >= now {
         return (at.epoch == now).then_some(true);
@@ -219,12 +218,12 @@ fn fate(at: Position, now: u64, chain: Option<&Chain>) -> Option<bool> {
     let chain = chain?;
     match chain.end(at.epoch) {
         Some(end) => Some((at.segment, at.bytes) <= (end.segment, end.bytes)),
-        // A seal that is missing is damage: readers take what is there.
+        // A missing seal is damage: readers accept the existing records.
         None => chain.unsealed_middle.contains(&at.epoch).then_some(true),
     }
 }
 
-/// The epoch in force. A torn read is repeated by the next look.
+/// The epoch in force. The next look repeats an incomplete read.
 fn epoch_now(layout: &Layout) -> Result<u64, Failure> {
     let path = layout.epoch();
     let bytes = sys::fs::read_small(&path, 8 * FIXED_LEN as u64).map_err(|e| system(&e))?;
@@ -233,7 +232,7 @@ fn epoch_now(layout: &Layout) -> Result<u64, Failure> {
     Ok(doc.epoch)
 }
 
-/// The document of an event; before `after` there is none, but later ones may refer to it.
+/// The document of an event; none up to `after`, but later documents may refer to these events.
 fn line(documents: &mut Documents, after: Place, at: Position, event: &Event) -> Option<EventLine> {
     let place = Place {
         epoch: at.epoch,

@@ -1,5 +1,5 @@
-//! Files of a user, for programs that act as the user: plain requests of limited size and answers
-//! to them.
+//! Files of a user, for programs that act as the user: simple requests of limited size and the
+//! answers to them.
 //!
 //! Owns the limits. Paths are bytes, absolute for the directory that the user chose and relative
 //! below it; `sys::beneath` decides which links are followed. Acts with the rights of the process.
@@ -12,14 +12,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// Most bytes of a file that one request reads or brings.
+/// Maximum number of bytes of a file that one request reads or writes.
 pub const PIECE_MAX: usize = 4 << 20;
-/// Most entries of one page of a list.
+/// Maximum number of entries on one page of a list.
 pub const PAGE_MAX: usize = 1_000;
-/// Largest file that is taken, bytes.
+/// Maximum size of an uploaded file in bytes.
 pub const FILE_MAX: u64 = 1 << 40;
 
-/// A place: a directory by its absolute path, and a path below it, which may be empty.
+/// A location: a directory by its absolute path, and a path below it, which may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilePlace {
     pub root: Vec<u8>,
@@ -35,7 +35,7 @@ impl FilePlace {
     }
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileAsk {
     /// A page of a directory's names, at most [`PAGE_MAX`].
@@ -50,12 +50,12 @@ pub enum FileAsk {
         offset: u64,
         most: usize,
     },
-    /// Bytes that have come of an upload.
+    /// The number of bytes received of an upload.
     Received {
         at: FilePlace,
     },
-    /// A part of an upload of `size` bytes, at most [`PIECE_MAX`]; the last one ends it.
-    /// `replace`: a file of that name gives way.
+    /// A part of an upload of `size` bytes, at most [`PIECE_MAX`]; the last one completes it.
+    /// `replace`: an existing file of that name is replaced.
     Write {
         at: FilePlace,
         offset: u64,
@@ -66,18 +66,18 @@ pub enum FileAsk {
     MakeDir {
         at: FilePlace,
     },
-    /// To another path below the same directory.
+    /// Renames to another path below the same directory.
     Rename {
         at: FilePlace,
         to: Vec<u8>,
     },
-    /// A file, a link, or an empty directory.
+    /// Removes a file, a link, or an empty directory.
     Remove {
         at: FilePlace,
     },
 }
 
-/// The state of a file: as long as it is the same, the content has not been replaced.
+/// The state of a file: while it is the same, the content has not been replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileMark {
     pub ino: u64,
@@ -95,7 +95,7 @@ impl From<ContentMark> for FileMark {
     }
 }
 
-/// What a name is.
+/// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileKind {
     File,
@@ -116,7 +116,7 @@ impl FileKind {
     }
 }
 
-/// A name of a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
     pub name: Vec<u8>,
@@ -126,7 +126,7 @@ pub struct FileEntry {
     /// Permission bits, and the owner.
     pub mode: u32,
     pub uid: u32,
-    /// Of a link, as it is written.
+    /// The target of a link, as stored.
     pub target: Option<Vec<u8>>,
 }
 
@@ -135,7 +135,7 @@ pub struct FileEntry {
 pub enum FileSaid {
     Listed {
         entries: Vec<FileEntry>,
-        /// Names that there are; with `is_cut` more, which are not listed.
+        /// Number of names; if `is_cut`, there are more, which are not listed.
         total: usize,
         is_cut: bool,
     },
@@ -143,7 +143,7 @@ pub enum FileSaid {
         bytes: Vec<u8>,
         mark: FileMark,
     },
-    /// Bytes that have come; whether the file has its name. `taken`: the part was added.
+    /// Number of received bytes; whether the file has its final name. `taken`: the part was added.
     Received {
         bytes: u64,
         taken: bool,
@@ -152,10 +152,10 @@ pub enum FileSaid {
     Done,
 }
 
-/// Does it with the rights of this process. Blocks.
+/// Carries out a request with the rights of this process. Blocks.
 ///
 /// # Errors
-/// The request is beyond a limit, or the system refuses it.
+/// The request exceeds a limit, or the system refuses it.
 pub fn carry_out(ask: &FileAsk) -> Result<FileSaid, Failure> {
     match ask {
         FileAsk::List { at, from, count } => list(at, *from, (*count).min(PAGE_MAX)),
@@ -269,7 +269,7 @@ impl From<sys::Error> for Failure {
             }
             _ => FailureKind::Refused,
         };
-        // The path is a user's: it may hold what a terminal or a page would take for its own.
+        // The path is from a user: it may contain control sequences for a terminal or a page.
         let text = crate::text::width::escape(&e.to_string()).into_owned();
         Failure { kind, text }
     }

@@ -8,18 +8,18 @@ use crate::record::view::HostRow;
 use crate::show::load;
 use crate::spool::Site;
 
-/// What a host's row says.
+/// The content of a host's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostLine {
     pub host: String,
-    /// A JSON object on one line, without its end.
+    /// A JSON object on one line, without the newline.
     pub json: String,
 }
 
-/// All hosts by their names.
+/// All hosts by name.
 ///
 /// # Errors
-/// No view yet, or it cannot be read.
+/// There is no view yet, or it cannot be read.
 pub fn samples(site: &Site) -> Result<Vec<HostLine>, Failure> {
     let source = Source::of("hosts", site.clone());
     let hosts = source.view.counted_hosts().map_err(|e| source.failed(e))?;

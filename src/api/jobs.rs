@@ -2,7 +2,7 @@
 //! client may see.
 //!
 //! Owns which jobs are in a list, in which order, and where a page begins. A row is formatted only
-//! when it is on the page, so the cost of a list of a hundred thousand jobs is that of one page.
+//! if it is on the page, so the cost of a list of a hundred thousand jobs is that of one page.
 
 use super::Failure;
 use super::read::Reader;
@@ -18,10 +18,10 @@ use crate::spool::view::{Piece, Want};
 use crate::sys::fs::{self, Mark};
 use std::collections::BTreeMap;
 
-/// Most rows of one page.
+/// Maximum number of rows on one page.
 pub const PAGE_MAX: usize = 500;
 
-/// Columns that a list can be sorted by: the name, the column of `cview` with the same order.
+/// Columns by which a list can be sorted: the name, and the column of `cview` with the same order.
 const COLUMNS: &[(&str, usize)] = &[
     ("id", 0),
     ("user", 1),
@@ -36,12 +36,12 @@ const COLUMNS: &[(&str, usize)] = &[
     ("name", 10),
 ];
 
-/// The names of the columns that a list can be sorted by.
+/// The names of the columns by which a list can be sorted.
 pub fn columns() -> impl Iterator<Item = &'static str> {
     COLUMNS.iter().map(|(name, _)| *name)
 }
 
-/// The files of the view at one moment: what is the same has not changed.
+/// The state of the view's files at one time: equal marks mean that nothing has changed.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ViewMark {
     manifest: (u64, u64),
@@ -50,7 +50,7 @@ pub struct ViewMark {
 }
 
 impl ViewMark {
-    /// The mark of now.
+    /// The current mark.
     ///
     /// # Errors
     /// There is no view, or it cannot be read.
@@ -59,7 +59,7 @@ impl ViewMark {
         let manifest = source.view.manifest().map_err(|e| source.failed(e))?;
         let mark = |name: &str| {
             let path = source.layout.view_file(name);
-            // Opening it makes a network file system ask its server.
+            // Opening the file makes a network file system query its server.
             drop(fs::read_from(&path, 0, 0));
             fs::mark(&path).ok()
         };
@@ -73,13 +73,13 @@ impl ViewMark {
         })
     }
 
-    /// Whether the jobs are the same as at that moment.
+    /// Whether the jobs are the same as at the time of `other`.
     pub fn has_jobs_of(&self, other: &ViewMark) -> bool {
         (self.manifest, &self.delta) == (other.manifest, &other.delta)
     }
 }
 
-/// Whose jobs somebody may see.
+/// The users whose jobs a user may see.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SeenJobs {
     uid: u32,
@@ -87,7 +87,7 @@ pub struct SeenJobs {
 }
 
 impl SeenJobs {
-    /// Those that this reader's user sees now.
+    /// The users whose jobs this reader's user may see now.
     ///
     /// # Errors
     /// As [`ViewMark::now`].
@@ -107,21 +107,21 @@ impl SeenJobs {
     }
 }
 
-/// Which jobs of a list, and which part of it.
+/// Selects jobs for a list, and a part of it.
 #[derive(Clone, Default, Debug)]
 pub struct JobQuery {
-    /// Words as `cview` takes them after `/`: `user:u1 state:run weather`.
+    /// Words as entered in `cview` after `/`: `user:u1 state:run weather`.
     pub filter: String,
-    /// Only the asker's own.
+    /// Only jobs of the requesting user.
     pub own: bool,
     /// Also finished ones.
     pub finished: bool,
-    /// One of [`columns`], empty: the order of `cjobs`.
+    /// One of [`columns`]; empty: the order of `cjobs`.
     pub sort: String,
     pub reverse: bool,
     /// The elements of this array instead of whole jobs.
     pub array: Option<u32>,
-    /// Rows before the page, and rows of it.
+    /// Number of rows before the page, and on it.
     pub from: usize,
     pub count: usize,
 }
@@ -136,15 +136,15 @@ pub struct ListedJob {
     pub name: String,
     pub hosts: String,
     pub slots: u32,
-    /// Moments in ms since 1970, 0: not yet.
+    /// Times in ms since 1970, 0: not yet.
     pub submit: i64,
     pub start: i64,
     pub end: i64,
-    /// Time it waits or runs, ms.
+    /// Waiting or run time, ms.
     pub time_ms: u64,
     pub cpu_ms: u64,
     pub mem_kb: u64,
-    /// Of an array: its elements by state, those that there are.
+    /// For an array: its elements by state, without states that no element has.
     pub elements: Vec<(JobStat, u64)>,
 }
 
@@ -152,17 +152,17 @@ pub struct ListedJob {
 #[derive(Clone, Debug, Default)]
 pub struct JobPage {
     pub rows: Vec<ListedJob>,
-    /// Rows of the whole list.
+    /// Number of rows of the whole list.
     pub total: usize,
     pub from: usize,
     /// Jobs and elements of the whole list by state.
     pub counts: Vec<(JobStat, u64)>,
 }
 
-/// Running jobs whose use is held.
+/// Maximum number of running jobs whose usage is kept.
 pub const USES_MAX: usize = 1_000;
 
-/// What a running job uses, as its hosts have last said.
+/// The usage of a running job, as last reported by its hosts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobUse {
     pub key: JobKey,
@@ -173,10 +173,10 @@ pub struct JobUse {
     pub swap_kb: u64,
     pub procs: u32,
     pub threads: u32,
-    /// Read from and written to files since its start.
+    /// KB read from and written to files since its start.
     pub read_kb: u64,
     pub write_kb: u64,
-    /// Of GPUs and of the network.
+    /// Use of GPUs and of the network.
     pub devices: DeviceUse,
 }
 
@@ -199,18 +199,18 @@ impl JobUse {
     }
 }
 
-/// All jobs of the view at one moment.
+/// All jobs of the view at one time.
 #[derive(Default)]
 pub struct JobIndex {
     jobs: Jobs,
-    /// What running jobs use: of the first [`USES_MAX`] of them.
+    /// The usage of running jobs: of the first [`USES_MAX`] of them.
     pub uses: Vec<JobUse>,
-    /// Damage that was met while reading.
+    /// Damage that was found while reading.
     pub warnings: Vec<String>,
 }
 
 impl JobIndex {
-    /// Reads every job known, of all users, finished ones too.
+    /// Reads all known jobs of all users, including finished ones.
     ///
     /// # Errors
     /// As [`ViewMark::now`].
@@ -251,7 +251,7 @@ impl JobIndex {
         })
     }
 
-    /// Rows held, elements included.
+    /// Number of rows, elements included.
     pub fn len(&self) -> usize {
         self.jobs.items.len()
     }
@@ -283,7 +283,7 @@ impl JobIndex {
         places.retain(|at| fits(&self.jobs.items[*at as usize]));
         let item = |at: &u32| &self.jobs.items[*at as usize];
         if let Some(column) = column {
-            // Stable: equal rows keep their order.
+            // The sort is stable: equal rows keep their order.
             places.sort_by(|a, b| compare_jobs(column, item(a), item(b), now));
         }
         if query.reverse {
@@ -303,7 +303,7 @@ impl JobIndex {
         })
     }
 
-    /// Places of whole jobs and arrays, and of elements whose array is not known any more.
+    /// Indices of whole jobs and arrays, and of elements whose array is no longer known.
     fn tops(&self, finished: bool) -> Vec<u32> {
         let live = |item: &JobItem| match &item.array {
             Some(array) => array.unfinished() > 0,
@@ -315,8 +315,8 @@ impl JobIndex {
         tops.map(|(at, _)| at).collect()
     }
 
-    /// Jobs and elements by queue and by user, unfinished ones that the asker sees: pending and
-    /// started ones, and the longest and the middle wait of the pending jobs, ms.
+    /// Unfinished jobs and elements by queue and by user, as far as the user sees them: pending and
+    /// started ones, and the longest and the median wait of the pending jobs, ms.
     pub fn sums(&self, seen: &SeenJobs, now: i64) -> JobSums {
         let mut sums = JobSums::default();
         let mut waits = Vec::new();
@@ -355,11 +355,11 @@ impl JobIndex {
 pub struct JobSum {
     pub pending: u64,
     pub started: u64,
-    /// Slots of the started ones.
+    /// Slots of started jobs.
     pub slots: u64,
 }
 
-/// What [`JobIndex::sums`] gives.
+/// The result of [`JobIndex::sums`].
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct JobSums {
     pub by_queue: BTreeMap<String, JobSum>,
@@ -411,7 +411,7 @@ fn listed(item: &JobItem, now: i64) -> ListedJob {
     }
 }
 
-/// Jobs by state; an array counts its elements.
+/// Number of jobs by state; an array counts its elements.
 fn counts<'i>(items: impl Iterator<Item = &'i JobItem>) -> Vec<(JobStat, u64)> {
     let mut sums = [0u64; JobStat::ALL.len()];
     for item in items {
@@ -426,7 +426,7 @@ fn counts<'i>(items: impl Iterator<Item = &'i JobItem>) -> Vec<(JobStat, u64)> {
     each.filter(|(_, n)| *n > 0).collect()
 }
 
-/// The one job or element that a text names, in the form in which keys are printed.
+/// The single job or element that a text names, in the form in which keys are printed.
 pub fn job_key(text: &str) -> Option<JobKey> {
     let key: Option<JobKey> = text.parse().ok().filter(|key: &JobKey| key.id > 0);
     key.filter(|key| key.to_string() == text)

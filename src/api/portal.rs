@@ -13,8 +13,8 @@ use crate::spool::{self, Layout, Site};
 use crate::sys::fs;
 use std::path::Path;
 
-/// What cb.yaml says of the portal as the leader has put it in force; of a cluster that no leader
-/// has led yet, as it stands there. Accounts and groups that it names are not looked up.
+/// The portal's settings in cb.yaml as the leader has put them in force; if the cluster never had a
+/// leader, as they are in the file. Accounts and groups in it are not looked up.
 ///
 /// # Errors
 /// The file cannot be read, has problems, or others can write it or a directory above it.
@@ -43,15 +43,15 @@ pub fn portal_settings(site: &Site) -> Result<Portal, Failure> {
     })
 }
 
-/// Uses up a user's login link: true once, while it is good.
+/// Uses up a user's login link. Returns true once, while it is valid.
 ///
 /// # Errors
-/// The file is there and cannot be removed.
+/// The file exists but cannot be removed.
 pub fn take_login(layout: &Layout, uid: u32, secret: &str, now: i64) -> Result<bool, Failure> {
     Ok(portal::take_login(layout, uid, secret, now)?)
 }
 
-/// Makes a login link for the caller and gives its secret.
+/// Creates a login link for the caller. Returns its secret.
 ///
 /// # Errors
 /// The drop box cannot be used.
@@ -59,10 +59,10 @@ pub fn make_login(site: &Site, now: i64) -> Result<String, Failure> {
     Ok(portal::make_login(site, now)?)
 }
 
-/// Makes a token for programs of the caller; gives it with its secret.
+/// Creates a token for programs of the caller. Returns it with its secret.
 ///
 /// # Errors
-/// It would be good for too long, or the drop box cannot be used.
+/// It would be valid for too long, or the drop box cannot be used.
 pub fn make_token(
     site: &Site,
     scope: Scope,
@@ -72,7 +72,7 @@ pub fn make_token(
     Ok(portal::make_token(site, scope, times, note)?)
 }
 
-/// Says where the caller's own portal listens.
+/// Publishes the address of the caller's own portal.
 ///
 /// # Errors
 /// The drop box cannot be used.
@@ -80,12 +80,12 @@ pub fn publish_address(site: &Site, address: &PortalAddress) -> Result<(), Failu
     Ok(portal::publish_address(site, address)?)
 }
 
-/// Takes it back, unless another portal was started since.
+/// Withdraws the address, unless another portal was started since.
 pub fn withdraw_address(site: &Site, mine: &PortalAddress) {
     portal::withdraw_address(site, mine);
 }
 
-/// Says where the portal for all users listens; as the owner of the share.
+/// Publishes the address of the portal for all users, as the owner of the share.
 ///
 /// # Errors
 /// The share cannot be written.
@@ -93,7 +93,7 @@ pub fn publish_service(layout: &Layout, address: &PortalAddress) -> Result<(), F
     Ok(portal::publish_service(layout, address)?)
 }
 
-/// Takes it back, unless another one was started since.
+/// Withdraws the address, unless another portal was started since.
 pub fn withdraw_service(layout: &Layout, mine: &PortalAddress) {
     portal::withdraw_service(layout, mine);
 }

@@ -26,38 +26,38 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Last bytes of each file of a job that are given at once.
+/// Maximum number of bytes from the end of each file of a job that are returned at once.
 pub const OUTPUT_MAX: usize = 256 << 10;
 
-/// The cluster as a whole.
+/// Summary of the cluster.
 #[derive(Clone, Default, Debug)]
 pub struct ClusterHead {
     pub cluster: String,
     pub master: String,
     pub epoch: u64,
     pub version: String,
-    /// How long the leader has been silent, where that is too long, ms.
+    /// How long the leader has been silent, if that is too long, ms.
     pub silent_ms: Option<u64>,
     pub alarms: Vec<String>,
     pub config_problems: Vec<String>,
     pub default_queues: Vec<String>,
 }
 
-/// Whether a host takes jobs.
+/// Whether a host accepts jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostKind {
     Open,
     Closed,
-    /// It does not answer.
+    /// It does not respond.
     Away,
 }
 
 /// How long jobs waited for their first start, by queue: the histogram `corral_job_wait_seconds`.
 #[derive(Clone, Default, Debug)]
 pub struct Waits {
-    /// Since when is counted, ms since 1970; 0: nothing is.
+    /// When counting began, ms since 1970; 0: there are no counts.
     pub since: i64,
-    /// Upper bounds of the counts but the last, seconds.
+    /// Upper bounds of the counts except the last, in seconds.
     pub bounds_s: &'static [f64],
     pub by_queue: BTreeMap<String, Histogram>,
 }
@@ -66,16 +66,16 @@ pub struct Waits {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobOutput {
     pub path: PathBuf,
-    /// The last bytes, or why they cannot be shown.
+    /// The last bytes, or the reason why they cannot be shown.
     pub bytes: Result<Vec<u8>, String>,
 }
 
-/// Script and environment of a job, as they were submitted.
+/// Script and environment of a job as submitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobTexts {
-    /// Text of the script, or why it cannot be shown; `None`: the command line is the job.
+    /// Text of the script, or the reason why it cannot be shown; `None`: the job is a command line.
     pub script: Option<Result<String, String>>,
-    /// Variables by name, or why they cannot be shown.
+    /// Variables by name, or the reason why they cannot be shown.
     pub env: Result<Vec<(String, String)>, String>,
 }
 
@@ -113,7 +113,7 @@ impl Reader {
         Ok(self.source.params()?)
     }
 
-    /// Who leads, alarms, and whether the leader is silent.
+    /// The leader, alarms, and whether the leader is silent.
     ///
     /// # Errors
     /// There is no view, or it cannot be read.
@@ -132,7 +132,7 @@ impl Reader {
         })
     }
 
-    /// True when the user may see the jobs of all others.
+    /// Whether the user may see the jobs of all others.
     ///
     /// # Errors
     /// As [`Reader::head`].
@@ -140,7 +140,7 @@ impl Reader {
         Ok(self.source.sees_all(&self.params()?))
     }
 
-    /// True when the user administers the whole cluster.
+    /// Whether the user administers the whole cluster.
     ///
     /// # Errors
     /// As [`Reader::head`].
@@ -148,7 +148,7 @@ impl Reader {
         Ok(self.source.is_administrator(&self.params()?))
     }
 
-    /// How long jobs waited for their first start, by queue, since leaders count.
+    /// Waiting times of jobs until their first start, by queue, since counting began.
     ///
     /// # Errors
     /// The document cannot be read.
@@ -164,7 +164,7 @@ impl Reader {
         })
     }
 
-    /// Queues by priority, with their counts as of now.
+    /// Queues by priority, with their current counts.
     ///
     /// # Errors
     /// As [`Reader::head`].
@@ -178,12 +178,12 @@ impl Reader {
         Ok(queues)
     }
 
-    /// The status of a queue as `cqueues` writes it: `Open:Active`.
+    /// The status of a queue as `cqueues` prints it: `Open:Active`.
     pub fn queue_status(queue: &QueueRow) -> &'static str {
         crate::show::queue::status(queue)
     }
 
-    /// Whether a host takes jobs.
+    /// Whether a host accepts jobs.
     pub fn host_kind(host: &HostRow) -> HostKind {
         match crate::show::host::short_status(&host.status) {
             "ok" => HostKind::Open,
@@ -192,7 +192,7 @@ impl Reader {
         }
     }
 
-    /// Hosts by name, with their counts as of now.
+    /// Hosts by name, with their current counts.
     ///
     /// # Errors
     /// As [`Reader::head`].
@@ -209,7 +209,7 @@ impl Reader {
         Ok(shares.map_err(|e| self.source.failed(e))?)
     }
 
-    /// The limits of cb.yaml and what is used of them.
+    /// The limits of cb.yaml and their use.
     ///
     /// # Errors
     /// As [`Reader::head`].
@@ -218,7 +218,7 @@ impl Reader {
         Ok(limits.map_err(|e| self.source.failed(e))?.rows)
     }
 
-    /// Users and groups, where the asker sees all jobs; else the asker alone.
+    /// Users and groups if the user sees all jobs; otherwise only the user.
     ///
     /// # Errors
     /// As [`Reader::head`].
@@ -232,10 +232,10 @@ impl Reader {
         Ok(users)
     }
 
-    /// What a reading command prints with these words on its command line.
+    /// The output of a reading command with these arguments.
     ///
     /// # Errors
-    /// What the command would refuse.
+    /// The command would refuse.
     pub fn answer(&self, what: Reading, words: &[&str]) -> Result<String, Failure> {
         Ok(answers::answer(&self.source, what, words)?)
     }
@@ -243,7 +243,7 @@ impl Reader {
     /// The row of a job or element; an element that has not started is in its array's row.
     ///
     /// # Errors
-    /// There is none, or the user may not see it.
+    /// It does not exist, or the user may not see it.
     pub fn job(&self, key: JobKey) -> Result<Job, Failure> {
         let want = Want {
             ids: vec![(key.id, key.id)],
@@ -263,7 +263,7 @@ impl Reader {
         }
     }
 
-    /// The ends of what a job has written, read as this process: only for the user whose it is.
+    /// The ends of the files that a job has written, read as this process: only for the job's user.
     pub fn output(&self, job: &Job, most: usize) -> Vec<JobOutput> {
         let row = &job.row;
         let not_begun = row.stat.is_waiting() || (row.attempt == 0 && row.start == 0);
@@ -278,8 +278,8 @@ impl Reader {
         ends.into_iter().map(end).collect()
     }
 
-    /// Script and environment of a job. They may hold secrets: only the user whose job it is gets
-    /// them, where the system lets this process read the cluster's copies.
+    /// Script and environment of a job. They may contain secrets: only the job's user gets them, if
+    /// the system lets this process read the cluster's copies.
     pub fn texts(&self, job: &Job) -> JobTexts {
         if job.spec.uid != self.source.me.uid {
             return JobTexts::not_shown("only its user sees them");
@@ -323,7 +323,7 @@ impl Reader {
     /// Events from a position on, of some jobs or of all that the user sees.
     ///
     /// # Errors
-    /// The position is none or too old, or the journal cannot be read.
+    /// The position is invalid or too old, or the journal cannot be read.
     pub fn events(&self, after: Option<&str>, jobs: &[String]) -> Result<Events, Failure> {
         let reader = Reader::new(&self.source.site, self.source.me.clone());
         let following = Following::new(reader.source, after, jobs)?;
@@ -331,13 +331,13 @@ impl Reader {
     }
 }
 
-/// Events as they happen, as the documents of `cevents`.
+/// New events as they happen, as the documents of `cevents`.
 pub struct Events {
     following: Following,
 }
 
 impl Events {
-    /// Those that have come since the last look, a JSON object each.
+    /// The events since the last look, each a JSON object.
     ///
     /// # Errors
     /// The journal cannot be read.

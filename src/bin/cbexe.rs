@@ -1,4 +1,4 @@
-//! `cbexe`: starts and watches the tasks of a host.
+//! `cbexe`: starts and monitors the tasks of a host.
 
 use corral::host::exe::{self, Options};
 use corral::program;

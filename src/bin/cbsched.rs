@@ -1,4 +1,4 @@
-//! cbsched: a master candidate; see `corral::master`.
+//! `cbsched`: a master candidate; see `corral::master`.
 
 #![allow(clippy::disallowed_methods)] // the one place of this program that ends the process
 
@@ -6,8 +6,8 @@ use clap::Parser;
 use corral::program;
 use mimalloc::MiMalloc;
 
-/// Many small objects are allocated here, and freed in another order: a leader writes a third more
-/// starts a second with this allocator than with the one of the C library.
+/// The leader allocates many small objects and frees them in a different order: with this allocator
+/// it handles a third more starts per second than with that of the C library.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -20,9 +20,9 @@ struct Args {
     accept_loss: bool,
 }
 
-/// Gives freed memory of this thread back to the system.
+/// Returns freed memory of this thread to the system.
 fn collect() {
-    // SAFETY: it only touches the allocator's own state, and may be called from any thread.
+    // SAFETY: it only accesses the state of the allocator, and may be called from any thread.
     unsafe { libmimalloc_sys::mi_collect(true) }
 }
 

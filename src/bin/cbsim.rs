@@ -1,10 +1,10 @@
-//! cbsim: the simulator; see `corral::cbsim`.
+//! `cbsim`: the simulator; see `corral::cbsim`.
 
 #![allow(clippy::disallowed_methods)] // the one place of this program that ends the process
 
 use mimalloc::MiMalloc;
 
-/// As the leader's.
+/// The same allocator as in `cbsched`.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -205,7 +205,7 @@ impl Link {
         let mut frame = vec![0; text.len() + SEAL];
         match noise.write_message(&text, &mut frame) {
             Ok(n) => push_frame(&mut self.going, &frame[..n]),
-            // It fails after 2^64 messages.
+            // Sending fails after 2^64 messages.
             Err(_) => self.state = State::Over(ChannelError::TooLong),
         }
     }

@@ -1,4 +1,4 @@
-//! Reads what the notifier of the leader has published about alerts. Only reads.
+//! Reads what the notifier of the leader has published about alerts. Never writes.
 
 use super::exit::{Fail, Result};
 use super::read::Source;
@@ -8,10 +8,10 @@ use crate::spool::Layout;
 use crate::sys::{clock, fs};
 use crate::text::duration;
 
-/// Most names looked at.
+/// Maximum number of directory entries that are read.
 const NAMES_MAX: usize = 10_000;
 
-/// A notifier publishes twice a minute; one whose document is older than this (ms) is not there.
+/// A notifier publishes twice a minute; if its document is older than this (ms), it is not running.
 const SILENT_MS: i64 = 120_000;
 
 /// The newest document; `None`: there are no rules, or no notifier has run yet.

@@ -10,7 +10,7 @@ use super::read::{Source, split_json};
 use super::{cacct, ccron, chist, chosts, cinfo, cjobs, climits, cload, cqueues, cusers};
 use std::ffi::OsString;
 
-/// Largest answer from accounting, bytes.
+/// Maximum size of an answer from accounting, in bytes.
 const TEXT_MAX: usize = 64 << 20;
 
 /// A reading command.
@@ -28,7 +28,7 @@ pub enum Reading {
     Cluster,
 }
 
-/// What it prints with these words on its command line. Nothing found is an empty text.
+/// Returns what the command prints with these words on its command line; empty if it finds nothing.
 ///
 /// # Errors
 /// What the command would refuse.

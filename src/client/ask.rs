@@ -24,47 +24,47 @@ use leader_hints::LeaderHints;
 pub(crate) use outgoing::Outgoing;
 use std::path::{Path, PathBuf};
 
-/// How long an answer is awaited when nothing else is asked for, seconds.
+/// How long to wait for an answer by default, in seconds.
 pub(crate) const WAIT_S: u64 = 60;
-/// Longest wait that may be asked for, seconds (a year).
+/// Longest wait that can be requested, in seconds (a year).
 const WAIT_MAX_S: u64 = 366 * 86_400;
-/// Pauses between two looks at the acks: the first, in microseconds, and what part of the time
-/// waited so far the later ones are, so that the wait is longer than needed by no more. On this
-/// machine's own disk; where a look is a round trip to a file server; and there with a leader that
-/// tells of its answer. No watch is used: giving an inotify instance back took 11 to 15 ms of
-/// waiting for the kernel (6.18), three times what a whole csub takes.
+/// Pauses between two looks at the acks: the first in microseconds, and the divisor of the time
+/// waited so far that gives the later ones, which bounds the excess of the wait. LOCAL: a share on
+/// a local disk. REMOTE: a look is a round trip to a file server. HINTED: the leader sends a hint
+/// with its answer. No watch is used: releasing an inotify instance took 11 to 15 ms in the kernel
+/// (6.18), three times as long as a whole csub.
 const LOCAL: (u64, u64) = (250, 8);
 const REMOTE: (u64, u64) = (4_000, 4);
 const HINTED: (u64, u64) = (40_000, 2);
-/// Longest pause, microseconds.
+/// Longest pause, in microseconds.
 const PAUSE_MAX_US: u64 = 200_000;
-/// After this time the user is told that nobody answers yet, ms.
+/// After this time (ms) the user gets a notice that there is no answer yet.
 const NOTE_MS: u64 = 5000;
 /// A request that vanished without an answer is published again after this time, ms.
 const VANISHED_MS: u64 = 5000;
-/// Epoch, beat and the request itself are looked at first after this time, and then so often, ms:
-/// an answer usually comes before.
+/// Epoch, beat and the request itself are first looked at after this time, then at this interval,
+/// ms: an answer usually comes earlier.
 const FULL_MS: (u64, u64) = (300, 500);
 /// Hints are repeated for this time, ms.
 const HINT_FOR_MS: u64 = 2000;
-/// How long a request that was withdrawn may still be answered, ms: a leader had begun with it.
+/// How long a withdrawn request may still be answered, ms: a leader may have begun with it.
 const WITHDRAWN_MS: u64 = 2_000;
-/// From this time on an interruption is caught, ms.
+/// Interruptions are caught from this time on, ms.
 const QUIET_MS: u64 = 20;
 
 /// Why no answer came.
 #[derive(Debug)]
 pub(crate) enum NoAnswer {
-    /// The request could not be made or published: nothing was asked.
+    /// The request could not be created or published: nothing was sent.
     NotSent(Fail),
-    /// Published, and no answer within the time. The text says who was waited for and how long.
+    /// Published, but no answer within the time. The text names the leader and the time waited.
     Silence(String),
     /// The user interrupted the wait. The request stays.
     Interrupted(String),
 }
 
 impl NoAnswer {
-    /// Prints it in the name of `command` and gives the exit code.
+    /// Prints the failure in the name of `command` and returns the exit code.
     pub(crate) fn report(&self, command: &str) -> i32 {
         match self {
             NoAnswer::NotSent(failure) => failure.report(command),
@@ -80,7 +80,7 @@ impl NoAnswer {
 /// The time to wait for an answer: `--wait SECONDS`, else CB_ASK_TIMEOUT, else [`WAIT_S`].
 ///
 /// # Errors
-/// When the text is not a number of seconds.
+/// The text is not a number of seconds.
 pub(crate) fn wait_s(option: Option<&str>) -> Result<u64, Fail> {
     let (text, from) = match (option, std::env::var("CB_ASK_TIMEOUT")) {
         (Some(text), _) => (text.to_owned(), "--wait"),
@@ -89,7 +89,7 @@ pub(crate) fn wait_s(option: Option<&str>) -> Result<u64, Fail> {
     };
     match text.parse::<u64>() {
         Ok(n) if n <= WAIT_MAX_S => {
-            // Also before the request is sent the share may hang.
+            // The share may hang even before the request is sent.
             super::hang_notice::wait_at_most(n);
             Ok(n)
         }
@@ -102,7 +102,7 @@ pub(crate) fn wait_s(option: Option<&str>) -> Result<u64, Fail> {
 /// Sends a request and waits for its answer, at most `wait_s` seconds.
 ///
 /// # Errors
-/// [`NoAnswer`]: nothing was sent, or nobody answered in time.
+/// [`NoAnswer`]: nothing was sent, or no answer came in time.
 pub(crate) fn send(
     site: &Site,
     command: &str,
@@ -119,8 +119,9 @@ pub(crate) fn send(
     answer
 }
 
-/// [`send`] within a program that is not ours: prints nothing, catches no signal, leaves the umask
-/// as it is, and withdraws a request that is not answered in time, since the program may try again.
+/// Like [`send`], within a program that is not ours: prints nothing, catches no signal, does not
+/// change the umask, and withdraws a request that is not answered in time, since the program may
+/// try again.
 ///
 /// # Errors
 /// Nothing was sent, or no answer came. The text says whether the request may still be carried out.
@@ -136,8 +137,8 @@ pub(crate) fn send_silently(site: &Site, request: Outgoing, wait_s: u64) -> Resu
     }
 }
 
-/// Sends a few verbs and waits for the answer, in a thread of a program that has the screen and
-/// the signals: nothing is printed meanwhile, and an interruption is not noticed.
+/// Sends a few verbs and waits for the answer, in a thread of a program that owns the screen and
+/// the signals: prints nothing, and does not notice an interruption.
 ///
 /// # Errors
 /// As [`send`].
@@ -170,7 +171,7 @@ pub(crate) fn ask(
     send(site, command, request, wait_s)
 }
 
-/// One request on its way.
+/// A request that waits for its answer.
 struct Wait<'a> {
     site: &'a Site,
     layout: Layout,
@@ -183,14 +184,14 @@ struct Wait<'a> {
     published: u32,
     looks: u64,
     vanished_at: Option<u64>,
-    /// The process is another program's: see [`send_silently`].
+    /// The process belongs to another program: see [`send_silently`].
     lent: bool,
     beat: Beat,
-    /// When epoch, beat and request are looked at next, ms since the wait began.
+    /// When to look at epoch, beat and request next, ms since the wait began.
     full_at: u64,
 }
 
-/// What the leader's beat looked like, and since when it has not moved.
+/// The last beat of the leader, and since when it has not changed.
 #[derive(Default)]
 struct Beat {
     doc: Option<BeatDoc>,
@@ -205,8 +206,8 @@ impl<'a> Wait<'a> {
         Wait::of(site, token, bytes, known)
     }
 
-    /// `known`: who leads, as far as this host knows. That may be old: the epoch itself is read
-    /// when no answer comes.
+    /// `known`: the leader as last noted on this host. It may be out of date: the epoch itself is
+    /// read if no answer comes.
     fn of(
         site: &'a Site,
         token: Token,
@@ -228,7 +229,8 @@ impl<'a> Wait<'a> {
             token,
             bytes,
             file: inbox.join(Layout::request_name(token)),
-            // Begun before the request is published: an answer can only stand after it.
+            // Opened before the request is published, so the answer can only follow after this
+            // position.
             answers: Answers::from_now_on(&layout, epoch.epoch),
             hints,
             published: 0,
@@ -242,9 +244,9 @@ impl<'a> Wait<'a> {
         })
     }
 
-    /// Puts the request into the drop box, making the user's own box on first use.
+    /// Puts the request into the drop box; creates the user's box on first use.
     fn publish(&mut self) -> Result<(), Fail> {
-        // The service account reads through the group; nobody else may.
+        // The service account reads through the group; all others are denied.
         let sent = if self.lent {
             self.publish_into_box()
         } else {
@@ -260,7 +262,7 @@ impl<'a> Wait<'a> {
     }
 
     fn publish_into_box(&self) -> Result<(), Fail> {
-        // A short request says where it ends, so it may be read while it is written.
+        // A short request states its own length, so it may be read while it is written.
         let in_place = self.bytes.len() <= SHORT_MAX && !is_local(&self.layout);
         let write = || match in_place {
             _ if self.lent => sys::fs::publish_exact(&self.file, &self.bytes, 0o660),
@@ -282,19 +284,19 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Makes the user's own box. In another program's process by a umask of its own: set afterwards
-    /// by a user who is not of the share's group, the mode would lose what gives files to that
-    /// group.
+    /// Creates the user's box. In the process of another program it uses a private umask: if a user
+    /// who is not a member of the share's group set the mode afterwards, the bit that passes the
+    /// group on to files would be cleared.
     fn make_box(&self, inbox: &Path) -> sys::Result<()> {
         let make = || sys::fs::mkdir(inbox, 0o770).map(drop);
         match self.lent {
-            // Where calls are filtered, the process's umask has to do.
+            // Where system calls are filtered, the umask of the process must do.
             true => sys::caller::with_private_umask(0o007, make).unwrap_or_else(|_| make()),
             false => make(),
         }
     }
 
-    /// Takes the request back, unless a leader has begun with it: then its answer comes soon.
+    /// Withdraws the request, unless a leader has begun with it: then its answer comes soon.
     fn withdraw(&mut self, waited_s: u64) -> Result<Ack, Fail> {
         let why = format!(
             "no answer within {waited_s} s: {}",
@@ -302,7 +304,7 @@ impl<'a> Wait<'a> {
         );
         let there = matches!(sys::fs::stat(&self.file), Ok(Some(_)));
         let removed = sys::fs::remove(&self.file);
-        // Times count from the beginning of a wait.
+        // These times are relative to the start of a wait.
         (self.vanished_at, self.beat.since_ms) = (None, 0);
         self.full_at = FULL_MS.0;
         if let Ok(ack) = self.until_answered(None, WITHDRAWN_MS) {
@@ -315,15 +317,15 @@ impl<'a> Wait<'a> {
         }))
     }
 
-    /// Anybody may make names among the drop boxes: a request is put only into a box that is the
-    /// caller's own and that nobody else can read or empty.
+    /// Any user may create names beside the drop boxes: a request is only put into a box that
+    /// belongs to the caller and that no other user can read or empty.
     fn refuse_foreign(&self, inbox: &Path) -> Result<(), Fail> {
         let Ok(Some(found)) = sys::fs::owner(inbox) else {
             return Ok(());
         };
         let me = sys::users::effective_uid();
         let what = match found {
-            f if f.kind != Kind::Dir => "is no directory".to_owned(),
+            f if f.kind != Kind::Dir => "is not a directory".to_owned(),
             f if f.uid != me => format!("belongs to uid {} and not to you (uid {me})", f.uid),
             f if f.mode & 0o007 != 0 => {
                 format!("is open to everyone (mode {:o}): chmod o= it", f.mode)
@@ -345,13 +347,13 @@ impl<'a> Wait<'a> {
         Fail::system(format!("{e}{full}: the request was not sent"))
     }
 
-    /// `command`: in whose name the user is spoken to; `None`: signals are not this code's either.
+    /// `command`: the name under which notices are printed; `None`: signals are not handled either.
     fn until_answered(&mut self, command: Option<&str>, limit_ms: u64) -> Result<Ack, NoAnswer> {
         let start = sys::clock::boot_ms();
         let local = is_local(&self.layout);
         let mut signals = None;
         let mut noted = false;
-        // No answer comes as fast as a file server would be asked for it.
+        // No answer arrives as fast as a query to the file server, so the first look is skipped.
         let mut soon = !local && limit_ms > 0;
         loop {
             let now = sys::clock::boot_ms() - start;
@@ -387,14 +389,14 @@ impl<'a> Wait<'a> {
             let pause_us = (now * 1000 / part).clamp(first_us, PAUSE_MAX_US);
             self.hints.pause(self.token, pause_us.min(left_us));
             if now < HINT_FOR_MS && !self.hints.is_answered() {
-                // The first one may have been lost.
+                // The first hint may have been lost.
                 self.hints.send(self.token);
             }
         }
     }
 
-    /// One look at everything that can hold an answer. `now` is in ms since the wait began. `Err`
-    /// when the request had to be published again and could not.
+    /// Looks once at everything that may hold an answer. `now` is in ms since the wait began.
+    /// Returns `Err` if the request had to be published again and this failed.
     fn look(&mut self, now: u64) -> Result<Option<Ack>, String> {
         self.looks += 1;
         let added = self.hints.take_answered();
@@ -409,7 +411,8 @@ impl<'a> Wait<'a> {
         if let Ok(Some(epoch)) = read_epoch(&self.layout)
             && epoch.epoch != self.epoch.epoch
         {
-            // The old leader's last words count as well: it answers only what it committed.
+            // The last answers of the old leader are valid as well: it answers only what it
+            // committed.
             if let Some(ack) = self.answers.find(self.token, false) {
                 return Ok(Some(ack));
             }
@@ -437,7 +440,8 @@ impl<'a> Wait<'a> {
         }
         self.publish().map_err(|failure| {
             format!(
-                "the request was taken in but no answer came, and it could not be sent again: {}",
+                "the request was taken from the drop box, but no answer came, and it could not be \
+                 sent again: {}",
                 failure.text
             )
         })
@@ -454,7 +458,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// What is known of whoever should answer. `now` in ms since the wait began.
+    /// What is known of the leader that should answer. `now` is in ms since the wait began.
     fn who(&self, now: u64) -> String {
         let EpochDoc {
             epoch, host, pid, ..
@@ -475,7 +479,7 @@ impl<'a> Wait<'a> {
             }
             Some(beat) if !beat.leading => format!("{leader} is still taking over"),
             Some(beat) if beat.full => format!(
-                "DISK FULL: {leader} has no room on the share and takes no submissions until \
+                "DISK FULL: {leader} has no space on the share and accepts no submissions until \
                  there is some"
             ),
             Some(_) => format!("{leader} is alive but has not answered yet"),
@@ -503,7 +507,7 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// Why the share does not serve: what is wrong with it as a whole, else the call that failed.
+/// Why the share cannot be used: its diagnosis as a whole, else the failed call.
 fn unreadable(site: &Site, e: &sys::Error) -> Fail {
     if e.is_not_found() && !sys::fs::exists(&site.layout().cluster()) {
         return Fail::system(site.diagnose());

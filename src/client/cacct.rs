@@ -32,14 +32,14 @@ use std::ffi::OsString;
 use totals::{By, ByName, Totals};
 
 const NOT_BUILT: &[&str] = &["N", "cname", "sla", "x", "f"];
-/// Most damages that are named one by one.
+/// Maximum number of damaged places that are listed.
 const WARNINGS_MAX: usize = 5;
-/// Text that is collected before it is written.
+/// Size of the text that is collected before it is written.
 const OUT_BYTES: usize = 64 << 10;
-/// An end may be so much earlier than the submission, by the clocks of two hosts (ms).
+/// How much earlier than the submission an end may be, due to the clocks of two hosts (ms).
 const CLOCKS_MS: i64 = 86_400_000;
 
-/// Its options.
+/// The options of `cacct`.
 pub(super) fn options() -> Command {
     let about = "Show what ended jobs have used: totals, or one record for each attempt";
     let cmd = command("cacct", about)
@@ -62,7 +62,7 @@ pub(super) fn options() -> Command {
         ))
         .arg(flag(
             "advice",
-            "What similar jobs asked for and used, and what to ask for",
+            "What similar jobs requested and used, and what to request",
         ))
         .arg(opt(
             "C",
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 struct Wanted {
     ids: Vec<JobSel>,
     users: Users,
-    /// DONE and EXIT, when one of them was asked for.
+    /// DONE and EXIT, if one of them was requested.
     stats: Option<(bool, bool)>,
     queues: Vec<String>,
     projects: Vec<String>,
@@ -156,7 +156,8 @@ fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx, params: &Params) -> Result
     })
 }
 
-/// The hosts of `-m`. A name that no group has is a host's, also one that is gone by now.
+/// The hosts of `-m`. A name that is not a host group is taken for a host, which may no longer
+/// exist.
 fn hosts(m: &ArgMatches, params: &Params) -> Option<HashSet<String>> {
     let words = read::words_of(m, "m");
     if words.is_empty() {
@@ -174,7 +175,7 @@ fn hosts(m: &ArgMatches, params: &Params) -> Option<HashSet<String>> {
 }
 
 impl Wanted {
-    /// Whether a month can have what is wanted.
+    /// Whether the file of a month can contain selected records.
     fn in_month(&self, month: &str) -> bool {
         let after = |t: i64| t == i64::MIN || month >= month_of(t).as_str();
         let before = |t: i64| month <= month_of(t.saturating_sub(1)).as_str();
@@ -209,7 +210,7 @@ impl Wanted {
     }
 }
 
-/// What is printed.
+/// The form of the output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Summary,
@@ -220,11 +221,11 @@ enum Form {
     Csv,
     Lines,
     Json,
-    /// The columns of `-o`; `json`: as LSF's JSON.
+    /// The columns of `-o`; `json`: in the form of LSF's JSON.
     Columns {
         json: bool,
     },
-    /// `lines`: as JSON Lines.
+    /// `lines`: in the form of JSON Lines.
     Advice {
         lines: bool,
     },
@@ -234,7 +235,7 @@ fn form(m: &ArgMatches) -> Result<Form, Fail> {
     let by = m.last("by").map(|word| {
         By::parse(word).ok_or_else(|| {
             let known: Vec<&str> = By::ALL.iter().map(|(name, _)| *name).collect();
-            Fail::usage(format!("--by: '{word}' is none of {}", known.join(", ")))
+            Fail::usage(format!("--by: '{word}' is not one of {}", known.join(", ")))
         })
     });
     let mut forms: Vec<Form> = by.transpose()?.map(Form::By).into_iter().collect();
@@ -272,7 +273,7 @@ fn form(m: &ArgMatches) -> Result<Form, Fail> {
     match forms.as_slice() {
         [] => Ok(Form::Summary),
         [one] => Ok(*one),
-        // As in LSF, -l takes the place of the other two.
+        // As in LSF, -l takes precedence over the other two.
         several
             if several
                 .iter()
@@ -303,15 +304,15 @@ impl Out<'_> {
     }
 }
 
-/// What is said beside the records.
+/// Warnings and notices beside the records.
 #[derive(Default)]
 pub(super) struct Said {
     warnings: Vec<String>,
-    /// Jobs that were asked for and have no record.
+    /// Requested jobs that have no record.
     missing: Vec<JobSel>,
 }
 
-/// Damage, of which only the first few are named.
+/// Descriptions of damage; only the first few are listed.
 #[derive(Default)]
 struct Warnings {
     named: Vec<String>,
@@ -334,10 +335,10 @@ impl Warnings {
     }
 }
 
-/// What is counted of the selected records.
+/// Totals of the selected records.
 struct Sums {
     records: u64,
-    /// Jobs that were asked for and of which no record was seen.
+    /// Requested jobs of which no record has been seen.
     missing: Vec<JobSel>,
     all: Totals,
     groups: ByName,
@@ -389,7 +390,7 @@ impl Sums {
     }
 }
 
-/// Prints what is asked for through `put`. Names that select nothing must exist.
+/// Prints the requested output through `put`. Names that select nothing must exist.
 pub(super) fn show(
     m: &ArgMatches,
     source: &Source,
@@ -397,7 +398,7 @@ pub(super) fn show(
     put: &mut dyn FnMut(&str) -> Result<(), Fail>,
 ) -> Result<Said, Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "cacct")?;
-    // Without a view the files can still be read: then every user sees their own jobs.
+    // The files can be read without a view; then every user sees only their own jobs.
     let params = source.view.params().unwrap_or_default();
     let rates = Rates::of(&params, &read::os_groups);
     let rates = rates.map_err(|e| Fail::system(format!("section charge of cb.yaml: {e}")))?;
@@ -472,7 +473,7 @@ struct Printer<'p> {
     form: Form,
     ctx: &'p Ctx,
     rates: Option<&'p Rates<'p>>,
-    /// Of the columns of `-o`.
+    /// The table for the columns of `-o`.
     table: Option<&'p Table<AcctGet>>,
 }
 
@@ -500,7 +501,7 @@ impl Printer<'_> {
         )
     }
 
-    /// `more`: it is not the first one.
+    /// `more`: this is not the first record.
     fn put(&self, out: &mut String, record: &AttemptRecord<'_>, cost: Option<u128>, more: bool) {
         if let (Form::Columns { json }, Some(table)) = (self.form, self.table) {
             let dates = &self.ctx.dates;

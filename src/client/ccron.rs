@@ -31,7 +31,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Most times that `ccron next` prints.
+/// Maximum number of times that `ccron next` prints.
 const NEXT_MAX: u32 = 1000;
 const NEXT_DEFAULT: u32 = 5;
 
@@ -43,7 +43,7 @@ const LIST: Listing<CronJob> = Listing {
     put_json: cron::put_json,
 };
 
-/// A subcommand: its name, how it reads its options, how it runs.
+/// A subcommand: its name, its options, and the function that runs it.
 struct Sub {
     name: &'static str,
     options: fn() -> Command,
@@ -73,12 +73,22 @@ const SUBS: [Sub; 11] = [
     },
     Sub {
         name: "enable",
-        options: || act_options("ccron enable", "Let cron jobs fall due again, from now on"),
+        options: || {
+            act_options(
+                "ccron enable",
+                "Enable cron jobs: they fall due again, from now on",
+            )
+        },
         run: |m| act(m, CronAct::Enable),
     },
     Sub {
         name: "disable",
-        options: || act_options("ccron disable", "Let cron jobs not fall due any more"),
+        options: || {
+            act_options(
+                "ccron disable",
+                "Disable cron jobs: they no longer fall due",
+            )
+        },
         run: |m| act(m, CronAct::Disable),
     },
     Sub {
@@ -86,7 +96,7 @@ const SUBS: [Sub; 11] = [
         options: || {
             act_options(
                 "ccron start",
-                "Start a run now; the schedule stays as it is",
+                "Start a run now; the schedule does not change",
             )
         },
         run: |m| act(m, CronAct::Start),
@@ -98,7 +108,7 @@ const SUBS: [Sub; 11] = [
     },
     Sub {
         name: "remove",
-        options: || act_options("ccron remove", "Remove cron jobs; their runs go on"),
+        options: || act_options("ccron remove", "Remove cron jobs; their runs continue"),
         run: |m| act(m, CronAct::Remove),
     },
     Sub {
@@ -149,14 +159,14 @@ fn list_options() -> Command {
 
 pub(super) fn show_options() -> Command {
     let cmd = command("ccron show", "Show cron jobs with their runs and history")
-        .arg(opt("u", "USER", "Whose they are [yours]"))
+        .arg(opt("u", "USER", "Owner of the cron jobs [you]"))
         .arg(operands("names", "NAME", "Names; none: all"));
     read::json_options(cmd)
 }
 
 fn act_options(name: &'static str, about: &'static str) -> Command {
     with_wait(command(name, about))
-        .arg(opt("u", "USER", "Whose they are [yours]"))
+        .arg(opt("u", "USER", "Owner of the cron jobs [you]"))
         .arg(operands("names", "NAME", "Names; all for all of them"))
 }
 
@@ -167,7 +177,7 @@ fn next_options() -> Command {
     )
     .arg(opt("n", "N", "How many times [5]"))
     .arg(opt("z", "ZONE", "Time zone of the schedule [this host's]"))
-    .arg(opt("u", "USER", "Whose cron job it is [yours]"))
+    .arg(opt("u", "USER", "Owner of the cron job [you]"))
     .arg(operands(
         "what",
         "SCHEDULE|NAME",
@@ -178,7 +188,7 @@ fn next_options() -> Command {
 fn import_options() -> Command {
     with_wait(command(
         "ccron import",
-        "Print the cron jobs that a crontab stands for, or create them",
+        "Print the cron jobs that a crontab defines, or create them",
     ))
     .arg(flag("create", "Create them"))
     .arg(opt("z", "ZONE", "Time zone of the crontab [this host's]"))
@@ -294,7 +304,7 @@ pub(crate) fn aip(args: &[OsString]) -> i32 {
     }
 }
 
-/// The zone of definitions that name none: this host's, where that is known by a name.
+/// The time zone of definitions that name none: that of this host, if its name is known.
 fn zone_of(m: &ArgMatches) -> Result<String> {
     match m.last("z") {
         Some(name) => match Zone::named(name) {
@@ -313,7 +323,7 @@ fn read_file(name: &str) -> Result<Vec<u8>> {
     sys::fs::read_small(Path::new(name), FILE_MAX as u64).map_err(|e| Fail::usage(e.to_string()))
 }
 
-/// `ccron create` and `ccron edit`: everything in all files is read before anything is sent.
+/// `ccron create` and `ccron edit`: reads all files completely before anything is sent.
 fn put(m: &ArgMatches, create: bool) -> Result<i32> {
     let wait_s = ask::wait_s(m.last("wait"))?;
     let files = m.all("files");
@@ -356,7 +366,7 @@ fn send_all(all: Vec<Written>, (create, replace): (bool, bool), wait_s: u64) -> 
         request.push(&Verb::CronPut(Box::new(put)))?;
         let end = match ask::send(&site, "ccron", request, wait_s) {
             Ok(ack) => show("ccron", &ack, phrase),
-            // The others would wait as long.
+            // The other requests would wait as long.
             Err(e) => return Ok(e.report("ccron")),
         };
         code = if code == 0 { end } else { code };
@@ -364,8 +374,8 @@ fn send_all(all: Vec<Written>, (create, replace): (bool, bool), wait_s: u64) -> 
     Ok(code)
 }
 
-/// The jobs of a definition, and what they have in common: their environment. Of one job also its
-/// script and input.
+/// The jobs of a definition, and what they have in common: their environment, and for a single job
+/// also its script and input.
 fn submissions(site: &Site, written: &Written) -> Result<(Vec<Submission>, RequestHead)> {
     let (mut jobs, mut common) = (Vec::new(), None::<RequestHead>);
     for what in written.jobs() {
@@ -387,12 +397,12 @@ fn submissions(site: &Site, written: &Written) -> Result<(Vec<Submission>, Reque
     Ok((jobs, common.unwrap_or_default()))
 }
 
-/// `Cron job <nightly> is created`.
+/// Returns e.g. `Cron job <nightly> is created`.
 fn phrase(outcome: &Outcome) -> String {
     format!("Cron job <{}> {}", outcome.what, outcome.text)
 }
 
-/// `Cron job <nightly>: job <12> is submitted to queue <normal>`.
+/// Returns e.g. `Cron job <nightly>: job <12> is submitted to queue <normal>`.
 fn phrase_of_runs(outcome: &Outcome) -> String {
     format!("Cron job <{}>: {}", outcome.what, outcome.text)
 }
@@ -422,7 +432,7 @@ fn act(m: &ArgMatches, act: CronAct) -> Result<i32> {
     Ok(show("ccron", &ack, phrase))
 }
 
-/// The cron jobs of a user, as far as the asker may see them.
+/// The cron jobs of a user that the caller may see.
 fn rows(source: &Source, user: Option<&str>) -> Result<Vec<CronJob>> {
     let params = source.params()?;
     source.banner(&params);
@@ -531,7 +541,7 @@ fn zone(name: &str) -> Result<Zone> {
     Zone::named(name).map_err(Fail::usage)
 }
 
-/// The next times, one a line.
+/// The next times, one per line.
 fn times(schedule: &Schedule, zone: &Zone, now: crate::model::Stamp, n: u32) -> String {
     let (mut out, mut last) = (String::new(), now);
     for _ in 0..n {

@@ -21,12 +21,12 @@ use std::fmt::Write as _;
 
 /// Highest level of `-r`.
 const LEVELS_MAX: u32 = 1_000;
-/// More jobs than these are not looked for by their ids: all are read.
+/// If there are more jobs than this, all are read instead of looking for their ids.
 const IDS_MAX: usize = 100;
-/// Most jobs that are shown.
+/// Maximum number of jobs that are shown.
 const ROWS_MAX: usize = 100_000;
 
-/// Its options.
+/// The options of `cdeps`.
 pub(super) fn options() -> Command {
     command(
         "cdeps",
@@ -37,7 +37,7 @@ pub(super) fn options() -> Command {
     .arg(opt(
         "r",
         "LEVELS",
-        "Follow dependencies over so many levels [1]",
+        "Follow dependencies over this many levels [1]",
     ))
     .arg(flag("json", "JSON Lines: an object for each dependency"))
     .arg(operands("ids", "JOB", "Job IDs"))
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     read::end("cdeps", answer)
 }
 
-/// What is known of a job, an array as a whole.
+/// What is known of a job; for an array, of the array as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Known {
     name: String,
@@ -130,7 +130,7 @@ fn levels(m: &ArgMatches) -> Result<u32> {
     }
 }
 
-/// Elements have the conditions of their array.
+/// Elements have the conditions of their array, so the id is enough.
 fn id_of(word: &str) -> Result<u32> {
     let wrong = |text: String| Fail::usage(text);
     let sel = JobSel::parse(word).map_err(|e| {
@@ -140,7 +140,7 @@ fn id_of(word: &str) -> Result<u32> {
     sel.id().ok_or_else(|| wrong("0: name the jobs".to_owned()))
 }
 
-/// The jobs that are asked for, and those that any of them may have to do with.
+/// The requested jobs, and those that may be related to them.
 fn read_jobs(source: &Source, params: &Params, ids: &[u32], children: bool) -> Result<Jobs> {
     let collect = |want: &Want<'_>| source.view.collect(want).map_err(|e| source.failed(e));
     let mut jobs = Jobs::new();
@@ -153,7 +153,7 @@ fn read_jobs(source: &Source, params: &Params, ids: &[u32], children: bool) -> R
         }
     };
     if children {
-        // Whoever depends on anything may depend on these.
+        // Any job with a dependency may depend on these.
         let depends = |spec: &crate::model::Spec| !spec.depend.is_empty();
         let want = Want {
             spec: Some(&depends),
@@ -166,7 +166,7 @@ fn read_jobs(source: &Source, params: &Params, ids: &[u32], children: bool) -> R
         asked.extend(next.iter().copied());
         let few = next.len() <= IDS_MAX;
         let want = Want {
-            // Each row is compared with all of them.
+            // Each row is compared with all of these ids.
             ids: next.iter().filter(|_| few).map(|id| (*id, *id)).collect(),
             ..Want::all()
         };
@@ -202,7 +202,7 @@ fn parents(depend: &str) -> Vec<u32> {
     Expr::parse_stored(depend).map_or_else(|_| Vec::new(), |expr| expr.ids())
 }
 
-/// Level by level; no job is gone through twice.
+/// Walks level by level; visits no job twice.
 fn walk(jobs: &Jobs, from: u32, children: bool, levels: u32) -> Vec<Edge> {
     let mut waiters: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     if children {
@@ -244,7 +244,7 @@ fn status(jobs: &Jobs, id: u32) -> String {
             let words: Vec<&str> = job.stats.iter().copied().collect();
             words.join("/")
         }
-        // Forgotten, or another user's.
+        // The job is forgotten or belongs to another user.
         _ => "-".to_owned(),
     }
 }

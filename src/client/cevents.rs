@@ -22,18 +22,18 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::Write as _;
 
-/// Least and longest pause between two looks with `-f`, in seconds.
+/// Shortest and longest pause between two looks with `-f`, in seconds.
 const PAUSE_MIN_S: f64 = 0.1;
 const PAUSE_MAX_S: f64 = 3600.0;
-/// Most lines of `-n`.
+/// Maximum number of lines of `-n`.
 const LAST_MAX: usize = 1_000_000;
-/// Lines are written when so many bytes have come together.
+/// Output is written when this many bytes have been collected.
 const OUT_BYTES: usize = 64 << 10;
 
-/// Its options.
+/// The options of `cevents`.
 pub(super) fn options() -> Command {
     command("cevents", "Print events as JSON lines, oldest first")
-        .arg(flag("f", "Go on with what happens, until interrupted"))
+        .arg(flag("f", "Continue with new events until interrupted"))
         .arg(opt(
             "after",
             "POSITION",
@@ -71,14 +71,14 @@ struct Wanted {
     names: Vec<String>,
     queues: Vec<String>,
     users: Users,
-    /// Of jobs alone: those of the cluster are not asked for.
+    /// Only events of jobs: those of the cluster are not requested.
     of_jobs: bool,
-    /// Jobs whose owner is not known any more are shown.
+    /// Jobs whose owner is no longer known are shown.
     unowned: bool,
 }
 
 fn wanted(m: &ArgMatches, source: &Source) -> Result<Wanted, Fail> {
-    // Without a view the journal can still be read: then every user sees their own jobs.
+    // The journal can be read without a view; then every user sees only their own jobs.
     let params = source.view.params().unwrap_or_default();
     let ids = read::job_ids(m)?;
     let names = read::words_of(m, "e");
@@ -111,7 +111,7 @@ impl Wanted {
             return !self.of_jobs;
         };
         let of_these = |sel: &JobSel| match sel {
-            // What happens to an array happens to its elements.
+            // An event of an array also concerns its elements.
             JobSel::Elements(id, _) => *id == j.id && (j.idx == 0 || sel.matches(j.id, j.idx)),
             _ => sel.matches(j.id, j.idx),
         };
@@ -126,11 +126,11 @@ impl Wanted {
     }
 }
 
-/// What is still to be written.
+/// Output that is not yet written.
 #[derive(Default)]
 struct Out {
     text: String,
-    /// The last lines, while only so many of them are asked for.
+    /// The last lines, while only a limited number of them is requested.
     last: Option<(usize, VecDeque<String>)>,
     failed: Option<std::io::Error>,
 }
@@ -153,7 +153,7 @@ impl Out {
         }
     }
 
-    /// Writes all there is; from now on every line counts.
+    /// Writes everything collected; from now on every line is written.
     fn flush(&mut self) -> Result<(), Fail> {
         if let Some((_, lines)) = self.last.take() {
             lines.into_iter().for_each(|line| self.put(line));
@@ -192,7 +192,7 @@ fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
     let mut out = Out::default();
     match (last(m)?, after) {
         (Some(n), _) => out.last = Some((n, VecDeque::new())),
-        // What there is was not asked for.
+        // Existing events were not requested.
         (None, None) if follow => history = history.after((u64::MAX, 0, 0)),
         (None, _) => {}
     }
@@ -237,13 +237,13 @@ fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
             }
             return Ok(events.missing());
         }
-        // What comes now is new.
+        // From here on all events are new.
         (events.after, history) = (None, history.after((0, 0, 0)));
         sys::clock::sleep_ms(pause_ms);
     }
 }
 
-/// Events as they happen, for a program that looks now and then.
+/// Events as they occur, for a program that polls for them.
 pub(crate) struct Following {
     layout: Layout,
     history: History,
@@ -251,11 +251,12 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// Begins after the position `after` (`0`: with all that are kept), else with what comes next.
+    /// Starts after the position `after` (`0`: with all events that are kept), else with the next
+    /// event.
     ///
     /// # Errors
-    /// The position or a job is none, what comes after it is not kept any more, or the journal
-    /// cannot be read.
+    /// The position or a job id is invalid, events after the position are no longer kept, or the
+    /// journal cannot be read.
     pub(crate) fn new(source: Source, after: Option<&str>, ids: &[String]) -> Result<Self, Fail> {
         let mut words: Vec<OsString> = ["-f", "-u", "all"].map(OsString::from).into();
         words.extend(ids.iter().map(OsString::from));
@@ -282,24 +283,25 @@ impl Following {
             layout: source.layout,
         };
         if after.is_none() {
-            // What there is was not asked for; it says whose jobs there are.
+            // Existing events were not requested, but they are read because they name the owners of
+            // jobs.
             following.look(&mut |_| {})?;
             following.go_on();
         }
         Ok(following)
     }
 
-    /// From now on everything read is new.
+    /// From now on every event that is read is new.
     fn go_on(&mut self) {
         self.events.after = None;
         let other = History::new(&self.layout, "");
         self.history = std::mem::replace(&mut self.history, other).after((0, 0, 0));
     }
 
-    /// Hands out what has come since the last look, a JSON object each.
+    /// Passes on the events that occurred since the last look, each as a JSON object.
     ///
     /// # Errors
-    /// The journal cannot be read, or what came after the position is not kept any more.
+    /// The journal cannot be read, or events after the position are no longer kept.
     pub(crate) fn look(&mut self, line: &mut dyn FnMut(String)) -> Result<(), Fail> {
         let events = &mut self.events;
         let read = self.history.read(&mut |entry| {
@@ -311,7 +313,7 @@ impl Following {
         let place = self.events.after.filter(|place| place.epoch != u64::MAX);
         if place.is_some_and(|place| place != Place::default()) && !self.history.is_whole() {
             return Err(Fail::not_found(
-                "what came after that position is not kept any more: begin again without one",
+                "events after that position are no longer kept: start again without a position",
             ));
         }
         if self
@@ -325,22 +327,22 @@ impl Following {
     }
 }
 
-/// Events after `place` are not all there.
+/// The failure if events after `place` are no longer complete.
 fn gone(place: &str) -> Fail {
     Fail::not_found(format!(
-        "--after: the event at {place} is not kept any more, events after it may be missing\n\
-         hint: --after 0 prints all that are kept; journal_keep of cb.yaml says how long they are"
+        "--after: the event at {place} is no longer kept, events after it may be missing\nhint: \
+         --after 0 prints all that are kept; journal_keep of cb.yaml says for how long"
     ))
 }
 
 struct Events {
     documents: Documents,
     wanted: Wanted,
-    /// Jobs that were asked for and of which no event was seen that may be shown.
+    /// Requested jobs of which no event has been seen that the caller may see.
     unseen: Vec<JobSel>,
-    /// Something was printed.
+    /// Whether something was printed.
     any: bool,
-    /// Nothing up to there is printed.
+    /// Events up to this position are not printed.
     after: Option<Place>,
 }
 
@@ -383,7 +385,7 @@ impl Events {
 }
 
 impl Events {
-    /// Names the jobs of which there is no event.
+    /// Reports the jobs that have no event.
     fn missing(&self) -> Exit {
         for sel in &self.unseen {
             tell!("Job <{sel}> is not found");

@@ -8,18 +8,15 @@ use crate::record::request::{SignalHow, Verb};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-/// Its options.
+/// The options of `cchkpnt`.
 pub(super) fn options() -> Command {
     with_selectors(command("cchkpnt", "Save the state of running jobs"))
-        .arg(flag(
-            "f",
-            "Have the method save jobs whatever stands against it",
-        ))
+        .arg(flag("f", "Have the method save jobs in spite of obstacles"))
         .arg(flag("k", "End each job once its state is saved"))
         .arg(opt(
             "p",
             "MINUTES",
-            "Time between checkpoints from now on, 0: no more by themselves",
+            "Time between checkpoints from now on; 0: no periodic ones",
         ))
 }
 

@@ -22,10 +22,10 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 
 const NOT_BUILT: &[&str] = &["g", "f", "N", "o", "cname", "G", "sla"];
-/// Most problems of the journal that are listed one by one.
+/// Maximum number of journal problems that are listed.
 const PROBLEMS_MAX: usize = 5;
 
-/// Its options.
+/// The options of `chist`.
 pub(super) fn options() -> Command {
     let cmd = command(
         "chist",
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     read::end("chist", answer)
 }
 
-/// Standard output, standard error, and how the command ends.
+/// Standard output, standard error, and the exit code of the command.
 pub(super) struct Answer {
     pub out: String,
     err: Vec<String>,
@@ -217,7 +217,7 @@ fn print(m: &ArgMatches, episodes: &[Episode<'_>], ctx: &Ctx) -> String {
 
 fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Wanted, Fail> {
     let ids = read::job_ids(m)?;
-    // Without a view the journal can still be read: then every user sees their own jobs.
+    // The journal can be read without a view; then every user sees only their own jobs.
     let params = source.view.params().unwrap_or_default();
     let users = read::users_asked(m, source, &params, &ids)?;
     let range = |id: &str| match m.last(id) {
@@ -257,7 +257,7 @@ fn hosts(
     source.host_names(&words, params).map(Some)
 }
 
-/// Without an option unfinished jobs; with ids or a range of time all.
+/// The selected states. Without a state option: unfinished jobs; with ids or a time range, all.
 fn stats(m: &ArgMatches, all: bool) -> Stats {
     use JobStat::{Done, Exit as Ended, Pend, Psusp, Run, Ssusp, Ususp};
     let mut stats = Stats::NONE;
@@ -284,7 +284,7 @@ impl Wanted {
     fn may_see(&self, e: &Episode<'_>) -> bool {
         match &e.story.spec {
             Some(spec) => self.users.has(spec.uid, &spec.user, &spec.queue),
-            // Whose it is is not known any more.
+            // The owner is no longer known.
             None => self.users == Users::All,
         }
     }
@@ -333,7 +333,7 @@ impl Wanted {
     }
 }
 
-/// Reads everything that is kept, or what concerns the ids, and fills in from the view.
+/// Reads the whole journal, or what concerns the ids, and completes it from the view.
 fn read_journal(
     source: &Source,
     wanted: &Wanted,
@@ -373,7 +373,7 @@ fn read_journal(
                 all.complete(&row, spec);
             }
         };
-        // The view only completes what the journal holds.
+        // The view only completes what the journal contains, so its errors are ignored.
         drop(source.view.stream(&want, &mut sink));
     }
     Ok(all)

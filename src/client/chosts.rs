@@ -19,7 +19,7 @@ const LIST: Listing<HostRow> = Listing {
 
 const NOT_BUILT: &[&str] = &["S", "E", "x", "X", "e", "a", "gpu"];
 
-/// Its options.
+/// The options of `chosts`.
 pub(super) fn options() -> Command {
     let cmd = command("chosts", "List hosts with their state and slots in use")
         .arg(flag("w", "Wide: full names and states"))
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "chosts")?;
     if m.last("at").is_some() && m.last("R").is_some() {
-        let text = "-R goes with the present only: the load of past moments is not kept";
+        let text = "-R cannot be given with --at: the load of past moments is not kept";
         return Err(Fail::usage(text));
     }
     let params = source.params()?;

@@ -12,7 +12,7 @@ use crate::show::{health, params};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-/// Its options.
+/// The options of `cid`.
 pub(super) fn options() -> Command {
     let cmd = command(
         "cid",
@@ -55,7 +55,7 @@ fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
     let mut out = String::new();
     let json = m.has("json") || m.has("jsonl");
     if exit::lsf_name().is_some() && !json {
-        // LSF's own first lines: product and version.
+        // The first lines of LSF's output: product and version.
         out.push_str(concat!("Corral ", env!("CARGO_PKG_VERSION"), "\n\n"));
     }
     if json {

@@ -23,7 +23,7 @@ const HOSTS: Listing<HostRow> = Listing {
     put_json: info::put_host_json,
 };
 
-/// Its options.
+/// The options of `cinfo`.
 pub(super) fn options() -> Command {
     let cmd = command(
         "cinfo",
@@ -40,7 +40,7 @@ pub(super) fn options() -> Command {
     .arg(flag("l", "Long"))
     .arg(flag(
         "health",
-        "What is wrong: the leader, who stands by, alarms, hosts; exit code 1 if something is",
+        "What is wrong: leader, standbys, alarms, hosts; exit code 1 if something is",
     ))
     .arg(flag("w", "Wide: full values (with -H)"))
     .arg(opt(
@@ -122,7 +122,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     Ok((out, exit))
 }
 
-/// `cinfo -health`; the exit code says whether all is well.
+/// `cinfo -health`; the exit code tells whether everything is healthy.
 fn health(
     m: &ArgMatches,
     source: &Source,
@@ -131,7 +131,7 @@ fn health(
 ) -> Result<(String, Exit), Fail> {
     let leader = leadership::leader(source, params)?;
     let standby = leadership::standby(&source.layout, &leader.host);
-    // The rest is worth as much without them.
+    // The other checks are still useful without alerts.
     let alerts = alerts::newest(source, params).unwrap_or_else(|e| {
         source.warn(&[e.text]);
         None

@@ -20,7 +20,7 @@ use crate::show::job_table;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-/// What the output looks like.
+/// The form of the output.
 pub(super) enum Style {
     /// Short table; further hosts on lines of their own.
     Short,
@@ -37,28 +37,28 @@ pub(super) enum Style {
     },
     /// LSF's JSON.
     Records,
-    /// JSON lines.
+    /// JSON Lines.
     Lines,
     ArrayLines,
 }
 
-/// A command line understood.
+/// A parsed command line.
 pub(super) struct Asked {
     pub style: Style,
     pub table: Table<JobGet>,
     pub header: bool,
     pub selection: Selection,
-    /// The message when there is nothing to show.
+    /// The message if there is nothing to show.
     pub nothing: &'static str,
 }
 
-/// LSF options that do nothing here yet: refused by name rather than taken for letters.
+/// LSF options that are not implemented yet: refused by name rather than read as letters.
 const NOT_BUILT: &[&str] = &[
     "WL", "WP", "WF", "WLC", "sla", "g", "S", "M", "X", "x", "N", "G", "Lp", "fwd", "aps", "ss",
     "rusage", "cname", "sum", "hms", "prio", "plan", "gpu", "aff",
 ];
 
-/// Its options.
+/// The options of `cjobs`.
 pub(super) fn options() -> Command {
     let cmd = command(
         "cjobs",
@@ -66,7 +66,7 @@ pub(super) fn options() -> Command {
     )
     .arg(flag(
         "a",
-        "All states: finished jobs too, while they are remembered",
+        "All states: finished jobs too, as long as they are kept",
     ))
     .arg(flag("d", "Finished jobs (DONE, EXIT)"))
     .arg(flag("p", "Pending jobs, each with its pending reason"))
@@ -137,7 +137,7 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
         read::refuse_unbuilt(m, NOT_BUILT, "cjobs")?;
         if source.past.is_some() {
             return Err(Fail::usage(
-                "--why explains the present: not together with --at",
+                "--why explains the current state: it cannot be given with --at",
             ));
         }
         return why::run(m, &source);
@@ -158,10 +158,11 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
     Ok(outcome.exit)
 }
 
-/// What it prints, and how it ends. Ids that are not found are told by the end alone.
+/// Returns what the command prints, and its exit code. Ids that are not found only show in the exit
+/// code.
 ///
 /// # Errors
-/// As the command.
+/// The errors of the command.
 pub(super) fn text(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     let asked = understood(m, source)?;
     let text = std::sync::Mutex::new(String::new());
@@ -180,7 +181,7 @@ pub(super) fn text(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     ))
 }
 
-/// Whether a format of `-o` may name the estimated start, which is a file more to read.
+/// Whether a format of `-o` may name the estimated start, which needs another file.
 fn wants_estimates(format: &str) -> bool {
     let format = format.to_ascii_lowercase();
     ["estimated_start", "estart"]

@@ -26,16 +26,16 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Signals that do not end it as they end others: passed on, or of no meaning for it.
+/// Signals that do not end this command: they are passed on, or mean nothing to it.
 const SIGNALS: [&str; 9] = [
     "INT", "QUIT", "TERM", "HUP", "TSTP", "CONT", "WINCH", "USR1", "USR2",
 ];
-/// Largest file of hosts.
+/// Maximum size of a file of hosts, in bytes.
 const HOSTS_MAX: u64 = 4 << 20;
-/// Most hosts of one call.
+/// Maximum number of hosts of one call.
 const CALL_MAX: usize = 1_000;
 
-/// Its options.
+/// The options of `claunch`.
 pub(super) fn options() -> Command {
     command("claunch", "Run a command on hosts of the running job")
         .arg(flag("n", "The command has no input"))
@@ -97,7 +97,7 @@ impl Around {
         })
     }
 
-    /// Checks that a host is the job's.
+    /// Checks that a host belongs to the job.
     fn check(&self, host: &str) -> Result<()> {
         if self.hosts.iter().any(|own| own == host) {
             return Ok(());
@@ -140,7 +140,7 @@ fn asked(table: &Table, split: &Split) -> Result<(Vec<String>, String, bool)> {
         let text = format!("give 1 to {CALL_MAX} hosts, not {}", hosts.len());
         return Err(Fail::usage(text));
     }
-    // As rsh and ssh do: programs that call it quote for a shell on the other side.
+    // Joined as rsh and ssh do: callers quote for a shell on the remote side.
     let line = words.join(" ");
     if line.trim().is_empty() || line.contains('\0') {
         return Err(Fail::usage("a command is missing"));
@@ -178,7 +178,7 @@ fn launch(table: &Table, split: &Split) -> Result<i32> {
     })
 }
 
-/// A command that is started beside a running job, and what is around it.
+/// A command that is started beside a running job, with its environment.
 pub(crate) struct Started {
     pub(crate) a: AttemptId,
     pub(crate) line: String,
@@ -188,11 +188,11 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// Starts it on each of these hosts and waits for all ends. `input`: the first one gets
-    /// standard input.
+    /// Starts the command on each of these hosts and waits for all of them to end. `input`: the
+    /// first one gets standard input.
     ///
     /// # Errors
-    /// It is too long, or a host does not call.
+    /// The command is too long, or a host does not connect.
     pub(crate) fn run(
         &self,
         site: &Site,
@@ -227,14 +227,14 @@ impl Started {
     }
 }
 
-/// Signals to this process come to the queue from now on.
+/// From now on signals to this process go to the queue.
 pub(crate) fn catch_signals() -> Result<SignalQueue> {
     signals::ignore_sigpipe();
     let numbers = SIGNALS.iter().filter_map(|name| signals::number(name));
     Ok(SignalQueue::open(&numbers.collect::<Vec<_>>())?)
 }
 
-/// The exit code: of several commands the highest.
+/// The exit code: the highest one of several commands.
 fn code_of_all(hosts: &[String], codes: &[Option<i32>]) -> i32 {
     let each = hosts.iter().zip(codes).map(|(host, code)| match code {
         Some(code) => *code,

@@ -33,7 +33,7 @@ pub(crate) fn opt(id: &'static str, value: &'static str, help: &'static str) -> 
         .help(help)
 }
 
-/// An option whose value may be missing, and else stands after `=`.
+/// An option with an optional value, which must follow after `=`.
 pub(crate) fn maybe(id: &'static str, value: &'static str, help: &'static str) -> Arg {
     opt(id, value, help)
         .num_args(0..=1)
@@ -68,8 +68,8 @@ pub(crate) fn operands(id: &'static str, value: &'static str, help: &'static str
         .help(help)
 }
 
-/// What all commands have in common: name, purpose, version and examples. The name is the one it
-/// was called by when that is one of LSF's.
+/// What all commands have in common: name, purpose, version and examples. The name is the one under
+/// which the command was called if that is one of LSF's.
 pub(crate) fn command(name: &'static str, about: &'static str) -> Command {
     let called = lsf_name().unwrap_or(name);
     let cmd = Command::new(called)
@@ -83,7 +83,7 @@ pub(crate) fn command(name: &'static str, about: &'static str) -> Command {
 
 /// Shorthands for what a command reads out of its matches.
 pub(crate) trait Values {
-    /// True when the flag was given.
+    /// Whether the flag was given.
     fn has(&self, id: &str) -> bool;
     /// The last value of an option.
     fn last(&self, id: &str) -> Option<&str>;
@@ -109,7 +109,7 @@ impl Values for ArgMatches {
     }
 }
 
-/// Parses a command line (without the command's own name). `Err` is the exit code: clap's
+/// Parses a command line (without the command's own name). `Err` is the exit code after clap's
 /// message (help, version, an error) was printed.
 ///
 /// # Errors
@@ -143,7 +143,7 @@ fn clap_matches(cmd: Command, name: &str, words: Vec<String>) -> Result<ArgMatch
     })
 }
 
-/// What clap found wrong, without its usage and advice.
+/// The error that clap found, without its usage and advice.
 fn what_is_wrong(e: &clap::Error) -> String {
     let text = e.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -165,7 +165,7 @@ pub(crate) fn texts(args: &[OsString]) -> Result<Vec<String>, Wrong> {
         .collect()
 }
 
-/// Why a command line was not understood.
+/// Why a command line could not be parsed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Wrong(pub String);
 
@@ -175,11 +175,11 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// The options of a command, ready for many lines (`csub -pack`).
+/// The options of a command, prepared for parsing many lines (`csub -pack`).
 pub(crate) struct Table {
     cmd: Command,
     options: Vec<Option_>,
-    /// The place of each long name in `options`.
+    /// The index of each long name in `options`.
     by_name: HashMap<String, usize>,
     /// The first operand ends the options: what follows is another program's command line.
     trailing: bool,
@@ -190,7 +190,7 @@ struct Option_ {
     short: Option<char>,
     longs: Vec<String>,
     takes: bool,
-    /// Its value may be missing: it only counts after `=`.
+    /// The value is optional: it only counts after `=`.
     bare: bool,
 }
 
@@ -201,16 +201,16 @@ pub(crate) struct Given {
     pub value: String,
 }
 
-/// What a word of a line is, by the words before it.
+/// What a word of a line is, judged by the words before it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum WordPlace {
     /// The value of the option with this id.
     Value(String),
-    /// An operand after so many others, or an option where one may still come.
+    /// An operand after this many others, or an option where one is still allowed.
     Operand { before: usize, options: bool },
 }
 
-/// Stands for the word that is still to come; no shell can pass it.
+/// A placeholder for the next word; no shell can pass it.
 const NEXT: &str = "\0";
 
 /// A command line taken apart.
@@ -218,7 +218,7 @@ const NEXT: &str = "\0";
 pub(crate) struct Split {
     pub given: Vec<Given>,
     pub rest: Vec<String>,
-    /// `--` stood before `rest`.
+    /// `--` preceded `rest`.
     pub dashes: bool,
 }
 
@@ -261,7 +261,7 @@ impl Table {
     /// Takes a line apart.
     ///
     /// # Errors
-    /// Names the option that is unknown, lacks its value or has one too many.
+    /// Names the option that is unknown, lacks its value or has a value that it does not take.
     pub(crate) fn split(&self, args: &[String]) -> Result<Split, Wrong> {
         let mut split = Split::default();
         let mut args = args.iter();
@@ -285,7 +285,7 @@ impl Table {
         Ok(split)
     }
 
-    /// One word that starts with a dash; `word` is without it.
+    /// Parses one word that starts with a dash; `word` is the word without it.
     fn option(
         &self,
         arg: &str,
@@ -314,7 +314,7 @@ impl Table {
         Ok(())
     }
 
-    /// Letters stuck together, the last one perhaps with its value.
+    /// Parses combined letters; the last one may have its value attached.
     fn letters(
         &self,
         arg: &str,
@@ -354,7 +354,7 @@ impl Table {
         Wrong(format!("unknown option '{shown}'{hint}"))
     }
 
-    /// What the word after these words of a line is; `None` when they are wrong.
+    /// What the word after these words of a line is; `None` if they are wrong.
     pub(crate) fn place_after(&self, before: &[String]) -> Option<WordPlace> {
         let mut line = before.to_vec();
         line.push(NEXT.to_owned());
@@ -373,7 +373,7 @@ impl Table {
         }
     }
 
-    /// The option whose value is stuck to it in this word, and where the value begins.
+    /// The option whose value is attached to it in this word, and where the value begins.
     pub(crate) fn stuck_value(&self, word: &str) -> Option<(&str, usize)> {
         let split = self.split(&[word.to_owned()]).ok()?;
         let given = split.given.last()?;
@@ -387,7 +387,7 @@ impl Table {
         &self.cmd
     }
 
-    /// Lets clap check a line that was taken apart, printing help, version or what is wrong.
+    /// Lets clap check a split line; prints help, version or the error.
     ///
     /// # Errors
     /// The exit code, as [`parse`].
@@ -398,7 +398,7 @@ impl Table {
 }
 
 impl Split {
-    /// The line as clap reads it.
+    /// The words in the form that clap parses.
     fn to_clap(&self, table: &Table) -> Vec<String> {
         let mut out = Vec::with_capacity(self.given.len() + self.rest.len() + 1);
         for given in &self.given {

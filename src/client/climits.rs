@@ -21,7 +21,7 @@ const LIST: Listing<LimitRow> = Listing {
     put_json: limit::put_json,
 };
 
-/// Options that choose by consumer, and the consumer's kind.
+/// Options that select by consumer, and the kind of consumer.
 const KINDS: [(&str, &str); 5] = [
     ("u", "user"),
     ("q", "queue"),
@@ -30,7 +30,7 @@ const KINDS: [(&str, &str); 5] = [
     ("app", "app"),
 ];
 
-/// Its options.
+/// The options of `climits`.
 pub(super) fn options() -> Command {
     let cmd = command("climits", "List limits and their usage")
         .arg(opt("n", "NAME", "The limit of this name"))
@@ -92,7 +92,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         (Some(name), true) if !limits.iter().any(|row| row.name == name) => {
             let near = did_you_mean(name, limits.iter().map(|row| row.name.as_str()));
             let name = crate::text::width::escape(name);
-            tell!("{name}: no counter of such a limit{near}");
+            tell!("{name}: no counter of a limit with this name{near}");
             Exit::NotFound
         }
         (_, true) => {

@@ -20,7 +20,7 @@ const LIST: Listing<HostRow> = Listing {
 
 const NOT_BUILT: &[&str] = &["gpu", "gpuload", "a"];
 
-/// Its options.
+/// The options of `cload`.
 pub(super) fn options() -> Command {
     let cmd = command("cload", "List the load of hosts")
         .arg(flag("l", "Long: io as well, full names, units"))
@@ -101,7 +101,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     let sensors: Vec<&str> = sensors.iter().map(String::as_str).collect();
     let mut only: Vec<&str> = indices.iter().map(String::as_str).collect();
     if only.is_empty() && !sensors.is_empty() {
-        // Not all of them either.
+        // Only sensors were named: an empty entry keeps the table from showing all load indices.
         only.push("");
     }
     let table = || load::table(m.has("l"), m.has("w"), &only);

@@ -13,7 +13,7 @@ use crate::sys;
 use clap::Command;
 use std::ffi::OsString;
 
-/// Its options.
+/// The options of `clogin`.
 pub(super) fn options() -> Command {
     command(
         "clogin",
@@ -33,7 +33,7 @@ fn login() -> Result<i32> {
     let site = Site::find()?;
     let here = sys::host::node_name();
     let runs = |found: &PortalAddress| found.host != here || is_running(found.pid);
-    // One's own before the one for all: who has started it wants it.
+    // The user's own portal takes precedence over the one for all users.
     let own = portal::address(&site.layout());
     let service = || portal::service_address(&site.layout());
     let Some(address) = own.clone().filter(runs).or_else(service).or(own) else {
@@ -44,7 +44,7 @@ fn login() -> Result<i32> {
     };
     if !runs(&address) {
         return Err(Fail::not_found(format!(
-            "the portal at {} does not run any more (process {})\nhint: start it again with cbweb",
+            "the portal at {} is no longer running (process {})\nhint: start it again with cbweb",
             address.url, address.pid
         )));
     }
@@ -55,18 +55,18 @@ fn login() -> Result<i32> {
 }
 
 fn is_running(pid: u32) -> bool {
-    // One of another user may not be looked at, and is there.
+    // Signalling a process of another user fails, but the process exists.
     let exists = |pid| pid > 1 && sys::proc::kill(pid, 0).unwrap_or(true);
     i32::try_from(pid).is_ok_and(exists)
 }
 
-/// What to do with the link.
+/// Instructions for the use of the link.
 fn how(address: &PortalAddress, host: &str) -> String {
     let mut out = format!(
-        "The link is good for {} seconds and one login.\n",
+        "The link is valid for {} seconds and one login.\n",
         LOGIN_MS / 1000
     );
-    // One that is encrypted has a name by which browsers reach it.
+    // An encrypted portal has a name under which browsers reach it.
     if address.url.starts_with("https://") {
         return out;
     }

@@ -20,11 +20,12 @@ use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Most starts of one pass, as in a leader's turn.
+/// Maximum number of starts in one pass, as in a leader's turn.
 const STARTS_MAX: usize = 4096;
-/// Passes until nothing more starts: the view may be a moment older than the leader's decisions.
+/// Maximum number of passes until nothing more starts: the view may be slightly older than the
+/// leader's decisions.
 const PASSES_MAX: usize = 8;
-/// Who does what is tried.
+/// The name under which trial changes are made.
 const NOBODY: &str = "cjobs --why";
 
 pub(crate) use crate::replay::live_cluster::Samples;
@@ -37,36 +38,36 @@ pub(crate) struct ClusterCopy {
     pub samples: Samples,
     /// Groups of users in the operating system.
     pub groups: BTreeMap<String, Vec<String>>,
-    /// The civil time that windows are in.
+    /// The time zone in which windows are defined.
     pub zone: TimeZone,
     table: HostTable,
     engine: Engine,
 }
 
-/// Something that can be done to a job or to the cluster.
+/// A change to a job or to the cluster.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Deed {
     /// The job gets this specification.
     Spec(Box<Spec>),
     /// A held job is released.
     Release,
-    /// Its array may have so many started elements.
+    /// The array may have this many started elements.
     ArrayLimit(u32),
     OpenHost(String),
     ActivateQueue(String),
 }
 
-/// What a trial gave.
+/// The result of a trial.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Tried {
-    /// It starts at once on these hosts.
+    /// The job starts at once on these hosts.
     Starts(Vec<String>),
-    /// It waits, for this reason if it is known.
+    /// The job waits, for this reason if it is known.
     Waits(Option<PendReason>),
 }
 
 impl ClusterCopy {
-    /// Lets start at once what can: the view may be older than the leader's last decisions.
+    /// Starts at once what can start: the view may be older than the leader's last decisions.
     pub(crate) fn new(
         state: State,
         config: Arc<Config>,
@@ -99,7 +100,7 @@ impl ClusterCopy {
         self.table.rebuild(&self.config, &self.state, &self.samples);
     }
 
-    /// Lets start what can start now, and notes why the others wait.
+    /// Starts what can start now, and records why the other jobs wait.
     pub(crate) fn settle(&mut self) {
         for _ in 0..PASSES_MAX {
             let plan = self.pass();
@@ -111,7 +112,7 @@ impl ClusterCopy {
         }
     }
 
-    /// One pass, not yet carried out.
+    /// Plans one pass without carrying it out.
     fn pass(&mut self) -> Plan {
         depend::judge_all(&mut self.state, self.config.general.orphans);
         self.engine.sync(&mut self.state, &mut self.table);
@@ -119,7 +120,7 @@ impl ClusterCopy {
             .plan(&self.state, &self.table, self.now, STARTS_MAX)
     }
 
-    /// Starts and reasons; what is stopped to make room stays as it is.
+    /// Carries out starts and reasons only; jobs that would be stopped for others stay as they are.
     fn carry_out(&mut self, plan: Plan) {
         let plan = Plan {
             starts: plan.starts,
@@ -145,7 +146,8 @@ impl ClusterCopy {
         Some(class.map_or(PendReason::New, |class| class.why.clone()))
     }
 
-    /// Where the hosts are lost to a waiting job. `None`: it is not up for scheduling.
+    /// At which stage each host is excluded for a waiting job. `None`: the job is not considered
+    /// now.
     pub(crate) fn examine(&mut self, j: JobKey) -> Option<Examination> {
         let s = self.state.job(j.id)?.spec;
         let class = self.state.class_of(s);
@@ -153,8 +155,8 @@ impl ClusterCopy {
             .examine(&self.state, &self.table, self.now, class)
     }
 
-    /// What hosts have for a job like this that would begin now, and until when: it is put among
-    /// the pending jobs of this copy.
+    /// What the hosts can offer to a job like this that would start now, and until when. The job is
+    /// added to the pending jobs of this copy.
     pub(crate) fn openings(&mut self, spec: &Spec) -> Vec<Opening> {
         let (Some(id), Some(new)) = (self.state.next_id(u32::MAX), self.state.next_spec()) else {
             return Vec::new();
@@ -184,7 +186,7 @@ impl ClusterCopy {
         found.unwrap_or_default()
     }
 
-    /// The owner of a specification, as the leader knows it.
+    /// The owner of a specification, as known to the leader.
     pub(crate) fn owner(&self, spec: &Spec) -> Requester {
         Requester {
             uid: spec.uid,
@@ -193,7 +195,7 @@ impl ClusterCopy {
         }
     }
 
-    /// Does it, looks whether the job starts in the next pass, and takes it back.
+    /// Applies the changes, checks whether the job starts in the next pass, and undoes them.
     pub(crate) fn try_out(&mut self, j: JobKey, deeds: &[Deed]) -> Tried {
         let mut undo = Vec::new();
         for deed in deeds {
@@ -222,11 +224,11 @@ impl ClusterCopy {
         tried
     }
 
-    /// The engine has booked starts that do not come.
+    /// Undoes the starts that the engine has booked but that do not take place.
     fn take_back(&mut self, plan: &Plan) {
         let paced = |queue: &Queue| queue.job_accept_interval_ms > 0;
         match self.config.queues.iter().any(paced) {
-            // When a host was given its last job is not known of each one.
+            // The time of each host's last start before this pass is not known.
             true if !plan.starts.is_empty() => self.engine.configure(self.config.clone()),
             _ => plan
                 .starts
@@ -245,7 +247,7 @@ impl ClusterCopy {
         found.map(|(_, why)| why.clone())
     }
 
-    /// Applies a deed; gives the events that take it back, the last first.
+    /// Applies a change; returns the events that undo it, the last one first.
     fn carry(&mut self, id: u32, deed: &Deed) -> Vec<Event> {
         let (j, t, by) = (JobKey::job(id), self.now, NOBODY.to_owned());
         let (event, back) = match deed {
@@ -325,13 +327,13 @@ impl ClusterCopy {
             t,
         };
         self.state.apply(&changed(s));
-        // The old specification is forgotten if no other job had it.
+        // The old specification is dropped if no other job has it.
         let spec = Box::new(before.as_ref().clone());
         vec![changed(old), Event::Spec { id: old, spec }]
     }
 }
 
-/// Hosts that start at once what is bound to them.
+/// A sink of events: jobs that are bound to hosts start there at once.
 struct Starting<'a>(&'a mut State, Stamp);
 
 impl Sink for Starting<'_> {

@@ -50,7 +50,7 @@ fn modify(chosen: &Chosen, operands: &[String]) -> Result<i32> {
     }
 }
 
-/// The changes that options ask for here and now.
+/// The changes that the options request, in the context of this process.
 ///
 /// # Errors
 /// Names the option that is wrong or cannot be changed.
@@ -77,7 +77,7 @@ fn phrase(outcome: &Outcome) -> String {
     }
 }
 
-/// The changes that the words of a command line ask for, its operands put aside.
+/// The changes that the words of a command line request; its operands are ignored.
 ///
 /// # Errors
 /// Names the option that is wrong or cannot be changed.
@@ -87,7 +87,7 @@ pub(crate) fn changes_of_words(words: &[String], here: &Here<'_>) -> Result<Chan
     changes(&Chosen::of(&table, &split), here)
 }
 
-/// The changes that the options ask for.
+/// The changes that the options request.
 fn changes(chosen: &Chosen, here: &Here<'_>) -> Result<Changes> {
     let mut given = Chosen::default();
     let mut changes = Changes::default();
@@ -120,7 +120,7 @@ fn changes(chosen: &Chosen, here: &Here<'_>) -> Result<Changes> {
         }
     }
     if let Some(both) = changes.set.iter().find(|o| changes.reset.contains(o)) {
-        return Err(Fail::usage(format!("-{both} is both set and set back")));
+        return Err(Fail::usage(format!("-{both} is both set and reset")));
     }
     if changes.set.is_empty() && changes.reset.is_empty() {
         return Err(Fail::usage(

@@ -1,4 +1,4 @@
-//! `cparams` (`bparams`): the parameters that the leader has in force.
+//! `cparams` (`bparams`): the parameters that the leader currently uses.
 
 use super::cli::{self, Values, command, flag};
 use super::exit::{Exit, Fail};
@@ -8,7 +8,7 @@ use crate::show::params;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-/// Its options.
+/// The options of `cparams`.
 pub(super) fn options() -> Command {
     let cmd = command("cparams", "Show the parameters of the cluster")
         .arg(flag("l", "Every parameter as section.name = value"))

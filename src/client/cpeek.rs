@@ -21,14 +21,14 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Most bytes read at once.
+/// Maximum number of bytes read at once.
 const CHUNK: usize = 1 << 20;
-/// A job's report is looked for in so much of a file that others append to, bytes.
+/// How much of a file to which others append is searched for a job's report, in bytes.
 const REPORT_WITHIN: u64 = 16 << 20;
 /// Interval between two reads of growing files, ms.
 const FOLLOW_MS: u64 = 500;
 
-/// Its options.
+/// The options of `cpeek`.
 pub(super) fn options() -> Command {
     command("cpeek", "Show the output of a job so far")
         .arg(flag("f", "Follow the output until the job ends"))
@@ -79,7 +79,7 @@ fn peek(m: &ArgMatches) -> Result<i32> {
     Ok(Exit::Ok.code())
 }
 
-/// The one job or element an operand names.
+/// The single job or element that an operand names.
 pub(crate) fn one_job(operand: &str) -> Result<JobKey> {
     let wrong = || Fail::usage(format!("'{operand}' does not name one job or element"));
     match JobSel::parse(operand) {
@@ -97,7 +97,7 @@ pub(crate) fn one_job(operand: &str) -> Result<JobKey> {
     }
 }
 
-/// The job or element of this key, by the view.
+/// The job or element with this key, from the view.
 pub(crate) fn by_key(reader: &ViewReader, key: JobKey) -> Result<Job> {
     let want = Want {
         ids: vec![(key.id, key.id)],
@@ -122,7 +122,7 @@ pub(crate) fn by_key(reader: &ViewReader, key: JobKey) -> Result<Job> {
     }
 }
 
-/// The caller's job that started last and matches -J -m -q: running ones before ended ones.
+/// The caller's job that matches -J -m -q and started last: running jobs before ended ones.
 fn latest(reader: &ViewReader, m: &ArgMatches, source: &Source) -> Result<Job> {
     let want = Want {
         uids: vec![sys::users::effective_uid()],
@@ -162,18 +162,18 @@ fn latest(reader: &ViewReader, m: &ArgMatches, source: &Source) -> Result<Job> {
     }
 }
 
-/// Where a job writes.
+/// The files to which a job writes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Files {
     out: PathBuf,
-    /// While the job runs its output is here, and goes to the end of `out` afterwards: others write
-    /// to that file as well.
+    /// The file of the output while the job runs; it is appended to `out` afterwards, because
+    /// others write to that file as well.
     aside: Option<PathBuf>,
-    /// Error output, when it goes elsewhere.
+    /// The file of the error output, if it is a different one.
     err: Option<PathBuf>,
 }
 
-/// How far the files were shown.
+/// How far the files have been shown.
 #[derive(Clone, Copy, Default)]
 struct Offsets {
     out: u64,
@@ -230,7 +230,7 @@ impl Files {
         Ok(offsets)
     }
 
-    /// Prints what was added.
+    /// Prints what was added since.
     fn more(&mut self, job: &Job, offsets: &mut Offsets) -> Result<()> {
         self.more_of_out(job, offsets)?;
         if let Some(err) = &self.err {
@@ -243,7 +243,7 @@ impl Files {
         if let Some(aside) = &self.aside {
             match copy(aside, &mut offsets.out) {
                 Err(e) if e.is_not_found() => {
-                    // The job ended, and its output was moved to the place after its report.
+                    // The job ended, and its output was moved to `out` after its report.
                     self.aside = None;
                     let start = output_start(&self.out, job.row.j);
                     offsets.out += start.map_err(|e| unreadable(job, &e))?;
@@ -255,13 +255,13 @@ impl Files {
     }
 }
 
-/// The end of a file of a job: its path and the last bytes, or why they cannot be shown.
+/// The end of an output file of a job: its path and last bytes, or why they cannot be shown.
 pub(crate) struct OutputEnd {
     pub path: PathBuf,
     pub bytes: Result<Vec<u8>>,
 }
 
-/// The last bytes, `most` at most, of what a job has written so far to each of its files.
+/// The last bytes, at most `most`, that a job has written so far to each of its files.
 pub(crate) fn ends(job: &Job, layout: &Layout, most: usize) -> Vec<OutputEnd> {
     let files = Files::of(job, layout);
     let aside = files.aside.filter(|a| sys::fs::exists(a));
@@ -281,15 +281,15 @@ pub(crate) fn ends(job: &Job, layout: &Layout, most: usize) -> Vec<OutputEnd> {
     ends
 }
 
-/// The last bytes of a file, but none before `start`.
+/// The last bytes of a file, none of them before `start`.
 fn end_from(path: &Path, start: u64, most: usize) -> sys::Result<Vec<u8>> {
     let len = sys::fs::read_from(path, 0, 0)?.file_len;
     let from = len.saturating_sub(most as u64).max(start.min(len));
     Ok(sys::fs::read_from(path, from, most)?.bytes)
 }
 
-/// Where the output of a job begins in its file: after its report, if that is in the first
-/// [`CHUNK`] or the last [`REPORT_WITHIN`] bytes; else at the start.
+/// The start of a job's output in its file: after its report if that is in the first [`CHUNK`] or
+/// the last [`REPORT_WITHIN`] bytes; else the start of the file.
 fn output_start(path: &Path, j: JobKey) -> sys::Result<u64> {
     let head = sys::fs::read_from(path, 0, CHUNK)?;
     if let Some(at) = after_report(&head.bytes, j) {
@@ -303,8 +303,9 @@ fn output_start(path: &Path, j: JobKey) -> sys::Result<u64> {
     Ok(after_report(&tail.bytes, j).map_or(0, |at| from + at as u64))
 }
 
-/// Why a file of the job cannot be shown. The default output lies on the share: without it the job
-/// has written nothing. A file of the user's choice may lie on a disk of the job's host.
+/// Why a file of the job cannot be shown. The default output is on the share: if the file does not
+/// exist, the job has written nothing. A file of the user's choice may be on a disk of the job's
+/// host.
 fn unreadable(job: &Job, e: &sys::Error) -> Fail {
     let by_default = job.spec.stdout.is_empty() && job.spec.stderr.is_empty();
     match (e.kind(), job.row.hosts.first()) {
@@ -343,7 +344,7 @@ pub(crate) fn copy(path: &Path, offset: &mut u64) -> sys::Result<()> {
 
 fn follow(reader: &ViewReader, job: &Job, mut files: Files, mut offsets: Offsets) -> Result<()> {
     loop {
-        // Asked before the last copy, so that nothing written before the end is missed.
+        // Checked before the last copy, so that nothing written before the end is missed.
         let ended = match by_key(reader, job.row.j) {
             Ok(now) => now.row.stat.is_finished() || now.row.stat == JobStat::Pend,
             Err(fail) => fail.exit == Exit::NotFound,

@@ -19,7 +19,7 @@ const LIST: Listing<QueueRow> = Listing {
     put_json: queue::put_json,
 };
 
-/// Its options.
+/// The options of `cqueues`.
 pub(super) fn options() -> Command {
     let cmd = command(
         "cqueues",
@@ -93,7 +93,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
             let tree: Vec<_> = shares.iter().filter(|s| s.queue == q.name).collect();
             match (m.has("json") || m.has("jsonl"), tree.is_empty()) {
                 (true, _) => tree.iter().for_each(|s| share::put_json(&mut out, s)),
-                // Who names no queue asks for the trees there are.
+                // Without queue names, only the existing trees are requested.
                 (false, true) if m.all("names").is_empty() => {}
                 (false, true) => tell!("queue {} has no share tree", q.name),
                 (false, false) => share::put_tree(&mut out, &q.name, &tree),
@@ -123,7 +123,7 @@ fn on_hosts(m: &ArgMatches, source: &Source, params: &Params, q: &QueueRow) -> R
     }
 }
 
-/// Whether the user of `-u` may use the queue, by its users as configured.
+/// Whether the user of `-u` may use the queue, according to its configured users.
 fn usable(m: &ArgMatches, params: &Params, q: &QueueRow) -> bool {
     let Some(user) = m.last("u") else {
         return true;

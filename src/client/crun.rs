@@ -8,7 +8,7 @@ use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-/// Its options.
+/// The options of `crun`.
 pub(super) fn options() -> Command {
     with_wait(command(
         "crun",

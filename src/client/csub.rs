@@ -49,9 +49,9 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// A pack of more jobs than this is answered in ranges.
+/// The answer to a pack of more jobs than this is shown in ranges.
 const LINES_SHOWN: usize = 20;
-/// What leads to a display and its cookie.
+/// Variables that lead to a display and its cookie.
 const DISPLAY_NAMES: [&str; 2] = ["DISPLAY", "XAUTHORITY"];
 
 /// Runs `csub`; returns the exit code.
@@ -91,7 +91,7 @@ fn json_lines(table: &Table, words: Vec<String>) -> Vec<String> {
     if !split.given.iter().any(|g| table.id(g) == "dry-run") {
         return words;
     }
-    // What follows the command is the command's.
+    // Words after the command belong to the command.
     let options = words.len() - split.rest.len();
     let mut out = renamed;
     out.truncate(options);
@@ -99,10 +99,10 @@ fn json_lines(table: &Table, words: Vec<String>) -> Vec<String> {
     out
 }
 
-/// `csub: why. Job not submitted.`, then the further lines of the reason.
+/// Prints `csub: REASON. Job not submitted.`, then the other lines of the reason.
 fn not_submitted(command: &str, fail: &Fail) -> i32 {
     let (first, rest) = fail.text.split_once('\n').unwrap_or((&fail.text, ""));
-    // A question, "did you mean x?", ends as one.
+    // A question, "did you mean x?", gets no full stop.
     let stop = if first.ends_with('?') { "" } else { "." };
     let name = exit::lsf_name().unwrap_or(command);
     let first = format!("{first}{stop}");
@@ -113,7 +113,7 @@ fn not_submitted(command: &str, fail: &Fail) -> i32 {
     fail.exit.code()
 }
 
-/// What this process takes from the shell.
+/// What this process takes from its environment.
 struct Told {
     cwd: PathBuf,
     umask: u32,
@@ -216,7 +216,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     let run = answered(&ack)?;
     let line = job_line(run, told, chosen.has("q"));
     if let Some(waiting) = waiting {
-        // Standard output is the job's. Programs look for this line.
+        // Standard output belongs to the job. Programs look for this line.
         eprintln!("{line}");
         let output = site.layout().default_output(JobKey::job(run.id));
         return Ok(waiting.attend(&site, run, by_default.then_some(output)));
@@ -224,15 +224,15 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     Ok(submitted(&site, run, &line, &shown_key, chosen.has("K")))
 }
 
-/// What a command line asks for, beside its own options.
+/// What a command line requests beside its own options.
 #[derive(Default)]
 struct Asked {
     work: Work,
-    /// Options that a description or template gives.
+    /// Options from a description or template.
     described: Chosen,
-    /// Variables that a template gives.
+    /// Variables from a template.
     vars: BTreeMap<String, String>,
-    /// The application of a template's job.
+    /// The application of a job from a template.
     profile: Option<String>,
 }
 
@@ -261,7 +261,7 @@ fn with_vars(mut head: RequestHead, vars: BTreeMap<String, String>) -> RequestHe
     head
 }
 
-/// Sends one submission; the exit code where no answer came.
+/// Sends one submission; returns the exit code if no answer came.
 fn send_job(
     site: &Site,
     command: &str,
@@ -278,11 +278,11 @@ fn send_job(
     Ok(ask::send(site, command, request, wait_s).map_err(|e| no_answer(command, &e)))
 }
 
-/// Shows a job that was made and, with `-K`, waits for its end. `key`: that of `--key`.
+/// Shows a submitted job and, with `-K`, waits for its end. `key`: the value of `--key`.
 fn submitted(site: &Site, run: &IdRun, line: &str, key: &str, wait: bool) -> i32 {
     println!("{line}");
     if run.known {
-        tell!("csub: the key '{key}' named this job already; no new job was made");
+        tell!("csub: the key '{key}' already identifies this job; no new job was created");
     }
     match wait {
         true => super::cwait::until_end(site, run.id, run.t),
@@ -290,7 +290,7 @@ fn submitted(site: &Site, run: &IdRun, line: &str, key: &str, wait: bool) -> i32
     }
 }
 
-/// `--spec`: what the file says, but for the command that the command line gives.
+/// `--spec`: the content of the file, with the command of the command line if that has one.
 fn from_description(table: &Table, split: &Split, file: &str) -> Result<(Work, Chosen)> {
     let most = definition_file::FILE_MAX as u64;
     let bytes = match file {
@@ -314,7 +314,7 @@ fn from_description(table: &Table, split: &Split, file: &str) -> Result<(Work, C
     Ok((work, options))
 }
 
-/// What lines for Slurm or PBS ask for. What they ask without effect is said.
+/// The requests of `#SBATCH` or `#PBS` lines. Reports those that have no effect.
 fn foreign_lines(work: &Work, told: &Told, command: &str) -> Result<Foreign> {
     if work.foreign.is_empty() {
         return Ok(Foreign::default());
@@ -335,13 +335,13 @@ fn foreign_lines(work: &Work, told: &Told, command: &str) -> Result<Foreign> {
     Ok(found)
 }
 
-/// By how much the indices of a job were raised.
+/// The amount by which the indices of a job were raised.
 fn shift_of(id: u32) -> std::result::Result<u32, String> {
     let site = Site::find().map_err(|e| e.0)?;
     foreign::index_shift(&ViewReader::new(&site.layout()), id)
 }
 
-/// Options that mean nothing for a job that is submitted again and again, and why.
+/// Options that are meaningless for a job that is submitted repeatedly, and why.
 const NOT_DESCRIBED: &[(&str, &str)] = &[
     ("I", "no command waits for the job"),
     ("Ip", "no command waits for the job"),
@@ -353,17 +353,17 @@ const NOT_DESCRIBED: &[(&str, &str)] = &[
     ("params", "give an index list, as -J name[1-10]"),
     ("clone", "write down its options"),
     ("spec", "write its keys here"),
-    ("key", "each run is a job of its own"),
+    ("key", "each run is a separate job"),
     ("b", "the schedule says when it starts"),
-    ("t", "it is one moment; use maxruntime"),
+    ("t", "it is a single time; use maxruntime"),
     ("start-timeout", "use startdeadline"),
     ("wait", "it is an option of ccron"),
-    ("verbose", "it is not taken here"),
+    ("verbose", "it is not accepted here"),
     ("dry-run", "ccron create checks a definition"),
     ("jsonl", "it belongs to -dry-run"),
 ];
 
-/// The options that a description gives.
+/// The options of a description.
 fn options_of(table: &Table, what: &Description) -> Result<Chosen> {
     let wrong = |e: super::cli::Wrong| Fail::usage(e.to_string());
     let split = table
@@ -384,12 +384,12 @@ fn options_of(table: &Table, what: &Description) -> Result<Chosen> {
     Ok(mine)
 }
 
-/// The submission that a description stands for, and what travels with it. The options are those of
-/// `csub`, read by the same parser, lines `#CSUB` of a script included. `for_user`: as whom it
-/// runs; empty = the caller.
+/// The submission that a description defines, and the content that is sent with it. The options are
+/// those of `csub`, read by the same parser, including `#CSUB` lines of a script. `for_user`: the
+/// user as whom the job runs; empty = the caller.
 ///
 /// # Errors
-/// What `csub` would refuse, and options that mean nothing here.
+/// What `csub` would refuse, and options that are meaningless here.
 pub(super) fn described(
     site: &Site,
     what: &Description,
@@ -406,7 +406,7 @@ pub(super) fn described(
     for (name, why) in NOT_DESCRIBED {
         if chosen.has(name) {
             return Err(Fail::usage(format!(
-                "-{name} is not taken in a cron job: {why}"
+                "-{name} is not accepted in a cron job: {why}"
             )));
         }
     }
@@ -414,7 +414,7 @@ pub(super) fn described(
         tell!("ccron: {text}");
     }
     if foreign.begin.is_some() {
-        let text = "a begin is not taken in a cron job: the schedule says when it starts";
+        let text = "a begin time is not accepted in a cron job: the schedule says when it starts";
         return Err(Fail::usage(text));
     }
     if !for_user.is_empty() {
@@ -431,19 +431,19 @@ pub(super) fn described(
     job.command = work.command;
     let mut head = head(&chosen, work.script, &told.cwd)?;
     if !for_user.is_empty() {
-        // The caller's variables are not the other user's.
+        // The caller's variables do not belong to the other user.
         let asked: Vec<&str> = chosen.all("env").collect();
         head.env = environ::environ(std::iter::empty(), &asked)?.vars;
     }
     Ok((job, esub::with_data(head, data)))
 }
 
-/// The environment, script and input that travel with the jobs of a request.
+/// The environment, script and input that are sent with the jobs of a request.
 fn head(chosen: &Chosen, script: String, cwd: &Path) -> Result<RequestHead> {
     let asked: Vec<&str> = chosen.all("env").collect();
     let mut env = environ::environ(std::env::vars_os(), &asked)?;
     if chosen.has("XF") {
-        // The display is this command's; the job's host sets its own.
+        // The display belongs to this command; the job's host sets its own.
         env.vars
             .retain(|name, _| !DISPLAY_NAMES.contains(&name.as_str()));
     }
@@ -463,7 +463,7 @@ fn head(chosen: &Chosen, script: String, cwd: &Path) -> Result<RequestHead> {
     })
 }
 
-/// The text of `-is`.
+/// The content of the file of `-is`.
 fn spooled(name: &str, cwd: &Path) -> Result<String> {
     let path = cwd.join(name);
     let bytes = sys::fs::read_small(&path, SCRIPT_MAX as u64)
@@ -483,7 +483,7 @@ fn no_answer(command: &str, e: &NoAnswer) -> i32 {
     }
 }
 
-/// The one job of an answer, or why there is none.
+/// The single job of an answer, or why there is none.
 fn answered(ack: &Ack) -> Result<&IdRun> {
     if let Some(run) = ack.ids.first() {
         return Ok(run);
@@ -495,7 +495,7 @@ fn answered(ack: &Ack) -> Result<&IdRun> {
     }
 }
 
-/// The line that programs parse. A queue out of LSB_DEFAULTQUEUE counts as default.
+/// The line that programs parse. A queue from LSB_DEFAULTQUEUE counts as default.
 fn job_line(run: &IdRun, told: &Told, named: bool) -> String {
     let default = run.default || (!named && !told.queue.is_empty());
     let default = if default { "default " } else { "" };
@@ -530,7 +530,7 @@ fn submit_pack(
         .filter(|dir| sys::fs::exists(&dir.join("esub")))
     {
         return Err(Fail::refused(format!(
-            "-pack: {} looks at every job of this site by itself: submit the lines one by one",
+            "-pack: {} checks every job of this site separately: submit the lines one by one",
             dir.join("esub").display()
         )));
     }
@@ -557,7 +557,7 @@ fn submit_pack(
     Ok(report.exit.code())
 }
 
-/// The unit of plain limits, looked up at most once.
+/// The unit of limits without unit, looked up at most once.
 struct Once<'a> {
     site: &'a Site,
     unit: std::cell::OnceCell<Unit>,
@@ -574,14 +574,14 @@ impl<'a> Once<'a> {
     }
 }
 
-/// What a pack prints.
+/// The output for a pack.
 struct Report {
     out: String,
     err: String,
     exit: Exit,
 }
 
-/// One line for each job, or for each run of jobs when there are many.
+/// One line for each job, or for each range of jobs if there are many.
 fn report_pack(pack: &Pack, ack: Option<&Ack>, verbose: bool) -> Report {
     let mut out = String::new();
     let mut err = String::new();

@@ -1,5 +1,5 @@
-//! `ctasks`: starts the tasks of a job, one for each slot, from inside it. `csub --launch` puts it
-//! before the job's command.
+//! `ctasks`: starts the tasks of a job, one for each slot, from inside the job. `csub --launch`
+//! prepends it to the job's command.
 //!
 //! Owns how tasks on other hosts are reached (by `claunch`) and what the end of one task means for
 //! the others. `task::launch` computes the tasks.
@@ -16,16 +16,16 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Between TERM and KILL for the tasks that are left when one has failed, ms.
+/// Time between TERM and KILL for the remaining tasks after one has failed, ms.
 const GRACE_MS: u64 = 10_000;
-/// Longest script that goes to other hosts with a command line.
+/// Maximum length of a script that is sent to other hosts with a command line, in bytes.
 const SCRIPT_MAX: u64 = 96 << 10;
-/// Markers of other batch systems, which mpiexec would believe before ours.
+/// Variables of other batch systems that mpiexec would prefer to ours.
 const MARKERS: &[&str] = &["SLURM_", "PBS_", "SGE_", "PE_HOSTFILE", "LOADL"];
-/// Exit code where a task cannot be started.
+/// Exit code if a task cannot be started.
 const NOT_STARTED: i32 = 126;
 
-/// Its options.
+/// The options of `ctasks`.
 pub(super) fn options() -> Command {
     let kinds: Vec<&str> = LAUNCH_KINDS.iter().map(|(word, _)| *word).collect();
     let help = format!("Variables for the tasks: {} [tasks]", kinds.join(", "));
@@ -86,25 +86,26 @@ pub(super) fn section(text: &str) -> Result<TaskSection> {
     TaskSection::parse(text).map_err(|e| Fail::usage(format!("--section: {e}")))
 }
 
-/// What this process finds out about the job that it is in.
+/// What this process finds out about its job.
 struct Job {
     hosts: Vec<(String, u32)>,
     sections: Vec<u32>,
-    /// The host that it is on.
+    /// The host of this process.
     here: String,
     port: u16,
-    /// Starts a command on another host of the job.
+    /// The program that starts a command on another host of the job.
     agent: String,
     cwd: String,
-    /// The local copy of the job's script, where it is one.
+    /// The local copy of the job's script, if the job has one.
     script: Option<String>,
 }
 
 impl Job {
     fn find(asked: &Launch) -> Result<Job> {
         let var = |name: &str| std::env::var(name).unwrap_or_default();
-        let hosts = host_list(&var("CB_MCPU_HOSTS"))
-            .ok_or_else(|| Fail::usage("CB_MCPU_HOSTS is not set: it runs inside a job"))?;
+        let hosts = host_list(&var("CB_MCPU_HOSTS")).ok_or_else(|| {
+            Fail::usage("CB_MCPU_HOSTS is not set: this command runs inside a job")
+        })?;
         let total: u32 = hosts.iter().map(|(_, n)| n).sum();
         let sizes: Option<Vec<u32>> = var("CB_SECTIONS")
             .split_whitespace()
@@ -235,7 +236,8 @@ impl Job {
         Ok(vec![self.agent.clone(), task.host.clone(), line])
     }
 
-    /// What makes Open MPI use the hosts of the job; MPICH finds them in what every job has.
+    /// The variables that make Open MPI use the hosts of the job; MPICH uses those that every job
+    /// has.
     fn mpi_env(&self) -> Result<Vec<(String, String)>> {
         let dir = std::env::var("TMPDIR").unwrap_or_else(|_| "/tmp".to_owned());
         let path = Path::new(&dir).join(format!("hosts.{}", sys::clock::nonce(8)));
@@ -259,7 +261,7 @@ fn own_command<'a>(asked: &'a Launch, task: &Ranked) -> &'a str {
     section.map_or("", |section| section.command.as_str())
 }
 
-/// Variables of this process that are markers of other batch systems.
+/// Variables of this process that belong to other batch systems.
 fn markers() -> Vec<String> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     names
@@ -278,7 +280,7 @@ fn host_list(text: &str) -> Option<Vec<(String, u32)>> {
     hosts.filter(|hosts| !hosts.is_empty())
 }
 
-/// Waits for all tasks. When one fails the others are ended: they would wait for it.
+/// Waits for all tasks. If one fails the others are ended, because they would wait for it.
 fn until_over(mut running: HashMap<i32, &Ranked>, mut failed: Option<i32>) -> i32 {
     let mut deadline = None;
     if failed.is_some() {
@@ -289,7 +291,7 @@ fn until_over(mut running: HashMap<i32, &Ranked>, mut failed: Option<i32>) -> i3
         let left = deadline.map(|at: u64| at.saturating_sub(now));
         let Some((pid, how)) = ranks::wait(left) else {
             if left != Some(0) {
-                // No child is left that this process could wait for.
+                // This process has no child left to wait for.
                 break;
             }
             running
@@ -315,7 +317,7 @@ fn until_over(mut running: HashMap<i32, &Ranked>, mut failed: Option<i32>) -> i3
     failed.unwrap_or(Exit::Ok.code())
 }
 
-/// Asks all tasks to end; gives the time at which they are killed.
+/// Terminates all tasks; returns the time at which they are killed.
 fn end_all(running: &HashMap<i32, &Ranked>) -> Option<u64> {
     let term = sys::signals::number("TERM").unwrap_or(15);
     running.keys().for_each(|pid| ranks::signal(*pid, term));

@@ -19,14 +19,14 @@ use jiff::tz::TimeZone;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-/// How long a token is good when nothing is said.
+/// How long a token is valid by default.
 const FOR: &str = "30d";
 
-/// Its options.
+/// The options of `ctoken`.
 pub(super) fn options() -> Command {
     command(
         "ctoken",
-        "Make, list and revoke tokens for programs that use the portal as you",
+        "Create, list and revoke tokens for programs that use the portal as you",
     )
     .arg(opt(
         "scope",
@@ -36,7 +36,7 @@ pub(super) fn options() -> Command {
     .arg(opt(
         "expires",
         "TIME",
-        "With create: how long it is good, such as 12h or 30d [30d]; at most 366d",
+        "With create: how long it is valid, such as 12h or 30d [30d]; at most 366d",
     ))
     .arg(opt("note", "TEXT", "With create: what it is for"))
     .arg(flag(
@@ -64,10 +64,12 @@ fn act(m: &ArgMatches) -> Result<i32> {
     let of_create = ["scope", "expires", "note"];
     let given = of_create.iter().find(|id| m.last(id).is_some());
     if let Some(option) = given.filter(|_| words.first() != Some(&"create")) {
-        return Err(Fail::usage(format!("-{option} goes with create only")));
+        return Err(Fail::usage(format!(
+            "-{option} can only be given with create"
+        )));
     }
     if m.has("jsonl") && words.first() != Some(&"list") {
-        return Err(Fail::usage("--json goes with list only"));
+        return Err(Fail::usage("--json can only be given with list"));
     }
     let site = || Site::find().map_err(Fail::from);
     match words.as_slice() {
@@ -90,7 +92,7 @@ fn act(m: &ArgMatches) -> Result<i32> {
                 escape(id)
             ))),
         },
-        _ => Err(Fail::usage("say create, list, or revoke ID")),
+        _ => Err(Fail::usage("write create, list, or revoke ID")),
     }
 }
 
@@ -101,7 +103,7 @@ fn create(m: &ArgMatches, site: &Site) -> Result<i32> {
     let (token, secret) = portal::make_token(site, scope, times, note)?;
     println!("{secret}");
     tell!(
-        "Token {} ({}) is good until {}. It is not shown again.",
+        "Token {} ({}) is valid until {}. It is not shown again.",
         token.id,
         scope.word(),
         duration::date_long(token.ends, &TimeZone::system())
@@ -109,12 +111,12 @@ fn create(m: &ArgMatches, site: &Site) -> Result<i32> {
     Ok(Exit::Ok.code())
 }
 
-/// Scope, and how long it is good, ms.
+/// The scope of the token, and how long it is valid, ms.
 fn asked(m: &ArgMatches) -> Result<(Scope, i64)> {
     let word = m.last("scope").unwrap_or("read");
     let scope = Scope::parse(word).ok_or_else(|| {
         let word = escape(word);
-        Fail::usage(format!("--scope: {word} is none of read, submit, admin"))
+        Fail::usage(format!("--scope: {word} is not one of read, submit, admin"))
     })?;
     let text = m.last("expires").unwrap_or(FOR);
     let for_ms = duration::parse_ms(text, Bare::Seconds)

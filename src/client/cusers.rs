@@ -18,7 +18,7 @@ const LIST: Listing<UserRow> = Listing {
     put_json: user::put_json,
 };
 
-/// Its options.
+/// The options of `cusers`.
 pub(super) fn options() -> Command {
     let cmd = command(
         "cusers",

@@ -1,8 +1,8 @@
-//! `cview`: the cluster on a full screen, like top: queues, hosts, jobs, one job, one host; and
-//! acts on what is selected.
+//! `cview`: shows the cluster on a full screen, like top: queues, hosts, jobs, one job, one host;
+//! and acts on the selected entry.
 //!
 //! Owns the options. The state and what keys do to it (`app`, `press`) and how it is drawn (`draw`)
-//! are pure; `reading` reads the published view, `session` has the terminal.
+//! are pure; `reading` reads the published view, `session` owns the terminal.
 
 mod actions;
 mod app;
@@ -39,21 +39,21 @@ use reading::{Looking, News};
 use std::ffi::OsString;
 use world::Subject;
 
-/// Interval between two looks at the view: default, least and most, ms.
+/// Interval between two looks at the view: default, minimum and maximum, ms.
 const INTERVAL_MS: (u64, u64, u64) = (1_000, 100, 3_600_000);
-/// Size of the one frame, where no other is asked for.
+/// Default size of the single frame.
 const SIZE: (u16, u16) = (80, 24);
-/// Largest frame that may be asked for, columns and rows.
+/// Maximum size of the frame, in columns and rows.
 const SIZE_MAX: u16 = 1000;
 
-/// Its options.
+/// The options of `cview`.
 pub(super) fn options() -> Command {
     command(
         "cview",
         "Watch queues, hosts and jobs on a full screen, and act on them",
     )
     .arg(flag("a", "Jobs of all users, not only your own"))
-    .arg(flag("f", "Finished jobs too, while they are remembered"))
+    .arg(flag("f", "Finished jobs too, as long as they are kept"))
     .arg(opt(
         "i",
         "SECONDS",
@@ -81,7 +81,7 @@ pub(super) fn options() -> Command {
     .arg(operands(
         "what",
         "NAME",
-        "With -screen job or host: which; a job ID, an element 12[3], a host",
+        "With -screen job or host: a job ID, an element 12[3], or a host",
     ))
 }
 
@@ -103,7 +103,7 @@ fn view(m: &ArgMatches) -> Result<i32> {
         return Ok(0);
     }
     if m.last("size").is_some() {
-        return Err(Fail::usage("-size goes with -once only"));
+        return Err(Fail::usage("-size can only be given with -once"));
     }
     let app = begun(m, SIZE)?;
     screen::check(std::env::var("TERM").ok().as_deref())?;
@@ -115,7 +115,7 @@ fn view(m: &ArgMatches) -> Result<i32> {
     session::run(source, app, interval_ms, session::colors())
 }
 
-/// The interval that `-i` asks for.
+/// The interval of `-i`.
 fn interval(text: Option<&str>) -> Result<u64> {
     let (default, least, most) = INTERVAL_MS;
     let Some(text) = text else {
@@ -139,7 +139,7 @@ fn interval(text: Option<&str>) -> Result<u64> {
     }
 }
 
-/// The size that `-size` asks for.
+/// The size of `-size`.
 fn size(text: Option<&str>) -> Result<(u16, u16)> {
     let Some(text) = text else {
         return Ok(SIZE);
@@ -155,7 +155,7 @@ fn size(text: Option<&str>) -> Result<(u16, u16)> {
     })
 }
 
-/// The state to begin with.
+/// The initial state.
 fn begun(m: &ArgMatches, size: (u16, u16)) -> Result<App> {
     let names = m.all("what");
     let name = match names.as_slice() {
@@ -170,10 +170,12 @@ fn begun(m: &ArgMatches, size: (u16, u16)) -> Result<App> {
         ("job", Some(text)) => (Screen::Job, Some(Subject::Job(job(text)?))),
         ("host", Some(text)) => (Screen::Host, Some(Subject::Host(text.clone()))),
         ("job" | "host", None) => {
-            return Err(Fail::usage("-screen job and host need the job or host"));
+            return Err(Fail::usage(
+                "-screen job and -screen host need a job or host",
+            ));
         }
         ("queues" | "hosts" | "jobs", Some(_)) => {
-            let text = "a job or host goes with -screen job or host only";
+            let text = "a job or host can only be given with -screen job or host";
             return Err(Fail::usage(text));
         }
         (other, _) => {
@@ -194,7 +196,7 @@ fn begun(m: &ArgMatches, size: (u16, u16)) -> Result<App> {
             Screen::Hosts => app.hosts.how.filter = filter,
             Screen::Jobs => app.jobs.how.filter = filter,
             Screen::Job | Screen::Host => {
-                return Err(Fail::usage("-filter goes with lists only"));
+                return Err(Fail::usage("-filter can only be given with a list"));
             }
         }
     }
@@ -203,7 +205,7 @@ fn begun(m: &ArgMatches, size: (u16, u16)) -> Result<App> {
 
 fn job(text: &str) -> Result<JobKey> {
     let key: Option<JobKey> = text.parse().ok().filter(|key: &JobKey| key.id > 0);
-    // Only the one form in which keys are printed.
+    // Only the form in which keys are printed is accepted.
     key.filter(|key| key.to_string() == text).ok_or_else(|| {
         let shown = escape(text);
         Fail::usage(format!("'{shown}' does not name one job or element"))

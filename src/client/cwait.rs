@@ -1,4 +1,4 @@
-//! `cwait`: waits until a condition on jobs is true; and the waiting of `csub -K`.
+//! `cwait`: waits until a condition on jobs is true. Also the waiting of `csub -K`.
 //!
 //! Polls the published view; never sends a request to the leader.
 
@@ -25,12 +25,12 @@ use std::ffi::OsString;
 
 /// First and longest interval between two reads of the view, ms.
 const PAUSE_MS: (u64, u64) = (5, 1000);
-/// A job that the view does not show for so long is taken for forgotten, ms.
+/// A job that is missing in the view for this time counts as forgotten, ms.
 const MISSING_MS: u64 = 120_000;
 /// Exit code of `csub -K` when the job was terminated while pending.
 const KILLED_PENDING: i32 = 126;
 
-/// Its options.
+/// The options of `cwait`.
 pub(super) fn options() -> Command {
     command(
         "cwait",
@@ -70,11 +70,11 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 /// What to wait for.
 struct Goal {
     expr: Expr,
-    /// Ids were given: once all have ended, the exit code says whether all are DONE.
+    /// Ids were given: once all jobs have ended, the exit code tells whether all are DONE.
     ids: bool,
 }
 
-/// Reads the operands and `-w`.
+/// Parses the operands and `-w`.
 fn goal(condition: Option<&str>, operands: &[String]) -> Result<Goal> {
     let ids = condition.is_none()
         && !operands.is_empty()
@@ -95,16 +95,16 @@ fn goal(condition: Option<&str>, operands: &[String]) -> Result<Goal> {
     Ok(Goal { expr, ids })
 }
 
-/// The goal of `-J`: the jobs of that name have ended.
+/// The goal of `-J`: the jobs with this name have ended.
 fn named_goal(name: &str, condition: Option<&str>, operands: &[String]) -> Result<Goal> {
     if condition.is_some() || !operands.is_empty() {
         return Err(Fail::usage("give -J, -w or operands, not several of them"));
     }
     if name.contains('"') {
-        return Err(Fail::usage("-J: a job's name holds no quotes"));
+        return Err(Fail::usage("-J: a job name cannot contain quotes"));
     }
     let ended = goal(Some(&format!("ended(\"{name}\")")), &[])?;
-    // As with ids, the exit code says whether all are DONE.
+    // As with ids, the exit code tells whether all are DONE.
     Ok(Goal { ids: true, ..ended })
 }
 
@@ -163,7 +163,7 @@ fn wait(m: &ArgMatches) -> Result<i32> {
         if sys::signals::sleep_unless_caught(pause.min(left)) {
             progress.clear();
             if !quiet {
-                tell!("cwait: interrupted; the jobs go on");
+                tell!("cwait: interrupted; the jobs continue");
             }
             return Ok(INTERRUPTED);
         }
@@ -171,7 +171,7 @@ fn wait(m: &ArgMatches) -> Result<i32> {
     }
 }
 
-/// The end when the condition holds: for plain ids it says whether all are DONE.
+/// The exit code if the condition holds: for plain ids it tells whether all are DONE.
 fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
     if !ids {
         return Exit::Ok;
@@ -188,9 +188,9 @@ fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
     Exit::NotFound
 }
 
-/// Waits for the end of a job or array and gives its exit code: of an array 0 when every element is
-/// DONE, else the highest code of an element. `accepted`: when the leader took the job, 0 = it did
-/// not say.
+/// Waits for the end of a job or array and returns its exit code: for an array 0 if every element
+/// is DONE, else the highest code of an element. `accepted`: when the leader accepted the job; 0:
+/// it did not say.
 pub(crate) fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
     let mut progress = Progress::of("csub", false);
     let code = follow(site, id, accepted, &mut progress, &mut |line| {
@@ -200,7 +200,7 @@ pub(crate) fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
     code
 }
 
-/// The same, with every line handed to `say`.
+/// Like [`until_end`], but passes every line to `say`.
 pub(crate) fn watch(site: &Site, id: u32, accepted: i64, say: &mut dyn FnMut(&str)) -> i32 {
     follow(site, id, accepted, &mut Progress::none(), say)
 }
@@ -263,7 +263,7 @@ fn follow(
         if sys::signals::sleep_unless_caught(pause) {
             progress.clear();
             say(&format!(
-                "csub: interrupted; job <{id}> goes on: 'cwait {id}' waits for it again, 'ckill \
+                "csub: interrupted; job <{id}> continues: 'cwait {id}' waits for it again, 'ckill \
                  {id}' ends it"
             ));
             return INTERRUPTED;
@@ -272,19 +272,19 @@ fn follow(
     }
 }
 
-/// What the view says of a job now.
+/// What the view currently shows of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum JobSeen {
-    /// Not there, not readable, or another job.
+    /// The job is missing, not readable, or another job.
     Unknown(String),
     Pending,
-    /// On this host.
+    /// The job has started on this host.
     Started(String),
-    /// It ended, with this code.
+    /// The job has ended with this code.
     Over(i32),
 }
 
-/// Looks at one job once; an end is said by `say`.
+/// Looks at one job once; reports an end through `say`.
 pub(crate) fn see(
     reader: &ViewReader,
     (id, accepted): (u32, i64),
@@ -309,7 +309,7 @@ pub(crate) fn see(
     }
 }
 
-/// States of a job, or of an array's elements.
+/// Counts the states of a job, or of the elements of an array.
 fn counts(jobs: &[Job]) -> Counts {
     let mut counts = Counts::default();
     for job in jobs {
@@ -325,8 +325,8 @@ fn counts(jobs: &[Job]) -> Counts {
     counts
 }
 
-/// What the view shows by the id of a job was submitted at another time: after a share was
-/// restored, ids that were given after the copy are given again.
+/// Whether the job that the view shows under this id was submitted at another time: after a share
+/// was restored, ids that were assigned after the backup are assigned again.
 fn is_another(jobs: &[Job], accepted: i64) -> bool {
     let whole = jobs.iter().find(|job| job.row.j.idx == 0);
     accepted != 0 && whole.is_some_and(|job| job.row.submit != accepted)
@@ -344,7 +344,7 @@ fn look(reader: &ViewReader, id: u32) -> std::result::Result<Vec<Job>, String> {
     }
 }
 
-/// The exit code when all is over; says the closing line.
+/// The exit code when all jobs have ended; reports the closing line.
 fn end_of(id: u32, jobs: &[Job], say: &mut dyn FnMut(&str)) -> Option<i32> {
     let whole = jobs.iter().find(|j| j.row.j == JobKey::job(id))?;
     let waiting = whole
@@ -381,7 +381,7 @@ fn end_of(id: u32, jobs: &[Job], say: &mut dyn FnMut(&str)) -> Option<i32> {
     rows.iter().map(|r| code_of(r)).max()
 }
 
-/// The code a shell would show. An unknown end is never a success.
+/// The code that a shell would show. An unknown end is never a success.
 fn code_of(row: &JobRow<'_>) -> i32 {
     match (row.stat, row.code, row.sig) {
         (JobStat::Done, _, _) => 0,
@@ -431,7 +431,7 @@ mod tests {
         };
         assert!(is_another(&[at(0, 7_001)], 7_000));
         assert!(!is_another(&[at(0, 7_000)], 7_000));
-        // Rows of elements need not say it, and a leader of an earlier version does not.
+        // Rows of elements may lack the time, and a leader of an earlier version does not send it.
         assert!(!is_another(&[at(0, 7_000), at(3, 0)], 7_000));
         assert!(!is_another(&[at(0, 7_000)], 0));
         assert!(!is_another(&[], 7_000));

@@ -1,7 +1,7 @@
 //! Files in which users define jobs and cron jobs: YAML or JSON.
 //!
-//! Owns how values are read and how errors are reported with their place. Knows no key and reads no
-//! file.
+//! Owns how values are read and how errors are reported with their position. Knows no key and reads
+//! no file.
 
 use super::exit::{Fail, Result};
 use crate::text::error::did_you_mean;
@@ -10,10 +10,10 @@ use crate::text::yaml::{self, Entry, Limits, Node, Pos, Value};
 /// Longest file, in bytes.
 pub(super) const FILE_MAX: usize = 1 << 20;
 
-/// What a file holds. `place`: its name.
+/// The content of a file. `place`: its name.
 ///
 /// # Errors
-/// Names the first thing that is wrong by line and column.
+/// Names the first error by line and column.
 pub(super) fn tree(bytes: &[u8], place: &str) -> Result<Node> {
     let read = yaml::parse(bytes, &Limits::bytes(FILE_MAX), &[]);
     if let Some(defect) = read.defects.first() {
@@ -22,10 +22,10 @@ pub(super) fn tree(bytes: &[u8], place: &str) -> Result<Node> {
         return Err(at(place, defect.pos, &defect.message, &hint));
     }
     read.root
-        .ok_or_else(|| Fail::usage(format!("{place}: there is no definition in it")))
+        .ok_or_else(|| Fail::usage(format!("{place}: it contains no definition")))
 }
 
-/// A refusal with its place in a file.
+/// A failure with its position in a file.
 pub(super) fn at(place: &str, pos: Pos, text: &str, more: &str) -> Fail {
     Fail::usage(format!("{place}:{}:{}: {text}{more}", pos.line, pos.col))
 }
@@ -109,11 +109,11 @@ impl Reader<'_> {
     }
 }
 
-/// The entries of a map that have a value. A key that is given twice, in whatever spelling, is
-/// refused; `of` gives the one name of keys that mean the same.
+/// The entries of a map that have a value. A key that is given twice, in any spelling, is refused;
+/// `of` returns the common name of keys that mean the same.
 ///
 /// # Errors
-/// It is not a map, or a key is there twice.
+/// The node is not a map, or a key is given twice.
 pub(super) fn entries<'n>(
     node: &'n Node,
     what: &str,
@@ -134,7 +134,7 @@ pub(super) fn entries<'n>(
     Ok(out)
 }
 
-/// Programs that write JSON write `null` for what is not set.
+/// Programs that write JSON write `null` for unset values.
 fn is_null(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -62,7 +62,7 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "cmig",
         &[
-            ("123", "to any of its hosts that has room"),
+            ("123", "to any of its hosts with free slots"),
             ("-m 'h2 h3' 123", "to one of these"),
             ("-q low 0", "all of yours in queue low"),
         ],
@@ -72,7 +72,7 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("-W 4:00 123", "another run limit"),
             ("-q high -sp 50 123", "another queue and priority"),
-            ("-Rn 123", "no requirement any more"),
+            ("-Rn 123", "without a requirement"),
         ],
     ),
     (
@@ -187,7 +187,7 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "cevents",
         &[
-            ("-f", "goes on as things happen"),
+            ("-f", "continues with new events"),
             ("-n 20 -e started,ended", "the last 20 of these"),
         ],
     ),
@@ -285,7 +285,7 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
     ),
 ];
 
-/// The examples of a command as its help shows them, each with the name it was called by.
+/// The examples of a command for its help, each with the name under which the command was called.
 pub(super) fn text(command: &str, called: &str) -> Option<String> {
     let (_, examples) = EXAMPLES.iter().find(|(name, _)| *name == command)?;
     let widest = examples.iter().map(|(line, _)| line.len()).max()?;

@@ -1,21 +1,21 @@
-//! The exit codes of every command. Only `client` chooses them; the floors below return errors.
+//! The exit codes of every command. Only `client` chooses them; the lower floors return errors.
 
 use crate::language::{self, Language, said, tell};
 use crate::record::ack::Code;
 use crate::sys;
 use std::sync::OnceLock;
 
-/// The name of LSF's that this command was called by, if it was one.
+/// The LSF name under which this command was called, if any.
 static LSF_NAME: OnceLock<&'static str> = OnceLock::new();
-/// How LSF's commands end when something failed.
+/// Exit code of LSF's commands after a failure.
 const LSF_FAILED: i32 = 255;
-/// The command was called by a name of Slurm's.
+/// The command was called by a Slurm name.
 static BY_SLURM_NAME: OnceLock<()> = OnceLock::new();
-/// How Slurm's commands end when something failed.
+/// Exit code of Slurm's commands after a failure.
 const SLURM_FAILED: i32 = 1;
 
-/// Remembers that the command was called by a name of Slurm's: from now on every failure ends with
-/// Slurm's one exit code and is called an error.
+/// Records that the command was called by a Slurm name: from now on every failure ends with Slurm's
+/// single exit code and is called an error.
 pub(crate) fn called_by_slurm_name() {
     BY_SLURM_NAME.get_or_init(|| ());
 }
@@ -24,18 +24,18 @@ fn by_slurm_name() -> bool {
     BY_SLURM_NAME.get().is_some()
 }
 
-/// Remembers that the command was called by a name of LSF's: from now on every failure ends with
-/// LSF's one exit code. The first call counts.
+/// Records that the command was called by an LSF name: from now on every failure ends with LSF's
+/// single exit code. Only the first call counts.
 pub(crate) fn called_by_lsf_name(name: &'static str) {
     LSF_NAME.get_or_init(|| name);
 }
 
-/// The name of LSF's that this command was called by.
+/// The LSF name under which this command was called.
 pub(crate) fn lsf_name() -> Option<&'static str> {
     LSF_NAME.get().copied()
 }
 
-/// How a command ended. A job's own code (`csub -K`) is the one exception to this list.
+/// How a command ended. The exit code of a job (`csub -K`) is the one exception to this list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Exit {
     Ok = 0,
@@ -51,7 +51,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// The number: by a name of LSF's 0 or 255, by one of Slurm's 0 or 1.
+    /// The exit code: 0 or 255 under an LSF name, 0 or 1 under a Slurm name.
     pub(crate) fn code(self) -> i32 {
         match (self, lsf_name()) {
             (Exit::Ok, _) => self as i32,
@@ -61,13 +61,13 @@ impl Exit {
         }
     }
 
-    /// The worse of two ends: the higher code.
+    /// The worse of two ends: the one with the higher code.
     #[must_use]
     pub(crate) fn or(self, other: Exit) -> Exit {
         self.max(other)
     }
 
-    /// The exit code of an outcome of the leader.
+    /// The exit code for an outcome of the leader.
     pub(crate) fn of(code: Code) -> Exit {
         match code {
             Code::Ok => Exit::Ok,
@@ -79,7 +79,7 @@ impl Exit {
     }
 }
 
-/// Why a command could not do what was asked: the code, and the text for standard error, whose
+/// Why a command could not do what was requested: the code, and the text for standard error, whose
 /// further lines are hints.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fail {
@@ -159,7 +159,7 @@ pub(crate) fn usage(e: &clap::Error) -> i32 {
     Exit::Usage.code()
 }
 
-/// What a command's own function answers.
+/// The result of a command's function.
 pub(crate) type Result<T> = std::result::Result<T, Fail>;
 
 #[cfg(test)]

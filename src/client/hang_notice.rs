@@ -1,4 +1,4 @@
-//! Handles a command that hangs in the share: prints a notice, obeys `-wait`, and ^C works.
+//! Handles a command that hangs in the share: prints a notice, obeys `-wait`, and reacts to ^C.
 //!
 //! An unavailable file system holds a system call until it comes back, so the calling thread can
 //! neither print nor handle signals. Another thread observes it from outside; it accesses no file
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How often the command's threads are looked at, ms.
+/// Interval at which the command's threads are checked, ms.
 const LOOK_MS: u64 = 250;
-/// A command that is held in one call for so long hangs, ms.
+/// A command that is blocked in one call for this time counts as hanging, ms.
 const HANGS_MS: u64 = 5_000;
-/// The same for an interrupted one, ms.
+/// The same for an interrupted command, ms.
 const INTERRUPTED_MS: u64 = 500;
-/// A command that hangs is not given up before, whatever `-wait` says, ms.
+/// A hanging command is not ended before this time, whatever `-wait` specifies, ms.
 const GIVE_UP_MS: u64 = 2_000;
 /// Exit code of a command that was interrupted.
 const INTERRUPTED: i32 = 130;
@@ -29,42 +29,42 @@ const FOR_EVER: u64 = u64::MAX;
 
 /// How long the command waits for its answer, ms.
 static WAIT_MS: AtomicU64 = AtomicU64::new(FOR_EVER);
-/// The command shows by itself that the share does not answer.
+/// The command itself reports that the share does not answer.
 static ENDED: AtomicBool = AtomicBool::new(false);
-/// Found by a thread of its own: the file that names the share may lie in what hangs.
+/// Found by a separate thread: the file that names the share may be on the hanging file system.
 static SHARE: OnceLock<PathBuf> = OnceLock::new();
 
-/// Starts watching over the calling command.
+/// Starts to monitor the calling command.
 pub(crate) fn watch(command: &str) {
     let command = command.to_owned();
-    // Without the thread the command only waits in silence.
+    // Without the thread the command waits without a notice.
     drop(thread::spawn("patience", 128 << 10, move || body(&command)));
 }
 
-/// The command waits for an answer, so many seconds at most.
+/// Notes that the command waits for an answer, at most for this time.
 pub(crate) fn wait_at_most(seconds: u64) {
     let ms = seconds.saturating_mul(1000).max(GIVE_UP_MS);
     WAIT_MS.store(ms, Ordering::Relaxed);
 }
 
-/// The answer is there, or it is not awaited any more.
+/// Notes that the answer has arrived, or that the command no longer waits for it.
 pub(crate) fn answered() {
     WAIT_MS.store(FOR_EVER, Ordering::Relaxed);
 }
 
-/// From now on nothing is printed and the command is not ended: it has the screen.
+/// From now on nothing is printed and the command is not ended, because it owns the screen.
 pub(crate) fn end() {
     ENDED.store(true, Ordering::Relaxed);
 }
 
-/// Since when each thread has been held in its present call.
+/// Since when each thread has been blocked in its current call.
 #[derive(Default)]
 struct Held {
     since: HashMap<i32, (u64, (String, u64))>,
 }
 
 impl Held {
-    /// The thread that is held longest, and for how long.
+    /// The thread that has been blocked longest, and for how long.
     fn look(&mut self, held: Vec<HeldThread>, now: u64) -> Option<(u64, HeldThread)> {
         let before = std::mem::take(&mut self.since);
         let mut longest = None;
@@ -103,16 +103,16 @@ fn body(command: &str) {
         }
         if ms >= INTERRUPTED_MS && signals::caught() {
             say(&format!(
-                "{command}: interrupted while {} does not answer; what was asked for may still \
-                 be carried out when it does",
+                "{command}: interrupted while {} does not answer; the request may still be carried \
+                 out when it does",
                 place(&thread)
             ));
             proc::exit_now(INTERRUPTED);
         }
         if ms >= WAIT_MS.load(Ordering::Relaxed) {
             say(&format!(
-                "{command}: {} has not answered for {} s; what was asked for may still be carried \
-                 out when it does",
+                "{command}: {} has not answered for {} s; the request may still be carried out \
+                 when it does",
                 place(&thread),
                 ms / 1000
             ));
@@ -134,7 +134,7 @@ fn say(text: &str) {
     caller::say(&said(text));
 }
 
-/// What does not answer, as far as it is known.
+/// What does not answer, as far as this is known.
 fn place(thread: &HeldThread) -> String {
     let share = SHARE.get().map(PathBuf::as_path);
     match (&thread.file, share) {
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(look(vec![], 1000), None);
         assert_eq!(look(vec![at("open", 5)], 2000), Some(0));
         assert_eq!(look(vec![at("open", 5)], 7000), Some(5000));
-        // It was busy in between: each single wait was short.
+        // It ran in between: each single wait was short.
         assert_eq!(look(vec![at("open", 6)], 7500), Some(0));
         assert_eq!(look(vec![at("stat", 6)], 8000), Some(0));
         assert_eq!(look(vec![at("stat", 6)], 9000), Some(1000));

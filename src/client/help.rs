@@ -9,15 +9,15 @@ use clap::{Arg, Command, Parser};
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 
-/// Columns of the help of an option, which stands to the right of its name.
+/// Width of the help of an option, which is printed to the right of its name.
 const HELP_COLUMNS: usize = 64;
-/// After these a line may be broken.
+/// Characters after which a line may be broken.
 const PAUSES: [char; 5] = ['，', '；', '：', '、', '。'];
 
-/// Parses the words of a command that is described by a type.
+/// Parses the words of a command that is defined by a type.
 ///
 /// # Errors
-/// clap's: help, version, or what is wrong.
+/// The errors of clap: help, version, or a wrong command line.
 pub(crate) fn parsed<T: Parser>(name: &str, words: &[String]) -> Result<T, clap::Error> {
     let all: Vec<OsString> = std::iter::once(name.into())
         .chain(words.iter().map(OsString::from))
@@ -26,7 +26,7 @@ pub(crate) fn parsed<T: Parser>(name: &str, words: &[String]) -> Result<T, clap:
     T::from_arg_matches(&matches)
 }
 
-/// The command with its help in the language of the process, if these words ask for it.
+/// The command with its help in the language of the process, if these words request help.
 pub(super) fn if_asked(cmd: Command, words: &[String]) -> Command {
     in_language(cmd, language::here(), words)
 }
@@ -52,7 +52,7 @@ fn said(text: &str) -> Cow<'_, str> {
     Language::Chinese.said(text)
 }
 
-/// The command with the words of its help in Chinese, and those of its subcommands.
+/// The command with its help texts in Chinese, including those of its subcommands.
 fn in_chinese(mut cmd: Command) -> Command {
     cmd.build();
     let subs: Vec<String> = cmd
@@ -77,7 +77,7 @@ fn in_chinese(mut cmd: Command) -> Command {
     cmd.help_template(template)
 }
 
-/// The parts of the help that there are, under their titles.
+/// The existing parts of the help, under their titles.
 fn template(cmd: &Command) -> String {
     let mut out = String::from("{about-with-newline}\n用法：{usage}\n");
     if cmd.get_subcommands().next().is_some() {
@@ -182,7 +182,7 @@ fn shown_values(arg: &Arg) -> Vec<clap::builder::PossibleValue> {
     }
 }
 
-/// A line after the options: what follows `#` says what an example does.
+/// A line after the options: the text after `#` explains an example.
 fn caption(line: &str) -> String {
     match line.split_once("  # ") {
         Some((example, about)) => format!("{example}  # {}", said(about)),
@@ -190,8 +190,8 @@ fn caption(line: &str) -> String {
     }
 }
 
-/// Chinese has no blanks at which clap could break a line: broken after a pause, or where it is
-/// full. A text of other letters is left to clap.
+/// Chinese text has no blanks at which clap could break a line: it is broken after punctuation, or
+/// where the line is full. ASCII text is left to clap.
 fn folded(text: &str) -> String {
     if text.is_ascii() || width::width(text) <= HELP_COLUMNS {
         return text.to_owned();

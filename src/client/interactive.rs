@@ -1,8 +1,8 @@
 //! The waiting side of an interactive job: `csub -I`, `-Ip`, `-Is`, each also with `-XF`.
 //!
-//! Listens, leaves address and key for the job's host in the user's own drop box, submits, and
-//! waits for the connection of that host, whose program then runs at this terminal, or for the
-//! job's end. If the host cannot connect, it shows what the job writes to its output file.
+//! Listens, leaves address and key for the job's host in the user's drop box, submits, and waits
+//! for the connection of that host, whose program then runs at this terminal, or for the end of the
+//! job. If the host cannot connect, it shows what the job writes to its output file.
 
 mod calls;
 mod place;
@@ -33,15 +33,15 @@ use talk::{Peer, Talk, TalkOver};
 
 /// First and longest interval between two looks at the view, ms.
 const PAUSE_MS: (u64, u64) = (5, 1000);
-/// A job that the view does not show for so long is taken for forgotten, ms.
+/// A job that is missing in the view for this time counts as forgotten, ms.
 const MISSING_MS: u64 = 120_000;
-/// How often the output is read where the host cannot call, ms.
+/// Interval at which the output is read if the host cannot connect, ms.
 const FOLLOW_MS: u64 = 300;
 /// Exit code of a command that was interrupted.
 const INTERRUPTED: i32 = 130;
 const SIGNALS: [&str; 7] = ["INT", "QUIT", "TERM", "HUP", "TSTP", "CONT", "WINCH"];
 
-/// Which kind of interactive job the options ask for.
+/// The kind of interactive job that the options request.
 ///
 /// # Errors
 /// Options that an interactive job cannot have.
@@ -86,10 +86,10 @@ pub(crate) fn asked(chosen: &Chosen) -> Result<Option<Terminal>> {
     Ok(Some(*kind))
 }
 
-/// The windows of a job with `-XF`, at this command's display.
+/// The window forwarding of a job with `-XF`, to the display of this command.
 ///
 /// # Errors
-/// There is no display, or it lets no client in with what is known here.
+/// There is no display, or it accepts no client with the credentials that are known here.
 fn windows(chosen: &Chosen) -> Result<Option<Windows>> {
     if !chosen.has("XF") {
         return Ok(None);
@@ -97,8 +97,8 @@ fn windows(chosen: &Chosen) -> Result<Option<Windows>> {
     let var = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let Some(display) = var("DISPLAY") else {
         return Err(Fail::usage(
-            "-XF: DISPLAY is not set: there is no display for the windows of the job\nhint: where \
-             you came by ssh, log in with ssh -X",
+            "-XF: DISPLAY is not set: there is no display for the windows of the job\nhint: if you \
+             are logged in by ssh, use ssh -X",
         ));
     };
     let home = || Path::new(&var("HOME").unwrap_or_default()).join(".Xauthority");
@@ -108,7 +108,7 @@ fn windows(chosen: &Chosen) -> Result<Option<Windows>> {
     Ok(Some(Windows::new(server)))
 }
 
-/// The signals of this command, to be read.
+/// Catches the signals of this command.
 ///
 /// # Errors
 /// They cannot be caught.
@@ -118,7 +118,7 @@ pub(crate) fn catch_signals() -> Result<SignalQueue> {
     Ok(SignalQueue::open(&numbers.collect::<Vec<_>>())?)
 }
 
-/// A command that listens and has not been called.
+/// A command that listens and to which no host has connected yet.
 pub(crate) struct Waiting {
     listener: Listener,
     key: Key,
@@ -128,7 +128,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Listens for an interactive job, where these options ask for one.
+    /// Listens for an interactive job if these options request one.
     ///
     /// # Errors
     /// As [`Waiting::open`]; there is no display for `-XF`.
@@ -145,10 +145,11 @@ impl Waiting {
         Ok(Some(Waiting { windows, ..waiting }))
     }
 
-    /// Listens, and leaves word of it for a host. The word is taken away with the value.
+    /// Listens, and leaves a rendezvous file for the host. The file is removed when the value is
+    /// dropped.
     ///
     /// # Errors
-    /// No port or no place for the word.
+    /// There is no free port, or the file cannot be written.
     pub(crate) fn open(site: &Site, terminal: Terminal) -> Result<Waiting> {
         let listener = Listener::open()?;
         let (mut name, mut key) = ([0; 16], [0; 32]);
@@ -170,16 +171,16 @@ impl Waiting {
         })
     }
 
-    /// Leaves word for a host that it is to start something for this command.
+    /// Leaves a request for a host to start something for this command.
     ///
     /// # Errors
-    /// The word cannot be left.
+    /// The request cannot be written.
     pub(crate) fn ask_host(&mut self, site: &Site, host: &str, request: &[u8]) -> Result<()> {
         let token = self.session.token;
         self.place.ask_host(&site.layout(), host, token, request)
     }
 
-    /// What the job's host is told of this command.
+    /// What the job's host learns of this command.
     fn welcome(&self) -> Welcome {
         Welcome {
             screen: screen_of(self.session.terminal),
@@ -187,13 +188,13 @@ impl Waiting {
         }
     }
 
-    /// What the job's specification says of it.
+    /// The session for the job's specification.
     pub(crate) fn session(&self) -> Session {
         self.session
     }
 
-    /// Waits for the job, is its terminal, and gives its exit code. `follow`: the file of its
-    /// output, where it writes to the default one.
+    /// Waits for the job, connects it to the terminal, and returns its exit code. `follow`: the
+    /// file of its output if it writes to the default one.
     pub(crate) fn attend(self, site: &Site, run: &IdRun, follow: Option<PathBuf>) -> i32 {
         let queue = match catch_signals() {
             Ok(queue) => queue,
@@ -215,21 +216,21 @@ impl Waiting {
 
 struct Attendant<'a> {
     site: &'a Site,
-    /// Id, and when the leader took it.
+    /// The id, and when the leader accepted the job.
     job: (u32, i64),
     reader: ViewReader,
     queue: SignalQueue,
     /// When the view last showed the job.
     seen_at: u64,
     said_start: bool,
-    /// The user has asked for the job's end.
+    /// The user has requested the end of the job.
     killed: bool,
 }
 
-/// What came of waiting.
+/// The result of waiting.
 enum Came {
     Called(Box<Peer>),
-    /// A host cannot call: which, and why.
+    /// A host cannot connect: its name, and why.
     Unreached(String, String),
     Code(i32),
 }
@@ -240,7 +241,7 @@ impl Attendant<'_> {
         match self.until_called(&waiting) {
             Came::Code(code) => code,
             Came::Called(peer) => {
-                // The key was used: the port and the word go.
+                // The key has been used: the port is closed and the file removed.
                 let windows = waiting.windows.take();
                 drop(waiting);
                 self.say_start(&peer.host);
@@ -273,7 +274,7 @@ impl Attendant<'_> {
         }
     }
 
-    /// Waits for a call, a word of the host, or the end of the job.
+    /// Waits for a connection, a message of the host, or the end of the job.
     fn until_called(&mut self, waiting: &Waiting) -> Came {
         let about = crate::channel::about(waiting.session.token);
         let mut calls = Calls::new(waiting.key.clone(), about, JobKey::job(self.job.0));
@@ -311,7 +312,7 @@ impl Attendant<'_> {
         }
     }
 
-    /// Looks at the job in the view; its code once it is over, which `say` is told of.
+    /// Looks at the job in the view; returns its code when it has ended, reported through `say`.
     fn look(&mut self, now: u64, say: &mut dyn FnMut(&str)) -> Option<i32> {
         let seen = cwait::see(&self.reader, self.job, say);
         match seen {
@@ -322,13 +323,13 @@ impl Attendant<'_> {
             }
             JobSeen::Unknown(_) => {}
             JobSeen::Pending => self.seen_at = now,
-            // Said when its terminal is there, or it is known that there will be none.
+            // Reported when its terminal is connected, or is known not to be.
             JobSeen::Started(_) => self.seen_at = now,
         }
         None
     }
 
-    /// A signal ends the job, a second one this command.
+    /// The first signal ends the job, the second one this command.
     fn heed_signals(&mut self) -> Option<i32> {
         while let Some(signal) = self.queue.next_signal() {
             match signals::name(signal).as_str() {
@@ -354,11 +355,11 @@ impl Attendant<'_> {
         let wait_s = ask::wait_s(None).unwrap_or(0);
         if let Err(e) = ask::ask(self.site, "csub", &[Verb::Signal { sel, how }], wait_s) {
             e.report("csub");
-            tell!("csub: job <{id}> goes on; again to leave it");
+            tell!("csub: job <{id}> continues; interrupt again to leave it");
         }
     }
 
-    /// The terminal of the running job.
+    /// Connects the terminal to the running job.
     fn talk(&mut self, peer: Peer, terminal: Terminal) -> i32 {
         let keys = match terminal {
             Terminal::Streams => None,
@@ -381,7 +382,7 @@ impl Attendant<'_> {
                     self.until_over()
                 }
             },
-            // The connection goes with this process, and the job with the connection.
+            // The connection ends with this process, and the job with the connection.
             TalkOver::Signal(signal) => 128 + signal,
         }
     }
@@ -391,12 +392,12 @@ impl Attendant<'_> {
         self.follow(None)
     }
 
-    /// The same, showing what the job writes to a file.
+    /// Like [`Self::until_over`], but shows what the job writes to a file.
     fn follow(&mut self, file: Option<PathBuf>) -> i32 {
         let mut offset = 0;
         loop {
             let code = self.look(clock::boot_ms(), &mut |line| tell!("{line}"));
-            // Asked before the last copy, so that nothing written before the end is missed.
+            // Checked before the last copy, so that nothing written before the end is missed.
             if let Some(file) = &file
                 && let Err(e) = super::cpeek::copy(file, &mut offset)
                 && !e.is_not_found()
@@ -417,7 +418,7 @@ impl Attendant<'_> {
     }
 }
 
-/// The size of the terminal at which the command was called, where the job gets one.
+/// The size of the terminal at which the command was called, if the job gets one.
 fn screen_of(terminal: Terminal) -> Screen {
     let found = terminal::size_of(&std::io::stdin()).filter(|_| terminal.is_pty());
     found.map_or(Screen::default(), |(rows, cols)| Screen { rows, cols })

@@ -8,17 +8,17 @@ use super::exit::Result;
 use crate::text::command::quote;
 use crate::text::yaml::{Entry, Node, Value};
 
-/// A job as it is described.
+/// The description of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Description {
-    /// A command line, or a script file; the other one is empty.
+    /// A command line, or a script file; the other field is empty.
     pub command: String,
     pub script: String,
     /// Options of csub, as one text.
     pub options: String,
-    /// Options of csub that keys stand for: name, value.
+    /// Options of csub that keys represent: name, value.
     pub named: Vec<(String, String)>,
-    /// Where it stands, for messages.
+    /// The position of the description, for messages.
     pub place: String,
 }
 
@@ -48,7 +48,7 @@ const TEXTS: [(&str, &str); 23] = [
     ("launch", "launch"),
     ("params", "params"),
 ];
-/// Keys that are yes or no.
+/// Keys with the value yes or no.
 const FLAGS: [(&str, &str); 5] = [
     ("rerunnable", "r"),
     ("exclusive", "x"),
@@ -56,7 +56,7 @@ const FLAGS: [(&str, &str); 5] = [
     ("interactive", "I"),
     ("shellmode", "Is"),
 ];
-/// Keys whose values have a form of their own.
+/// Keys whose values have their own form.
 const SPECIAL: [&str; 13] = [
     "command",
     "script",
@@ -72,9 +72,9 @@ const SPECIAL: [&str; 13] = [
     "hooks",
     "tasks",
 ];
-/// Keys of other systems' descriptions that mean something which does not exist here.
+/// Keys of other systems' descriptions that have no counterpart here.
 const NOT_BUILT: [(&str, &str); 5] = [
-    ("jobtype", "what a job is follows from its other keys"),
+    ("jobtype", "the type of a job follows from its other keys"),
     ("jobgroup", "there are no job groups"),
     ("debug", "there is no such mode"),
     ("policies", "there are no policies for events of tasks"),
@@ -84,7 +84,7 @@ const NOT_BUILT: [(&str, &str); 5] = [
 /// Reads a description.
 ///
 /// # Errors
-/// Names what is wrong with its place.
+/// Names the error and its position.
 pub(super) fn read(node: &Node, place: &str) -> Result<Description> {
     let r = Reader { place };
     let mut out = Description {
@@ -109,7 +109,7 @@ pub(super) fn read(node: &Node, place: &str) -> Result<Description> {
         }
         if let Some((_, option)) = FLAGS.iter().find(|(name, _)| name == key) {
             if r.yes(entry)? {
-                // A shell is interactive, too: its option says both.
+                // An interactive shell implies interactive: its option covers both.
                 out.named.retain(|(id, _)| !(id == "I" && *option == "Is"));
                 if !(*option == "I" && out.named.iter().any(|(id, _)| id == "Is")) {
                     add(&mut out, option, "");
@@ -163,7 +163,7 @@ fn unknown(entry: &Entry, key: &str, r: Reader<'_>) -> super::exit::Fail {
     r.unknown(entry, texts.chain(SPECIAL))
 }
 
-/// What `-env` takes, a list of `NAME=VALUE`, or a map.
+/// A value in the form of `-env`, a list of `NAME=VALUE`, or a map.
 fn environment(entry: &Entry, r: Reader<'_>, out: &mut Description) -> Result<()> {
     let mut put = |text: String| out.named.push(("env".to_owned(), text));
     match &entry.value.value {
@@ -185,7 +185,7 @@ fn environment(entry: &Entry, r: Reader<'_>, out: &mut Description) -> Result<()
     Ok(())
 }
 
-/// One variable as `-env` takes it, which separates several by commas.
+/// One variable in the form of `-env`, in which commas separate variables.
 fn setting(name: &str, value: &str, entry: &Entry, r: Reader<'_>) -> Result<String> {
     if !value.contains(',') && !value.starts_with(['\'', '"']) {
         return Ok(format!("{name}={value}"));
@@ -202,7 +202,7 @@ fn setting(name: &str, value: &str, entry: &Entry, r: Reader<'_>) -> Result<Stri
     }
 }
 
-/// A path, or `{name: PATH, overwrite: yes}`. `options`: to append and to overwrite.
+/// A path, or `{name: PATH, overwrite: yes}`. `options`: the options to append and to overwrite.
 fn output(entry: &Entry, r: Reader<'_>, options: [&str; 2], out: &mut Description) -> Result<()> {
     let (mut path, mut over) = (None, false);
     match &entry.value.value {
@@ -238,7 +238,8 @@ fn hooks(entry: &Entry, r: Reader<'_>, out: &mut Description) -> Result<()> {
     Ok(())
 }
 
-/// Parts of a requirement: what a section may have, and what holds for all hosts together.
+/// Parts of a requirement: those that a section may have, and those that apply to all hosts
+/// together.
 #[derive(Default)]
 struct Request {
     own: Vec<String>,
@@ -252,7 +253,7 @@ impl Request {
     }
 }
 
-/// The requirement, and the sections of a job with tasks of several kinds.
+/// The requirement, including the sections of a job with several kinds of tasks.
 fn request(
     out: &mut Description,
     (resource, tasks): (Option<&Entry>, Option<&Entry>),
@@ -269,7 +270,7 @@ fn request(
     };
     let whole = whole.unwrap_or_default();
     if let Some(entry) = resource.filter(|_| !whole.own.is_empty()) {
-        let text = "resource: beside tasks it has colocate and max_per_host alone; give the rest \
+        let text = "resource: with tasks it may only have colocate and max_per_host; give the rest \
                     to the tasks";
         return Err(r.wrong(entry.value.pos, text));
     }
@@ -282,7 +283,7 @@ fn request(
     Ok(())
 }
 
-/// One kind of tasks; gives its section of the requirement.
+/// One kind of tasks; returns its section of the requirement.
 fn task(node: &Node, out: &mut Description, r: Reader<'_>) -> Result<String> {
     const KEYS: [&str; 4] = ["name", "replicas", "resource", "command"];
     let (mut name, mut replicas, mut request, mut command) = ("", 1, Request::default(), "");
@@ -308,13 +309,13 @@ fn task(node: &Node, out: &mut Description, r: Reader<'_>) -> Result<String> {
     };
     out.named.push(("section".to_owned(), section));
     if out.command.is_empty() && out.script.is_empty() {
-        // Each section has its own; that of the first stands for the job.
+        // Each section has its own command; that of the first is used for the job.
         out.command = command.to_owned();
     }
     Ok(format!("{replicas}{{{}}}", request.text()))
 }
 
-/// The text of a requirement, or its parts.
+/// A requirement given as text or by its parts.
 fn resource_of(entry: &Entry, r: Reader<'_>) -> Result<Request> {
     const KEYS: [&str; 5] = ["select", "need", "sort", "colocate", "maxperhost"];
     let mut out = Request::default();
@@ -466,7 +467,7 @@ mod tests {
             ),
             (
                 "{Command: x, Tasks: [{Name: a}], Resource: {Need: m=1}}",
-                "j.json:1:44: resource: beside tasks",
+                "j.json:1:44: resource: with tasks",
             ),
             ("[1]", "j.json:1:1: job: give a map"),
             ("", "j.json:1:1: the file is empty"),

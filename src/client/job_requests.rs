@@ -15,7 +15,7 @@ use crate::text::{ParseError, names};
 use clap::{ArgMatches, Command};
 use std::fmt::Write as _;
 
-/// Most operands of one command.
+/// Maximum number of operands of one command.
 const OPERANDS_MAX: usize = 100_000;
 
 /// Adds -J -m -q -u, `--wait` and the job ids.
@@ -25,7 +25,7 @@ pub(crate) fn with_selectors(cmd: Command) -> Command {
     })
 }
 
-/// Adds -J -q -u and the job ids; `more` adds what stands after -J.
+/// Adds -J -q -u and the job ids; `more` adds the options after -J.
 pub(crate) fn with_selectors_beside(
     cmd: Command,
     more: impl FnOnce(Command) -> Command,
@@ -54,10 +54,10 @@ pub(crate) fn with_wait(cmd: Command) -> Command {
     ))
 }
 
-/// The jobs that a command line means.
+/// The jobs that a command line selects.
 ///
 /// # Errors
-/// An operand that is not a job ID, a name that is not valid.
+/// An operand is not a job ID, or a name is not valid.
 pub(crate) fn selector(m: &ArgMatches) -> Result<Selector> {
     let Selector { ids, all, .. } = ids(&m.all("jobs"))?;
     Ok(Selector {
@@ -70,7 +70,7 @@ pub(crate) fn selector(m: &ArgMatches) -> Result<Selector> {
 /// The selection by -J -m -q -u, without the operands.
 ///
 /// # Errors
-/// A name that is not valid.
+/// A name is not valid.
 pub(crate) fn filters(m: &ArgMatches) -> Result<Selector> {
     let host = m.last("m").unwrap_or_default();
     if !host.is_empty() {
@@ -82,10 +82,10 @@ pub(crate) fn filters(m: &ArgMatches) -> Result<Selector> {
     })
 }
 
-/// Likewise by -J -q -u.
+/// Like [`filters`], by -J -q -u.
 ///
 /// # Errors
-/// A name that is not valid.
+/// A name is not valid.
 pub(crate) fn filters_but_host(m: &ArgMatches) -> Result<Selector> {
     let mut sel = Selector {
         name: m.last("J").unwrap_or_default().to_owned(),
@@ -105,7 +105,7 @@ pub(crate) fn filters_but_host(m: &ArgMatches) -> Result<Selector> {
     Ok(sel)
 }
 
-/// Checks job ids; a plain `0` means all that fit.
+/// Checks job ids; a plain `0` means all matching jobs.
 ///
 /// # Errors
 /// Names the operand that is not a job ID.
@@ -126,8 +126,8 @@ pub(crate) fn ids(operands: &[String]) -> Result<Selector> {
     Ok(sel)
 }
 
-/// The failure for an operand that is not a job ID. `e` says what is wrong inside the brackets of
-/// an element; a word may be a job's name.
+/// The failure for an operand that is not a job ID. `e` is the error inside the brackets of an
+/// element; a word may be the name of a job.
 pub(crate) fn not_a_job_id(operand: &str, e: &ParseError) -> Fail {
     if operand.contains('[') {
         let caret = e.caret(operand);
@@ -145,10 +145,10 @@ pub(crate) fn not_a_job_id(operand: &str, e: &ParseError) -> Fail {
     ))
 }
 
-/// How an accepted outcome reads.
+/// Formats an accepted outcome.
 pub(crate) type Phrase = fn(&Outcome) -> String;
 
-/// `Job <12> is being terminated`.
+/// Returns e.g. `Job <12> is being terminated`.
 pub(crate) fn job_phrase(outcome: &Outcome) -> String {
     format!("Job <{}> {}", outcome.what, outcome.text)
 }
@@ -168,12 +168,12 @@ pub(crate) fn act(command: &str, m: &ArgMatches, verbs: &[Verb], phrase: Phrase)
     }
 }
 
-/// No job fits what -J, -m, -q and -u select.
+/// Whether no job matches -J, -m, -q and -u.
 fn matched_nothing(outcome: &Outcome) -> bool {
     outcome.code == Code::NotFound && outcome.what == "selection"
 }
 
-/// Prints an answer: what was done on standard output, what was not on standard error.
+/// Prints an answer: actions on standard output, failures on standard error.
 pub(crate) fn show(command: &str, ack: &Ack, phrase: Phrase) -> i32 {
     let shown = Shown::of(command, ack, phrase);
     print!("{}", said(&shown.out));
@@ -181,7 +181,7 @@ pub(crate) fn show(command: &str, ack: &Ack, phrase: Phrase) -> i32 {
     shown.exit.code()
 }
 
-/// An answer as two texts: what was done, and what was not.
+/// An answer as two texts: actions and failures.
 pub(crate) fn texts(command: &str, ack: &Ack, phrase: Phrase) -> (String, String) {
     let shown = Shown::of(command, ack, phrase);
     (shown.out, shown.err)
@@ -223,7 +223,7 @@ impl Shown {
     }
 }
 
-/// `Job <12>: No matching job found`, or the text alone when no one job is meant.
+/// `Job <12>: No matching job found`, or the text alone if it does not concern a single job.
 fn failed(command: &str, outcome: &Outcome) -> String {
     let text = capital(&outcome.text);
     let who = command.strip_prefix("cadmin ").and_then(roles::who_may);

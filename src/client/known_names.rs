@@ -10,10 +10,10 @@ use crate::record::view::Params;
 use crate::sys;
 use clap::ArgMatches;
 
-/// Checks the values of -q, -m and -u.
+/// Checks the values of -q, -m and -u if they exist.
 ///
 /// # Errors
-/// Names the first one that nothing in the cluster has.
+/// Names the first value that does not exist in the cluster.
 pub(crate) fn check(m: &ArgMatches, source: &Source) -> Result<()> {
     let Ok(params) = source.params() else {
         return Ok(());
@@ -36,7 +36,8 @@ pub(crate) fn check(m: &ArgMatches, source: &Source) -> Result<()> {
         .try_for_each(|user| check_user(user, source, &params))
 }
 
-/// Checks a value of -u: `all`, a user id, a user or group of this host, of cb.yaml or with jobs.
+/// Checks a value of -u: `all`, a user id, or a user or group known to this host, to cb.yaml or by
+/// jobs.
 pub(crate) fn check_user(word: &str, source: &Source, params: &Params) -> Result<()> {
     let name = word.trim_end_matches('/');
     let is_group = params.user_groups.iter().any(|(group, ..)| group == name);
@@ -49,7 +50,7 @@ pub(crate) fn check_user(word: &str, source: &Source, params: &Params) -> Result
         return Ok(());
     }
     let groups = params.user_groups.iter().map(|(group, ..)| group.as_str());
-    // Whose first job it is has no row yet.
+    // A user who submits their first job has no row yet.
     let own = sys::users::by_uid(sys::users::effective_uid());
     let own = own.iter().map(|facts| facts.name.as_str());
     let known = users
@@ -60,7 +61,7 @@ pub(crate) fn check_user(word: &str, source: &Source, params: &Params) -> Result
     Err(read::unknown("user or user group", word, known))
 }
 
-/// The names of the last value of an option that the command may not have at all.
+/// The names in the last value of an option that the command may not define at all.
 fn words(m: &ArgMatches, id: &str) -> Vec<String> {
     let values = m.try_get_many::<String>(id).ok().flatten();
     let last = values.and_then(|mut values| values.next_back());

@@ -1,5 +1,5 @@
 //! The leader and the standby candidates, read from the files below `leader/`, because the view may
-//! be older. Only reads.
+//! be out of date. Never writes.
 
 use super::exit::Fail;
 use super::read::Source;
@@ -9,16 +9,16 @@ use crate::show::params::Leader;
 use crate::spool::Layout;
 use crate::sys::{clock, fs};
 
-/// Reads of the epoch file before a torn one counts as damage.
+/// Number of reads of the epoch file before a torn one counts as damage.
 const READS: u32 = 5;
-/// A candidate that stands by writes every 30 s; one whose file is older than this (ms) is gone.
+/// A standby candidate writes every 30 s; if its file is older than this (ms), it is gone.
 const STANDBY_MS: i64 = 90_000;
-/// Most names that are read of the leader's directory.
+/// Maximum number of names that are read in the leader's directory.
 const NAMES_MAX: usize = 10_000;
 /// Pause between two looks at a beat that seems to be late (ms).
 const LOOK_MS: u64 = 200;
 
-/// The leader by the epoch file.
+/// The leader according to the epoch file.
 ///
 /// # Errors
 /// The file is damaged or cannot be read.
@@ -52,9 +52,9 @@ pub(crate) fn leader(source: &Source, facts: &Params) -> Result<Leader, Fail> {
     Err(Fail::system(format!("{}: {last}", path.display())))
 }
 
-/// How long the leader has been silent (ms), if that is longer than a takeover takes to begin. The
-/// clocks of the file server and of this host may differ: what seems late is watched for as long as
-/// a leader may take to its next beat.
+/// How long the leader has been silent (ms), if that is longer than the time until a takeover
+/// begins. The clocks of the file server and of this host may differ: a beat that seems late is
+/// watched for as long as a leader may take until its next beat.
 pub(crate) fn silence(source: &Source, facts: &Params) -> Option<u64> {
     let lease = facts.lease_ms();
     let beat = || {
@@ -72,7 +72,7 @@ pub(crate) fn silence(source: &Source, facts: &Params) -> Option<u64> {
     Some(source.quiet_ms().unwrap_or(first))
 }
 
-/// Hosts whose candidates stand by, in order.
+/// Hosts with standby candidates, sorted.
 pub(crate) fn standby(layout: &Layout, leader: &str) -> Vec<String> {
     let entries = fs::list_dir(&layout.leader_dir(), NAMES_MAX).unwrap_or_default();
     let written = |path: &std::path::Path| Some(fs::stat(path).ok().flatten()?.mtime_ms);
@@ -82,7 +82,8 @@ pub(crate) fn standby(layout: &Layout, leader: &str) -> Vec<String> {
     let times: Vec<(&str, i64)> = hosts
         .filter_map(|host| Some((host, written(&layout.standby(host))?)))
         .collect();
-    // All by the clock of the file server: the newest of these and the beat is now.
+    // All times are by the clock of the file server: the newest one, or that of the beat, counts as
+    // now.
     let beat = written(&layout.beat());
     let newest = times.iter().map(|(_, t)| *t).chain(beat).max();
     let lives = |t: i64| newest.is_some_and(|now| now.saturating_sub(t) < STANDBY_MS);
@@ -114,7 +115,7 @@ mod tests {
             write(&layout, &layout.standby(host), age_s);
         }
         assert_eq!(standby(&layout, "m1"), ["m2"]);
-        // Nothing is written any more: what was last is not known to be gone.
+        // Nothing is written any more, so the last candidates are not known to be gone.
         for (host, age_s) in [("m1", 1000), ("m2", 1020), ("m3", 1200)] {
             write(&layout, &layout.standby(host), age_s);
         }
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(silence(&source, &facts), None);
         write(&layout, &layout.beat(), 60);
         assert!(silence(&source, &facts).is_some_and(|ms| ms > 50_000));
-        // The clock of the file server is behind this host's.
+        // The clock of the file server lags the clock of this host.
         std::thread::scope(|s| {
             s.spawn(|| {
                 clock::sleep_ms(300);

@@ -1,4 +1,4 @@
-//! The unit of limits that are plain numbers, as published by the cluster. Never writes.
+//! The unit of limits without unit, as published by the cluster. Never writes.
 
 use super::env::Site;
 use crate::spool::view::ViewReader;
@@ -16,7 +16,7 @@ pub(crate) fn limit_unit(site: &Site) -> Unit {
         .unwrap_or(Unit::M)
 }
 
-/// A unit as the parameters show it: bytes in one, or its suffix.
+/// Parses a unit as the parameters show it: in bytes, or as its suffix.
 fn unit_of(text: &str) -> Option<Unit> {
     let units = [Unit::B, Unit::K, Unit::M, Unit::G, Unit::T, Unit::P];
     match text.parse::<u64>() {

@@ -59,7 +59,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["lsinfo"], "cinfo", cinfo::run),
 ];
 
-/// Width of the columns of names.
+/// Width of the columns with names.
 const NAME: usize = 17;
 
 fn lshosts(args: &[OsString]) -> i32 {
@@ -68,7 +68,7 @@ fn lshosts(args: &[OsString]) -> i32 {
     cinfo::run(&words)
 }
 
-/// What a command of this file prints, and how it ends.
+/// A function that returns the output of a command of this file, and its exit code.
 type Text = fn(&Source, &[String]) -> Result<(String, Exit), Fail>;
 
 /// The options of a command that only LSF has.
@@ -85,7 +85,7 @@ pub(super) fn options(name: &str) -> Option<Command> {
     Some(cmd)
 }
 
-/// Runs one of the commands of this file: `text` makes what it prints.
+/// Runs one of the commands of this file: `text` produces its output.
 fn list(name: &'static str, args: &[OsString], text: Text) -> i32 {
     let cmd = options(name).unwrap_or_else(|| command(name, ""));
     let m = match cli::parse(cmd, args) {
@@ -122,7 +122,7 @@ fn clusters(source: &Source, names: &[String]) -> Result<(String, Exit), Fail> {
     ))
 }
 
-/// Two lines of six words. Every host takes submissions, so that all count as servers.
+/// Two lines of six words. Every host accepts submissions, so all count as servers.
 fn cluster_table(params: &Params, status: &str, leader: &str, hosts: usize) -> String {
     let first = |name: &str| match name {
         "" => "-".to_owned(),

@@ -12,29 +12,29 @@ use crate::show::metrics::{self, Facts, JobSums, Point};
 use crate::spool::view::{Piece, Want};
 use crate::sys::{clock, statfs};
 
-/// All figures as text for Prometheus, as of now.
+/// All current figures as text for Prometheus.
 ///
 /// # Errors
-/// No view yet, or it cannot be read.
+/// There is no view yet, or it cannot be read.
 pub(crate) fn text(source: &Source) -> Result<String> {
     text_at(source, clock::wall_ms(), share(source))
 }
 
-/// The same at a moment (ms since 1970), with size and free space of the share's file system.
+/// The same for a given time (ms since 1970), with size and free space of the share's file system.
 pub(crate) fn text_at(source: &Source, now_ms: i64, share: Option<(u64, u64)>) -> Result<String> {
     let text = with_facts(source, now_ms, share, metrics::text)?;
     text.map_err(|e| Fail::system(format!("the figures cannot be written as text: {e}")))
 }
 
-/// All figures that are one number each, as of now.
+/// All current figures that are a single number.
 ///
 /// # Errors
-/// No view yet, or it cannot be read.
+/// There is no view yet, or it cannot be read.
 pub(crate) fn points(source: &Source) -> Result<Vec<Point>> {
     with_facts(source, clock::wall_ms(), share(source), metrics::points)
 }
 
-/// Size and free space of the share's file system, in bytes; `None`: not known.
+/// Size and free space of the share's file system, in bytes; `None`: unknown.
 fn share(source: &Source) -> Option<(u64, u64)> {
     let disk = statfs::disk_free(source.layout.root()).ok()?;
     Some((disk.total, disk.available))
@@ -60,7 +60,7 @@ fn with_facts<T>(
     let read = read.map_err(|e| source.failed(e))?;
     source.warn(&read.warnings);
     jobs.sum_groups(&groups(&params));
-    // Without them the other figures are worth as much.
+    // The other figures are still useful without these.
     let figures = source.view.figures().unwrap_or_else(|e| {
         source.warn(&[e.to_string()]);
         None

@@ -1,4 +1,4 @@
-//! `cmig`: started jobs continue on other hosts, from their last state or from the beginning.
+//! `cmig`: moves started jobs to other hosts, where they continue from a checkpoint or start again.
 
 use super::cli::{Values, command, flag, parse};
 use super::env::Site;
@@ -12,7 +12,7 @@ use crate::text::names::HostSet;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
 
-/// Its options. `-m` names hosts to go to, not those that jobs are on.
+/// The options of `cmig`. `-m` names hosts to go to, not those that jobs are on.
 pub(super) fn options() -> Command {
     let about = "Migrate started jobs: save them or run them again, on other hosts";
     let hosts = Arg::new("hosts")
@@ -23,7 +23,7 @@ pub(super) fn options() -> Command {
     let cmd = with_wait(command("cmig", about))
         .arg(flag(
             "f",
-            "Have the method of checkpoints save jobs whatever stands against it",
+            "Have the method of checkpoints save jobs in spite of obstacles",
         ))
         .arg(hosts);
     with_selectors_beside(cmd, |cmd| cmd)
@@ -45,8 +45,8 @@ fn migrate(m: &ArgMatches) -> Result<i32> {
     act("cmig", m, &[verb], job_phrase)
 }
 
-/// A mistyped host is named before anything is stopped for it. A view that cannot be read refuses
-/// none: the leader knows them, too.
+/// Reports a mistyped host before a job is stopped for it. If the view cannot be read, no host is
+/// refused, because the leader checks them as well.
 fn check_hosts(hosts: &str) -> Result<()> {
     let source = Source::of("cmig", Site::find()?);
     let (Ok(set), Ok(params), Ok(_)) = (

@@ -68,10 +68,10 @@ pub(crate) use limit_unit::limit_unit;
 
 use std::ffi::OsString;
 
-/// A command: gets its arguments (without its name), gives its exit code.
+/// A command: takes its arguments (without its name) and returns its exit code.
 pub(crate) type Run = fn(&[OsString]) -> i32;
 
-/// A row of the table: the command's names, the first of which is shown, what it does, how it runs.
+/// A row of the table: the command's names (help shows the first one), its purpose, its function.
 pub(crate) struct Entry {
     pub(crate) names: &'static [&'static str],
     pub(crate) about: &'static str,
@@ -212,7 +212,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     ),
     entry(
         &["ctoken"],
-        "make, list and revoke tokens for programs that use the portal",
+        "create, list and revoke tokens for programs that use the portal",
         ctoken::run,
     ),
     entry(&["cid"], "show the cluster's name and its leader", cid::run),

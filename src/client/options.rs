@@ -1,4 +1,4 @@
-//! The options of every command, for callers that must know them without running it: completion.
+//! The options of every command, for code that needs them without running it: completion.
 //!
 //! Owns which command accepts which options; each command describes its own. Runs nothing.
 
@@ -9,7 +9,7 @@ use super::{
 };
 use clap::Command;
 
-/// The options of the command of Corral's or LSF's with this name; none for one that has
+/// The options of the command with this name of Corral's or LSF's; none for a command that has
 /// subcommands.
 pub(crate) fn of(name: &str) -> Option<Command> {
     let options = match name {
@@ -68,7 +68,7 @@ mod tests {
     use std::collections::HashSet;
     use std::ffi::OsString;
 
-    /// Columns of a plain terminal.
+    /// Width of a plain terminal.
     const COLUMNS: usize = 79;
 
     fn options_of(name: &str) -> Command {
@@ -77,7 +77,7 @@ mod tests {
         found.unwrap_or_else(|| panic!("{name} has no options"))
     }
 
-    /// Reads an example as its command would.
+    /// Parses an example as its command would.
     fn read(name: &str, line: &str) -> Result<(), String> {
         let words = split_words(line).map_err(|e| e.to_string())?;
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
@@ -120,7 +120,7 @@ mod tests {
         let named: HashSet<&str> = EXAMPLES.iter().map(|(name, _)| *name).collect();
         assert_eq!(named.len(), EXAMPLES.len());
         for entry in crate::client::COMMANDS {
-            // Theirs stand in their own help; ccron's subcommands have their own.
+            // Their examples are in their own help; ccron's subcommands have theirs.
             if !["ccron", "aip"].contains(&entry.names[0]) {
                 assert!(named.contains(entry.names[0]), "{}", entry.names[0]);
             }

@@ -1,7 +1,7 @@
 //! The view of a past moment, for `--at`: created in a temporary directory of this process and
 //! removed with it.
 //!
-//! The leader's code knows how to make it from the journal; the floor above provides it by
+//! The leader's code can build it from the journal; the floor above provides that code by
 //! [`set_maker`]. Nothing is written to the share.
 
 use super::cli::opt;
@@ -15,19 +15,19 @@ use clap::Arg;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Makes the view of a moment in a directory. Returns what a reader should know.
+/// Builds the view of a past moment in a directory. Returns notes for the reader.
 pub(crate) type MakeView = fn(&Layout, Stamp, &Path) -> Result<Vec<String>, String>;
 
 static MAKER: OnceLock<MakeView> = OnceLock::new();
 
-/// What is left behind by a command that was killed is removed at this age, ms.
+/// A directory left by a killed command is removed when it is older than this, ms.
 const LEFT_BEHIND_MS: i64 = 3_600_000;
-/// Most names of the directory for temporary files that are looked at.
+/// Maximum number of entries of the temporary directory that are read.
 const NAMES_MAX: usize = 100_000;
 
-/// Says how views of past moments are made.
+/// Sets the function that builds views of past moments.
 pub(crate) fn set_maker(make: MakeView) {
-    // Only the first one counts; there is one.
+    // Only the first call counts; there is only one.
     let _ = MAKER.set(make);
 }
 
@@ -47,17 +47,17 @@ pub(crate) struct PastView {
 }
 
 impl PastView {
-    /// Makes the view of the moment that `word` says.
+    /// Builds the view of the moment that `word` specifies.
     ///
     /// # Errors
-    /// It is no moment or a future one; nothing is kept of it; the journal is damaged.
+    /// It is not a moment or is in the future; no records of it are kept; the journal is damaged.
     pub(super) fn make(name: &str, layout: &Layout, word: &str) -> Result<PastView, Fail> {
         let now = sys::clock::wall_ms();
         let zone = jiff::tz::TimeZone::system();
         let moment = range::moment(word, now, &zone)
             .map_err(|e| Fail::usage(format!("--at: {e}\nhint: {}", range::MOMENT_HINT)))?;
         if moment > now {
-            return Err(Fail::usage("--at: that time has not come yet"));
+            return Err(Fail::usage("--at: that time is in the future"));
         }
         let make = MAKER.get().ok_or_else(|| {
             Fail::system("--at: this program does not know how to read the journal")
@@ -66,7 +66,7 @@ impl PastView {
             dir: own_directory()?,
             moment: Stamp(moment),
         };
-        // A reader of the output that ends must not end this process before it has tidied up.
+        // If the reader of the output ends, this process must still remove its directory.
         sys::signals::ignore_sigpipe();
         let notes = make(layout, past.moment, &past.dir)
             .map_err(|e| Fail::system(format!("--at {word}: {e}")))?;
@@ -91,7 +91,7 @@ impl Drop for PastView {
     }
 }
 
-/// A new directory that only this account can enter.
+/// Creates a directory that only this account can enter.
 fn own_directory() -> Result<PathBuf, Fail> {
     let uid = sys::users::me().uid;
     let prefix = format!("corral-at.{uid}.");
@@ -114,7 +114,7 @@ fn own_directory() -> Result<PathBuf, Fail> {
     match sys::fs::mkdir(&dir, 0o700)? {
         true => Ok(dir),
         false => Err(Fail::system(format!(
-            "{}: it is there already",
+            "{}: it exists already",
             dir.display()
         ))),
     }

@@ -1,8 +1,9 @@
-//! The files by which the portal identifies a user: below the user's own drop box, where only that
-//! user can create names. The owner of a file is the proof; its name contains the SHA-256 of a
+//! The files by which the portal identifies a user. They are below the user's drop box, where only
+//! that user can create names. The owner of a file is the proof; its name contains the SHA-256 of a
 //! secret that only the user's programs have.
 //!
-//! Owns creating, finding and removing them. Serves nothing and sends no request to the leader.
+//! Owns how these files are created, found and removed. Serves nothing and sends no request to the
+//! leader.
 
 use super::env::Site;
 use super::exit::{Fail, Result};
@@ -14,24 +15,24 @@ use crate::sys;
 use crate::sys::fs::{self, Kind};
 use std::path::{Path, PathBuf};
 
-/// Most names in the directory that are looked at, and most tokens of one user.
+/// Maximum number of names that are read in the directory, and of tokens of one user.
 const NAMES_MAX: usize = 1000;
 const TOKENS_MAX: usize = 100;
-/// Longest time for which a token may be good, ms (a year).
+/// Longest validity of a token, ms (a year).
 pub const TOKEN_MS_MAX: i64 = 366 * 86_400_000;
-/// Clocks of two hosts may differ by so much, ms.
+/// Maximum difference between the clocks of two hosts, ms.
 const SKEW_MS: i64 = 30_000;
-/// Longest note of a token, bytes.
+/// Maximum length of the note of a token, in bytes.
 const NOTE_MAX: usize = 100;
 
-/// A new secret of the caller, fit for a URL.
+/// A new secret of the caller that can be part of a URL.
 fn secret() -> String {
     let mut bytes = [0u8; SECRET_BYTES];
     sys::clock::random(&mut bytes);
     portal::secret_of(sys::users::effective_uid(), &bytes)
 }
 
-/// The caller's directory, made where it is missing.
+/// The caller's directory, created if missing.
 fn own_directory(layout: &Layout) -> Result<PathBuf> {
     let uid = sys::users::effective_uid();
     let (own, dir) = (layout.inbox_of(uid), layout.portal_of(uid));
@@ -46,20 +47,20 @@ fn own_directory(layout: &Layout) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Refuses a directory that is another's or that others can use.
+/// Refuses a directory that belongs to another user or is open to others.
 fn must_be_own(path: &Path, uid: u32, closed: u32) -> Result<()> {
     let found = fs::owner(path)?;
     match found {
         Some(f) if f.kind == Kind::Dir && f.uid == uid && f.mode & closed == 0 => Ok(()),
         _ => Err(Fail::system(format!(
-            "{} is not a directory of your own that is closed to others\n\
-             hint: remove it, or chmod it; the command makes it again",
+            "{} is not a directory that belongs to you and is closed to others\nhint: remove it, \
+             or chmod it; the command creates it again",
             path.display()
         ))),
     }
 }
 
-/// Makes the file of a login link and gives its secret.
+/// Creates the file of a login link and returns its secret.
 ///
 /// # Errors
 /// The drop box cannot be used.
@@ -82,10 +83,10 @@ fn sweep(dir: &Path, now: i64) {
     }
 }
 
-/// Uses up the login link of `uid` with this secret: true once, while it is good.
+/// Consumes the login link of `uid` with this secret. Returns true once, while the link is valid.
 ///
 /// # Errors
-/// The file is there and cannot be removed.
+/// The file exists and cannot be removed.
 pub(crate) fn take_login(layout: &Layout, uid: u32, secret: &str, now: i64) -> Result<bool> {
     let dir = layout.portal_of(uid);
     let wanted = portal::digest(secret);
@@ -110,7 +111,7 @@ pub(crate) fn take_login(layout: &Layout, uid: u32, secret: &str, now: i64) -> R
     Ok(good)
 }
 
-/// Removes a file; of two that do it at once one finds it gone, and gets false.
+/// Removes a file. If two processes do so at once, one of them finds no file and gets false.
 fn remove_now(path: &Path) -> Result<bool> {
     let aside = path.with_file_name(format!(".used.{}", sys::clock::nonce(8)));
     match fs::rename(path, &aside) {
@@ -123,10 +124,11 @@ fn remove_now(path: &Path) -> Result<bool> {
     }
 }
 
-/// Makes a token for programs; gives it with its secret.
+/// Creates a token for programs; returns it with its secret.
 ///
 /// # Errors
-/// It would be good for too long or too short, there are too many, the drop box cannot be used.
+/// Its validity is too long or too short, there are too many tokens, or the drop box cannot be
+/// used.
 pub(crate) fn make_token(
     site: &Site,
     scope: Scope,
@@ -144,8 +146,8 @@ pub(crate) fn make_token(
     let dir = own_directory(&site.layout())?;
     if tokens(&site.layout())?.len() >= TOKENS_MAX {
         return Err(Fail::refused(format!(
-            "you have {TOKENS_MAX} tokens, the most there may be\n\
-             hint: ctoken list shows them, ctoken revoke ID removes one"
+            "you have {TOKENS_MAX} tokens, which is the maximum\nhint: ctoken list shows them, \
+             ctoken revoke ID removes one"
         )));
     }
     let secret = secret();
@@ -166,7 +168,7 @@ pub(crate) fn make_token(
     Ok((token, secret))
 }
 
-/// The caller's tokens, the oldest first; one that cannot be read is left out.
+/// The caller's tokens, the oldest first; unreadable ones are left out.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -183,7 +185,7 @@ pub(crate) fn tokens(layout: &Layout) -> Result<Vec<PortalToken>> {
     Ok(all)
 }
 
-/// Removes the caller's token with this id; false: there is none.
+/// Removes the caller's token with this id; false: there is no such token.
 ///
 /// # Errors
 /// It cannot be removed.
@@ -203,7 +205,7 @@ pub(crate) fn revoke_token(layout: &Layout, id: &str) -> Result<bool> {
     Ok(gone)
 }
 
-/// The token of `uid` with this secret, while it is good.
+/// The token of `uid` with this secret, if it is still valid.
 pub fn find_token(layout: &Layout, uid: u32, secret: &str, now: i64) -> Option<PortalToken> {
     let name = portal::token_name(&portal::digest(secret));
     let path = layout.portal_of(uid).join(name);
@@ -212,7 +214,7 @@ pub fn find_token(layout: &Layout, uid: u32, secret: &str, now: i64) -> Option<P
     (owner == uid && token.ends > now).then_some(token)
 }
 
-/// Says where the caller's own portal listens.
+/// Publishes where the caller's own portal listens.
 ///
 /// # Errors
 /// The drop box cannot be used.
@@ -226,7 +228,7 @@ pub(crate) fn publish_address(site: &Site, address: &PortalAddress) -> Result<()
     )?)
 }
 
-/// Takes it back, unless another portal has been started since.
+/// Withdraws the address, unless another portal has been started since.
 pub(crate) fn withdraw_address(site: &Site, mine: &PortalAddress) {
     if address(&site.layout()).as_ref() == Some(mine) {
         let dir = site.layout().portal_of(sys::users::effective_uid());
@@ -234,7 +236,7 @@ pub(crate) fn withdraw_address(site: &Site, mine: &PortalAddress) {
     }
 }
 
-/// Removes the address of a portal of the caller's that does not run any more.
+/// Removes the address of a portal of the caller that no longer runs.
 ///
 /// # Errors
 /// It cannot be removed.
@@ -243,12 +245,12 @@ pub(crate) fn forget_address(layout: &Layout) -> Result<()> {
     Ok(fs::remove(&dir.join(ADDRESS))?)
 }
 
-/// Where the caller's own portal listens, as it said when it was started.
+/// Where the caller's own portal listens, as published when it was started.
 pub(crate) fn address(layout: &Layout) -> Option<PortalAddress> {
     document(&layout.portal_of(sys::users::effective_uid()).join(ADDRESS))
 }
 
-/// Says where the portal for all users listens. As the owner of the share, who alone can.
+/// Publishes where the portal for all users listens. Only the owner of the share can do so.
 ///
 /// # Errors
 /// The share cannot be written.
@@ -261,15 +263,15 @@ pub(crate) fn publish_service(layout: &Layout, address: &PortalAddress) -> Resul
     )?)
 }
 
-/// Takes it back, unless another one has been started since.
+/// Withdraws the address, unless another portal has been started since.
 pub(crate) fn withdraw_service(layout: &Layout, mine: &PortalAddress) {
     if service_address(layout).as_ref() == Some(mine) {
         let _ = fs::remove(&layout.portal_service());
     }
 }
 
-/// Where the portal for all users listens. Only root and the owner of the share are believed: a
-/// link goes to who they name.
+/// Where the portal for all users listens. Only a file of root or of the owner of the share is
+/// trusted, because login links are sent to the address in it.
 pub(crate) fn service_address(layout: &Layout) -> Option<PortalAddress> {
     let share = fs::owner(&layout.cluster()).ok()??;
     let (bytes, owner) = fs::read_small_owned(&layout.portal_service(), DOC_MAX).ok()?;
@@ -308,7 +310,7 @@ mod tests {
         assert!(!take(&late, 1_000_001 + LOGIN_MS));
         let other = make_login(&site, 1_000_000).unwrap();
         assert!(!take_login(&layout, me + 1, &other, 1_000_001).unwrap());
-        // A name that promises a longer life than a link may have.
+        // A name that claims a longer validity than a link may have.
         let long = portal::login_name(&portal::digest("s"), i64::MAX);
         std::fs::write(layout.portal_of(me).join(long), "").unwrap();
         assert!(!take("s", 1_000_001));

@@ -30,31 +30,31 @@ use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 
-/// A leader is not called silent before this time, ms: clocks of two hosts differ.
+/// A leader is not called silent before this time, ms, because the clocks of two hosts differ.
 const QUIET_MS: u64 = 10_000;
-/// Most warnings about damage that are printed one by one.
+/// Maximum number of warnings about damage that are listed.
 const WARNINGS_MAX: usize = 5;
-/// Why a user does not see another's jobs.
+/// Why a user does not see another user's jobs.
 pub(crate) const OWN_ONLY: &str =
     "this cluster shows you your own jobs only (general: user_view_alljobs in cb.yaml)";
-/// Depth to which groups of groups are followed.
+/// Maximum depth of nested user groups.
 pub(super) const GROUP_DEPTH: usize = 16;
 
-/// The view of one cluster, opened by one command.
+/// The view of one cluster, as opened by one command.
 pub(crate) struct Source {
     pub name: &'static str,
     pub site: Site,
     pub layout: Layout,
     pub view: ViewReader,
     pub me: UserFacts,
-    /// Where the view is that of a past moment.
+    /// The moment, if the view is that of a past moment.
     pub past: Option<PastView>,
-    /// Nothing is said on standard error: it is not the asker's.
+    /// Nothing is printed to standard error, because it does not belong to the caller.
     pub silent: bool,
 }
 
 impl Source {
-    /// Finds the cluster and who asks.
+    /// Finds the cluster and the caller.
     ///
     /// # Errors
     /// No cluster is configured.
@@ -62,10 +62,10 @@ impl Source {
         Ok(Source::of(name, Site::find()?))
     }
 
-    /// The cluster as it was at the moment that `--at` names, or as it is now.
+    /// The cluster at the moment that `--at` names, or its current state.
     ///
     /// # Errors
-    /// As [`Source::open`]; the moment is not one, or nothing is kept of it.
+    /// Those of [`Source::open`]; the moment is invalid, or no records of it are kept.
     pub(crate) fn open_at(name: &'static str, m: &ArgMatches) -> Result<Source, Fail> {
         let mut source = Source::open(name)?;
         if let Some(word) = m.last("at") {
@@ -76,7 +76,7 @@ impl Source {
         Ok(source)
     }
 
-    /// The view of a cluster that was found already.
+    /// The view of a cluster that has already been found.
     pub(crate) fn of(name: &'static str, site: Site) -> Source {
         let layout = site.layout();
         Source {
@@ -116,10 +116,10 @@ impl Source {
         }
     }
 
-    /// The cluster's facts.
+    /// The parameters of the cluster.
     ///
     /// # Errors
-    /// No view yet, or it cannot be read.
+    /// There is no view yet, or it cannot be read.
     pub(crate) fn params(&self) -> Result<Params, Fail> {
         self.view.params().map_err(|e| self.failed(e))
     }
@@ -133,7 +133,7 @@ impl Source {
         Ok(by_name(hosts))
     }
 
-    /// The same with slots in use and jobs as of now.
+    /// The published hosts with their current counts of slots in use and jobs.
     ///
     /// # Errors
     /// As [`Source::params`].
@@ -150,7 +150,7 @@ impl Source {
         Ok(by_priority(queues))
     }
 
-    /// The same with their counts as of now.
+    /// The published queues with their current counts.
     ///
     /// # Errors
     /// As [`Source::params`].
@@ -158,7 +158,7 @@ impl Source {
         self.counted(ViewReader::counted_queues).map(by_priority)
     }
 
-    /// The rows of a summary view with the counts as of now.
+    /// The rows of a summary view with their current counts.
     ///
     /// # Errors
     /// As [`Source::params`].
@@ -171,24 +171,24 @@ impl Source {
         Ok(counted.rows)
     }
 
-    /// True when the asker may see the jobs of others.
+    /// Whether the caller may see the jobs of all users.
     pub(crate) fn sees_all(&self, params: &Params) -> bool {
         params.view_all_jobs || self.is_administrator(params) || self.is_service()
     }
 
-    /// True when the asker administers the whole cluster.
+    /// Whether the caller administers the whole cluster.
     pub(crate) fn is_administrator(&self, params: &Params) -> bool {
         let administrators = params.administrators.join(" ");
         self.me.uid == 0 || Sets::new(params, &os_groups).holds(&administrators, &self.me.name)
     }
 
-    /// True when the share is the asker's.
+    /// Whether the share belongs to the caller.
     pub(crate) fn is_service(&self) -> bool {
         let cluster = sys::fs::stat(&self.layout.cluster()).ok().flatten();
         cluster.is_some_and(|s| s.uid == self.me.uid)
     }
 
-    /// True when the asker may see this job.
+    /// Whether the caller may see this job.
     pub(crate) fn sees(&self, params: &Params, spec: &Spec) -> bool {
         if spec.uid == self.me.uid || self.sees_all(params) {
             return true;
@@ -203,7 +203,7 @@ impl Source {
         within.has(spec.uid, &spec.user, &spec.queue)
     }
 
-    /// Of these users, whose jobs the asker may see; `None`: the asker's own only.
+    /// Of these users, those whose jobs the caller may see; `None`: only the caller's own.
     pub(crate) fn seen_of(&self, users: Users, params: &Params) -> Option<Users> {
         if users == Users::one(self.me.uid) || self.sees_all(params) {
             return Some(users);
@@ -217,7 +217,7 @@ impl Source {
         })
     }
 
-    /// Whose jobs the asker sees as an administrator of groups and queues.
+    /// Whose jobs the caller sees as an administrator of user groups and queues.
     fn visible(&self, params: &Params) -> Visible {
         let queues = self.queues().unwrap_or_default();
         let users = self.view.users().unwrap_or_default();
@@ -226,7 +226,7 @@ impl Source {
         Visible::of(&self.me.name, params, &queues, &known, &os_groups)
     }
 
-    /// The clock and the zone in which moments are shown.
+    /// The clock and the time zone for printed times.
     pub(crate) fn ctx(&self) -> Ctx {
         let past = self.past.as_ref().map(PastView::moment);
         let now = past.map_or_else(sys::clock::wall_ms, |moment| moment.0);
@@ -239,8 +239,8 @@ impl Source {
         }
     }
 
-    /// The same, with when jobs are expected to start and what their queues and applications
-    /// require: three files more to read.
+    /// The same, plus the estimated starts of jobs and the requirements of their queues and
+    /// applications: this reads three more files.
     pub(crate) fn ctx_with_estimates(&self) -> Ctx {
         let rows = self.view.estimates().unwrap_or_default();
         let estimates = rows.into_iter().map(|row| (row.j, row)).collect();
@@ -263,7 +263,7 @@ impl Source {
         }
     }
 
-    /// Reports damage that cost rows: an incomplete table must not look complete.
+    /// Reports damage that lost rows: an incomplete table must not look complete.
     pub(crate) fn warn(&self, warnings: &[String]) {
         if self.silent {
             return;
@@ -277,7 +277,7 @@ impl Source {
         }
     }
 
-    /// On a terminal: alarms of the cluster, and a silent leader.
+    /// Prints alarms of the cluster and a silent leader, if standard error is a terminal.
     pub(crate) fn banner(&self, params: &Params) {
         let silent = self.silent || self.past.is_some();
         if silent || !std::io::stderr().is_terminal() {
@@ -300,10 +300,10 @@ impl Source {
     }
 
     /// Milliseconds since the leader's last beat, by the clocks of the file server and this host;
-    /// `None` = there never was one.
+    /// `None`: there is no beat.
     pub(crate) fn quiet_ms(&self) -> Option<u64> {
         let path = self.layout.beat();
-        // Opening the file is what makes a network file system ask its server for the date.
+        // Opening the file makes a network file system ask its server for the current time stamp.
         drop(sys::fs::read_optional(&path, 4096));
         let beat = sys::fs::stat(&path).ok().flatten()?;
         let quiet = sys::clock::wall_ms().saturating_sub(beat.mtime_ms);
@@ -330,8 +330,8 @@ impl Source {
         Users::These(uids, names)
     }
 
-    /// The hosts that operands name (hosts, groups; none = all), and how the command ends: words
-    /// that name nothing are reported on standard error.
+    /// The hosts that operands name (hosts, groups; none = all), and the exit code: words that
+    /// match nothing are reported on standard error.
     pub(crate) fn hosts_named<'h>(
         &self,
         hosts: &'h [HostRow],
@@ -353,10 +353,10 @@ impl Source {
         (hosts.iter().filter(wanted).collect(), exit)
     }
 
-    /// The host names that words of a command line name (hosts, groups, `all`).
+    /// The names of the hosts that words of a command line select (hosts, groups, `all`).
     ///
     /// # Errors
-    /// Names the first word that is neither.
+    /// Names the first word that matches nothing.
     pub(crate) fn host_names(
         &self,
         words: &[String],
@@ -399,8 +399,8 @@ fn expand(word: &str, hosts: &[HostRow], params: &Params) -> Result<Vec<String>,
     }
 }
 
-/// The rows with these names (all without names) in their order, and how the command ends: names
-/// that no row has are reported on standard error.
+/// The rows with these names (all rows without names) in their order, and the exit code: names
+/// without a row are reported on standard error.
 pub(crate) fn named<'r, R>(
     what: &str,
     rows: &'r [R],
@@ -418,7 +418,7 @@ pub(crate) fn named<'r, R>(
     (rows.iter().filter(wanted).collect(), exit)
 }
 
-/// The job ids on the command line; none when one of them is 0, which means all.
+/// The job ids on the command line; empty if one of them is 0, which means all jobs.
 ///
 /// # Errors
 /// Names the first word that is not a job ID.
@@ -433,11 +433,11 @@ pub(crate) fn job_ids(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
     Ok(ids)
 }
 
-/// Whose jobs are meant: those of `-u`, else the caller's, or with ids every user's; no more than
-/// the cluster lets the asker see.
+/// The users whose jobs are selected: those of `-u`, else the caller, or with ids every user.
+/// Limited to the users whose jobs the caller may see.
 ///
 /// # Errors
-/// Jobs of another user were asked for by name where that is not allowed.
+/// Jobs of another user were requested by name, and the caller may not see them.
 pub(crate) fn users_asked(
     m: &ArgMatches,
     source: &Source,
@@ -459,7 +459,7 @@ pub(crate) fn users_asked(
 }
 
 impl Source {
-    /// Of the users that are meant, those whose jobs the asker may see.
+    /// Of the requested users, those whose jobs the caller may see.
     pub(crate) fn allowed(&self, params: &Params, asked: Users) -> Users {
         if self.sees_all(params) {
             return asked;
@@ -474,10 +474,10 @@ impl Source {
     }
 }
 
-/// Keeps the hosts that satisfy `-R`, when it was given.
+/// Keeps the hosts that satisfy `-R`, if given.
 ///
 /// # Errors
-/// The expression is wrong.
+/// The expression is invalid.
 pub(crate) fn require(
     m: &ArgMatches,
     hosts: &mut Vec<&HostRow>,
@@ -512,14 +512,14 @@ pub(crate) fn refuse_unbuilt(m: &ArgMatches, ids: &[&str], command: &str) -> Res
     }
 }
 
-/// How long a leader may be silent before a warning: several takeover times.
+/// How long a leader may be silent before a warning: several times the takeover time.
 pub(crate) fn quiet_limit_ms(params: &Params) -> u64 {
     params.lease_ms().saturating_mul(4).max(QUIET_MS)
 }
 
-/// The table of `-s`, with the header of `command`: `put` adds the rows of the named resources, of
-/// all without names. What no host has is said: it may be a sensor that has not reported yet, so
-/// that is no failure.
+/// The table of `-s` with the header of `command`: `put` adds the rows of the named resources, or
+/// of all if none is named. A resource that no host has is reported but is not a failure: its
+/// sensor may not have reported yet.
 pub(crate) fn resources_table(
     command: &str,
     header: &str,
@@ -553,21 +553,21 @@ pub(crate) fn resources_table(
     format!("{header}{out}")
 }
 
-/// The failure for a name that nothing in the cluster has.
+/// The failure for a name that does not exist in the cluster.
 pub(crate) fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str>) -> Fail {
     let hint = did_you_mean(word, known);
     let word = crate::text::width::escape(word);
     Fail::not_found(format!("{word}: no such {what}{hint}"))
 }
 
-/// The groups of the system that a user is in.
+/// The system groups of a user.
 pub(crate) fn os_groups(user: &str) -> Vec<String> {
     let gids = sys::users::by_name(user).map(|facts| sys::users::groups_of(&facts));
     let gids = gids.into_iter().flatten();
     gids.filter_map(sys::users::group_by_gid).collect()
 }
 
-/// The users of a group, nested groups included; the word itself when it is not a group.
+/// The users of a group, including nested groups; the word itself if it is not a group.
 pub(crate) fn members(word: &str, params: &Params) -> Vec<String> {
     let group = |name: &str| params.user_groups.iter().find(|(g, ..)| g == name);
     let mut found = Vec::new();
@@ -588,7 +588,7 @@ pub(crate) fn members(word: &str, params: &Params) -> Vec<String> {
     found
 }
 
-/// A key that sorts `h2` before `h10`: texts and numbers in turn.
+/// A key that sorts `h2` before `h10`: its texts and numbers alternate.
 pub(crate) fn natural(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = name;
@@ -606,21 +606,21 @@ pub(crate) fn natural(name: &str) -> Vec<(String, u64)> {
     parts
 }
 
-/// True when tables may be coloured: standard output is a terminal and NO_COLOR is not set.
+/// Whether tables may be coloured: standard output is a terminal and NO_COLOR is not set.
 pub(crate) fn colors() -> bool {
     let forbidden = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     !forbidden && std::io::stdout().is_terminal()
 }
 
-/// The columns of the terminal that a table must fit in; `None`: standard output is none.
+/// The number of columns that a table must fit; `None`: standard output is not a terminal.
 pub(crate) fn columns() -> Option<usize> {
     sys::caller::terminal_columns()
 }
 
-/// Writes text to standard output. A reader that went away ends the process silently (SIGPIPE).
+/// Writes text to standard output. If its reader has ended, the process ends silently (SIGPIPE).
 ///
 /// # Errors
-/// Standard output took less, for example because its disk is full.
+/// Standard output could not take all of it, for example because its disk is full.
 pub(crate) fn put(text: &str) -> Result<(), Fail> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())
@@ -633,8 +633,8 @@ pub(crate) fn put(text: &str) -> Result<(), Fail> {
         })
 }
 
-/// Replaces the word `--json` by `-jsonl`, the id of its option: elsewhere one dash and two mean
-/// the same, but `-json` is LSF's form.
+/// Replaces the word `--json` by `-jsonl`, the id of its option: one dash and two are otherwise
+/// equivalent, but `-json` is LSF's form.
 pub(crate) fn split_json(args: &[OsString]) -> Vec<OsString> {
     let mut rest_is_operands = false;
     args.iter()
@@ -670,7 +670,7 @@ pub(crate) fn json_options(cmd: Command) -> Command {
     .after_help(end)
 }
 
-/// Ends a command: prints what failed.
+/// Ends a command: prints a failure and returns the exit code.
 pub(crate) fn end(name: &str, result: Result<Exit, Fail>) -> i32 {
     match result {
         Ok(exit) => exit.code(),

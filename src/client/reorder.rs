@@ -51,7 +51,7 @@ fn shift(name: &str, bottom: bool, m: &ArgMatches) -> Result<i32> {
     })
 }
 
-/// Job and position of the operands.
+/// The job and the position given by the operands.
 fn place(operands: &[String]) -> Result<(String, u32)> {
     let (job, pos) = match operands {
         [job] => (job, 1),

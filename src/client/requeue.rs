@@ -6,7 +6,7 @@ use crate::record::request::Verb;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-/// Its options.
+/// The options of `crequeue`.
 pub(super) fn options() -> Command {
     with_selectors(command(
         "crequeue",
@@ -36,7 +36,7 @@ fn requeue(m: &ArgMatches) -> super::exit::Result<i32> {
     act("crequeue", m, &[verb], job_phrase)
 }
 
-/// The states meant, none for the default.
+/// The selected states; none for the default.
 fn states(m: &ArgMatches) -> Vec<String> {
     [("r", "run"), ("d", "done"), ("e", "exit")]
         .into_iter()

@@ -15,7 +15,7 @@ pub(super) fn ckill_options() -> Command {
         .arg(flag("l", "List the signals"))
         .arg(flag(
             "d",
-            "Kill as without it: LSF records such a job as DONE, here it is EXIT",
+            "The same as without -d: LSF records such a job as DONE, Corral as EXIT",
         ))
         .arg(flag(
             "r",
@@ -46,7 +46,7 @@ pub(crate) fn ckill(args: &[OsString]) -> i32 {
     finish("ckill", how.and_then(|how| signal("ckill", &m, how)))
 }
 
-/// Which signal `-s` and `-r` ask for.
+/// The signal that `-s` and `-r` request.
 pub(crate) fn how(signal: Option<&str>, remove: bool) -> Result<SignalHow> {
     let Some(text) = signal else {
         return Ok(if remove {

@@ -24,7 +24,7 @@ pub(crate) mod states;
 
 use super::{Entry, entry};
 
-/// Each name with what it does.
+/// Each name with its purpose.
 pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["sbatch"], "submit a batch script", sbatch::run),
     entry(&["squeue"], "list jobs that have not ended", squeue::run),

@@ -9,7 +9,7 @@ use crate::text::names;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-/// Its options.
+/// The options of `cswitch`.
 pub(super) fn options() -> Command {
     let cmd = command("cswitch", "Switch pending jobs to another queue")
         .override_usage("cswitch [OPTIONS] QUEUE JOB...");
@@ -38,7 +38,7 @@ fn switch(m: &ArgMatches) -> Result<i32> {
     act("cswitch", m, &[Verb::Switch { sel, queue }], job_phrase)
 }
 
-/// Queue and jobs of the operands.
+/// The queue and the jobs given by the operands.
 fn destination(operands: &[String]) -> Result<(String, Selector)> {
     let Some((queue, jobs)) = operands.split_first() else {
         return Err(Fail::usage(

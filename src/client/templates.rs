@@ -1,7 +1,7 @@
 //! Templates of applications on the share: `conf/apps.d/NAME.yaml` and the shell files beside them.
 //!
-//! Owns their location, the rule that only the cluster's account may have written them, and how
-//! many are read. `config::template` reads their content.
+//! Owns their location, the rule that only the cluster's account may have written them, and the
+//! limits on their number. `config::template` parses their content.
 
 use super::env::Site;
 use super::exit::{Fail, Result};
@@ -16,25 +16,26 @@ use crate::sys::trust::Owners;
 use crate::text::names;
 use std::path::{Path, PathBuf};
 
-/// Most templates of a cluster.
+/// Maximum number of templates of a cluster.
 const TEMPLATES_MAX: usize = 1000;
-/// Most entries of the directory that are looked at.
+/// Maximum number of entries of the directory that are read.
 const ENTRIES_MAX: usize = 4 * TEMPLATES_MAX;
-/// Largest file of shell functions, in bytes.
+/// Maximum size of a file of shell functions, in bytes.
 const INCLUDE_MAX: u64 = 64 << 10;
 const END: &str = ".yaml";
 
-/// A file of `apps.d` and what came of reading it.
+/// A file of `apps.d` and the result of reading it.
 pub(crate) struct FoundTemplate {
     pub name: String,
     pub path: PathBuf,
     pub read: std::result::Result<Template, Vec<Problem>>,
 }
 
-/// The template of an application; `None`: there is none of this name.
+/// The template of an application; `None`: there is none with this name.
 ///
 /// # Errors
-/// It cannot be read or is wrong, or others than the cluster's account could have written it.
+/// The file cannot be read or is invalid, or users other than the cluster's account could have
+/// written it.
 pub(crate) fn find(site: &Site, name: &str) -> Result<Option<(Template, PathBuf)>> {
     if names::check_name(name).is_err() || name.contains('/') {
         return Ok(None);
@@ -58,10 +59,10 @@ pub(crate) fn find(site: &Site, name: &str) -> Result<Option<(Template, PathBuf)
     Ok(Some((template, path)))
 }
 
-/// All of them by name, those that are wrong with what is wrong.
+/// All templates by name; the invalid ones with their problems.
 ///
 /// # Errors
-/// The directory cannot be read, or has too many.
+/// The directory cannot be read, or has too many entries.
 pub(crate) fn all(site: &Site) -> Result<Vec<FoundTemplate>> {
     let dir = site.layout().apps_dir();
     if !sys::fs::exists(&dir) {
@@ -90,7 +91,7 @@ pub(crate) fn all(site: &Site) -> Result<Vec<FoundTemplate>> {
     Ok(names.into_iter().map(read).collect())
 }
 
-/// A template in a file of any place.
+/// Reads a template from a file in any place.
 pub(crate) fn read_file(path: &Path, name: &str) -> std::result::Result<Template, Vec<Problem>> {
     let shown = path.display().to_string();
     let whole = |message: String| Problem {
@@ -112,10 +113,10 @@ pub(crate) fn read_file(path: &Path, name: &str) -> std::result::Result<Template
     read_template(&bytes, &shown, name)
 }
 
-/// The script of a template with the files that it includes; empty when it has none.
+/// The script of a template with the files that it includes; empty if it has none.
 ///
 /// # Errors
-/// A file cannot be read, or the whole is too long.
+/// A file cannot be read, or the script is too long.
 pub(crate) fn script(template: &Template, path: &Path) -> Result<String> {
     let Run::Script(body) = &template.run else {
         return Ok(String::new());
@@ -139,16 +140,17 @@ pub(crate) fn script(template: &Template, path: &Path) -> Result<String> {
     match out.len() {
         0..=SCRIPT_MAX => Ok(out),
         n => Err(Fail::system(format!(
-            "{}: its script has {n} bytes with what it includes, more than {SCRIPT_MAX}",
+            "{}: its script with the included files has {n} bytes, more than {SCRIPT_MAX}",
             path.display()
         ))),
     }
 }
 
-/// The same of a template that runs as somebody else's job: its files must be the cluster's.
+/// Like [`script`], for a template that runs as a job of another user: its files must belong to the
+/// cluster.
 ///
 /// # Errors
-/// As [`script`], and names the file that others could have written.
+/// Those of [`script`]; names a file that others could have written.
 pub(crate) fn trusted_script(site: &Site, template: &Template, path: &Path) -> Result<String> {
     if !template.include.is_empty() {
         let owners = owners(site)?;
@@ -174,7 +176,7 @@ fn check_owner(owners: Owners, path: &Path) -> Result<()> {
     safe.map_err(|e| Fail::refused(format!("-app: {e}")))
 }
 
-/// What a path is here.
+/// The kind of a path on this host.
 pub(crate) fn path_kind(path: &Path) -> PathKind {
     let path = sys::fs::canonical(path).unwrap_or_else(|_| path.to_path_buf());
     match sys::fs::stat(&path) {

@@ -1,15 +1,15 @@
-//! Whose jobs the caller may see with `user_view_alljobs: no`, by the administrators that the
-//! leader publishes. The view itself hides nothing; the commands follow this rule.
+//! Whose jobs the caller may see with `user_view_alljobs: no`, according to the administrators that
+//! the leader publishes. The view itself hides nothing; the commands follow this rule.
 
 use super::read::{GROUP_DEPTH, members};
 use crate::record::view::{Params, QueueRow};
 use crate::text::names::{NameSet, check_user};
 use std::collections::{HashMap, HashSet};
 
-/// Groups of the system that a user is in, by user name.
+/// The system groups of a user, by user name.
 pub(super) type Groups<'a> = &'a (dyn Fn(&str) -> Vec<String> + Sync);
 
-/// The user groups of the cluster, to ask who is in a set.
+/// The user groups of the cluster, used to check membership in a set.
 pub(super) struct Sets<'a> {
     groups: HashMap<&'a str, NameSet>,
     os_groups: Groups<'a>,
@@ -25,7 +25,7 @@ impl<'a> Sets<'a> {
         }
     }
 
-    /// Whether the user is in a set as cb.yaml writes it.
+    /// Whether the user is in a set as written in cb.yaml.
     pub(super) fn holds(&self, text: &str, user: &str) -> bool {
         self.within(&set(text), user, 0)
     }
@@ -52,7 +52,7 @@ pub(super) struct Visible {
 }
 
 impl Visible {
-    /// `known`: users that may be members of groups which do not name them.
+    /// `known`: users that may be members of groups without being listed there.
     pub(super) fn of(
         me: &str,
         params: &Params,
@@ -72,7 +72,7 @@ impl Visible {
             if sets.holds(administrators, me) {
                 let all = members(name, params).into_iter();
                 let all = all.chain(known.iter().cloned());
-                // Without the words that are not users: all, @system, ~u1.
+                // Words that are not users are left out: all, @system, ~u1.
                 let all = all.filter(|user| user != "all" && check_user(user).is_ok());
                 visible
                     .users
@@ -134,7 +134,7 @@ mod tests {
             all.sort();
             all.join(" ")
         };
-        // A name may be a user's or a group's: wheel is taken for both.
+        // A name may be that of a user or of a group: wheel counts as both.
         assert_eq!(sees("b1"), "u1 w wheel", "u2 is taken out of the group");
         assert_eq!(sees("b2"), "night", "b2 is taken out of the administrators");
         assert_eq!(sees("w"), "night", "by a group of the system");

@@ -1,10 +1,10 @@
 //! `cb __complete SHELL WORDS...`: the possible completions of the last of these words, for the
 //! completion files of the shells in etc/completions.
 //!
-//! Owns what is printed: a first line `words`, `files` or `dirs`, the latter two if the shell
-//! itself completes file names; then one candidate per line, with a description after a tab, in the
-//! language of the help of the command that is completed. Prints
-//! no error and changes nothing: if names cannot be found in time, there are none.
+//! Owns the output: a first line `words`, `files` or `dirs`, the latter two if the shell itself
+//! completes file names; then one candidate per line, with a description after a tab, in the
+//! language of the help of the command that is completed. Prints no errors and changes nothing: if
+//! names cannot be found in time, there are no candidates.
 
 mod kinds;
 mod line;
@@ -19,24 +19,24 @@ use line::Answer;
 use std::ffi::OsString;
 use std::io::Write as _;
 
-/// How long names of the cluster are awaited, ms: a share may hang.
+/// How long to wait for names of the cluster, ms, because a share may hang.
 const LIVE_MS: u64 = 200;
-/// Stack of the thread that reads them.
+/// Stack size of the thread that reads them, in bytes.
 const STACK: usize = 2 << 20;
-/// Most words of a line, and bytes of each, that are looked at.
+/// Maximum number of words of a line, and maximum length of each in bytes.
 const WORDS_MAX: usize = 4096;
 const WORD_MAX: usize = 64 << 10;
-/// Characters that bash reads as something else outside quotes.
+/// Characters with a special meaning for bash outside quotes.
 const BASH_SPECIAL: &str = " \t'\"\\$`!&;|<>()[]{}*?~#";
 
-/// For whom the answer is printed.
+/// The shell, which determines the form of the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shell {
-    /// Inserts what is printed.
+    /// Bash inserts the output.
     Bash,
-    /// Shows what is printed and inserts what the lines have in common.
+    /// Bash shows the output and inserts what the lines have in common.
     BashList,
-    /// Zsh and fish: both know candidates with descriptions.
+    /// Zsh and fish: both support candidates with descriptions.
     Other,
 }
 
@@ -58,11 +58,11 @@ pub(super) fn run(args: &[OsString]) -> i32 {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(out.as_bytes());
     let _ = stdout.flush();
-    // A thread may be held in the share: it is not awaited.
+    // Another thread may be blocked in the share, so it is not joined.
     proc::exit_now(0)
 }
 
-/// The names of a kind that begin as `word` does, none if they take too long.
+/// The names of a kind that begin with `word`; none if they take too long.
 fn in_time(live: Live, word: &str) -> Vec<Candidate> {
     let (tx, rx) = crossbeam::channel::bounded(1);
     let word = word.to_owned();
@@ -73,7 +73,7 @@ fn in_time(live: Live, word: &str) -> Vec<Candidate> {
     thread::recv_timeout(&rx, LIVE_MS).unwrap_or_default()
 }
 
-/// What is printed for a line of a shell.
+/// The output for a command line in a shell.
 fn answer(shell: &str, words: &[String], names: line::Names<'_>) -> String {
     let (shell, words, joined) = match shell {
         "bash" | "bash-list" => {
@@ -103,7 +103,7 @@ fn answer(shell: &str, words: &[String], names: line::Names<'_>) -> String {
     printed(shell, &answer)
 }
 
-/// A word as it is typed in bash without quotes.
+/// A word in the form in which it is typed in bash without quotes.
 fn escaped(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     for c in word.chars() {
@@ -123,7 +123,7 @@ fn printed(shell: Shell, answer: &Answer) -> String {
     });
     let widest = answer.words.iter().map(|c| width(&c.word)).max();
     let widest = widest.unwrap_or_default();
-    // A single candidate is inserted whole, also from a list.
+    // A single candidate is inserted as it is, also for a list.
     let shown = shell == Shell::BashList && answer.words.len() > 1;
     for c in &answer.words {
         let (word, about) = (escape(&c.word), escape(&c.about));

@@ -5,7 +5,7 @@ use crate::client::options;
 use crate::language::Language;
 use clap::Command;
 
-/// Texts that are names, or are said by clap itself.
+/// Texts that are names, or are printed by clap itself.
 const NO_SENTENCES: &[&str] = &["not implemented"];
 
 fn check(wrong: &mut Vec<String>, place: &str, text: &str) {

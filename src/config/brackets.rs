@@ -9,10 +9,10 @@ use crate::text::{ParseError, width};
 
 const HINT: &str = "write [...] groups with blanks between them, and quote the whole";
 
-/// Largest number of thousandths that is read: sums of many stay within an i64.
+/// Maximum value in thousandths: sums of many stay within an i64.
 const MOST_MILLI: i64 = 1_000_000_000_000_000;
 
-/// The content of one bracket, and the byte of the whole text where it begins.
+/// The content of one bracket, and its byte offset in the whole text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bracket<'t> {
     pub at: usize,
@@ -108,12 +108,12 @@ pub(super) fn milli(text: &str) -> Result<i64, ParseError> {
     fixed(text, 3)
 }
 
-/// Millionths of such a number with at most six.
+/// Millionths of such a number with at most six decimal places.
 pub(super) fn micro(text: &str) -> Result<i64, ParseError> {
     fixed(text, 6)
 }
 
-/// A decimal number in units of its last place of so many.
+/// A decimal number in units of its last place; `places`: the number of decimal places.
 fn fixed(text: &str, places: u32) -> Result<i64, ParseError> {
     let refused = |message: &str| {
         let shown = width::escape(width::truncate(text, 24).as_ref()).into_owned();
@@ -147,7 +147,8 @@ fn fixed(text: &str, places: u32) -> Result<i64, ParseError> {
     }
 }
 
-/// Thousandths of a resource's unit; K, M, G and T may follow what is counted in megabytes.
+/// Thousandths of a resource's unit; resources counted in megabytes allow the suffixes K, M, G and
+/// T.
 pub(super) fn amount(def: &Def<'_>, text: &str) -> Result<i64, ParseError> {
     if !def.megabytes || text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
         return milli(text);

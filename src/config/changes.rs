@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest value that is shown, characters.
+/// Maximum length of a value that is shown, characters.
 const SHOWN: usize = 200;
 
 /// A setting that differs.
@@ -16,13 +16,13 @@ const SHOWN: usize = 200;
 pub struct ConfigChange {
     /// `queues[night].priority`.
     pub place: String,
-    /// As JSON; `None`: it was not there, or will not be.
+    /// As JSON; `None`: the setting did not exist, or will not exist.
     pub before: Option<String>,
     pub after: Option<String>,
 }
 
-/// The settings that differ, in the order of their places. What is added or removed as a whole, a
-/// queue for instance, is one change.
+/// The settings that differ, in the order of their places. Adding or removing a whole entry, such
+/// as a queue, is one change.
 pub fn changes(before: &Config, after: &Config) -> Vec<ConfigChange> {
     let tree = |config| serde_json::to_value(config).unwrap_or_default();
     let mut out = Vec::new();
@@ -57,7 +57,7 @@ fn compare(
             let inner = format!("{place}[{name}]");
             compare(&inner, b.get(name).copied(), a.get(name).copied(), out);
         }
-        // The order of queues and limits counts.
+        // A change of the order of queues or limits is a change, too.
         if out.len() > known {
             return;
         }
@@ -69,7 +69,7 @@ fn compare(
     });
 }
 
-/// A list by the names of its members, if each has one of its own.
+/// The members of a list by name, if each has its own name.
 fn named(value: &Value) -> Option<BTreeMap<&str, &Value>> {
     let list = value.as_array()?;
     let each = list.iter();
@@ -82,7 +82,7 @@ fn named(value: &Value) -> Option<BTreeMap<&str, &Value>> {
 fn shown(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
-        // What is added or removed as a whole is named by its place.
+        // A whole entry is identified by its place.
         Value::Object(members) if members.contains_key("name") => "...".to_owned(),
         Value::Array(list) if named(value).is_some() => {
             let names = list.iter().filter_map(|member| member["name"].as_str());
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn another_order_is_a_change() {
         let (one, two) = ("- name: q\n- name: r\n", "- name: r\n- name: q\n");
-        // The first one is the default queue, too.
+        // The first one is also the default queue.
         let all = differing(one, two);
         let queues = ("queues".into(), Some("q r".into()), Some("r q".into()));
         assert_eq!(all.last(), Some(&queues));

@@ -14,9 +14,9 @@ use crate::text::{hostlist, width};
 use splice::{Source, scalar_text};
 use std::fmt;
 
-/// Words that name no single host.
+/// Names that do not mean a single host.
 const RESERVED: &[&str] = &["default", "all", "others", "none"];
-/// What a new host may be given, and whether that is a list.
+/// Settings that a new host may have, and whether each is a list.
 const SETTINGS: &[(&str, bool)] = &[
     ("slots", false),
     ("user_slots", false),
@@ -33,23 +33,23 @@ const NAMING: &[&str] = &[
     "default_host_spec",
     "locale",
 ];
-/// Most places that a refusal lists.
+/// Maximum number of places that a refusal lists.
 const PLACES_MAX: usize = 20;
 
 /// A host to add.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewHost {
     name: String,
-    /// Key, its words, whether it is written as a list.
+    /// Key, words, and whether the value is written as a list.
     settings: Vec<(&'static str, Vec<String>, bool)>,
     groups: Vec<String>,
 }
 
 impl NewHost {
-    /// Reads `slots=4`, `groups=g1,g2` and the like.
+    /// Parses `slots=4`, `groups=g1,g2` and the like.
     ///
     /// # Errors
-    /// A name that cannot be one, an unknown or doubled setting.
+    /// An invalid name, or an unknown or repeated setting.
     pub fn parse(name: &str, words: &[String]) -> Result<NewHost, String> {
         check_host(name)?;
         let mut out = NewHost {
@@ -121,11 +121,11 @@ pub fn check_host(name: &str) -> Result<(), String> {
     names::check_name(name).map_err(|e| format!("host {shown}: {}", e.message))
 }
 
-/// What became of a text.
+/// The result of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edited {
     pub text: String,
-    /// What was done, a sentence each; none: the text is as it was.
+    /// The changes, one sentence each; empty: the text is unchanged.
     pub done: Vec<String>,
 }
 
@@ -157,17 +157,17 @@ enum Step {
 const HOSTS: &[Step] = &[Step::Key("hosts")];
 const GROUPS: &[Step] = &[Step::Key("hostgroups")];
 
-/// Puts a host into `hosts` and the groups that it is to belong to.
+/// Adds a host to `hosts` and to its groups.
 ///
 /// # Errors
-/// The host is there with other settings, a group is unknown, or the text cannot be edited safely.
+/// The host is listed with other settings, a group is unknown, or the text cannot be edited safely.
 pub fn add_host(text: &str, host: &NewHost) -> Result<Edited, Refusal> {
     let mut edit = Edit::new(text)?;
     let listed = edit.listed(&host.name);
     if let Some(found) = listed {
         edit.agrees(found, host)?;
     }
-    // Groups first: a refusal names lines of the text as it was.
+    // Groups first: a refusal names lines of the original text.
     for group in &host.groups {
         edit.join(group, &host.name)?;
     }
@@ -177,13 +177,13 @@ pub fn add_host(text: &str, host: &NewHost) -> Result<Edited, Refusal> {
     Ok(edit.done())
 }
 
-/// Takes a host out of `hosts` and out of the groups that name it.
+/// Removes a host from `hosts` and from the groups that name it.
 ///
 /// # Errors
-/// A group would be empty, or the text cannot be edited safely.
+/// A group would become empty, or the text cannot be edited safely.
 pub fn remove_host(text: &str, name: &str) -> Result<Edited, Refusal> {
     let mut edit = Edit::new(text)?;
-    // From the last group to the first: a refusal names lines of the text as it was.
+    // From the last group to the first: a refusal names lines of the original text.
     for at in (0..edit.items(GROUPS).len()).rev() {
         edit.leave(at, name)?;
     }
@@ -201,7 +201,7 @@ pub fn lists_host(text: &str, name: &str) -> Result<bool, Refusal> {
     Ok(Edit::new(text)?.listed(name).is_some())
 }
 
-/// Where a host is named besides `hosts` and `hostgroups`: `line 12: hosts of queues`.
+/// Places outside `hosts` and `hostgroups` that name the host: `line 12: hosts of queues`.
 ///
 /// # Errors
 /// The text is not YAML.
@@ -235,7 +235,7 @@ fn mentions(section: &str, node: &Node, name: &str, out: &mut Vec<String>) {
     }
 }
 
-/// Whether a set of hosts, in whatever notation, names the host itself.
+/// Whether a set of hosts, in any notation, names the host itself.
 fn names_host(node: &Node, name: &str) -> bool {
     let texts = |text: &str| {
         let single = |c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c));
@@ -275,7 +275,7 @@ fn words_of(node: &Node) -> Vec<&str> {
     }
 }
 
-/// Words without a host; `None` when they do not name it.
+/// The words without a host; `None` if they do not name it.
 fn without(text: &str, name: &str) -> Option<String> {
     let mut found = false;
     let mut left = Vec::new();
@@ -298,7 +298,7 @@ fn without(text: &str, name: &str) -> Option<String> {
     found.then(|| left.join(" "))
 }
 
-/// Equal but for places and quotes.
+/// Whether two nodes are equal, ignoring places and quotes.
 fn same(a: &Node, b: &Node) -> bool {
     match (&a.value, &b.value) {
         (Value::Text { text: a, .. }, Value::Text { text: b, .. }) => a == b,
@@ -365,7 +365,7 @@ impl Edit {
         }
     }
 
-    /// Takes a new text over if its tree is the present one with `change` applied at `path`.
+    /// Accepts a new text if its tree is the current tree with `change` applied at `path`.
     fn take(
         &mut self,
         pos: Pos,
@@ -399,7 +399,7 @@ impl Edit {
         )
     }
 
-    /// Which entry of `hosts` names the host.
+    /// The index of the entry of `hosts` that names the host.
     fn listed(&self, name: &str) -> Option<usize> {
         self.items(HOSTS).iter().position(|entry| {
             let named = ["name", "names"].iter().filter_map(|key| value(entry, key));
@@ -409,7 +409,7 @@ impl Edit {
         })
     }
 
-    /// Refuses settings that the entry does not have.
+    /// Refuses settings that differ from those of the entry.
     fn agrees(&self, at: usize, host: &NewHost) -> Result<(), Refusal> {
         let entry = &self.items(HOSTS)[at];
         for (key, values, _) in &host.settings {
@@ -465,7 +465,7 @@ impl Edit {
         Ok(())
     }
 
-    /// Makes a host a member of a group.
+    /// Adds a host to a group.
     fn join(&mut self, group: &str, name: &str) -> Result<(), Refusal> {
         let named = |item: &Node| value(item, "name").map(words_of) == Some(vec![group]);
         let Some(at) = self.items(GROUPS).iter().position(named) else {
@@ -509,7 +509,7 @@ impl Edit {
         Ok(())
     }
 
-    /// Takes the host out of its entry, and an entry without hosts out of the list.
+    /// Removes the host from its entry, and the entry from the list if it has no other hosts.
     fn drop_entry(&mut self, at: usize, name: &str) -> Result<(), Refusal> {
         let entry = &self.items(HOSTS)[at];
         let key = match value(entry, "name") {
@@ -538,7 +538,7 @@ impl Edit {
         self.take(pos, text, path, |node| {
             if let Value::List(items) = &mut node.value {
                 items.remove(at);
-                // A block list without items is nothing.
+                // A block list without items would be read as null.
                 if items.is_empty() && !flow {
                     node.value = Value::Null;
                 }
@@ -546,7 +546,7 @@ impl Edit {
         })
     }
 
-    /// Takes a host out of a scalar or a list of scalars, of which something must be left.
+    /// Removes a host from a scalar or a list of scalars, which must not become empty.
     fn drop_name(&mut self, path: &[Step], name: &str) -> Result<(), Refusal> {
         let Some(node) = self.node(path) else {
             return Ok(());
@@ -583,7 +583,7 @@ impl Edit {
         self.take(pos, text, &path, |node| set_text(node, left))
     }
 
-    /// Takes the host out of the group in place `at`.
+    /// Removes the host from the group at index `at`.
     fn leave(&mut self, at: usize, name: &str) -> Result<(), Refusal> {
         let path = [GROUPS[0], Step::Item(at), Step::Key("members")];
         let Some(members) = self.node(&path) else {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-/// Every cycle that a walk from each name meets, each once, beginning at its first name in order
-/// of walking. Linear in names and edges; no recursion, since a chain may be as long as the file.
+/// All cycles that a walk from each name meets, each once, starting with its first name in the
+/// order of the walk. Linear in names and edges; without recursion, since a chain may be as long as
+/// the file.
 pub(super) fn cycles<'a>(edges: &BTreeMap<&'a str, Vec<&'a str>>) -> Vec<Vec<&'a str>> {
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {
@@ -41,8 +42,8 @@ pub(super) fn cycles<'a>(edges: &BTreeMap<&'a str, Vec<&'a str>>) -> Vec<Vec<&'a
     found
 }
 
-/// Names in an order in which every name comes after those it refers to. Names on a cycle come
-/// in some order.
+/// Names in an order in which every name comes after the names that it refers to. The order of
+/// names on a cycle is arbitrary.
 pub(super) fn inner_first<'a>(edges: &BTreeMap<&'a str, Vec<&'a str>>) -> Vec<&'a str> {
     let mut seen: BTreeMap<&str, ()> = BTreeMap::new();
     let mut out = Vec::with_capacity(edges.len());
@@ -66,8 +67,7 @@ pub(super) fn inner_first<'a>(edges: &BTreeMap<&'a str, Vec<&'a str>>) -> Vec<&'
     out
 }
 
-/// How many levels of names lie below each name (0 = refers to nothing), for a graph without
-/// cycles.
+/// The number of levels below each name (0 = refers to no name), for a graph without cycles.
 pub(super) fn depths<'a>(edges: &BTreeMap<&'a str, Vec<&'a str>>) -> BTreeMap<&'a str, usize> {
     let mut out: BTreeMap<&str, usize> = BTreeMap::new();
     for name in inner_first(edges) {

@@ -358,7 +358,7 @@ pub(super) const APP: &[Key] = &[
     later("preemptable", "no_preempt_run_time"),
 ];
 
-/// Of a template in `apps.d`, not of cb.yaml.
+/// Keys of a template in `apps.d`, not of cb.yaml.
 pub(super) const TEMPLATE: &[Key] = &[
     now("name", ""),
     now("label", ""),

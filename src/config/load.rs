@@ -18,19 +18,19 @@ pub const MAX_BYTES: usize = 4 << 20;
 /// Keys whose values may be bracket groups without quotes.
 pub(super) const LOOSE_KEYS: &[&str] = &["slots", "jobs", "resources", "fairshare"];
 
-/// A good configuration, and what its administrator should know about it.
+/// A valid configuration, and warnings for its administrator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
     pub config: Config,
     pub warnings: Vec<Problem>,
 }
 
-/// Read a cb.yaml.
+/// Reads a cb.yaml.
 ///
 /// `file` is the name used in messages.
 ///
 /// # Errors
-/// Every problem found, in the order of the file; never empty.
+/// All problems found, in the order of the file; never empty.
 pub fn load(bytes: &[u8], file: &str, os: &OsNames<'_>) -> Result<Loaded, Vec<Problem>> {
     let doc = yaml::parse(bytes, &yaml::Limits::bytes(MAX_BYTES), LOOSE_KEYS);
     let text = String::from_utf8_lossy(if bytes.len() > MAX_BYTES { &[] } else { bytes });
@@ -66,7 +66,7 @@ pub fn load(bytes: &[u8], file: &str, os: &OsNames<'_>) -> Result<Loaded, Vec<Pr
     }
 }
 
-/// Where the masters are listed.
+/// The place of the list of masters.
 fn masters_pos(f: &Fields<'_>) -> Pos {
     let Some(Value::Map(entries)) = f.node("cluster").map(|n| &n.value) else {
         return f.key_pos("cluster");
@@ -76,7 +76,7 @@ fn masters_pos(f: &Fields<'_>) -> Pos {
     entry.map_or(f.key_pos("cluster"), |e| e.value.pos)
 }
 
-/// `None`: there was nothing to read sections from, and a problem says so.
+/// `None`: no sections could be read, and a problem reports why.
 fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
     let root = doc.root.as_ref()?;
     if root.value == Value::Null && !ctx.problems.is_empty() {
@@ -146,7 +146,7 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
     })
 }
 
-/// A cluster without hosts is not an error: they may come later.
+/// A cluster without hosts is not an error: hosts may be added later.
 fn no_hosts(ctx: &mut Ctx<'_>, f: &Fields<'_>, hosts: &HostTable) {
     if hosts.entries.is_empty() && !hosts.open && !ctx.partial {
         let pos = if f.has("hosts") {
@@ -160,7 +160,7 @@ fn no_hosts(ctx: &mut Ctx<'_>, f: &Fields<'_>, hosts: &HostTable) {
     }
 }
 
-/// A cluster and a queue there must be.
+/// A cluster and a queue are required.
 fn required(ctx: &mut Ctx<'_>, f: &Fields<'_>) {
     for section in ["cluster", "queues"] {
         let empty = f.node(section).is_none_or(|n| is_empty(&n.value));

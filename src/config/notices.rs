@@ -18,30 +18,32 @@ pub struct Notices {
     pub mail: Option<MailServer>,
 }
 
-/// An alert fires for each set of labels at which the figure passes the mark for `for_ms`.
+/// An alert fires for each set of labels whose figure passes the mark for `for_ms`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AlertRule {
     pub name: String,
-    /// What is watched, in the word of cb.yaml.
+    /// The watched condition, as the word of cb.yaml.
     pub watch: String,
-    /// The figure, as `cadmin metrics` names it.
+    /// The name of the figure in `cadmin metrics`.
     pub metric: String,
-    /// Only points with these labels: one of the values, in which `*` may stand for anything.
+    /// Only points with these labels: each must match one of its values, in which `*` is a
+    /// wildcard.
     pub matches: BTreeMap<String, Vec<String>>,
-    /// The value is 1 where this label has one of the words and else 0, and tells no points apart.
+    /// The value is 1 if this label has one of the words, else 0; the label does not distinguish
+    /// points.
     pub state: Option<(String, Vec<String>)>,
     pub mark: Mark,
     pub for_ms: u64,
-    /// A point that is gone has recovered after this time.
+    /// A point that has disappeared counts as recovered after this time.
     pub gone_ms: u64,
     pub severity: Severity,
-    /// Further labels for receivers.
+    /// Additional labels for receivers.
     pub labels: BTreeMap<String, String>,
     /// Names of receivers.
     pub to: Vec<String>,
 }
 
-/// Which side of a threshold is bad.
+/// The bad side of a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mark {
@@ -77,13 +79,13 @@ impl Severity {
     }
 }
 
-/// Where notices go.
+/// A destination of notices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Receiver {
     pub way: Way,
-    /// How long one delivery may take.
+    /// Maximum time of one delivery.
     pub timeout_ms: u64,
-    /// It gets the messages that jobs ask for, too.
+    /// Also receives the messages that jobs request.
     pub job_notices: bool,
 }
 
@@ -92,11 +94,11 @@ pub struct Receiver {
 pub enum Way {
     /// Addresses.
     Mail(Vec<String>),
-    /// A URL that takes JSON by POST.
+    /// A URL that accepts JSON by POST.
     Webhook(String),
-    /// A file that only the service account reads, with such a URL in its first line.
+    /// A file with such a URL in its first line, readable only by the service account.
     WebhookFile(String),
-    /// An absolute path and plain words; JSON comes on its standard input.
+    /// An absolute path and plain words; the program gets JSON on its standard input.
     Program(Vec<String>),
 }
 
@@ -107,11 +109,12 @@ pub struct MailServer {
     pub port: u16,
     pub tls: MailTls,
     pub from: String,
-    /// Follows the `@` after the names of users that gave no address; empty: that of `from`.
+    /// The mail domain of users without an address; empty: the domain of `from`.
     pub domain: String,
-    /// The account there, and the file with its password; none: without.
+    /// The account on the server, and the file with its password; `None`: no authentication.
     pub account: Option<(String, String)>,
-    /// Most mails to one address in an hour; what is more comes together in one.
+    /// Maximum number of mails to one address per hour; further messages are combined into one
+    /// mail.
     pub hourly: u32,
     pub timeout_ms: u64,
 }
@@ -122,22 +125,22 @@ pub struct MailServer {
 pub enum MailTls {
     No,
     Starttls,
-    /// From the first byte.
+    /// TLS from the first byte.
     Yes,
 }
 
 impl Notices {
-    /// No section of it was written.
+    /// None of the sections is present.
     pub(super) fn says_nothing(&self) -> bool {
         *self == Notices::default()
     }
 
-    /// No message can arise.
+    /// No message can be sent.
     pub fn is_empty(&self) -> bool {
         self.alerts.is_empty() && !self.tell_jobs()
     }
 
-    /// Messages that jobs ask for have a receiver.
+    /// Messages that jobs request have a receiver.
     pub fn tell_jobs(&self) -> bool {
         self.mail.is_some() || self.receivers.values().any(|r| r.job_notices)
     }

@@ -9,7 +9,7 @@ use crate::model::{Checkpoint, Controls};
 use crate::text::window::Windows;
 use serde::Serialize;
 
-/// The order of the users of a queue.
+/// The order of a queue's jobs by user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
@@ -18,9 +18,9 @@ pub enum Policy {
     Fifo,
     /// One job of each user in turn.
     RoundRobin,
-    /// Least use relative to shares first, by the formula of `FairFactors`.
+    /// The user with the least usage relative to the shares first, by the formula of `FairFactors`.
     Fairshare(Shares),
-    /// Smallest dominant share divided by shares first.
+    /// The user with the smallest dominant share divided by the shares first.
     Drf(Shares),
 }
 
@@ -36,8 +36,8 @@ impl Policy {
 
 /// One level of a share tree, as written: `[g1,2] [u007,1] [default,1]`. Only ratios matter.
 ///
-/// A group's node holds the level of the group's own `fairshare`; a group without one holds its
-/// users with one share each. Who is named nowhere has no share and may not submit.
+/// A group's node has the level of the group's own `fairshare`; in a group without one, each user
+/// has one share. A user that no entry contains has no share and may not submit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Shares {
     /// In the order of the file; no subject twice.
@@ -52,7 +52,7 @@ pub struct ShareEntry {
     pub shares: u32,
 }
 
-/// Who holds shares.
+/// The holder of shares.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum ShareSubject {
     /// This user: a leaf.
@@ -60,25 +60,25 @@ pub enum ShareSubject {
     /// The group as a whole, of section `usergroups` or else of the operating system: an inner
     /// node.
     Group(String),
-    /// Each member of the group (`group@`): leaves of that many shares each.
+    /// Each member of the group (`group@`): leaves with this many shares each.
     GroupEach(String),
-    /// Each user whom no other entry names: leaves of that many shares each.
+    /// Each user whom no other entry names: leaves with this many shares each.
     Default,
     /// All users whom no other entry names, together: one inner node whose users have one share
     /// each.
     Others,
 }
 
-/// Weights of the use of a share: `shares / (cpu_hours * cpu_time + run_hours * run_time +
-/// (slots + 1) * run_job + gpu_hours * gpu_time)`. All in thousandths (`0.7` = 700), 0 or more.
+/// Weights of the usage of a share: `shares / (cpu_hours * cpu_time + run_hours * run_time + (slots
+/// + 1) * run_job + gpu_hours * gpu_time)`. All in thousandths (`0.7` = 700), 0 or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FairFactors {
     pub cpu_time: i64,
     pub run_time: i64,
-    /// `None` (`auto`): the time that started jobs are expected to run counts as run time.
+    /// `None` (`auto`): the expected run time of started jobs counts as run time.
     pub run_job: Option<i64>,
     pub gpu_time: i64,
-    /// After this time a use counts a tenth; 0 = for ever in full.
+    /// After this time, usage counts a tenth; 0 = usage does not decay.
     pub hist_ms: u64,
 }
 
@@ -92,15 +92,15 @@ impl Default for FairFactors {
             run_time: 700,
             run_job: None,
             gpu_time: 0,
-            // Long against most jobs: what is forgotten while a job runs cannot be balanced.
+            // Long compared with most jobs: usage that decays while a job runs cannot be balanced.
             hist_ms: 24 * 3_600_000,
         }
     }
 }
 
 impl FairFactors {
-    /// Weight of slots in use, in thousandths of an hour each; `None`: what they are expected to
-    /// run. Where run time does not count, there is nothing to expect.
+    /// Weight of each slot in use, in thousandths of an hour; `None`: the expected run time. If run
+    /// time does not count, there is no expected value.
     pub fn per_slot(&self) -> Option<i64> {
         match self.run_job {
             None if self.run_time == 0 => Some(RUN_JOB_OF_LSF),
@@ -109,21 +109,21 @@ impl FairFactors {
     }
 }
 
-/// Which jobs may start before one that waits with a reservation, without delaying it.
+/// Which jobs may start before a job that waits with a reservation, without delaying it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Backfill {
-    /// Jobs that have a reservation at a time: 0 = no backfill, 1 = the first one (EASY),
-    /// `u32::MAX` = all (conservative).
+    /// Number of jobs that have a reservation at the same time: 0 = no backfill, 1 = the first one
+    /// (EASY), `u32::MAX` = all (conservative).
     pub depth: u32,
-    /// Shortest first among those that fit; else by the order of the queue.
+    /// Among the jobs that fit, the shortest first; else in the order of the queue.
     pub shortest_first: bool,
-    /// Of the hosts on which a waiting job could start, those that are free by now are reserved
-    /// first; else by the preference of the job.
+    /// Of the hosts on which a waiting job could start, reserve those first that are free by then;
+    /// else by the preference of the job.
     pub free_first: bool,
 }
 
-/// Signals that may warn jobs, by the numbers they have on every Linux. Most programs ignore the
-/// first one, the default; `none` leaves only the file.
+/// Signals that may warn jobs, by their numbers on every Linux. Most programs ignore the first one,
+/// the default; with `none`, only the file warns.
 pub const WARN_SIGNALS: [(&str, i32); 9] = [
     ("URG", 23),
     ("CONT", 18),
@@ -142,7 +142,7 @@ pub fn warn_signal_name(number: i32) -> &'static str {
     known.map_or("none", |(name, _)| name)
 }
 
-/// Signals that a queue may set to control its jobs, by the numbers they have on every Linux.
+/// Signals that a queue may set to control its jobs, by their numbers on every Linux.
 pub const CONTROL_SIGNALS: [(&str, i32); 10] = [
     ("STOP", 19),
     ("TSTP", 20),
@@ -162,22 +162,22 @@ pub fn control_signal_name(number: i32) -> &'static str {
     known.map_or("STOP", |(name, _)| name)
 }
 
-/// What a queue may stop in other queues to start its own jobs.
+/// Which jobs of other queues a queue may stop to start its own jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Preemption {
     /// At least one, all of lower priority.
     pub victims: Vec<Victims>,
     pub method: PreemptMethod,
     pub order: PreemptOrder,
-    /// Between the warning to a job and its stop.
+    /// Time between the warning of a job and its stop.
     pub grace_ms: u64,
-    /// The signal that warns it, one of [`WARN_SIGNALS`].
+    /// The signal that warns the job, one of [`WARN_SIGNALS`].
     pub warn_signal: i32,
-    /// Most jobs that are stopped for one job.
+    /// Maximum number of jobs that are stopped for one job.
     pub max_victims: Option<u32>,
 }
 
-/// One queue whose jobs may be stopped.
+/// A queue whose jobs may be stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Victims {
     pub queue: String,
@@ -188,7 +188,7 @@ pub struct Victims {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PreemptMethod {
-    /// Stopped in place; it keeps what a suspended job does not give back.
+    /// Stopped in place; the job keeps the resources that a suspended job does not release.
     #[default]
     Suspend,
     /// Killed and pending again.
@@ -199,23 +199,23 @@ pub enum PreemptMethod {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PreemptOrder {
-    /// The job with the lowest priority, of equals the one started last.
+    /// The job with the lowest priority; among equals, the one started last.
     #[default]
     LeastPriority,
     /// The job started last.
     Youngest,
 }
 
-/// Marks of a load index or other number resource.
+/// Thresholds of a load index or another numeric resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Threshold {
-    /// The proper name of the resource.
+    /// The canonical name of the resource.
     pub index: String,
-    /// Less is better: a mark is passed from below. Else it is passed from above.
+    /// True: lower values are better, so a value passes a mark from below. False: from above.
     pub increase: bool,
-    /// Past it the host takes no new job. Thousandths.
+    /// Beyond it, the host accepts no new jobs. Thousandths.
     pub sched: Option<i64>,
-    /// Past it running jobs are suspended (or what `threshold_action` says). Thousandths.
+    /// Beyond it, running jobs are suspended (or handled as `threshold_action` says). Thousandths.
     pub stop: Option<i64>,
 }
 
@@ -230,7 +230,7 @@ impl Threshold {
         self.stop.is_some_and(|mark| self.past(value, mark))
     }
 
-    /// Where both are in force: of each mark the one that is passed first.
+    /// Both thresholds combined: of each mark, the one that is passed first.
     #[must_use]
     pub fn with(&self, other: &Threshold) -> Threshold {
         let first = |a: Option<i64>, b: Option<i64>| match (self.increase, a, b) {
@@ -264,18 +264,18 @@ pub enum GuardAction {
     Requeue,
 }
 
-/// Which hosts are filled first.
+/// The order in which hosts are filled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Packing {
-    /// The fullest that fits: few hosts in use.
+    /// The fullest host that fits: few hosts in use.
     Pack,
-    /// The emptiest: work on all hosts.
+    /// The emptiest host: jobs on all hosts.
     #[default]
     Spread,
-    /// The host that keeps least of what it reserves, all resources together.
+    /// The host that has the least left of what can be reserved, all resources together.
     Fit,
-    /// Where least of what is left becomes useless to the jobs that are usual here.
+    /// The host where the smallest amount becomes unusable for the usual jobs.
     Frag,
 }
 
@@ -284,18 +284,18 @@ pub enum Packing {
 pub struct Ageing {
     /// Added to the user priority of a pending job.
     pub points: u32,
-    /// Each time this long has passed.
+    /// The interval at which they are added.
     pub every_ms: u64,
 }
 
-/// The host or model that CPU and run times of jobs are counted for.
+/// The host or model for which CPU and run times of jobs are stated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostSpec {
     pub name: String,
     pub cpuf: f64,
 }
 
-/// One entry of section `limits`: most that its consumers use at a time.
+/// One entry of section `limits`: the maximum that its consumers use at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Quota {
     pub name: String,
@@ -307,7 +307,7 @@ pub struct Quota {
     /// Empty = not limited; likewise below.
     pub slots: Vec<Capped<u64>>,
     pub jobs: Vec<Capped<u64>>,
-    /// By the proper name of the resource, in the order of the file; thousandths.
+    /// By the canonical name of the resource, in the order of the file; thousandths.
     pub resources: Vec<(String, Vec<Capped<i64>>)>,
 }
 
@@ -315,12 +315,12 @@ pub struct Quota {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dim<S> {
-    /// Not named: whatever it is.
+    /// Not named: the limit applies to all.
     #[default]
     Any,
-    /// All of the set share one counter.
+    /// All members of the set share one counter.
     Shared(S),
-    /// Each member of the set has its own (`per_*`); members of groups count each by themselves.
+    /// Each member of the set has its own counter (`per_*`); members of groups count separately.
     Per(S),
 }
 
@@ -339,7 +339,7 @@ impl<S> Dim<S> {
     }
 }
 
-/// A limit that may hold at certain times only.
+/// A limit that may apply only at certain times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Capped<T> {
     pub limit: T,
@@ -347,24 +347,24 @@ pub struct Capped<T> {
     pub window: Option<Windows>,
 }
 
-/// What a queue has run around the commands of its jobs. Empty = nothing.
+/// Programs that a queue runs around the commands of its jobs. Empty = none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueHooks {
     /// Program and arguments, see [`crate::text::hook`].
     pub pre: String,
     pub post: String,
-    /// Account that runs both; empty = the job's user.
+    /// The account that runs both; empty = the job's user.
     pub user: String,
-    /// Words of the shell that start its jobs' commands; empty = they start as they are.
+    /// Shell words that start the jobs' commands; empty = the commands are started directly.
     pub starter: String,
-    /// What suspends, resumes and terminates its jobs.
+    /// How its jobs are suspended, resumed and terminated.
     pub controls: Controls,
-    /// How the state of those is saved that say nothing of it.
+    /// Checkpointing of jobs that do not specify it themselves.
     pub checkpoint: Option<Checkpoint>,
 }
 
 impl QueueHooks {
-    /// Nothing of it is set.
+    /// No setting is present.
     pub fn is_none(&self) -> bool {
         let texts = [&self.pre, &self.post, &self.starter];
         texts.into_iter().all(String::is_empty)
@@ -373,27 +373,27 @@ impl QueueHooks {
     }
 }
 
-/// How pre- and post-exec commands are held, those of queues and of jobs.
+/// Rules for pre- and post-exec commands of queues and of jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HookRules {
-    /// How long one such command may run.
+    /// Maximum run time of such a command.
     pub pre_exec_timeout_ms: u64,
     pub post_exec_timeout_ms: u64,
-    /// So often a job whose pre-exec failed is started again.
+    /// How often a job whose pre-exec failed is started again.
     pub pre_exec_retries: u32,
-    /// What becomes of it after that.
+    /// What happens to the job after that.
     pub pre_exec_retry_action: RetryAction,
-    /// How long one checkpoint of a job, or the restart from one, may take.
+    /// Maximum time of a checkpoint of a job, or of a restart from one.
     pub checkpoint_timeout_ms: u64,
-    /// Directory of the programs of checkpoints; empty = that of each host's daemons.
+    /// The directory of the checkpoint programs; empty = that of each host's daemons.
     pub checkpoint_methods: String,
 }
 
-/// What becomes of a job that could not be started so often.
+/// What happens to a job whose pre-exec failed too often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RetryAction {
-    /// It is held until it is resumed.
+    /// The job is held until it is resumed.
     #[default]
     Suspend,
     Exit,

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// The service of PAM that judges logins by password, and the account of the HTTP process, where
-/// nothing else is said.
+/// The PAM service that checks logins by password, and the account of the HTTP process, unless they
+/// are set.
 const PAM_SERVICE: &str = "corral";
 const PORTAL_ACCOUNT: &str = "corral-web";
-/// A session ends when it was not used for so long, and at the latest after so long.
+/// A session ends if it was not used for the first time, and in any case after the second.
 const SESSION_IDLE_MS: u64 = 2 * 3_600_000;
 const SESSION_MS: u64 = 12 * 3_600_000;
 
@@ -19,10 +19,10 @@ const SESSION_MS: u64 = 12 * 3_600_000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Portal {
-    /// Read at the start of the service; options of the command line count more.
+    /// Read at the start of the service; options of the command line take precedence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
-    /// Names by which browsers may call it; the first is the one that links have.
+    /// Names by which browsers may call the portal; links contain the first one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
     /// The account of the HTTP process.
@@ -31,10 +31,11 @@ pub struct Portal {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<(PathBuf, PathBuf)>,
     pub metrics_open: bool,
-    /// The domain below which the programs of jobs have names.
+    /// The domain of the names of jobs' programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apps_domain: Option<String>,
-    /// From here on: read again while it runs. Peers whose words about callers are believed.
+    /// From here on: read again while the service runs. Peers whose statements about callers are
+    /// trusted.
     pub trust_proxy: Vec<Net>,
     /// Users may log in with their password.
     pub pam: bool,
@@ -61,7 +62,7 @@ impl Default for Portal {
     }
 }
 
-/// What a domain of programs is: two labels or more, of letters, digits and `-`.
+/// Whether a text can be the domain of programs: at least two labels of letters, digits and `-`.
 pub fn is_apps_domain(domain: &str) -> bool {
     let is_label = |label: &str| {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
@@ -71,7 +72,7 @@ pub fn is_apps_domain(domain: &str) -> bool {
 }
 
 impl Portal {
-    /// The section is missing, or is as if it were.
+    /// The section is missing, or has only default values.
     pub fn says_nothing(&self) -> bool {
         *self == Portal::default()
     }

@@ -11,14 +11,14 @@ const WINDOW: usize = 96;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub file: String,
-    /// From 1; 0 = the file as a whole.
+    /// Counted from 1; 0 = the whole file.
     pub line: u32,
-    /// Characters from 1.
+    /// In characters, counted from 1.
     pub col: u32,
     /// Stable short name of the kind of problem, such as `unknown-key`.
     pub code: &'static str,
     pub message: String,
-    /// The line of the file, without its end.
+    /// The line of the file, without its line ending.
     pub source: String,
     pub hint: Option<String>,
 }
@@ -43,7 +43,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Text with everything that could steer a terminal or reverse its reading order escaped.
+/// The text, with characters escaped that could control a terminal or reverse the direction of
+/// text.
 fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -66,7 +67,8 @@ fn push_printable(out: &mut String, c: char) {
     }
 }
 
-/// The part of a line around character `at`, and the columns before it on the screen.
+/// The part of a line around character `at`, and the number of screen columns before that
+/// character.
 fn window(line: &str, at: usize) -> (String, usize) {
     let chars: Vec<char> = line.chars().collect();
     let at = at.min(chars.len());

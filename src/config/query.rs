@@ -11,16 +11,16 @@ use jiff::tz::TimeZone;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-/// Limits of section `users` that concern one user.
+/// Limits of section `users` that apply to one user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserLimits {
-    /// Of the user: the smallest of the own entry and of each `group@` that has the user, else
-    /// `default`.
+    /// Of the user: the minimum of the user's own entry and of each `group@` that contains the
+    /// user, else of `default`.
     pub max_slots: Option<u32>,
     pub max_pend_jobs: Option<u32>,
-    /// On each host, for each of its cores, in thousandths.
+    /// Slots on each host, for each of its cores, in thousandths.
     pub slots_per_cpu_milli: Option<u64>,
-    /// Largest `-sp`.
+    /// Maximum of `-sp`.
     pub priority_cap: Option<u32>,
 }
 
@@ -28,7 +28,7 @@ pub struct UserLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareStep<'a> {
     pub node: ShareNode<'a>,
-    /// Against the siblings of the node, at least 1.
+    /// Relative to the siblings of the node, at least 1.
     pub shares: u32,
 }
 
@@ -43,7 +43,7 @@ pub enum ShareNode<'a> {
     User(&'a str),
 }
 
-/// A walk down a share tree: the steps so far, and the groups that have no place for the user.
+/// A walk down a share tree: the steps so far, and the groups that contain no leaf for the user.
 #[derive(Default)]
 struct Descent<'a> {
     path: Vec<ShareStep<'a>>,
@@ -51,8 +51,8 @@ struct Descent<'a> {
 }
 
 impl Shares {
-    /// Entries that contain the user, best first: the own one, the user's groups in list order,
-    /// `default`, `others`.
+    /// Entries that contain the user, in order of precedence: the user's own entry, the user's
+    /// groups in the order of the list, `default`, `others`.
     fn candidates<'s>(
         &'s self,
         user: &str,
@@ -78,7 +78,7 @@ impl Shares {
 }
 
 impl Quota {
-    /// Whether what a job uses counts the same on all hosts, so that where it runs does not matter.
+    /// Whether usage counts the same on all hosts, so that the choice of hosts does not matter.
     pub fn on_any_host(&self) -> bool {
         match &self.hosts {
             Dim::Any => true,
@@ -89,7 +89,7 @@ impl Quota {
 }
 
 impl<T: Copy> Capped<T> {
-    /// The limit at a moment: the first of the list whose window is open; `None` = not limited.
+    /// The limit at a moment: the first one whose window is open; `None` = not limited.
     pub fn at(list: &[Capped<T>], now: Stamp, tz: &TimeZone) -> Option<T> {
         let open = |c: &&Capped<T>| match &c.window {
             None => true,
@@ -98,7 +98,7 @@ impl<T: Copy> Capped<T> {
         list.iter().find(open).map(|c| c.limit)
     }
 
-    /// When [`Capped::at`] may answer something else; `None` = never.
+    /// When [`Capped::at`] may return another value; `None` = never.
     pub fn next_change(list: &[Capped<T>], now: Stamp, tz: &TimeZone) -> Option<Stamp> {
         let windows = list.iter().filter_map(|c| c.window.as_ref());
         let changes = windows.filter_map(|w| w.next_change_ms(now.0, tz));
@@ -107,8 +107,8 @@ impl<T: Copy> Capped<T> {
 }
 
 impl Cluster {
-    /// The ports on which a daemon may take hints, if it shall. `local`: the share is a file system
-    /// of this machine, whose changes raise events.
+    /// The ports on which a daemon receives hints, if it uses them. `local`: the share is a file
+    /// system of this machine, whose changes raise events.
     pub fn hint_ports(&self, local: bool) -> Option<RangeInclusive<u16>> {
         let wanted = match self.hints {
             HintsMode::Auto => !local,
@@ -133,9 +133,9 @@ impl Config {
         Some(way.path)
     }
 
-    /// Appends the steps below `level`, and answers the entry of it that they go through. Groups
-    /// that lead back to themselves or nest too deep were refused, and none is tried twice: this
-    /// ends soon.
+    /// Appends the steps below `level`, and returns the entry of `level` that they go through.
+    /// Cycles and deep nesting of groups were refused, and no group is tried twice, so this ends
+    /// soon.
     fn descend<'a>(
         &'a self,
         level: &'a Shares,
@@ -203,7 +203,7 @@ impl Config {
         }
     }
 
-    /// The entry of a host: its own, or the default one if unlisted hosts may join. `None`: the
+    /// The entry of a host: its own, or the default entry if unlisted hosts may join. `None`: the
     /// host does not belong to the cluster and its load is ignored.
     pub fn host(&self, name: &str) -> Option<&HostEntry> {
         match self.hosts.index.get(name) {
@@ -217,7 +217,7 @@ impl Config {
         self.hosts.entries.iter().map(|h| h.name.as_str())
     }
 
-    /// A host, or the hosts of a group, or every host (`all`). `None`: no such name.
+    /// A host, the hosts of a group, or all hosts (`all`). `None`: the name is unknown.
     pub fn hosts_named(&self, name: &str) -> Option<HostSet> {
         if name == "all" {
             return Some(HostSet::all());
@@ -233,7 +233,8 @@ impl Config {
         self.host_names().filter(|h| set.contains(h))
     }
 
-    /// Whether the host may lead: `masters` if given, else the first two listed hosts, else any.
+    /// Whether the host may lead: one of `masters` if given, else of the first two listed hosts,
+    /// else any host.
     pub fn may_lead(&self, host: &str) -> bool {
         if !self.cluster.masters.is_empty() {
             return self.cluster.masters.iter().any(|m| m == host);
@@ -241,12 +242,13 @@ impl Config {
         self.hosts.entries.is_empty() || self.host_names().take(2).any(|h| h == host)
     }
 
-    /// Whether the user is in the set. `os_groups`: names of the user's groups in the system.
+    /// Whether the user is in the set. `os_groups`: the user's groups in the operating system.
     pub fn user_in(&self, user: &str, os_groups: &[String], set: &UserSet) -> bool {
         set.contains(user, os_groups, &self.user_groups)
     }
 
-    /// Whether the user is a member of the group, of section `usergroups` or of the system.
+    /// Whether the user is a member of the group, either of section `usergroups` or of the
+    /// operating system.
     pub fn in_user_group(&self, user: &str, os_groups: &[String], group: &str) -> bool {
         match self.user_groups.get(group) {
             Some(g) => self.user_in(user, os_groups, &g.set),
@@ -254,12 +256,12 @@ impl Config {
         }
     }
 
-    /// `root` always is, whatever the file says.
+    /// `root` always is, regardless of the file.
     pub fn is_cluster_admin(&self, user: &str, os_groups: &[String]) -> bool {
         user == "root" || self.user_in(user, os_groups, &self.cluster.administrators)
     }
 
-    /// Administrators of the queue, and those of the cluster.
+    /// Whether the user is an administrator of the queue or of the cluster.
     pub fn is_queue_admin(&self, user: &str, os_groups: &[String], queue: &str) -> bool {
         self.is_cluster_admin(user, os_groups)
             || self
@@ -267,8 +269,8 @@ impl Config {
                 .is_some_and(|q| self.user_in(user, os_groups, &q.administrators))
     }
 
-    /// Whether `admin` administers a user group that holds `user`. Groups that hold everyone
-    /// count too: that is what `@system` with an administrator means.
+    /// Whether `admin` administers a user group that contains `user`. Groups that contain everyone
+    /// count, too: that is the meaning of `@system` with an administrator.
     pub fn is_group_admin_of(&self, admin: (&str, &[String]), user: (&str, &[String])) -> bool {
         self.user_groups.values().any(|g| {
             self.user_in(admin.0, admin.1, &g.administrators)
@@ -276,15 +278,15 @@ impl Config {
         })
     }
 
-    /// Whether the queue accepts jobs of the user: one of its users, and with shares if it
-    /// gives any.
+    /// Whether the queue accepts jobs of the user: the user is one of its users, and has shares if
+    /// the queue uses shares.
     pub fn queue_accepts(&self, queue: &Queue, user: &str, os_groups: &[String]) -> bool {
         let shares = |s: &Shares| self.share_path(s, user, os_groups).is_some();
         (queue.users.is_all() || self.user_in(user, os_groups, &queue.users))
             && queue.policy.shares().is_none_or(shares)
     }
 
-    /// What section `users` says about a user.
+    /// The limits of section `users` for a user.
     pub fn user_limits(&self, user: &str, os_groups: &[String]) -> UserLimits {
         let mut out = UserLimits::default();
         let mut own: Vec<&UserEntry> = Vec::new();
@@ -316,8 +318,8 @@ impl Config {
     }
 }
 
-/// What is stated in seconds for a CPU factor, as long as the same work takes at another one.
+/// Converts seconds stated for one CPU factor into the time of the same work at another factor.
 pub fn seconds_on(seconds: u64, stated: f64, here: f64) -> u64 {
-    // At least a second, and no overflow: factors are from 0.001 to 1000.
+    // At least a second; there is no overflow because factors are from 0.001 to 1000.
     ((seconds as f64 * stated / here).round() as u64).max(1)
 }

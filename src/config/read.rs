@@ -18,10 +18,11 @@ pub(super) const HOUR: u64 = 60 * MINUTE;
 pub(super) const DAY: u64 = 24 * HOUR;
 pub(super) const YEAR: u64 = 365 * DAY;
 
-/// Problems and warnings kept of one file, each; more are counted only.
+/// Maximum number of problems, and of warnings, that are kept for a file; further ones are only
+/// counted.
 const MOST: usize = 100;
 
-/// Most names compared for a "did you mean".
+/// Maximum number of names compared for a "did you mean".
 pub(super) const MOST_GUESSED: usize = 2000;
 
 /// Which names the operating system knows.
@@ -31,14 +32,14 @@ pub struct OsNames<'a> {
 }
 
 impl OsNames<'_> {
-    /// Believes every name: for checks away from the cluster.
+    /// Accepts every name: for checks away from the cluster.
     pub const ANY: OsNames<'static> = OsNames {
         user: &|_| true,
         group: &|_| true,
     };
 }
 
-/// What was read before the sections that refer to it.
+/// Sections that were read before those that refer to them.
 pub(super) struct Defined<'a> {
     pub cluster: &'a Cluster,
     pub general: &'a General,
@@ -47,13 +48,13 @@ pub(super) struct Defined<'a> {
     pub user_groups: &'a BTreeMap<String, UserGroup>,
 }
 
-/// What all readers share: where problems go.
+/// The state that all readers share: it collects problems.
 pub(super) struct Ctx<'a> {
     pub file: &'a str,
     pub lines: Vec<&'a str>,
     pub problems: Vec<Problem>,
     pub warnings: Vec<Problem>,
-    /// There were more problems than are kept.
+    /// There were more problems than were kept.
     pub left_out: bool,
     pub os: &'a OsNames<'a>,
     /// Parts of the file could not be read: a name that is not found may have been in them.
@@ -74,7 +75,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// The line after the last problem when there were more.
+    /// The line after the last problem if there were more.
     pub(super) fn more(&self) -> Problem {
         let message = format!("more than {MOST} problems: the rest are not shown");
         self.make(Pos::default(), "too-many-problems", message)
@@ -119,7 +120,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// A name that is defined nowhere. `known`: what may have been meant.
+    /// Reports a name that is not defined. `known`: names that may have been meant.
     pub(super) fn undefined<'k>(
         &mut self,
         pos: Pos,
@@ -138,7 +139,7 @@ impl Ctx<'_> {
         self.push_problem(p);
     }
 
-    /// The problem a parser of `text` found in the value `words`.
+    /// Reports an error that a parser of `text` found in the value `words`.
     pub(super) fn parse_error(&mut self, words: &Words, code: &'static str, e: &ParseError) {
         let pos = words.pos_at(e.at, self);
         let mut p = self.make(pos, code, e.message.clone());
@@ -146,7 +147,7 @@ impl Ctx<'_> {
         self.push_problem(p);
     }
 
-    /// Check a name of ours (host, queue, group, model); answers whether it is good.
+    /// Checks a name of Corral's (host, queue, group, model); returns whether it is valid.
     pub(super) fn check_name(&mut self, words: &Words) -> bool {
         match names::check_name(&words.text) {
             Ok(()) => true,
@@ -205,8 +206,8 @@ impl Words {
         self.pos_at(at, ctx)
     }
 
-    /// The place of byte `at` of the text, or of the part it is in where the file writes the part
-    /// in another way (escapes, several lines).
+    /// The place of byte `at` of the text, or of its part if the file writes the part in another
+    /// form (escapes, several lines).
     pub(super) fn pos_at(&self, at: usize, ctx: &Ctx<'_>) -> Pos {
         let index = self.parts.partition_point(|&(start, _)| start <= at).max(1) - 1;
         let (start, pos) = self.parts[index];
@@ -239,7 +240,7 @@ pub(super) struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    /// `what` names the map in messages: `queue "low"`, `cluster`.
+    /// `what` is the name of the map in messages: `queue "low"`, `cluster`.
     pub(super) fn new(
         ctx: &mut Ctx<'_>,
         node: &'n Node,
@@ -284,7 +285,7 @@ impl<'n> Fields<'n> {
         self.entries.get(key).map(|e| &e.value)
     }
 
-    /// A scalar. Absent: `None`. Anything else: a problem and `None`.
+    /// A scalar. Absent: `None`. Other values: a problem and `None`.
     pub(super) fn scalar(&self, ctx: &mut Ctx<'_>, key: &str) -> Option<Words> {
         let e = self.entries.get(key)?;
         match &e.value.value {
@@ -302,7 +303,7 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// Names: a scalar or a list of scalars.
+    /// A scalar or a list of scalars.
     pub(super) fn words(&self, ctx: &mut Ctx<'_>, key: &str) -> Option<Words> {
         let e = self.entries.get(key)?;
         let Value::List(items) = &e.value.value else {
@@ -364,7 +365,7 @@ impl<'n> Fields<'n> {
         u32::try_from(n).ok()
     }
 
-    /// A time in milliseconds within `low..=high`; a bare number counts seconds.
+    /// A time in milliseconds within `low..=high`; a bare number is in seconds.
     pub(super) fn time(&self, ctx: &mut Ctx<'_>, key: &str, low: u64, high: u64) -> Option<u64> {
         let w = self.scalar(ctx, key)?;
         match duration::parse_ms_from(&w.text, Bare::Seconds, 0) {
@@ -407,7 +408,7 @@ impl<'n> Fields<'n> {
     }
 }
 
-/// A hint with the known name that is most like `name`.
+/// A hint with the known name that is most similar to `name`.
 pub(super) fn did_you_mean<'k>(
     name: &str,
     known: impl IntoIterator<Item = &'k str>,
@@ -488,7 +489,7 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// A whole number as people write it: digits only, no leading zero.
+/// A whole number: digits only, no leading zero.
 pub(super) fn whole(ctx: &mut Ctx<'_>, key: &str, w: &Words, low: u64, high: u64) -> Option<u64> {
     whole_word(ctx, key, &w.text, w.pos, low, high)
 }
@@ -532,7 +533,7 @@ pub(super) fn whole_word(
     }
 }
 
-/// A decimal number with neither exponent nor leading zeros.
+/// A decimal number without exponent or leading zeros.
 pub(super) fn decimal(text: &str) -> Option<f64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (int, frac) = digits.split_once('.').unwrap_or((digits, "0"));

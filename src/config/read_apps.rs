@@ -1,5 +1,5 @@
-//! Section `apps`: common settings of an application's jobs. Owns only the values of the keys; what
-//! a job gets of them is decided when it is admitted.
+//! Section `apps`: common settings of an application's jobs. Owns only the values of the keys;
+//! which of them a job gets is decided when it is admitted.
 
 use super::UserSet;
 use super::keys;
@@ -15,15 +15,15 @@ use crate::model::MOST_RETRIES;
 use crate::text::yaml::Node;
 use std::collections::{BTreeMap, HashMap};
 
-/// Names that mean something else where applications are named.
+/// Names with another meaning where applications are named.
 const RESERVED: &[&str] = &["all", "none"];
-/// Longest name, in characters.
+/// Maximum length of a name, in characters.
 pub(super) const MOST_NAME: usize = 60;
 const MOST_APPS: usize = 2_000;
-/// Most variables of `env`, and most bytes of their names and values.
+/// Maximum number of variables of `env`, and maximum size of their names and values, bytes.
 const MOST_VARIABLES: usize = 1_000;
 const MOST_ENV: usize = 16_384;
-/// Variables that every job gets of its host or its leader.
+/// Prefixes of variables that every job gets from its host or its leader.
 const OWN_PREFIXES: &[&str] = &["CB_", "LSB_", "LSF_", "LS_", "SLURM_"];
 const OWN_NAMES: &[&str] = &["HOME", "USER", "LOGNAME", "LSFUSER", "PWD"];
 
@@ -136,7 +136,7 @@ fn limits(ctx: &mut Ctx<'_>, f: &Fields<'_>, defined: &Defined<'_>) -> AppLimits
     }
 }
 
-/// `default_app` of section `general`; empty = a job that names no application has none.
+/// `default_app` of section `general`; empty = no application for jobs that name none.
 pub(super) fn default_app(
     ctx: &mut Ctx<'_>,
     fields: Option<&Fields<'_>>,

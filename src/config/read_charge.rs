@@ -15,9 +15,9 @@ use crate::text::yaml::{Node, Value};
 
 const MOST_PRICES: usize = 1_000;
 const MOST_DISCOUNTS: usize = 100;
-/// Highest price of an hour.
+/// Maximum price of an hour.
 const MOST_PRICE: u64 = 1_000_000;
-/// Longest word for the currency, in characters.
+/// Maximum length of the currency's name, in characters.
 const MOST_CURRENCY: usize = 12;
 
 pub(super) fn charge(
@@ -56,7 +56,7 @@ pub(super) fn charge(
     (!out.prices.is_empty()).then_some(out)
 }
 
-/// The entries of a list, at most so many.
+/// The entries of a list; `most`: the maximum number.
 fn items<'n>(ctx: &mut Ctx<'_>, f: &Fields<'n>, key: &str, most: usize) -> &'n [Node] {
     let Some(node) = f.node(key) else {
         return &[];
@@ -117,7 +117,7 @@ fn price(ctx: &mut Ctx<'_>, f: &Fields<'_>, queues: &[Queue], defined: &Defined<
     out
 }
 
-/// Warns of a price after one for all queues and hosts.
+/// Warns of a price that follows one for all queues and hosts.
 fn never_reached(ctx: &mut Ctx<'_>, f: &Fields<'_>, before: &[Price]) {
     let all = |list: &NameList| *list == NameList::all();
     if before.iter().any(|p| all(&p.queues) && all(&p.hosts)) {
@@ -167,7 +167,7 @@ fn discount(
     let users = f.words(ctx, "users");
     let users = users.and_then(|w| user_set(ctx, &w, defined.user_groups));
     let queues = queue_list(ctx, f, queues);
-    // It was checked here and is read again where it is used.
+    // Only checked here; it is parsed again when it is used.
     let window = match windows(ctx, f, "window") {
         Some(_) => f.words(ctx, "window").map(|w| w.text),
         None => None,

@@ -15,9 +15,10 @@ use crate::text::size::Unit;
 use crate::text::yaml::{Node, Pos};
 use std::collections::BTreeMap;
 
-/// A leader cannot renew its lease on a slow share faster than this allows.
+/// Minimum of `lease_timeout`: on a slow share, a leader cannot renew its lease faster.
 pub(super) const LEASE_FLOOR_MS: u64 = 3 * SECOND;
-/// `iso_timeout` unless twice `lease_timeout` is more: longer than a file server takes to restart.
+/// `iso_timeout`, unless twice `lease_timeout` is more: longer than the restart of a file server
+/// takes.
 const ISO_TIMEOUT_MS: u64 = 10 * MINUTE;
 
 impl Default for Cluster {
@@ -125,7 +126,7 @@ pub(super) fn cluster(
 }
 
 /// An empty list is not an error: `root` stays administrator, and a cluster must not stop because a
-/// directory service does not know a name today.
+/// directory service temporarily does not know a name.
 fn administrators(
     ctx: &mut Ctx<'_>,
     f: &Fields<'_>,
@@ -232,13 +233,13 @@ pub(super) fn general(
     out
 }
 
-/// Most bytes of history; a bare number counts megabytes.
+/// Maximum size of the history in bytes; a bare number is in megabytes.
 fn history_size(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<u64> {
     let words = f.scalar(ctx, "history_size")?;
     super::read::size_word(ctx, &words, 0, &words.text, Unit::M)
 }
 
-/// What runs containers.
+/// The program that runs containers.
 fn container_runtime(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ContainerRuntime {
     let runtimes = [
         ("none", ContainerRuntime::None),
@@ -251,7 +252,7 @@ fn container_runtime(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ContainerRuntime {
     runtime.unwrap_or_default()
 }
 
-/// The queues of a job that names none; the first of the file if nothing is said.
+/// The queues of a job that names none; default: the first queue of the file.
 pub(super) fn default_queue(
     ctx: &mut Ctx<'_>,
     fields: Option<&Fields<'_>>,
@@ -300,7 +301,7 @@ fn hint_port(ctx: &mut Ctx<'_>, words: &Words) -> (u16, u16) {
     }
 }
 
-/// What the settings of several sections say together.
+/// Checks combinations of settings from several sections.
 pub(super) fn check_together(ctx: &mut Ctx<'_>, cluster: &Cluster, general: &General, pos: Pos) {
     let (iso, lease) = (general.iso_timeout_ms, cluster.lease_timeout_ms);
     if iso > 0 && iso < 2 * lease {

@@ -1,12 +1,12 @@
-//! The key `env: {NAME: VALUE, ...}` of applications and templates. Owns which words are names of
-//! variables; which of these are taken is the caller's to say.
+//! The key `env: {NAME: VALUE, ...}` of applications and templates. Owns which words are valid
+//! names of variables; the caller decides which names are reserved.
 
 use super::read::{Ctx, Fields, Words};
 use super::read_template::scalar;
 use crate::text::yaml::Value;
 
-/// The first `most` variables, in the order of the file. `taken`: why a name cannot be set here,
-/// empty if its form says enough.
+/// The first `most` variables, in the order of the file. `taken`: why a name cannot be set here;
+/// empty if the form of the name is reason enough.
 pub(super) fn env(
     ctx: &mut Ctx<'_>,
     f: &Fields<'_>,

@@ -7,9 +7,9 @@ use super::read::{Ctx, DAY, Fields, SECOND};
 use crate::model::{Checkpoint, ControlAct, Controls, RunWarning, WARN_BEFORE_MAX_S};
 use crate::text::hook;
 
-/// Most times that a job whose pre-exec fails is tried.
+/// Maximum number of attempts of a job whose pre-exec fails.
 const MOST_RETRIES: u64 = 1_000;
-/// Longest command of a queue, in bytes.
+/// Maximum length of a command of a queue, in bytes.
 const MOST_COMMAND: usize = 4095;
 
 /// The settings of section `general`.
@@ -37,7 +37,7 @@ pub(super) fn general(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> HookRules {
     out
 }
 
-/// Those of a queue.
+/// The settings of a queue.
 pub(super) fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> QueueHooks {
     let out = QueueHooks {
         pre: program(ctx, f, "pre_exec"),
@@ -92,7 +92,7 @@ pub(super) fn checkpoint(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<Checkpoint
     }
 }
 
-/// Words of the shell, run as the job's user: `job_starter`, the hooks of an application.
+/// Shell words, run as the job's user: `job_starter`, the hooks of an application.
 pub(super) fn command_line(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> String {
     let Some(w) = f.scalar(ctx, key) else {
         return String::new();

@@ -17,9 +17,9 @@ use crate::text::window::Windows;
 use crate::text::yaml::{Node, Pos, Value};
 use std::collections::{BTreeMap, HashMap};
 
-/// Words with a meaning of their own in host sets.
+/// Words with a special meaning in host sets.
 const RESERVED: &[&str] = &["all", "none", "others", "default"];
-/// Most slots of one host.
+/// Maximum number of slots of a host.
 const MOST_SLOTS: u64 = 1_000_000;
 
 /// Section `hosttypes`: a list of names.
@@ -78,7 +78,7 @@ fn cpu_factor(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<f64> {
     n
 }
 
-/// What one entry of `hosts` says; what it does not say comes from the default entry.
+/// The values of one entry of `hosts`; missing values come from the default entry.
 #[derive(Default)]
 struct Said {
     type_name: Option<String>,
@@ -95,7 +95,7 @@ struct Said {
 }
 
 impl Said {
-    /// Host beats model beats default entry.
+    /// The host takes precedence over the model, the model over the default entry.
     fn complete(
         &self,
         name: &str,
@@ -163,7 +163,7 @@ impl Default for HostTable {
     }
 }
 
-/// Section `hosts`. `kinds`: what section `resources` declares.
+/// Section `hosts`. `kinds`: the declarations of section `resources`.
 pub(super) fn hosts(
     ctx: &mut Ctx<'_>,
     node: Option<&Node>,
@@ -195,7 +195,7 @@ pub(super) fn hosts(
         }
     }
     out.resources = kinds.declared();
-    // Thresholds may watch a resource that another entry brings.
+    // Thresholds may watch a resource that another entry defines.
     let mut watch = |said: &mut Said, marks: Option<&Node>, out: &HostTable| {
         said.thresholds = marks.map_or_else(Vec::new, |n| thresholds(ctx, n, out));
     };
@@ -221,7 +221,7 @@ pub(super) fn hosts(
     out
 }
 
-/// The hosts that an entry names, without those of earlier entries.
+/// The hosts that an entry names, except those of earlier entries.
 fn host_names(ctx: &mut Ctx<'_>, f: &Fields<'_>, lines: &mut HashMap<String, u32>) -> Vec<String> {
     let key = match (f.has("name"), f.has("names")) {
         (true, false) => "name",
@@ -336,7 +336,7 @@ fn said(
     out
 }
 
-/// The rack or switch of the host, under either key.
+/// The rack or switch of the host, from either key.
 fn unit(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<String> {
     if f.has("unit") && f.has("rack") {
         let hint = "keep one of the two";
@@ -459,7 +459,7 @@ fn parse_hosts(ctx: &mut Ctx<'_>, w: &Words) -> Option<names::HostSet> {
     }
 }
 
-/// The hosts that a name means; an unknown name is reported once and means no host.
+/// The hosts with a name; an unknown name is reported once.
 fn lookup(
     ctx: &mut Ctx<'_>,
     w: &Words,
@@ -474,7 +474,7 @@ fn lookup(
     if let Some(g) = groups.get(name) {
         return g.hosts.clone();
     }
-    // A group that could not be read was reported already; an open cluster has unlisted hosts.
+    // A group that could not be read was already reported; an open cluster has unlisted hosts.
     if !hosts.index.contains_key(name) && !hosts.open && !is_group(name) {
         let known = hosts.index.keys().chain(groups.keys()).map(String::as_str);
         let pos = w.pos_of(name, ctx);
@@ -547,7 +547,7 @@ pub(super) fn host_prefs(
     })
 }
 
-/// Masters that are not hosts of the cluster are allowed, but more often a slip.
+/// Masters that are not hosts of the cluster are allowed, but are usually a mistake.
 pub(super) fn check_masters(ctx: &mut Ctx<'_>, masters: &[String], pos: Pos, hosts: &HostTable) {
     if hosts.open || hosts.entries.is_empty() || ctx.partial {
         return;

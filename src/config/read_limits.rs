@@ -17,7 +17,7 @@ use crate::text::yaml::Node;
 use std::collections::HashMap;
 
 const MOST_LIMITS: usize = 10_000;
-/// Most brackets of one value.
+/// Maximum number of brackets in a value.
 const MOST_BRACKETS: usize = 100;
 const MOST_SLOTS: u64 = i64::MAX as u64 / 1_000_000;
 
@@ -88,7 +88,8 @@ fn quota(
     out
 }
 
-/// A limit may name a template of `apps.d`, which is not read here: any other name is a slip.
+/// A limit may name a template of `apps.d`, which is not read here; any other unknown name is a
+/// mistake.
 fn unknown_apps(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Quota, apps: &[AppProfile]) {
     let Some(key) = ["apps", "per_app"].into_iter().find(|key| f.has(key)) else {
         return;
@@ -111,7 +112,7 @@ fn unknown_apps(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Quota, apps: &[AppProfile
     }
 }
 
-/// Reports sets that are empty: the limit never applies.
+/// Reports empty sets, with which the limit never applies.
 fn empty_sets(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Quota) {
     let empty = |n: &Names| !n.all_but && n.names.is_empty();
     for (keys, is_empty) in [
@@ -140,7 +141,7 @@ fn empty_sets(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Quota) {
     }
 }
 
-/// One dimension under its two keys.
+/// One dimension, from its two keys.
 fn dim<S>(
     ctx: &mut Ctx<'_>,
     f: &Fields<'_>,
@@ -167,7 +168,7 @@ fn dim<S>(
     }
 }
 
-/// `low medium`, `all ~low`. `queues`: the names that there are; else any name will do.
+/// `low medium`, `all ~low`. `queues`: the defined names; `None`: any name is accepted.
 pub(super) fn names(ctx: &mut Ctx<'_>, w: &Words, queues: Option<&[Queue]>) -> Option<Names> {
     let set = match NameSet::parse(&w.text) {
         Ok(set) => set,
@@ -191,7 +192,7 @@ pub(super) fn names(ctx: &mut Ctx<'_>, w: &Words, queues: Option<&[Queue]>) -> O
             let known = queues.iter().map(|q| q.name.as_str());
             ctx.undefined(pos, "queue", &item.name, known);
         }
-        // In a set of all but some, the some are those with a ~; else they are taken out again.
+        // With `all`, the names with a `~` are stored; otherwise they are removed from the others.
         if item.exclude == out.all_but {
             out.names.insert(item.name.clone());
         }
@@ -303,7 +304,7 @@ fn resource(
     Some((def.name.to_string(), Capped { limit, window }))
 }
 
-/// The groups of a value; `hint` says how it is written.
+/// The bracket groups of a value; `hint` shows the syntax.
 fn groups<'w>(ctx: &mut Ctx<'_>, w: &'w Words, hint: &str) -> Option<Vec<Bracket<'w>>> {
     match brackets(&w.text, MOST_BRACKETS) {
         Ok(all) => Some(all),
@@ -315,7 +316,7 @@ fn groups<'w>(ctx: &mut Ctx<'_>, w: &'w Words, hint: &str) -> Option<Vec<Bracket
     }
 }
 
-/// The windows after a number; no window means always. `None`: they are wrong.
+/// The windows after a number; none means always. `None`: they are invalid.
 fn window(ctx: &mut Ctx<'_>, w: &Words, b: Bracket<'_>) -> Option<Option<Windows>> {
     if split(b.text).next().is_none() {
         return Some(None);
@@ -329,7 +330,7 @@ fn window(ctx: &mut Ctx<'_>, w: &Words, b: Bracket<'_>) -> Option<Option<Windows
     }
 }
 
-/// Warn of values that hold at the same time: the first one that is open counts.
+/// Warns of values that apply at the same time: the first one with an open window applies.
 fn first_wins<T>(ctx: &mut Ctx<'_>, w: &Words, all: &[(Capped<T>, Bracket<'_>)]) {
     for (i, (later, group)) in all.iter().enumerate().skip(1) {
         if !ctx.warns() {
@@ -339,7 +340,7 @@ fn first_wins<T>(ctx: &mut Ctx<'_>, w: &Words, all: &[(Capped<T>, Bracket<'_>)])
         {
             (None, _) => true,
             (Some(a), Some(b)) => a.overlaps(b),
-            // The rest of the time.
+            // A value without a window applies the rest of the time.
             (Some(_), None) => false,
         };
         if all[..i].iter().any(meets) {

@@ -14,12 +14,13 @@ const MOST_RULES: usize = 500;
 const MOST_RECEIVERS: usize = 100;
 const MOST_ADDRESSES: usize = 50;
 const MOST_LABELS: usize = 20;
-/// Longest text of a label, address or URL, in bytes.
+/// Maximum length of a label, address or URL, in bytes.
 const MOST_TEXT: usize = 2_000;
 const MAIL_TIMEOUT: u64 = 30 * SECOND;
 const TIMEOUT: u64 = 10 * SECOND;
 const HOURLY: u32 = 100;
-/// Figures of hosts may be missing for a while after a takeover: their alerts do not recover.
+/// Figures of hosts may be missing for a while after a takeover: meanwhile their alerts do not
+/// recover.
 const GONE: u64 = 2 * MINUTE;
 
 pub(super) fn notices(ctx: &mut Ctx<'_>, f: &Fields<'_>, queues: &[Queue]) -> Notices {
@@ -44,7 +45,7 @@ fn items<'n>(ctx: &mut Ctx<'_>, f: &Fields<'n>, key: &str, most: usize) -> &'n [
     &items[..items.len().min(most)]
 }
 
-/// The name of an entry; `None`: there is none, or it is not one.
+/// The name of an entry; `None`: it is missing or invalid.
 fn name(ctx: &mut Ctx<'_>, f: &Fields<'_>, what: &str) -> Option<Words> {
     let Some(w) = f.scalar(ctx, "name") else {
         if !f.has("name") {
@@ -167,7 +168,7 @@ fn check_path(ctx: &mut Ctx<'_>, w: &Words, key: &str) {
     }
 }
 
-/// Of what mail servers accept, what needs no quotes.
+/// Whether a text is a mail address, of the forms that need no quotes.
 pub(crate) fn is_address(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);
     let Some((local, domain)) = text.rsplit_once('@') else {
@@ -223,7 +224,7 @@ fn receivers(ctx: &mut Ctx<'_>, f: &Fields<'_>, mails: bool) -> BTreeMap<String,
     out
 }
 
-/// One of the ways must be given, and no two.
+/// Exactly one way must be given.
 fn way(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: &str, mails: bool) -> Option<Way> {
     let ways = ["mail", "webhook", "webhook_file", "program"];
     let given: Vec<&str> = ways.into_iter().filter(|key| f.has(key)).collect();
@@ -275,7 +276,8 @@ fn way(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: &str, mails: bool) -> Option<Way
     }
 }
 
-/// A URL that webhooks may have: of HTTP, with a host, of characters that need no escape.
+/// Whether a text is a URL for webhooks: HTTP or HTTPS, with a host, and only characters that need
+/// no escapes.
 pub(crate) fn is_url(text: &str) -> bool {
     let rest = ["http://", "https://"].iter();
     let rest = rest.filter_map(|scheme| text.strip_prefix(scheme)).next();
@@ -340,18 +342,18 @@ fn receivers_of(
     to
 }
 
-/// What a word of `watch` stands for.
+/// The meaning of a word of `watch`.
 struct Watched {
     metric: &'static str,
     state: Option<(&'static str, &'static [&'static str])>,
-    /// The unit of its mark, and which side is bad; `None`: either.
+    /// The unit of its mark, and which side is bad; `None`: it has no mark.
     unit: MarkUnit,
     gone_ms: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MarkUnit {
-    /// It has no mark of its own.
+    /// The condition has no mark of its own.
     None,
     UnderSize,
     OverTime,
@@ -472,13 +474,13 @@ fn alert(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: &str, queues: &[Queue]) -> Opt
     }
     rule.metric = metric(ctx, f, word, rule.metric)?;
     if !rule.metric.starts_with("corral_host_") && *word == "metric" {
-        // Figures that count nothing are left out: that is a recovery.
+        // Figures that count nothing are omitted, which means a recovery.
         rule.gone_ms = 0;
     }
     Some(rule)
 }
 
-/// The name of any figure.
+/// The name of the figure; any figure for `watch: metric`.
 fn metric(ctx: &mut Ctx<'_>, f: &Fields<'_>, word: &str, usual: String) -> Option<String> {
     if word != "metric" {
         only_with(ctx, f, "metric", "metric", word);
@@ -509,7 +511,7 @@ fn metric(ctx: &mut Ctx<'_>, f: &Fields<'_>, word: &str, usual: String) -> Optio
     Some(w.text)
 }
 
-/// Refuses a key that has no meaning with this word of `watch`.
+/// Refuses a key that has no effect with this word of `watch`.
 fn only_with(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str, with: &str, word: &str) {
     if f.has(key) {
         let message = format!("{key} has no meaning with watch: {word}");
@@ -525,7 +527,7 @@ fn no_mark(ctx: &mut Ctx<'_>, f: &Fields<'_>, word: &str) -> Option<Option<(Mark
     Some(None)
 }
 
-/// The mark, and whether it is a part of the whole. `None`: there is none, and a problem says so.
+/// The mark, and whether it is a ratio. `None`: it is missing or invalid, and a problem reports it.
 fn mark(
     ctx: &mut Ctx<'_>,
     f: &Fields<'_>,
@@ -604,7 +606,7 @@ fn value(
     }
 }
 
-/// Which points a rule is about: by `hosts`, `queues`, `resource` and `match`.
+/// The points that a rule watches: by `hosts`, `queues`, `resource` and `match`.
 fn matches(
     ctx: &mut Ctx<'_>,
     f: &Fields<'_>,
@@ -656,7 +658,7 @@ fn labels(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> BTreeMap<String, String> {
     all.map(|(key, words)| (key, words.join("|"))).collect()
 }
 
-/// Label names with texts; `|` between alternatives.
+/// Label names with their texts; `|` separates alternatives.
 fn map(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> BTreeMap<String, Vec<String>> {
     let mut out = BTreeMap::new();
     let Some(node) = f.node(key) else {
@@ -701,7 +703,7 @@ fn map(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> BTreeMap<String, Vec<Str
     out
 }
 
-/// Longest time that a silence may last.
+/// Maximum duration of a silence.
 pub const SILENCE_MAX_MS: u64 = 30 * DAY;
-/// Shortest one.
+/// Minimum duration of a silence.
 pub const SILENCE_MIN_MS: u64 = MINUTE;

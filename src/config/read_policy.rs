@@ -17,9 +17,9 @@ use crate::model::UnitCheck;
 use crate::text::yaml::Value;
 use std::collections::BTreeMap;
 
-/// Largest weight in the formula of fairshare, in thousandths.
+/// Maximum weight in the formula of fairshare, in thousandths.
 const MOST_FACTOR: i64 = 1_000_000;
-/// Longest `hist_hours`: ten years.
+/// Maximum of `hist_hours`: ten years.
 const MOST_HOURS: i64 = 87_600;
 const MOST_DEPTH: u64 = 1_000_000;
 const MOST_PREFERENCE: u64 = 1_000_000;
@@ -117,7 +117,7 @@ fn host_spec(
     Some(HostSpec { name: w.text, cpuf })
 }
 
-/// Weights of fairshare; what is not said is as in `base`.
+/// Weights of fairshare; missing ones are as in `base`.
 fn fair(ctx: &mut Ctx<'_>, f: &Fields<'_>, base: FairFactors) -> FairFactors {
     let mut factor = |key, most| {
         let w = f.scalar(ctx, key)?;
@@ -150,8 +150,8 @@ fn fair(ctx: &mut Ctx<'_>, f: &Fields<'_>, base: FairFactors) -> FairFactors {
     }
 }
 
-/// The scheduling settings of a queue. Answers what it may preempt, in words: queues may be named
-/// before they are defined.
+/// The scheduling settings of a queue. Returns the queues that it may preempt as words: they may be
+/// defined later.
 pub(super) fn queue(
     ctx: &mut Ctx<'_>,
     f: &Fields<'_>,
@@ -196,7 +196,7 @@ pub(super) fn queue(
     words
 }
 
-/// Settings that do nothing without another one, or leave no time to start.
+/// Settings that have no effect without another one, or that leave no time to start.
 fn no_effect(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Queue) {
     let lonely = [
         ("window_action", q.run_window.is_none(), "run_window"),
@@ -243,7 +243,7 @@ fn policy(ctx: &mut Ctx<'_>, f: &Fields<'_>, defined: &Defined<'_>) -> Policy {
         }
         return Policy::RoundRobin;
     }
-    // Everybody the same.
+    // The same share for every user.
     let equal = || Shares {
         entries: vec![ShareEntry {
             subject: ShareSubject::Default,
@@ -328,7 +328,7 @@ fn slot_reserve(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<u64> {
     f.time(ctx, "slot_reserve", SECOND, YEAR)
 }
 
-/// `{preempt: 'low med+1', method: suspend, ...}`; the queues come as words.
+/// `{preempt: 'low med+1', method: suspend, ...}`; the queues are returned as words.
 fn preemption(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<(Preemption, Words)> {
     let f = Fields::new(ctx, f.node("preemption")?, keys::PREEMPTION, "preemption")?;
     let words = f.words(ctx, "preempt");

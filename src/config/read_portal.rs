@@ -9,13 +9,13 @@ use crate::text::yaml::Node;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Most names and most nets.
+/// Maximum number of names and of networks.
 const MOST_NAMES: usize = 64;
 const MOST_NETS: usize = 256;
-/// Longest name of a host, and of a service or an account.
+/// Maximum length of a host name, and of the name of a service or an account.
 const NAME_MAX: usize = 253;
 const WORD_MAX: usize = 64;
-/// Longest path of a file.
+/// Maximum length of a path.
 const PATH_MAX: usize = 4096;
 
 pub(super) fn portal(ctx: &mut Ctx<'_>, node: &Node) -> Option<Portal> {
@@ -85,7 +85,7 @@ fn names(ctx: &mut Ctx<'_>, w: &Words) -> Vec<String> {
     out
 }
 
-/// It must be none of the portal's own names: a page of a program would be one of the portal's.
+/// It must not be a name of the portal: a page of a program would then have the portal's origin.
 fn apps_domain(ctx: &mut Ctx<'_>, f: &Fields<'_>, names: &[String]) -> Option<String> {
     let w = f.scalar(ctx, "apps_domain")?;
     let domain = w.text.to_ascii_lowercase();
@@ -103,7 +103,7 @@ fn apps_domain(ctx: &mut Ctx<'_>, f: &Fields<'_>, names: &[String]) -> Option<St
     Some(domain)
 }
 
-/// The name of an account or of a service of PAM, which is the name of a file.
+/// The name of an account or of a PAM service, which is a file name.
 fn word(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Option<String> {
     let w = f.scalar(ctx, key)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
@@ -158,7 +158,7 @@ fn nets(ctx: &mut Ctx<'_>, w: &Words) -> Vec<Net> {
     out
 }
 
-/// What the keys say together; what the command line says is judged at the start.
+/// Checks combinations of keys; options of the command line are checked at the start.
 fn together(ctx: &mut Ctx<'_>, f: &Fields<'_>, out: &Portal) {
     if out.session_idle_ms > out.session_max_ms {
         let message = "session_idle is longer than session_max: it would end no session";

@@ -14,9 +14,9 @@ use crate::text::size::Unit;
 use crate::text::yaml::Node;
 use std::collections::HashMap;
 
-/// `lost_and_found` is where the jobs of a removed queue go.
+/// `lost_and_found` is the queue that gets the jobs of removed queues.
 const RESERVED: &[&str] = &["all", "none", "lost_and_found"];
-/// Longest queue name and description, in characters.
+/// Maximum length of a queue's name and description, in characters.
 const MOST_NAME: usize = 40;
 const MOST_DESCRIPTION: usize = 512;
 const MOST_QUEUES: usize = 10_000;
@@ -110,7 +110,7 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
     out
 }
 
-/// The unit of bare numbers; the setting came from one of these.
+/// The unit of bare numbers; its value in bytes was read from one of these words.
 pub(super) fn unit(cluster: &Cluster) -> Unit {
     let all = [Unit::B, Unit::K, Unit::M, Unit::G, Unit::T, Unit::P];
     all.into_iter()
@@ -192,7 +192,7 @@ pub(super) enum Kind {
     Count,
 }
 
-/// `'[default] max'`: one value is the maximum.
+/// `'[default] max'`: a single value is the maximum.
 pub(super) fn limit_pair(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str, kind: Kind) -> LimitPair {
     let none = LimitPair::default();
     let Some(w) = f.words(ctx, key) else {
@@ -268,7 +268,7 @@ pub(super) fn res_req(
             }
             Some(text).filter(|t| !t.is_empty())
         }
-        // The resource that is not found may have been in a part that could not be read.
+        // The missing resource may be defined in a part that could not be read.
         Err(_) if ctx.partial => None,
         Err((code, e)) => {
             ctx.parse_error(&w, code, &e);
@@ -313,7 +313,7 @@ pub(super) fn success_exits(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<Success
     }))
 }
 
-/// Settings that are each fine and together let no job run.
+/// Settings that are each valid but together let no job run.
 fn nonsense(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Queue) {
     let name = &q.name;
     for (key, limit) in [

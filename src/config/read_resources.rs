@@ -19,7 +19,7 @@ const MOST_DEVICES: usize = 16;
 pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Kinds {
     let mut out = Kinds::default();
     let Some(node) = node else { return out };
-    // An empty list as the value of this key is read as an empty text in brackets.
+    // An empty list as the value of this key is parsed as the text `[]`.
     if matches!(&node.value, Value::Text { text, .. } if text == "[]") {
         return out;
     }
@@ -35,7 +35,7 @@ pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Kinds {
         let decl = declaration(ctx, &f);
         let Some(name) = name else { continue };
         let pos = f.node("name").map_or(f.pos, |n| n.pos);
-        // Of the built-in resource with units only the devices are left to say.
+        // For the built-in resource with units, only the devices can be set.
         let gpu = name == "gpu" && only_devices(&f);
         if !gpu && !resource_name(ctx, &name, pos) {
             continue;
@@ -63,7 +63,7 @@ pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Kinds {
     out
 }
 
-/// What `per_unit` names is a resource whose units are handed out.
+/// Checks that `per_unit` names a resource whose units are assigned to jobs.
 fn has_units_of(ctx: &mut Ctx<'_>, item: &Node, kinds: &Kinds) {
     let Value::Map(entries) = &item.value else {
         return;
@@ -135,14 +135,14 @@ fn declaration(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ResourceDecl {
     out
 }
 
-/// The entry says nothing but its name, its devices and what it is.
+/// Whether the entry sets only name, devices and description.
 fn only_devices(f: &Fields<'_>) -> bool {
     let other = keys::RESOURCE.iter().map(|key| key.name);
     let mut other = other.filter(|key| !matches!(*key, "name" | "devices" | "description"));
     f.has("devices") && !other.any(|key| f.has(key))
 }
 
-/// The device nodes of each unit.
+/// The patterns of the device nodes of a unit.
 fn devices(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<String> {
     let Some(w) = f.words(ctx, "devices") else {
         return Vec::new();
@@ -168,7 +168,8 @@ fn devices(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<String> {
     out
 }
 
-/// `locale` and `value` say together what several hosts have, and exclude what only one can have.
+/// `locale` and `value` together define a shared amount, and exclude settings of unshared
+/// resources.
 fn together(ctx: &mut Ctx<'_>, f: &Fields<'_>) {
     for (key, other) in [("locale", "value"), ("value", "locale")] {
         if f.has(key) && !f.has(other) {
@@ -185,12 +186,12 @@ fn together(ctx: &mut Ctx<'_>, f: &Fields<'_>) {
     }
 }
 
-/// What each resource is, and the line that said so first.
+/// The kind of each resource, and the line that declared it first.
 #[derive(Default)]
 pub(super) struct Kinds(BTreeMap<String, (ResourceDecl, u32)>);
 
 impl Kinds {
-    /// What every resource turned out to be.
+    /// All declared resources.
     pub(super) fn declared(self) -> BTreeMap<String, ResourceDecl> {
         let all = self.0.into_iter();
         all.map(|(name, (decl, _))| (name, decl)).collect()
@@ -201,8 +202,8 @@ impl Kinds {
         decl.is_some_and(|(decl, _)| decl.kind == ResourceKind::Text)
     }
 
-    /// The resource with units of which each has so much of this one. What a host states of
-    /// `gpu_mem` is the memory of each of its GPUs.
+    /// The resource of which each unit has an amount of this one. A host states `gpu_mem` for each
+    /// of its GPUs.
     fn per_unit(&self, name: &str) -> Option<&str> {
         match name {
             "gpu_mem" => Some("gpu"),
@@ -252,7 +253,7 @@ pub(super) fn tags(ctx: &mut Ctx<'_>, w: &Words, kinds: &mut Kinds) -> Vec<Strin
     out
 }
 
-/// A name that may be used in a resource requirement and has no meaning there yet.
+/// Checks a name that resource requirements may use and that has no meaning in them yet.
 fn resource_name(ctx: &mut Ctx<'_>, name: &str, pos: Pos) -> bool {
     let Err(e) = check_resource_name(name) else {
         return true;
@@ -284,7 +285,7 @@ pub(super) fn resources(
         }
     };
     for e in entries {
-        // The built-in resources whose amounts a host without a sensor may state.
+        // The built-in resources that a host without a sensor may state.
         if !matches!(&*e.key, "gpu" | "gpu_mem") && !resource_name(ctx, &e.key, e.key_pos) {
             continue;
         }
@@ -304,10 +305,10 @@ pub(super) fn resources(
     out
 }
 
-/// The value of one static resource; what is wrong with it is noted.
+/// The value of one static resource; problems are reported.
 fn value_of(ctx: &mut Ctx<'_>, name: &str, node: &Node, kinds: &Kinds) -> Option<ResourceValue> {
     match &node.value {
-        // An empty list is read as an empty text in brackets.
+        // An empty list is parsed as the text `[]`.
         Value::Text { text, quoted } if kinds.has_units(name) && text == "[]" && !quoted => {
             Some(ResourceValue::Units(Vec::new()))
         }
@@ -365,7 +366,7 @@ fn unit_names(ctx: &mut Ctx<'_>, name: &str, node: &Node, list: &[Node]) -> Opti
     }
 }
 
-/// What each of a host's units has of a resource, in their order.
+/// The amount of a resource in each unit of a host, in the order of the units.
 fn unit_sizes(ctx: &mut Ctx<'_>, name: &str, list: &[Node]) -> Option<ResourceValue> {
     let mut sizes = Vec::new();
     for item in list.iter().take(units::UNITS_MAX + 1) {
@@ -387,7 +388,7 @@ fn unit_sizes(ctx: &mut Ctx<'_>, name: &str, list: &[Node]) -> Option<ResourceVa
     Some(ResourceValue::Sizes(sizes))
 }
 
-/// What one unit has of a resource; K, M, G and T count in megabytes.
+/// The amount of a resource in one unit; K, M, G and T are converted to megabytes.
 fn size(ctx: &mut Ctx<'_>, name: &str, w: &Words) -> Option<f64> {
     let def = builtin("gpu_mem").expect("it is built in").def();
     match super::brackets::amount(&def, w.text.trim()) {
@@ -399,7 +400,8 @@ fn size(ctx: &mut Ctx<'_>, name: &str, w: &Words) -> Option<f64> {
     }
 }
 
-/// Quoted: text. Otherwise what looks like a number must be one that reads the same everywhere.
+/// A quoted value is a text. Otherwise a value that resembles a number must be a plain decimal
+/// number.
 fn resource_value(ctx: &mut Ctx<'_>, name: &str, w: &Words) -> Option<ResourceValue> {
     if w.quoted {
         return Some(ResourceValue::Text(w.text.clone()));

@@ -7,7 +7,7 @@ use super::types::{HostGroup, HostTable, ResourceValue};
 use crate::text::yaml::{Entry, Node, Value};
 use std::collections::BTreeMap;
 
-/// Amounts that several hosts have together, by cb.yaml: each of them shows the value.
+/// Amounts that several hosts share according to cb.yaml: each of the hosts shows the value.
 pub(super) fn shared(
     ctx: &mut Ctx<'_>,
     node: Option<&Node>,
@@ -67,7 +67,7 @@ pub(super) fn shared(
     }
 }
 
-/// The text of a key that has one.
+/// The text of a key that takes a single text.
 fn one_text(ctx: &mut Ctx<'_>, entry: &Entry) -> Option<Words> {
     match &entry.value.value {
         Value::Text { text, quoted } => Some(Words::one(text, entry.value.pos, *quoted)),

@@ -11,9 +11,9 @@ use crate::text::names;
 use crate::text::yaml::Pos;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Most brackets of one tree level.
+/// Maximum number of brackets of one tree level.
 const MOST_ENTRIES: usize = 10_000;
-/// Most shares of one bracket.
+/// Maximum number of shares of one bracket.
 const MOST_SHARES: u64 = 1_000_000;
 
 const HINT: &str = "write [NAME,SHARES] with a user, a group, group@, default or others";
@@ -63,7 +63,7 @@ pub(super) fn shares(
     Some(out)
 }
 
-/// Whether this entry and one before it are `default` and `others`.
+/// Whether this entry and an earlier one are `default` and `others`.
 fn both_defaults(before: &Shares, new: &ShareSubject) -> bool {
     let other = match new {
         ShareSubject::Default => ShareSubject::Others,
@@ -112,8 +112,8 @@ fn subject(
     })
 }
 
-/// Shares of user groups: those that lead back to their own group are taken out, and names that
-/// are not members get a warning.
+/// Checks shares of user groups: removes entries that lead back to their own group, and warns of
+/// names that are not members.
 pub(super) fn check_groups(
     ctx: &mut Ctx<'_>,
     groups: &mut BTreeMap<String, UserGroup>,
@@ -150,7 +150,7 @@ pub(super) fn check_groups(
     }
 }
 
-/// Names of groups that are inner nodes of this level.
+/// Names of the groups that are inner nodes of this level.
 fn inner(shares: &Shares) -> impl Iterator<Item = &str> {
     shares.entries.iter().filter_map(|e| match &e.subject {
         ShareSubject::Group(n) => Some(n.as_str()),
@@ -158,7 +158,8 @@ fn inner(shares: &Shares) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether the set names the user or group, or might hold it: groups of the system are not known.
+/// Whether the set names the user or group, or might contain it: members of system groups are
+/// unknown.
 fn may_hold(set: &UserSet, who: &str, groups: &BTreeMap<String, UserGroup>, ctx: &Ctx<'_>) -> bool {
     let mut seen: HashSet<&str> = HashSet::new();
     let mut open: Vec<&UserSet> = vec![set];

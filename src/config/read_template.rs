@@ -13,24 +13,24 @@ use super::template::{
 };
 use crate::text::yaml::{self, Node, Pos, Value};
 
-/// Largest template, in bytes.
+/// Maximum size of a template, in bytes.
 pub const TEMPLATE_MAX: usize = 256 << 10;
-/// Longest text for people, and longest pattern, in bytes.
+/// Maximum length of a text for users, and of a pattern, in bytes.
 const MOST_TEXT: usize = 16 << 10;
 const MOST_PATTERN: usize = 1000;
-/// Longest name of a parameter or variable.
+/// Maximum length of the name of a parameter or variable.
 const MOST_WORD: usize = 40;
 const MOST_PARAMS: usize = 200;
 const MOST_CHOICES: usize = 500;
 const MOST_OPTIONS: usize = 200;
 const MOST_INCLUDES: usize = 10;
-/// Options whose values a shell reads: no text of a user belongs there.
+/// Options whose values a shell interprets: they must not contain text of users.
 const OF_SHELL: [&str; 4] = ["E", "Ep", "rnc", "L"];
 
-/// Reads a template. `file`: its name in messages; `name`: the one that its own must be.
+/// Reads a template. `file`: its name in messages; `name`: the name that it must state.
 ///
 /// # Errors
-/// Every problem found, in the order of the file; never empty.
+/// All problems found, in the order of the file; never empty.
 pub fn read_template(bytes: &[u8], file: &str, name: &str) -> Result<Template, Vec<Problem>> {
     let doc = yaml::parse(bytes, &yaml::Limits::bytes(TEMPLATE_MAX), &[]);
     let text = String::from_utf8_lossy(if bytes.len() > TEMPLATE_MAX {

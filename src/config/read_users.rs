@@ -9,14 +9,14 @@ use crate::text::names::{self, NameSet};
 use crate::text::yaml::{Node, Pos};
 use std::collections::{BTreeMap, HashMap};
 
-/// Words with a meaning of their own in user sets.
+/// Words with a special meaning in user sets.
 pub(super) const RESERVED: &[&str] = &["all", "none", "default", "others"];
 
-/// Levels of groups within groups.
+/// Maximum number of levels of nested groups.
 const MOST_LEVELS: usize = 32;
 
-/// Reads a set of users. Unknown names get only a warning: a directory service that is
-/// down must not make the configuration unusable.
+/// Reads a set of users. Unknown names cause only a warning: a directory service that is down must
+/// not make the configuration unusable.
 pub(super) fn user_set(
     ctx: &mut Ctx<'_>,
     w: &Words,
@@ -39,7 +39,7 @@ fn parse_set(
         ctx.problem(w.pos, "not-implemented", message);
         return None;
     }
-    // Of equal length, so that places in the text stay.
+    // Of equal length, so that offsets in the text stay valid.
     let text = w.text.replace("@system", "all    ");
     let set = match NameSet::parse(&text) {
         Ok(set) => set,
@@ -68,13 +68,13 @@ fn parse_set(
 }
 
 fn unknown_user(ctx: &mut Ctx<'_>, w: &Words, name: &str, guess: &dyn Fn(&str) -> Option<String>) {
-    // Looking for the place costs: not for a name that is known.
+    // Finding the place is expensive, so not for known names.
     if ctx.warns() && !(ctx.os.user)(name) && !(ctx.os.group)(name) {
         unknown_at(ctx, w.pos_of(name, ctx), name, guess);
     }
 }
 
-/// Warn of a name that neither the file nor the system knows.
+/// Warns of a name that neither the file nor the operating system knows.
 pub(super) fn unknown_at(
     ctx: &mut Ctx<'_>,
     pos: Pos,
@@ -120,7 +120,7 @@ pub(super) fn user_groups(ctx: &mut Ctx<'_>, node: Option<&Node>) -> BTreeMap<St
         }
         read.push((name, f, members));
     }
-    // Forward references are fine: first all names, then all members.
+    // Forward references are allowed: first all names, then all members.
     for (name, _, members) in &read {
         let set = members.as_ref().and_then(|w| {
             let guess = |n: &str| did_you_mean(n, places.keys().map(String::as_str));
@@ -216,7 +216,7 @@ fn break_cycles(
     }
 }
 
-/// Report cycles and too deep nesting; answers the names of the groups concerned.
+/// Reports cycles and too deep nesting; returns the names of the affected groups.
 pub(super) fn unsound_groups(
     ctx: &mut Ctx<'_>,
     what: &str,

@@ -1,5 +1,5 @@
-//! Conditions that are watched while jobs run: time windows, load thresholds and conditions. Owns
-//! their text in cb.yaml; never compares a value.
+//! Conditions that are checked while jobs run: time windows, load thresholds, `stop_cond` and
+//! `resume_cond`. Owns their text in cb.yaml; never compares a value.
 
 use super::brackets::amount;
 use super::policy::Threshold;
@@ -11,7 +11,7 @@ use crate::text::resreq::{Def, Direction, Kind, Resources, Simple};
 use crate::text::window::Windows;
 use crate::text::yaml::{Entry, Node, Value};
 
-/// Windows, as one text or a list; absent: always open.
+/// Windows, as one text or a list; `None`: always open.
 pub(super) fn windows(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Option<Windows> {
     let w = f.words(ctx, key)?;
     match Windows::parse(&w.text) {
@@ -67,7 +67,7 @@ fn threshold(ctx: &mut Ctx<'_>, e: &Entry, hosts: &HostTable) -> Option<Threshol
     let known = hosts.find(&e.key);
     let new = known.is_none();
     let def = known.or_else(|| sensed_names::number(ctx, e.key_pos, &e.key, hosts))?;
-    // Which side of a resource is bad that is not known yet, the marks say.
+    // If the resource is not known yet, the order of the two marks shows which side is bad.
     let def = match new && rises(&w.text) {
         true => Def {
             direction: Direction::Increase,
@@ -98,7 +98,7 @@ fn threshold(ctx: &mut Ctx<'_>, e: &Entry, hosts: &HostTable) -> Option<Threshol
     }
 }
 
-/// The second mark is above the first.
+/// Whether the second mark is above the first.
 fn rises(text: &str) -> bool {
     let number = |text: &str| text.trim().parse::<f64>().ok();
     let marks = text.split_once('/');
@@ -106,7 +106,7 @@ fn rises(text: &str) -> bool {
     marks.is_some_and(|(sched, stop)| sched < stop)
 }
 
-/// `SCHED/STOP`, one of them `-` for none; `SCHED` alone.
+/// `SCHED/STOP`, where `-` stands for no mark; or `SCHED` alone.
 fn marks(text: &str, def: &Def<'_>) -> Result<(Option<i64>, Option<i64>), ParseError> {
     const HINT: &str = "write 'SCHED/STOP', with - for a threshold that is not wanted";
     let mark = |part: &str, at: usize| {
@@ -161,7 +161,7 @@ pub(super) fn condition(
             }
             req
         }
-        // The resource that is not found may have been in a part that could not be read.
+        // The missing resource may be defined in a part that could not be read.
         Err(_) if ctx.partial => return None,
         Err(e) => {
             ctx.parse_error(&w, "res-req", &e);

@@ -15,14 +15,15 @@ use crate::text::resreq::{
 use crate::text::{ParseError, names};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Levels of compute units that hosts have (`rack:` or `unit:` of a host), by the names that
-/// `cu[type=...]` may use for it.
+/// Levels of compute units (`rack:` or `unit:` of a host), by the names that `cu[type=...]` may
+/// use.
 const UNIT_KINDS: [&str; 3] = ["rack", "switch", "unit"];
-/// Most resources of one `rusage` list.
+/// Maximum number of resources in a `rusage` list.
 const MAX_USAGES: usize = 60;
-/// Most resources of units (their memory) that go with one amount of units.
+/// Maximum number of resources of units (such as their memory) in combination with one amount of
+/// units.
 const MAX_OF_UNITS: usize = 2;
-/// Most different preferences in one `-m`: each host is looked up in the hosts of each.
+/// Maximum number of different preferences in one `-m`: each host is looked up for each of them.
 const MAX_PREFERENCES: usize = 256;
 
 /// A merged requirement.
@@ -31,15 +32,15 @@ pub struct Request {
     pub min: u32,
     pub max: u32,
     pub exclusive: bool,
-    /// The job's string over its application's, over its queue's.
+    /// The job's string merged over that of its application, over that of its queue.
     pub req: ResReq,
 }
 
 impl Request {
-    /// Merges the job's string with its application's and its queue's.
+    /// Merges the job's string with those of its application and its queue.
     ///
     /// # Errors
-    /// A sentence when a string cannot be understood (any more) or asks for what is not honoured.
+    /// A sentence if a string is (no longer) valid or requests something unsupported.
     pub fn new(spec: &Spec, queue: Option<&str>, config: &Config) -> Result<Request, String> {
         let mut request = Request {
             min: spec.min,
@@ -53,7 +54,7 @@ impl Request {
         }
         let read = |text: &str| ResReq::parse_stored(text, config).map_err(|e| e.caret(text));
         request.req = read(&spec.res_req)?;
-        // The nearer one first: what it says of a section hides what those after it say.
+        // The application first: its sections take precedence over those of the queue.
         for (whose, text) in [("an application", app), ("a queue", queue)] {
             let Some(text) = text else { continue };
             let general = read(text)?;
@@ -67,10 +68,10 @@ impl Request {
     }
 }
 
-/// Slots that a requirement's sections ask for together, when they say so.
+/// Number of slots that the sections of a requirement request together, if they state it.
 ///
 /// # Errors
-/// A sentence when alternatives differ in it.
+/// A sentence if the alternatives differ in it.
 pub fn total_slots(req: &ResReq) -> Result<Option<u32>, String> {
     let mut sums = req.alternatives.iter().filter_map(|a| a.body.slots());
     let Some(first) = sums.next() else {
@@ -85,16 +86,16 @@ pub fn total_slots(req: &ResReq) -> Result<Option<u32>, String> {
     }
 }
 
-/// As [`total_slots`], of a string in canonical form.
+/// As [`total_slots`], for a string in canonical form.
 ///
 /// # Errors
-/// Likewise, or when the string cannot be read (any more).
+/// The same, or the string is (no longer) valid.
 pub fn slots_of(text: &str, config: &Config) -> Result<Option<u32>, String> {
     let req = ResReq::parse_stored(text, config).map_err(|e| e.caret(text))?;
     total_slots(&req)
 }
 
-/// Refuses by name what scheduling does not carry out.
+/// Refuses, by name, what scheduling does not support.
 fn honoured(req: &ResReq, hosts: &HostTable) -> Result<(), String> {
     total_slots(req)?;
     for alternative in &req.alternatives {
@@ -113,7 +114,7 @@ fn honoured(req: &ResReq, hosts: &HostTable) -> Result<(), String> {
     Ok(())
 }
 
-/// The span that holds for sections without one of their own.
+/// The span of sections that have none of their own.
 fn only_span(common: &Simple) -> Simple {
     Simple {
         span: common.span,
@@ -121,7 +122,7 @@ fn only_span(common: &Simple) -> Simple {
     }
 }
 
-/// `even`: the slots of all sections are split evenly over units.
+/// `even`: the slots of all sections are distributed evenly over units.
 fn honoured_section(section: &Simple, even: bool) -> Result<(), String> {
     if section.cu.as_ref().is_some_and(|cu| cu.excl) {
         let what = "cu[excl] applies to the whole job: write it after the sections";
@@ -140,7 +141,7 @@ fn honoured_section(section: &Simple, even: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a requirement in canonical form asks for whole units (`cu[excl]`).
+/// Whether a requirement in canonical form requests whole units (`cu[excl]`).
 pub fn wants_units_alone(text: &str, config: &Config) -> bool {
     if !text.contains("excl") {
         return false;
@@ -182,7 +183,7 @@ fn honoured_part(simple: &Simple, hosts: &HostTable) -> Result<(), String> {
     Ok(())
 }
 
-/// What units have is asked for together with units.
+/// Resources of units must be requested together with units.
 fn alongside(list: &[Usage], hosts: &HostTable) -> Result<(), String> {
     let of_units = |u: &&Usage| u.amount > 0 && hosts.per_unit(&u.name).is_some();
     for usage in list.iter().filter(of_units) {
@@ -210,7 +211,7 @@ fn alongside(list: &[Usage], hosts: &HostTable) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses units for a part of a job's run: they cannot be taken from a running process.
+/// Refuses units for only a part of a job's run: they cannot be taken from a running process.
 fn units_stay(req: &ResReq, hosts: &HostTable) -> Result<(), String> {
     let parts = req.alternatives.iter().flat_map(|a| match &a.body {
         Body::Simple(simple) => vec![simple],
@@ -227,11 +228,11 @@ fn units_stay(req: &ResReq, hosts: &HostTable) -> Result<(), String> {
     }
 }
 
-/// Reads the requirement string of a queue or application (`whose`) against the resources of the
-/// hosts and gives its canonical form, and the resources in it that are not known so far.
+/// Parses the requirement string of a queue or application (`whose`) with the resources of the
+/// hosts; returns its canonical form, and its resources that are not known yet.
 ///
 /// # Errors
-/// Where it is wrong, or (code `not-implemented`) what this version does not honour.
+/// The place of an error, or (code `not-implemented`) what this version does not support.
 pub(super) fn check_general(
     text: &str,
     hosts: &HostTable,
@@ -253,10 +254,10 @@ pub(super) fn check_general(
     Ok((text, unknown))
 }
 
-/// Reads a job's requirement string and gives its canonical form.
+/// Parses a job's requirement string; returns its canonical form.
 ///
 /// # Errors
-/// A message with a caret for what is wrong, or the section that this version does not honour.
+/// A message with a caret at the error, or the section that this version does not support.
 pub fn check_request(text: &str, config: &Config) -> Result<String, String> {
     if text.is_empty() {
         return Ok(String::new());
@@ -273,10 +274,10 @@ pub fn check_request(text: &str, config: &Config) -> Result<String, String> {
     Ok(req.to_string())
 }
 
-/// Reads `-m` (canonical text) against the configuration's groups.
+/// Interprets `-m` (canonical text) with the configuration's groups.
 ///
 /// # Errors
-/// A sentence when it names something that does not exist (any more).
+/// A sentence if it names something that does not exist (any more).
 pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -287,7 +288,7 @@ pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, Str
         ..HostPrefs::all()
     };
     prefs.others = None;
-    // Each name once, with its highest preference, whatever a forged request repeats.
+    // Each name once, with its highest preference, even if a forged request repeats names.
     let mut wanted: BTreeMap<&str, u32> = BTreeMap::new();
     let mut out: BTreeSet<&str> = BTreeSet::new();
     for item in &set.items {
@@ -329,7 +330,7 @@ pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, Str
     Ok(Some(prefs))
 }
 
-/// The first name of `-m` (canonical text) that the cluster does not have, as a sentence.
+/// A sentence about the first name of `-m` (canonical text) that the cluster does not have.
 pub fn unknown_host(text: &str, config: &Config) -> Option<String> {
     let set = names::HostSet::parse_stored(text).ok()?;
     let mut named = set.items.iter().map(|item| item.name.as_str());
@@ -344,7 +345,7 @@ fn no_such_host(name: &str, config: &Config) -> String {
     format!("there is no host or host group {name:?}{hint}")
 }
 
-/// The resources that requirement strings may name here: built in, and declared by hosts.
+/// The resources that requirement strings may name here: built-in ones and those declared by hosts.
 impl Resources for HostTable {
     fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
         let declared = |decl: &ResourceDecl| Def {
@@ -404,7 +405,7 @@ mod tests {
         asked.unwrap_or_else(HostPrefs::all)
     }
 
-    /// Fails by its running time: a copy of all names for each name takes minutes.
+    /// It fails by its running time: copying all names for each name takes minutes.
     #[test]
     fn many_asked_hosts_are_gathered() {
         let open = config("- {name: default, open: yes}");

@@ -11,10 +11,10 @@ use crate::text::resreq::{
 };
 use crate::text::yaml::Pos;
 
-/// Most such names in one requirement.
+/// Maximum number of such names in one requirement.
 const NAMES_MAX: usize = 64;
 
-/// The resources that are known, and names that are taken for some that will be.
+/// The known resources, and names that sensors may define later.
 struct Expected<'a> {
     hosts: &'a HostTable,
     names: &'a [String],
@@ -43,10 +43,10 @@ impl Resources for Expected<'_> {
     }
 }
 
-/// Reads a requirement, and which of its resources are not known yet.
+/// Parses a requirement; returns it with the resources that are not known yet.
 ///
 /// # Errors
-/// What else is wrong with it.
+/// Any other error in the requirement.
 pub(super) fn parse(text: &str, hosts: &HostTable) -> Result<(ResReq, Vec<String>), ParseError> {
     let mut names: Vec<String> = Vec::new();
     let mut first: Option<ParseError> = None;
@@ -91,7 +91,7 @@ fn may_come(name: &str) -> bool {
     builtin(name).is_none() && check_resource_name(name).is_ok()
 }
 
-/// Says that a resource is not known so far.
+/// Warns that a resource is not known yet.
 pub(super) fn warn(ctx: &mut Ctx<'_>, pos: Pos, name: &str, hosts: &HostTable) {
     let near = did_you_mean(name, hosts.names());
     let message = format!(

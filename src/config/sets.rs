@@ -4,8 +4,8 @@
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A finite set of hosts, or all hosts but a finite set. Closed under union and difference, so
-/// nested groups with exclusions resolve without knowing which hosts will join.
+/// A finite set of hosts, or all hosts except a finite set. Closed under union and difference, so
+/// nested groups with exclusions can be resolved before it is known which hosts will join.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostSet {
     /// `true`: every host except `names`.
@@ -68,7 +68,7 @@ impl HostSet {
     }
 }
 
-/// A union of many sets in which single hosts cost no copy of the whole.
+/// A union of many sets in which adding a single host does not copy the whole set.
 #[derive(Default)]
 pub(super) struct Gather {
     single: HostSet,
@@ -112,13 +112,13 @@ pub struct HostPrefs {
     pub text: String,
     /// Named hosts and groups with their preference.
     pub terms: Vec<(HostSet, u32)>,
-    /// `others` / `all`: every host that no term names.
+    /// `others` / `all`: the preference of every host that no term names.
     pub others: Option<u32>,
     pub exclude: HostSet,
 }
 
 impl HostPrefs {
-    /// Every host, none preferred.
+    /// All hosts, with equal preference.
     pub fn all() -> HostPrefs {
         HostPrefs {
             text: "all".into(),
@@ -128,7 +128,7 @@ impl HostPrefs {
         }
     }
 
-    /// Preference of the host, `None` if jobs of the queue may not use it.
+    /// The preference of the host; `None` if jobs of the queue may not use it.
     pub fn preference(&self, host: &str) -> Option<u32> {
         if self.exclude.contains(host) {
             return None;
@@ -151,14 +151,14 @@ impl HostPrefs {
 pub enum UserTerm {
     /// Everyone (`all`, `@system`).
     All,
-    /// A user, or else an operating system group, of this name.
+    /// A user, or else an operating system group, with this name.
     Name(String),
     /// A group of section `usergroups`.
     Group(String),
 }
 
 impl UserTerm {
-    /// The term as cb.yaml writes it.
+    /// The term as it is written in cb.yaml.
     pub fn as_str(&self) -> &str {
         match self {
             UserTerm::All => "all",
@@ -167,8 +167,8 @@ impl UserTerm {
     }
 }
 
-/// Users as written: positives in order, then exclusions. Groups stay names because the groups of
-/// the operating system change while the configuration does not.
+/// Users as written: inclusions in order, then exclusions. Groups are stored as names because
+/// groups of the operating system change without a change of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UserSet {
     pub include: Vec<UserTerm>,
@@ -191,8 +191,8 @@ impl UserSet {
         self.include.is_empty()
     }
 
-    /// Whether the user is in the set. `groups` resolves the names of `usergroups`, whose nesting
-    /// is shallow and without cycles in a loaded configuration.
+    /// Whether the user is in the set. `groups` resolves the names of `usergroups`; in a loaded
+    /// configuration their nesting is shallow and without cycles.
     pub fn contains(
         &self,
         user: &str,
@@ -203,8 +203,8 @@ impl UserSet {
         self.holds(user, os_groups, groups, &mut asked)
     }
 
-    /// `asked` keeps the answers of groups, so that groups which share members cost no more than
-    /// their number.
+    /// `asked` caches the results of groups, so that the cost is linear in the number of groups
+    /// even if they share members.
     fn holds<'g>(
         &'g self,
         user: &str,
@@ -230,7 +230,7 @@ impl UserSet {
 }
 
 impl std::fmt::Display for UserSet {
-    /// As cb.yaml writes it.
+    /// As written in cb.yaml.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = |term: &UserTerm| match term {
             UserTerm::All => "all".to_owned(),

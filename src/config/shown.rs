@@ -20,7 +20,7 @@ fn milli(n: i64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Milliseconds as cb.yaml reads them back.
+/// Milliseconds in a form that cb.yaml accepts.
 fn time(ms: u64) -> String {
     if ms.is_multiple_of(1000) {
         duration::exact(ms / 1000)
@@ -69,7 +69,7 @@ impl Serialize for Ageing {
     }
 }
 
-/// The name alone: its factor is where the host or model is.
+/// The name alone: its factor is a setting of the host or model.
 impl Serialize for HostSpec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.name)
@@ -170,7 +170,7 @@ impl fmt::Display for Packing {
 }
 
 impl Policy {
-    /// As `policy` of cb.yaml.
+    /// The word for `policy` in cb.yaml.
     pub fn word(&self) -> &'static str {
         match self {
             Policy::Fifo => "fifo",
@@ -182,7 +182,7 @@ impl Policy {
 }
 
 impl AppProfile {
-    /// What it gives to its jobs beside limits, slots and requirement, title and value.
+    /// What the application gives its jobs besides limits, slots and requirement: title and value.
     pub fn settings(&self) -> Vec<(String, String)> {
         let yes = |b: bool| if b { "yes" } else { "no" }.to_owned();
         let texts = [
@@ -249,7 +249,7 @@ fn control_settings(of: &Controls) -> impl Iterator<Item = (String, String)> {
 }
 
 impl Queue {
-    /// The scheduling settings that are not the default, title and value, for `cqueues -l`.
+    /// The scheduling settings that differ from the default, title and value, for `cqueues -l`.
     pub fn scheduling(&self) -> Vec<(String, String)> {
         let mut out: Vec<(String, String)> = Vec::new();
         let mut put = |title: &str, value: String| out.push((title.to_owned(), value));
@@ -312,7 +312,7 @@ impl Queue {
         out
     }
 
-    /// What is done around and to its jobs.
+    /// The settings that run programs around jobs or act on them.
     fn around(&self, put: &mut dyn FnMut(&str, String)) {
         for (title, text) in [
             ("PRE_EXEC", &self.hooks.pre),
@@ -336,7 +336,7 @@ impl Queue {
         }
     }
 
-    /// What is watched while jobs run.
+    /// The settings of conditions that are checked while jobs run.
     fn guards(&self, put: &mut dyn FnMut(&str, String)) {
         if !self.thresholds.is_empty() {
             let all: Vec<String> = self.thresholds.iter().map(Threshold::to_string).collect();

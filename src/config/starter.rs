@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// What a new cluster starts with.
+/// The initial settings of a new cluster.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Starter<'a> {
     pub cluster: &'a str,
@@ -11,14 +11,14 @@ pub struct Starter<'a> {
     pub hosts: &'a [String],
     /// Slots of each host; `None` = as many as cores.
     pub slots: Option<u32>,
-    /// Hosts that may lead; empty: left out.
+    /// Hosts that may lead; empty: the key is omitted.
     pub masters: &'a [String],
-    /// More lines of section `cluster`, such as `lease_timeout: 3`, without indentation.
+    /// Additional lines of section `cluster`, such as `lease_timeout: 3`, without indentation.
     pub settings: &'a [String],
 }
 
-/// The text of a good first cb.yaml: one administrator, any host, three queues, the first is the
-/// default one.
+/// The text of a minimal first cb.yaml: one administrator, any host, three queues, of which the
+/// first is the default queue.
 pub fn minimal(cluster: &str, administrator: &str) -> String {
     starter(&Starter {
         cluster,
@@ -27,7 +27,7 @@ pub fn minimal(cluster: &str, administrator: &str) -> String {
     })
 }
 
-/// The text of a cb.yaml that `load` accepts, given good names.
+/// The text of a cb.yaml that `load` accepts if the names are valid.
 pub fn starter(s: &Starter<'_>) -> String {
     let mut out = String::new();
     let mut line = |text: std::fmt::Arguments<'_>| {
@@ -80,7 +80,7 @@ pub fn starter(s: &Starter<'_>) -> String {
     out
 }
 
-/// Text as a YAML scalar that stays text.
+/// Text as a YAML scalar that is read back as text.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

@@ -12,14 +12,14 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-/// Beginning of the variables that hold a job's parameters.
+/// Prefix of the variables that contain a job's parameters.
 pub const VARIABLE: &str = "CB_APP_";
-/// Longest value of a parameter, in bytes.
+/// Maximum length of a parameter's value, in bytes.
 pub const VALUE_MAX: usize = 4096;
-/// Most things that are said about wrong parameters at once.
+/// Maximum number of errors about parameters that are reported at once.
 const WRONG_MAX: usize = 20;
 
-/// A text for people, in English and in Chinese; either may be empty.
+/// A text for users, in English and in Chinese; either may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Text {
     pub en: String,
@@ -43,9 +43,9 @@ pub struct Template {
     pub name: String,
     pub label: Text,
     pub description: Text,
-    /// Several lines for who fills it in.
+    /// Several lines for the user who fills in the form.
     pub help: Text,
-    /// The application that its jobs count for, and whose profile of cb.yaml holds for them where
+    /// The application for which its jobs count, and whose profile of cb.yaml applies to them if
     /// there is one.
     pub profile: String,
     pub params: Vec<Param>,
@@ -53,9 +53,9 @@ pub struct Template {
     /// Variables of the job, in the order of the file; `${PARAM}` stands for a value.
     pub env: Vec<(String, String)>,
     pub run: Run,
-    /// Files beside the template that are put before the script's own lines.
+    /// Files beside the template that are inserted before the script's own lines.
     pub include: Vec<String>,
-    /// Whether words after the parameters are taken for the script, as `CB_APP_ARGS`.
+    /// Whether words after the parameters are passed to the script as `CB_APP_ARGS`.
     pub args: bool,
 }
 
@@ -78,9 +78,9 @@ pub struct Param {
     pub help: Text,
     #[serde(rename = "type")]
     pub kind: ParamKind,
-    /// As written; `None` = it has none.
+    /// As written; `None` = no default.
     pub default: Option<String>,
-    /// It has no default and must be given.
+    /// The parameter has no default and must be given.
     pub required: bool,
     /// Of [`ParamKind::Choice`].
     pub choices: Vec<Choice>,
@@ -89,11 +89,11 @@ pub struct Param {
     pub max: Option<String>,
     /// A regular expression that the whole value must match.
     pub pattern: Option<String>,
-    /// The file or directory must be there when the job is submitted.
+    /// The file or directory must exist when the job is submitted.
     pub exists: bool,
 }
 
-/// What values a parameter takes.
+/// The type of a parameter's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ParamKind {
@@ -125,39 +125,39 @@ impl ParamKind {
         ("dir", ParamKind::Dir),
     ];
 
-    /// As a template writes it.
+    /// The type's name in a template.
     pub fn word(self) -> &'static str {
         let row = ParamKind::ALL.iter().find(|(_, kind)| *kind == self);
         row.map_or("", |(word, _)| *word)
     }
 
-    /// Whether its values can hold characters that mean something to a shell.
+    /// Whether values can contain characters with a special meaning to a shell.
     pub(super) fn is_free(self) -> bool {
         matches!(self, ParamKind::String | ParamKind::File | ParamKind::Dir)
     }
 
-    /// Whether it has a least and a greatest value.
+    /// Whether values can have a minimum and a maximum.
     pub(super) fn is_ordered(self) -> bool {
         use ParamKind::{Duration, Float, Int, Size};
         matches!(self, Int | Float | Size | Duration)
     }
 }
 
-/// One of the values of a choice.
+/// A value of a choice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Choice {
     pub value: String,
     pub label: Text,
 }
 
-/// An option of `csub` that a template gives to its jobs.
+/// An option of `csub` that a template sets for its jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TemplateOption {
     /// Without its dash.
     pub option: String,
     /// `${PARAM}` stands for a value.
     pub value: String,
-    /// Given only when this holds.
+    /// Set only if this condition is true.
     pub when: Option<When>,
     #[serde(skip)]
     pub pos: Pos,
@@ -167,9 +167,9 @@ pub struct TemplateOption {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct When {
     pub param: String,
-    /// `None`: it is set, that is neither empty nor `no` nor 0.
+    /// `None`: true if the parameter is neither empty nor `no` nor 0.
     pub is: Option<String>,
-    /// It holds when the rest does not.
+    /// Negates the condition.
     pub not: bool,
 }
 
@@ -182,7 +182,7 @@ pub enum PathKind {
     Other,
 }
 
-/// Where relative paths begin, and what paths are.
+/// The base of relative paths, and the properties of paths.
 pub struct Place<'a> {
     pub cwd: &'a Path,
     pub kind: &'a dyn Fn(&Path) -> PathKind,
@@ -193,7 +193,7 @@ pub struct Place<'a> {
 pub struct Filled {
     /// In the order of the template, canonical.
     pub values: Vec<(String, String)>,
-    /// Options of `csub`: name, value, where the template says so.
+    /// Options of `csub`: name, value, place in the template.
     pub options: Vec<(String, String, Pos)>,
     /// Variables of the job: those of the parameters and those of `env`.
     pub vars: BTreeMap<String, String>,
@@ -205,7 +205,7 @@ impl Template {
         self.params.iter().map(|param| param.name.as_str())
     }
 
-    /// The template with these values, and its defaults for the others.
+    /// The template with these values, and the defaults of the others.
     ///
     /// # Errors
     /// A line for each parameter that is missing, unknown or wrong.
@@ -301,7 +301,7 @@ fn value_of<'v>(name: &str, values: &'v [(String, String)]) -> &'v str {
     found.map_or("", |(_, value)| value.as_str())
 }
 
-/// The text with the values of its `${NAME}`.
+/// Replaces each `${NAME}` of a text by its value.
 fn put(text: &str, values: &[(String, String)]) -> String {
     let mut out = String::new();
     for (literal, name) in pieces(text) {
@@ -311,8 +311,7 @@ fn put(text: &str, values: &[(String, String)]) -> String {
     out
 }
 
-/// The parts of a text before each `${NAME}`, with the name and where it begins; the last part has
-/// none.
+/// The parts of a text before each `${NAME}`, with the name and its offset; the last part has none.
 pub(super) fn pieces(text: &str) -> Vec<(&str, Option<(usize, &str)>)> {
     let mut out = Vec::new();
     let mut from = 0;
@@ -329,10 +328,10 @@ pub(super) fn pieces(text: &str) -> Vec<(&str, Option<(usize, &str)>)> {
 }
 
 impl Param {
-    /// The canonical form of a value. `place`: `None` leaves paths as they are and looks at none.
+    /// The canonical form of a value. `place`: with `None`, paths are neither changed nor checked.
     ///
     /// # Errors
-    /// Why this parameter cannot have it.
+    /// Why this value is not valid for the parameter.
     pub fn value(&self, text: &str, place: Option<&Place<'_>>) -> Result<String, String> {
         if text.len() > VALUE_MAX {
             return Err(format!("more than {VALUE_MAX} bytes"));
@@ -446,7 +445,7 @@ pub(super) fn amount(kind: ParamKind, text: &str) -> Result<f64, String> {
     }
 }
 
-/// Whether a pattern, which was checked when the template was read, matches all of a text.
+/// Whether a pattern, which was checked when the template was read, matches the whole text.
 fn full_match(pattern: &str, text: &str) -> bool {
     regex_lite::Regex::new(&whole_pattern(pattern)).is_ok_and(|re| re.is_match(text))
 }

@@ -25,7 +25,7 @@ fn read(text: &str) -> Result<Loaded, Vec<Problem>> {
     load(text.as_bytes(), "cb.yaml", &os())
 }
 
-/// A text that is good but for what is added to it.
+/// A valid text with an addition.
 fn with(extra: &str) -> String {
     let mut out = String::new();
     for (section, text) in [

@@ -19,7 +19,7 @@ use crate::text::window::Windows;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Everything cb.yaml says. Immutable once loaded: share it as `Arc<Config>`.
+/// All settings of cb.yaml. Immutable once loaded: share it as `Arc<Config>`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Config {
     pub cluster: Cluster,
@@ -36,15 +36,15 @@ pub struct Config {
     /// Section `apps`, in the order of the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub apps: Vec<AppProfile>,
-    /// Section `limits`, in the order of the file; a job counts against every one it matches.
+    /// Section `limits`, in the order of the file; a job counts for every limit that it matches.
     pub limits: Vec<Quota>,
-    /// Section `charge`; without it use costs nothing.
+    /// Section `charge`; without it, usage costs nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charge: Option<Charge>,
     /// Alerts and mail.
     #[serde(skip_serializing_if = "Notices::says_nothing")]
     pub notices: Notices,
-    /// What the portal for all users honours.
+    /// Settings of the portal for all users.
     #[serde(skip_serializing_if = "Portal::says_nothing")]
     pub portal: Portal,
 }
@@ -53,14 +53,14 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cluster {
     pub name: String,
-    /// Users and user groups that may do anything. `root` always may. The first name is the
-    /// primary administrator.
+    /// Users and user groups with all rights. `root` always has them. The first name is the primary
+    /// administrator.
     pub administrators: UserSet,
     /// Hosts allowed to lead, in order; empty = see `Config::may_lead`.
     pub masters: Vec<String>,
     /// A leader silent for this long is replaced.
     pub lease_timeout_ms: u64,
-    /// Longest wait of the leader between two looks at a share whose changes raise no events;
+    /// Maximum wait of the leader between two checks of a share whose changes raise no events;
     /// hosts wait half as long again.
     pub poll_interval_ms: u64,
     pub allow_root_jobs: bool,
@@ -72,11 +72,11 @@ pub struct Cluster {
     pub unit_for_limits: u64,
 }
 
-/// Whether commands, hosts and the leader tell each other by datagrams that a look is worth it.
+/// Whether commands, hosts and the leader send each other datagrams that suggest a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HintsMode {
-    /// Where changes of the share raise no events.
+    /// Only if changes of the share raise no events.
     Auto,
     Yes,
     No,
@@ -85,7 +85,7 @@ pub enum HintsMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CgroupMode {
-    /// Use what the host offers, warn if there is nothing.
+    /// Use what the host offers; warn if it offers nothing.
     Auto,
     Off,
     /// A host without usable cgroups accepts no jobs.
@@ -98,41 +98,42 @@ pub struct General {
     /// Candidates in order for a job that names no queue; never empty, all defined.
     pub default_queue: Vec<String>,
     pub default_project: String,
-    /// The application of a job that names none; empty = it has none.
+    /// The application of a job that names none; empty = no application.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub default_app: String,
     /// A finished job stays visible in `cjobs` this long.
     pub clean_period_ms: u64,
     /// Journal segments that a snapshot covers stay readable for `chist` this long.
     pub journal_keep_ms: u64,
-    /// Of any moment so long ago the state can be made again (`cjobs --at`); 0 = of none that a
-    /// snapshot of recovery covers.
+    /// Past states back to this time can be reconstructed (`cjobs --at`); 0 = only those that are
+    /// not covered by a snapshot for recovery.
     pub history_keep_ms: u64,
-    /// Most bytes that are kept for it.
+    /// Maximum size of these files, bytes.
     pub history_bytes: u64,
     /// Wait between two signals of a kill (INT, TERM, KILL).
     pub job_terminate_interval_ms: u64,
-    /// Longest time between two scheduling passes while jobs pend.
+    /// Maximum time between two scheduling passes while jobs are pending.
     pub sched_interval_ms: u64,
-    /// A host that cannot write to the share this long kills its rerunnable jobs; 0 = never.
+    /// A host that cannot write to the share for this long kills its rerunnable jobs; 0 = never.
     pub iso_timeout_ms: u64,
-    /// `csub --key`: how long the same key answers with the same job.
+    /// `csub --key`: how long the same key returns the same job.
     pub key_keep_ms: u64,
-    /// Most elements of one array.
+    /// Maximum number of elements of an array.
     pub max_array_size: u32,
-    /// Highest job id; after it ids start again at 1.
+    /// Maximum job id; after it, ids start again at 1.
     pub max_jobid: u32,
-    /// Most pending jobs (elements counted) of the cluster; `None` = unlimited.
+    /// Maximum number of pending jobs of the cluster, counting elements; `None` = unlimited.
     pub max_pend_jobs: Option<u32>,
-    /// Largest value of `csub -sp`.
+    /// Maximum of `csub -sp`.
     pub max_user_priority: u32,
-    /// Most jobs in one `csub -pack` request.
+    /// Maximum number of jobs in a `csub -pack` request.
     pub pack_max: u32,
-    /// What becomes of jobs whose dependency can never be satisfied.
+    /// What happens to jobs whose dependency can never be satisfied.
     pub orphans: Orphans,
-    /// What runs the containers of `csub -di`.
+    /// The program that runs the containers of `csub -di`.
     pub container_runtime: ContainerRuntime,
-    /// `yes`: everyone sees all jobs; `no`: own jobs, admins those they administer.
+    /// `yes`: everyone sees all jobs; `no`: users see their own jobs, administrators those that
+    /// they administer.
     pub user_view_alljobs: bool,
     /// Default of queues; already copied into each queue.
     #[serde(flatten)]
@@ -143,14 +144,14 @@ pub struct General {
     pub job_accept_interval_ms: u64,
     /// Likewise.
     pub new_job_sched_delay_ms: u64,
-    /// Longest time between two looks at thresholds and windows.
+    /// Maximum time between two checks of thresholds and windows.
     pub job_check_interval_ms: u64,
     /// A job suspended for paging resumes when the host has been idle this long.
     pub pg_susp_it_ms: u64,
     pub job_priority_over_time: Option<Ageing>,
     /// An rusage amount without a unit (/job, /host, /task) counts per slot instead of per host.
     pub resource_reserve_per_task: bool,
-    /// What `-c` counts for if the job names neither host nor model.
+    /// The host or model for which `-c` is stated if the job names neither.
     pub default_host_spec: Option<HostSpec>,
     #[serde(flatten)]
     pub hooks: HookRules,
@@ -165,9 +166,9 @@ pub struct HostTable {
     pub open: bool,
     /// Listed hosts in the order of the file, completed from model and `default`.
     pub entries: Vec<HostEntry>,
-    /// Resources that section `resources` declares or a host has, each with its one kind.
+    /// Resources that section `resources` declares or a host has, each with its kind.
     pub resources: BTreeMap<String, ResourceDecl>,
-    /// Resources that only sensors supply: a leader knows them, no file says them.
+    /// Resources that only sensors report: known to a leader, not stated in any file.
     #[serde(skip)]
     pub sensed: BTreeMap<String, ResourceDecl>,
     /// Name to position in `entries`.
@@ -176,23 +177,23 @@ pub struct HostTable {
 }
 
 impl HostTable {
-    /// What is known of a resource that cb.yaml or a sensor declares; cb.yaml comes first.
+    /// The declaration of a resource by cb.yaml or a sensor; cb.yaml takes precedence.
     pub fn resource(&self, name: &str) -> Option<&ResourceDecl> {
         self.resources.get(name).or_else(|| self.sensed.get(name))
     }
 
-    /// Whether jobs get single units of it, by name: GPUs, and what is declared so.
+    /// Whether jobs get individual units of it, by name: GPUs, and resources declared in this way.
     pub fn has_units(&self, name: &str) -> bool {
         name == "gpu" || self.resource(name).is_some_and(|decl| decl.assign)
     }
 
-    /// Whether several hosts have one amount of it together, by cb.yaml or by a sensor.
+    /// Whether several hosts share one amount of it, according to cb.yaml or a sensor.
     pub fn is_shared(&self, name: &str) -> bool {
         let of = |all: &BTreeMap<String, ResourceDecl>| all.get(name).is_some_and(|d| d.shared);
         of(&self.resources) || of(&self.sensed)
     }
 
-    /// The resource with units of which each has so much of this one.
+    /// The resource of which each unit has an amount of this one.
     pub fn per_unit(&self, name: &str) -> Option<&str> {
         self.resource(name)?.per_unit.as_deref()
     }
@@ -205,7 +206,7 @@ impl HostTable {
     }
 }
 
-/// One host. `type_name`, `model` `None` = what the host itself reports.
+/// A host. `type_name` or `model` `None` = as the host reports it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HostEntry {
     pub name: String,
@@ -215,32 +216,32 @@ pub struct HostEntry {
     /// Speed relative to the slowest model; > 0.
     pub cpuf: f64,
     pub slots: SlotSpec,
-    /// Most slots one user holds on the host.
+    /// Maximum number of slots of one user on the host.
     pub user_slots: Option<u32>,
-    /// Names of `tag` resources the host has.
+    /// Names of `tag` resources that the host has.
     pub tags: Vec<String>,
     /// Static resources.
     pub resources: BTreeMap<String, ResourceValue>,
-    /// `server: no`: commands only, never runs jobs.
+    /// False (`server: no`): the host is only for commands and never runs jobs.
     pub server: bool,
-    /// Rack or switch the host is at, for `cu[]`.
+    /// Rack or switch of the host, for `cu[]`.
     pub unit: Option<String>,
     /// When the host takes new jobs; `None` = always.
     pub dispatch_window: Option<Windows>,
-    /// At most one for each index; the queue's hold too.
+    /// At most one per index; those of the queue apply, too.
     pub thresholds: Vec<Threshold>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SlotSpec {
-    /// As many as the host has cores (`!` or `cores`).
+    /// The number of cores of the host (`!` or `cores`).
     Cores,
     Count(u32),
 }
 
 impl SlotSpec {
-    /// Slots of a host that reports `cores`.
+    /// Number of slots of a host that reports `cores`.
     pub fn count(self, cores: u32) -> u32 {
         match self {
             SlotSpec::Cores => cores,
@@ -249,34 +250,34 @@ impl SlotSpec {
     }
 }
 
-/// What cb.yaml says of a resource.
+/// The declaration of a resource in cb.yaml.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ResourceDecl {
     pub kind: ResourceKind,
-    /// A number that grows with the load: less is better.
+    /// A number that grows with the load: lower is better.
     pub increase: bool,
-    /// Given back while the job is suspended.
+    /// Released while the job is suspended.
     pub release: bool,
-    /// An rusage amount counts for each slot of the job, else once (for each host).
+    /// An rusage amount counts for each slot of the job, otherwise once (per host).
     pub slotresource: bool,
-    /// A number of units that the scheduler hands out one by one, by their names.
+    /// A number of units that the scheduler assigns individually, by name.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub assign: bool,
-    /// The resource with units of which each has so much of this one: `gpu` for `gpu_mem`.
+    /// The resource of which each unit has an amount of this one: `gpu` for `gpu_mem`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_unit: Option<String>,
     /// The device nodes of each of its units: paths or numbers with `%u` for the unit's name and
-    /// `%n` for its place; empty = what a sensor says of them.
+    /// `%n` for its place; empty = as a sensor reports them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
     pub description: String,
-    /// Several hosts have one amount of it together.
+    /// Several hosts share one amount of it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
 }
 
 impl ResourceDecl {
-    /// A resource of which nothing else is said.
+    /// A resource with only a kind.
     pub fn plain(kind: ResourceKind) -> ResourceDecl {
         ResourceDecl {
             kind,
@@ -292,7 +293,7 @@ impl ResourceDecl {
     }
 }
 
-/// What kind of value a declared resource has.
+/// The kind of a declared resource's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResourceKind {
@@ -335,7 +336,7 @@ pub struct UserGroup {
     pub members: String,
     pub set: UserSet,
     pub administrators: UserSet,
-    /// The share tree below the group's node; `None` = each user of the group has one share.
+    /// The share tree below the group's node; `None` = one share for each user of the group.
     pub fairshare: Option<Shares>,
 }
 
@@ -345,17 +346,17 @@ pub struct UserEntry {
     pub subject: UserSubject,
     pub max_slots: Option<u32>,
     pub max_pend_jobs: Option<u32>,
-    /// Most slots on a host for each of its cores, in thousandths.
+    /// Maximum number of slots on a host for each of its cores, in thousandths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots_per_cpu_milli: Option<u64>,
-    /// Largest `-sp`.
+    /// Maximum of `-sp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_cap: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum UserSubject {
-    /// Every user without an own entry.
+    /// Every user without an entry of their own.
     Default,
     User(String),
     /// Each member of the group (`group@`).
@@ -373,13 +374,13 @@ pub struct Queue {
     pub administrators: UserSet,
     pub users: UserSet,
     pub hosts: HostPrefs,
-    /// Most slots of the queue.
+    /// Maximum number of slots of the queue.
     pub slots: Option<u32>,
-    /// Most slots of one user in the queue.
+    /// Maximum number of slots of one user in the queue.
     pub user_slots: Option<u32>,
-    /// Most slots of the queue on one host.
+    /// Maximum number of slots of the queue on one host.
     pub host_slots: Option<u32>,
-    /// Most slots of the queue per core of a host, in thousandths.
+    /// Maximum number of slots of the queue per core of a host, in thousandths.
     pub proc_slots_milli: Option<u64>,
     pub job_slots: JobSlots,
     pub run_limit_ms: LimitPair,
@@ -390,38 +391,37 @@ pub struct Queue {
     pub stack_limit: LimitPair,
     pub core_limit: LimitPair,
     pub process_limit: LimitPair,
-    /// Resource requirement merged under the job's own, in canonical form.
+    /// Resource requirement that is merged under the job's own, in canonical form.
     pub res_req: Option<String>,
     /// `csub -x` is allowed.
     pub exclusive: bool,
     pub interactive: Interactive,
     pub rerunnable: bool,
     pub requeue: RequeueExits,
-    /// Requeues by exit value before the job is left as EXIT.
+    /// Number of requeues by exit value before the job stays EXIT.
     pub max_requeue: Option<u32>,
-    /// Exit values besides 0 that are a success.
+    /// Exit values other than 0 that count as success.
     pub success: SuccessExits,
-    /// How its jobs are warned before their run limit, unless they say so themselves.
+    /// How its jobs are warned before their run limit, unless a job specifies it.
     pub warn: Option<RunWarning>,
-    /// How often a job that failed is run again, unless it says so itself.
+    /// How often a failed job is run again, unless the job specifies it.
     pub retries: u32,
     pub policy: Policy,
     pub fair: FairFactors,
-    /// A job that cannot start holds up all later jobs, in this queue and in those of lower
-    /// priority.
+    /// A job that cannot start blocks all later jobs, in this queue and in those of lower priority.
     pub strict: bool,
     pub backfill: Backfill,
-    /// A job of several slots that cannot start holds slots that come free, for at most this
-    /// long; `None` = it holds none.
+    /// A job of several slots that cannot start reserves slots that become free, for at most this
+    /// time; `None` = it reserves none.
     pub slot_reserve_ms: Option<u64>,
     pub preemption: Option<Preemption>,
-    /// At most one for each index; the host's hold too.
+    /// At most one per index; those of the host apply, too.
     pub thresholds: Vec<Threshold>,
     /// What happens to running jobs when a threshold is passed or `stop_cond` is true.
     pub threshold_action: GuardAction,
-    /// `select[...]` in canonical form: running jobs are stopped on a host where it is true.
+    /// `select[...]` in canonical form: running jobs are stopped on hosts where it is true.
     pub stop_cond: Option<String>,
-    /// Likewise: jobs that were stopped resume where it is true.
+    /// Likewise: stopped jobs are resumed where it is true.
     pub resume_cond: Option<String>,
     /// When jobs run; `None` = always.
     pub run_window: Option<Windows>,
@@ -429,27 +429,27 @@ pub struct Queue {
     pub dispatch_window: Option<Windows>,
     /// What happens to running jobs when `run_window` closes.
     pub window_action: GuardAction,
-    /// Jobs start even if they cannot end before their deadline or the end of the run window.
+    /// Jobs start even if they cannot end before their deadline or before the run window closes.
     pub ignore_deadline: bool,
     pub packing: Packing,
-    /// Jobs find their GPUs by place, although they have other names (`gpu_env: index`).
+    /// Jobs see their GPUs by index, even if the GPUs have other names (`gpu_env: index`).
     pub gpu_by_place: bool,
-    /// What happens to jobs that use GPUs which are not theirs.
+    /// What happens to jobs that use GPUs that are not assigned to them.
     pub gpu_check: UnitCheck,
     /// Jobs with `-n min,max` may grow while they run.
     pub elastic: bool,
-    /// Between two starts on one host.
+    /// Time between two starts on one host.
     pub job_accept_interval_ms: u64,
-    /// Between a submission and the first look at the job.
+    /// Time between a submission and the first consideration of the job.
     pub new_job_sched_delay_ms: u64,
-    /// What each of its jobs has for itself on the host that runs its command.
+    /// What is bound exclusively to each job on the host that runs its command.
     pub cpu_bind: CpuBind,
     /// What runs before and after the command of each job.
     pub hooks: QueueHooks,
 }
 
 impl Queue {
-    /// Its limits of single jobs.
+    /// The limits of single jobs of the queue.
     pub fn job_limits(&self) -> AppLimits {
         AppLimits {
             run_limit_ms: self.run_limit_ms,
@@ -463,7 +463,7 @@ impl Queue {
         }
     }
 
-    /// A queue of which only the name is said.
+    /// A queue with only a name.
     pub fn named(name: impl Into<String>) -> Queue {
         Queue {
             name: name.into(),
@@ -521,15 +521,15 @@ impl Queue {
     }
 }
 
-/// What jobs of one application have in common (section `apps`). A job's own options come first,
-/// then this, then its queue.
+/// Common settings of the jobs of one application (section `apps`). A job's own options take
+/// precedence, then these, then those of its queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AppProfile {
     pub name: String,
     pub description: String,
-    /// Who may submit jobs of it.
+    /// Users who may submit jobs of the application.
     pub users: UserSet,
-    /// Must hold together with those of the queue.
+    /// Must be satisfied together with that of the queue.
     pub job_slots: Option<JobSlots>,
     #[serde(flatten)]
     pub limits: AppLimits,
@@ -537,7 +537,7 @@ pub struct AppProfile {
     pub res_req: Option<String>,
     pub rerunnable: Option<bool>,
     pub requeue: Option<RequeueExits>,
-    /// Read when a job of it ends; [`AppProfile::UNLIMITED`] = as often as it comes to that.
+    /// Read when a job of the application ends; [`AppProfile::UNLIMITED`] = no limit.
     pub max_requeue: Option<u32>,
     /// Likewise.
     pub success: Option<SuccessExits>,
@@ -547,18 +547,18 @@ pub struct AppProfile {
     pub pre_exec: String,
     pub post_exec: String,
     pub job_starter: String,
-    /// Each of the three in the place of its queue's.
+    /// Each of the three replaces that of the queue.
     pub controls: Controls,
-    /// Variables of jobs whose environment does not have them.
+    /// Variables that are set for jobs whose environment lacks them.
     pub env: BTreeMap<String, String>,
     pub chkpnt: Option<Checkpoint>,
 }
 
 impl AppProfile {
-    /// In the place of a number: there is no limit, whatever the queue says.
+    /// In place of a number: no limit, whatever the queue states.
     pub const UNLIMITED: u32 = u32::MAX;
 
-    /// A profile of which only the name is said.
+    /// A profile with only a name.
     pub fn named(name: impl Into<String>) -> AppProfile {
         AppProfile {
             name: name.into(),
@@ -596,7 +596,7 @@ pub struct AppLimits {
     pub process_limit: LimitPair,
 }
 
-/// Slots per job: outside `min..=max` a job is refused, without `-n` it gets `default`.
+/// Slots per job: a number outside `min..=max` is refused; without `-n` a job gets `default`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct JobSlots {
     pub min: u32,
@@ -612,7 +612,7 @@ impl JobSlots {
     };
 }
 
-/// A limit of a job: `default` for a job that asks for nothing, `max` for what it may ask.
+/// A limit of a job: `default` for a job that requests none, `max` for the largest request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LimitPair {
     pub default: Option<u64>,
@@ -620,7 +620,7 @@ pub struct LimitPair {
 }
 
 impl LimitPair {
-    /// The limit of a job that asked for `asked`.
+    /// The limit of a job that requested `asked`.
     ///
     /// # Errors
     /// The maximum, if `asked` is above it.

@@ -147,7 +147,9 @@ fn known(names: &[&'static str], name: &str) -> Result<&'static str> {
     found.copied().ok_or_else(|| {
         let other = SCALARS.contains(&name) || VECTORS.contains(&name);
         Problem::argument(match other {
-            true => format!("{name}: an attribute with one value is no list, and a list is none"),
+            true => {
+                format!("{name}: single values and lists have separate functions: use the other")
+            }
             false => format!("there is no attribute {name}"),
         })
     })

@@ -99,7 +99,7 @@ impl Client {
     /// The header that identifies the client.
     fn login(&self) -> Result<Option<String>, String> {
         Ok(match &self.connection.login {
-            Login::Nobody => None,
+            Login::Anonymous => None,
             Login::User(user, file) => {
                 let both = format!("{user}:{}", settings::secret(file)?);
                 let text = base64::engine::general_purpose::STANDARD.encode(both);

@@ -59,7 +59,7 @@ struct Written {
 /// How the exporter identifies itself to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Login {
-    Nobody,
+    Anonymous,
     /// A user and the file of the password.
     User(String, PathBuf),
     /// The file of an API key, encoded as Elasticsearch returns it.
@@ -254,7 +254,7 @@ fn login(
     api_key_file: Option<PathBuf>,
 ) -> Result<Login, String> {
     match (user, password_file, api_key_file) {
-        (None, None, None) => Ok(Login::Nobody),
+        (None, None, None) => Ok(Login::Anonymous),
         (Some(user), Some(file), None) if !user.is_empty() && !user.contains(':') => {
             Ok(Login::User(user, absolute("password_file", file)?))
         }
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(s.connection.urls, ["https://es:9200"]);
         assert_eq!(
             (s.prefix.as_str(), s.connection.login),
-            ("corral", Login::Nobody)
+            ("corral", Login::Anonymous)
         );
         assert_eq!(s.state_dir, Path::new("/local/export"));
         assert!(s.kinds.events && s.kinds.accounting && s.kinds.hosts);

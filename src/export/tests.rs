@@ -73,7 +73,7 @@ impl FaultServer {
     }
 
     fn client(&self) -> Client {
-        self.client_as(Login::Nobody)
+        self.client_as(Login::Anonymous)
     }
 
     fn client_as(&self, login: Login) -> Client {

@@ -258,7 +258,7 @@ impl History {
         let unknown = |(run, taken): (&RunKey, &u32)| {
             let (a, mark) = *run;
             let work = state.work(a.j).filter(|work| work.attempt == a.at)?;
-            let has = work.run.as_deref()?.limit_changes;
+            let has = work.run.as_deref()?.orders.limits;
             (state.mark(a.j) == mark && has < *taken).then(|| {
                 format!("epoch {epoch} knows {has} changes of limits of {a}, its host {taken}")
             })

@@ -1,15 +1,15 @@
 //! The beat of this host on the share: its name in `beats/`, renamed each time.
 //!
 //! A rename is one change at the server, regardless of what happens to the response, so the host
-//! always has exactly one name there. Never creates the directory: a leader that reads it does. If
-//! there is none, the heartbeat is in the load document of the host.
+//! always has exactly one name there. This module never creates the directory: a leader that reads
+//! beats creates it. If there is none, the heartbeat is in the load document of the host.
 
 use crate::record::beat::Beat;
 use crate::spool::Layout;
 use crate::sys::{self, fs};
 use std::path::PathBuf;
 
-/// Most names looked at.
+/// Maximum number of names that are looked at.
 const NAMES_MAX: usize = 200_000;
 
 /// The name that this host has in `beats/`.
@@ -17,11 +17,11 @@ const NAMES_MAX: usize = 200_000;
 pub(super) struct Beats {
     dir: PathBuf,
     host: String,
-    /// `None`: to be looked for.
+    /// `None`: not known yet, or to be searched again.
     name: Option<String>,
     /// Another process beats as this host.
     rival: bool,
-    /// The name was not there any more.
+    /// The name no longer existed.
     lost: bool,
 }
 
@@ -41,13 +41,14 @@ impl Beats {
         std::mem::take(&mut self.rival)
     }
 
-    /// Whether the name was gone since the last call: by another process, or because an older copy
-    /// of the share has taken its place.
+    /// Whether the name was missing since the last call: another process removed it, or an older
+    /// copy of the share has taken its place.
     pub(super) fn take_lost(&mut self) -> bool {
         std::mem::take(&mut self.lost)
     }
 
-    /// Beats. `Ok(false)`: no leader reads beats here, or this host's name is too long for one.
+    /// Writes a beat. `Ok(false)`: no leader reads beats here, or this host's name is too long for
+    /// one.
     ///
     /// # Errors
     /// The share cannot be written.
@@ -63,7 +64,7 @@ impl Beats {
                     self.name = Some(name);
                     return Ok(true);
                 }
-                // The answer to one that worked was lost, or the name was removed.
+                // The response to an earlier rename was lost, or the name was removed.
                 Err(e) if e.is_not_found() => self.lost = true,
                 Err(e) => return Err(e),
             }
@@ -92,10 +93,10 @@ impl Beats {
     }
 }
 
-/// The beats of a host in `dir`; `None` when there is no such directory.
+/// The beats of a host in `dir`; `None` if the directory does not exist.
 ///
 /// # Errors
-/// It cannot be listed.
+/// The directory cannot be listed.
 pub(super) fn beats_of(dir: &std::path::Path, host: &str) -> sys::Result<Option<Vec<Beat>>> {
     match fs::names(dir, NAMES_MAX) {
         Ok(names) => {
@@ -136,7 +137,7 @@ mod tests {
         let mut beats = Beats::new(&layout, "h1");
         assert!(!beats.beat(&beat("h1", 1)).unwrap(), "no leader reads them");
         fs::mkdir(&layout.beats(), 0o755).unwrap();
-        // What earlier processes of this host left, and what is another's.
+        // Names that earlier processes of this host left, and the name of another host.
         let other = beat("h11", 7).name().unwrap();
         for left in [&name(800), &name(801), &other] {
             fs::publish(&layout.beats().join(left), b"").unwrap();
@@ -146,7 +147,7 @@ mod tests {
         assert!(beats.beat(&beat("h1", 2)).unwrap());
         assert_eq!(listed(&layout), [name(2), other.clone()]);
         assert!(!beats.take_lost());
-        // The rename worked, its answer was lost, and the second one finds nothing.
+        // The rename succeeded but its response was lost; the second rename finds nothing.
         fs::rename(&layout.beats().join(name(2)), &layout.beats().join(name(3))).unwrap();
         assert!(beats.beat(&beat("h1", 3)).unwrap());
         assert_eq!(listed(&layout), [name(3), other.clone()]);

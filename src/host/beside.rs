@@ -1,6 +1,6 @@
-//! The files that record on a host the commands that jobs start there by `claunch`: one for each,
-//! written by its shepherd, and another one when it is over. Owns their names and content. Decides
-//! nothing.
+//! The files in which a host records the commands that jobs start there by `claunch`: one file for
+//! each command, written by its shepherd, and another one when the command has ended. Owns their
+//! names and content. Decides nothing.
 
 use super::local::Local;
 use crate::model::{AttemptId, JobKey};
@@ -8,19 +8,19 @@ use crate::sys::{Result, fs};
 use crate::task::log::TaskRec;
 use std::path::PathBuf;
 
-/// Largest of them in bytes, and most that are looked at in one look.
+/// Maximum size of such a file in bytes, and maximum number of files that one look reads.
 const RECORD_MAX: u64 = 64 << 10;
 const COMMANDS_MAX: usize = 10_000;
-/// Ends the name of one whose command is over.
+/// Suffix of the file name if the command has ended.
 const OVER: &str = "end";
 
-/// One of the files.
+/// The name of one of the files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Note {
     pub a: AttemptId,
-    /// Of the shepherd.
+    /// Process id of the shepherd.
     pub pid: i32,
-    /// The command is over.
+    /// The command has ended.
     pub over: bool,
 }
 
@@ -57,14 +57,14 @@ impl Note {
         local.beside().join(self.name())
     }
 
-    /// What it says; `None`: it cannot be read.
+    /// The content; `None`: the file cannot be read.
     pub(super) fn read(self, local: &Local) -> Option<TaskRec> {
         let bytes = fs::read_small(&self.path(local), RECORD_MAX).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 }
 
-/// Makes the directory of the files.
+/// Creates the directory of the files.
 ///
 /// # Errors
 /// The local directory cannot be written.
@@ -72,7 +72,7 @@ pub(super) fn prepare(local: &Local) -> Result<()> {
     fs::mkdir_p(&local.beside(), 0o711)
 }
 
-/// Writes what the shepherd with this process id has to say.
+/// Writes a record of the shepherd with this process id.
 ///
 /// # Errors
 /// The local directory cannot be written.
@@ -80,23 +80,23 @@ pub(super) fn write(local: &Local, pid: i32, rec: &TaskRec) -> Result<()> {
     let over = match rec {
         TaskRec::Start { .. } => false,
         TaskRec::End(_) => true,
-        // Who ordered it knows; a command's state is not saved.
+        // The process that ordered a suspension knows of it; the state of a command is not saved.
         TaskRec::Susp { .. } | TaskRec::Saved { .. } => return Ok(()),
     };
     let a = rec.attempt();
     let bytes = serde_json::to_vec(rec).expect("plain data becomes JSON");
-    // `cbexe` may be another account than the shepherd's.
+    // `cbexe` may run under another account than the shepherd.
     fs::publish_mode(&Note { a, pid, over }.path(local), &bytes, 0o644)
 }
 
-/// All that there are.
+/// Lists all files.
 pub(super) fn list(local: &Local) -> Vec<Note> {
     let names = fs::list_dir(&local.beside(), COMMANDS_MAX).unwrap_or_default();
     let notes = names.iter().filter_map(|entry| Note::parse(entry.text()?));
     notes.collect()
 }
 
-/// Removes what there is of a command.
+/// Removes the files of a command.
 pub(super) fn remove(local: &Local, a: AttemptId, pid: i32) {
     for over in [false, true] {
         let _ = fs::remove(&Note { a, pid, over }.path(local));

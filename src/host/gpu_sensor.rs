@@ -10,8 +10,8 @@ use std::path::Path;
 /// Pause between two documents, ms.
 const EVERY_MS: u64 = 15_000;
 
-/// Runs until its output is closed; `once`: prints one document. `sys`: where sysfs is. Gives the
-/// exit code, after a complaint on standard error where it is not 0.
+/// Runs until its output is closed; `once`: prints one document. `sys`: the root of sysfs. Returns
+/// the exit code; prints a message on standard error if it is not 0.
 pub fn run(once: bool, sys: &Path) -> u8 {
     let gpus = match Gpus::open() {
         Ok(gpus) => gpus,

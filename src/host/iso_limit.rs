@@ -19,7 +19,7 @@ use crate::sys::{self, fs};
 /// Time after which all processes of this host have seen a changed limit, ms.
 const SETTLE_MS: u64 = PAUSE_MAX_MS + 2_000;
 
-/// A limit as a length: 0 stands for none, which is longer than all others.
+/// A limit as a length: 0 means no limit, which is longer than all others.
 fn length(limit: u64) -> u64 {
     if limit == 0 { u64::MAX } else { limit }
 }
@@ -37,12 +37,12 @@ pub(super) fn in_force(local: &Local) -> u64 {
     read_beat(&local.iso()).map_or(0, |(limit, _)| limit)
 }
 
-/// The limit that the leader ordered last; `None`: no leader has yet.
+/// The limit that the leader ordered last; `None`: no leader has ordered one yet.
 pub(super) fn ordered(local: &Local) -> Option<u64> {
     read_beat(&local.iso_ordered()).map(|(limit, _)| limit)
 }
 
-/// Keeps what the leader ordered: `cbls` puts it in force.
+/// Stores the limit that the leader ordered: `cbls` puts it in force.
 ///
 /// # Errors
 /// The local directory cannot be written.
@@ -63,7 +63,8 @@ pub(super) fn force(local: &Local, limit: u64) {
 #[derive(Debug)]
 pub(super) struct IsoLimit {
     local: Local,
-    /// What the loads named so far that may still be the leader's last.
+    /// The longest limit in loads so far that may still be in the last load that the leader has
+    /// read.
     reported: u64,
     /// When a shorter limit came into force that some processes here may not have seen.
     shorter_at: Option<u64>,
@@ -72,7 +73,7 @@ pub(super) struct IsoLimit {
 impl IsoLimit {
     pub(super) fn new(local: &Local, now: u64) -> IsoLimit {
         let (limit, reported) = match read_beat(&local.iso()) {
-            // An earlier version did not note what it reported.
+            // An earlier version did not record what it reported.
             Some((limit, text)) => (limit, text.parse().unwrap_or(limit)),
             None => (0, 0),
         };
@@ -97,16 +98,16 @@ impl IsoLimit {
         Some(longer(least, ordered))
     }
 
-    /// The load that names `reported` was written: puts in force what was ordered.
+    /// The load that names `reported` was written: puts the ordered limit in force.
     ///
     /// # Errors
-    /// The local directory cannot be written: the limit of before stays in force.
+    /// The local directory cannot be written: the previous limit stays in force.
     pub(super) fn written(&mut self, reported: Option<u64>, now: u64) -> sys::Result<()> {
         let (Some(reported), Some(ordered)) = (reported, ordered(&self.local)) else {
             return Ok(());
         };
         let before = in_force(&self.local);
-        // Ordered while the load was written: with the next one.
+        // A limit that was ordered while the load was written comes into force with the next load.
         let covered = length(ordered) <= length(reported);
         let limit = if covered { ordered } else { before };
         if (limit, reported) != (before, self.reported) {
@@ -127,7 +128,7 @@ impl IsoLimit {
 mod tests {
     use super::*;
 
-    /// One load: what it names, and what is in force after it was written.
+    /// One load: the limit that it names, and the limit in force after it was written.
     fn load(limit: &mut IsoLimit, now: u64) -> (Option<u64>, u64) {
         let reported = limit.to_report(now);
         let during = in_force(&limit.local);
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!(load(&mut limit, 1_000), (Some(0), 20_000));
         let settled = 1_000 + SETTLE_MS;
         assert_eq!(load(&mut limit, settled - 1), (Some(0), 20_000));
-        // A restarted cbls does not know since when.
+        // A restarted cbls does not know when the shorter limit came into force.
         let mut limit = IsoLimit::new(&local, settled);
         assert_eq!(load(&mut limit, settled + 1), (Some(0), 20_000));
         let settled = settled + SETTLE_MS;
@@ -189,7 +190,8 @@ mod tests {
         keep_order(&local, 60_000).unwrap();
         limit.written(reported, 1).unwrap();
         assert_eq!((reported, in_force(&local)), (Some(20_000), 20_000));
-        // Up and down again, at any moment: what is reported is never shorter.
+        // The limit is raised and lowered at any time: the reported one is never shorter than the
+        // applied one.
         let mut now = 2;
         for ordered in [60_000, 10_000, 0, 30_000, 10_000, 90_000, 10_000] {
             keep_order(&local, ordered).unwrap();

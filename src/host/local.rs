@@ -4,7 +4,7 @@
 use crate::model::AttemptId;
 use std::path::{Path, PathBuf};
 
-/// Paths below one host's local directory.
+/// Paths in the local directory of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Local {
     dir: PathBuf,
@@ -18,7 +18,7 @@ impl Local {
         }
     }
 
-    /// The directory itself, given as such.
+    /// The local directory at this path.
     pub fn at(dir: &Path) -> Local {
         Local {
             dir: dir.to_path_buf(),
@@ -29,12 +29,12 @@ impl Local {
         &self.dir
     }
 
-    /// Attempts that this host started, cancelled and concluded.
+    /// The log of attempts that this host started, cancelled and concluded.
     pub fn attempts(&self) -> PathBuf {
         self.dir.join("attempts.log")
     }
 
-    /// What shepherds started and saw ending; `n` grows with every spawner.
+    /// The log of tasks that shepherds started and saw ending; `n` increases with every spawner.
     pub fn tasks(&self, n: u64) -> PathBuf {
         self.dir.join(format!("tasks.{n:06}.log"))
     }
@@ -52,17 +52,17 @@ impl Local {
         self.dir.join("bell")
     }
 
-    /// Held by a spawner, and by its shepherds until their start is on record.
+    /// Locked by a spawner, and by its shepherds until their start is recorded.
     pub fn spawner_lock(&self) -> PathBuf {
         self.dir.join("spawner.lock")
     }
 
-    /// Held by `cbexe`: one per host.
+    /// Locked by `cbexe`: one per host.
     pub fn exe_lock(&self) -> PathBuf {
         self.dir.join("cbexe.lock")
     }
 
-    /// Held by `cbls`: one per host.
+    /// Locked by `cbls`: one per host.
     pub fn ls_lock(&self) -> PathBuf {
         self.dir.join("cbls.lock")
     }
@@ -82,22 +82,22 @@ impl Local {
         self.dir.join("cbexe.news")
     }
 
-    /// Boot-time ms before `cbls`'s last successful write to the share, as text.
+    /// Boot-time ms just before `cbls`'s last successful write to the share, as text.
     pub fn ls_beat(&self) -> PathBuf {
         self.dir.join("cbls.beat")
     }
 
-    /// `iso_timeout` as it is in force here, and as it was last reported, ms, as text; by `cbls`.
+    /// `iso_timeout` as in force here and as last reported, ms, as text; written by `cbls`.
     pub fn iso(&self) -> PathBuf {
         self.dir.join("iso")
     }
 
-    /// `iso_timeout` as the leader last ordered it, ms, as text; by `cbexe`.
+    /// `iso_timeout` as the leader last ordered it, ms, as text; written by `cbexe`.
     pub fn iso_ordered(&self) -> PathBuf {
         self.dir.join("iso.ordered")
     }
 
-    /// What sensors say of the units of this host; by `cbls`.
+    /// The sensors' information about the units of this host; written by `cbls`.
     pub fn units(&self) -> PathBuf {
         self.dir.join("units.json")
     }
@@ -107,7 +107,7 @@ impl Local {
         self.dir.join("use.json")
     }
 
-    /// How the names of an attempt's scratch files begin.
+    /// The prefix of the names of an attempt's scratch files.
     pub fn scratch_prefix(a: AttemptId) -> String {
         format!("{}.{}.{}.", a.j.id, a.j.idx, a.at)
     }
@@ -117,28 +117,28 @@ impl Local {
         self.scratch().join(Local::scratch_prefix(a) + "hosts")
     }
 
-    /// Notifies an attempt's shepherd of added slots.
+    /// The notice of added slots for an attempt's shepherd.
     pub fn notice(&self, a: AttemptId) -> PathBuf {
         self.scratch().join(Local::scratch_prefix(a) + "resize")
     }
 
-    /// Says to an attempt that it will be preempted, and when.
+    /// The warning for an attempt that it will be preempted, and when.
     pub fn warning_file(&self, a: AttemptId) -> PathBuf {
         self.scratch().join(Local::scratch_prefix(a) + "warning")
     }
 
-    /// Gives an attempt's shepherd its changed limits.
+    /// The changed limits of an attempt for its shepherd.
     pub fn limits_file(&self, a: AttemptId) -> PathBuf {
         self.scratch().join(Local::scratch_prefix(a) + "limits")
     }
 
-    /// Gives the shepherds of what an attempt has started here beside itself its changed limits.
+    /// The changed limits of an attempt for the shepherds of the commands that it has started here.
     pub fn part_limits_file(&self, a: AttemptId) -> PathBuf {
         self.scratch()
             .join(Local::scratch_prefix(a) + "part.limits")
     }
 
-    /// What is known of commands that jobs have started here beside themselves.
+    /// The directory with the records of commands that jobs have started here by `claunch`.
     pub fn beside(&self) -> PathBuf {
         self.dir.join("beside")
     }

@@ -19,34 +19,34 @@ use crossbeam::channel::Receiver;
 
 /// Pause between two samples, ms.
 pub const EVERY_MS: u64 = 5_000;
-/// `cbexe` is taken for alive this long after its last local beat, ms.
+/// `cbexe` is considered alive for this time after its last local beat, ms.
 const EXECUTOR_MS: u64 = 20_000;
-/// How often an executor that is away is looked for, ms.
+/// How often `cbls` checks whether a missing executor has started, ms.
 const ABSENT_MS: u64 = 200;
-/// How often one that is there is looked at: its death should be known before its beat is missed.
+/// How often `cbls` checks that the executor runs, ms: its death should be known before its beat is
+/// missed.
 const PRESENT_MS: u64 = 1_000;
-/// How often a document of another machine under this name is looked at, and how late its beats may
-/// be seen, ms.
+/// How often a document of another machine with this name is read, ms.
 const RIVAL_LOOK_MS: u64 = 500;
-/// The same where all beats must be listed for it.
+/// The same if all beats must be listed; and the delay with which beats may become visible, ms.
 const RIVAL_LIST_MS: u64 = 2_500;
 const RIVAL_SLACK_MS: u64 = 1_500;
 /// Pause between two beats that announce new reports, ms: hints are faster, this is for hosts
-/// without them.
+/// without hints.
 const NEWS_MS: u64 = 2_000;
-/// How often the load document is written although its beats say everything, ms: for readers that
-/// do not know the beats.
+/// How often the load document is written even if the beats contain everything, ms: for readers
+/// that do not read beats.
 const REWRITE_MS: u64 = 600_000;
-/// It is written, too, when the wall clock was set by more than this, ms: by its file the leader
-/// knows how far the clock is off.
+/// It is also written if the wall clock was set by more than this, ms: from its file the leader
+/// learns how far the clock is off.
 const STEPPED_MS: u64 = 2_000;
-/// How often the mount is looked at, ms.
+/// How often the mount is checked, ms.
 const NOTES_MS: u64 = 60_000;
-/// Most notes, and bytes of each: they share one block with the sample.
+/// Maximum number of notes, and of bytes of each: they share one block with the sample.
 const NOTES_MAX: usize = 6;
 const NOTE_MAX: usize = 300;
 
-/// Notes for administrators on this host beside its load.
+/// Notes for administrators on this host, in addition to its load.
 #[derive(Default)]
 struct Notes {
     texts: Vec<String>,
@@ -58,14 +58,15 @@ struct Notes {
 
 /// The load document on the share.
 struct Written {
-    /// The last one that was written, its bytes, when it was written, and how often one was to be.
+    /// The last document that was written, its size, the time of the write, and the number of
+    /// attempts.
     doc: LoadDoc,
     bytes: usize,
     at: u64,
     writes: u64,
-    /// What stands there is not known to be that document.
+    /// It is not certain that the file contains that document.
     is_unsure: bool,
-    /// The wall clock against the one since boot when it was written, ms.
+    /// The difference of the wall clock to the boot-time clock when it was written, ms.
     offset: i64,
 }
 
@@ -75,39 +76,39 @@ struct Sampling {
     sampler: Sampler,
     incarnation: String,
     beat: u64,
-    /// Beat of the executor at which its process could not be seen.
+    /// Beat of the executor at which its process was not found.
     unseen_at: Option<u64>,
     notes: Notes,
     iso: IsoLimit,
     sensors: Sensors,
     beats: Beats,
     written: Written,
-    /// The place in the reports that the last beat named, and when that was.
+    /// The position in the reports that the last beat named, and the time of that beat.
     news: (u64, u64),
     beat_at: u64,
-    /// The epoch whose leader was looked up last.
+    /// The epoch whose leader was last looked up.
     epoch: u64,
 }
 
-/// What is known of the executor of this host.
+/// What is known about the executor of this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Executor {
     alive: bool,
-    /// Its process can be looked at.
+    /// Its process can be observed.
     watched: bool,
     ledger: String,
     note: String,
     /// Highest epoch it has followed, and highest job id it was given.
     epoch: u64,
     top: u32,
-    /// How far the journal had come when it was last given orders.
+    /// The position of the journal in its last orders.
     journal: Points,
 }
 
 /// Runs until a signal ends it.
 ///
 /// # Errors
-/// What kept it from starting.
+/// The reason why it could not start.
 pub fn run() -> Result<(), super::setup::Stop> {
     let mut place = Place::find().map_err(super::setup::refused)?;
     crate::sys::logging::start("info");
@@ -119,10 +120,10 @@ pub fn run() -> Result<(), super::setup::Stop> {
     Ok(serve(place, &term)?)
 }
 
-/// Runs at `place` until `term` speaks.
+/// Runs at `place` until `term` receives a signal.
 ///
 /// # Errors
-/// What kept it from starting.
+/// The reason why it could not start.
 pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
     let _alone = place.alone(&place.local.ls_lock(), "cbls")?;
     act_as_owner(&place)?;
@@ -187,7 +188,7 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
     }
 }
 
-/// A root daemon writes to the share as the account that owns it: exports squash root.
+/// A root daemon writes to the share as the account that owns it, because exports squash root.
 pub(super) fn act_as_owner(place: &Place) -> Result<(), String> {
     let (uid, gid) = (place.cluster.service_uid, place.cluster.service_gid);
     if crate::sys::users::may_switch() && uid != 0 {
@@ -196,8 +197,9 @@ pub(super) fn act_as_owner(place: &Place) -> Result<(), String> {
     crate::sys::users::act_for(uid, gid).map_err(|e| e.to_string())
 }
 
-/// Two machines under one name would overwrite each other's state and start each other's jobs. The
-/// other one shows by its continuing beat, never by comparing two clocks. `Ok(false)`: to end.
+/// Checks that no other machine uses this host's name: two would overwrite each other's state and
+/// start each other's jobs. The other one is detected by its continuing beat, never by comparing
+/// two clocks. `Ok(false)`: this process is to end.
 ///
 /// # Errors
 /// Another machine beats under this host's name.
@@ -211,7 +213,7 @@ pub(super) fn is_alone(place: &Place, term: &Receiver<i32>) -> Result<bool, Stri
         true => RIVAL_LIST_MS,
         false => RIVAL_LOOK_MS,
     };
-    // One more beat may be the last of a machine that ended, seen late in a cache.
+    // A single beat may be the last one of a machine that ended, seen late because of a cache.
     while clock::boot_ms() - began < (2 + beats) * every + RIVAL_SLACK_MS {
         if thread::recv_timeout(term, pause).is_ok() {
             return Ok(false);
@@ -240,7 +242,7 @@ fn clock_offset() -> i64 {
     clock::wall_ms().saturating_sub_unsigned(clock::boot_ms())
 }
 
-/// The sign of life of another boot under this host's name.
+/// The beat of another boot with this host's name.
 struct Other {
     boot: String,
     beat: u64,
@@ -275,7 +277,7 @@ fn other_machine(place: &Place) -> Option<Other> {
 }
 
 impl Written {
-    /// Writes the load document. An attempt that failed may have arrived, whole or in part: the
+    /// Writes the load document. A failed attempt may have arrived, completely or in part, so the
     /// next one has another number.
     fn write(&mut self, place: &Place, doc: &mut LoadDoc, now: u64) -> Result<(), String> {
         self.is_unsure = true;
@@ -302,8 +304,8 @@ impl Written {
 }
 
 impl Sampling {
-    /// Waits for the next beat, due at `next`, or for the executor to come to life or to die, which
-    /// the cluster should know at once; true when it is to end.
+    /// Waits for the next beat, due at `next`, or until the executor starts or ends, which the
+    /// cluster should know at once. Returns true if this process is to end.
     fn rest(&mut self, term: &Receiver<i32>, next: u64) -> bool {
         if self.epoch == 0 {
             self.look_for_leader();
@@ -335,7 +337,7 @@ impl Sampling {
         doc.iso_ms = self.iso.to_report(before);
         let stepped = self.written.offset.abs_diff(clock_offset()) > STEPPED_MS;
         let old = self.written.is_unsure || stepped || before >= self.written.at + REWRITE_MS;
-        // First what the beat says is there.
+        // The document is written before the beat that refers to it.
         let mut wrote = match old || material(&self.written.doc, &doc) {
             true => self.written.write(&self.place, &mut doc, before),
             false => Ok(()),
@@ -348,7 +350,7 @@ impl Sampling {
             }
             wrote.clone()?;
         } else if self.beats.take_lost() && wrote.is_ok() {
-            // So may the document be.
+            // The document may be lost as well.
             wrote = self.written.write(&self.place, &mut doc, before);
             doc.written = self.written.doc.written;
             self.rename(&doc, news)?;
@@ -356,28 +358,28 @@ impl Sampling {
         (self.news, self.beat_at) = (news, before);
         let beat = format!("{before} {}", proc::boot_id());
         write_beat(&self.place.local.ls_beat(), &beat);
-        // After the beat: a shorter limit must find a new beat. The limit that the document of
-        // this beat names may be in force.
+        // After the beat: when a shorter limit comes into force, the beat must be new. The limit in
+        // the document of this beat may be in force.
         if let Err(e) = self.iso.written(self.written.doc.iso_ms, clock::boot_ms()) {
             tracing::error!("{e}: iso_timeout is not changed on this host");
         }
         wrote
     }
 
-    /// Beats by name; false: no leader reads names here.
+    /// Beats by renaming. Returns false if no leader reads names here.
     fn rename(&mut self, doc: &LoadDoc, news: (u64, u64)) -> Result<bool, String> {
         let beat = self.beats.beat(&Beat::of(doc, news));
         beat.map_err(|e| e.to_string())
     }
 
-    /// The executor has written reports that no beat has announced yet, and the last beat is long
-    /// enough ago.
+    /// Whether the executor has written reports that no beat has announced yet, and the last beat
+    /// is old enough.
     fn has_news(&self) -> bool {
         clock::boot_ms() >= self.beat_at + NEWS_MS
             && self.news(self.written.doc.executor) != self.news
     }
 
-    /// File and length of the reports. Unknown without an executor: the file may be of a share
+    /// File and length of the reports. Not used without an executor: the file may belong to a share
     /// that was mounted here before.
     fn news(&self, executor: bool) -> (u64, u64) {
         match executor {
@@ -386,8 +388,8 @@ impl Sampling {
         }
     }
 
-    /// Tells the sensors whether the leader is on this host, where one of them wants to know. A
-    /// claim never changes, so it is read once.
+    /// Tells the sensors whether the leader is on this host, if one of them needs to know. A claim
+    /// never changes, so it is read once.
     fn look_for_leader(&mut self) {
         if !self.sensors.for_leader() {
             return;
@@ -396,7 +398,7 @@ impl Sampling {
         let read = |path: &std::path::Path| owners.read_small(path, 2 * FIXED_LEN as u64).ok();
         let layout = &self.place.layout;
         let beat = read(&layout.beat()).and_then(|bytes| decode_fixed::<BeatDoc>(&bytes).ok());
-        // Until a leader takes requests the previous one is taken for present.
+        // Until a leader accepts requests, the previous one is considered the leader.
         let Some(beat) = beat.filter(|b| b.leading && b.epoch != self.epoch) else {
             return;
         };
@@ -407,7 +409,7 @@ impl Sampling {
         }
     }
 
-    /// Notes dangers of the mount, and another machine that writes as this host.
+    /// Notes hazards of the mount, and another machine that writes as this host.
     fn look_around(&mut self, now: u64) {
         let rival = self.beats.take_rival() || (self.beat > 0 && self.has_rival(now));
         let recent = self.notes.at.is_some_and(|at| now < at + NOTES_MS);
@@ -424,8 +426,8 @@ impl Sampling {
         }
     }
 
-    /// What this process wrote last was overwritten by another one. Two that beat in `beats/` find
-    /// each other there; this is for one that does not.
+    /// Whether another process overwrote the last document of this process. Two processes that beat
+    /// in `beats/` detect each other there; this is for one that does not.
     fn has_rival(&self, now: u64) -> bool {
         if self.notes.at.is_some_and(|at| now < at + NOTES_MS) {
             return false;
@@ -480,7 +482,7 @@ impl Sampling {
         }
     }
 
-    /// Whether `cbexe` lives, its ledger, and its note for administrators.
+    /// The state of `cbexe`: whether it is alive, its ledger, and its note for administrators.
     fn executor(&mut self) -> Executor {
         let local = &self.place.local;
         let Some((at, rest)) = read_beat(&local.exe_beat()) else {
@@ -493,7 +495,8 @@ impl Sampling {
             watched = id.start > 0;
             match !watched || proc::alive(id.pid, id.start) {
                 true => self.unseen_at = None,
-                // One that beats on in a namespace of its own is judged by its beat alone.
+                // An executor in its own pid namespace that continues to beat is judged by its beat
+                // alone.
                 false => alive &= *self.unseen_at.get_or_insert(at) < at,
             }
         }
@@ -506,9 +509,9 @@ impl Sampling {
     }
 }
 
-/// The words in the executor's beat: epoch, highest job id, point of the journal, a note.
+/// Reads the words in the executor's beat: epoch, highest job id, point of the journal, a note.
 impl Executor {
-    /// Only a whole line counts: half of a number would look like a restored share.
+    /// Accepts only a whole line: half of a number would look like a restored share.
     fn parse(rest: &str) -> Executor {
         let Some(rest) = unchecked(rest) else {
             return Executor::default();
@@ -517,7 +520,7 @@ impl Executor {
         let mut number = || words.next()?.parse::<u64>().ok();
         let (epoch, top, note) = match (number(), number()) {
             (Some(epoch), Some(top)) => (epoch, top, words.next().unwrap_or("")),
-            // As an earlier version wrote it.
+            // The format of an earlier version.
             _ => (0, 0, rest),
         };
         let (first, rest) = note.split_once(' ').unwrap_or((note, ""));
@@ -534,7 +537,7 @@ impl Executor {
     }
 }
 
-/// Keeps a note within its share of the document.
+/// Shortens a note to its maximum size.
 fn cut(note: &mut String) {
     let mut end = NOTE_MAX.min(note.len());
     while !note.is_char_boundary(end) {
@@ -547,16 +550,16 @@ fn round(v: f64) -> f64 {
     (v * 1000.0).round() / 1000.0
 }
 
-/// A running `cbexe`, as its file names it.
+/// A running `cbexe` according to its file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ExeId {
     pub pid: i32,
-    /// Clock ticks after boot.
+    /// When it began, in clock ticks after boot.
     pub start: u64,
     pub ledger: String,
 }
 
-/// Tells `cbls` who runs and by which ledger.
+/// Tells `cbls` which process runs and with which ledger.
 pub(super) fn write_id(path: &std::path::Path, ledger: &str) {
     let pid = proc::own_pid() as i32;
     let start = proc::start_ticks(pid).unwrap_or(0);
@@ -582,7 +585,7 @@ pub(super) fn checked(words: &str) -> String {
     format!("{words} ={:08x}\n", crc32c::crc32c(words.as_bytes()))
 }
 
-/// The words of such a line, if it is whole.
+/// The words of such a line, if it is intact.
 fn unchecked(text: &str) -> Option<&str> {
     let line = text.lines().next()?;
     let (words, sum) = line.rsplit_once(" =")?;
@@ -590,7 +593,7 @@ fn unchecked(text: &str) -> Option<&str> {
     (sum == crc32c::crc32c(words.as_bytes())).then_some(words)
 }
 
-/// Tells `cbls` how far the reports go that the leader should read: file and length.
+/// Tells `cbls` up to where the leader should read the reports: file and length.
 pub(super) fn write_news(local: &Local, (part, end): (u64, u64)) {
     write_beat(&local.news(), &format!("{part} {end}"));
 }
@@ -601,7 +604,7 @@ pub(super) fn read_news(local: &Local) -> (u64, u64) {
     news.map_or((0, 0), |(part, text)| (part, end(&text)))
 }
 
-/// Replaces a local beat file's content; it is small enough for one write.
+/// Replaces the content of a local beat file; it is small enough for one write.
 pub(super) fn write_beat(path: &std::path::Path, text: &str) {
     if let Err(e) = fs::overwrite_unsynced(path, text.as_bytes())
         && e.is_not_found()
@@ -656,7 +659,7 @@ mod tests {
         for end in 0..long.len() - 1 {
             assert_eq!(Executor::parse(&long[..end]), Executor::default(), "{end}");
         }
-        // A shorter one over it, before the file is cut.
+        // A shorter line was written over it, and the file was not cut yet.
         let short = checked("7 812 7.1.33.0000000a");
         let over = format!("{short}{}", &long[short.len() - 4..]);
         assert_eq!(Executor::parse(&over), Executor::parse(&short));

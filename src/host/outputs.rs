@@ -13,7 +13,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 
-/// How long the end of a task waits for another one that appends to the same file (ms).
+/// How long the end of a task waits for another task that appends to the same file (ms).
 const APPEND_LOCK_MS: u64 = 10_000;
 
 /// The open files of one task.
@@ -23,16 +23,16 @@ pub(super) struct Files {
     stderr: Option<File>,
     out_path: PathBuf,
     mode: Mode,
-    /// Where the report stands.
+    /// The offset of the report.
     head_at: u64,
-    /// The hidden file and the opened target, in mode `Aside`.
+    /// The hidden file and the opened target in mode `Aside`.
     aside: Option<(PathBuf, File)>,
-    /// Removed at the end when nothing was written to it.
+    /// Remove the file at the end if it is empty.
     drop_if_empty: bool,
     started: String,
-    /// Which of input, output and error output are connected to a waiting command.
+    /// Whether input, output and error output are connected to a waiting command.
     lent: [bool; 3],
-    /// They are one terminal.
+    /// Input and output are one terminal.
     is_terminal: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Files {
 pub(super) fn acting<T>(who: Option<&Who>, f: impl FnOnce() -> sys::Result<T>) -> sys::Result<T> {
     match who {
         None => f(),
-        // Root opens root's files as it is; its groups give it nothing more.
+        // Root opens its files without a switch; its groups add no rights.
         Some(who) if who.uid == 0 => f(),
         Some(who) => {
             launch::assume(who)?;
@@ -84,7 +84,7 @@ pub(super) fn open(
         is_terminal: false,
     };
     userfile::set_umask(base.umask);
-    // That of an interactive job goes to the command that waits for it, if that can be reached.
+    // The output of an interactive job goes to the waiting command, if that can be reached.
     if base.caller.is_none() {
         files.open_default(task, base, user, service)?;
     }
@@ -102,7 +102,7 @@ fn special(path: &str) -> bool {
 }
 
 impl Files {
-    /// Opens the default output, where the job asked for no other.
+    /// Opens the default output, if the job specified no other.
     pub(super) fn open_default(
         &mut self,
         task: &TaskSpec,
@@ -111,7 +111,7 @@ impl Files {
         service: Option<&Who>,
     ) -> sys::Result<()> {
         if base.stdout.ours && !task.out.path.is_empty() {
-            // The system's directories are passable whatever the job's umask.
+            // The system's directories must be accessible whatever the job's umask.
             userfile::set_umask(0o022);
             let most = if task.out.private { 0o600 } else { 0o666 };
             let opened = self.open_ours(&task.out.path, user, service, most & !base.umask);
@@ -121,7 +121,7 @@ impl Files {
         Ok(())
     }
 
-    /// Takes what is connected to a waiting command as input, output and error output.
+    /// Uses the files that are connected to a waiting command as input, output and error output.
     pub(super) fn lend(&mut self, ends: [Option<File>; 3], is_terminal: bool) {
         let [stdin, stdout, stderr] = ends;
         self.is_terminal = is_terminal;
@@ -133,7 +133,8 @@ impl Files {
         }
     }
 
-    /// The job has what was lent: as long as this process has it too, its end does not show.
+    /// Closes the lent files, which the job has now: while this process has them open too, their
+    /// end cannot be seen.
     pub(super) fn hand_over(&mut self) {
         let places = [&mut self.stdin, &mut self.stdout, &mut self.stderr];
         for (place, lent) in places.into_iter().zip(self.lent) {
@@ -144,12 +145,12 @@ impl Files {
         self.is_terminal = false;
     }
 
-    /// Input and output are a terminal that is to be the job's own.
+    /// Whether input and output are a terminal that becomes the job's controlling terminal.
     pub(super) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// Everything but the default output, and the report's place in the output.
+    /// Opens everything except the default output, and reserves the report's space in the output.
     fn open_rest(
         &mut self,
         task: &TaskSpec,
@@ -184,7 +185,7 @@ impl Files {
         Ok(())
     }
 
-    /// The default output: in the system's own place, given to the user where that is allowed.
+    /// Opens the default output in the system's directory, and gives it to the user if possible.
     fn open_ours(
         &mut self,
         path: &str,
@@ -194,7 +195,7 @@ impl Files {
     ) -> sys::Result<()> {
         let path = Path::new(path);
         let heir = user.filter(|u| u.uid != sys::users::effective_uid());
-        // No process may open it before it has its mode: one that did could read it from then on.
+        // No process may open it before it has its mode: it could read the file from then on.
         let mask = match (heir, service) {
             (Some(_), _) => 0o077,
             (None, Some(_)) => 0o022,
@@ -212,7 +213,8 @@ impl Files {
                     fs::mkdir_p(fs::parent(path), 0o755)?;
                     make()
                 }
-                // That of an earlier attempt was given to the user; the directory is still ours.
+                // The file of an earlier attempt was given to the user; the directory is still
+                // ours.
                 Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
                     fs::remove(path)?;
                     make()
@@ -223,7 +225,7 @@ impl Files {
         if let Some(u) = heir
             && userfile::give_to(&file, path, (u.uid, u.gid), mode).is_err()
         {
-            // It stays the service account's: its user reads it as all users do.
+            // It remains the service account's; its user reads it like all users.
             acting(service, || userfile::set_mode(&file, path, 0o644))?;
         }
         self.out_path = path.to_path_buf();
@@ -263,7 +265,7 @@ impl Files {
         a: AttemptId,
         shared: bool,
     ) -> sys::Result<()> {
-        // Elements that share a file would cut off each other's output.
+        // Elements that share a file would truncate each other's output.
         let over = base.stdout.over && !shared;
         let target = userfile::open_output(&path, over)?;
         self.mode = Mode::Plain;
@@ -308,8 +310,8 @@ impl Files {
         }
     }
 
-    /// Completes the output: the report, the hidden file, an empty default output. Returns what
-    /// went wrong, as text for the record.
+    /// Completes the output: the report, the hidden file, an empty default output. Returns problems
+    /// as text for the record.
     pub(super) fn finish(
         &mut self,
         task: &TaskSpec,
@@ -358,7 +360,8 @@ impl Files {
         let Some(from) = self.stdout.as_ref() else {
             return Ok(());
         };
-        // Two elements that end at once take turns; a lock that is never released is not awaited.
+        // Two elements that end at the same time take turns; a lock that is not released in time is
+        // ignored.
         let held = lock::wait_for(target, APPEND_LOCK_MS);
         userfile::append_all(target, &self.out_path, text.as_bytes(), from)?;
         drop(held);

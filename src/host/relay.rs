@@ -1,5 +1,5 @@
 //! The process that connects an interactive task to the command that waits for it: how a shepherd
-//! starts it, the messages between the two, and what it leaves to the task.
+//! starts it, the messages between the two, and what the task gets from it.
 //!
 //! A relay runs as the task's user and outside the task's control group: it handles data from the
 //! network, and root never does. Other processes of the user cannot inspect it. The shepherd
@@ -19,54 +19,56 @@ use std::io::Write as _;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 
-/// Longest line between the two.
+/// Maximum length of a line between shepherd and relay.
 const LINE_MAX: usize = 16 << 10;
-/// How long a shepherd waits, at its end, until everything was sent (ms).
+/// How long a shepherd waits at the end of the task until everything was sent (ms).
 const LAST_MS: u64 = 10_000;
 
-/// What a relay says.
+/// A message of a relay.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reached {
-    /// The command has the other end. What the job has in its environment for its windows.
+    /// The command is connected. With the variables that the job's environment gets for its
+    /// windows.
     Connected(Vec<String>),
-    /// It lives and cannot be reached, for this reason: it reads the files of the job's output.
+    /// The command runs but cannot be reached, for this reason: it reads the files of the job's
+    /// output.
     Files(String),
-    /// It is gone, or does not answer.
+    /// The command has ended or does not answer.
     Gone(String),
 }
 
-/// What a shepherd says.
+/// A message of a shepherd.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ToRelay {
     /// The task's first process, which leads a group.
     Begun(i32),
-    /// Nothing of the task is left.
+    /// The task is over.
     End(Finish),
 }
 
-/// What a task has as standard input, output and error output.
+/// The task's ends of standard input, output and error output.
 #[derive(Default)]
 pub(super) struct Ends {
     pub(super) stdin: Option<File>,
     pub(super) stdout: Option<File>,
     pub(super) stderr: Option<File>,
-    /// They are one terminal.
+    /// The ends are one terminal.
     pub(super) is_pty: bool,
 }
 
-/// The other sides of them.
+/// The relay's sides of them.
 struct Sides {
     input: Option<File>,
     outputs: Vec<(Stream, File)>,
-    /// The master, where there is a terminal.
+    /// The master, if there is a terminal.
     master: Option<File>,
 }
 
 impl Ends {
-    /// Makes what the task reads and writes, as the present user. `own`: the task has a file for
-    /// its input, output, error output.
+    /// Creates the task's input and outputs as the current user. `own`: whether the task has its
+    /// own file for input, output and error output.
     fn open(kind: Terminal, own: [bool; 3]) -> sys::Result<(Ends, Sides)> {
         if kind.is_pty() {
             let (master, slave) = terminal::open_pair(0, 0)?;
@@ -120,16 +122,16 @@ impl Sides {
     }
 }
 
-/// What is to be connected.
+/// A request to connect a task.
 pub(super) struct Ask<'a> {
     pub(super) a: AttemptId,
     pub(super) host: &'a str,
     pub(super) caller: &'a Caller,
-    /// Whom the relay becomes; `None` = it stays what it is.
+    /// The user that the relay becomes; `None` = it keeps its user.
     pub(super) user: Option<&'a Who>,
-    /// The task has a file of its own for its input, output, error output.
+    /// Whether the task has its own file for input, output and error output.
     pub(super) own: [bool; 3],
-    /// The task's own directory.
+    /// The task's own directory for temporary files.
     pub(super) dir: Option<&'a Path>,
 }
 
@@ -138,11 +140,11 @@ pub(super) struct Relay {
     pub(super) pid: i32,
     control: File,
     heard: Vec<u8>,
-    /// For the task's environment.
+    /// Variables for the task's environment.
     pub(super) env: Vec<String>,
 }
 
-/// Begins a relay. The task's ends are made as the user, who owns the terminal.
+/// Starts a relay. The task's ends are created as the user, who thus owns the terminal.
 pub(super) fn begin(ask: &Ask<'_>) -> sys::Result<(Relay, Ends)> {
     let made = crate::host::outputs::acting(ask.user, || {
         Ends::open(ask.caller.session.terminal, ask.own)
@@ -168,7 +170,7 @@ pub(super) fn begin(ask: &Ask<'_>) -> sys::Result<(Relay, Ends)> {
     }
 }
 
-/// The forked process. Signals stay held back, as in the shepherd: none is meant for it.
+/// Runs in the forked process. Signals stay blocked, as in the shepherd: none is meant for it.
 fn relay_process(ask: &Ask<'_>, sides: Sides, control: File) -> i32 {
     let mut keep = sides.fds();
     keep.push(control.as_raw_fd());
@@ -183,8 +185,8 @@ fn relay_process(ask: &Ask<'_>, sides: Sides, control: File) -> i32 {
 }
 
 impl Relay {
-    /// What it found, once it says so; waits at most `ms`. One that ends without a word could not
-    /// even try.
+    /// The result, once the relay has reported it; waits at most `ms`. A relay that ends without a
+    /// message could not even try.
     pub(super) fn reached(&mut self, ms: u64) -> Option<Reached> {
         if !ipc::wait_readable(&self.control, Some(ms)) {
             return None;
@@ -200,13 +202,13 @@ impl Relay {
             .or_else(gone)
     }
 
-    /// The task's first process runs.
+    /// Reports that the task's first process runs.
     pub(super) fn begun(&self, pid: i32) {
         say_line(&self.control, &ToRelay::Begun(pid));
     }
 
-    /// The task is over: the relay sends the rest of its output and this end, and is waited for a
-    /// while. `alive`: it has not ended before.
+    /// The task is over: the relay sends the rest of its output and this end. Waits for the relay
+    /// for at most `LAST_MS`. `alive`: it has not ended before.
     pub(super) fn finish(self, finish: Finish, alive: bool) {
         say_line(&self.control, &ToRelay::End(finish));
         let until = clock::boot_ms() + LAST_MS;
@@ -220,7 +222,7 @@ impl Relay {
     }
 }
 
-/// Says something to the other process. One that is gone hears nothing.
+/// Sends a message to the other process; nothing happens if it has ended.
 fn say_line<T: Serialize>(mut to: &File, words: &T) {
     let mut line = serde_json::to_vec(words).expect("plain data becomes JSON");
     line.push(b'\n');

@@ -1,4 +1,4 @@
-//! The sensors of a host, run by `cbls` on a separate thread: found in the server directory,
+//! The sensors of a host, run by `cbls` in a separate thread: found in the server directory,
 //! started, read, restarted, ended. Accesses no file of the share, so a hanging share stops no
 //! sensor, and a hanging sensor stops no heartbeat.
 
@@ -23,18 +23,19 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often the server directory is looked through.
+/// How often the server directory is scanned.
 const SCAN_MS: u64 = 5_000;
-/// Longest wait for a sensor that prints nothing.
+/// Longest wait while no sensor prints anything.
 const TICK_MS: u64 = 250;
-/// How often what the board says is passed on, at most.
+/// Minimum time between two reports of the board's values.
 const REPORT_MS: u64 = 500;
-/// A sensor is asked to end and killed so long after.
+/// Time between the signal that asks a sensor to end and its kill.
 const GRACE_MS: u64 = 2_000;
-/// Bytes a second that a sensor may print, and what it may print at once; beyond that it waits.
+/// Bytes per second that a sensor may print, and the size of a burst; output beyond that is
+/// delayed.
 const RATE: u64 = 64 << 10;
 const BURST: u64 = 256 << 10;
-/// Most names looked at in one directory.
+/// Maximum number of names read in one directory.
 const NAMES_MAX: usize = 10_000;
 const STACK: usize = 1 << 20;
 const SIGTERM: i32 = 15;
@@ -53,11 +54,11 @@ type Mailbox = Arc<Mutex<Option<News>>>;
 
 struct News {
     report: BTreeMap<String, Sensed>,
-    /// There are sensors for the leader's host.
+    /// There are sensors that run only on the leader's host.
     for_leader: bool,
 }
 
-/// The thread, as `cbls` sees it.
+/// The thread, as seen by `cbls`.
 pub(super) struct Sensors {
     orders: Sender<Order>,
     news: Mailbox,
@@ -87,13 +88,13 @@ impl Sensors {
         }
     }
 
-    /// What they say now.
+    /// The current values of the sensors.
     pub(super) fn report(&mut self) -> &BTreeMap<String, Sensed> {
         self.hear();
         &self.last.report
     }
 
-    /// A sensor needs to know whether the leader is here.
+    /// Whether a sensor needs to know if the leader is on this host.
     pub(super) fn for_leader(&mut self) -> bool {
         self.hear();
         self.last.for_leader
@@ -106,12 +107,12 @@ impl Sensors {
         }
     }
 
-    /// Tells whether the leader runs on this host.
+    /// Reports whether the leader runs on this host.
     pub(super) fn leads(&self, leads: bool) {
         let _ = self.orders.send(Order::Leads(leads));
     }
 
-    /// Ends them all and waits for it.
+    /// Ends all sensors and waits for their end.
     pub(super) fn stop(mut self) {
         let _ = self.orders.send(Order::Stop);
         if let Some(thread) = self.thread.take() {
@@ -123,18 +124,18 @@ impl Sensors {
 /// One sensor's file and process.
 struct Run {
     path: PathBuf,
-    /// Changes with the file.
+    /// Identifies the version of the file.
     stamp: (u64, i64, u64),
     life: Life,
     running: Option<Running>,
     splitter: Splitter,
     quiet: Quiet,
-    /// Bytes it may still print now, and when that was worked out.
+    /// Bytes that it may still print, and the time of this calculation.
     budget: (u64, u64),
     slowed: bool,
     /// It was asked to end, and is killed at this time.
     kill_at: Option<u64>,
-    /// Its file is gone or not to be run any more.
+    /// Its file was removed or must not be run any more.
     unwanted: bool,
 }
 
@@ -162,11 +163,12 @@ impl Run {
         }
     }
 
-    /// What it may print now.
+    /// The number of bytes that it may print now.
     fn refill(&mut self, now: u64) -> u64 {
         let (left, at) = self.budget;
         let more = now.saturating_sub(at).saturating_mul(RATE) / 1000;
-        // A share of a byte is not forgotten: the time is taken over only when it was worth one.
+        // Fractions of a byte are not lost: the time is only updated if it was worth at least one
+        // byte.
         if more > 0 {
             self.budget = ((left + more).min(BURST), now);
         }
@@ -174,7 +176,7 @@ impl Run {
     }
 }
 
-/// Where what the board says goes.
+/// The destinations of the board's values.
 struct Outlets {
     news: Mailbox,
     units: UnitsFile,
@@ -185,7 +187,7 @@ struct Worker {
     host: String,
     owners: Owners,
     env: Vec<(String, OsString)>,
-    /// Value of the mark that all of them carry.
+    /// Value of the environment variable that marks all sensors.
     mark: String,
     orders: Receiver<Order>,
     tell: Outlets,
@@ -195,7 +197,7 @@ struct Worker {
     for_leader: bool,
     scanned: Option<u64>,
     reported: u64,
-    /// What is wrong with a file, by its name: said once.
+    /// The problem of each file, by its name; logged once.
     wrong: BTreeMap<String, String>,
     stop: bool,
 }
@@ -234,7 +236,7 @@ impl Worker {
     }
 
     fn run(mut self) {
-        // Processes of a cbls that was killed.
+        // Processes of a killed cbls.
         let old = sensor::sweep(&format!("CB_SENSORS={}", self.mark));
         if old > 0 {
             tracing::warn!("{old} processes of sensors of an earlier cbls were killed");
@@ -255,7 +257,7 @@ impl Worker {
         self.end_all();
     }
 
-    /// Waits for something to read or to do.
+    /// Waits for output to read or work to do.
     fn wait(&mut self, now: u64) {
         let due = self.runs.values().filter_map(|r| r.life.due_at()).min();
         let scan = self.scanned.unwrap_or(now) + SCAN_MS;
@@ -295,7 +297,7 @@ impl Worker {
         }
     }
 
-    /// Lists the sensors, and ends those whose file is gone.
+    /// Lists the sensors, and ends those whose file was removed.
     fn scan(&mut self, now: u64) {
         let mut found = BTreeMap::new();
         self.for_leader = false;
@@ -345,7 +347,7 @@ impl Worker {
         }
     }
 
-    /// Files of the server directory that are sensors of this host by their names.
+    /// Files of the server directory whose names make them sensors of this host.
     fn files(&self) -> BTreeMap<Sensor, PathBuf> {
         let mut out = BTreeMap::new();
         for (dir, within) in [(self.dir.clone(), false), (self.dir.join(DIR), true)] {
@@ -361,10 +363,10 @@ impl Worker {
         out
     }
 
-    /// What tells the file from a later one.
+    /// A stamp that identifies this version of the file.
     ///
     /// # Errors
-    /// Why it must not be run.
+    /// The reason why it must not be run.
     fn look(&self, path: &Path) -> Result<(u64, i64, u64), String> {
         self.owners
             .safe_to_load(path, &self.dir)
@@ -380,7 +382,7 @@ impl Worker {
         }
     }
 
-    /// Starts what is due, reads what came, ends what hangs, collects what ended.
+    /// Starts sensors that are due, reads their output, ends hanging ones and collects ended ones.
     fn tend(&mut self, now: u64) {
         let all: Vec<Sensor> = self.runs.keys().cloned().collect();
         for sensor in all {
@@ -397,7 +399,7 @@ impl Worker {
             if !run.unwanted || run.running.is_some() {
                 self.runs.insert(sensor, run);
             } else {
-                // Its file may be back by now, or another one.
+                // Its file may exist again by now, or another one.
                 self.scanned = None;
             }
         }
@@ -430,7 +432,7 @@ impl Worker {
         format!("{}:{}", self.mark, sensor.name)
     }
 
-    /// Takes what it printed, within its budget.
+    /// Reads its output, within its budget.
     fn read(&mut self, sensor: &Sensor, run: &mut Run, now: u64) {
         let budget = run.refill(now);
         let Some(running) = &mut run.running else {
@@ -490,7 +492,7 @@ impl Worker {
         }
     }
 
-    /// Ends it when it hangs, and takes note of its end.
+    /// Ends it if it hangs, and handles its end.
     fn watch(&mut self, sensor: &Sensor, run: &mut Run, now: u64) {
         let period = self.board.period(sensor);
         if run.kill_at.is_none() && run.life.hangs(period, now) {
@@ -509,7 +511,7 @@ impl Worker {
         let Some((how, code)) = running.has_ended() else {
             return;
         };
-        // Nothing it started may live on, nor hold its pipes.
+        // Processes that it started must not survive or keep its pipes open.
         sensor::sweep(&format!("CB_SENSOR={}", self.mark_of(sensor)));
         self.read(sensor, run, now);
         let mut pieces = Vec::new();
@@ -544,7 +546,7 @@ impl Worker {
         *slot = Some(News { report, for_leader });
     }
 
-    /// Ends all: asked first, then killed, with whatever they started.
+    /// Ends all sensors: asks them first, then kills them with everything that they started.
     fn end_all(&mut self) {
         let began = clock::boot_ms();
         for run in self.runs.values_mut() {
@@ -569,7 +571,7 @@ impl Worker {
     }
 }
 
-/// It has nothing to measure on this host. Said at the first time and at the last.
+/// Handles a sensor that has nothing to measure on this host. Logged the first and the last time.
 fn nothing_here(sensor: &Sensor, run: &mut Run, now: u64) {
     let (name, pause) = (&sensor.name, run.life.nothing_here(now));
     match pause.map(|ms| ms / 60_000) {

@@ -10,7 +10,7 @@ use crate::sys::statfs::{FsKind, fs_kind};
 use crate::sys::{fs, users};
 use std::path::{Path, PathBuf};
 
-/// Where a host keeps its state when `cb.conf` does not say.
+/// The directory in which a host keeps its state if `cb.conf` names none.
 const USER_LOCAL: &str = ".local/state/corral";
 const CONFIG_MAX: u64 = 4 << 20;
 
@@ -21,14 +21,14 @@ pub struct Place {
     pub layout: Layout,
     pub cluster: ClusterDoc,
     pub local: Local,
-    /// The share is a file system of this machine: data need not be synced to be seen.
+    /// The share is a file system of this machine: data need not be synced to be visible.
     pub share_is_local: bool,
 }
 
-/// Why a daemon ends.
+/// The reason why a daemon ends.
 #[derive(Debug)]
 pub struct Stop {
-    /// It must not work here: a supervisor should not try again at once. Nothing was made.
+    /// It must not run here: a supervisor should not restart it at once. Nothing was created.
     pub refused: bool,
     pub text: String,
 }
@@ -53,7 +53,7 @@ pub fn refused(text: String) -> Stop {
     Stop { refused, text }
 }
 
-/// Logs what is wrong with the share's mount on this host.
+/// Logs problems of the share's mount on this host.
 pub fn warn_of_mount(place: &Place) {
     for hazard in hazards(&place.layout) {
         tracing::error!("{}", hazard.text);
@@ -61,14 +61,14 @@ pub fn warn_of_mount(place: &Place) {
 }
 
 impl Place {
-    /// Finds the cluster and checks it; makes the local directory.
+    /// Finds the cluster and checks it; creates the local directory.
     ///
     /// # Errors
-    /// A sentence with what to do; nothing was made then.
+    /// A sentence with the action to take; nothing was created then.
     pub fn find() -> Result<Place, String> {
         let site = Site::find().map_err(|e| e.to_string())?;
         site.check_for_daemon()?;
-        // Whatever umask the daemon inherits: all users read what is written here.
+        // Whatever umask the daemon inherits, all users must be able to read what is written here.
         crate::sys::caller::umask(0o022);
         let layout = site.layout();
         let cluster = read_cluster(&layout).map_err(|e| format!("{e}\n{}", site.diagnose()))?;
@@ -79,7 +79,7 @@ impl Place {
         let pin = pin_of(&site);
         refuse_another(&pin, &cluster)?;
         fs::mkdir_p(local.dir(), 0o711).map_err(|e| e.to_string())?;
-        // What this host remembers, and the scripts it runs, lie there.
+        // It contains what this host remembers, and the scripts that it runs.
         let safe = crate::spool::owners(&cluster).safe_to_load(local.dir(), local.dir());
         safe.map_err(|e| e.to_string())?;
         if !fs::exists(&pin) {
@@ -96,7 +96,7 @@ impl Place {
         })
     }
 
-    /// The present configuration, or why it cannot be used.
+    /// The current configuration.
     ///
     /// # Errors
     /// The first problem, as text.
@@ -115,10 +115,10 @@ impl Place {
         }
     }
 
-    /// Takes the lock that only one daemon of this kind and host holds.
+    /// Takes the lock that only one daemon of this kind and host can hold.
     ///
     /// # Errors
-    /// When another one holds it.
+    /// Another one holds it.
     pub fn alone(&self, path: &Path, what: &str) -> Result<Lock, String> {
         fs::ensure_file(path, 0o600).map_err(|e| e.to_string())?;
         match Lock::try_take(path) {
@@ -139,7 +139,7 @@ fn read_cluster(layout: &Layout) -> Result<ClusterDoc, String> {
     ClusterDoc::decode(&bytes).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// Where this host remembers which cluster it serves.
+/// The file in which this host remembers its cluster.
 fn pin_of(site: &Site) -> PathBuf {
     match &site.local {
         Some(dir) => dir.join("cluster"),
@@ -147,7 +147,8 @@ fn pin_of(site: &Site) -> PathBuf {
     }
 }
 
-/// Another cluster than the one this host has served is another share mounted in its place.
+/// Refuses another cluster than the one this host has served: another share is mounted in its
+/// place.
 fn refuse_another(pin: &Path, cluster: &ClusterDoc) -> Result<(), String> {
     let known = fs::read_optional(pin, 4096).map_err(|e| e.to_string())?;
     match known {

@@ -1,4 +1,4 @@
-//! One task's shepherd: starts the job, watches over it, records its end. One process per task.
+//! The shepherd of one task: starts the job, watches it, records its end. One process per task.
 //!
 //! Forked by the spawner without exec; outlives it and `cbexe`. Carries out what `task::machine`
 //! decides. Writes the host's tasks log (one append per record) and the job's output files, and
@@ -40,28 +40,28 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// Pause before a record that could not be written is tried again (ms).
+/// Pause before a failed write of a record is repeated (ms).
 const RETRY_MS: u64 = 1_000;
-/// Largest notice of added slots.
+/// Maximum size of a notice of added slots in bytes.
 const NOTICE_MAX: u64 = 16 << 20;
-/// Largest file of changed limits.
+/// Maximum size of a file of changed limits in bytes.
 const LIMITS_MAX: u64 = 64 << 10;
-/// Where hooks run.
+/// The working directory of hooks.
 const HOOK_DIR: &CStr = c"/tmp";
-/// Exit codes of a shepherd: its group may be used again; its group has other limits than the
-/// spawner gave it; a task may have been handed over in vain.
+/// Exit codes of a shepherd: its group can be reused; its group has other limits than the spawner
+/// gave it (3); it failed, and a task that it was sent may not have run (101).
 pub(super) const ENDED: i32 = 0;
 pub(super) const ENDED_WITH_OTHER_LIMITS: i32 = 3;
-/// As `ENDED`; its directory for temporary files may not be used again.
+/// As `ENDED`, but its directory for temporary files cannot be reused.
 pub(super) const ENDED_WITHOUT_TMP: i32 = 4;
 pub(super) const FAILED: i32 = 101;
 
-/// A base with what is made of it once for all its tasks.
+/// A base with data that is derived from it once for all its tasks.
 pub(super) struct Prepared {
     pub base: Base,
     env: Vec<CString>,
     path: String,
-    /// The submitter says where temporary files go.
+    /// The submitter specified where temporary files go.
     pub names_tmp: bool,
     user: Option<Who>,
     service: Option<Who>,
@@ -95,7 +95,7 @@ pub(super) struct Inherited {
     pub log: SharedAppender,
     pub bell: Bell,
     pub null: File,
-    /// Kept open until the start is on record: see `Local::spawner_lock`.
+    /// Kept open until the start is recorded: see `Local::spawner_lock`.
     pub limbo: Option<File>,
     /// When the spawner was about to fork this process (boot-time clock).
     pub forked_at: u64,
@@ -104,9 +104,9 @@ pub(super) struct Inherited {
     pub host: String,
     pub boot: String,
     pub local: Local,
-    /// How names of directories for temporary files begin that no spawner gives.
+    /// Prefix of the names of directories for temporary files that no spawner gives.
     pub tmp_prefix: String,
-    /// The one that the spawner lends this task.
+    /// The directory that the spawner lends this task.
     pub tmp: Option<PathBuf>,
 }
 
@@ -117,21 +117,22 @@ struct Shepherd<'a> {
     inherited: &'a mut Inherited,
     machine: Machine,
     times: Times,
-    /// Suspended by signals, for want of a freezer.
+    /// Suspended by signals, because there is no freezer.
     stopped: bool,
     /// This process is still in the task's group.
     inside: bool,
     /// Number of the last resize of which the job was notified.
     resized: u32,
-    /// As they are in force now, with the number of their last change.
+    /// The limits in force now, with the number of their last change.
     limits: NewLimits,
     helpers: Helpers,
-    /// For a rerunnable task: the leader starts it elsewhere when this host is silent too long.
+    /// For a rerunnable task: the leader starts it elsewhere if this host is silent for too long.
     silence: Option<Silence>,
-    /// The job's own directory for temporary files, where its submitter names none.
+    /// The job's own directory for temporary files, if its submitter specified none.
     tmp: Option<OwnDir>,
     phase: Phase,
-    /// The process that connects the job to a waiting command: a child, not of the job. 0: none.
+    /// The process that connects the job to a waiting command: a child that is not part of the job.
+    /// 0: none.
     relay: i32,
 }
 
@@ -139,11 +140,11 @@ struct Shepherd<'a> {
 #[derive(Clone, Copy)]
 struct Times {
     start: i64,
-    /// When the command was begun: later by what ran before it.
+    /// When the command began: later than `start` by the time of the hooks before it.
     begun: i64,
 }
 
-/// What of the task runs.
+/// The part of the task that runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Pre,
@@ -151,29 +152,29 @@ enum Phase {
     Post,
 }
 
-/// Whose input and output a program has.
+/// The input and output of a program.
 enum Stdio<'a> {
-    /// The job's, as its user and where the job runs.
+    /// The job's, with the job's user and working directory.
     Job(&'a Files),
-    /// None but perhaps an input, as this user and in the directory of hooks.
+    /// None except perhaps an input, with this user and in the directory of hooks.
     Hook(Option<&'a Who>, Option<&'a File>),
 }
 
-/// When the leader ends the task (boot-time clock), as it was said at its start.
+/// When the leader ends the task (boot-time clock), as specified at its start.
 fn deadline_at(task: &TaskSpec, now: u64, wall: i64) -> Option<u64> {
     let left = task.limits.deadline?.saturating_sub(wall).max(0);
     Some(now.saturating_add(left.unsigned_abs()))
 }
 
-/// Whether the queue has set how the task is terminated.
+/// Whether the queue defines how the task is terminated.
 fn ends_by_program(task: &TaskSpec) -> bool {
     let hooks = task.hooks.as_deref();
     let act = hooks.and_then(|hooks| hooks.controls.get(ControlOf::Terminate));
     act.is_some_and(|act| *act != ControlAct::Checkpoint)
 }
 
-/// Waits, inside its group, for the base and the task that come on `stream`, then runs the task.
-/// Gives the exit code of this process.
+/// Waits in its group for the base and the task that come on `stream`, then runs the task. Returns
+/// the exit code of this process.
 pub(super) fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherited) -> i32 {
     let born = proc::forked_birth_ms(inherited.forked_at);
     supervise::become_supervisor();
@@ -184,7 +185,7 @@ pub(super) fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherite
     let mut prepared = None;
     loop {
         if userfile::read_more(stream, &mut buf, 16 << 10).unwrap_or(0) == 0 {
-            // The spawner ended, and had no task for this process.
+            // The spawner ended and had no task for this process.
             return match buf.is_empty() && prepared.is_none() {
                 true => ENDED,
                 false => FAILED,
@@ -205,8 +206,8 @@ pub(super) fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherite
     }
 }
 
-/// Runs the task from start to end. Called in the forked process, which ends afterwards with this
-/// exit code.
+/// Runs the task from start to end. Called in the forked process, which then ends with this exit
+/// code.
 pub(super) fn run(
     task: &TaskSpec,
     prepared: &Prepared,
@@ -218,7 +219,7 @@ pub(super) fn run(
     go(task, prepared, group, inherited, born, false)
 }
 
-/// The task's group. What a daemon starts for the task counts by the group alone.
+/// The task's group. What a container daemon starts for the task is counted by the group alone.
 fn counted(task: &TaskSpec, mut group: Option<Group>) -> Option<Group> {
     if let (Some(hooks), Some(group)) = (&task.hooks, &mut group)
         && hooks.daemon
@@ -311,7 +312,7 @@ fn go(
 }
 
 impl Shepherd<'_> {
-    /// The command itself with its files. `relay`: what connects it to a waiting command.
+    /// Runs the command with its files. `relay`: receives its connection to a waiting command.
     fn command(&mut self, relay: &mut Option<Relay>) -> Ended {
         let (task, base) = (self.task, &self.prepared.base);
         let (user, service) = (self.prepared.user.as_ref(), self.prepared.service.as_ref());
@@ -321,7 +322,7 @@ impl Shepherd<'_> {
             Err(e) => return self.failed(None, e.to_string()),
             Ok(files) => files,
         };
-        // The files may lie on the share, and the time to open them may have been long.
+        // The files may be on the share, and opening them may have taken long.
         if self.is_fenced() {
             return self.cut_off();
         }
@@ -339,7 +340,7 @@ impl Shepherd<'_> {
         end
     }
 
-    /// Appends a record, however long the disk stays full: no other process knows it.
+    /// Appends a record, however long the disk stays full: no other process has the information.
     fn record(&mut self, rec: &TaskRec) {
         if self.prepared.base.is_beside() {
             let pid = std::process::id() as i32;
@@ -373,7 +374,7 @@ impl Shepherd<'_> {
         end
     }
 
-    /// From the start of the program to the last process's end.
+    /// Runs the program until its last process has ended.
     fn live(&mut self, files: &mut Files, relay: Option<&Relay>) -> Ended {
         if let Err(reason) = self.until_resumed() {
             return self.ended_before(reason);
@@ -399,8 +400,8 @@ impl Shepherd<'_> {
         self.ended(top)
     }
 
-    /// Carries out orders and holds limits until nothing is left of what process `top` began.
-    /// `files`: of the job, while its command runs.
+    /// Carries out orders and enforces limits until no process that process `top` started is left.
+    /// `files`: those of the job, while its command runs.
     fn until_over(&mut self, top: i32, files: Option<&Files>) -> Top {
         let mut status = None;
         loop {
@@ -439,7 +440,7 @@ impl Shepherd<'_> {
         }
     }
 
-    /// The host has been silent for so long that the task may run elsewhere by now.
+    /// Whether the host has been silent for so long that the task may run elsewhere by now.
     fn is_fenced(&mut self) -> bool {
         self.silence.as_mut().is_some_and(Silence::is_over)
     }
@@ -449,19 +450,19 @@ impl Shepherd<'_> {
         if std::mem::take(&mut self.inside)
             && let Some(Err(e)) = self.group.as_ref().map(Group::leave)
         {
-            // What is in the group gets the task's signals: follow the task by descent instead.
+            // Processes in the group get the task's signals: follow the task by descent instead.
             self.group = None;
             eprintln!("cbtask: {e}");
         }
     }
 
-    /// Collects ended children; true when nothing of the task is left.
+    /// Collects ended children. Returns true if no process of the task is left.
     fn collect(&mut self, top: i32, status: &mut Option<supervise::Ended>) -> bool {
         loop {
             match supervise::reap() {
                 Reaped::Child(pid, how) if pid == top => {
                     *status = Some(how);
-                    // The usual task leaves no processes: look before killing.
+                    // The usual task leaves no processes: check before killing.
                     let left = match supervise::reap() {
                         Reaped::Running => !self.has_relay_only(),
                         Reaped::Child(pid, how) => {
@@ -487,8 +488,8 @@ impl Shepherd<'_> {
         }
     }
 
-    /// Every descendant is a child in the end, so only a process that joined the group from
-    /// elsewhere could be left.
+    /// Every descendant becomes a child of this process in the end, so only a process that joined
+    /// the group from elsewhere could be left.
     fn is_empty(&self) -> bool {
         self.group.as_ref().is_none_or(Group::is_empty)
     }
@@ -519,7 +520,7 @@ impl Shepherd<'_> {
             maxmem_kb: used.maxrss_kb,
             read_kb: used.read_kb,
             write_kb: used.write_kb,
-            // Samples of `cbexe` know better for tasks that live long enough to be sampled.
+            // The samples of `cbexe` are better for tasks that run long enough to be sampled.
             procs: 1,
             threads: 1,
             ..Usage::default()
@@ -535,7 +536,7 @@ impl Shepherd<'_> {
         self.launch(&self.task.argv, &env, Some(c"LS_JOBPID="), stdio)
     }
 
-    /// What this attempt has in its environment beside what its specification says.
+    /// The variables that this attempt has in its environment in addition to its specification.
     fn own_env(&self) -> Vec<String> {
         let mut own = self.task.env.clone();
         own.extend(self.task.deadline_env(self.times.begun));
@@ -552,9 +553,9 @@ impl Shepherd<'_> {
         own
     }
 
-    /// Makes the job's own directory for temporary files, once and where it needs one.
+    /// Makes the job's own directory for temporary files, once, if it needs one.
     fn make_tmp(&mut self) {
-        // One with windows has their cookie there.
+        // A job with windows has their cookie there.
         let windows = self
             .prepared
             .base
@@ -570,7 +571,7 @@ impl Shepherd<'_> {
         self.tmp = tmp_dirs::make(tmp.as_deref(), tmp_prefix, self.prepared.user.as_ref());
     }
 
-    /// True when the directory that the spawner lent is empty now; another is removed.
+    /// Empties a directory that the spawner lent and returns true; removes any other.
     fn leave_tmp(&mut self) -> bool {
         let (tmp, user) = (self.tmp.take(), self.prepared.user.as_ref());
         let Some(tmp) = tmp else {
@@ -584,7 +585,7 @@ impl Shepherd<'_> {
         false
     }
 
-    /// Opens the devices of units that came, and runs the command of `-rnc` beside the job, in its
+    /// Opens the devices of added units, and runs the command of `-rnc` beside the job, in its
     /// group and with its files, once for each notice.
     fn notify_resize(&mut self, files: &Files) {
         let path = Path::new(&self.task.resize.notice);
@@ -624,15 +625,15 @@ impl Shepherd<'_> {
         if task.limits.warn.is_some() {
             let _ = fs::remove(&self.inherited.local.warning_file(task.a));
         }
-        // That of commands is for all that the attempt has started here.
+        // The limits file of commands is shared by everything that the attempt has started here.
         if self.limits.n > 0 && !self.prepared.base.is_beside() {
             let _ = fs::remove(&self.inherited.local.limits_file(task.a));
         }
     }
 
-    /// Takes the changed limits: the run limit counts from the start, the control group gets the
-    /// others. A group that cannot be held to a lower limit is over it: the task is ended. What a
-    /// job starts beside itself has no run limit of its own.
+    /// Applies changed limits: the run limit counts from the start, the control group gets the
+    /// others. If a lower limit cannot be set because the usage exceeds it, the task is ended.
+    /// Commands that a job starts by `claunch` have no run limit of their own.
     fn take_limits(&mut self) {
         let (local, beside) = (&self.inherited.local, self.prepared.base.is_beside());
         let path = match beside {
@@ -701,8 +702,8 @@ impl Shepherd<'_> {
     }
 
     fn order(&mut self, value: u64, uid: u32, files: Option<&Files>) {
-        // Any process of the same user may signal a shepherd without privilege; a privileged one
-        // takes orders from root's processes only.
+        // Without privilege any process of the same user may signal a shepherd; a privileged
+        // shepherd accepts orders only from root's processes.
         let me = crate::sys::users::effective_uid();
         let Some((act, reason, grace)) = unpack_act(value).filter(|_| uid == 0 || uid == me) else {
             return;
@@ -711,7 +712,7 @@ impl Shepherd<'_> {
             return;
         }
         match act {
-            // Only the command wants to know.
+            // Only the command is notified.
             TaskAct::Resize => return files.map_or((), |files| self.notify_resize(files)),
             TaskAct::Limits => return self.take_limits(),
             _ => {}
@@ -722,7 +723,7 @@ impl Shepherd<'_> {
         self.note_suspension(before);
     }
 
-    /// Records that the task is suspended now and was not before, or the other way.
+    /// Records a change between suspended and running.
     fn note_suspension(&mut self, before: bool) {
         let on = self.machine.is_suspended();
         if on != before {
@@ -732,7 +733,7 @@ impl Shepherd<'_> {
     }
 }
 
-/// Two texts about one end.
+/// Joins two texts about one end.
 fn joined(text: String, more: Option<String>) -> String {
     match more {
         Some(more) if text.is_empty() => more,
@@ -747,7 +748,7 @@ fn c_strings(list: &[String]) -> Vec<CString> {
         .collect()
 }
 
-/// Paths to try for a program's name.
+/// Paths to try for the name of a program.
 fn candidates(name: &str, path: &str) -> Vec<CString> {
     if name.contains('/') {
         return c_strings(&[name.to_owned()]);

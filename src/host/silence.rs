@@ -1,4 +1,4 @@
-//! For how long this host has not written to the share, and the consequence of `iso_timeout`.
+//! How long this host has not written to the share, and the consequence of `iso_timeout`.
 //!
 //! Reads two small files of the local directory, both written by `cbls`: its beat, and the limit in
 //! force. Never accesses the share, so nothing can block it.
@@ -8,10 +8,10 @@ use super::local::Local;
 use super::ls::read_beat;
 use crate::sys::{clock, proc};
 
-/// Looks in one limit: silence that ended between two of them is noticed all the same.
+/// Number of looks within the limit: silence that ended between two of them is noticed too.
 const LOOKS: u64 = 8;
-/// Shortest pause between two looks, ms, and the longest, also where there is no limit: one that is
-/// new must be seen soon.
+/// Shortest and longest pause between two looks, ms. The longest applies if there is no limit,
+/// because a new limit must be noticed soon.
 const PAUSE_MS: u64 = 250;
 pub const PAUSE_MAX_MS: u64 = 5_000;
 
@@ -19,13 +19,13 @@ pub const PAUSE_MAX_MS: u64 = 5_000;
 #[derive(Debug)]
 pub struct Silence {
     local: Local,
-    /// The last write to the share as of the last look, and the limit that was in force then.
+    /// The last write to the share and the limit in force, both as of the last look.
     seen: u64,
     limit: u64,
 }
 
 impl Silence {
-    /// Without a beat of this boot on record, silence counts from now on.
+    /// If no beat of this boot is recorded, silence counts from now on.
     pub fn new(local: &Local) -> Silence {
         Silence {
             local: local.clone(),
@@ -34,12 +34,14 @@ impl Silence {
         }
     }
 
-    /// True when the host was silent for longer than its limit at any moment since the last look:
-    /// the leader may have started its rerunnable tasks elsewhere, even if it writes again now.
+    /// Returns true if the host was silent for longer than its limit at any time since the last
+    /// look: the leader may have started its rerunnable tasks elsewhere, even if this host writes
+    /// again now.
     ///
-    /// The last look is judged by the limit of that time: a shorter one says nothing about a time
-    /// before it was in force, and a longer one takes nothing back. It comes into force after a
-    /// write to the share, so a process that reads the limit first reads a write that is as new.
+    /// The last look is judged by the limit of that time: a shorter limit does not apply to the
+    /// time before it was in force, and a longer one does not excuse earlier silence. It comes into
+    /// force after a write to the share, so a process that reads the limit first then reads a write
+    /// that is at least as new.
     pub fn is_over(&mut self) -> bool {
         let late =
             |seen: u64, limit: u64| limit != 0 && clock::boot_ms().saturating_sub(seen) > limit;
@@ -58,20 +60,21 @@ impl Silence {
     }
 }
 
-/// When `cbls` last wrote to the share, by the boot-time clock.
+/// When `cbls` last wrote to the share (boot-time clock).
 fn last_write(local: &Local) -> Option<u64> {
     let (beat, boot) = read_beat(&local.ls_beat())?;
     let ours = boot.is_empty() || boot == proc::boot_id();
-    // A value above the present is of an earlier boot, too (a beat without the boot's name).
+    // A time in the future is also from an earlier boot (a beat without the boot's name).
     (ours && beat <= clock::boot_ms()).then_some(beat)
 }
 
-/// Until when tasks may be started that orders name which are read from now on (boot-time clock,
-/// ms): the host wrote to the share in this boot and within its limit. Later the leader may have
-/// dispatched elsewhere what they name, and later orders may say so.
+/// Until when tasks of orders that are read from now on may be started (boot-time clock, ms): the
+/// host wrote to the share in this boot and within its limit. Later the leader may have dispatched
+/// these tasks elsewhere, and later orders may cancel them.
 ///
 /// # Errors
-/// No task may be started now: why not, for the log.
+/// No task may be started now; the reason for the log. No task may be started now: why not, for the
+/// log.
 pub fn may_start_until(local: &Local) -> Result<u64, String> {
     let limit = in_force(local);
     if limit == 0 {
@@ -108,7 +111,7 @@ mod tests {
         assert!(!s.is_over(), "no limit is in force");
         force(&local, 10_000);
         assert!(s.is_over(), "silent for too long");
-        // It writes again, but the look before saw an old one.
+        // The host writes again, but the last look saw an old write.
         beat(&local, clock::boot_ms());
         assert!(s.is_over());
         force(&local, 60_000);
@@ -131,7 +134,8 @@ mod tests {
         beat(&local, clock::boot_ms().saturating_sub(20_000));
         let mut s = Silence::new(&local);
         assert!(!s.is_over());
-        // The host goes on writing; the limit comes half a minute after the last look.
+        // The host continues to write; the limit comes into force half a minute after the last
+        // look.
         beat(&local, clock::boot_ms());
         force(&local, 10_000);
         assert!(!s.is_over(), "it was never cut off");
@@ -144,7 +148,7 @@ mod tests {
         let local = Local::at(d.path());
         force(&local, 10_000);
         beat(&local, clock::boot_ms().saturating_sub(20_000));
-        // Stopped for 20 s; when it goes on, cbls is the first, and takes a longer limit.
+        // All processes stopped for 20 s; then cbls runs first and puts a longer limit in force.
         let mut s = Silence::new(&local);
         beat(&local, clock::boot_ms());
         force(&local, 60_000);

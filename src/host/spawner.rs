@@ -26,27 +26,26 @@ use std::sync::Arc;
 
 /// Bytes read from the stream at a time.
 const READ_MAX: usize = 32 << 10;
-/// How often ended shepherds are collected while no message comes (ms).
+/// How often ended shepherds are collected while no message arrives (ms).
 const REAP_MS: u64 = 250;
-/// After such a pause (ms) without a task, directories for temporary files that wait for the next
-/// are removed.
+/// Pause without a task (ms) after which free directories for temporary files are removed.
 const TMP_IDLE_MS: u64 = 5_000;
-/// Shepherds that wait in their groups for a task, so that a single job starts without waiting
-/// for the kernel to move a process.
+/// Number of shepherds that wait in their groups for a task, so that a single job starts without
+/// waiting until the kernel has moved a process.
 const WARM: usize = 2;
-/// How often, at intervals of 1 ms, dismissed shepherds are waited for.
+/// Maximum number of waits of 1 ms for dismissed shepherds.
 const DISMISS_ROUNDS: u32 = 100;
-/// After a pause of this length (ms) in the orders a shepherd is forked in advance.
+/// A shepherd is forked in advance after a pause of this length in the orders (ms).
 const WARM_MS: u64 = 30;
-/// Control groups made before the first task.
+/// Number of control groups that are created before the first task.
 const WARM_GROUPS: usize = 2;
-/// Space reserved in the tasks log, so that ends can be recorded while the disk is full, and after
-/// how many tasks the space is reserved again.
+/// Space reserved in the tasks log, so that ends can be recorded while the disk is full, and the
+/// number of tasks after which it is reserved again.
 const RESERVE: (u64, u32) = (4 << 20, 1_000);
-/// How long an earlier spawner and its half-started tasks are waited for (ms).
+/// How long to wait for an earlier spawner and its half-started tasks (ms).
 const LIMBO_MS: u64 = 60_000;
 
-/// How often leftovers are looked for until none is found: one may fork while it is looked for.
+/// Maximum number of searches for leftover processes, which may fork during a search.
 const REAP_ROUNDS: u32 = 20;
 
 /// The attempt of a shepherd that never got one.
@@ -55,7 +54,7 @@ const NO_ATTEMPT: AttemptId = AttemptId {
     at: 0,
 };
 
-/// What the spawner is started with.
+/// The options of the spawner.
 #[derive(Clone, Debug)]
 pub struct SpawnerOptions {
     pub local: PathBuf,
@@ -72,7 +71,7 @@ struct Warm {
     group: Group,
 }
 
-/// A shepherd, and what it was lent.
+/// A shepherd, and what the spawner lent it.
 struct Running {
     a: AttemptId,
     group: Option<Group>,
@@ -83,9 +82,9 @@ struct Running {
 /// The device nodes of this host's units.
 #[derive(Default)]
 struct Devices {
-    /// All of them; none where groups cannot deny any.
+    /// All of them; empty if groups cannot deny devices.
     all: Vec<DeviceNode>,
-    /// What a task without units is kept from.
+    /// The devices that are denied to a task without units.
     closed: SharedDenied,
 }
 
@@ -99,7 +98,7 @@ struct Spawner {
     tmp_dirs: TmpDirs,
     warm: Vec<Warm>,
     devices: Devices,
-    /// Tasks since room was set aside in the log.
+    /// Number of tasks since space was last reserved in the log.
     unreserved: u32,
 }
 
@@ -112,7 +111,7 @@ pub fn run(options: &SpawnerOptions) -> Result<(), String> {
     let stream = ipc::take_stdin().map_err(|e| e.to_string())?;
     supervise::hold_signals();
     let mut s = open(options, stream).map_err(|e| e.to_string())?;
-    // `cbexe` may be gone by now: what was made goes in any case.
+    // `cbexe` may have ended by now: everything that was created is removed in any case.
     let result = s.prepare().and_then(|()| s.serve());
     s.take_last_back();
     s.dismiss_warm();
@@ -129,7 +128,7 @@ fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
     fs::ensure_file(&limbo_path, 0o600)?;
     let limbo = fs::open_rw(&limbo_path)?;
     match lock::wait_for(&limbo, LIMBO_MS) {
-        // Held through the descriptor from now on, by every fork that has it.
+        // From now on held by the open descriptor, in every fork that has it.
         Some(held) => std::mem::forget(held),
         None => {
             return Err(crate::sys::Error::invalid(
@@ -153,7 +152,7 @@ fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
         tmp_prefix: format!("corral.{tag}."),
         tmp: None,
     };
-    // Last: when something before fails, there is no group yet.
+    // Created last: if anything before fails, no group exists yet.
     let hierarchy = match options.cgroups {
         true => Hierarchy::detect(&tag),
         false => Hierarchy::off("switched off"),
@@ -173,7 +172,7 @@ fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
 }
 
 impl Spawner {
-    /// Makes what the first tasks need, and says what groups hold here.
+    /// Prepares groups for the first tasks, and reports which limits groups enforce here.
     fn prepare(&mut self) -> Result<(), String> {
         self.pool.warm_up(WARM_GROUPS);
         let hierarchy = self.pool.hierarchy();
@@ -255,10 +254,10 @@ impl Spawner {
         Ok(())
     }
 
-    /// From now on tasks are kept from these nodes, except those of their own units.
+    /// From now on tasks cannot open these nodes, except those of their own units.
     fn take_devices(&mut self, all: Vec<DeviceNode>) {
         self.devices = Devices::new(all);
-        // They wait in groups that deny something else: they end without a task.
+        // Their groups deny other devices: they end without a task.
         for Warm {
             pid, stream, group, ..
         } in self.warm.drain(..)
@@ -269,7 +268,7 @@ impl Spawner {
         }
     }
 
-    /// What a task's group holds.
+    /// The limits of a task's group.
     fn limits_of(&self, task: &TaskSpec) -> Limits {
         Limits {
             devices: self.devices.denied_to(&task.limits.devices),
@@ -277,7 +276,7 @@ impl Spawner {
         }
     }
 
-    /// What the group of a task holds that asks for nothing.
+    /// The limits of the group of a task without limits.
     fn plain_limits(&self) -> Limits {
         Limits {
             devices: self.devices.closed.clone(),
@@ -286,7 +285,7 @@ impl Spawner {
     }
 
     fn start(&mut self, task: &TaskSpec) -> Result<(), String> {
-        // Groups of ended tasks come back just before one is needed.
+        // Takes back the groups of ended tasks just before one is needed.
         self.collect()?;
         self.unreserved += 1;
         if self.unreserved > RESERVE.1 {
@@ -297,7 +296,7 @@ impl Spawner {
             let text = format!("base {} is not known to the spawner", task.base);
             return self.refuse(task, text);
         };
-        // No shepherd of the attempt: how it ends says nothing of that.
+        // It is not the shepherd of the attempt, so its end must not be reported for the attempt.
         let a = match prepared.base.is_beside() {
             true => NO_ATTEMPT,
             false => task.a,
@@ -331,7 +330,8 @@ impl Spawner {
         match fork::fork_plain() {
             Ok(0) => {
                 self.stream = None;
-                // Their ends must show when this process's parent ends, not when it does.
+                // Waiting shepherds must see the end of their streams when the spawner ends, not
+                // this process.
                 self.warm.clear();
                 let inherited = &mut self.inherited;
                 inherited.tmp = tmp.map(|(_, path)| path);
@@ -393,7 +393,7 @@ impl Spawner {
                 _ => (true, false),
             };
             match group {
-                // One that died may have changed them, too.
+                // A shepherd that died may have changed its limits too.
                 Some(group) if other_limits || died => self.pool.give_up(group),
                 Some(group) => self.pool.give_back(group),
                 None => {}
@@ -439,10 +439,10 @@ impl Spawner {
         }
     }
 
-    /// Collects shepherds that are about to end: they count on this process for their groups.
+    /// Collects shepherds that are about to end: this process must take back their groups.
     fn take_last_back(&mut self) {
         for _ in 0..DISMISS_ROUNDS {
-            // Without `cbexe` there may be no one to tell.
+            // The answer may fail if `cbexe` has ended.
             let _ = self.collect();
             let over = |r: &Running| r.group.as_ref().is_some_and(Group::is_empty);
             if !self.shepherds.values().any(over) {
@@ -452,7 +452,7 @@ impl Spawner {
         }
     }
 
-    /// Lets waiting shepherds go and removes their groups.
+    /// Dismisses waiting shepherds and removes their groups.
     fn dismiss_warm(&mut self) {
         let mut groups: Vec<Group> = self.warm.drain(..).map(|w| w.group).collect();
         for _ in 0..DISMISS_ROUNDS {
@@ -465,7 +465,7 @@ impl Spawner {
         groups.iter_mut().for_each(Group::remove);
     }
 
-    /// Kills what a dead shepherd left.
+    /// Kills the processes that a dead shepherd left.
     fn reap_leftovers(&mut self, a: AttemptId, name: &str, env: &[String]) {
         let own = std::process::id() as i32;
         for _ in 0..REAP_ROUNDS {
@@ -492,7 +492,7 @@ impl Spawner {
         }
     }
 
-    /// Removes directories for temporary files, beside the work.
+    /// Removes directories for temporary files in a separate process.
     fn remove(&mut self, leftovers: Leftovers) {
         if let Ok(0) = fork::fork_plain() {
             self.stream = None;
@@ -505,7 +505,7 @@ impl Spawner {
         }
     }
 
-    /// Removes groups of earlier spawners that no living task needs.
+    /// Removes groups of earlier spawners that no running task needs.
     fn sweep(&mut self, keep: &[String]) {
         let own = format!("{}.", self.pool.prefix());
         for name in self.pool.hierarchy().names() {
@@ -529,7 +529,7 @@ impl Devices {
         Devices { all, closed }
     }
 
-    /// What a task with these nodes is kept from.
+    /// The devices that are denied to a task with these nodes.
     fn denied_to(&self, own: &[DeviceNode]) -> SharedDenied {
         if !self.all.iter().any(|node| own.contains(node)) {
             return self.closed.clone();
@@ -562,7 +562,7 @@ fn hand_over(warm: &Warm, base: &Base, task: &TaskSpec) -> Result<(), String> {
         .map_err(|e| format!("a waiting shepherd is gone: {e}"))
 }
 
-/// The limits that a task's control group holds, devices apart.
+/// The limits of a task's control group, without devices.
 pub(super) fn group_limits(l: &TaskLimits) -> Limits {
     Limits {
         memory: l.mem_b,

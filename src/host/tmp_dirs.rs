@@ -2,7 +2,7 @@
 //!
 //! Owns their names, which of them are kept for the next task of the same user, and the removal of
 //! those left by dead processes. Directories are reused because creating or removing one waits for
-//! the lock of /tmp, which took a quarter of the speed of an array. A shepherd creates its
+//! the lock of /tmp, which reduced the throughput of an array by a quarter. A shepherd creates its
 //! directory, locks it and leaves it empty; this module never looks into a locked one.
 
 use super::outputs::acting;
@@ -12,26 +12,26 @@ use crate::sys::{Result, clock, fs};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Where jobs have their temporary files.
+/// The default directory for temporary files of jobs.
 pub(super) const TMP: &str = "/tmp";
 /// The group `nogroup`, which owns nothing.
 const NO_GROUP: u32 = 65_534;
-/// Most names of /tmp that are looked at for what dead processes left.
+/// Maximum number of names of /tmp that are read in search of leftovers of dead processes.
 const NAMES_MAX: usize = 100_000;
 
-/// The names that a spawner gives, and those of them that are free.
+/// The names that a spawner assigns, and the free ones among them.
 pub(super) struct TmpDirs {
-    /// All names of this host's spawners begin like this.
+    /// Prefix of all names of this host's spawners.
     host: String,
-    /// This spawner's own.
+    /// Prefix of this spawner's names.
     own: String,
     next: u64,
-    /// By user; `None`: this process's own.
+    /// Free names by user; `None`: the user of this process.
     free: HashMap<Option<u32>, Vec<PathBuf>>,
 }
 
 impl TmpDirs {
-    /// `tag`: of the host, as no other cluster on the machine has it; `pid`: of the spawner.
+    /// `tag`: of the host, unique among the clusters on the machine; `pid`: of the spawner.
     pub(super) fn new(tag: &str, pid: u32) -> TmpDirs {
         let host = format!("corral.{tag}.");
         TmpDirs {
@@ -42,7 +42,7 @@ impl TmpDirs {
         }
     }
 
-    /// A directory for a task of this user: one that is free, or a new name.
+    /// A directory for a task of this user: a free one, or a new name.
     pub(super) fn lend(&mut self, uid: Option<u32>) -> PathBuf {
         let free = self.free.get_mut(&uid).and_then(Vec::pop);
         free.unwrap_or_else(|| {
@@ -51,7 +51,7 @@ impl TmpDirs {
         })
     }
 
-    /// The shepherd left it empty.
+    /// Takes back a directory that the shepherd left empty.
     pub(super) fn take_back(&mut self, uid: Option<u32>, path: PathBuf) {
         self.free.entry(uid).or_default().push(path);
     }
@@ -60,7 +60,7 @@ impl TmpDirs {
         !self.free.is_empty()
     }
 
-    /// What is free is forgotten: [`Leftovers::remove`] removes it.
+    /// Forgets the free directories, which [`Leftovers::remove`] then removes.
     pub(super) fn forget_free(&mut self) -> Leftovers {
         let free = self.free.drain();
         Leftovers::Free(
@@ -69,7 +69,7 @@ impl TmpDirs {
         )
     }
 
-    /// What shepherds that were killed may have left, of this spawner and those before it.
+    /// What killed shepherds may have left, of this spawner and earlier ones.
     pub(super) fn of_the_dead(&self) -> Leftovers {
         Leftovers::OfTheDead(self.host.clone())
     }
@@ -77,20 +77,21 @@ impl TmpDirs {
 
 /// Directories that no task needs any more.
 pub(super) enum Leftovers {
-    /// Each with its user.
+    /// Directories, each with its user.
     Free(Vec<(Option<u32>, PathBuf)>),
-    /// All whose names begin like this and that no process holds.
+    /// All directories with this prefix that no process holds.
     OfTheDead(String),
 }
 
 impl Leftovers {
-    /// Removes them, each as its owner. It may take long and changes who this process is: for a
-    /// process of its own. `as_root`: it may act as others.
+    /// Removes them, each as its owner. This may take long and changes the identity of the process,
+    /// so it runs in a separate one. `as_root`: it may switch to other users.
     pub(super) fn remove(&self, as_root: bool) {
         match self {
             Leftovers::Free(all) => {
                 for (uid, path) in all {
-                    // What a user put into it since stays for the next sweep.
+                    // A directory into which the user has put files since is left for the next
+                    // sweep.
                     let _ = acting(uid.map(owner).as_ref(), || fs::remove_dir(path));
                 }
             }
@@ -99,7 +100,7 @@ impl Leftovers {
     }
 }
 
-/// A user without groups: for what is that user's own.
+/// A user without groups, to act on that user's own files.
 fn owner(uid: u32) -> Who {
     let (gid, groups) = (NO_GROUP, Vec::new());
     Who { uid, gid, groups }
@@ -122,8 +123,8 @@ fn sweep(tmp: &Path, prefix: &str, as_root: bool) {
     }
 }
 
-/// Makes the directory of a task: that which is lent, else one whose name begins with `prefix`;
-/// `None`: the task has /tmp.
+/// Makes the directory of a task: the lent one, otherwise one whose name begins with `prefix`;
+/// `None`: the task uses /tmp.
 pub(super) fn make(lent: Option<&Path>, prefix: &str, user: Option<&Who>) -> Option<OwnDir> {
     let made = acting(user, || {
         if let Some(path) = lent
@@ -139,16 +140,16 @@ pub(super) fn make(lent: Option<&Path>, prefix: &str, user: Option<&Who>) -> Opt
     })
 }
 
-/// Empties the directory, as its user: what a link names is not touched, and nothing that the user
-/// may not remove.
+/// Empties the directory as its user: targets of links, and files that the user may not remove, are
+/// not touched.
 ///
 /// # Errors
-/// Something stays.
+/// Something remains. Something stays.
 pub(super) fn clear(own: &OwnDir, user: Option<&Who>) -> Result<()> {
     acting(user, || own.clear())
 }
 
-/// Removes it with all that is in it, likewise.
+/// Removes the directory with its content, as its user.
 pub(super) fn remove(own: OwnDir, user: Option<&Who>) {
     if let Err(e) = acting(user, || own.remove()) {
         eprintln!("cbtask: {e}: it stays");

@@ -7,11 +7,11 @@ use crate::sys::{self, fs, proc};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What an earlier `cbls` wrote stays for so long although no sensor says anything: a unit is not
-/// open to all because its sensor takes a while, or fails.
+/// How long the content of an earlier `cbls` is kept while no sensor reports anything: a unit must
+/// not become accessible to all because its sensor is slow or fails.
 const KEPT_MS: u64 = 3_600_000;
 
-/// The file as its writer knows it.
+/// The file as known to its writer.
 #[derive(Debug)]
 pub(super) struct UnitsFile {
     path: PathBuf,
@@ -30,11 +30,11 @@ impl UnitsFile {
         }
     }
 
-    /// Brings it up to date with what sensors say at `now` (boot-time clock, ms).
+    /// Updates it with the sensors' values at `now` (boot-time clock, ms).
     pub(super) fn write(&mut self, kinds: BTreeMap<String, Vec<UnitDoc>>, now: u64) {
         if kinds.is_empty() {
             if self.written.take().is_some() || now >= self.began + KEPT_MS {
-                // What is not there need not be removed.
+                // A missing file need not be removed.
                 let _ = fs::remove(&self.path);
                 self.began = u64::MAX - KEPT_MS;
             }
@@ -48,7 +48,7 @@ impl UnitsFile {
         let json = serde_json::to_vec(&doc).expect("plain data becomes JSON");
         match fs::publish(&self.path, &json) {
             Ok(()) => (self.written, self.failing) = (Some(doc), false),
-            // Tried again with the next look at the sensors.
+            // Repeated with the next report of the sensors.
             Err(e) if !self.failing => {
                 self.failing = true;
                 tracing::error!("{e}: cbexe does not learn of changed units");
@@ -58,16 +58,16 @@ impl UnitsFile {
     }
 }
 
-/// What tells one version of the file from another: inode, time, length.
+/// Identifies a version of the file: inode, time, length.
 pub(super) type Stamp = Option<(u64, i64, u64)>;
 
-/// The stamp of the file; `None`: there is none.
+/// The stamp of the file; `None`: it does not exist.
 pub(super) fn stamp(path: &Path) -> Stamp {
     let found = fs::stat(path).ok().flatten();
     found.map(|s| (s.ino, s.mtime_ms, s.len))
 }
 
-/// Reads it; nothing where there is none.
+/// Reads the file; empty if it does not exist.
 ///
 /// # Errors
 /// It cannot be read or understood.

@@ -47,9 +47,9 @@ pub struct Found {
     pub bytes: u64,
 }
 
-/// Writes one snapshot. If it is dropped before [`Writer::finish`], it leaves no file.
+/// Writes one snapshot. If it is dropped before [`SnapshotWriter::finish`], it leaves no file.
 #[derive(Debug)]
-pub struct Writer {
+pub struct SnapshotWriter {
     app: Appender,
     aside: PathBuf,
     path: PathBuf,
@@ -61,7 +61,7 @@ pub struct Writer {
     done: bool,
 }
 
-impl Writer {
+impl SnapshotWriter {
     /// Begins a snapshot with the number after the newest one. `covers`: a committed position whose
     /// leadership was checked afterwards; `t`: the wall clock now (ms).
     ///
@@ -72,13 +72,13 @@ impl Writer {
         cluster: &str,
         covers: Position,
         t: i64,
-    ) -> Result<Writer, Error> {
+    ) -> Result<SnapshotWriter, Error> {
         let number = numbers(layout)?.last().map_or(1, |n| n + 1);
         let path = path_of(layout, number);
         let pid = sys::proc::own_pid();
         let aside = path.with_file_name(format!(".{number:06}.yaml.{}.{pid}.tmp", covers.epoch));
         sys::fs::remove(&aside)?;
-        let mut writer = Writer {
+        let mut writer = SnapshotWriter {
             app: Appender::create_new(&aside)?,
             aside,
             path,
@@ -141,7 +141,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if !self.done {
             drop(sys::fs::remove(&self.aside));

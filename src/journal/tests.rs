@@ -435,7 +435,7 @@ fn a_failure_of_the_new_segment_is_an_error() {
 }
 
 fn snapshot_of(bed: &Bed, log: &Log, covers: Position) -> snapshot::Found {
-    let mut w = snapshot::Writer::create(&bed.layout(), "c", covers, 5).unwrap();
+    let mut w = snapshot::SnapshotWriter::create(&bed.layout(), "c", covers, 5).unwrap();
     for e in &log.events {
         w.push(e).unwrap();
     }
@@ -487,7 +487,7 @@ fn a_damaged_or_unfinished_snapshot_falls_back_to_the_one_before() {
         assert_eq!(numbers(&log), range(0..20), "cut at {at}");
         assert!(!recovered.notes.is_empty());
     }
-    drop(snapshot::Writer::create(&bed.layout(), "c", w.position(), 5).unwrap());
+    drop(snapshot::SnapshotWriter::create(&bed.layout(), "c", w.position(), 5).unwrap());
     let left = fs::read_dir(bed.layout().snapshots()).unwrap().count();
     assert_eq!(left, 2, "a dropped writer leaves nothing");
 }
@@ -511,7 +511,7 @@ fn a_snapshot_whose_end_counts_absurdly_is_not_used() {
     let bed = Bed::new();
     let (mut w, ..) = bed.lead(1);
     write(&mut w, 0..5);
-    let snap = snapshot::Writer::create(&bed.layout(), "c", w.position(), 1).unwrap();
+    let snap = snapshot::SnapshotWriter::create(&bed.layout(), "c", w.position(), 1).unwrap();
     let path = snap.finish().unwrap().path;
     let mut bytes = fs::read(&path).unwrap();
     let end = bytes.iter().rposition(|b| *b == b'-').unwrap();
@@ -768,7 +768,7 @@ fn speed() {
     println!("replay: {} events in {:?}", count.0, t.elapsed());
     assert!(count.0 >= u64::from(n) * 4);
     let t = Instant::now();
-    let mut s = snapshot::Writer::create(&bed.layout(), "c", w.position(), 5).unwrap();
+    let mut s = snapshot::SnapshotWriter::create(&bed.layout(), "c", w.position(), 5).unwrap();
     for i in 0..2_000_000u32 {
         s.push(&submitted(i)).unwrap();
     }

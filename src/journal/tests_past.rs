@@ -59,7 +59,8 @@ fn lived(epochs: u32, history: HistoryKeep) -> Bed {
         }
         w.commit().unwrap();
         let now = i64::from(epoch * 10 - 1);
-        let mut snap = snapshot::Writer::create(&bed.layout(), "c", w.position(), now).unwrap();
+        let mut snap =
+            snapshot::SnapshotWriter::create(&bed.layout(), "c", w.position(), now).unwrap();
         for n in 0..epoch * 10 {
             snap.push(&super::tests::event(n)).unwrap();
         }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-/// An alarm is over if its cause was not seen for this time (ms). Whatever fails is tried again
-/// sooner.
+/// An alarm is over if its cause was not seen for this time (ms). Failed actions are repeated more
+/// often.
 const OVER_MS: u64 = 90_000;
 
 /// The alarms of this leader.

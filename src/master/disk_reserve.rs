@@ -30,7 +30,7 @@ const RETRY_MS: u64 = 1000;
 /// at half of the reserve.
 const GIVE_MS: u64 = 10_000;
 
-/// The reserve, and what is known of the free space on the share.
+/// The reserve, and the known free space on the share.
 pub(super) struct DiskReserve {
     layout: Layout,
     /// Size of one part; 0 = no reserve.

@@ -375,7 +375,7 @@ struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// Logs from time to time that this candidate would take over; only for people.
+    /// Logs from time to time that this candidate would take over.
     fn say_standby(&mut self, host: &str) {
         let now = clock::boot_ms();
         let recent = |at: u64| now.saturating_sub(at) < STANDBY_EVERY_MS;

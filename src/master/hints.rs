@@ -1,14 +1,14 @@
 //! Hints to the leader and from it: which drop boxes and hosts' reports are reported to have new
 //! data, and who waits for which answer.
 //!
-//! A hint only causes a look: it names a drop box or a host that is already known here, and looks
-//! that hints cause without result are limited to a few per second, so forged hints cost no more.
-//! What is lost or refused here is found by the next poll.
+//! A hint only causes a check: it names a drop box or a host that is already known here, and checks
+//! that find nothing are limited to a few per second, so forged hints cost no more. Lost or refused
+//! hints are made up for by the next poll.
 
 use super::hosts::Hosts;
 use crate::model::Token;
 use crate::record::ack::Ack;
-use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, Numbers, What};
+use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, Hint, Numbers};
 use crate::spool::polling::Budget;
 use crate::sys::clock;
 use crate::sys::datagram::{self, Socket};
@@ -36,7 +36,7 @@ const WAITING_MAX: usize = 1024;
 const ANSWERED_MAX: usize = 256;
 
 /// A hint and its sender.
-type Heard = (What, SocketAddr);
+type Heard = (Hint, SocketAddr);
 
 /// The socket of a leader or candidate, opened before its claim publishes it.
 #[derive(Debug, Clone)]
@@ -126,12 +126,12 @@ impl Hints {
         self.heard = never();
     }
 
-    fn note(&mut self, what: What, from: SocketAddr) {
+    fn note(&mut self, what: Hint, from: SocketAddr) {
         match what {
-            What::DropBox { token, .. } if self.answered.contains(&token) => {
+            Hint::DropBox { token, .. } if self.answered.contains(&token) => {
                 self.send_answered(token, from);
             }
-            What::DropBox { uid, token } => {
+            Hint::DropBox { uid, token } => {
                 let room = self.boxes.len() < BOXES_MAX;
                 match self.boxes.get_mut(&uid) {
                     Some(tokens) if tokens.is_empty() => {}
@@ -155,7 +155,7 @@ impl Hints {
                     }
                 }
             }
-            What::Reports { host, number }
+            Hint::Reports { host, number }
                 if self.hosts.len() < HOSTS_MAX && !self.numbers.is_repeated(host, number) =>
             {
                 self.hosts.insert(host);
@@ -206,7 +206,7 @@ impl Hints {
         (boxes, names)
     }
 
-    /// Notes that this many checks caused by hints found nothing.
+    /// Records that this many checks caused by hints found nothing.
     pub(super) fn in_vain(&mut self, looks: usize) {
         self.vain.spend(looks as u64);
     }
@@ -229,7 +229,7 @@ impl Hints {
 
     fn send_answered(&self, token: Token, to: SocketAddr) {
         if let Some(socket) = &self.socket {
-            let bytes = hint::encode(hint::tag_of_token(token), What::Acks { token });
+            let bytes = hint::encode(hint::tag_of_token(token), Hint::Acks { token });
             socket.send(&bytes, &[to]);
         }
     }
@@ -238,7 +238,7 @@ impl Hints {
     pub(super) fn ordered(&self, to: &Endpoint) {
         if let Some(socket) = &self.socket {
             let number = clock::short_number();
-            let bytes = hint::encode(to.tag, What::Orders { number });
+            let bytes = hint::encode(to.tag, Hint::Orders { number });
             socket.send(&bytes, &to.addresses);
         }
     }
@@ -273,8 +273,8 @@ mod tests {
             for n in 0..100 {
                 let token = Token(u128::from(now * 100 + n));
                 let uid = (n % 50) as u32;
-                hints.note(What::DropBox { uid, token }, from());
-                hints.note(What::Reports { host: n, number: 0 }, from());
+                hints.note(Hint::DropBox { uid, token }, from());
+                hints.note(Hint::Reports { host: n, number: 0 }, from());
             }
             if hints.call(now) {
                 let (boxes, names) = hints.due(now, &hosts);
@@ -296,7 +296,7 @@ mod tests {
         let mut hints = Hints::new(None);
         for n in 0..10_000 {
             let token = Token(n);
-            hints.note(What::DropBox { uid: 7, token }, from());
+            hints.note(Hint::DropBox { uid: 7, token }, from());
             assert!(hints.call(1));
             assert_eq!(hints.due(1, &hosts).0.len(), 1);
         }
@@ -325,7 +325,7 @@ mod tests {
         };
         let hinted = |token: Token| {
             let mine = hint::tag_of_token(token);
-            let wanted = move |b: &[u8]| hint::decode(b, mine) == Some(What::Acks { token });
+            let wanted = move |b: &[u8]| hint::decode(b, mine) == Some(Hint::Acks { token });
             command.wait(2_000_000, wanted)
         };
         for (n, late) in [(1, false), (2, true)] {
@@ -334,8 +334,8 @@ mod tests {
             if late {
                 hints.answered(&[ack(token)]);
             }
-            command.send(&hint::encode(tag ^ 1, What::Orders { number: 0 }), &leader);
-            let what = What::DropBox { uid, token };
+            command.send(&hint::encode(tag ^ 1, Hint::Orders { number: 0 }), &leader);
+            let what = Hint::DropBox { uid, token };
             command.send(&hint::encode(tag, what), &leader);
             let heard = clock_wait(&hints);
             assert_eq!(heard.0, what, "what is for another is not heard");

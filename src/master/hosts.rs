@@ -1,7 +1,7 @@
 //! Listening to hosts: beats, load samples and reports, read by offset.
 //!
-//! No look costs an operation for each listed host: beats are one listing (`life`), which shows
-//! whose load and reports have changed. Hosts of an older version are polled one after the other.
+//! A check takes no operation per listed host: one listing of beats (`life`) shows which hosts have
+//! new load and reports. Hosts of an older version are polled one after the other.
 
 mod names;
 mod reports;

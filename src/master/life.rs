@@ -162,8 +162,9 @@ impl Life {
         now >= self.again_at && self.name.as_ref().is_some_and(|beat| !read(beat))
     }
 
-    /// Whether only its load document can show that it is alive, which it was not long ago, or it
-    /// `works`: the host may run an older version, or find no `beats/`.
+    /// Whether only its load document can show that the host is alive, because no name does: if it
+    /// was alive a short time ago, or has jobs (`works`). It may run an older version, or find no
+    /// `beats/`.
     pub(super) fn lives_by_document(&self, now: u64, works: bool) -> bool {
         let lives = self.beat_at.is_some() && self.silent_ms < SILENT_MS;
         !self.is_named(now) && (lives || works)

@@ -1,4 +1,4 @@
-//! What this leader counts and measures for `cadmin metrics`, and when it publishes that.
+//! What this leader counts and measures for `cadmin metrics`, and when the figures are published.
 //!
 //! Owns the counting; an event costs a lookup in the state and an addition, and nothing is kept
 //! about a job. The document is written rarely, with the summary views: what was counted after the

@@ -6,8 +6,8 @@ use crate::record::order::Order;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long an acknowledgement waits to be written together with an order, in milliseconds. The
-/// host needs it only to forget what is over; written alone, it would cost a write here and a read
-/// there for each job.
+/// host needs it only to forget finished attempts; written separately, it would cost a write here
+/// and a read there for each job.
 const RECEIPT_MS: u64 = 5_000;
 
 /// Acknowledgements of reports that wait for orders to the same host. If one is lost with its

@@ -193,7 +193,7 @@ pub(super) fn write(
     state: &State,
     at: Position,
 ) -> Result<(), crate::journal::Error> {
-    let mut writer = snapshot::Writer::create(layout, cluster, at, clock::wall_ms())?;
+    let mut writer = snapshot::SnapshotWriter::create(layout, cluster, at, clock::wall_ms())?;
     for record in state.snapshot() {
         writer.push(&record)?;
         failpoint::hit("snapshot.writing");

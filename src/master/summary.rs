@@ -112,8 +112,8 @@ impl Leader {
     fn write_documents(&mut self, now: u64) {
         self.view.summary.documents_written(now);
         if self.view.may_compare_clock(now) {
-            // The beat is seconds old at most, which is little compared with the minute that
-            // matters.
+            // The beat is at most a few seconds old, which is little compared with the minute from
+            // which on the clock is doubted.
             self.compare_clock(&self.site.layout.beat());
         }
         let core = &self.core;

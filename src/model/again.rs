@@ -1,16 +1,17 @@
-//! When a job that ended by itself runs again, as data. The decision is made when it ends.
+//! When a job that ended by itself runs again, as data. The decision is made at its end.
 
 use serde::{Deserialize, Serialize};
 
-/// What one job asks for.
+/// The settings of one job.
 #[allow(clippy::derived_hash_with_manual_eq)] // equal by all fields, as the hash is
 #[derive(Clone, Default, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Again {
-    /// `-Q`: exit values (`text::exits` canonical form) in the place of its queue's; empty = those.
+    /// `-Q`: exit values (`text::exits` canonical form) instead of its queue's; empty = the
+    /// queue's.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub exits: String,
-    /// `--retries`: how often after a failure; `None` = as its queue says.
+    /// `--retries`: maximum number of retries after failures; `None` = as set by its queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
 }
@@ -24,17 +25,18 @@ impl Again {
 /// The next run of a job that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Retry {
-    /// Not before that (ms, the leader's clock).
+    /// Not before this time (ms, the leader's clock).
     pub at: i64,
-    /// Which one, of how many.
+    /// Number of this retry, and maximum number.
     pub n: u32,
     pub of: u32,
-    /// How long after the end.
+    /// Time after the end.
     pub delay_s: u64,
 }
 
 impl Retry {
-    /// The one after attempt number `attempt`, which ended at `now` (ms); `None`: `of` were run.
+    /// The retry after attempt number `attempt`, which ended at `now` (ms); `None`: all `of` were
+    /// used.
     pub fn after(attempt: u32, of: u32, now: i64) -> Option<Retry> {
         let doubled = 1u64
             .checked_shl(attempt.saturating_sub(1))
@@ -51,7 +53,7 @@ impl Retry {
 
 /// Longest pause before a retry, in seconds.
 const LONGEST_S: u64 = 300;
-/// How many times `--retries` and the key `retries` may ask for.
+/// Maximum value of `--retries` and the key `retries`.
 pub const MOST_RETRIES: u32 = 1_000;
 
 #[cfg(test)]

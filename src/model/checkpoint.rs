@@ -4,41 +4,41 @@ use super::JobKey;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Longest directory, in bytes, and longest name of a method.
+/// Maximum length of a directory, and of the name of a method, in bytes.
 const DIR_MAX: usize = 4095;
 const METHOD_MAX: usize = 63;
-/// Longest time between two checkpoints, and before the first one: 100 days in minutes.
+/// Maximum time between two checkpoints, and before the first one: 100 days in minutes.
 const MINUTES_MAX: u64 = 144_000;
 
-/// What `-k "DIR [init=MINUTES] [MINUTES] [method=NAME]"` says.
+/// The content of `-k "DIR [init=MINUTES] [MINUTES] [method=NAME]"`.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Checkpoint {
-    /// The job's own directory is made below it; %J and %I are not yet replaced.
+    /// The job's own directory is created below it; %J and %I are not replaced yet.
     pub dir: String,
-    /// The first checkpoint comes so long after the start; 0 = after one period.
+    /// Time from the start to the first checkpoint; 0 = one period.
     #[serde(skip_serializing_if = "is_zero")]
     pub init_s: u64,
-    /// Time between checkpoints; 0 = only when they are asked for.
+    /// Time between checkpoints; 0 = only on request.
     #[serde(skip_serializing_if = "is_zero")]
     pub period_s: u64,
-    /// The name of the directory, below `dir`, of a job whose checkpoint this one goes on from
-    /// (`crestart`); empty = it begins from its start.
+    /// The name of the directory, below `dir`, of a job from whose checkpoint this one continues
+    /// (`crestart`); empty = it starts from the beginning.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
-    /// The method is to restore it whatever stands against that.
+    /// The method is to restore it in spite of any obstacle.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
-    /// Which programs save and restore it; empty = `default`.
+    /// The method whose programs save and restore it; empty = `default`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub method: String,
 }
 
 impl Checkpoint {
-    /// Reads the text of `-k`.
+    /// Parses the text of `-k`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the text.
     pub fn parse(text: &str) -> Result<Checkpoint, String> {
         let mut words = text.split_whitespace();
         let mut out = Checkpoint {
@@ -65,10 +65,10 @@ impl Checkpoint {
         out.check().map(|()| out)
     }
 
-    /// Checks what no client of ours sends.
+    /// Checks values that our clients never send.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem.
     pub fn check(&self) -> Result<(), String> {
         let blank = |c: char| c.is_control() || c.is_whitespace();
         if self.dir.is_empty() || self.dir.len() > DIR_MAX || self.dir.contains(blank) {
@@ -91,7 +91,7 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// The name of the method's programs after `echkpnt.` and `erestart.`.
+    /// The suffix of the method's programs after `echkpnt.` and `erestart.`.
     pub fn method(&self) -> &str {
         match self.method.as_str() {
             "" => "default",
@@ -134,26 +134,26 @@ impl fmt::Display for Checkpoint {
     }
 }
 
-/// What `cchkpnt` asks of a running job.
+/// What `cchkpnt` requests for a running job.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CheckpointAct {
     /// The job is ended once its state is saved.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub kill: bool,
-    /// Likewise, to run again elsewhere (`cmig`).
+    /// As `kill`; the job then runs again elsewhere (`cmig`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub migrate: bool,
-    /// The method is to save it whatever stands against that.
+    /// The method is to save it in spite of any obstacle.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
-    /// Another time between checkpoints from now on, in minutes; 0: none any more.
+    /// A new time between checkpoints, in minutes; 0: no more periodic checkpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period_min: Option<u32>,
 }
 
 impl CheckpointAct {
-    /// Longest time between checkpoints, in minutes.
+    /// Maximum time between checkpoints, in minutes.
     pub const PERIOD_MAX: u32 = MINUTES_MAX as u32;
 }
 

@@ -1,22 +1,22 @@
-//! The container of a job (`csub -di`), as data, and what runs containers in a cluster.
+//! The container of a job (`csub -di`), as data, and the runtimes of containers.
 
 use serde::{Deserialize, Serialize};
 
-/// Longest path of an image, and of all options together, in bytes.
+/// Maximum length of the path of an image, and of all options together, in bytes.
 const TEXT_MAX: usize = 4095;
 
-/// What runs containers (`container_runtime` of cb.yaml).
+/// The runtime of containers (`container_runtime` of cb.yaml).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainerRuntime {
-    /// Nothing: such jobs are refused.
+    /// None: jobs with containers are refused.
     #[default]
     None,
     Bubblewrap,
     Charliecloud,
     /// Images by name; never as root.
     Podman,
-    /// Images by name; only for users who may talk to its daemon, which is root.
+    /// Images by name; only for users with access to its daemon, which is root.
     Docker,
 }
 
@@ -25,28 +25,28 @@ impl ContainerRuntime {
         *self == ContainerRuntime::None
     }
 
-    /// An image is the name of one, not a directory.
+    /// Whether an image is given by name instead of by directory.
     pub fn takes_names(self) -> bool {
         matches!(self, ContainerRuntime::Podman | ContainerRuntime::Docker)
     }
 }
 
-/// What a job asks for.
+/// The container that a job requests.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Container {
-    /// Directory with a root file system, as the execution host sees it; or the name of an image.
+    /// Directory with a root file system on the execution host, or the name of an image.
     pub image: String,
-    /// Words for the runtime.
+    /// Options for the runtime.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
 }
 
 impl Container {
-    /// Checks what no client of ours sends.
+    /// Checks values that our clients never send.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem.
     pub fn check(&self) -> Result<(), String> {
         let options: usize = self.options.iter().map(|word| word.len() + 1).sum();
         let control = |text: &String| text.contains(char::is_control);
@@ -64,7 +64,7 @@ impl Container {
     }
 }
 
-/// Whether `text` is the name of an image as registries have them, and no option.
+/// Whether `text` is the name of an image in the form of registries, and not an option.
 pub fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain)

@@ -1,4 +1,4 @@
-//! Processors by number, the kinds of binding of a queue, and what a host has bound.
+//! Processors by number, the kinds of binding of a queue, and the binding of an attempt.
 //!
 //! Only values and their text. `sys::cpus` reads the processors of a host, `task::cpu_binding`
 //! chooses.
@@ -34,7 +34,7 @@ impl CpuSet {
         self.0.is_empty()
     }
 
-    /// How many processors it has.
+    /// The number of processors.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -43,7 +43,7 @@ impl CpuSet {
         self.0.contains(&cpu)
     }
 
-    /// The numbers in rising order.
+    /// The numbers in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().copied()
     }
@@ -52,7 +52,7 @@ impl CpuSet {
         self.0.extend(more.iter());
     }
 
-    /// True when a processor is in both.
+    /// Whether a processor is in both sets.
     pub fn meets(&self, other: &CpuSet) -> bool {
         !self.0.is_disjoint(&other.0)
     }
@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for CpuSet {
     }
 }
 
-/// A processor with its place in the host.
+/// A processor with its position in the host.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Cpu {
     pub id: u32,
@@ -108,7 +108,7 @@ pub struct Cpu {
     pub node: u32,
 }
 
-/// `cpu_bind` of a queue: what each job of it gets for itself.
+/// `cpu_bind` of a queue: what each of its jobs gets for itself.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CpuBind {
@@ -118,7 +118,7 @@ pub enum CpuBind {
     Core,
     /// Whole sockets with at least a core for each slot.
     Socket,
-    /// Whole NUMA nodes, likewise.
+    /// Whole NUMA nodes with at least a core for each slot.
     Numa,
 }
 
@@ -134,26 +134,26 @@ impl CpuBind {
         *self == CpuBind::None
     }
 
-    /// As `cpu_bind` of cb.yaml.
+    /// The word in cb.yaml.
     pub fn word(self) -> &'static str {
         let row = CpuBind::ALL.iter().find(|(_, bind)| *bind == self);
         row.map_or("", |(word, _)| *word)
     }
 }
 
-/// What a host has bound an attempt to.
+/// The processors to which a host has bound an attempt.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Binding {
     /// Empty = it runs unbound.
     #[serde(skip_serializing_if = "CpuSet::is_empty")]
     pub cpus: CpuSet,
-    /// Why it is not bound, or empty.
+    /// Why it is not bound; may be empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
 
-/// What a host that is not the attempt's first has bound its part to.
+/// The binding of a part by a host that is not the attempt's first.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PartBinding {

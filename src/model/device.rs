@@ -1,11 +1,11 @@
-//! A device node by its numbers, as control groups know it. Owns the text of one: `195:0`, with
-//! `b` before it for a block device.
+//! A device node by its numbers, as used by control groups. Owns its text form: `195:0`, preceded
+//! by `b` for a block device.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// Most nodes of the units of one host: what rules are made of.
+/// Maximum number of nodes of the units of one host, from which rules are built.
 pub const DEVICES_MAX: usize = 1024;
 
 /// A device node.
@@ -23,7 +23,7 @@ impl fmt::Display for DeviceNode {
     }
 }
 
-/// Largest numbers that the kernel gives.
+/// Largest numbers that the kernel assigns.
 const MAJOR_MAX: u32 = (1 << 12) - 1;
 const MINOR_MAX: u32 = (1 << 20) - 1;
 

@@ -2,27 +2,27 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Most copies of one job.
+/// Maximum number of copies of one job.
 pub const FILE_COPIES_MAX: usize = 64;
-/// Longest path in bytes.
+/// Maximum length of a path in bytes.
 const PATH_MAX: usize = 4095;
 
-/// In which direction, and when.
+/// The direction and time of a copy.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyWay {
-    /// To the execution host before the command.
+    /// To the execution host, before the command.
     #[default]
     In,
-    /// Back after it.
+    /// Back, after the command.
     Out,
-    /// Back after it, at the end of the file.
+    /// Back, after the command, appended to the file.
     Append,
-    /// In before it and back after it.
+    /// To the execution host before the command, and back after it.
     Both,
 }
 
-/// All ways by their operators; the first of a way is shown.
+/// All ways by their operators; the first operator of a way is shown.
 const WAYS: &[(&str, CopyWay)] = &[
     (">", CopyWay::In),
     ("<", CopyWay::Out),
@@ -35,18 +35,18 @@ const WAYS: &[(&str, CopyWay)] = &[
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FileCopy {
-    /// As the submission host names it, absolute.
+    /// Absolute path on the submission host.
     pub local: String,
     pub way: CopyWay,
-    /// On the execution host, relative to the job's working directory unless absolute.
+    /// Path on the execution host, relative to the job's working directory unless absolute.
     pub remote: String,
 }
 
 impl FileCopy {
-    /// `LOCAL OPERATOR [REMOTE]`, separated by blanks. `local` as it was written.
+    /// Parses `LOCAL OPERATOR [REMOTE]`, separated by blanks. `local` stays as written.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the text.
     pub fn parse(text: &str) -> Result<FileCopy, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (local, operator, remote) = match words[..] {
@@ -66,10 +66,10 @@ impl FileCopy {
         copy.check().map(|()| copy)
     }
 
-    /// Checks what no parser of ours lets through.
+    /// Checks values that our parsers never produce.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem.
     pub fn check(&self) -> Result<(), String> {
         for path in [&self.local, &self.remote] {
             if path.is_empty() || path.len() > PATH_MAX || path.contains(char::is_control) {

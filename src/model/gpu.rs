@@ -1,4 +1,4 @@
-//! A GPU as a sensor sees it. Unknown fields stay empty.
+//! A GPU as reported by a sensor. Unknown fields are empty.
 
 use super::DeviceNode;
 use serde::{Deserialize, Serialize};
@@ -8,14 +8,14 @@ use std::str::FromStr;
 /// A GPU, or a part of one (MIG) that programs use as if it were one.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Gpu {
-    /// The name by which programs choose it: `GPU-...`, `MIG-...`.
+    /// The name by which programs select it: `GPU-...`, `MIG-...`.
     pub unit: String,
     pub model: String,
-    /// A part of a GPU.
+    /// It is a part of a GPU.
     pub part: bool,
     /// Memory, MB.
     pub memory_mb: Option<u64>,
-    /// Nodes that only programs need which use it.
+    /// Nodes that only programs that use it need.
     pub devices: Vec<DeviceNode>,
     /// Utilization, percent.
     pub busy: Option<u32>,
@@ -25,7 +25,7 @@ pub struct Gpu {
     pub processes: Option<Vec<ProcessUse>>,
 }
 
-/// What a process uses of a unit. A sensor writes `PID:UTIL:MB`, `-` for what is not known.
+/// The use of a unit by a process. A sensor writes `PID:UTIL:MB`, with `-` for unknown values.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessUse {
@@ -34,16 +34,16 @@ pub struct ProcessUse {
     /// Utilization, percent.
     #[serde(rename = "u", skip_serializing_if = "Option::is_none")]
     pub util: Option<u32>,
-    /// Memory of the unit.
+    /// Memory of the unit, MB.
     #[serde(rename = "m", skip_serializing_if = "Option::is_none")]
     pub mem_mb: Option<u64>,
 }
 
 impl ProcessUse {
-    /// No more of a unit's memory is believed, MB.
+    /// Maximum accepted amount of a unit's memory, MB.
     const MEM_MAX: u64 = 1 << 30;
 
-    /// Of which nothing else is known.
+    /// A process of which only the id is known.
     pub fn of(pid: u32) -> ProcessUse {
         ProcessUse {
             pid,
@@ -51,7 +51,7 @@ impl ProcessUse {
         }
     }
 
-    /// More is known of it than its id.
+    /// Whether more than the id is known.
     pub fn says_more(&self) -> bool {
         self.util.is_some() || self.mem_mb.is_some()
     }

@@ -1,16 +1,17 @@
-//! What a job requests to be run around its command, as data. The shepherd decides what runs when.
+//! Commands that a job requests before and after its own, as data. The shepherd decides what runs
+//! when.
 
 use serde::{Deserialize, Serialize};
 
-/// Commands of one job beside its own.
+/// Commands of one job besides its own.
 #[allow(clippy::derived_hash_with_manual_eq)] // equal by all fields, as the hash is
 #[derive(Clone, Default, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hooks {
-    /// `-E`: run before the command, on its first host; empty = none.
+    /// `-E`: runs before the command, on its first host; empty = none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pre: String,
-    /// `-Ep`: run after it; empty = none.
+    /// `-Ep`: runs after the command; empty = none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub post: String,
 }
@@ -21,7 +22,7 @@ impl Hooks {
     }
 }
 
-/// Whose hook it is: that of the queue, by an administrator's file, or the job's own.
+/// The owner of a hook: the queue, through an administrator's file, or the job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookOf {
@@ -29,7 +30,7 @@ pub enum HookOf {
     Job,
 }
 
-/// Something that is done to a running job, for which its queue may set an act of its own.
+/// An action on a running job that its queue may replace by its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ControlOf {
     Suspend,
@@ -47,19 +48,19 @@ impl ControlOf {
     }
 }
 
-/// What is done instead.
+/// The action of the queue.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlAct {
-    /// This signal to all of its processes.
+    /// Send this signal to all processes of the job.
     Signal(i32),
-    /// This program with plain arguments, by an administrator's file.
+    /// Run this program with plain arguments, as specified in an administrator's file.
     Program(String),
-    /// A checkpoint of a job that has them, then what is done without an act.
+    /// Make a checkpoint of a job that has them, then the default action.
     Checkpoint,
 }
 
-/// The acts that a queue has set (`job_controls`).
+/// The actions that a queue defines (`job_controls`).
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Controls {
@@ -84,7 +85,7 @@ impl Controls {
         *self == Controls::default()
     }
 
-    /// Each act of these; `other`'s where these say nothing.
+    /// The actions of `self`, or those of `other` if they are not set.
     pub fn over(&self, other: &Controls) -> Controls {
         Controls {
             suspend: self.suspend.as_ref().or(other.suspend.as_ref()).cloned(),
@@ -102,11 +103,11 @@ impl Controls {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunWarning {
-    /// Sent to all of its processes; 0 = none, it finds the file alone.
+    /// The signal for all of its processes; 0 = none, only the file is written.
     pub signal: i32,
-    /// So long before the limit, in seconds.
+    /// Time before the limit, in seconds.
     pub before_s: u64,
 }
 
-/// Longest time between a warning and the run limit, in seconds: a day.
+/// Maximum time between a warning and the run limit, in seconds: a day.
 pub const WARN_BEFORE_MAX_S: u64 = 86_400;

@@ -20,7 +20,7 @@ impl JobKey {
         JobKey { id, idx }
     }
 
-    /// The same order, in one number.
+    /// A number with the same order.
     pub fn number(self) -> u64 {
         u64::from(self.id) << 32 | u64::from(self.idx)
     }

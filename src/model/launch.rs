@@ -3,13 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Most sections of a job, and longest name of one in bytes.
+/// Maximum number of sections of a job, and maximum length of the name of one in bytes.
 pub const SECTIONS_MAX: usize = 100;
 const NAME_MAX: usize = 40;
-/// Longest command of a section in bytes.
+/// Maximum length of the command of a section in bytes.
 pub const SECTION_COMMAND_MAX: usize = 4095;
 
-/// Which variables tasks get beside those that all have.
+/// The variables that tasks get in addition to those that all tasks have.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaunchKind {
@@ -22,11 +22,11 @@ pub enum LaunchKind {
     Tf,
     /// `DMLC_ROLE` and the like.
     Mxnet,
-    /// The command starts its ranks itself, by mpiexec: it runs once.
+    /// None: the command runs once and starts its ranks itself, by mpiexec.
     Mpi,
 }
 
-/// All kinds by the words that users write.
+/// All kinds by the words for users.
 pub const LAUNCH_KINDS: &[(&str, LaunchKind)] = &[
     ("tasks", LaunchKind::Tasks),
     ("torch", LaunchKind::Torch),
@@ -48,31 +48,31 @@ impl LaunchKind {
     }
 }
 
-/// One section as the submitter describes it.
+/// One section as described by the submitter.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TaskSection {
     pub name: String,
-    /// What its tasks run; empty = the job's command.
+    /// The command of its tasks; empty = the job's command.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub command: String,
 }
 
-/// A job whose command is started once for each slot.
+/// A job that starts a task for each slot.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Launch {
     pub kind: LaunchKind,
-    /// In the order of the requirement's sections; empty = all have the names of their places.
+    /// In the order of the requirement's sections; empty = the sections are named by their numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sections: Vec<TaskSection>,
 }
 
 impl TaskSection {
-    /// `NAME` or `NAME=COMMAND`.
+    /// Parses `NAME` or `NAME=COMMAND`.
     ///
     /// # Errors
-    /// When the name cannot be one.
+    /// The name is invalid.
     pub fn parse(text: &str) -> Result<TaskSection, String> {
         let (name, command) = match text.split_once('=') {
             None => (text, ""),
@@ -105,10 +105,10 @@ impl TaskSection {
 }
 
 impl Launch {
-    /// Checks what holds whatever the sections' sizes are.
+    /// Checks rules that do not depend on the sizes of sections.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The problem.
     pub fn check(&self) -> Result<(), String> {
         if self.sections.len() > SECTIONS_MAX {
             return Err(format!("a job has at most {SECTIONS_MAX} sections"));
@@ -130,7 +130,7 @@ impl Launch {
     /// The names of sections of these sizes.
     ///
     /// # Errors
-    /// When they are not what this kind needs, or another number of sections was described.
+    /// They do not fit this kind, or another number of sections was described.
     pub fn names(&self, slots: &[u32]) -> Result<Vec<String>, String> {
         let given = self.sections.len();
         if given > 0 && given != slots.len() {

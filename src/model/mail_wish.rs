@@ -1,14 +1,14 @@
-//! At which events the submitter of a job wants mail, and where.
+//! The events at which the submitter of a job wants mail, and the address.
 
 use serde::{Deserialize, Serialize};
 
-/// Nothing by default.
+/// The mail that a job requests; none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MailWish {
     #[serde(skip_serializing_if = "is_false")]
     pub start: bool,
-    /// It ended with exit code 0; with another end.
+    /// At an end with exit code 0; at any other end.
     #[serde(skip_serializing_if = "is_false")]
     pub done: bool,
     #[serde(skip_serializing_if = "is_false")]
@@ -25,17 +25,17 @@ fn is_false(b: &bool) -> bool {
 }
 
 impl MailWish {
-    /// Neither an event nor an address.
+    /// Whether there is neither an event nor an address.
     pub fn is_none(&self) -> bool {
         *self == MailWish::default()
     }
 
-    /// Some event is asked for.
+    /// Whether any event is requested.
     pub fn is_wanted(&self) -> bool {
         self.start || self.done || self.exit || self.suspend
     }
 
-    /// The events in the words of `-notify`.
+    /// The events as words of `-notify`.
     pub fn words(&self) -> String {
         let all = [
             (self.start, "start"),
@@ -48,10 +48,10 @@ impl MailWish {
         words.join(" ")
     }
 
-    /// Adds what `-notify` names.
+    /// Adds the events named by `-notify`.
     ///
     /// # Errors
-    /// A word that it does not know.
+    /// An unknown word.
     pub fn add(&mut self, words: &str) -> Result<(), String> {
         let mut any = false;
         for word in words.split([' ', ',']).filter(|word| !word.is_empty()) {

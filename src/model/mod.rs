@@ -64,7 +64,7 @@ use std::fmt;
 pub struct Stamp(pub i64);
 
 impl Stamp {
-    /// Milliseconds from `earlier` to `self`, 0 when the clock went backwards in between.
+    /// Milliseconds from `earlier` to `self`, 0 if the clock went backwards in between.
     pub fn since_ms(self, earlier: Stamp) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }

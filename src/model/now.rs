@@ -19,8 +19,8 @@ impl Mono {
     }
 }
 
-/// The present moment. `wall` is for what people read and write as a time of day; every interval
-/// is measured by `mono`, because a wall clock is set forward and back while a daemon runs.
+/// The current time. `wall` is for times of day that users read and write; every interval is
+/// measured by `mono`, because a wall clock may be set forward and back while a daemon runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Now {
     pub wall: Stamp,

@@ -9,24 +9,24 @@ use std::fmt;
 
 /// Millionths in one of the currency.
 pub const MICRO: u64 = 1_000_000;
-/// Thousandths of a percent that are everything.
+/// 100 percent in thousandths of a percent.
 pub const WHOLE_DISCOUNT: u32 = 100_000;
 
 /// Section `charge`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Charge {
-    /// A word that is printed after amounts.
+    /// The word that is printed after amounts.
     pub currency: String,
     /// The zone of the discounts' windows, by its name in the tz database.
     pub timezone: String,
-    /// The first that fits counts.
+    /// The first matching price applies.
     pub prices: Vec<Price>,
-    /// The largest that applies at a time counts.
+    /// The largest discount that applies at a time counts.
     pub discounts: Vec<Discount>,
 }
 
-/// The names listed, or all but those listed.
+/// The names in a list, or all names except these.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NameList {
@@ -48,7 +48,7 @@ impl NameList {
 }
 
 impl fmt::Display for NameList {
-    /// As cb.yaml writes sets: `a b`, `all ~a`.
+    /// In the form of sets in cb.yaml: `a b`, `all ~a`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.all_but { "~" } else { "" };
         let all = self.all_but.then(|| "all".to_owned());
@@ -58,7 +58,7 @@ impl fmt::Display for NameList {
     }
 }
 
-/// What an hour costs in these queues on these hosts, in millionths.
+/// Prices per hour in these queues on these hosts, in millionths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Price {
@@ -69,21 +69,21 @@ pub struct Price {
     pub gpu_hour: u64,
 }
 
-/// What some users pay less, or all of them at some time.
+/// A discount for some users or for some times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Discount {
-    /// As cb.yaml writes sets of users.
+    /// In the form of sets of users in cb.yaml.
     pub users: String,
     pub queues: NameList,
-    /// As written; empty: always.
+    /// As written in cb.yaml; empty: always.
     pub window: String,
     /// Thousandths of a percent.
     pub percent: u32,
 }
 
 impl Charge {
-    /// Name and value of every setting, for people.
+    /// Name and value of every setting, for display.
     pub fn settings(&self) -> Vec<(String, String)> {
         let mut out = vec![
             ("currency".to_owned(), self.currency.clone()),
@@ -124,7 +124,7 @@ impl fmt::Display for Discount {
     }
 }
 
-/// An exact amount in millionths, without zeros at its end: `0.05`, `12`.
+/// An exact amount in millionths, without trailing zeros: `0.05`, `12`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Money(pub u128);
 

@@ -1,6 +1,6 @@
 //! Pseudo-random numbers for simulations and tests: the same for a seed on every machine and in
-//! every version. Owns no seed and no global state; what must be unpredictable comes from the
-//! kernel (`sys::clock::random`).
+//! every version. Owns no seed and no global state; unpredictable numbers come from the kernel
+//! (`sys::clock::random`).
 
 /// The generator SplitMix64.
 #[derive(Clone, Debug)]
@@ -33,12 +33,12 @@ impl SplitMix64 {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// True in `n` of 1000 cases.
+    /// Returns true in `n` of 1000 cases.
     pub fn permille(&mut self, n: u64) -> bool {
         self.below(1000) < n
     }
 
-    /// One of these.
+    /// One of the elements.
     pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }

@@ -1,4 +1,4 @@
-//! Why a job waits, and why it ended: closed sets, each with numbers and a sentence.
+//! Why a job waits, and why it ended: closed sets, each with codes and a sentence.
 
 use super::Retry;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use std::fmt;
 #[serde(tag = "r", rename_all = "snake_case")]
 pub enum PendReason {
     New,
-    /// `when` says `at` in the leader's zone.
+    /// `when` is `at` in the leader's zone.
     BeginTime {
         at: i64,
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -20,7 +20,7 @@ pub enum PendReason {
     },
     DependencyNever {
         on: String,
-        /// Which job is the cause, and what became of it.
+        /// The job that is the cause, and its state.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         why: String,
     },
@@ -52,20 +52,20 @@ pub enum PendReason {
         user: String,
         limit: u32,
     },
-    /// Held: this host, that was to start it, has no account for its user.
+    /// Held: the host that was to start it has no account for its user.
     NoSuchUser {
         user: String,
         host: String,
     },
-    /// The pre-exec command of its queue or its own failed, as the text says.
+    /// The pre-exec command of its queue or its own failed, with the text.
     PreExec {
         why: String,
     },
-    /// It failed and is run again in a while.
+    /// It failed and is run again after a delay.
     Retry(Retry),
     /// No host could serve the job now. Counts of hosts by obstacle.
     Hosts(Box<HostCounts>),
-    /// No host of the cluster can ever run the job with its present options.
+    /// No host of the cluster can ever run the job with its current options.
     NeverFits {
         why: String,
     },
@@ -74,19 +74,20 @@ pub enum PendReason {
         need: u32,
         free: u32,
     },
-    /// The dispatch window of its queue is closed until `at`; `opens` says it in the leader's zone.
+    /// The dispatch window of its queue is closed until `at`; `opens` is this time in the leader's
+    /// zone.
     DispatchWindow {
         queue: String,
         at: i64,
         opens: String,
     },
-    /// Likewise the run window.
+    /// The run window of its queue is closed.
     RunWindow {
         queue: String,
         at: i64,
         opens: String,
     },
-    /// Its run limit is longer than the run window of its queue stays open.
+    /// Its run limit is longer than the time for which the run window of its queue stays open.
     RunWindowShort {
         queue: String,
         need_s: u64,
@@ -97,7 +98,7 @@ pub enum PendReason {
         need_s: u64,
         left_s: u64,
     },
-    /// Its queue has a `new_job_sched_delay` that is not over.
+    /// The `new_job_sched_delay` of its queue has not passed.
     TooNew {
         queue: String,
         delay_s: u64,
@@ -106,7 +107,7 @@ pub enum PendReason {
     Preempting {
         victims: u32,
     },
-    /// A section of the requirement lacks slots that its own words fit: `need` of `free`.
+    /// A section of the requirement lacks slots on hosts that match it: `need` of `free`.
     Section {
         section: u32,
         need: u32,
@@ -122,13 +123,13 @@ pub enum PendReason {
     /// Too few slots left under a limit of section `limits`.
     QuotaSlots {
         limit: String,
-        /// Whom its counter counts: `queues medium low, user u001`; empty = everybody.
+        /// The jobs that the counter counts: `queues medium low, user u001`; empty = all.
         consumer: String,
         need: i64,
         used: i64,
         max: i64,
     },
-    /// No job more under a limit of section `limits`.
+    /// No further job under a limit of section `limits`.
     QuotaJobs {
         limit: String,
         consumer: String,
@@ -153,18 +154,18 @@ pub enum PendReason {
         need: i64,
         max: i64,
     },
-    /// Too little left of a resource that several hosts have together; amounts in thousandths.
+    /// Too little left of a resource that several hosts share; amounts in thousandths.
     SharedResource {
         resource: String,
         need: i64,
         used: i64,
         max: i64,
-        /// There is never as much.
+        /// The amount is never available.
         never: bool,
     },
 }
 
-/// How many hosts each obstacle rules out, for [`PendReason::Hosts`].
+/// The number of hosts that each obstacle excludes, for [`PendReason::Hosts`].
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostCounts {
@@ -195,7 +196,7 @@ pub struct HostCounts {
     /// Its dispatch window is closed.
     #[serde(skip_serializing_if = "zero")]
     pub window: u32,
-    /// A load index is past a mark of the host or of the queue.
+    /// A load index exceeds a threshold of the host or of the queue.
     #[serde(skip_serializing_if = "zero")]
     pub load: u32,
     /// A job started there less than `job_accept_interval` ago.
@@ -207,29 +208,29 @@ pub struct HostCounts {
     /// `server: no` in cb.yaml.
     #[serde(skip_serializing_if = "zero")]
     pub no_server: u32,
-    /// What is free there is kept for jobs with reservations.
+    /// Its free slots or amounts are kept for jobs with reservations.
     #[serde(skip_serializing_if = "zero")]
     pub reserved: u32,
-    /// Of the hosts counted in `rusage`, the one that comes nearest.
+    /// The nearest host among those counted in `rusage`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nearest: Option<NearestHost>,
-    /// Of the hosts counted in `select`, the one that comes nearest.
+    /// The nearest host among those counted in `select`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nearest_select: Option<SelectMiss>,
 }
 
-/// What the host that comes nearest lacks of `select[]`.
+/// The conditions of `select[]` that the nearest host does not meet.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SelectMiss {
     pub host: String,
     /// The conditions that it does not meet.
     pub part: String,
-    /// What it has instead, as text; empty = unknown.
+    /// The host's value, as text; empty = unknown.
     pub has: String,
 }
 
-/// The host that has most of a resource that all hosts lack.
+/// The host with the largest amount of a resource that all hosts lack.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NearestHost {
@@ -237,7 +238,7 @@ pub struct NearestHost {
     pub resource: String,
     /// As text, with its unit.
     pub need: String,
-    /// What no other work has reserved there.
+    /// The amount that is not reserved there.
     pub left: String,
 }
 
@@ -541,7 +542,7 @@ impl PendReason {
     }
 }
 
-/// An amount in thousandths, without needless digits.
+/// An amount in thousandths, without trailing zeros.
 struct Milli(i64);
 
 impl fmt::Display for Milli {
@@ -574,33 +575,33 @@ pub enum TermReason {
     MemLimit,
     SwapLimit,
     ProcessLimit,
-    /// The kernel's out-of-memory killer struck outside the job's own limit, or inside it.
+    /// Killed by the kernel's out-of-memory killer, outside the job's own limit or inside it.
     Oom,
     Deadline,
     Requeue,
-    /// Ended to make room for a job that may preempt it.
+    /// Ended to free resources for a job that may preempt it.
     Preempt,
-    /// A load threshold whose action is to end or requeue.
+    /// A load threshold whose action is to end or requeue was exceeded.
     Load,
-    /// The run window closed and the queue ends or requeues what runs then.
+    /// The run window closed, and the queue ends or requeues jobs that run then.
     Window,
-    /// Ended by `cchkpnt -k` once its state was saved.
+    /// Ended by `cchkpnt -k` after its state was saved.
     Checkpoint,
     /// Ended by `cmig`, to run again elsewhere.
     Migrate,
-    /// The host went away or rebooted; the end is unknown.
+    /// The host was lost or rebooted; the end is unknown.
     HostLost,
     /// The shepherd died; the end is unknown.
     ShepherdLost,
     /// The job could not be started (no such directory, output file, program, user...).
     StartFailed,
-    /// The host cut off from the share killed it (self-fence).
+    /// The host killed it because it was cut off from the share (self-fence).
     Fenced,
     /// The dependency can never be met and the site ends such jobs.
     Orphan,
-    /// It was not started in the time that its submitter gave it.
+    /// It was not started within the time set by its submitter.
     StartTimeout,
-    /// It used units of its host that are not its own.
+    /// It used units of its host that it does not have.
     Units,
     Unknown,
 }

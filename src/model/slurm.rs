@@ -2,31 +2,30 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Longest arguments of a script together, and longest directory, in bytes.
+/// Maximum length of the arguments of a script together, and of a directory, in bytes.
 const ARGS_MAX: usize = 64 << 10;
 const DIR_MAX: usize = 4095;
 
-/// The part of a specification that only `sbatch` sets: the job finds Slurm's variables in its
-/// environment.
+/// The part of a specification that only `sbatch` sets: the job gets Slurm's variables.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SlurmJob {
-    /// Tasks that were asked for; 0: one for each slot divided by `cpus`.
+    /// Number of requested tasks; 0: number of slots divided by `cpus`.
     #[serde(skip_serializing_if = "is_zero")]
     pub tasks: u32,
-    /// Processors of each task; 0: it was not said, one.
+    /// Processors per task; 0: not specified, one.
     #[serde(skip_serializing_if = "is_zero")]
     pub cpus: u32,
     /// Arguments of the script.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Where `sbatch` was called.
+    /// The directory in which `sbatch` was called.
     pub submit_dir: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<SlurmArray>,
 }
 
-/// The indices of an array as its submitter counts them.
+/// The indices of an array as counted by its submitter.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SlurmArray {
@@ -34,7 +33,7 @@ pub struct SlurmArray {
     pub max: u32,
     pub step: u32,
     pub count: u32,
-    /// By how much the indices are larger here: 1 where one of them is 0.
+    /// By how much the indices are raised here: 1 if the smallest is 0, otherwise 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub shift: u32,
 }
@@ -44,10 +43,10 @@ fn is_zero(n: &u32) -> bool {
 }
 
 impl SlurmJob {
-    /// Checks what no client of ours sends.
+    /// Checks values that our clients never send.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem.
     pub fn check(&self) -> Result<(), String> {
         let args: usize = self.args.iter().map(|word| word.len() + 1).sum();
         if args > ARGS_MAX || self.args.iter().any(|word| word.contains('\0')) {

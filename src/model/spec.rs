@@ -32,7 +32,7 @@ pub struct Limits {
     pub core_b: Option<u64>,
 }
 
-/// What becomes of a job whose dependency can never be satisfied.
+/// What happens to a job whose dependency can never be satisfied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Orphans {
@@ -51,7 +51,7 @@ impl Orphans {
         ("run", Orphans::Run),
     ];
 
-    /// As cb.yaml and `csub -orphan` say it.
+    /// The word in cb.yaml and for `csub -orphan`.
     pub fn word(self) -> &'static str {
         match self {
             Orphans::Hold => "hold",
@@ -78,7 +78,7 @@ pub struct Spec {
     /// `-G`: the user group whose shares the job uses, or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user_group: String,
-    /// Slots wanted: at least `min`, at most `max`.
+    /// Requested slots: at least `min`, at most `max`.
     pub min: u32,
     pub max: u32,
     /// The job's own requirement string, all `-R` merged (`text::resreq` canonical form), or empty.
@@ -96,7 +96,7 @@ pub struct Spec {
     pub priority: u32,
     #[serde(skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
-    /// Host or model that the run limit and the CPU limit are stated for; empty = whatever host.
+    /// Host or model to which the run limit and the CPU limit refer; empty = any host.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub run_on: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -105,7 +105,7 @@ pub struct Spec {
     pub begin: Option<Stamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Stamp>,
-    /// `--start-timeout`: what was never started until then is ended.
+    /// `--start-timeout`: if it was not started by then, it is ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_by: Option<Stamp>,
     /// `-w`, canonical text with names resolved to job ids at submission, or empty.
@@ -114,26 +114,26 @@ pub struct Spec {
     /// `-ti`: the job ends when its dependency can never be satisfied.
     #[serde(skip_serializing_if = "is_false")]
     pub end_orphan: bool,
-    /// `-orphan`; `None` = as `end_orphan` or the cluster says.
+    /// `-orphan`; `None` = according to `end_orphan` or the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orphan: Option<Orphans>,
     /// Absolute working directory on the execution host.
     pub cwd: String,
-    /// `-cwdc`: make `cwd` as the user when it is missing.
+    /// `-cwdc`: create `cwd` as the user if it is missing.
     #[serde(skip_serializing_if = "is_false")]
     pub cwd_create: bool,
     pub umask: u32,
     /// SHA-256 (hex) of the environment blob: JSON object of strings.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub env: String,
-    /// SHA-256 (hex) of the spooled script, or empty when the command line is the job.
+    /// SHA-256 (hex) of the spooled script, or empty if the job is a command line.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub script: String,
-    /// Interpreter line of the script (`/bin/bash -e`), or a shell asked for by `-L`; empty =
+    /// Interpreter line of the script (`/bin/bash -e`), or a shell requested by `-L`; empty =
     /// /bin/sh.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub shell: String,
-    /// `-i`: input path as given (%J %I not yet replaced), or empty.
+    /// `-i`: input path as given (%J %I not replaced yet), or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stdin: String,
     /// SHA-256 of the spooled input of `-is`, or empty.
@@ -152,10 +152,10 @@ pub struct Spec {
     pub stderr: String,
     #[serde(skip_serializing_if = "is_false")]
     pub stderr_over: bool,
-    /// `--no-report`: the output file holds the output alone.
+    /// `--no-report`: the output file contains only the output.
     #[serde(skip_serializing_if = "is_false")]
     pub no_report: bool,
-    /// `-rnc`: run by the first host as the user when slots were added, or empty.
+    /// `-rnc`: run by the first host as the user after slots were added, or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub notify: String,
     #[serde(skip_serializing_if = "Hooks::is_none")]
@@ -163,24 +163,24 @@ pub struct Spec {
     /// `-B`, `-N`, `-Ne`, `-notify`, `-u`.
     #[serde(skip_serializing_if = "MailWish::is_none")]
     pub mail: MailWish,
-    /// `-f`, in the order in which they were given.
+    /// `-f`, in the given order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileCopy>,
     #[serde(skip_serializing_if = "Again::is_none")]
     pub again: Again,
-    /// `-wa` and `-wt`, `--signal`; `None` = as its queue says.
+    /// `-wa` and `-wt`, `--signal`; `None` = as set by its queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warn: Option<RunWarning>,
-    /// `--launch` and `--section`: the command is started once for each slot.
+    /// `--launch` and `--section`: a task is started for each slot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launch: Option<Box<Launch>>,
     /// `-di` and `-do`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Box<Container>>,
-    /// `-k`; `None` = as its queue says.
+    /// `-k`; `None` = as set by its queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chkpnt: Option<Box<Checkpoint>>,
-    /// `-I`, `-Ip`, `-Is`: how the job is connected to its waiting csub; `None` = it is not.
+    /// `-I`, `-Ip`, `-Is`: how the job is connected to its waiting csub; `None` = not connected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<Box<Session>>,
     /// Submitted by `sbatch`; `None` = by another command.
@@ -193,8 +193,8 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// What becomes of the job when its dependency can never be satisfied; `general`: what the
-    /// cluster says of jobs that say nothing.
+    /// What happens to the job if its dependency can never be satisfied; `general`: the cluster's
+    /// setting for jobs without their own.
     pub fn orphans(&self, general: Orphans) -> Orphans {
         match (self.orphan, self.end_orphan) {
             (Some(own), _) => own,
@@ -203,7 +203,7 @@ impl Spec {
         }
     }
 
-    /// The index of an element as its submitter counts: `sbatch` may count from 0.
+    /// The index of an element as counted by its submitter: `sbatch` may count from 0.
     pub fn submitters_index(&self, idx: u32) -> u32 {
         idx.saturating_sub(self.index_shift())
     }
@@ -219,7 +219,7 @@ impl Spec {
         !unwanted && !self.stdout.is_empty() && self.stdout != "/dev/null"
     }
 
-    /// Nothing is said: a pack line whose options equal those of the line before.
+    /// Whether no option is set: a pack line whose options equal those of the line before.
     fn is_blank(&self) -> bool {
         *self == Spec::default()
     }
@@ -239,13 +239,13 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// What a client sends for one job. The leader checks it, fills in defaults and derives a [`Spec`];
-/// uid, user and anything about identity come from the request file, never from here.
+/// A client's submission of one job. The leader checks it, fills in defaults and derives a
+/// [`Spec`]; uid, user and anything about identity come from the request file, never from here.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Submission {
     /// Options of the job; `uid`, `user` are ignored, `queue` may be empty or a list of candidates,
-    /// `env`/`script`/`stdin_blob`/`params` are empty (contents travel in the request), min = 0
+    /// `env`/`script`/`stdin_blob`/`params` are empty (the request contains the contents), min = 0
     /// means default.
     #[serde(skip_serializing_if = "Spec::is_blank")]
     pub spec: Spec,
@@ -262,43 +262,43 @@ pub struct Submission {
     /// `-H`.
     #[serde(skip_serializing_if = "is_false")]
     pub hold: bool,
-    /// The name of its application came from a template: no profile needs to have it.
+    /// The name of its application comes from a template, so no profile needs to have it.
     #[serde(skip_serializing_if = "is_false")]
     pub app_label: bool,
     /// `--key`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub key: String,
-    /// `--clone`; then of `spec` only the options that it names count.
+    /// `--clone`; only the options of `spec` that it names are then used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clone: Option<Box<CloneOf>>,
-    /// `crestart`; likewise.
+    /// `crestart`; as for `clone`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart: Option<Box<Restart>>,
 }
 
-/// The job that a new one goes on from, by a checkpoint of it.
+/// The job from whose checkpoint a new one continues.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Restart {
     pub j: JobKey,
     /// When it was submitted.
     pub t: Stamp,
-    /// As it was saved.
+    /// Its specification as it was saved.
     pub old: Spec,
-    /// Options (csub's letters) whose values are those of the submission.
+    /// Options (csub's letters) whose values are from the submission.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
 }
 
-/// The job that a new one repeats, and what differs.
+/// The job that a new one repeats, and the differences.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CloneOf {
     pub id: u32,
-    /// Some of its elements as an index list, or empty.
+    /// A selection of its elements as an index list, or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub elements: String,
-    /// Options (csub's letters) whose values are those of the submission.
+    /// Options (csub's letters) whose values are from the submission.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
 }

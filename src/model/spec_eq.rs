@@ -1,12 +1,12 @@
 //! When two specifications are equal: each field is.
 //!
 //! Not derived, because empty texts must not reach `memcmp`: they have no memory, and on processors
-//! with AVX-512 to compare zero bytes at such a pointer takes 0.1 us (a masked load that faults).
-//! Most of the texts of a specification are empty, and one is compared several times a job.
+//! with AVX-512 the comparison of zero bytes at such a pointer takes 0.1 us (a masked load that
+//! faults). Most texts of a specification are empty, and one is compared several times per job.
 
 use super::{Again, Hooks, Spec};
 
-/// Names each field once: one that is forgotten does not compile.
+/// Lists each field once: if one is missing, it does not compile.
 macro_rules! equal_by_field {
     ($type:ident, texts: $($text:ident)*, others: $($other:ident)*) => {
         impl PartialEq for $type {

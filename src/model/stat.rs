@@ -1,4 +1,4 @@
-//! The states of a job as users know them from LSF.
+//! The states of a job with the names of LSF.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -16,9 +16,9 @@ pub enum JobStat {
     Psusp,
     /// Dispatched or running.
     Run,
-    /// Started and stopped by its owner or an administrator.
+    /// Started and suspended by its owner or an administrator.
     Ususp,
-    /// Started and stopped by the system.
+    /// Started and suspended by the system.
     Ssusp,
     /// Its host does not respond; whether it still runs is unknown.
     Unkwn,
@@ -40,7 +40,7 @@ impl JobStat {
         JobStat::Exit,
     ];
 
-    /// The word users see.
+    /// The word for users.
     pub fn word(self) -> &'static str {
         match self {
             JobStat::Pend => "PEND",

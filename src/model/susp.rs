@@ -6,8 +6,8 @@ use super::{JobKey, TermReason};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Why started work is stopped by the system (SSUSP). `code` is stable for scripts; Display gives
-/// the sentence. Amounts are thousandths.
+/// Why the system suspended a started job (SSUSP). `code` is stable for scripts; Display gives the
+/// sentence. Amounts are thousandths.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(tag = "r", rename_all = "snake_case")]
 pub enum SuspReason {
@@ -27,8 +27,8 @@ pub enum SuspReason {
 }
 
 impl SuspReason {
-    /// The word for the order to the host, by which it warns the job. Who preempts warns in its own
-    /// way.
+    /// The reason in the order to the host, with which it warns the job. A preempted job is warned
+    /// in another way.
     pub fn of_order(&self) -> TermReason {
         match self {
             SuspReason::Preempted { .. } => TermReason::None,
@@ -74,7 +74,7 @@ impl fmt::Display for SuspReason {
     }
 }
 
-/// Thousandths as a decimal number without needless zeros.
+/// Thousandths as a decimal number without trailing zeros.
 struct Milli(i64);
 
 impl fmt::Display for Milli {

@@ -1,20 +1,20 @@
-//! Units of a resource that an attempt has: their names, and what part of each.
+//! Units of a resource that an attempt has: their names, and the part of each.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
-/// Thousandths of a unit that are all of it.
+/// A whole unit in thousandths.
 pub const WHOLE_UNIT: u32 = 1000;
 
-/// What happens to a job that uses units which are not its own.
+/// What happens to a job that uses units that it does not have.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UnitCheck {
     #[default]
     Off,
-    /// It is said in the log, of the host and of the job.
+    /// It is reported in the log, for the host and for the job.
     Warn,
-    /// The job is ended, too.
+    /// The job is ended as well.
     Kill,
 }
 
@@ -29,7 +29,7 @@ impl UnitCheck {
         *self == UnitCheck::Off
     }
 
-    /// As `gpu_check` of cb.yaml.
+    /// The word for `gpu_check` in cb.yaml.
     pub fn word(self) -> &'static str {
         let row = UnitCheck::ALL.iter().find(|(_, check)| *check == self);
         row.map_or("", |(word, _)| *word)
@@ -43,16 +43,16 @@ pub struct Units {
     pub host: String,
     #[serde(rename = "r")]
     pub res: String,
-    /// In the order of the host's list. A name that comes again is one more part of that unit.
+    /// In the order of the host's list. A repeated name is another part of the same unit.
     #[serde(rename = "u")]
     pub names: Vec<String>,
-    /// Their places in that list, counted from 0, where these are not their names.
+    /// Their positions in that list, counted from 0, if these are not their names.
     #[serde(rename = "i", default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<u32>,
-    /// Thousandths of each of them; 0 = the whole unit.
+    /// Thousandths of each unit; 0 = whole units.
     #[serde(rename = "p", default, skip_serializing_if = "is_whole")]
     pub part: u32,
-    /// Amounts of each of them in thousandths, by resource (`gpu_mem`).
+    /// Amounts of each unit in thousandths, by resource (`gpu_mem`).
     #[serde(rename = "b", default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<(String, i64)>,
 }
@@ -61,14 +61,14 @@ fn is_whole(part: &u32) -> bool {
     *part == 0
 }
 
-/// One unit of a [`Units`] with all that is had of it.
+/// One unit of a [`Units`] with everything that is held of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeldUnit<'a> {
     pub name: &'a str,
     pub place: Option<u32>,
-    /// Thousandths.
+    /// Thousandths of the unit.
     pub part: u32,
-    /// How often it is named.
+    /// Number of times that it is listed.
     pub times: u32,
 }
 
@@ -102,7 +102,7 @@ impl Units {
         all
     }
 
-    /// Adds units to those of the same host and resource of which it has the same part.
+    /// Adds units to entries with the same host, resource, part and amounts.
     pub fn merge(all: &mut Vec<Units>, more: &[Units]) {
         for units in more {
             let same = |known: &&mut Units| {
@@ -124,7 +124,7 @@ impl Units {
         }
     }
 
-    /// The place of each unit in the host's list.
+    /// The position of each unit in the host's list.
     pub fn all_places(&self) -> Vec<u32> {
         match self.places.is_empty() {
             true => self.names.iter().filter_map(|n| n.parse().ok()).collect(),
@@ -132,7 +132,7 @@ impl Units {
         }
     }
 
-    /// Its units as people read them: `0,3`, or with parts `0(0.25),3(0.25)`.
+    /// Its units as text: `0,3`, or with parts `0(0.25),3(0.25)`.
     pub fn list(&self) -> String {
         let mut out = String::new();
         for unit in self.held() {
@@ -150,7 +150,7 @@ impl Units {
 }
 
 impl std::fmt::Display for Units {
-    /// `node01 gpu 0,3`; with parts and what goes with them `node01 gpu 0(0.25) gpu_mem=10240`.
+    /// `node01 gpu 0,3`; with parts and other amounts `node01 gpu 0(0.25) gpu_mem=10240`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {} {}", self.host, self.res, self.list())?;
         for (name, milli) in &self.beside {

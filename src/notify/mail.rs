@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_not_there_may_come_back() {
-        let unsent = send(&letter()).expect_err("nobody listens at port 1");
+        let unsent = send(&letter()).expect_err("nothing listens at port 1");
         assert!(unsent.again, "{unsent:?}");
         let mut wrong = letter();
         wrong.to = vec!["nobody".into()];

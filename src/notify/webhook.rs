@@ -110,7 +110,7 @@ mod tests {
             json: "{}".into(),
             timeout_ms: 2_000,
         };
-        let unsent = send(&post).expect_err("nobody listens");
+        let unsent = send(&post).expect_err("nothing listens");
         assert!(unsent.again, "{unsent:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Accounting records: one for each ended attempt of a job, and the position up to which they are
 //! written.
 //!
-//! Owns their form and the key by which two copies of one record are recognized. Never decides who
+//! Owns their form and the key that identifies copies of one record. Never decides which process
 //! writes them or where; fields of later versions are ignored.
 
 use super::report::Usage;
@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Most bytes of a job's command that a record keeps.
+/// Maximum number of bytes of a job's command that a record keeps.
 pub const COMMAND_MAX: usize = 512;
 
 /// Slots on one host.
@@ -24,16 +24,16 @@ pub struct HostSlots<'a>(#[serde(borrow)] pub Cow<'a, str>, pub u32);
 pub struct AttemptRecord<'a> {
     pub j: JobKey,
     pub at: u32,
-    /// With job and attempt, tells it from all others, also where a job id was given again: made of
-    /// the times of submission and dispatch.
+    /// Derived from the times of submission and dispatch: with job and attempt, it identifies the
+    /// record even if the job id was assigned again.
     pub mark: u32,
-    /// It may be in an earlier file, too.
+    /// An earlier file may contain it too.
     #[serde(skip_serializing_if = "is_false")]
     pub again: bool,
     pub uid: u32,
     #[serde(rename = "u", borrow)]
     pub user: Cow<'a, str>,
-    /// The user group that was given at submission.
+    /// The user group that was specified at submission.
     #[serde(rename = "g", borrow, skip_serializing_if = "is_empty")]
     pub group: Cow<'a, str>,
     #[serde(rename = "p", borrow, skip_serializing_if = "is_empty")]
@@ -43,7 +43,7 @@ pub struct AttemptRecord<'a> {
     pub app: Cow<'a, str>,
     #[serde(rename = "q", borrow)]
     pub queue: Cow<'a, str>,
-    /// Empty: named after its command.
+    /// Empty: the job is named after its command.
     #[serde(rename = "n", borrow, skip_serializing_if = "is_empty")]
     pub name: Cow<'a, str>,
     #[serde(rename = "c", borrow)]
@@ -58,12 +58,12 @@ pub struct AttemptRecord<'a> {
     pub code: Option<i32>,
     #[serde(skip_serializing_if = "is_zero")]
     pub sig: i32,
-    /// Its exit code is not 0 and was a success.
+    /// Its exit code is not 0 but counts as success.
     #[serde(rename = "ok", skip_serializing_if = "is_false")]
     pub success: bool,
     #[serde(skip_serializing_if = "is_none")]
     pub reason: TermReason,
-    /// The job was pending again after it.
+    /// The job was pending again afterwards.
     #[serde(rename = "rq", skip_serializing_if = "is_false")]
     pub requeued: bool,
     #[serde(skip_serializing_if = "is_zero_u64")]
@@ -79,10 +79,10 @@ pub struct AttemptRecord<'a> {
     pub max_gpu_mem_mb: u64,
     #[serde(skip_serializing_if = "is_zero_u64")]
     pub gpu_ms: u64,
-    /// Units that it had of resources with `assign`.
+    /// Units of resources with `assign` that it had.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<Units>,
-    /// What was asked for: the requirement, the memory limit in bytes and the run limit in seconds.
+    /// What was requested: the requirement, the memory limit in bytes and the run limit in seconds.
     #[serde(rename = "req", borrow, skip_serializing_if = "is_empty")]
     pub res_req: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,7 +118,7 @@ fn is_none(why: &TermReason) -> bool {
     *why == TermReason::None
 }
 
-/// What tells one ended attempt from all others: job, attempt, mark.
+/// Identifies an ended attempt: job, attempt, mark.
 pub type Key = (JobKey, u32, u32);
 
 impl AttemptRecord<'_> {
@@ -126,7 +126,7 @@ impl AttemptRecord<'_> {
         (self.j, self.at, self.mark)
     }
 
-    /// Exit code 0, and known to be, or one that was a success.
+    /// Whether it ended with exit code 0 or another code that counts as success.
     pub fn is_done(&self) -> bool {
         (self.code == Some(0) || self.success) && self.sig == 0
     }
@@ -135,7 +135,7 @@ impl AttemptRecord<'_> {
         self.hosts.iter().map(|h| u64::from(h.1)).sum()
     }
 
-    /// The time it ran, without the time it was suspended, in ms.
+    /// The run time without suspended time, in ms.
     pub fn run_ms(&self) -> u64 {
         if self.start <= 0 {
             return 0;
@@ -165,13 +165,14 @@ impl AttemptRecord<'_> {
         parts.sum()
     }
 
-    /// The utilization of GPUs while it ran, percent of one; `None`: it used none.
+    /// The average utilization of GPUs during the run time, in percent of one; `None`: it used
+    /// none.
     pub fn gpu_util(&self) -> Option<u64> {
         let ms = (self.gpu_ms > 0).then(|| self.run_ms())?;
         Some(self.gpu_ms.saturating_mul(100) / ms.max(1))
     }
 
-    /// Sets what it has used.
+    /// Sets the usage.
     pub fn set_usage(&mut self, u: &Usage) {
         self.cpu_ms = u.cpu_ms;
         self.maxmem_kb = u.maxmem_kb;
@@ -181,7 +182,7 @@ impl AttemptRecord<'_> {
     }
 }
 
-/// A command as a record keeps it.
+/// A command shortened to the length that a record keeps.
 pub fn short_command(command: &str) -> &str {
     let mut end = command.len().min(COMMAND_MAX);
     while !command.is_char_boundary(end) {
@@ -190,14 +191,14 @@ pub fn short_command(command: &str) -> &str {
     &command[..end]
 }
 
-/// The month, in UTC, of a time in ms: `2026-11`. Times that no calendar has count as 1970.
+/// The month, in UTC, of a time in ms: `2026-11`. Times outside the calendar count as 1970.
 pub fn month_of(ms: i64) -> String {
     let t = Timestamp::from_millisecond(ms.max(0)).unwrap_or_default();
     let t = t.to_zoned(TimeZone::UTC);
     format!("{:04}-{:02}", t.year(), t.month())
 }
 
-/// Up to where the journal's ends are in accounting files, durably.
+/// The position in the journal up to which ends are durably in accounting files.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "k", rename = "written")]
 pub struct Written {

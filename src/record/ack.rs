@@ -3,7 +3,7 @@
 use crate::model::Token;
 use serde::{Deserialize, Serialize};
 
-/// Most single results in one answer; more are counted in `more`.
+/// Maximum number of single results in one answer; more are counted in `more`.
 pub const RESULTS_MAX: usize = 10_000;
 
 /// The answer to one request.
@@ -11,17 +11,17 @@ pub const RESULTS_MAX: usize = 10_000;
 #[serde(tag = "k", rename = "ack")]
 pub struct Ack {
     pub tok: Token,
-    /// The request as a whole was understood; single verbs may still have failed.
+    /// The request as a whole was understood; single verbs may nevertheless have failed.
     pub ok: bool,
     /// Why the whole request was refused.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
-    /// For a pack: id of the first job and how many consecutive ids were given.
+    /// For a pack: id of the first job and number of consecutive ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ids: Vec<IdRun>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<Outcome>,
-    /// Results left out because of [`RESULTS_MAX`].
+    /// Number of results omitted because of [`RESULTS_MAX`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u64,
 }
@@ -40,7 +40,7 @@ impl Ack {
         }
     }
 
-    /// The answer to a request of which nothing was carried out.
+    /// The answer to a request that was not carried out at all.
     #[must_use]
     pub fn refused(tok: Token, error: String) -> Ack {
         Ack {
@@ -59,7 +59,7 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Consecutive job ids given to consecutive pack lines.
+/// Consecutive job ids for consecutive pack lines.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct IdRun {
     /// Line of the first job, 0 for a plain submission.
@@ -67,25 +67,25 @@ pub struct IdRun {
     pub id: u32,
     pub n: u32,
     pub queue: String,
-    /// The queue was chosen by the default list.
+    /// The queue was chosen from the default list.
     #[serde(default)]
     pub default: bool,
-    /// An earlier job with the same `--key`: nothing new was made.
+    /// An earlier job with the same `--key` exists: no new job was created.
     #[serde(default)]
     pub known: bool,
-    /// When the first of them was accepted (ms, as in its row of the view): what tells it from
-    /// another job that has its id after the share was restored from a copy. 0 = not said.
+    /// When the first of them was accepted (ms, as in its row of the view): distinguishes it from
+    /// another job that has its id after the share was restored from a copy. 0 = unknown.
     #[serde(default, skip_serializing_if = "is_zero_i64")]
     pub t: i64,
 }
 
-/// How one verb, pack line or job fared.
+/// The result for one verb, pack line or job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// `123[4]`, a queue or host name, or `line 7`.
     pub what: String,
     pub code: Code,
-    /// Sentence for people, lower-case, without a full stop.
+    /// A sentence for the user, lower-case, without a full stop.
     pub text: String,
 }
 

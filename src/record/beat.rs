@@ -6,25 +6,25 @@
 
 use super::load::LoadDoc;
 
-/// Longest name of a beat.
+/// Maximum length of the name of a beat.
 const NAME_MAX: usize = 255;
-/// Characters of a boot id and of an incarnation that stand in the name.
+/// Number of characters of a boot id and of an incarnation in the name.
 const SHORT: usize = 8;
-/// Numbers of a sample in the name.
+/// Number of measured values in the name.
 const SAMPLE: usize = 11;
 
-/// What the name of a host's beat says.
+/// The content of the name of a host's beat.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Beat {
     pub host: String,
     /// The first characters of the boot id and of the incarnation of cbls.
     pub boot: String,
     pub incarnation: String,
-    /// Grows with each rename by one incarnation.
+    /// Increases with each rename by one incarnation.
     pub beat: u64,
     /// The host's wall clock, seconds.
     pub t: u64,
-    /// Number of the load document that this incarnation wrote last; each attempt has its own.
+    /// Number of the last load document of this incarnation; each attempt to write one has its own.
     pub doc: u64,
     /// Reports file that cbexe writes, and its length.
     pub part: u64,
@@ -32,20 +32,20 @@ pub struct Beat {
     sample: [u64; SAMPLE],
 }
 
-/// The first characters of an id, without those that separate fields.
+/// The first characters of an id, without separators of fields.
 pub fn short(id: &str) -> String {
     let plain = id.chars().filter(char::is_ascii_alphanumeric);
     plain.take(SHORT).collect()
 }
 
-/// A measured value as a whole number of `1 / per`.
+/// A measured value as a multiple of `1 / per`.
 fn whole(value: f64, per: f64) -> u64 {
-    // Casts of floats saturate, and turn what is not a number into 0.
+    // Casts of floats saturate, and convert NaN to 0.
     (value * per).round() as u64
 }
 
 impl Beat {
-    /// The beat that goes with a sample.
+    /// The beat for a sample.
     pub fn of(doc: &LoadDoc, (part, end): (u64, u64)) -> Beat {
         Beat {
             host: doc.host.clone(),
@@ -72,7 +72,7 @@ impl Beat {
         }
     }
 
-    /// Puts what the name says into the document that it goes with.
+    /// Copies the content of the name into the document that belongs to it.
     pub fn put_into(&self, doc: &mut LoadDoc) {
         let [r15s, r1m, r15m, ut, pg, io, ls, it, tmp, swp, mem] = self.sample.map(|n| n as f64);
         (doc.r15s, doc.r1m, doc.r15m) = (r15s / 1000.0, r1m / 1000.0, r15m / 1000.0);
@@ -84,18 +84,18 @@ impl Beat {
             .saturating_mul(1000);
     }
 
-    /// Whether the cbls that beats wrote the document, this time or another.
+    /// Whether the cbls of this beat wrote the document, whatever its number.
     pub fn is_of(&self, doc: &LoadDoc) -> bool {
         short(&doc.incarnation) == self.incarnation
     }
 
-    /// Whether this is the document that the cbls that beats wrote last. A later one is not: it
-    /// may be one that this cbls could not finish, and writes once more.
+    /// Whether this is the last document of the cbls of this beat. A later one is not accepted:
+    /// this cbls may not have finished it, and writes it once more.
     pub fn goes_with(&self, doc: &LoadDoc) -> bool {
         self.is_of(doc) && doc.written == self.doc
     }
 
-    /// The name; `None` when it is too long for a file.
+    /// The name; `None` if it is too long for a file.
     pub fn name(&self) -> Option<String> {
         let sample = self.sample.map(|n| n.to_string()).join("_");
         let name = format!(
@@ -112,7 +112,7 @@ impl Beat {
         (name.len() <= NAME_MAX).then_some(name)
     }
 
-    /// Reads a name; `None` when it is not that of a beat.
+    /// Reads a name; `None` if it is not the name of a beat.
     pub fn parse(name: &str) -> Option<Beat> {
         let mut words = name.rsplitn(9, ',');
         let mut sample = [0; SAMPLE];
@@ -136,19 +136,19 @@ impl Beat {
             sample,
         };
         let plain = !found.host.is_empty() && !found.host.contains('/');
-        // Signs, leading zeros, more numbers than there are: no host writes such a name.
+        // No host writes a name with signs, leading zeros or additional numbers.
         (plain && found.name().as_deref() == Some(name)).then_some(found)
     }
 }
 
-/// Changes of a measured value below this are noise: a fraction of the larger one, and at least a
-/// floor of its own.
+/// Whether a measured value has changed by more than the noise: a fraction of the larger value, and
+/// at least a floor.
 fn moved(old: f64, new: f64, floor: f64) -> bool {
     (old - new).abs() > floor.max(old.abs().max(new.abs()) / 20.0)
 }
 
-/// Whether a sample says anything that the one before did not, for those who place work by it: any
-/// change of what is not measured, and changes of what is above the noise.
+/// Whether a sample differs from the previous one in a way that matters to the scheduler: any
+/// change of values that are not measured, and changes of measured values above the noise.
 pub fn differs(old: &LoadDoc, new: &LoadDoc) -> bool {
     let noisy = [
         moved(old.r15s, new.r15s, 0.1),
@@ -166,7 +166,7 @@ pub fn differs(old: &LoadDoc, new: &LoadDoc) -> bool {
     noisy.contains(&true) || material(old, new)
 }
 
-/// Whether anything changed but what stands in the name of the beat.
+/// Whether anything has changed that is not in the name of the beat.
 pub fn material(old: &LoadDoc, new: &LoadDoc) -> bool {
     let mut same = new.clone();
     Beat::of(old, (0, 0)).put_into(&mut same);

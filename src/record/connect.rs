@@ -1,15 +1,15 @@
-//! A job's announcement of a program that users reach over the network: the file of its user
-//! `CB_CONNECT_DIR/JOBID.INDEX.json`. Owns its form and limits; does not prove who wrote it.
+//! A job's announcement of a program that users connect to over the network: the file of its user
+//! `CB_CONNECT_DIR/JOBID.INDEX.json`. Owns its form and limits; does not verify its writer.
 
 use serde::Deserialize;
 
-/// Largest such file, bytes.
+/// Maximum size of such a file in bytes.
 pub const CONNECT_MAX: u64 = 8 << 10;
 /// The variable that names the directory of these files.
 pub const CONNECT_DIR: &str = "CB_CONNECT_DIR";
-/// The directory without it, below the home directory.
+/// The directory if the variable is not set, below the home directory.
 pub const CONNECT_HOME: &str = ".corral/connect";
-/// Longest word of a kind.
+/// Maximum length of a kind.
 const KIND_MAX: usize = 32;
 
 /// A program that listens.
@@ -17,11 +17,11 @@ const KIND_MAX: usize = 32;
 pub struct Connect {
     /// jupyter, vscode, tensorboard, vnc, or another word of letters, digits, `-` and `_`.
     pub kind: String,
-    /// Where it speaks HTTP.
+    /// The port at which it serves HTTP.
     pub port: u16,
-    /// What the program asks for; empty: nothing.
+    /// The token that the program requires; empty: none.
     pub token: String,
-    /// Where its pages begin: a path with its query, from the file's URL.
+    /// The path of its first page, with the query, from the file's URL.
     pub path: String,
 }
 
@@ -40,7 +40,7 @@ struct File {
     web_port: Option<u16>,
 }
 
-/// The name of the file of a job or element.
+/// The name of the file for a job or element.
 pub fn connect_name(id: u32, idx: u32) -> String {
     format!("{id}.{idx}.json")
 }
@@ -49,7 +49,7 @@ impl Connect {
     /// Reads the file of this job.
     ///
     /// # Errors
-    /// It is not one, or another job's.
+    /// The content is invalid or belongs to another job.
     pub fn from_bytes(bytes: &[u8], id: u32, idx: u32) -> Result<Connect, String> {
         let file: File = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         if (file.job_id, file.index) != (id, idx) {
@@ -59,7 +59,7 @@ impl Connect {
         if file.kind.is_empty() || file.kind.len() > KIND_MAX || !file.kind.bytes().all(is_word) {
             return Err("its kind is not a word".to_owned());
         }
-        // What speaks no HTTP itself has a program beside it that does.
+        // A program that does not serve HTTP itself has another one beside it that does.
         let port = match (file.web_port, file.kind.as_str()) {
             (None, "vnc") => {
                 let why = "its program has no page: start it with websockify and noVNC";
@@ -79,7 +79,7 @@ impl Connect {
     }
 }
 
-/// The path of a URL with its query; without a path `/`.
+/// The path of a URL with its query; `/` if it has no path.
 fn path_of(url: &str) -> Result<String, String> {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let path = rest.find('/').map_or("/", |at| &rest[at..]);

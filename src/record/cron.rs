@@ -5,20 +5,20 @@ use crate::model::{Stamp, Submission};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest name of a cron job, in bytes.
+/// Maximum length of the name of a cron job, in bytes.
 pub const NAME_MAX: usize = 64;
-/// Most records of a cron job that are kept, and how many when nothing is said.
+/// Maximum number of records that are kept of a cron job, and the default.
 pub const HISTORY_MAX: u32 = 100;
 pub const HISTORY_DEFAULT: u32 = 10;
-/// Longest start deadline in seconds (a year), most runs at a time, most failures in a row.
+/// Maximum start deadline in seconds (a year), number of runs at a time, and failures in a row.
 pub const DEADLINE_MAX_S: u64 = 366 * 86_400;
 pub const RUNS_MAX: u32 = 1000;
-/// Most jobs of one run: a pack.
+/// Maximum number of jobs in one run (a pack).
 pub const PACK_MAX: usize = 100;
-/// Longest text of a record, in bytes.
+/// Maximum length of the text of a record, in bytes.
 pub const TEXT_MAX: usize = 300;
 
-/// What happens at a due time while an earlier run has not ended.
+/// What happens at a due time if an earlier run has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
@@ -41,59 +41,59 @@ impl Overlap {
     }
 }
 
-/// A definition. The retries of its runs and their run limit are options of the job.
+/// A definition. Retries and run limit of its runs are options of the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CronDef {
     /// Unique among the cron jobs of one user.
     pub name: String,
-    /// Five fields.
+    /// Five fields of a cron schedule.
     pub schedule: String,
     /// Name of a time zone.
     pub zone: String,
     pub overlap: Overlap,
-    /// With `run`: most runs at a time; 0 = no limit of its own.
+    /// With `run`: maximum number of runs at a time; 0 = not limited here.
     #[serde(skip_serializing_if = "is_zero")]
     pub max_runs: u32,
-    /// A run that was not started so long after its due time is dropped.
+    /// A run that was not started this long after its due time is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_s: Option<u64>,
-    /// After so many failed runs in a row the cron job is disabled; 0 = never.
+    /// After this number of failed runs in a row the cron job is disabled; 0 = never.
     #[serde(skip_serializing_if = "is_zero")]
     pub max_fails: u32,
-    /// Records that are kept.
+    /// Number of records that are kept.
     pub history: u32,
-    /// Nothing falls due.
+    /// No time falls due.
     #[serde(skip_serializing_if = "is_false")]
     pub disabled: bool,
-    /// May be an array.
+    /// The job of each run; may be an array.
     pub job: Submission,
-    /// The other jobs of each run, where it is a pack.
+    /// The other jobs of each run, if it is a pack.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub more: Vec<Submission>,
 }
 
 impl CronDef {
-    /// The jobs of each run, in their order.
+    /// The jobs of each run, in order.
     pub fn jobs(&self) -> impl Iterator<Item = &Submission> {
         std::iter::once(&self.job).chain(&self.more)
     }
 }
 
-/// Why a job was submitted without a request of its own; part of its `submitted` event, so that a
-/// due time is handled and its job made by one record, or neither.
+/// The due time for which a job was submitted without a request of its own. It is part of the
+/// `submitted` event, so one record both handles the due time and creates the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CronRun {
     pub uid: u32,
     pub name: String,
-    /// The due time; 0 = started by hand, which leaves the schedule as it is.
+    /// The due time; 0 = started manually, without effect on the schedule.
     pub due: Stamp,
-    /// Earlier due times that this run stands for.
+    /// Number of earlier due times that this run covers.
     #[serde(skip_serializing_if = "is_zero")]
     pub missed: u32,
-    /// Of a pack: which of its jobs this is, counted from 0, how many there are, and the id of the
-    /// first one, where this is another.
+    /// For a pack: the number of this job, counted from 0, the number of jobs, and the id of the
+    /// first job if this is another one.
     #[serde(skip_serializing_if = "is_zero")]
     pub part: u32,
     #[serde(skip_serializing_if = "is_zero")]
@@ -106,25 +106,25 @@ pub struct CronRun {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PackRun {
-    /// How many of its jobs were submitted, and how many there are to be. Less than all only as
-    /// long as the leader that submitted them died in between.
+    /// Number of jobs that were submitted, and number of jobs of the pack. They differ only if the
+    /// leader that submitted them died in between.
     pub made: u32,
     pub parts: u32,
     /// Its jobs that have not ended.
     pub live: BTreeSet<u32>,
-    /// How the first one failed that did.
+    /// The failure of the first job that failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub failed: String,
 }
 
 impl PackRun {
-    /// Some of its jobs are still to be submitted.
+    /// Whether some of its jobs are still to be submitted.
     pub fn is_open(&self) -> bool {
         self.made < self.parts
     }
 }
 
-/// What became of a due time or a run.
+/// The result of a due time or a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CronWhat {
@@ -136,7 +136,7 @@ pub enum CronWhat {
     Missed,
     /// An earlier run had not ended.
     Overlapped,
-    /// The leader did not take the job.
+    /// The leader refused the job.
     Refused,
 }
 
@@ -161,20 +161,20 @@ impl CronWhat {
 #[serde(default)]
 pub struct CronRecord {
     pub what: CronWhat,
-    /// The newest due time that it is about; 0 = started by hand.
+    /// The newest due time of the record; 0 = started manually.
     pub due: Stamp,
-    /// When it was known.
+    /// When the result became known.
     pub t: Stamp,
-    /// The job; 0 = none was made.
+    /// The job; 0 = none was created.
     #[serde(skip_serializing_if = "is_zero")]
     pub id: u32,
-    /// Due times that it stands for.
+    /// Number of due times that the record covers.
     pub n: u32,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
 }
 
-/// A cron job as the state knows it; also its row in the view.
+/// A cron job in the state; also its row in the view.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CronJob {
@@ -183,19 +183,19 @@ pub struct CronJob {
     pub def: CronDef,
     /// Due times up to this one are handled, whatever the clock says.
     pub handled: Stamp,
-    /// Who defined it last, and when.
+    /// The user who last defined it, and when.
     pub by: String,
     pub t: Stamp,
     /// Failed runs in a row.
     #[serde(skip_serializing_if = "is_zero")]
     pub fails: u32,
-    /// Why it is disabled, when that followed from its failures.
+    /// Why it is disabled, if because of its failures.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
-    /// Runs that have not ended by their job, and the due times that they are for.
+    /// Runs that have not ended, by their job, with their due times.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub running: BTreeMap<u32, Stamp>,
-    /// More of those that are packs, by their first job, which stands for all of it.
+    /// Runs among them that are packs, by their first job, which identifies the whole pack.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub packs: BTreeMap<u32, PackRun>,
     /// Oldest first.
@@ -215,7 +215,7 @@ impl CronJob {
         alone.chain(packed)
     }
 
-    /// Adds a record, and forgets the oldest ones.
+    /// Adds a record and drops the oldest ones.
     pub fn note(&mut self, record: CronRecord) {
         self.history.push(record);
         let most = self.def.history.min(HISTORY_MAX) as usize;
@@ -223,7 +223,7 @@ impl CronJob {
         self.history.drain(..over);
     }
 
-    /// Counts a failure or a success, and disables the cron job when it fails too often.
+    /// Counts a failure or a success, and disables the cron job if it fails too often.
     pub fn count(&mut self, what: CronWhat) {
         match what {
             CronWhat::Done => self.fails = 0,

@@ -1,5 +1,5 @@
-//! What an attempt uses of GPUs and of the network. Owns how such figures are added and which of
-//! them never fall; never measures anything.
+//! The use of GPUs and of the network by an attempt. Owns how such figures are added and which of
+//! them never decrease; never measures anything.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,12 +28,12 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl DeviceUse {
-    /// In the place where it is kept; `None` where there is nothing to keep.
+    /// In the form in which it is stored; `None` if it is empty.
     pub fn boxed(self) -> Option<Box<DeviceUse>> {
         (self != DeviceUse::default()).then(|| Box::new(self))
     }
 
-    /// Sums and maxima: what is left of it when all is over.
+    /// Sums and maxima: the figures that remain after the end.
     pub fn totals(self) -> DeviceUse {
         DeviceUse {
             gpu_util: 0,
@@ -42,7 +42,7 @@ impl DeviceUse {
         }
     }
 
-    /// `new` after this: maxima stay, counters never fall.
+    /// `new` merged after this: maxima are kept, counters never decrease.
     #[must_use]
     pub fn then(self, new: DeviceUse) -> DeviceUse {
         let max = self.max_gpu_mem_mb.max(new.gpu_mem_mb);
@@ -55,13 +55,13 @@ impl DeviceUse {
         }
     }
 
-    /// Both together; maxima are added, too.
+    /// The sum of both; maxima are added too.
     #[must_use]
     pub fn plus(self, more: DeviceUse) -> DeviceUse {
         self.each(more, u64::saturating_add)
     }
 
-    /// Without what `known` has already.
+    /// The amounts beyond those in `known`.
     #[must_use]
     pub fn beyond(self, known: DeviceUse) -> DeviceUse {
         self.each(known, u64::saturating_sub)

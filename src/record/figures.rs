@@ -1,37 +1,38 @@
 //! What leaders have counted and measured: `view/figures.yaml`, for `cadmin metrics`.
 //!
-//! Owns the bounds of the buckets and how a value is put into one. A new leader continues from what
-//! the previous one had published; counts after the last publication are lost, and if the document
-//! is lost, counting begins at 0, as readers of counters expect. Never reads a clock.
+//! Owns the bounds of the buckets and how a value is put into one. A new leader continues from the
+//! last published document; counts after it are lost, and if the document is lost, counting begins
+//! at 0, as readers of counters expect. Never reads a clock.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Upper bounds of waiting and run times, in seconds; longer ones are in one bucket more.
+/// Upper bounds of waiting and run times, in seconds; one more bucket has the longer ones.
 pub const JOB_BOUNDS_S: &[f64] = &[
     1.0, 10.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0,
 ];
-/// Upper bounds of what the leader does, in seconds.
+/// Upper bounds of durations of the leader's work, in seconds.
 pub const WORK_BOUNDS_S: &[f64] = &[
     0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
-/// Most queues with figures of their own; those of queues that came later are not counted.
+/// Maximum number of queues with figures; later queues are not counted.
 pub const QUEUES_MAX: usize = 1_000;
 
-/// Values by size.
+/// Counts of values by size.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Histogram {
-    /// Values up to each bound and above the one before it, then those above all bounds.
+    /// Number of values up to each bound and above the previous one, then of those above all
+    /// bounds.
     pub counts: Vec<u64>,
-    /// In milliseconds, rounded down for each value.
+    /// Sum in milliseconds, rounded down for each value.
     pub sum_ms: u64,
-    /// Below a millisecond, in microseconds.
+    /// Sum of the parts below a millisecond, in microseconds.
     pub sum_us: u64,
 }
 
 impl Histogram {
-    /// Counts a value. A histogram whose bounds were others begins again.
+    /// Counts a value. A histogram with other bounds is reset.
     pub fn add(&mut self, bounds_s: &[f64], us: u64) {
         if self.counts.len() != bounds_s.len() + 1 {
             self.counts = vec![0; bounds_s.len() + 1];
@@ -54,45 +55,46 @@ impl Histogram {
     }
 }
 
-/// What is counted of one queue.
+/// The figures of one queue.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QueueFigures {
-    /// From the submission of a job or element to its first start.
+    /// Times from the submission of a job or element to its first start.
     pub waits: Histogram,
-    /// Run times of ended attempts, without the time they were suspended.
+    /// Run times of ended attempts without suspended time.
     pub runs: Histogram,
-    /// Attempts that ended with exit code 0, with another end, and that were put back to pending.
+    /// Numbers of attempts that ended with exit code 0, with another end, and that were put back to
+    /// pending.
     pub done: u64,
     pub failed: u64,
     pub requeued: u64,
 }
 
-/// See the file's head.
+/// See the head of this file.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Figures {
-    /// Since when is counted, ms since 1970.
+    /// When counting began, ms since 1970.
     pub since: i64,
-    /// The epoch of the leader that published it, and how many took over since then.
+    /// The epoch of the leader that published it, and the number of takeovers since counting began.
     pub epoch: u64,
     pub takeovers: u64,
     pub queues: BTreeMap<String, QueueFigures>,
-    /// Jobs and elements that were given a host.
+    /// Number of jobs and elements that were dispatched.
     pub dispatched: u64,
-    /// Requests that were answered, journal events.
+    /// Numbers of answered requests and journal events.
     pub answers: u64,
     pub events: u64,
-    /// Deciding in each turn; writing the journal of a turn and its sync; writing the summary
-    /// views.
+    /// Durations of deciding in each turn, of writing and syncing the journal of a turn, and of
+    /// writing the summary views.
     pub turns: Histogram,
     pub syncs: Histogram,
     pub publications: Histogram,
 }
 
 impl Figures {
-    /// What a leader of `epoch` goes on from. `before`: what was published last; `now_ms` since
-    /// 1970.
+    /// The figures with which a leader of `epoch` continues. `before`: the last published ones;
+    /// `now_ms` since 1970.
     pub fn taken_over(before: Option<Figures>, epoch: u64, now_ms: i64) -> Figures {
         let Some(mut figures) = before else {
             return Figures {
@@ -101,7 +103,7 @@ impl Figures {
                 ..Figures::default()
             };
         };
-        // Each epoch is one takeover, also those that published nothing.
+        // Each epoch is one takeover, even if it published nothing.
         figures.takeovers += epoch.saturating_sub(figures.epoch);
         figures.epoch = epoch;
         figures

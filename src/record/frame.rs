@@ -8,10 +8,10 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Longest accepted line in bytes. A longer one is damage, not data.
+/// Maximum length of an accepted line in bytes. A longer one is damage, not data.
 pub const LINE_MAX: usize = 16 << 20;
-/// Longest line that is written where every line must be read again: a later copy of it under
-/// another sequence number is a little longer.
+/// Maximum length of a written line if every line must be readable: a later copy of it with another
+/// sequence number is slightly longer.
 pub const WRITE_MAX: usize = LINE_MAX - 64;
 
 /// Appends one framed record to `out`.
@@ -34,7 +34,7 @@ pub fn write<T: Serialize>(
     Ok(())
 }
 
-/// Appends one framed record whose JSON text is ready: one line, no raw newline in it.
+/// Appends one framed record whose JSON text exists: one line without a raw newline.
 pub fn write_json(out: &mut Vec<u8>, seq: u64, json: &[u8]) {
     // A record is one line.
     debug_assert!(!json.contains(&b'\n'));
@@ -44,7 +44,7 @@ pub fn write_json(out: &mut Vec<u8>, seq: u64, json: &[u8]) {
     finish_line(out, from, seq);
 }
 
-/// Closes a line whose JSON text was written to `out` from byte `from` on (after `- `).
+/// Completes a line whose JSON text was written to `out` from byte `from` on (after `- `).
 fn finish_line(out: &mut Vec<u8>, from: usize, seq: u64) {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(seq).as_bytes();
@@ -61,20 +61,20 @@ fn finish_line(out: &mut Vec<u8>, from: usize, seq: u64) {
     out.push(b'\n');
 }
 
-/// What is wrong with the bytes at an offset.
+/// The kind of damage at an offset.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Damage {
-    /// The last line lacks its newline: a torn write, or one still in flight.
+    /// The last line lacks its newline: an incomplete write, or one in progress.
     Torn,
     /// The line's frame, length or checksum is wrong.
     Frame(&'static str),
     /// The line is intact but its sequence number is not the expected one.
     Sequence { expected: u64, found: u64 },
-    /// The frame is intact, the content is not of the expected type.
+    /// The frame is intact, but the content is not of the expected type.
     Content(String),
 }
 
-/// Damage, with where it starts.
+/// Damage and its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damaged {
     /// Byte offset of the line in the file.
@@ -114,7 +114,7 @@ impl<'a> Line<'a> {
     /// Decodes the record; text in it may be borrowed from the line.
     ///
     /// # Errors
-    /// [`Damage::Content`] when the JSON is not a `T`.
+    /// [`Damage::Content`] if the JSON is not a `T`.
     pub fn decode<T: Deserialize<'a>>(&self) -> Result<T, Damage> {
         serde_json::from_slice(self.json).map_err(|e| Damage::Content(e.to_string()))
     }
@@ -123,7 +123,7 @@ impl<'a> Line<'a> {
 /// Checks and splits one line (without its newline).
 ///
 /// # Errors
-/// [`Damage::Frame`] naming the part that is wrong.
+/// [`Damage::Frame`] with the part that is wrong.
 pub fn parse_line(line: &[u8]) -> Result<Line<'_>, Damage> {
     if line.len() > LINE_MAX {
         return Err(Damage::Frame("line longer than the limit"));
@@ -150,7 +150,7 @@ pub fn parse_line(line: &[u8]) -> Result<Line<'_>, Damage> {
     if crc.len() != 8 {
         return Err(Damage::Frame("the checksum does not have eight digits"));
     }
-    // One text form per value: a flipped case bit is damage like any other.
+    // One text form per value: a changed case of a letter is damage like any other.
     if !crc.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
         return Err(Damage::Frame("bad checksum digits"));
     }
@@ -167,7 +167,7 @@ pub fn parse_line(line: &[u8]) -> Result<Line<'_>, Damage> {
     Ok(Line { seq, json })
 }
 
-/// Reads framed lines out of bytes, in order, stopping at the first damage.
+/// Reads framed lines from bytes, in order, and stops at the first damage.
 pub struct Reader<'a> {
     bytes: &'a [u8],
     /// Offset in the file of `bytes[0]`.
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
         Reader::resume(bytes, 0, 0)
     }
 
-    /// A reader over the bytes from file offset `base` on, where record `next_seq` is due.
+    /// A reader over the bytes from file offset `base` on, where record `next_seq` is expected.
     pub fn resume(bytes: &'a [u8], base: u64, next_seq: u64) -> Reader<'a> {
         Reader {
             bytes,
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
         self.base + self.at as u64
     }
 
-    /// Sequence number due next.
+    /// The next expected sequence number.
     pub fn next_seq(&self) -> u64 {
         self.next_seq
     }
@@ -205,7 +205,8 @@ impl<'a> Reader<'a> {
     /// The next intact line, `None` at the end of the bytes.
     ///
     /// # Errors
-    /// [`Damaged`] where a line is torn, damaged or out of sequence. Calling again repeats it.
+    /// [`Damaged`] if a line is incomplete, damaged or out of sequence. Another call repeats the
+    /// error.
     pub fn next_line(&mut self) -> Result<Option<Line<'a>>, Damaged> {
         let rest = &self.bytes[self.at..];
         if rest.is_empty() {

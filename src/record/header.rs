@@ -28,7 +28,7 @@ pub struct Header {
     /// Cluster id; empty in requests (a client need not know it).
     #[serde(default)]
     pub cluster: String,
-    /// Epoch of the writing leader, 0 where none applies.
+    /// Epoch of the writing leader, 0 if none applies.
     #[serde(default)]
     pub epoch: u64,
     /// Segment, part or incarnation number of the file.
@@ -47,7 +47,8 @@ impl Header {
         }
     }
 
-    /// Reads and checks the header at the front of `reader`. `Ok(None)`: the file is still empty.
+    /// Reads and checks the header at the beginning of `reader`. `Ok(None)`: the file is still
+    /// empty.
     ///
     /// # Errors
     /// Damage, a foreign cluster (when `cluster` is given), another kind of file, a newer format.

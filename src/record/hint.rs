@@ -1,9 +1,9 @@
-//! Hints: datagrams that say "look" and at what. No state is on the wire: a receiver looks at the
+//! Hints: datagrams that say "look" and at what. They transfer no state: a receiver looks at the
 //! share and trusts only the data there. A lost hint costs one polling interval, a forged one costs
 //! a look.
 //!
-//! Each hint carries a tag that its receiver drew at random and published on the share, so that a
-//! hint from outside the cluster, or for a process that had the port before, is dropped unread.
+//! Each hint contains a tag that its receiver chose at random and published on the share, so that a
+//! hint from outside the cluster, or for a process that used the port before, is dropped unread.
 
 use crate::model::Token;
 use std::collections::BTreeMap;
@@ -14,34 +14,34 @@ use std::str::FromStr;
 /// Size of a hint in bytes.
 pub const LEN: usize = 40;
 const MAGIC: &[u8; 8] = b"CBhint1\n";
-/// Most addresses of one receiver, and most characters of their text.
+/// Maximum number of addresses of one receiver, and maximum length of their text in characters.
 pub const ADDRESSES_MAX: usize = 3;
 const TEXT_MAX: usize = 180;
 
-/// What to look at. `number`: the same hint goes to each address of its receiver, who looks once at
-/// those of one number. Versions that give none send 0, which is never the same.
+/// What to look at. `number`: the same hint is sent to each address of its receiver, which looks
+/// once for hints with one number. Versions without numbers send 0, which is never a repetition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
-    /// To the leader: the drop box of this user. Who asks waits for the answer to this token.
+pub enum Hint {
+    /// To the leader: the drop box of this user, who waits for the answer to this token.
     DropBox { uid: u32, token: Token },
     /// To the leader: the reports of the host whose name has this [`tag_of`].
     Reports { host: u64, number: u32 },
     /// To a host: its orders.
     Orders { number: u32 },
-    /// To a host: what users left for it in their drop boxes.
+    /// To a host: requests of users for it in their drop boxes.
     Launches { number: u32 },
     /// To a command: the answer to its token.
     Acks { token: Token },
 }
 
-/// Writes a hint for the receiver of this tag.
-pub fn encode(tag: u64, what: What) -> [u8; LEN] {
+/// Encodes a hint for the receiver with this tag.
+pub fn encode(tag: u64, what: Hint) -> [u8; LEN] {
     let (kind, uid, value) = match what {
-        What::DropBox { uid, token } => (1u32, uid, token.0),
-        What::Reports { host, number } => (2, number, u128::from(host)),
-        What::Orders { number } => (3, number, 0),
-        What::Acks { token } => (4, 0, token.0),
-        What::Launches { number } => (5, number, 0),
+        Hint::DropBox { uid, token } => (1u32, uid, token.0),
+        Hint::Reports { host, number } => (2, number, u128::from(host)),
+        Hint::Orders { number } => (3, number, 0),
+        Hint::Acks { token } => (4, 0, token.0),
+        Hint::Launches { number } => (5, number, 0),
     };
     let mut out = [0u8; LEN];
     out[..8].copy_from_slice(MAGIC);
@@ -52,8 +52,8 @@ pub fn encode(tag: u64, what: What) -> [u8; LEN] {
     out
 }
 
-/// Reads a hint; `None`: it is none, or not for the receiver of this tag.
-pub fn decode(bytes: &[u8], tag: u64) -> Option<What> {
+/// Reads a hint; `None`: it is not a hint, or not for the receiver with this tag.
+pub fn decode(bytes: &[u8], tag: u64) -> Option<Hint> {
     let bytes: &[u8; LEN] = bytes.try_into().ok()?;
     let number = |at: usize| bytes[at..at + 4].try_into().map(u32::from_le_bytes).ok();
     let value = u128::from_le_bytes(bytes[24..].try_into().ok()?);
@@ -61,37 +61,37 @@ pub fn decode(bytes: &[u8], tag: u64) -> Option<What> {
         return None;
     }
     match number(16)? {
-        1 => Some(What::DropBox {
+        1 => Some(Hint::DropBox {
             uid: number(20)?,
             token: Token(value),
         }),
-        2 => Some(What::Reports {
+        2 => Some(Hint::Reports {
             host: u64::try_from(value).ok()?,
             number: number(20)?,
         }),
-        3 => Some(What::Orders {
+        3 => Some(Hint::Orders {
             number: number(20)?,
         }),
-        4 => Some(What::Acks {
+        4 => Some(Hint::Acks {
             token: Token(value),
         }),
-        5 => Some(What::Launches {
+        5 => Some(Hint::Launches {
             number: number(20)?,
         }),
         _ => None,
     }
 }
 
-/// The last numbers of hints, by what they speak of.
+/// The last numbers of hints, by sender or kind.
 #[derive(Debug, Default)]
 pub struct Numbers(BTreeMap<u64, u32>);
 
-/// Most senders whose last number is remembered.
+/// Maximum number of senders whose last number is remembered.
 const SENDERS_MAX: usize = 16_384;
 
 impl Numbers {
-    /// True when a hint of this sender bears the number of the one before: it came by another of
-    /// the receiver's addresses.
+    /// Whether a hint of this sender has the same number as the last one: it was then sent to
+    /// another of the receiver's addresses.
     pub fn is_repeated(&mut self, of: u64, number: u32) -> bool {
         if self.0.len() >= SENDERS_MAX && !self.0.contains_key(&of) {
             self.0.clear();
@@ -100,7 +100,7 @@ impl Numbers {
     }
 }
 
-/// A short number for a name (FNV-1a). Two names may share one: then both are looked at.
+/// A short number for a name (FNV-1a). Two names may share one; then both are looked at.
 pub fn tag_of(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -112,16 +112,16 @@ pub fn tag_of_token(token: Token) -> u64 {
     (token.0 >> 64) as u64 ^ token.0 as u64
 }
 
-/// Where a process takes hints, as it publishes it on the share.
+/// Where a process receives hints, as published on the share.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Endpoint {
     pub tag: u64,
-    /// The same socket under the addresses of its machine; a sender tries all.
+    /// Addresses of the same socket on its machine; a sender tries all.
     pub addresses: Vec<SocketAddr>,
 }
 
 impl Endpoint {
-    /// Reads what a file holds; text that is not an endpoint, or an empty one, is `None`.
+    /// Reads the text of a file; `None` if it is empty or not an endpoint.
     pub fn parse(text: &str) -> Option<Endpoint> {
         if text.len() > TEXT_MAX {
             return None;
@@ -150,14 +150,14 @@ mod tests {
     fn hints_come_back_as_they_were_and_only_to_their_receiver() {
         let token = Token(u128::MAX - 5);
         for what in [
-            What::DropBox { uid: 1001, token },
-            What::Reports {
+            Hint::DropBox { uid: 1001, token },
+            Hint::Reports {
                 host: tag_of("node17"),
                 number: 5,
             },
-            What::Orders { number: 6 },
-            What::Launches { number: 7 },
-            What::Acks { token },
+            Hint::Orders { number: 6 },
+            Hint::Launches { number: 7 },
+            Hint::Acks { token },
         ] {
             let bytes = encode(7, what);
             assert_eq!(decode(&bytes, 7), Some(what));
@@ -165,7 +165,7 @@ mod tests {
             assert_eq!(decode(&bytes[1..], 7), None);
             assert_eq!(decode(&[&bytes[..], b"x"].concat(), 7), None);
         }
-        let mut bytes = encode(7, What::Orders { number: 0 });
+        let mut bytes = encode(7, Hint::Orders { number: 0 });
         bytes[16] = 9;
         assert_eq!(decode(&bytes, 7), None);
         assert_eq!(decode(b"", 0), None);

@@ -6,14 +6,14 @@ use crate::model::ProcessUse;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Largest file, bytes.
+/// Maximum size of the file in bytes.
 pub const HOST_UNITS_MAX: u64 = 4 << 20;
 
 /// The units of a host, by resource, in the order in which they are listed.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostUnitsDoc {
-    /// The boot that the times mean.
+    /// The boot to which the times refer.
     pub boot: String,
     pub kinds: BTreeMap<String, Vec<UnitDoc>>,
 }
@@ -24,13 +24,13 @@ pub struct HostUnitsDoc {
 pub struct UnitDoc {
     #[serde(rename = "u")]
     pub name: String,
-    /// Paths, or numbers as a `DeviceNode` is written.
+    /// Paths, or numbers in the form of a `DeviceNode`.
     #[serde(rename = "d", skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
-    /// Processes that use it, and when that was seen (boot-time clock, ms).
+    /// Processes that use it, and when this was observed (boot-time clock, ms).
     #[serde(rename = "p", skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<u32>,
-    /// What processes use of it, seen at the same time.
+    /// What processes use of it, observed at the same time.
     #[serde(rename = "w", skip_serializing_if = "Vec::is_empty")]
     pub used: Vec<ProcessUse>,
     #[serde(rename = "t", skip_serializing_if = "is_zero")]
@@ -41,7 +41,7 @@ pub struct UnitDoc {
 }
 
 impl UnitDoc {
-    /// Of which nothing else is said.
+    /// A unit without further information.
     pub fn named(name: &str) -> UnitDoc {
         UnitDoc {
             name: name.to_owned(),

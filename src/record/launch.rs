@@ -1,11 +1,11 @@
-//! The request of `claunch` to a host: a command to be run there for a running job. Owns its form
-//! and its limits. It does not name the requester: that is the owner of the file.
+//! The request of `claunch` to a host: a command to run there for a running job. Owns its form and
+//! its limits. It does not name the requester, who is the owner of the file.
 
 use crate::model::{AttemptId, Token};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Largest such file in bytes.
+/// Maximum size of such a file in bytes.
 pub const LAUNCH_MAX: u64 = 4 << 20;
 /// Version of the file.
 const VERSION: u32 = 1;
@@ -16,17 +16,17 @@ const VERSION: u32 = 1;
 pub struct LaunchRequest {
     /// Version of the file, set when it is written.
     pub v: u32,
-    /// The attempt that it belongs to.
+    /// The attempt to which the command belongs.
     #[serde(flatten)]
     pub a: AttemptId,
-    /// Names the file with address and key of the command that waits.
+    /// Identifies the file with address and key of the waiting command.
     pub session: Token,
-    /// What a shell runs.
+    /// The command line for a shell.
     pub command: String,
     pub cwd: String,
     pub umask: u32,
     pub env: BTreeMap<String, String>,
-    /// Number of this one among those started together, from 1.
+    /// Number of this command among those started together, from 1.
     pub task: u32,
 }
 
@@ -43,7 +43,7 @@ impl LaunchRequest {
     /// Reads the content of the file.
     ///
     /// # Errors
-    /// It is not one that this version understands.
+    /// This version does not understand it.
     pub fn from_bytes(bytes: &[u8]) -> Result<LaunchRequest, String> {
         let launch: LaunchRequest = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         match launch.v {

@@ -10,37 +10,36 @@ pub const FIXED_LEN: usize = 512;
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EpochDoc {
-    /// 0 = no leader has ever been.
+    /// 0 = there has never been a leader.
     pub epoch: u64,
     /// Host name of the claimant.
     pub host: String,
     pub pid: u32,
-    /// Random, made by the claimant: tells whose claim succeeded.
+    /// Random, chosen by the claimant: shows whose claim succeeded.
     pub nonce: String,
     pub boot: String,
-    /// The claimant held the election's lock: who finds it free then knows that the claimant is
-    /// gone.
+    /// The claimant held the election's lock: if the lock is free, the claimant has ended.
     pub locked: bool,
-    /// Where the leader takes hints (see [`super::hint::Endpoint`]); empty: nowhere.
+    /// The address at which the leader receives hints (see [`super::hint::Endpoint`]); empty: none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hints: String,
-    /// Whatever the claimant opens is answered by the server, not by a cache: its successor need
-    /// not wait until it cannot read what was overwritten.
+    /// The server, not a cache, answers whatever the claimant opens: its successor need not wait
+    /// until the claimant can no longer read overwritten data.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
 }
 
-/// Content of `leader/beat`: a counter that the leader alone increments.
+/// Content of `leader/beat`: a counter that only the leader increments.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BeatDoc {
     pub epoch: u64,
     pub beat: u64,
-    /// Nothing but the process listening: true once the leader takes requests.
+    /// True once the leader accepts requests.
     pub leading: bool,
     /// The leader holds the election's lock (see [`EpochDoc::locked`]).
     pub locked: bool,
-    /// DISK FULL: the leader leads, but takes no submissions and starts nothing.
+    /// DISK FULL: the leader leads, but accepts no submissions and starts nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub full: bool,
     /// See [`EpochDoc::fresh`].
@@ -67,7 +66,8 @@ impl ClusterDoc {
     /// Decodes the cluster file.
     ///
     /// # Errors
-    /// It is none, or of a format that this program does not know: says so, without the path.
+    /// It is not a cluster file, or has a format that this program does not know; the text has no
+    /// path.
     pub fn decode(bytes: &[u8]) -> Result<ClusterDoc, String> {
         let doc: ClusterDoc =
             serde_json::from_slice(bytes).map_err(|e| format!("not a cluster file: {e}"))?;
@@ -84,7 +84,7 @@ impl ClusterDoc {
 /// Encodes a fixed document: JSON, a CRC32C comment, spaces up to [`FIXED_LEN`], newline.
 ///
 /// # Errors
-/// Fails when the document does not fit.
+/// The document does not fit.
 pub fn encode_fixed<T: Serialize>(doc: &T) -> Result<Vec<u8>, String> {
     let mut out = serde_json::to_vec(doc).map_err(|e| e.to_string())?;
     let crc = crc32c::crc32c(&out);
@@ -100,10 +100,10 @@ pub fn encode_fixed<T: Serialize>(doc: &T) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// Decodes what [`encode_fixed`] wrote.
+/// Decodes a document of [`encode_fixed`].
 ///
 /// # Errors
-/// Names what is wrong (torn write, checksum, content).
+/// The problem (incomplete write, checksum, content).
 pub fn decode_fixed<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let text = std::str::from_utf8(bytes)
         .map_err(|_| "not text".to_owned())?

@@ -5,9 +5,9 @@ use super::point::Points;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Least size of the file; padded with spaces (see `leader::FIXED_LEN` for why).
+/// Minimum size of the file; padded with spaces (see `leader::FIXED_LEN` for the reason).
 pub const LOAD_LEN: usize = 4096;
-/// Most bytes of it: a host with many sensors needs more than one block.
+/// Maximum size in bytes: a host with many sensors needs more than one block.
 pub const LOAD_MAX: usize = 128 << 10;
 
 /// One sample. Memory figures in MB, `ut` in 0..1, rates per second, `it` in minutes.
@@ -19,18 +19,18 @@ pub struct LoadDoc {
     pub boot: String,
     /// Random id of this cbls process.
     pub incarnation: String,
-    /// Increments with every beat; observers judge life by its change, never by the time.
+    /// Increments with every beat; observers detect life by its change, never by the time.
     pub beat: u64,
-    /// How often this incarnation has written the document, this time included.
+    /// Number of times that this incarnation has written the document, including this one.
     #[serde(skip_serializing_if = "is_zero")]
     pub written: u64,
     /// The host's wall clock, for display and skew warnings only.
     pub t: i64,
     /// Milliseconds between beats.
     pub every_ms: u64,
-    /// Whether cbexe of this host was seen alive by cbls (its local beat).
+    /// Whether cbls found this host's cbexe alive (its local beat).
     pub executor: bool,
-    /// The ledger by which that cbexe remembers; empty = it does not say.
+    /// The ledger of that cbexe; empty = not known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ledger: String,
     pub version: String,
@@ -53,58 +53,58 @@ pub struct LoadDoc {
     pub tmp: f64,
     pub swp: f64,
     pub mem: f64,
-    /// Highest epoch whose orders this host has followed, and highest job id it was given: what a
-    /// share that was restored from a backup has forgotten.
+    /// Highest epoch whose orders this host has followed, and highest job id in them: a share that
+    /// was restored from a backup lacks these.
     #[serde(skip_serializing_if = "is_zero")]
     pub epoch: u64,
     #[serde(skip_serializing_if = "is_zero_u32")]
     pub top: u32,
-    /// `iso_timeout` of this host, ms (0: none): until the next sample nothing on the host waits
-    /// for longer than this before it ends what the leader may start elsewhere. The age of
-    /// a beat is judged by the limit in the same sample. `None`: the host has taken no leader's.
+    /// `iso_timeout` of this host, ms (0: none): until the next sample no process on the host waits
+    /// longer than this before it ends tasks that the leader may start elsewhere. The age of a beat
+    /// is judged by the limit in the same sample. `None`: the host has received none from a leader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iso_ms: Option<u64>,
-    /// How far the journal had come when this host was last given orders.
+    /// The position of the journal in this host's last orders.
     #[serde(skip_serializing_if = "Points::is_empty")]
     pub journal: Points,
-    /// Anything a human should know about this host (cgroups absent, clock, mount).
+    /// Anything that an administrator should know about this host (cgroups absent, clock, mount).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What this host's sensors say, by the resource's name; a leader takes it in and out.
+    /// Resources of this host's sensors, by name; the leader adds and removes them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sensors: BTreeMap<String, Sensed>,
-    /// Values of sensors that the host has, its own and shared ones, as the leader worked them
-    /// out: name -> value text.
+    /// Values of sensors that apply to the host, its own and shared ones, as computed by the
+    /// leader: name -> value text.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
-    /// Of those that several hosts may share: the host whose sensor reports it.
+    /// For values that several hosts may share: the host whose sensor reports it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub shared: BTreeMap<String, String>,
-    /// By how many milliseconds the host's clock is ahead of the file server's, as the leader
-    /// worked it out; never written.
+    /// By how many milliseconds the host's clock is ahead of the file server's, as computed by the
+    /// leader; never written.
     #[serde(skip)]
     pub clock_ahead_ms: Option<i64>,
 }
 
-/// A resource as a sensor gives it.
+/// A resource as reported by a sensor.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sensed {
     #[serde(rename = "k")]
     pub kind: SensedKind,
-    /// A number that grows with the load: less is better.
+    /// A number that increases with the load: lower is better.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub increase: bool,
-    /// Given back while the job is suspended.
+    /// Returned while the job is suspended.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub release: bool,
-    /// An amount counts for each slot.
+    /// An amount is required for each slot.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub slot: bool,
     /// Jobs get single units of it, by name.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub assign: bool,
-    /// The resource with units of which each has so much; empty: it is an amount of the host.
+    /// The resource with units that each have this amount; empty: it is an amount of the host.
     #[serde(rename = "pu", skip_serializing_if = "String::is_empty")]
     pub per_unit: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -113,13 +113,13 @@ pub struct Sensed {
     /// the sensor.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub locale: String,
-    /// `None`: its last value is too old. A tag's is `yes` or `no`, that of named units `[a,b]`,
-    /// amounts of units are `{1,2}`.
+    /// `None`: its last value is too old. A tag has `yes` or `no`, named units are written `[a,b]`,
+    /// amounts of units `{1,2}`.
     #[serde(rename = "v", skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
 
-/// What kind of value a sensor's resource has.
+/// The kind of value of a sensor's resource.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SensedKind {
@@ -127,14 +127,14 @@ pub enum SensedKind {
     Number,
     Text,
     Tag,
-    /// One of a later version.
+    /// A kind of a later version.
     #[serde(other)]
     Unknown,
 }
 
 #[cfg(test)]
 impl LoadDoc {
-    /// A host of 64 CPUs on which nothing runs.
+    /// A host with 64 CPUs on which nothing runs.
     pub(crate) fn of_idle_host() -> LoadDoc {
         LoadDoc {
             executor: true,
@@ -163,10 +163,10 @@ fn is_zero_u32(n: &u32) -> bool {
     *n == 0
 }
 
-/// Encodes a sample for overwriting a file of `old` bytes in place.
+/// Encodes a sample to overwrite a file of `old` bytes in place.
 ///
 /// # Errors
-/// Fails when the document does not fit into [`LOAD_MAX`].
+/// The document does not fit into [`LOAD_MAX`].
 pub fn encode_over(doc: &LoadDoc, old: usize) -> Result<Vec<u8>, String> {
     let mut out = serde_json::to_vec(doc).map_err(|e| e.to_string())?;
     let crc = crc32c::crc32c(&out);
@@ -175,7 +175,7 @@ pub fn encode_over(doc: &LoadDoc, old: usize) -> Result<Vec<u8>, String> {
     if room > LOAD_MAX {
         return Err(format!("load document of {room} bytes exceeds {LOAD_MAX}"));
     }
-    // Nothing of a longer document may be left after it.
+    // No rest of a longer document may remain after it.
     let len = room.next_multiple_of(LOAD_LEN).max(old.min(LOAD_MAX));
     out.resize(len - 1, b' ');
     out.push(b'\n');
@@ -193,7 +193,7 @@ pub fn encode(doc: &LoadDoc) -> Result<Vec<u8>, String> {
 /// Decodes a sample.
 ///
 /// # Errors
-/// Names what is wrong (a torn read is normal now and then: read again).
+/// The problem (an incomplete read can occur at any time: read again).
 pub fn decode(bytes: &[u8]) -> Result<LoadDoc, String> {
     super::leader::decode_fixed(bytes)
 }

@@ -12,26 +12,26 @@ pub struct Point {
     pub epoch: u64,
     #[serde(rename = "s")]
     pub segment: u64,
-    /// Sequence number of the record that is due there.
+    /// Sequence number of the next record.
     #[serde(rename = "n")]
     pub seq: u64,
-    /// Which epoch of that number: two leaders may claim the same one when a share was restored in
-    /// between. See [`epoch_id`].
+    /// Distinguishes epochs of the same number: two leaders may claim the same one if a share was
+    /// restored in between. See [`epoch_id`].
     #[serde(rename = "i")]
     pub id: u32,
 }
 
-/// Tells epochs of the same number apart by what their first event says; never 0.
+/// Distinguishes epochs of the same number by the content of their first event; never 0.
 pub fn epoch_id(host: &str, pid: u32, t: i64) -> u32 {
     crc32c::crc32c(format!("{host} {pid} {t}").as_bytes()).max(1)
 }
 
-/// Most epochs of which a host remembers how far they had come.
+/// Maximum number of epochs of which a host remembers the position.
 const KEPT: usize = 8;
 
-/// How far the journal had come in the last epochs that a host has followed, oldest first. One
-/// point would not do: the first orders of a new epoch would hide what the host knows of the one
-/// before.
+/// The positions of the journal in the last epochs that a host has followed, oldest first. One
+/// point is not enough: the first orders of a new epoch would replace what the host knows of the
+/// previous one.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Points(Vec<Point>);
@@ -45,7 +45,7 @@ impl Points {
         self.0.iter()
     }
 
-    /// Takes note of a point. Orders that are read again bring nothing new.
+    /// Notes a point. Orders that are read again change nothing.
     pub fn reach(&mut self, point: Point) {
         let same = |p: &&mut Point| (p.epoch, p.id) == (point.epoch, point.id);
         match self.0.iter_mut().find(same) {

@@ -1,29 +1,29 @@
 //! The files that users leave for the portal below their drop boxes: proofs of identity, and the
 //! address of their own portal.
 //!
-//! Owns names and content. A secret is never written: only its SHA-256 is. The owner of the file
-//! may use it.
+//! Owns names and content. A secret is never written: only its SHA-256 is. The owner of the file is
+//! the user who may use it.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 
-/// Longest time for which a login link is good, ms.
+/// Maximum time for which a login link is valid, ms.
 pub const LOGIN_MS: i64 = 60_000;
-/// Random bytes of a secret.
+/// Number of random bytes of a secret.
 pub const SECRET_BYTES: usize = 32;
-/// Largest document of this kind, bytes.
+/// Maximum size of such a document in bytes.
 pub const DOC_MAX: u64 = 4096;
 /// Name of the file with the address of a user's own portal.
 pub const ADDRESS: &str = "address";
 
-/// A secret of this user: `<uid>-<hexadecimal digits>`. Whose it is can be read from it, so that a
-/// portal for all users knows where to look; only the random bytes prove anything.
+/// A secret of this user: `<uid>-<hexadecimal digits>`. It names its user so that a portal for all
+/// users knows where to look; only the random bytes prove anything.
 pub fn secret_of(uid: u32, random: &[u8]) -> String {
     format!("{uid}-{}", hex(random))
 }
 
-/// Whose such a secret claims to be.
+/// The user that such a secret names.
 pub fn claimed_uid(secret: &str) -> Option<u32> {
     let (uid, random) = secret.split_once('-')?;
     let is_random = random.len() == 2 * SECRET_BYTES && is_hexadecimal(random);
@@ -50,7 +50,7 @@ pub fn login_name(digest: &str, ends: i64) -> String {
     format!("l.{digest}.{ends}")
 }
 
-/// Digest and end of such a name.
+/// Digest and end in such a name.
 pub fn parse_login_name(name: &str) -> Option<(&str, i64)> {
     let (digest, ends) = name.strip_prefix("l.")?.split_once('.')?;
     let ends = ends.parse().ok()?;
@@ -76,15 +76,15 @@ fn is_hexadecimal(text: &str) -> bool {
     text.bytes().all(is_digit)
 }
 
-/// What a token allows; each includes the ones before it.
+/// The rights of a token; each level includes the previous ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// To see what its owner sees.
+    /// Read what its owner can read.
     Read,
-    /// To submit jobs and act on them.
+    /// Submit jobs and act on them.
     Submit,
-    /// To do what its owner may do as an administrator.
+    /// Do what its owner may do as an administrator.
     Admin,
 }
 
@@ -107,22 +107,22 @@ impl Scope {
 /// A token for programs, without the secret.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PortalToken {
-    /// What people call it: the first digits of its digest.
+    /// The name for users: the first digits of its digest.
     pub id: String,
     pub scope: Scope,
-    /// Moments in ms since 1970.
+    /// Times in ms since 1970.
     pub created: i64,
     pub ends: i64,
     #[serde(default)]
     pub note: String,
 }
 
-/// Where a user's own portal listens.
+/// The address of a user's own portal.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PortalAddress {
     /// `http://127.0.0.1:8080`, without a slash at the end.
     pub url: String,
-    /// Path of the socket, where it listens on one.
+    /// Path of the socket, if it listens on one.
     #[serde(default)]
     pub socket: String,
     pub host: String,

@@ -5,21 +5,21 @@ use super::device_use::DeviceUse;
 use crate::model::{AttemptId, Binding, HookOf, Retry, TermReason};
 use serde::{Deserialize, Serialize};
 
-/// A report as it stands in its file.
+/// A report as read from its file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReportRecord {
-    /// Number of its record.
+    /// Sequence number of its record.
     pub seq: u64,
     pub run: RunId,
     pub report: Report,
 }
 
-/// Which run of an attempt a report is about: before and after a share was restored from a copy
-/// two runs may have the same name.
+/// The run of an attempt that a report is about: before and after a share was restored from a copy,
+/// two runs may have the same id.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunId {
-    /// What the order said (`StartOrder::mark`); 0 = nothing.
+    /// The mark in the order (`StartOrder::mark`); 0 = none.
     #[serde(rename = "m", skip_serializing_if = "is_zero_u32")]
     pub mark: u32,
     /// The epoch of the leader that ordered it first; 0 = not known.
@@ -28,13 +28,13 @@ pub struct RunId {
 }
 
 impl RunId {
-    /// A run with this mark; the time of its order is not known.
+    /// A run with this mark, ordered at an unknown time.
     pub fn marked(mark: u32) -> RunId {
         RunId { mark, epoch: 0 }
     }
 }
 
-/// A report with the run that it is about, for writing.
+/// A report with its run, for writing.
 #[derive(Serialize)]
 pub struct Marked<'a> {
     #[serde(flatten)]
@@ -53,20 +53,20 @@ pub enum Report {
         version: String,
         t: i64,
     },
-    /// Second report of a file: the ledger that the host keeps. Another one than before
-    /// means that it does not know its earlier orders. `kept`: the ledger is older than its
-    /// name, so nothing was forgotten.
+    /// Second report of a file: the ledger that the host keeps. Another one than before means that
+    /// the host does not know its earlier orders. `kept`: the ledger is older than its name, so
+    /// nothing was forgotten.
     Ledger {
         id: String,
         #[serde(default, skip_serializing_if = "is_false")]
         kept: bool,
     },
-    /// Where this host takes hints, see [`super::hint::Endpoint`].
+    /// The address at which this host receives hints, see [`super::hint::Endpoint`].
     Hints { at: String },
     /// From here on nothing unacknowledged of earlier files is missing: attempts of this host that
     /// the leader believes running and that were not reported here are unknown to the host.
     Complete { boot: String },
-    /// The orders of this part are damaged from record `seq` (byte `at`) on, or gone: the host
+    /// The orders of this part are damaged from record `seq` (byte `at`) on, or missing: the host
     /// reads no further. The leader begins another part, which repeats what is in force.
     OrdersDamaged {
         epoch: u64,
@@ -81,24 +81,25 @@ pub enum Report {
         a: AttemptId,
         pid: u32,
         t: i64,
-        /// Of a queue that binds its jobs.
+        /// Its binding, if its queue binds jobs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bind: Option<Box<Binding>>,
     },
     /// The attempt ended; final.
     Ended(Box<Ended>),
-    /// The attempt was not started and never will be (from its first host); its part cannot be
-    /// prepared here (from another).
+    /// The attempt was not started and never will be (from its first host), or its part cannot be
+    /// prepared here (from another host).
     Never {
         #[serde(flatten)]
         a: AttemptId,
         why: String,
     },
-    /// This host, not the attempt's first, has prepared its part. Repeated whenever it is asked.
+    /// This host, not the attempt's first, has prepared its part. Repeated with every order for the
+    /// part.
     PartReady {
         #[serde(flatten)]
         a: AttemptId,
-        /// Of a queue that binds its jobs.
+        /// Its binding, if its queue binds jobs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bind: Option<Box<Binding>>,
     },
@@ -112,7 +113,7 @@ pub enum Report {
         a: AttemptId,
         t: i64,
     },
-    /// Its state was saved, or could not be. `why`: empty = it was.
+    /// Its state was saved, or could not be saved. `why`: empty = it was saved.
     Checkpointed {
         #[serde(flatten)]
         a: AttemptId,
@@ -127,7 +128,7 @@ pub enum Report {
         #[serde(flatten)]
         u: Usage,
     },
-    /// What the attempt has used so far on this host, which is not its first.
+    /// Usage of the attempt so far on this host, which is not its first.
     PartUsage {
         #[serde(flatten)]
         a: AttemptId,
@@ -137,7 +138,7 @@ pub enum Report {
 }
 
 impl Report {
-    /// What it is about; `None`: the host itself.
+    /// The attempt that it is about; `None`: the host itself.
     pub fn attempt(&self) -> Option<AttemptId> {
         match self {
             Report::Hello { .. }
@@ -164,20 +165,20 @@ impl Report {
 pub struct Ended {
     #[serde(flatten)]
     pub a: AttemptId,
-    /// When it started and ended by the host's clock (ms); `start` 0 = never ran.
+    /// When it started and ended by the host's clock (ms); `start` 0 = it never ran.
     pub start: i64,
     pub t: i64,
-    /// When the leader learned of it, by the leader's clock (ms); hosts leave it 0.
+    /// When the leader received it, by the leader's clock (ms); hosts leave it 0.
     #[serde(skip_serializing_if = "is_zero_i64")]
     pub known: i64,
-    /// The job failed and pends again, but not at once: as the leader says, hosts leave it out.
+    /// The job failed and becomes pending again after a delay: set by the leader, hosts omit it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// Exit code when it exited; `None` together with `sig` 0 = unknown end, never a success.
+    /// Exit code if it exited; `None` together with `sig` 0 = unknown end, never a success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
-    /// Its exit code is not 0 and counts as a success (`success_exit_values`): as the leader says,
-    /// hosts leave it out.
+    /// Its exit code is not 0 and counts as a success (`success_exit_values`): set by the leader,
+    /// hosts omit it.
     #[serde(skip_serializing_if = "is_false")]
     pub success: bool,
     /// Signal that ended it, 0 = none.
@@ -186,27 +187,27 @@ pub struct Ended {
     #[serde(skip_serializing_if = "is_false")]
     pub core: bool,
     pub reason: TermReason,
-    /// A process of the job was killed for want of memory, whatever the top process returned.
+    /// A process of the job was killed because memory ran out, whatever the top process returned.
     #[serde(skip_serializing_if = "is_false")]
     pub oom: bool,
-    /// It could not be started for want of something on this host: no fault of the job, which may
+    /// It could not be started because this host lacks something: the job is not at fault and may
     /// be started elsewhere.
     #[serde(skip_serializing_if = "is_false")]
     pub elsewhere: bool,
-    /// It was not started because its user has no account on this host (text: which).
+    /// It was not started because its user has no account on this host (named in `text`).
     #[serde(skip_serializing_if = "is_false")]
     pub no_account: bool,
-    /// Whose pre-exec command failed: the job's own command never ran.
+    /// The owner of the pre-exec command that failed: the job's own command never ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_failed: Option<HookOf>,
-    /// A command that ran after the job's failed (`text`: which).
+    /// A command that ran after the job's failed (named in `text`).
     #[serde(skip_serializing_if = "is_false")]
     pub post_failed: bool,
     /// Sentence with details (start errors), or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// What `u` holds of hosts after the first, as the leader says: what they report later counts
-    /// as far as it is more.
+    /// Usage of hosts after the first that is included in `u`, set by the leader: only additional
+    /// usage in their later reports is added.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartUse>,
     #[serde(flatten)]
@@ -220,7 +221,7 @@ impl Ended {
     }
 }
 
-/// What an attempt has used on a host that is not its first.
+/// Usage of an attempt on a host that is not its first.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PartUse {
@@ -251,7 +252,7 @@ fn is_zero_u32(n: &u32) -> bool {
     *n == 0
 }
 
-/// Most units that are not its own in the sum over the hosts of an attempt.
+/// Maximum number of wrong units in the sum over the hosts of an attempt.
 const WRONG_UNITS_MAX: usize = 16;
 
 /// Resource use of an attempt. Memory in KB, CPU in ms, I/O in KB.
@@ -276,22 +277,22 @@ pub struct Usage {
     pub read_kb: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub write_kb: u64,
-    /// `None`: no GPU and no network traffic was seen.
+    /// `None`: no use of GPUs or of the network was observed.
     #[serde(rename = "dv", skip_serializing_if = "Option::is_none")]
     pub devices: Option<Box<DeviceUse>>,
     /// Up to 16 process ids, for `cjobs -W` and `-l`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
-    /// Of a job that starts tasks: the first of them by rank, for `cjobs -t`.
+    /// For a job that starts tasks: the first ones by rank, for `cjobs -t`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskUse>,
-    /// Units that are not its own on which processes of it were seen, `gpu 0 (process 77)`.
+    /// Units that it does not have but its processes use, `gpu 0 (process 77)`.
     #[serde(rename = "wu", skip_serializing_if = "Vec::is_empty")]
     pub wrong_units: Vec<String>,
 }
 
 impl Usage {
-    /// Sums and maxima: what is left of it when all is over.
+    /// Sums and maxima: the figures that remain after the end.
     pub fn totals(&self) -> Usage {
         Usage {
             cpu_ms: self.cpu_ms,
@@ -304,12 +305,12 @@ impl Usage {
         }
     }
 
-    /// What it uses of GPUs and of the network.
+    /// Its use of GPUs and of the network.
     pub fn devices(&self) -> DeviceUse {
         self.devices.as_deref().copied().unwrap_or_default()
     }
 
-    /// Whether it has more of a sum or maximum than `known`.
+    /// Whether any of its sums or maxima is larger than in `known`.
     pub fn exceeds(&self, known: &Usage) -> bool {
         self.cpu_ms > known.cpu_ms
             || self.maxmem_kb > known.maxmem_kb
@@ -319,8 +320,8 @@ impl Usage {
             || self.devices().totals().beyond(known.devices()) != DeviceUse::default()
     }
 
-    /// Counts what a host says after the end, as far as it is more than what `parts` has of it: the
-    /// same twice changes nothing.
+    /// Adds usage that a host reports after the end, as far as it exceeds what `parts` has of this
+    /// host: repetition changes nothing.
     pub fn count_late(&mut self, parts: &mut Vec<PartUse>, late: &PartUse) {
         let at = parts.iter().position(|known| known.host == late.host);
         let at = at.unwrap_or_else(|| {
@@ -345,8 +346,8 @@ impl Usage {
         self.devices = self.devices().plus(now.beyond(seen)).boxed();
     }
 
-    /// Adds what another host, or another command on this one, has used. Process ids are of one
-    /// host: this one's stay. Maxima are added, too: those of one moment are not known.
+    /// Adds the usage of another host, or of another command on this one. Process ids of this host
+    /// are kept. Maxima are added too, because their common maximum is not known.
     pub fn add(&mut self, more: &Usage) {
         let sums = [
             (&mut self.cpu_ms, more.cpu_ms),
@@ -366,7 +367,7 @@ impl Usage {
         let room = WRONG_UNITS_MAX.saturating_sub(self.wrong_units.len());
         let wrong = more.wrong_units.iter().take(room);
         self.wrong_units.extend(wrong.cloned());
-        // What a task's own host says of it counts, not what stands for it elsewhere.
+        // The report of a task's own host replaces an entry from another host.
         let other = |task: &TaskUse| !more.tasks.iter().any(|m| m.rank == task.rank);
         self.tasks.retain(other);
         self.tasks.extend(more.tasks.iter().cloned());
@@ -374,13 +375,13 @@ impl Usage {
     }
 }
 
-/// Resource use of one task of a job, as its starter named it.
+/// Resource use of one task of a job, identified by the variables of its starter.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskUse {
     #[serde(rename = "r")]
     pub rank: u32,
-    /// Its section, and its number there.
+    /// Its section, and its number in the section.
     #[serde(rename = "s")]
     pub section: String,
     #[serde(rename = "n", skip_serializing_if = "is_zero_u32")]
@@ -393,7 +394,7 @@ pub struct TaskUse {
     pub cpu_ms: u64,
     #[serde(rename = "m", skip_serializing_if = "is_zero")]
     pub mem_kb: u64,
-    /// It runs no more.
+    /// It has ended.
     #[serde(rename = "e", skip_serializing_if = "is_false")]
     pub ended: bool,
 }
@@ -440,7 +441,7 @@ mod tests {
             assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
             let read: RunId = serde_json::from_str(&text).unwrap();
             assert_eq!(read, run, "{text}");
-            // As an earlier version writes it.
+            // The format of an earlier version.
             let text = serde_json::to_string(&report).unwrap();
             let read: RunId = serde_json::from_str(&text).unwrap();
             assert_eq!(read, RunId::default());

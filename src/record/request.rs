@@ -7,16 +7,16 @@ use crate::model::{CheckpointAct, Submission, Token};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Largest request file in bytes (a pack of 100,000 jobs fits).
+/// Maximum size of a request file in bytes (a pack of 100,000 jobs fits).
 pub const REQUEST_MAX: usize = 64 << 20;
-/// A request of no more bytes is short: it states how many verbs it has, and a file server takes it
-/// in one write.
+/// Maximum size of a short request, which states its number of verbs and which a file server
+/// accepts in one write.
 pub const SHORT_MAX: usize = 60 << 10;
-/// Largest number of verbs in one request.
+/// Maximum number of verbs in one request.
 pub const VERBS_MAX: usize = 200_000;
-/// Largest environment of a job, in bytes of its JSON text.
+/// Maximum size of the environment of a job, in bytes of its JSON text.
 pub const ENV_MAX: usize = 256 << 10;
-/// Largest spooled script or input in bytes.
+/// Maximum size of a spooled script or input in bytes.
 pub const SCRIPT_MAX: usize = 1 << 20;
 
 /// Record 1 of a request.
@@ -32,14 +32,14 @@ pub struct RequestHead {
     /// Environment of all jobs of this request (sorted names), at most [`ENV_MAX`].
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Script text of the job, when it came from standard input or a file.
+    /// Script text of the job, if it came from standard input or a file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub script: String,
-    /// Verbs that follow, in a request that is short; 0: as many as there are. One of fewer verbs
-    /// is not whole: it is written where it is read.
+    /// Number of verbs that follow, in a short request; 0: not stated. A request with fewer verbs
+    /// is incomplete, because it is written in place.
     #[serde(skip_serializing_if = "is_zero")]
     pub verbs: u32,
-    /// Spooled standard input (`-is`), text or base64 is not needed: UTF-8 only.
+    /// Spooled standard input (`-is`) as text; base64 is not needed, since only UTF-8 is accepted.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stdin: String,
     /// Parameter table of `--params`, at most [`SCRIPT_MAX`].
@@ -47,13 +47,13 @@ pub struct RequestHead {
     pub params: String,
 }
 
-/// One thing to do.
+/// One action.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
 pub enum Verb {
-    /// Submit one job or array. `line` = line number in a pack file, 0 otherwise. `spec`: when true
-    /// the options equal those of the previous submission of this request and `job.spec` is left
-    /// out.
+    /// Submit one job or array. `line` = line number in a pack file, 0 otherwise. `spec`: if true,
+    /// the options equal those of the previous submission of this request and `job.spec` is
+    /// omitted.
     Submit {
         #[serde(default, skip_serializing_if = "is_zero")]
         line: u32,
@@ -61,7 +61,7 @@ pub enum Verb {
         same: bool,
         job: Box<Submission>,
     },
-    /// Signal jobs: `how` says which; see [`SignalHow`].
+    /// Signal jobs as specified by `how`; see [`SignalHow`].
     Signal {
         sel: Selector,
         how: SignalHow,
@@ -71,12 +71,13 @@ pub enum Verb {
         sel: Selector,
         #[serde(default)]
         hold: bool,
-        /// Which states are meant beside running ones (`-d` done, `-e` exit, `-r` run).
+        /// States that are selected besides running ones (`-d` done, `-e` exit, `-r` run).
         #[serde(default)]
         states: Vec<String>,
     },
-    /// Save it where it has checkpoints, kill it, and put it back to pending. `hosts`: the hosts
-    /// it may run on from now on (`-m`), empty = as before; `force`: for the method of checkpoints.
+    /// Save it if it has checkpoints, kill it, and put it back to pending. `hosts`: the hosts on
+    /// which it may run from now on (`-m`), empty = unchanged; `force`: for the method of
+    /// checkpoints.
     Migrate {
         sel: Selector,
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -94,15 +95,15 @@ pub enum Verb {
         pos: u32,
         bottom: bool,
     },
-    /// Start a waiting job or element now, whatever holds it back. `hosts`: names, each perhaps
-    /// with `#SLOTS`, in order. `closed`: closed hosts too.
+    /// Start a waiting job or element now, whatever delays it. `hosts`: names, optionally with
+    /// `#SLOTS`, in order. `closed`: also closed hosts.
     Run {
         id: String,
         hosts: String,
         #[serde(default)]
         closed: bool,
     },
-    /// Change parameters: fields given replace, names in `reset` go back to default.
+    /// Change parameters: given fields are replaced, names in `reset` are set to their defaults.
     Modify {
         sel: Selector,
         changes: Box<Changes>,
@@ -117,17 +118,17 @@ pub enum Verb {
         act: HostAct,
         comment: String,
     },
-    /// Make or change a cron job. Its environment, script and input are those of the request.
+    /// Create or change a cron job. Its environment, script and input are those of the request.
     CronPut(Box<CronPut>),
-    /// Do something with the cron job of this name, `all`: with each of the user's.
+    /// Act on the cron job of this name; `all`: on each of the user's.
     Cron {
         name: String,
-        /// Whose; empty = the requester's.
+        /// Its owner; empty = the requester.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         user: String,
         act: CronAct,
     },
-    /// Send nothing about the alerts of a rule for so long; 0: send again.
+    /// Send no messages about the alerts of a rule for this time; 0: send them again.
     SilenceAlert {
         name: String,
         for_ms: u64,
@@ -135,9 +136,10 @@ pub enum Verb {
     },
     /// Read conf/cb.yaml again.
     Reconfig,
-    /// Admin's word that the share was restored from a backup (`cadmin restored --confirm`).
+    /// An administrator states that the share was restored from a backup (`cadmin restored
+    /// --confirm`).
     Restored,
-    /// Admin's word that a lost host's attempts are dead (`cadmin hlost --confirm`).
+    /// An administrator states that a lost host's attempts have ended (`cadmin hlost --confirm`).
     HostLost {
         host: String,
     },
@@ -151,34 +153,34 @@ fn is_false(b: &bool) -> bool {
     !*b
 }
 
-/// A definition and what it is for.
+/// A definition with its owner and mode.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CronPut {
     pub def: CronDef,
-    /// As whom it runs; empty = the requester.
+    /// The user as whom it runs; empty = the requester.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user: String,
-    /// There may be none of this name yet.
+    /// A cron job of this name need not exist yet.
     pub create: bool,
-    /// There may be one of this name already, which it replaces.
+    /// A cron job of this name may exist already, and is replaced.
     pub replace: bool,
 }
 
-/// What is to be done with a cron job.
+/// An action on a cron job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CronAct {
     Enable,
     Disable,
-    /// A run now, whatever the schedule says.
+    /// Start a run now, whatever the schedule.
     Start,
     /// End its runs.
     Kill,
     Remove,
 }
 
-/// What a signal verb means.
+/// The action of a signal verb.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignalHow {
@@ -188,20 +190,21 @@ pub enum SignalHow {
     Force,
     Stop,
     Resume,
-    /// Just this signal to all processes.
+    /// Only this signal to all processes.
     Number(i32),
     /// Save its state (`cchkpnt`).
     Checkpoint(CheckpointAct),
 }
 
-/// Which jobs a verb means (as LSF: an id wins over the other selectors; 0 = all that fit).
+/// The jobs to which a verb applies (as in LSF: an id overrides the other selectors; 0 = all that
+/// match).
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Selector {
-    /// Job ids as typed (`123`, `123[1-5]`), empty = by the others.
+    /// Job ids as typed (`123`, `123[1-5]`), empty = select by the other fields.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ids: Vec<String>,
-    /// `0` was given: all that fit instead of the latest.
+    /// `0` was given: all that match instead of the latest.
     pub all: bool,
     /// Job name, with `*` at either end.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -215,11 +218,11 @@ pub struct Selector {
     pub user: String,
 }
 
-/// New values for `cmod`. `None` = leave. `reset` names options to set back (`W`, `R`, ...).
+/// New values for `cmod`. `None` = unchanged. `reset` lists options to reset (`W`, `R`, ...).
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Changes {
-    /// A submission carrying new values for the options named in `set` (csub's letters).
+    /// A submission with new values for the options named in `set` (csub's letters).
     pub job: Submission,
     pub set: Vec<String>,
     pub reset: Vec<String>,

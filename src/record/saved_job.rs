@@ -1,8 +1,8 @@
-//! What a checkpoint's directory says of the job that was saved: all that makes it a job again, for
-//! a leader that has forgotten it.
+//! The file in a checkpoint's directory about the job that was saved: everything needed to submit
+//! it again, for a leader that has forgotten it.
 //!
-//! Owns the form of this file. Its user can write anything into it: its reader takes it as a
-//! submission of that user and checks it as one.
+//! Owns the form of this file. Its user can write anything into it: the reader treats it as a
+//! submission of that user and checks it accordingly.
 
 use crate::model::{JobKey, Spec, Stamp};
 use serde::{Deserialize, Serialize};
@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 
 /// Name of the file in a job's directory of checkpoints.
 pub const NAME: &str = ".job";
-/// Its largest size, in bytes.
+/// Maximum size of the file in bytes.
 pub const BYTES_MAX: u64 = 8 << 20;
 
-/// A job with what its submission brought along.
+/// A job with the content of its submission.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SavedJob {
     pub format: u32,
     pub j: JobKey,
-    /// When it was submitted: the job that had this ID then.
+    /// When it was submitted: identifies the job that had this id then.
     pub t: Stamp,
     pub name: String,
     pub command: String,
@@ -37,7 +37,7 @@ impl SavedJob {
     /// Reads the file.
     ///
     /// # Errors
-    /// It is not one, or of a later version.
+    /// The content is invalid or of a later version.
     pub fn parse(bytes: &[u8]) -> Result<SavedJob, String> {
         let job: SavedJob = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         match job.format {

@@ -6,31 +6,31 @@
 
 use super::frame::Damage;
 
-/// So long a line that does not check may be one whose pages are on their way (ms).
+/// How long a line with a wrong checksum may have pages that have not arrived yet (ms).
 const FRAME_MS: u64 = 3_000;
-/// So long half a line may be one that is being written, or a file may not be readable (ms).
+/// How long an incomplete line may still be being written, or a file may be unreadable (ms).
 const TORN_MS: u64 = 15_000;
 
-/// A place at which reading does not go on.
+/// A place at which reading has stopped.
 #[derive(Debug, Default)]
 pub struct Suspect {
-    /// Offset, and length of the file where growing is progress.
+    /// Offset, and length of the file if growing counts as progress.
     place: Option<(u64, u64)>,
     since: u64,
 }
 
 impl Suspect {
-    /// Reading went on.
+    /// Reading has continued.
     pub fn clear(&mut self) {
         self.place = None;
     }
 
-    /// There is such a place.
+    /// Whether there is such a place.
     pub fn is_set(&self) -> bool {
         self.place.is_some()
     }
 
-    /// Whether what was found at `offset` has stood there so long that it is damage.
+    /// Whether the finding at `offset` has persisted for so long that it is damage.
     pub fn lasts(&mut self, damage: &Damage, offset: u64, file_len: u64, now_ms: u64) -> bool {
         match damage {
             // Intact, but not meant for this reader, or of a newer version.
@@ -46,7 +46,7 @@ impl Suspect {
         self.stays((offset, u64::MAX), TORN_MS, now_ms)
     }
 
-    /// Lets it stand there for so much longer, in tests.
+    /// Makes the finding look older by this time, in tests.
     #[cfg(test)]
     pub fn grow_older(&mut self, ms: u64) {
         self.since = self.since.saturating_sub(ms);

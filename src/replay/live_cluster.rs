@@ -203,11 +203,13 @@ fn started(work: &Work, now: Stamp) -> Option<Started> {
         run.start
     };
     let suspended = matches!(work.stat, JobStat::Ususp | JobStat::Ssusp);
-    let until = match run.stopped_at {
+    let until = match run.suspension.since {
         Stamp(0) => now,
         stopped => stopped,
     };
-    let worked_ms = until.since_ms(begun).saturating_sub(run.suspended_ms);
+    let worked_ms = until
+        .since_ms(begun)
+        .saturating_sub(run.suspension.total_ms);
     Some(Started {
         place: 0,
         start_ms: (begun.0 - now.0).min(0),

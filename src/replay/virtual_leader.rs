@@ -414,13 +414,13 @@ impl<'a> VirtualLeader<'a> {
 /// Virtual jobs keep all their slots busy.
 fn used(run: Option<&Run>, t: Stamp) -> Usage {
     let busy = run.map_or(0, |run| {
-        let stopped = match run.stopped_at {
+        let stopped = match run.suspension.since {
             Stamp(0) => 0,
             since => t.since_ms(since),
         };
         let ms = t
             .since_ms(run.start)
-            .saturating_sub(run.suspended_ms + stopped);
+            .saturating_sub(run.suspension.total_ms + stopped);
         ms.saturating_mul(u64::from(run.slots()))
     });
     Usage {

@@ -11,31 +11,31 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of periods for which a value is used.
 pub const PERIODS: u64 = 3;
-/// Shortest and longest period that is believed, in milliseconds.
+/// Shortest and longest accepted period, in milliseconds.
 pub const PERIOD_MS: (u64, u64) = (5_000, 600_000);
-/// The period of a resource that was printed once only.
+/// The period of a resource that was printed only once.
 pub const FIRST_PERIOD_MS: u64 = 60_000;
-/// A resource that is printed no longer stays defined for so long.
+/// How long a resource stays defined after it was last printed, ms.
 pub const DEFINED_MS: u64 = 3_600_000;
 /// Room for all sensors of a host in its load report, in bytes.
 pub const REPORT_MAX: usize = 64 << 10;
 /// Bytes that a resource takes there in addition to its texts.
 const REPORT_EACH: usize = 96;
-/// Most messages that are remembered as reported.
+/// Maximum number of messages that are remembered as reported.
 const REPORTED_MAX: usize = 1000;
 
-/// One resource as its sensor last gave it.
+/// A resource as last printed by its sensor.
 #[derive(Clone, Debug)]
 struct Held {
     sensed: Sensed,
-    /// What it said of each unit when it last said anything.
+    /// The information about each unit in the last value.
     units: OfUnits,
     at: u64,
     /// The last two gaps between its values.
     gaps: [Option<u64>; 2],
-    /// Its sensor was started again since: the next value may define it again.
+    /// Its sensor was restarted: the next value may change the definition.
     redefine: bool,
-    /// Gone at this time.
+    /// The resource is removed at this time.
     until: u64,
 }
 
@@ -63,11 +63,11 @@ impl Board {
         Board::default()
     }
 
-    /// Takes what a document of `sensor` gave; the sentences are for the log.
+    /// Takes the content of a document of `sensor`. Returns sentences for the log.
     pub fn take(&mut self, sensor: &Sensor, parsed: Parsed, now: u64) -> Vec<String> {
         let mut news = Vec::new();
         for p in &parsed.problems {
-            // Without the line: the same mistake in every document is reported once.
+            // The key has no line number, so the same mistake in every document is reported once.
             let key = format!("{}: {}: {}", sensor.name, p.resource, p.message);
             self.tell(key, format!("{}:{p}", sensor.name), &mut news);
         }
@@ -121,7 +121,7 @@ impl Board {
         held.update(r.sensed, now, false);
     }
 
-    /// The sensor was started again: it may define its resources again.
+    /// The sensor was restarted: it may change the definitions of its resources.
     pub fn restarted(&mut self, sensor: &Sensor) {
         for held in self
             .sensors
@@ -133,7 +133,8 @@ impl Board {
         }
     }
 
-    /// The sensor is gone: so are its values at once, and its definitions after `linger` ms.
+    /// The sensor was removed: its values become invalid at once, its definitions after `linger`
+    /// ms.
     pub fn forget(&mut self, sensor: &Sensor, linger: u64, now: u64) {
         let begins = format!("{}:", sensor.name);
         self.reported.retain(|key| !key.starts_with(&begins));
@@ -151,13 +152,13 @@ impl Board {
         }
     }
 
-    /// The longest period of what the sensor prints, as far as it is known.
+    /// The longest known period of the sensor's resources.
     pub fn period(&self, sensor: &Sensor) -> Option<u64> {
         let all = self.sensors.get(sensor)?;
         all.values().filter_map(Held::period).max()
     }
 
-    /// What the host reports at `now`, and sentences for the log.
+    /// The host's report at `now`, and sentences for the log.
     pub fn report(&mut self, now: u64) -> (BTreeMap<String, Sensed>, Vec<String>) {
         let (mut out, mut news) = (BTreeMap::new(), Vec::new());
         let mut room = REPORT_MAX;
@@ -198,8 +199,8 @@ impl Board {
         (out, news)
     }
 
-    /// What the sensors say of the units of this host beside their names, by resource. Devices stay
-    /// as they are as long as the resource is defined; processes count as long as a value does.
+    /// The sensors' information about the units of this host besides their names, by resource.
+    /// Devices are kept while the resource is defined; processes are valid as long as a value is.
     pub fn units(&self) -> BTreeMap<String, Vec<UnitDoc>> {
         let mut out: BTreeMap<String, Vec<UnitDoc>> = BTreeMap::new();
         let all = || self.sensors.values().flatten();
@@ -251,7 +252,7 @@ impl Board {
     }
 }
 
-/// Notes how much of `own` each unit has.
+/// Stores the amount of `own` of each unit.
 fn put_sizes(all: &mut [UnitDoc], own: &str, value: &str) {
     let sizes = units::sizes(value);
     let one = units::amount(value);
@@ -268,7 +269,7 @@ fn put_sizes(all: &mut [UnitDoc], own: &str, value: &str) {
 }
 
 impl Held {
-    /// Takes a new value; `keep`: the definition stays.
+    /// Takes a new value; `keep`: the definition does not change.
     fn update(&mut self, new: Sensed, now: u64, keep: bool) {
         let gap = now.saturating_sub(self.at);
         self.gaps = [self.gaps[1], Some(gap)];

@@ -1,9 +1,9 @@
-//! Combines the sensors of all hosts: which resources there are, and which values each host has.
-//! Kept by the leader, derived only from load reports: a later leader reads the same.
+//! Combines the sensors of all hosts: which resources exist, and which values each host has. Kept
+//! by the leader, derived only from load reports: a later leader derives the same.
 //!
-//! Of two definitions, the first stays as long as any host reports it; definitions of cb.yaml take
-//! precedence over all. A host's own value takes precedence over one that it shares, and of shared
-//! values that of the first host.
+//! Of two definitions, the first one applies as long as a host reports it; definitions of cb.yaml
+//! take precedence over all others. A host's own value takes precedence over a shared one, and of
+//! shared values that of the first host.
 
 use super::RESOURCES_MAX;
 use crate::config::{Config, ResourceDecl, ResourceKind};
@@ -11,23 +11,24 @@ use crate::record::load::{Sensed, SensedKind};
 use crate::text::resreq::{check_resource_name, left_to_sensors};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Definitions change at most once in so many milliseconds: the scheduler rebuilds its picture
-/// after each change.
+/// Minimum time between two changes of definitions, in milliseconds: the scheduler rebuilds its
+/// picture after each change.
 pub const SETTLE_MS: u64 = 10_000;
-/// A definition outlives its last report by so long: a leader's sensors move with it.
+/// How long a definition is kept after its last report, ms: the leader's sensors move with the
+/// leader.
 pub const LINGER_MS: u64 = 60_000;
 
-/// What is known.
+/// The reports and definitions of all hosts.
 #[derive(Clone, Debug, Default)]
 pub struct Gather {
     hosts: BTreeMap<String, BTreeMap<String, Sensed>>,
-    /// Names with a locale, by who reports them.
+    /// Names of resources with a locale, with the hosts that report them.
     lent: BTreeMap<String, BTreeSet<String>>,
     /// Definitions in force, and since when no host reports them.
     known: BTreeMap<String, (ResourceDecl, Option<u64>)>,
-    /// Reports name other resources than when definitions were last worked out.
+    /// Reports define other resources than when definitions were last derived.
     dirty: bool,
-    /// When that was, and when it is due although no report changes.
+    /// When definitions were last derived, and when this is due although no report changes.
     settled: Option<u64>,
     recheck: Option<u64>,
 }
@@ -36,15 +37,15 @@ pub struct Gather {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Values {
     pub values: BTreeMap<String, String>,
-    /// Of those with a locale: the host that reports them.
+    /// For values with a locale: the host that reports them.
     pub shared: BTreeMap<String, String>,
-    /// What is wrong with the host's own report.
+    /// Problems of the host's own report.
     pub warnings: Vec<String>,
 }
 
 impl Gather {
-    /// Takes a host's report; a silent host's is `None`. True when other hosts may have other
-    /// values now.
+    /// Takes a host's report; `None` for a silent host. Returns true if values of other hosts may
+    /// have changed.
     pub fn take(&mut self, host: &str, report: Option<BTreeMap<String, Sensed>>) -> bool {
         let report = report.unwrap_or_default();
         let old = self.hosts.get(host);
@@ -87,7 +88,7 @@ impl Gather {
         before != after
     }
 
-    /// The definitions that sensors make under `config`, when they are others than before.
+    /// The definitions of sensors under `config`, if they have changed.
     pub fn define(&mut self, config: &Config, now: u64) -> Option<BTreeMap<String, ResourceDecl>> {
         let due = self.dirty || self.recheck.is_some_and(|at| at <= now);
         let early = self
@@ -126,7 +127,7 @@ impl Gather {
         (self.dirty, self.settled) = (!self.hosts.is_empty(), None);
     }
 
-    /// Definitions as reported, by name: the first host's first, one of each kind.
+    /// Reported definitions by name: that of the first host first, one of each kind.
     fn said(&self, config: &Config) -> BTreeMap<String, Vec<ResourceDecl>> {
         let mut out: BTreeMap<String, Vec<ResourceDecl>> = BTreeMap::new();
         for report in self.hosts.values() {
@@ -136,7 +137,7 @@ impl Gather {
                 };
                 let named = left_to_sensors(name) || check_resource_name(name).is_ok();
                 let shared = is_shared(&sensed.locale, config);
-                // Of what cb.yaml declares only that hosts share it is news.
+                // For a resource that cb.yaml declares, sensors only add that hosts share it.
                 if !named || config.hosts.resources.contains_key(name) && !shared {
                     continue;
                 }
@@ -224,7 +225,8 @@ fn declaration(sensed: &Sensed, kind: ResourceKind, shared: bool) -> ResourceDec
     }
 }
 
-/// Definitions in force as a leader publishes them, without values. [`defined`] reads them.
+/// Definitions in force in the form that a leader publishes, without values. [`defined`] reads
+/// them.
 pub fn published(sensed: &BTreeMap<String, ResourceDecl>) -> BTreeMap<String, Sensed> {
     let one = |decl: &ResourceDecl| Sensed {
         kind: match decl.kind {
@@ -245,8 +247,8 @@ pub fn published(sensed: &BTreeMap<String, ResourceDecl>) -> BTreeMap<String, Se
     all.map(|(name, decl)| (name.clone(), one(decl))).collect()
 }
 
-/// The definitions that a leader published; those of a kind that only a later version knows are
-/// left out.
+/// The definitions that a leader published; those with a kind that only a later version knows are
+/// omitted.
 pub fn defined(published: &BTreeMap<String, Sensed>) -> BTreeMap<String, ResourceDecl> {
     let one = |(name, sensed): (&String, &Sensed)| {
         let kind = kind_of(sensed.kind)?;
@@ -256,7 +258,7 @@ pub fn defined(published: &BTreeMap<String, Sensed>) -> BTreeMap<String, Resourc
     published.iter().filter_map(one).collect()
 }
 
-/// Whether `host` has a resource of this locale; `own`: it reports it itself.
+/// Whether `host` has a resource with this locale; `own`: the host reports it itself.
 fn has(locale: &str, own: bool, host: &str, config: &Config) -> bool {
     if locale.is_empty() {
         return own;
@@ -269,7 +271,7 @@ fn has(locale: &str, own: bool, host: &str, config: &Config) -> bool {
     })
 }
 
-/// More than one host has it: an amount of it would have to be counted over all of them.
+/// Whether several hosts have it: an amount of it must be counted over all of them.
 fn is_shared(locale: &str, config: &Config) -> bool {
     let mut words = locale.split(' ');
     match (words.next(), words.next()) {

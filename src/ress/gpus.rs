@@ -3,21 +3,23 @@
 use crate::model::{Gpu, ProcessUse};
 use std::fmt::Write as _;
 
-/// Longest text of a value, bytes.
+/// Maximum length of the text of a value in bytes.
 const TEXT_MAX: usize = 200;
 
-/// Longest name of a unit.
+/// Maximum length of the name of a unit.
 const UNIT_MAX: usize = 64;
 
-/// Most processes of a unit that are named.
+/// Maximum number of listed processes of a unit.
 const PROCESSES_MAX: usize = 256;
 
-/// Most bytes that name the processes of all units, and what they use: a sensor's line has 8 KiB.
+/// Maximum number of bytes for the processes of all units and their use: a sensor's line is limited
+/// to 8 KiB.
 const LIST_MAX: usize = 6_000;
 
-/// The document of these GPUs: the units by name with their devices and processes, the memory of
-/// each in MB, utilization of the busiest (0 to 1), degrees of the hottest, processes on all, how
-/// many are parts (MIG), models. One that jobs could not be given is left out.
+/// The document for these GPUs: the units by name with their devices and processes, the memory of
+/// each in MB, the utilization of the busiest (0 to 1), the temperature of the hottest in degrees,
+/// the number of processes on all, the number of parts (MIG), the models. GPUs that jobs cannot be
+/// assigned are omitted.
 pub fn document(gpus: &[Gpu]) -> String {
     let gpus: Vec<&Gpu> = gpus.iter().filter(|gpu| is_sound(&gpu.unit)).collect();
     let mut out = String::new();
@@ -60,7 +62,7 @@ pub fn document(gpus: &[Gpu]) -> String {
     out
 }
 
-/// The name of a unit as jobs can be given it.
+/// Whether a unit can be assigned to jobs by this name.
 fn is_sound(name: &str) -> bool {
     let sound = |c: char| c.is_ascii_graphic() && !matches!(c, ',' | '"' | '\\');
     !name.is_empty() && name.len() <= UNIT_MAX && name.chars().all(sound)
@@ -79,7 +81,7 @@ fn list(texts: impl Iterator<Item = String>) -> String {
     format!("[{}]", texts.join(", "))
 }
 
-/// Device nodes and processes of the units, as far as they are known.
+/// Device nodes and processes of the units, as far as known.
 fn of_units(gpus: &[&Gpu]) -> String {
     let words = |each: Vec<String>| each.join(" ");
     let room = LIST_MAX / gpus.len().max(1);
@@ -112,7 +114,7 @@ fn of_units(gpus: &[&Gpu]) -> String {
     out
 }
 
-/// As many of these words as there is room for.
+/// As many of these words as fit into `room`.
 fn listed(all: &[ProcessUse], room: usize, word: impl Fn(&ProcessUse) -> String) -> String {
     let mut out = String::new();
     for word in all.iter().take(PROCESSES_MAX).map(word) {
@@ -127,7 +129,8 @@ fn listed(all: &[ProcessUse], room: usize, word: impl Fn(&ProcessUse) -> String)
     out
 }
 
-/// The models, each once, in the order of the GPUs. Without what YAML would read otherwise.
+/// The models, each listed once, in the order of the GPUs. Without characters that YAML would
+/// interpret.
 fn models(gpus: &[&Gpu]) -> String {
     let mut all: Vec<String> = Vec::new();
     for gpu in gpus {
@@ -179,7 +182,7 @@ mod tests {
             unit: "0000:03:00.0".into(),
             ..gpu("One", 1, 0)
         };
-        // Nothing of one without a name may move the others' values.
+        // A GPU without a valid name must not shift the values of the others.
         let nameless = Gpu {
             unit: "a b".into(),
             ..gpu("Bad", 3, 0)

@@ -1,34 +1,34 @@
 //! When a sensor is started, when it hangs, and how long it is not restarted after its end. A state
-//! machine whose clock is an argument (milliseconds that never go back).
+//! machine whose clock is an argument (milliseconds that never decrease).
 
 /// First and longest pause before a sensor is started again.
 pub const BACKOFF_MS: (u64, u64) = (1_000, 300_000);
-/// A run that lasted so long and printed a good document forgets the failures before it.
+/// A run of at least this duration that printed a good document resets the count of failures.
 pub const STEADY_MS: u64 = 60_000;
-/// Number of periods that a sensor has to print the next good document...
+/// Number of periods within which a sensor must print the next good document...
 pub const HANG_PERIODS: u64 = 10;
-/// ...but at least and at most so long.
+/// ...but at least and at most this time.
 pub const HANG_MS: (u64, u64) = (60_000, 600_000);
 
 /// Exit code of a sensor that has nothing to measure on this host (`EX_UNAVAILABLE`).
 pub const NOTHING_HERE: i32 = 69;
-/// Such a sensor is started again after this pause and so often: its driver may be loaded late.
+/// Pause before such a sensor is started again, and number of tries: its driver may be loaded late.
 pub const ABSENT_MS: u64 = 600_000;
 pub const ABSENT_TRIES: u32 = 6;
 
-/// One sensor's past and what it is due for.
+/// The history of a sensor and when it is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Life {
     state: State,
-    /// Ends in a row that were no steady run's.
+    /// Number of consecutive ends that did not follow a steady run.
     fails: u32,
-    /// Those among them that said that there is nothing to measure.
+    /// Number of ends that reported that there is nothing to measure.
     absent: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Never started again.
+    /// It is not started again.
     Idle,
     Waits {
         until: u64,
@@ -40,7 +40,7 @@ enum State {
 }
 
 impl Life {
-    /// Due at once.
+    /// A sensor that is due at once.
     pub fn new(now: u64) -> Life {
         let state = State::Waits { until: now };
         Life {
@@ -50,12 +50,12 @@ impl Life {
         }
     }
 
-    /// It is to be started now.
+    /// Whether it is to be started now.
     pub fn is_due(&self, now: u64) -> bool {
         matches!(self.state, State::Waits { until } if until <= now)
     }
 
-    /// When it is to be started; `None`: it runs, or never.
+    /// When it is to be started; `None`: it runs, or is not started again.
     pub fn due_at(&self) -> Option<u64> {
         match self.state {
             State::Waits { until } => Some(until),
@@ -79,8 +79,8 @@ impl Life {
         }
     }
 
-    /// It has printed nothing of use for too long, and is to be ended. `period`: between two of
-    /// its documents, as far as that is known.
+    /// Whether it has printed nothing useful for too long and is to be ended. `period`: between two
+    /// of its documents, if known.
     pub fn hangs(&self, period: Option<u64>, now: u64) -> bool {
         let State::Runs { since, good } = self.state else {
             return false;
@@ -90,7 +90,7 @@ impl Life {
         now.saturating_sub(good.unwrap_or(since)) > patience
     }
 
-    /// It ended, or could not be started. Gives the pause before the next start.
+    /// It ended, or could not be started. Returns the pause before the next start.
     pub fn ended(&mut self, now: u64) -> u64 {
         let steady = match self.state {
             State::Runs { since, good } => good.is_some() && now.saturating_sub(since) >= STEADY_MS,
@@ -108,7 +108,8 @@ impl Life {
         pause
     }
 
-    /// It ended with [`NOTHING_HERE`]. Gives the pause before the next start; `None`: no more.
+    /// It ended with [`NOTHING_HERE`]. Returns the pause before the next start; `None`: it is not
+    /// started again.
     pub fn nothing_here(&mut self, now: u64) -> Option<u64> {
         self.absent += 1;
         let again = self.absent <= ABSENT_TRIES;
@@ -121,7 +122,7 @@ impl Life {
         again.then_some(ABSENT_MS)
     }
 
-    /// It said so before.
+    /// Whether it had reported this before.
     pub fn was_absent(&self) -> bool {
         self.absent > 1
     }

@@ -14,13 +14,13 @@ use crate::text::resreq::{Direction, Kind, builtin, check_resource_name, left_to
 use crate::text::yaml::{self, Entry, Limits, Node, Value};
 use crate::text::{names, units};
 
-/// Longest text that is a value, in bytes.
+/// Maximum length of a text value, in bytes.
 pub const VALUE_MAX: usize = 256;
-/// Longest description, in characters.
+/// Maximum length of a description, in characters.
 pub const DESCRIPTION_MAX: usize = 512;
-/// Longest locale, in bytes.
+/// Maximum length of a locale, in bytes.
 pub const LOCALE_MAX: usize = 4096;
-/// Largest number: thousandths of it are still exact enough to count with.
+/// Largest number: its thousandths are still exact enough for calculations.
 pub const NUMBER_MAX: f64 = 1e15;
 
 const LIMITS: Limits = Limits {
@@ -46,23 +46,23 @@ const ATTRIBUTES: [&str; 14] = [
     "use",
 ];
 
-/// A resource as a document gives it; its value is always there.
+/// A resource in a document; it always has a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     pub name: String,
     pub sensed: Sensed,
-    /// What it says of each unit: for this host alone.
+    /// Information about each unit: only for this host.
     pub units: OfUnits,
-    /// Where it begins.
+    /// The line in which it begins.
     pub line: u64,
 }
 
-/// Something that is wrong with a document. Lines and columns count from 1.
+/// A problem of a document. Lines and columns count from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub line: u64,
     pub col: u32,
-    /// The resource that is not taken because of it, as far as it is known.
+    /// The resource that is ignored because of it, as far as known.
     pub resource: String,
     pub message: String,
     pub hint: Option<String>,
@@ -82,7 +82,7 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// What a document gave.
+/// The content of a document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {
     pub readings: Vec<Reading>,
@@ -107,14 +107,14 @@ pub fn document(bytes: &[u8], line: u64) -> Parsed {
     match first.map(|l| l.trim_start()) {
         None => {}
         Some(l) if is_dash(l) => items(&lines, line, &mut out),
-        // A map alone, or a list in brackets.
+        // A single map, or a list in brackets.
         Some(_) => whole(text, line, &mut out),
     }
     double(&mut out);
     out
 }
 
-/// Says something: not blank and no comment.
+/// Whether a line has content: not blank and not a comment.
 fn speaks(line: &str) -> bool {
     let line = line.trim();
     !line.is_empty() && !line.starts_with('#')
@@ -129,7 +129,8 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// Where problems of an item are: its first line, and how far the first line was moved to the left.
+/// The location of an item, for problems: its first line, and how far that line was moved to the
+/// left.
 #[derive(Clone, Copy)]
 struct Place {
     line: u64,
@@ -165,8 +166,8 @@ impl Place {
     }
 }
 
-/// A list in block style, each item read alone. Its keys need not be aligned with the first one, as
-/// long as they are aligned with each other and to the right of the dash.
+/// A list in block style, each item parsed alone. Its keys need not be aligned with the first one,
+/// as long as they are aligned with each other and to the right of the dash.
 fn items(lines: &[&str], line: u64, out: &mut Parsed) {
     let is_first = |l: &&str| speaks(l);
     let depth = lines.iter().copied().find(is_first).map_or(0, indent);
@@ -236,7 +237,7 @@ fn item(lines: &[&str], depth: usize, line: u64, out: &mut Parsed) {
     }
 }
 
-/// The name that an item which cannot be read most likely has.
+/// The probable name of an item that cannot be parsed.
 fn name_in(lines: &[&str]) -> String {
     let key = |l: &str| {
         let l = l.trim_start_matches([' ', '-', '\t']);
@@ -280,7 +281,7 @@ fn one(node: &Node, place: Place, out: &mut Parsed) {
     }
 }
 
-/// Of a resource that a document names twice only the first counts.
+/// If a document names a resource twice, only the first entry counts.
 fn double(out: &mut Parsed) {
     let mut seen = std::collections::BTreeSet::new();
     let Parsed { readings, problems } = out;
@@ -352,7 +353,7 @@ impl<'a> Item<'a> {
         self.entries.iter().find(|e| e.key == key)
     }
 
-    /// The text of an attribute; `None`: it is not given.
+    /// The text of an attribute; `None`: it is missing.
     fn text(&self, key: &str) -> Result<Option<(&'a str, &'a Entry)>, Problem> {
         let Some(entry) = self.entry(key) else {
             return Ok(None);
@@ -443,7 +444,7 @@ impl<'a> Item<'a> {
         Ok(out)
     }
 
-    /// The value of a resource that units have: an amount of each, or a list of them.
+    /// The value of a resource of units: one amount for each unit, or a list of amounts.
     fn sizes(&self, sensed: &Sensed) -> Result<String, Problem> {
         let per_unit = self.entry("per_unit").expect("it is set");
         if check_resource_name(&sensed.per_unit).is_err() && sensed.per_unit != "gpu" {
@@ -480,7 +481,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The value of a resource whose units are handed out: a number of them, or their names.
+    /// The value of a resource whose units are assigned: their number, or their names.
     fn units(&self, sensed: &Sensed) -> Result<String, Problem> {
         let place = |key: &str| self.entry(key).expect("it is set");
         if sensed.release {
@@ -503,7 +504,7 @@ impl<'a> Item<'a> {
         };
         let list: &[Node] = match &entry.value.value {
             Value::List(list) => list,
-            // An empty list is read as an empty text in brackets.
+            // An empty list is parsed as an empty text in brackets.
             Value::Text { text, quoted } if text == "[]" && !quoted => &[],
             _ => {
                 let text = self.value(SensedKind::Number)?;
@@ -527,7 +528,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// A built-in resource is what it is: a sensor brings its value.
+    /// Keeps the definition of a built-in resource: a sensor only provides its value.
     fn as_built_in(&self, out: &mut Sensed, direction: Option<bool>) -> Result<(), Problem> {
         let Some(b) = builtin(&self.name) else {
             return Ok(());
@@ -583,7 +584,7 @@ impl<'a> Item<'a> {
             let text = format!("a description has at most {DESCRIPTION_MAX} characters");
             return Err(self.says(entry, text, None));
         }
-        // One line of a table.
+        // The description is shown on one line of a table.
         Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
@@ -669,7 +670,7 @@ fn default_kind(name: &str) -> SensedKind {
     builtin(name).map_or(SensedKind::Number, |b| kind_of(b.kind))
 }
 
-/// A flag as people write it; YAML 1.2 knows only true and false.
+/// A flag in common spellings; YAML 1.2 knows only true and false.
 fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "yes" | "y" | "on" | "true" => Some(true),

@@ -1,24 +1,24 @@
 //! How much of a sensor's standard error is written to the log: a limited number of lines per
-//! minute, each truncated; of the rest only the number.
+//! minute, each truncated, and the number of the omitted lines.
 
-/// Lines passed on in each [`EVERY_MS`].
+/// Maximum number of lines passed on in each [`EVERY_MS`].
 pub const LINES: u32 = 10;
 pub const EVERY_MS: u64 = 60_000;
-/// Longest line passed on, in bytes.
+/// Maximum length of a line that is passed on, in bytes.
 pub const LINE_MAX: usize = 300;
 
-/// What came and was not passed on yet.
+/// Input that was not passed on yet.
 #[derive(Clone, Debug, Default)]
 pub struct Quiet {
     line: Vec<u8>,
-    /// The present minute began; lines passed on in it; lines left out.
+    /// When the current minute began; number of lines passed on in it; number of omitted lines.
     since: u64,
     passed: u32,
     left_out: u64,
 }
 
 impl Quiet {
-    /// Takes what came at `now`; gives the lines for the log.
+    /// Takes input at `now`. Returns the lines for the log.
     pub fn push(&mut self, bytes: &[u8], now: u64) -> Vec<String> {
         let mut out = self.tick(now);
         for part in bytes.split_inclusive(|b| *b == b'\n') {
@@ -35,7 +35,8 @@ impl Quiet {
         out
     }
 
-    /// Begins the next minute when it is due; gives the word on what the last one left out.
+    /// Begins the next minute if it is due. Returns the message about lines omitted in the last
+    /// one.
     pub fn tick(&mut self, now: u64) -> Vec<String> {
         if now.saturating_sub(self.since) < EVERY_MS && self.since != 0 {
             return Vec::new();

@@ -2,23 +2,23 @@
 //! the limits of lines and documents, so that no sensor can use more memory than these allow; never
 //! looks into a document.
 
-/// Longest line, in bytes.
+/// Maximum length of a line, in bytes.
 pub const LINE_MAX: usize = 8 << 10;
-/// Longest document, in bytes.
+/// Maximum length of a document, in bytes.
 pub const DOCUMENT_MAX: usize = 64 << 10;
-/// After this time without output (ms) the text so far is taken as a whole document.
+/// After this time without output (ms) the text so far is treated as a whole document.
 pub const PAUSE_MS: u64 = 2_000;
 
-/// What a stream was cut into. Lines count from 1 at the start of the stream.
+/// A piece of a stream. Lines count from 1 at the start of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// A document and the number of its first line.
     Document { bytes: Vec<u8>, line: u64 },
-    /// A document that broke a limit in this line; the rest of it is ignored.
+    /// A document that exceeded a limit in this line; the rest of it is ignored.
     Dropped { line: u64, why: Excess },
 }
 
-/// The limit that was broken.
+/// The limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excess {
     /// A line is longer than [`LINE_MAX`].
@@ -28,7 +28,7 @@ pub enum Excess {
 }
 
 impl Excess {
-    /// For people.
+    /// The limit in words.
     pub fn text(self) -> String {
         match self {
             Excess::Line => format!("a line is longer than {LINE_MAX} bytes"),
@@ -42,18 +42,18 @@ impl Excess {
 /// The part of a stream that has not ended yet.
 #[derive(Clone, Debug, Default)]
 pub struct Splitter {
-    /// Whole lines of the present document.
+    /// Whole lines of the current document.
     document: Vec<u8>,
     /// The line that has not ended yet.
     line: Vec<u8>,
-    /// Something of the present line has come, if only what was dropped.
+    /// Part of the current line has arrived, even if it was dropped.
     begun: bool,
-    /// Lines that ended so far, and those of them before the present document.
+    /// Number of lines that ended so far, and of those before the current document.
     lines: u64,
     before: u64,
-    /// The present document broke a limit.
+    /// The current document exceeded a limit.
     dropping: bool,
-    /// When something came last.
+    /// When input last arrived.
     at_ms: u64,
 }
 
@@ -62,7 +62,7 @@ impl Splitter {
         Splitter::default()
     }
 
-    /// Takes what came at `now_ms`.
+    /// Takes input that arrived at `now_ms`.
     pub fn push(&mut self, bytes: &[u8], now_ms: u64, out: &mut Vec<Piece>) {
         if bytes.is_empty() {
             return;
@@ -77,14 +77,14 @@ impl Splitter {
         self.more_of_line(rest, out);
     }
 
-    /// Takes the text so far as a document when nothing came for [`PAUSE_MS`].
+    /// Treats the text so far as a document if nothing arrived for [`PAUSE_MS`].
     pub fn pause(&mut self, now_ms: u64, out: &mut Vec<Piece>) {
         if now_ms.saturating_sub(self.at_ms) > PAUSE_MS {
             self.end(out);
         }
     }
 
-    /// Takes the text so far as a document: nothing more will come, or not soon.
+    /// Treats the text so far as a document: no more input is expected soon.
     pub fn end(&mut self, out: &mut Vec<Piece>) {
         if self.begun {
             self.line_ends(out);
@@ -95,7 +95,8 @@ impl Splitter {
     fn more_of_line(&mut self, bytes: &[u8], out: &mut Vec<Piece>) {
         self.begun |= !bytes.is_empty();
         let room = LINE_MAX - self.line.len();
-        // Of a line that is too long only its beginning is kept: no line `---` begins like that.
+        // Only the beginning of a line that is too long is kept: a line `---` does not begin like
+        // that.
         self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
         if bytes.len() > room {
             self.drop_document(Excess::Line, out);
@@ -150,7 +151,7 @@ fn is_separator(line: &[u8]) -> bool {
     blank && (rest.is_empty() || rest.starts_with(b"#"))
 }
 
-/// All documents of a whole text.
+/// All documents in a complete text.
 pub fn all(bytes: &[u8]) -> Vec<Piece> {
     let (mut splitter, mut out) = (Splitter::new(), Vec::new());
     splitter.push(bytes, 0, &mut out);

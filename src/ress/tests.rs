@@ -1,4 +1,4 @@
-//! Tests streams, documents, restarts, boards and the combination of a cluster's sensors.
+//! Tests of streams, documents, restarts, boards and the combination of a cluster's sensors.
 
 mod boards;
 mod clusters;

@@ -5,22 +5,22 @@ use std::cmp::Ordering;
 
 /// Directory of further sensors next to the daemons.
 pub const DIR: &str = "ress.d";
-/// Most sensors that one host runs.
+/// Maximum number of sensors of one host.
 pub const SENSORS_MAX: usize = 64;
 
-/// Where a sensor runs.
+/// The hosts on which a sensor runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// On the host of the leader.
     Master,
     /// On every host.
     Host,
-    /// On the host it names.
+    /// On the host in its name.
     Named,
 }
 
-/// A sensor's file, by its name below the server directory. Those next to the daemons come first:
-/// of two that name the same resource the first counts.
+/// A sensor's file, by its name below the server directory. Files next to the daemons come first:
+/// if two define the same resource, the first one counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sensor {
     /// `ress.host`, `ress.d/gpu.host`.
@@ -42,10 +42,10 @@ impl PartialOrd for Sensor {
     }
 }
 
-/// The sensor that a file is on `host`; `None`: none, or another host's. `within`: it lies in
-/// [`DIR`].
+/// The sensor of a file on `host`; `None`: it is not a sensor, or is another host's. `within`: the
+/// file is in [`DIR`].
 pub fn sensor(file: &str, host: &str, within: bool) -> Option<Sensor> {
-    // Host names have dots themselves: looked for from the end.
+    // Host names may contain dots, so the suffix is searched from the end.
     let stem = |word: &str| file.strip_suffix(word)?.strip_suffix('.');
     let roles = [
         ("master", Role::Master),

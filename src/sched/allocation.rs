@@ -157,7 +157,7 @@ impl ShareCharge {
         counts: ChargedResources,
     ) -> ShareCharge {
         let begun = counted_from(run, counts.since);
-        let stopped = run.stopped_at;
+        let stopped = run.suspension.since;
         ShareCharge {
             stopped: if stopped == Stamp(0) {
                 stopped
@@ -202,7 +202,7 @@ pub(super) fn counted_from(run: &Run, since: Stamp) -> Stamp {
         Stamp(0) => run.dispatch,
         start => start,
     };
-    begun.plus_ms(run.suspended_ms).max(since)
+    begun.plus_ms(run.suspension.total_ms).max(since)
 }
 
 /// Sum of the GPUs of all parts, in thousandths.
@@ -254,11 +254,15 @@ impl RunFingerprint {
             attempt: work.attempt,
             dispatch: run.dispatch,
             start: run.start,
-            stopped_at: run.stopped_at,
-            suspended_ms: run.suspended_ms,
+            stopped_at: run.suspension.since,
+            suspended_ms: run.suspension.total_ms,
             used: [run.usage().cpu_ms, run.usage().mem_kb, run.usage().swap_kb],
             slots: run.slots(),
-            stops: (run.halt.is_some(), run.lends(), run.to_stop()),
+            stops: (
+                run.suspension.by_system.is_some(),
+                run.lends(),
+                run.to_stop(),
+            ),
         })
     }
 

@@ -12,7 +12,7 @@ use super::resource_names::ResourceNames;
 use super::units::{BESIDE_MAX, HostUnits, UNIT, UnitAsk};
 use crate::config::Config;
 use crate::config::require::Request;
-use crate::text::resreq::{self, Body, Cu, Node, Order, Select, Simple, Span, Usage};
+use crate::text::resreq::{self, Body, Cu, Order, Select, SelectExpr, Simple, Span, Usage};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
@@ -678,7 +678,7 @@ impl Pick<'_> {
     fn part(&mut self, simple: &Simple, default: resreq::Per) -> RequestPart {
         let which = self.one_of(simple.rusage.len());
         let usages = simple.rusage.get(which).map_or(&[][..], Vec::as_slice);
-        let node: Option<Node> = simple.select.as_ref().map(|select| {
+        let node: Option<SelectExpr> = simple.select.as_ref().map(|select| {
             let at = self.one_of(select.alternatives.len());
             select.alternatives[at].clone()
         });

@@ -134,7 +134,7 @@ pub fn suspend(sink: &mut impl Sink, j: JobKey, why: SuspReason, t: Stamp) {
     let Some(run) = live_run(sink.state(), j) else {
         return;
     };
-    if run.halt.as_deref() == Some(&why) {
+    if run.suspension.by_system.as_deref() == Some(&why) {
         return;
     }
     let (stopped, reason) = (run.to_stop(), why.of_order());
@@ -146,10 +146,11 @@ pub fn suspend(sink: &mut impl Sink, j: JobKey, why: SuspReason, t: Stamp) {
 
 /// Removes the system's reason to stop a job. A stop by a user stays in force.
 pub fn resume(sink: &mut impl Sink, j: JobKey, t: Stamp) {
-    let Some(run) = live_run(sink.state(), j).filter(|run| run.halt.is_some()) else {
+    let Some(run) = live_run(sink.state(), j).filter(|run| run.suspension.by_system.is_some())
+    else {
         return;
     };
-    let stopped = run.user_stop;
+    let stopped = run.user_stop.wanted;
     sink.emit(Event::Unhalted { j, t });
     if !stopped {
         sink.signal(j, Act::Resume, TermReason::None);

@@ -1,5 +1,4 @@
-//! Fields of an accounting record as `cacct -o` shows them: with the names and formats of `cjobs
-//! -o`.
+//! Fields of an accounting record for `cacct -o`, with the names and formats of `cjobs -o`.
 
 use super::cell::{fraction, int};
 use super::dates::Dates;
@@ -9,15 +8,15 @@ use crate::model::Money;
 use crate::record::acct::AttemptRecord;
 use std::fmt::Write as _;
 
-/// A record, with what its fields need beside it.
+/// A record with the context that its fields need.
 pub(crate) struct AcctRow<'a> {
     pub record: &'a AttemptRecord<'a>,
     pub dates: &'a Dates,
-    /// In millionths of the currency, where cb.yaml has prices.
+    /// In millionths of the currency, if cb.yaml has prices.
     pub cost: Option<u128>,
 }
 
-/// The function that writes a field.
+/// The function that writes the value of a field.
 pub(crate) type AcctGet = for<'r, 'a> fn(&'r AcctRow<'a>, &mut String);
 
 fn stat(record: &AttemptRecord<'_>) -> &'static str {
@@ -44,7 +43,7 @@ fn hosts(v: &AcctRow<'_>, out: &mut String) {
     }
 }
 
-/// Every field of a record.
+/// All fields of a record.
 pub(crate) static FIELDS: &[Field<AcctGet>] = &[
     field("jobid", &["id"], "JOBID", 7, |v, out| {
         put_key(out, v.record.j);
@@ -199,7 +198,7 @@ mod tests {
     use super::*;
     use crate::show::job;
 
-    /// Fields that only records have.
+    /// Fields that only accounting records have.
     const OWN: &[&str] = &["requeued", "cost"];
 
     #[test]

@@ -1,4 +1,4 @@
-//! Alerts as `cadmin alert list` and `cinfo -health` show them.
+//! Alerts in the form of `cadmin alert list` and `cinfo -health`.
 
 use super::cell::{self, Object};
 use super::dates::Dates;
@@ -12,7 +12,7 @@ fn put(out: &mut String, args: std::fmt::Arguments<'_>) {
     out.push('\n');
 }
 
-/// `firing`, `silenced`, or `pending` while its time is not over.
+/// `firing`, `silenced`, or `pending` as long as its delay has not passed.
 pub(crate) fn state(alert: &Alert, silences: &[Silence]) -> &'static str {
     if alert.fired == 0 {
         return "pending";
@@ -21,7 +21,7 @@ pub(crate) fn state(alert: &Alert, silences: &[Silence]) -> &'static str {
     if silent { "silenced" } else { "firing" }
 }
 
-/// The labels as one word each.
+/// The labels, one word each.
 fn labels(alert: &Alert) -> String {
     let all = alert.labels.iter();
     let all = all.map(|(name, value)| format!("{name}={value}"));
@@ -33,7 +33,7 @@ fn labels(alert: &Alert) -> String {
     }
 }
 
-/// A number without a tail of zeros.
+/// A number without trailing zeros.
 fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -56,7 +56,7 @@ pub(crate) fn put_fired(out: &mut String, doc: &AlertsDoc, dates: &Dates) {
     }
 }
 
-/// The table of alerts, then silences and what hinders.
+/// The table of alerts, then silences and problems of delivery.
 pub(crate) fn put_list(out: &mut String, doc: &AlertsDoc, dates: &Dates) {
     let head = ["ALERT", "STATE", "SEVERITY", "VALUE", "SINCE", "LABELS"].map(str::to_owned);
     let mut rows: Vec<[String; 6]> = vec![head];

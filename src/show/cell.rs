@@ -7,18 +7,18 @@ use crate::text::width;
 use std::borrow::Cow;
 use unicode_width::UnicodeWidthChar as _;
 
-/// How a value that is wider than its column is shortened.
+/// How to shorten a value that is wider than its column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cut {
-    /// Not at all: ids and numbers stay whole.
+    /// Not at all: ids and numbers are shown whole.
     Never,
-    /// Its first characters stay.
+    /// Keeps the beginning.
     Head,
-    /// Its last characters stay, after a `*`.
+    /// Keeps the end, after a `*`.
     Tail,
 }
 
-/// Blanks to copy from, longer than any column.
+/// Blanks to copy from, more than the width of any column.
 const BLANKS: &str = "                                                                ";
 
 /// Appends `n` blanks.
@@ -30,13 +30,13 @@ pub(crate) fn blanks(out: &mut String, mut n: usize) {
     }
 }
 
-/// True when every byte is a printable ASCII character: the usual case, which needs no care.
+/// Whether every byte is a printable ASCII character: the usual case, which needs no escaping.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|b| (b' '..=b'~').contains(&b))
 }
 
-/// Makes what was appended to `out` since `from` fit for a terminal, cut to at most `columns`
-/// unless that is `None`. Returns its display columns.
+/// Escapes for a terminal what was appended to `out` since `from`, and cuts it to at most `columns`
+/// unless that is `None`. Returns its display width.
 pub(crate) fn tame(out: &mut String, from: usize, columns: Option<usize>, cut: Cut) -> usize {
     let plain = is_plain(&out[from..]);
     if plain {
@@ -62,8 +62,8 @@ pub(crate) fn tame(out: &mut String, from: usize, columns: Option<usize>, cut: C
     width::width(&out[from..])
 }
 
-/// Cuts what was appended to `out` since `from` to `columns` of a terminal; sequences that colour
-/// it take none and stay.
+/// Cuts what was appended to `out` since `from` to `columns` of a terminal; colour sequences take
+/// no columns and are kept.
 pub(crate) fn fit(out: &mut String, from: usize, columns: usize) {
     if out.len() - from <= columns {
         return;
@@ -90,8 +90,8 @@ pub(crate) fn int<N: itoa::Integer>(out: &mut String, n: N) {
     out.push_str(itoa::Buffer::new().format(n));
 }
 
-/// Appends a number of hundredths or tenths as a decimal fraction with `digits` digits after the
-/// point (1 or 2), rounded down.
+/// Appends a number given in thousandths as a decimal fraction with `digits` digits after the point
+/// (1 or 2), rounded down.
 pub(crate) fn fraction(out: &mut String, milli: u64, digits: u32) {
     int(out, milli / 1000);
     out.push('.');
@@ -103,7 +103,7 @@ pub(crate) fn fraction(out: &mut String, milli: u64, digits: u32) {
     int(out, part);
 }
 
-/// True for bytes that a JSON string cannot hold as they are.
+/// Whether a byte must be escaped in a JSON string.
 fn needs_quoting(b: u8) -> bool {
     b < 0x20 || b == b'"' || b == b'\\' || b == 0x7f
 }
@@ -133,7 +133,7 @@ pub(crate) fn json_str(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Quotes in place what was appended to `out` since `from` as a JSON string.
+/// Converts in place what was appended to `out` since `from` to a JSON string.
 pub(crate) fn json_quote_from(out: &mut String, from: usize) {
     if out[from..].bytes().any(needs_quoting) {
         let text = out.split_off(from);
@@ -169,7 +169,7 @@ impl<'o> Object<'o> {
         self.out
     }
 
-    /// As [`Object::key`] for a name that a user or a sensor chose.
+    /// Like [`Object::key`], for a name chosen by a user or a sensor.
     pub(crate) fn free_key(&mut self, name: &str) -> &mut String {
         if !self.first {
             self.out.push(',');
@@ -184,7 +184,7 @@ impl<'o> Object<'o> {
         json_str(self.key(name), value);
     }
 
-    /// A text, `null` when it is empty.
+    /// A text, or `null` if it is empty.
     pub(crate) fn some_text(&mut self, name: &str, value: &str) {
         if value.is_empty() {
             self.null(name);
@@ -197,7 +197,7 @@ impl<'o> Object<'o> {
         int(self.key(name), value);
     }
 
-    /// A number, `null` when there is none.
+    /// A number, or `null` if there is none.
     pub(crate) fn opt<N: itoa::Integer>(&mut self, name: &str, value: Option<N>) {
         match value {
             Some(n) => self.int(name, n),
@@ -205,7 +205,7 @@ impl<'o> Object<'o> {
         }
     }
 
-    /// A number with a fraction; what JSON cannot hold becomes `null`.
+    /// A number with a fraction; a value that JSON cannot represent becomes `null`.
     pub(crate) fn real(&mut self, name: &str, value: f64) {
         let out = self.key(name);
         if value.is_finite() {
@@ -231,7 +231,7 @@ impl<'o> Object<'o> {
         list(out, values, |out, v| json_str(out, v.as_ref()));
     }
 
-    /// Text that is already a list of members without braces.
+    /// Text that already is a list of members without braces.
     pub(crate) fn members(&mut self, ready: &str) {
         if !ready.is_empty() {
             if !self.first {

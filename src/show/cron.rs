@@ -1,4 +1,4 @@
-//! Cron jobs as `ccron` shows them: table, JSON, registry of fields, the long page.
+//! Cron jobs in the form of `ccron`: table, JSON, registry of fields, the long page.
 //!
 //! The next due time follows from the definition and the last handled one, so it is computed here.
 //! Never reads a clock.
@@ -11,10 +11,10 @@ use crate::text::cron::{Schedule, Zone};
 use crate::text::width::escape;
 use std::fmt::Write as _;
 
-/// The function that writes a field.
+/// The function that writes the value of a field.
 pub(crate) type CronGet = Get<CronJob>;
 
-/// Every field of a cron job.
+/// All fields of a cron job.
 pub(crate) static FIELDS: &[Field<CronGet>] = &[
     left("name", &[], "NAME", 20, |r, out| out.push_str(&r.def.name)),
     left("user", &[], "USER", 10, |r, out| out.push_str(&r.user)),
@@ -45,7 +45,7 @@ fn status(cron: &CronJob) -> &'static str {
     }
 }
 
-/// When it falls due next; `None`: it is disabled, or there is no such time.
+/// The next due time; `None`: the cron job is disabled, or there is no such time.
 fn next(cron: &CronJob) -> Option<(Stamp, Zone)> {
     let zone = Zone::named(&cron.def.zone).ok()?;
     let schedule = Schedule::parse(&cron.def.schedule).ok()?;
@@ -72,7 +72,7 @@ pub(crate) fn table() -> Table<CronGet> {
     Table::fixed(FIELDS, &columns)
 }
 
-/// What `-json` gives without `-o`.
+/// The fields of `-json` without `-o`.
 pub(crate) const JSON_DEFAULT: &str = "name user status schedule timezone next running fails last";
 
 /// Appends the JSON line of a cron job.

@@ -1,14 +1,14 @@
-//! Times as tables show them, fast enough for a hundred thousand rows.
+//! Times in the form of tables, fast enough for a hundred thousand rows.
 //!
 //! Owns the three printed forms. The zone's offset is looked up once per quarter of an hour, since
-//! no zone changes its offset in between.
+//! no time zone changes its offset in between.
 
 use super::cell::int;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::cell::{Cell, RefCell};
 
-/// Span over which an offset from UTC is reused, ms.
+/// Period for which an offset from UTC is reused, ms.
 const STEP_MS: i64 = 900_000;
 const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -16,18 +16,18 @@ const MONTHS: [&str; 12] = [
 /// 1970-01-01 was a Thursday.
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 
-/// Prints moments in one time zone.
+/// Prints times in one time zone.
 pub(crate) struct Dates {
     zone: TimeZone,
-    /// Moments of other years are shown with theirs; 0: none is.
+    /// Times in another year than this are shown with their year; 0: never.
     this_year: i64,
-    /// The last step and its offset in seconds.
+    /// The last period and its offset in seconds.
     known: Cell<(i64, i64)>,
-    /// The last minute printed in the short form: neighbours in a table mostly share it.
+    /// The last minute printed in the short form: adjacent rows of a table often share it.
     minute: RefCell<(i64, String)>,
 }
 
-/// A moment taken apart.
+/// The components of a time.
 struct Parts {
     days: i64,
     year: i64,
@@ -46,13 +46,13 @@ impl Dates {
         }
     }
 
-    /// Shows the year of moments in another year than this one.
+    /// Shows the year of times that are not in the year of `ms`.
     pub(crate) fn now(mut self, ms: i64) -> Dates {
         self.this_year = self.parts(ms).year;
         self
     }
 
-    /// Another printer of the same: a thread needs one of its own.
+    /// Another printer with the same settings: each thread needs its own.
     pub(crate) fn same(&self) -> Dates {
         Dates {
             this_year: self.this_year,
@@ -64,7 +64,7 @@ impl Dates {
         ![0, p.year].contains(&self.this_year)
     }
 
-    /// The zone of this printer.
+    /// The time zone of this printer.
     pub(crate) fn zone(&self) -> &TimeZone {
         &self.zone
     }
@@ -102,8 +102,7 @@ impl Dates {
         }
     }
 
-    /// `Nov 21 03:07`, of another year `Nov 21  2025`; nothing for moment 0, which stands for
-    /// "never".
+    /// E.g. `Nov 21 03:07`, in another year `Nov 21  2025`; nothing for 0, which means "never".
     pub(crate) fn short(&self, out: &mut String, ms: i64) {
         if ms == 0 {
             return;
@@ -127,7 +126,7 @@ impl Dates {
         out.push_str(text);
     }
 
-    /// `11/21-03:07:09`, of another year `2025/11/21-03:07:09`; nothing for moment 0.
+    /// E.g. `11/21-03:07:09`, in another year `2025/11/21-03:07:09`; nothing for 0.
     pub(crate) fn compact(&self, out: &mut String, ms: i64) {
         if ms == 0 {
             return;
@@ -144,7 +143,7 @@ impl Dates {
         clock(out, p.second);
     }
 
-    /// `Sat Nov 21 03:07:09`, of another year `Fri Nov 21 03:07:09 2025`.
+    /// E.g. `Sat Nov 21 03:07:09`, in another year `Fri Nov 21 03:07:09 2025`.
     pub(crate) fn long(&self, out: &mut String, ms: i64) {
         let p = self.parts(ms);
         out.push_str(DAYS[usize::try_from(p.days.rem_euclid(7)).unwrap_or(0)]);

@@ -10,12 +10,12 @@ use crate::text::count::count;
 use crate::text::width::escape;
 use std::collections::HashMap;
 
-/// Names a signal of this system by its number.
+/// Returns the name of a signal of this system.
 pub(crate) type SignalName = fn(i32) -> String;
 
-/// Makes sentences; keeps what later events refer to.
+/// Formats sentences; keeps the data to which later events refer.
 pub(crate) struct Sentences {
-    /// Owner and queue of each specification seen.
+    /// Owner and queue of each specification read so far.
     specs: HashMap<u32, (String, String)>,
     signal: SignalName,
 }
@@ -28,7 +28,7 @@ impl Sentences {
         }
     }
 
-    /// Keeps the owner and queue of a specification.
+    /// Stores the owner and queue of a specification.
     pub(crate) fn note(&mut self, event: &Event) {
         if let Event::Spec { id, spec } = event {
             let Spec { user, queue, .. } = spec.as_ref();
@@ -62,7 +62,10 @@ impl Sentences {
             }
             Event::Cleaned { ids, .. } => format!("finished jobs {ids:?} are removed"),
             Event::WentBack { epoch, host, .. } => {
-                format!("share set back: host {host} knows more of epoch {epoch} than the journal")
+                format!(
+                    "share restored to an earlier state: host {host} knows more of epoch {epoch} \
+                     than the journal"
+                )
             }
             Event::Restored { above, id, by, .. } => format!(
                 "{by} confirmed a restored share: epochs continue above {above}, job IDs above \
@@ -125,7 +128,7 @@ impl Sentences {
     }
 }
 
-/// `, units: node01 gpu 0,3`.
+/// E.g. `, units: node01 gpu 0,3`.
 pub(crate) fn with_units(units: &[Units]) -> String {
     let units: Vec<String> = units.iter().map(Units::to_string).collect();
     match units.is_empty() {
@@ -134,14 +137,14 @@ pub(crate) fn with_units(units: &[Units]) -> String {
     }
 }
 
-/// `job 7 attempt 1 dispatched to node01, units: node01 gpu 0,3`.
+/// E.g. `job 7 attempt 1 dispatched to node01, units: node01 gpu 0,3`.
 fn hosts_sentence(a: AttemptId, what: &str, hosts: &[Share], units: &[Units]) -> String {
     let hosts: Vec<String> = hosts.iter().map(Share::to_string).collect();
     let (hosts, units) = (hosts.join(" "), with_units(units));
     format!("job {} attempt {} {what} {hosts}{units}", a.j, a.at)
 }
 
-/// Sentences of events that concern a cron job.
+/// The sentence of an event about a cron job.
 fn cron_sentence(event: &Event) -> Option<String> {
     Some(match event {
         Event::CronDefined { user, def, by, .. } => format!(
@@ -175,7 +178,7 @@ fn cron_sentence(event: &Event) -> Option<String> {
             until: Stamp(0),
             by,
             ..
-        } => format!("alert {name} not silenced any more, by {by}"),
+        } => format!("alert {name} no longer silenced, by {by}"),
         Event::AlertSilenced { name, by, why, .. } => {
             format!("alert {name} silenced by {by}: {}", escape(why))
         }
@@ -183,7 +186,7 @@ fn cron_sentence(event: &Event) -> Option<String> {
     })
 }
 
-/// Sentences of events that concern one job.
+/// The sentence of an event about one job.
 fn job_sentence(event: &Event, signal_name: SignalName) -> String {
     match event {
         Event::Dispatched {
@@ -245,7 +248,7 @@ fn job_sentence(event: &Event, signal_name: SignalName) -> String {
             format!("job {j} requeued{how} by {by}")
         }
         Event::Changed { j, by, what, .. } => format!("job {j} changed by {by}: {}", escape(what)),
-        Event::Renamed { j, by, .. } => format!("job {j} has other parameters by {by}"),
+        Event::Renamed { j, by, .. } => format!("job {j}: parameters changed by {by}"),
         Event::Moved { j, order, by, .. } => format!("job {j} moved to place {order} by {by}"),
         Event::Used { a, u } => format!(
             "job {} attempt {} used {} ms of CPU, {} KB of memory",
@@ -256,7 +259,7 @@ fn job_sentence(event: &Event, signal_name: SignalName) -> String {
     }
 }
 
-/// Sentences of events that concern hosts of a job after its first.
+/// The sentence of an event about a host of a job after its first.
 fn part_sentence(event: &Event) -> String {
     match event {
         Event::PartBound { a, part, .. } => format!(
@@ -264,7 +267,7 @@ fn part_sentence(event: &Event) -> String {
             a.j, a.at, part.bind, part.host
         ),
         Event::PartUsed { a, part, .. } => format!(
-            "job {} attempt {} had used {} ms of CPU on {}, as it said after the end",
+            "job {} attempt {} had used {} ms of CPU on {}, as reported after the end",
             a.j, a.at, part.u.cpu_ms, part.host
         ),
         _ => "an event of the cluster".to_owned(),
@@ -337,7 +340,7 @@ fn said(comment: &str) -> String {
     }
 }
 
-/// When it happened, for events with a time of their own.
+/// The time of an event that has its own time.
 pub(crate) fn time_of(event: &Event) -> Option<Stamp> {
     match event {
         Event::Epoch { t, .. }
@@ -384,7 +387,7 @@ pub(crate) fn time_of(event: &Event) -> Option<Stamp> {
     }
 }
 
-/// The job that an event is about.
+/// The job of an event.
 pub(crate) fn job_of(event: &Event) -> Option<JobKey> {
     Some(match event {
         Event::Submitted(s) => JobKey::job(s.id),

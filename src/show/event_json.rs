@@ -11,8 +11,8 @@ use crate::record::report::Ended;
 use crate::record::request::{HostAct, QueueAct};
 use std::collections::HashMap;
 
-/// A place in the journal as programs keep it: `EPOCH.SEGMENT.RECORD`. Later events have higher
-/// ones.
+/// A position in the journal in the form that programs store: `EPOCH.SEGMENT.RECORD`. Later events
+/// have higher positions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Place {
     pub epoch: u64,
@@ -50,7 +50,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Whose a job is.
+/// The owner of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub uid: u32,
@@ -60,17 +60,17 @@ pub(crate) struct Owner {
     pub app: String,
 }
 
-/// Makes documents; keeps what later events refer to, as long as a known job refers to it.
+/// Formats documents; keeps the data to which later events refer, as long as a known job needs it.
 pub(crate) struct Documents {
-    /// Owners by the number of the specification, and how many jobs have it.
+    /// Owners by number of the specification, and the number of jobs with it.
     specs: HashMap<u32, (Owner, u32)>,
-    /// Specification of each job that is known.
+    /// The specification of each known job.
     jobs: HashMap<u32, u32>,
     signal: fn(i32) -> String,
 }
 
 impl Documents {
-    /// `signal` names a signal of this system.
+    /// `signal` returns the name of a signal of this system.
     pub(crate) fn new(signal: fn(i32) -> String) -> Documents {
         Documents {
             specs: HashMap::new(),
@@ -79,7 +79,7 @@ impl Documents {
         }
     }
 
-    /// Keeps what later events refer to.
+    /// Stores the data to which later events refer.
     pub(crate) fn note(&mut self, event: &Event) {
         match event {
             Event::Spec { id, spec } => {
@@ -115,8 +115,8 @@ impl Documents {
         }
     }
 
-    /// A specification that no job has is forgotten, as the leader does: it names it anew before
-    /// another job has it.
+    /// Releases a specification; without jobs it is dropped, as by the leader, which records it
+    /// again before another job gets it.
     fn give_back(&mut self, spec: u32) {
         if let Some((_, jobs)) = self.specs.get_mut(&spec) {
             *jobs = jobs.saturating_sub(1);
@@ -126,7 +126,7 @@ impl Documents {
         }
     }
 
-    /// Drops what no later event refers to.
+    /// Drops data to which no later event refers.
     pub(crate) fn forget(&mut self, event: &Event) {
         if let Event::Cleaned { ids, .. } = event {
             for id in ids {
@@ -137,13 +137,13 @@ impl Documents {
         }
     }
 
-    /// Whose a job is, as far as kept events say.
+    /// The owner of a job, as far as the kept events tell.
     pub(crate) fn owner(&self, id: u32) -> Option<&Owner> {
         let (owner, _) = self.specs.get(self.jobs.get(&id)?)?;
         Some(owner)
     }
 
-    /// The document of an event, as a line without its end; `None`: no event for programs.
+    /// The document of an event, as a line without a newline; `None`: not an event for programs.
     pub(crate) fn of(&self, place: Place, event: &Event) -> Option<String> {
         let name = name_of(event)?;
         let mut out = String::with_capacity(256);
@@ -233,7 +233,7 @@ impl Documents {
     }
 }
 
-/// A document that says that something of the journal is not there.
+/// A document that reports that a part of the journal is missing.
 pub(crate) fn trouble(event: &str, text: &str) -> String {
     let mut out = String::new();
     let mut o = Object::begin(&mut out);
@@ -245,7 +245,7 @@ pub(crate) fn trouble(event: &str, text: &str) -> String {
     out
 }
 
-/// The names of all events, for the option that selects some.
+/// The names of all events, for the option that selects events.
 pub(crate) const NAMES: &[&str] = &[
     "submitted",
     "dispatched",
@@ -289,7 +289,7 @@ pub(crate) const NAMES: &[&str] = &[
     "alert_silenced",
 ];
 
-/// The name of an event; `None`: no event for programs.
+/// The name of an event; `None`: not an event for programs.
 pub(crate) fn name_of(event: &Event) -> Option<&'static str> {
     Some(match event {
         Event::Submitted(_) => "submitted",
@@ -404,7 +404,7 @@ fn hosts(o: &mut Object<'_>, all: &[Share]) {
     out.push(']');
 }
 
-/// Members of events that are about no job.
+/// The members of an event that does not concern a job.
 fn of_cluster(o: &mut Object<'_>, event: &Event) {
     match event {
         Event::Epoch {
@@ -551,7 +551,7 @@ mod tests {
             (&doc["requeued"], &doc["queue"]),
             (&true.into(), &"night".into())
         );
-        // A moved job has the queue of its new options; one that was removed has none.
+        // A changed job has the owner and queue of its new specification; a removed job has none.
         line(&mut docs, &spec(3, "eve"));
         let changed = Event::Changed {
             j: JobKey::job(12),

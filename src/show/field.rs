@@ -1,7 +1,7 @@
-//! Fields by name, and tables made of them: default ones, and those of `-o`.
+//! Fields by name, and tables of them: default tables, and those of `-o`.
 //!
 //! Owns the grammar of `-o "field[:[-][width]] ... [delimiter='c']"` and the layout of a row. The
-//! registry owns what a field shows.
+//! registries own the values of fields.
 
 use super::cell;
 use crate::text::error::nearest;
@@ -10,28 +10,48 @@ use std::fmt;
 
 pub(crate) use super::cell::Cut;
 
-/// Longest `-o` text in bytes, most fields in it, widest column, longest delimiter.
+/// Maximum length of an `-o` text in bytes, number of fields, width of a column, length of a
+/// delimiter.
 const FORMAT_MAX: usize = 16 * 1024;
 const FIELDS_MAX: usize = 256;
 const WIDTH_MAX: usize = 4096;
 const DELIMITER_MAX: usize = 16;
 
-/// One field of a registry. `G` is the type of the function that appends its value (nothing =
-/// there is none).
+/// One field of a registry. `G` is the type of the function that appends its value (nothing if
+/// there is no value).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field<G: 'static> {
-    /// Name in `-o`, lower case.
+    /// Name in `-o`, in lower case.
     pub name: &'static str,
     pub aliases: &'static [&'static str],
-    /// Head of its column and key of its value in `-json`.
+    /// Header of its column, and key of its value in `-json`.
     pub header: &'static str,
-    /// Columns it takes with `-o` when nothing else is asked.
+    /// Default width with `-o`.
     pub width: usize,
     pub right: bool,
     pub get: G,
 }
 
-/// A field whose values begin at the left of its column.
+/// A field with other names.
+pub(crate) const fn field<G: Copy>(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    header: &'static str,
+    width: usize,
+    right: bool,
+    get: G,
+) -> Field<G> {
+    Field {
+        name,
+        aliases,
+        header,
+        width,
+        right,
+        get,
+    }
+}
+
+/// A left-aligned field.
 pub(crate) const fn left<G: Copy>(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -49,14 +69,14 @@ pub(crate) const fn left<G: Copy>(
     }
 }
 
-/// The field called `name`, in any case.
+/// The field with this name, in upper or lower case.
 pub(crate) fn find<'f, G>(fields: &'f [Field<G>], name: &str) -> Option<&'f Field<G>> {
     fields.iter().find(|f| {
         f.name.eq_ignore_ascii_case(name) || f.aliases.iter().any(|a| a.eq_ignore_ascii_case(name))
     })
 }
 
-/// What is wrong with an `-o` text.
+/// The error in an `-o` text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum FormatError {
     Empty,
@@ -106,31 +126,31 @@ pub(crate) struct Column<G: 'static> {
     pub width: usize,
     pub cut: Cut,
     pub right: bool,
-    /// Escape sequence to show a value with, on a colour terminal.
+    /// Escape sequence for a value, on a colour terminal.
     pub paint: Option<fn(&str) -> &'static str>,
 }
 
-/// How rows of one kind are laid out.
+/// The layout of rows of one kind.
 #[derive(Debug)]
 pub(crate) struct Table<G: 'static> {
     pub columns: Vec<Column<G>>,
-    /// Put between values that are then neither padded nor filled.
+    /// Written between values, which are then neither padded nor cut.
     pub delimiter: Option<String>,
     pub color: bool,
-    /// Columns of a terminal at which lines are cut.
+    /// Width of a terminal at which lines are cut.
     pub most: Option<usize>,
-    /// A header line that does not follow from the columns.
+    /// A header line that differs from the columns' headers.
     pub title: Option<&'static str>,
 }
 
 /// A function that appends a value of one plain row.
 pub(crate) type Get<R> = fn(&R, &mut String);
 
-/// Ends what [`Column::paint`] began.
+/// Ends the effect of [`Column::paint`].
 const PLAIN: &str = "\x1b[0m";
 
 impl<G: Copy> Table<G> {
-    /// A table of fixed columns: field name, width, how it is cut.
+    /// A table of fixed columns: field name, width, how to cut.
     pub(crate) fn fixed(fields: &'static [Field<G>], columns: &[(&str, usize, Cut)]) -> Table<G> {
         let column = |(name, width, cut): &(&str, usize, Cut)| {
             let field = find(fields, name).expect("tables name fields of their registry");
@@ -152,10 +172,10 @@ impl<G: Copy> Table<G> {
         }
     }
 
-    /// The table an `-o` text asks for.
+    /// The table of an `-o` text.
     ///
     /// # Errors
-    /// Names the first thing that is wrong.
+    /// Names the first error.
     pub(crate) fn from_format(
         fields: &'static [Field<G>],
         text: &str,
@@ -197,7 +217,7 @@ impl<G: Copy> Table<G> {
         self.line(out, |column, out| out.push_str(column.header), false);
     }
 
-    /// Appends one row; `value` calls a field's function.
+    /// Appends one row; `value` calls the function of a field.
     pub(crate) fn row(&self, out: &mut String, mut value: impl FnMut(G, &mut String)) {
         self.line(out, |column, out| value(column.field.get, out), self.color);
     }
@@ -238,7 +258,7 @@ impl<G: Copy> Table<G> {
         out.push('\n');
     }
 
-    /// Appends a JSON object of the row's fields: texts by header, empty where there is no value.
+    /// Appends a JSON object of the row's fields: texts by header, empty if there is no value.
     pub(crate) fn record(&self, out: &mut String, mut value: impl FnMut(G, &mut String)) {
         out.push('{');
         for (n, column) in self.columns.iter().enumerate() {
@@ -252,7 +272,7 @@ impl<G: Copy> Table<G> {
         out.push('}');
     }
 
-    /// Colours the column of field `name`.
+    /// Colours the column of the field `name`.
     pub(crate) fn painted(mut self, name: &str, paint: fn(&str) -> &'static str) -> Table<G> {
         for column in self.columns.iter_mut().filter(|c| c.field.name == name) {
             column.paint = Some(paint);
@@ -260,7 +280,7 @@ impl<G: Copy> Table<G> {
         self
     }
 
-    /// Cuts lines where a terminal of so many columns would wrap them.
+    /// Cuts lines where a terminal of this width would wrap them.
     pub(crate) fn fitting(mut self, columns: Option<usize>) -> Table<G> {
         self.most = columns;
         self
@@ -286,7 +306,7 @@ impl<R: 'static> Table<Get<R>> {
         out
     }
 
-    /// LSF's JSON of plain rows: command, number of `what`, records.
+    /// Plain rows in the form of LSF's JSON: command, number of `what`, records.
     pub(crate) fn records<'r>(
         &self,
         command: &str,
@@ -305,7 +325,7 @@ impl<R: 'static> Table<Get<R>> {
     }
 }
 
-/// Decides whether values are cut: whole ones when `wide`.
+/// The way in which values are cut: not at all if `wide`.
 pub(crate) fn cut(wide: bool, how: Cut) -> Cut {
     if wide { Cut::Never } else { how }
 }
@@ -343,14 +363,14 @@ fn column_of<G>(
     };
     column.right |= minus;
     if digits.is_empty() {
-        // `name:` asks for the value as it is.
+        // `name:` requests the value without padding.
         column.width = 0;
         return Ok(column);
     }
     let wide = digits.parse().ok().filter(|n| (1..=WIDTH_MAX).contains(n));
     let name = || name.to_owned();
     column.width = wide.ok_or_else(|| FormatError::Width { name: name() })?;
-    // A width that was asked for is kept; ids are the exception, half an id is another job.
+    // A requested width is kept, except for ids, because a part of an id is another job.
     column.cut = if field.name == "jobid" {
         Cut::Never
     } else {
@@ -386,7 +406,7 @@ fn split_format(text: &str) -> Result<(Vec<&str>, Option<String>), FormatError> 
     }
 }
 
-/// The value of `delimiter=` and what follows it.
+/// The value of `delimiter=` and the text after it.
 fn delimiter_value(rest: &str) -> Result<(&str, &str), FormatError> {
     let quote = rest.chars().next().filter(|c| matches!(c, '\'' | '"'));
     let (value, after) = match quote {
@@ -508,7 +528,7 @@ mod tests {
         #[test]
         fn never_panics(text in ".{0,60}", other in "[a-z:='\", 0-9-]{0,40}") {
             for out in [show(&text, &[(1, &other)]), show(&other, &[(1, &text)])] {
-                // A header and a row, or a refusal.
+                // The result is a header and a row, or a refusal.
                 prop_assert!(out.is_err() || out.is_ok_and(|out| out.lines().count() == 2));
             }
         }

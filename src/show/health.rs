@@ -10,7 +10,7 @@ use crate::text::count::count;
 use crate::text::{duration, width};
 use std::fmt::Write as _;
 
-/// Why a host takes no job now; `None` when it does, or its administrator's comment says it.
+/// Why a host takes no jobs now; `None` if it does, or if its administrator's comment tells why.
 pub(crate) fn reason(h: &HostRow, dates: &Dates) -> Option<String> {
     let text = match h.status.as_str() {
         "unavail" if h.load.t > 0 => {
@@ -37,36 +37,36 @@ pub(crate) fn reason(h: &HostRow, dates: &Dates) -> Option<String> {
     Some(text)
 }
 
-/// Silent, or without cbexe.
+/// Whether the host is silent, or has no running cbexe.
 fn is_down(h: &HostRow) -> bool {
     matches!(h.status.as_str(), "unavail" | "unreach")
 }
 
-/// Needs attention: down, or with warnings.
+/// Whether the host needs attention: it is down, or has warnings.
 fn in_trouble(h: &HostRow) -> bool {
     is_down(h) || !h.warnings.is_empty()
 }
 
-/// Why a host that cb.yaml does not list is shown.
+/// Why a host is shown that cb.yaml does not list.
 const UNCONFIGURED: &str = "its cbls reports and cb.yaml does not list it under hosts: add it, \
                             then run 'cadmin reconfig'";
 
-/// What is known of the cluster's health.
+/// The data about the cluster's health.
 pub(crate) struct Health<'a> {
     pub params: &'a Params,
     pub hosts: &'a [HostRow],
     pub leader: &'a Leader,
-    /// How long the leader has been silent, if it should not have been, ms.
+    /// How long the leader has been silent, if longer than permitted, ms.
     pub silent_ms: Option<u64>,
-    /// Hosts whose candidates stand by.
+    /// Hosts with standby candidates.
     pub standby: &'a [String],
-    /// What the notifier has published.
+    /// The data that the notifier has published.
     pub alerts: Option<&'a AlertsDoc>,
 }
 
 impl Health<'_> {
-    /// Whether everything is as it should be. Warnings of hosts that work do not count: a site may
-    /// live with some of them.
+    /// Whether everything is healthy. Warnings of working hosts do not count, because a site may
+    /// accept some of them.
     pub(crate) fn is_well(&self) -> bool {
         let params = self.params;
         let reports = [
@@ -82,13 +82,13 @@ impl Health<'_> {
             && self.fired() == 0
     }
 
-    /// Alerts that fire, silenced ones included.
+    /// Number of firing alerts, including silenced ones.
     fn fired(&self) -> usize {
         let alerts = self.alerts.iter().flat_map(|doc| &doc.alerts);
         alerts.filter(|alert| alert.fired > 0).count()
     }
 
-    /// Where there are rules.
+    /// Appends the alerts, if there are rules.
     fn put_alerts(&self, out: &mut String, dates: &Dates) {
         let Some(doc) = self
             .alerts
@@ -180,7 +180,7 @@ fn put(out: &mut String, args: std::fmt::Arguments<'_>) {
     out.write_fmt(args).expect("a string takes every write");
 }
 
-/// A line in the language of the process.
+/// Appends a line in the language of the process.
 fn line(out: &mut String, text: &str) {
     put(out, format_args!("{}\n", said(text)));
 }
@@ -195,7 +195,7 @@ fn put_host(out: &mut String, name: &str, status: &str, text: &str) {
     put(out, format_args!("  {name} {status} {text}\n"));
 }
 
-/// Hosts that may lead by cb.yaml, neither lead nor stand by.
+/// Hosts that may lead according to cb.yaml, but neither lead nor stand by.
 pub(super) fn missing(params: &Params, leader: &str, standby: &[String]) -> Vec<String> {
     let masters = params.setting("cluster.masters").unwrap_or_default();
     let masters = masters.split_whitespace().map(str::to_owned);
@@ -204,8 +204,8 @@ pub(super) fn missing(params: &Params, leader: &str, standby: &[String]) -> Vec<
         .collect()
 }
 
-/// Appends a line on who would take over, where the cluster has or should have somebody; false when
-/// a master does not stand by.
+/// Appends a line about the candidates for a takeover, if the cluster has or should have any;
+/// returns false if a master does not stand by.
 pub(crate) fn put_standby(
     out: &mut String,
     params: &Params,

@@ -1,7 +1,7 @@
 //! The history of jobs, from journal events: time spent in each state, and the times of events.
 //!
-//! Owns the fold from events to histories. The rules are those of the state that the leader keeps,
-//! reduced to what `chist` shows. Never reads a journal and never decides what is printed.
+//! Owns the conversion of events to histories. The rules are those of the leader's state, reduced
+//! to what `chist` shows. Never reads a journal and never decides what is printed.
 
 pub(crate) mod page;
 pub(crate) mod range;
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// States with a column of their own.
+/// States with their own column.
 pub(crate) const COLUMNS: [JobStat; 6] = [
     JobStat::Pend,
     JobStat::Psusp,
@@ -36,7 +36,7 @@ pub(crate) type Spent = [u64; COLUMNS.len()];
 #[derive(Clone, Debug, Default)]
 struct Track {
     stat: JobStat,
-    /// Since when it is in `stat`.
+    /// When it entered `stat`.
     since: i64,
     spent: Spent,
 }
@@ -47,7 +47,7 @@ impl Track {
         (self.stat, self.since) = (stat, self.since.max(t));
     }
 
-    /// The times at the moment `t`, the current state included.
+    /// The times until `t`, including the current state.
     fn at(&self, t: i64) -> Spent {
         let mut spent = self.spent;
         if let Some(n) = COLUMNS.iter().position(|s| *s == self.stat) {
@@ -57,7 +57,7 @@ impl Track {
     }
 }
 
-/// One job or element that something happened to.
+/// The history of one job or element.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Past {
     track: Track,
@@ -65,18 +65,18 @@ pub(crate) struct Past {
     pub hosts: Vec<Share>,
     killing: Option<SignalAct>,
     user_stop: bool,
-    /// The state it had when its host fell silent.
+    /// The state before its host became silent.
     before_lost: JobStat,
-    /// How it ended, for JSON and selection.
+    /// Its end, for JSON and selection.
     pub end: Option<Ended>,
     pub dispatch: i64,
-    /// What happened to it alone, oldest first.
+    /// Events that concern it alone, oldest first.
     lines: Vec<(i64, String)>,
-    /// How many lines of its array belong to it as well.
+    /// Number of lines of its array that belong to it as well.
     of_array: usize,
 }
 
-/// A submitted job or array with all that happened to it.
+/// The history of a submitted job or array.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Story {
     pub id: u32,
@@ -87,9 +87,9 @@ pub(crate) struct Story {
     pub command: String,
     /// All indices; `None` for a single job.
     pub all: Option<IndexSet>,
-    /// The job, or the elements of an array that have not started yet.
+    /// The history of the job, or of the elements of an array that have not started yet.
     head: Past,
-    /// Elements that something happened to.
+    /// Histories of the elements with events of their own.
     works: BTreeMap<u32, Past>,
 }
 
@@ -98,14 +98,14 @@ pub(crate) struct Story {
 pub(crate) struct Histories {
     specs: HashMap<u32, Arc<Spec>>,
     pub stories: BTreeMap<u32, Story>,
-    /// Jobs on hosts now, for hosts that fall silent.
+    /// Jobs that are on hosts now, for hosts that become silent.
     started: BTreeSet<JobKey>,
     /// Whether lines are kept.
     detail: bool,
 }
 
 impl Histories {
-    /// `detail`: also keep what happened as sentences.
+    /// `detail`: also keeps events as sentences.
     pub(crate) fn new(detail: bool) -> Histories {
         Histories {
             detail,
@@ -113,7 +113,7 @@ impl Histories {
         }
     }
 
-    /// Takes in the next event.
+    /// Applies the next event.
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::Spec { id, spec } => {
@@ -223,12 +223,12 @@ impl Histories {
             since: s.t.0,
             ..Track::default()
         };
-        // Ids are used again after a long time: the new job replaces the old one.
+        // Ids are reused after a long time: the new job replaces the old one.
         self.stories.insert(s.id, story);
     }
 
-    /// The past of `j`, made from its array's when it is the first time that anything happens to it
-    /// alone. A job whose submission is no longer kept begins here.
+    /// The history of `j`. The first event of an element creates it from that of its array. For a
+    /// job whose submission is no longer kept, it begins here.
     fn past(&mut self, j: JobKey, t: i64) -> &mut Past {
         let story = self.stories.entry(j.id).or_insert_with(|| Story {
             id: j.id,
@@ -248,7 +248,7 @@ impl Histories {
         })
     }
 
-    /// Changes the past of `j` and notes a line.
+    /// Changes the history of `j` and notes a line.
     fn change(
         &mut self,
         j: JobKey,
@@ -339,7 +339,7 @@ impl Histories {
         self.started.remove(&e.a.j);
     }
 
-    /// Of a host after the first.
+    /// Applies an event of a host after the first.
     fn part_said(&mut self, event: &Event) {
         match event {
             Event::PartBound { a, part, t } => {
@@ -351,7 +351,7 @@ impl Histories {
         }
     }
 
-    /// A host after the first said what it had used when the attempt was over.
+    /// Adds the usage that a host after the first reported when the attempt had ended.
     fn used_late(&mut self, a: AttemptId, part: &PartUse, t: i64) {
         let line = || {
             let seconds = part.u.cpu_ms / 1000;
@@ -548,13 +548,13 @@ impl Histories {
         }
     }
 
-    /// Jobs of whom the kept events do not hold the submission or the specification.
+    /// Jobs whose submission or specification is missing in the kept events.
     pub(crate) fn incomplete(&self) -> Vec<u32> {
         let lacks = |s: &&Story| s.submit == 0 || s.spec.is_none();
         self.stories.values().filter(lacks).map(|s| s.id).collect()
     }
 
-    /// Fills in what only the view still knows of a job or array.
+    /// Completes a job or array with data that only the view still has.
     pub(crate) fn complete(&mut self, row: &JobRow<'_>, spec: &Arc<Spec>) {
         let Some(story) = self.stories.get_mut(&row.j.id).filter(|_| row.j.idx == 0) else {
             return;
@@ -578,7 +578,7 @@ impl Histories {
 }
 
 impl Past {
-    /// Ends a job that never ran.
+    /// Ends a job that has never run.
     fn finish(&mut self, a: AttemptId, reason: TermReason, text: &str, t: i64) {
         if self.track.stat.is_finished() {
             return;
@@ -594,7 +594,7 @@ impl Past {
     }
 }
 
-/// One job or element with its history, as the pages show it.
+/// One job or element with its history, in the form that pages use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Episode<'h> {
     pub key: JobKey,
@@ -603,7 +603,7 @@ pub(crate) struct Episode<'h> {
 }
 
 impl Story {
-    /// Its job, or each of its elements in the order of their indices.
+    /// The job itself, or each of its elements by index.
     pub(crate) fn episodes(&self) -> impl Iterator<Item = Episode<'_>> {
         let single = self.all.is_none() && self.works.is_empty();
         let own = single.then(|| Episode {
@@ -634,7 +634,7 @@ impl<'h> Episode<'h> {
         self.past.track.at(now)
     }
 
-    /// When the last change of state happened.
+    /// The time of the last change of state.
     pub(crate) fn since(&self) -> i64 {
         self.past.track.since
     }
@@ -643,7 +643,7 @@ impl<'h> Episode<'h> {
         self.story.spec.as_ref().map_or("-", |s| &s.user)
     }
 
-    /// Everything that happened to it, oldest first, its array's part included.
+    /// All events that concern it, oldest first, including those of its array.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &'h (i64, String)> {
         let head = &self.story.head;
         let inherited = if std::ptr::eq(self.past, head) {
@@ -654,7 +654,7 @@ impl<'h> Episode<'h> {
         head.lines[..inherited].iter().chain(&self.past.lines)
     }
 
-    /// True when anything happened to it between two moments.
+    /// Whether it has events between two times.
     pub(crate) fn touched(&self, from: i64, to: i64) -> bool {
         let submitted = (from..to).contains(&self.story.submit);
         submitted

@@ -1,10 +1,10 @@
-//! Hosts as the batch system sees them (`chosts`): tables, long page, JSON, registry of fields.
+//! Hosts from the view of the batch system (`chosts`): tables, long page, JSON, registry of fields.
 //!
 //! Owns headers and widths. `load` shows load, `info` shows static facts.
 
 use super::cell::{self, Cut, Object, int};
 use super::dates::Dates;
-use super::field::{Field, Get, Table, cut};
+use super::field::{Field, Get, Table, cut, field};
 use super::health;
 use super::job::put_key;
 use super::job_table::stat_color;
@@ -16,10 +16,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The function that writes a field.
+/// The function that writes the value of a field.
 pub(crate) type HostGet = Get<HostRow>;
 
-/// `closed` for every kind of closed, the word itself otherwise.
+/// `closed` for every kind of closed, otherwise the word itself.
 pub(crate) fn short_status(status: &str) -> &str {
     if status.starts_with("closed") {
         "closed"
@@ -28,29 +28,11 @@ pub(crate) fn short_status(status: &str) -> &str {
     }
 }
 
-const fn field(
-    name: &'static str,
-    aliases: &'static [&'static str],
-    header: &'static str,
-    width: usize,
-    right: bool,
-    get: HostGet,
-) -> Field<HostGet> {
-    Field {
-        name,
-        aliases,
-        header,
-        width,
-        right,
-        get,
-    }
-}
-
 const fn count(name: &'static str, header: &'static str, get: HostGet) -> Field<HostGet> {
     field(name, &[], header, 6, true, get)
 }
 
-/// Every field of a host for `chosts`.
+/// All fields of a host for `chosts`.
 pub(crate) static FIELDS: &[Field<HostGet>] = &[
     field(
         "host_name",
@@ -125,7 +107,7 @@ pub(crate) static FIELDS: &[Field<HostGet>] = &[
     count("ngpus_shared_avail", "NGPUS_SHARED_AVAIL", |_, _| {}),
 ];
 
-/// `17(2),18[3](1)`: jobs with their slots.
+/// Appends jobs with their slots, e.g. `17(2),18[3](1)`.
 fn put_jobs(h: &HostRow, out: &mut String) {
     for (n, (key, slots)) in h.jobs.iter().enumerate() {
         if n > 0 {
@@ -144,7 +126,7 @@ fn status_color(word: &str) -> &'static str {
     }
 }
 
-/// The table: `wide` gives whole names and statuses, `jobs` adds the ids of the jobs.
+/// The table. `wide`: full names and statuses; `jobs`: also the ids of the jobs.
 pub(crate) fn table(wide: bool, jobs: bool) -> Table<HostGet> {
     let (status, columns) = if wide {
         ("status", 14)
@@ -170,7 +152,7 @@ pub(crate) fn table(wide: bool, jobs: bool) -> Table<HostGet> {
     table
 }
 
-/// `-c`: closed hosts, who closed them and why.
+/// The table of `-c`: closed hosts, who closed them and why.
 pub(crate) fn closed_table() -> Table<HostGet> {
     let mut table = Table::fixed(
         FIELDS,
@@ -186,7 +168,7 @@ pub(crate) fn closed_table() -> Table<HostGet> {
     table
 }
 
-/// What `-json` gives without `-o`.
+/// The fields of `-json` without `-o`.
 pub(crate) const JSON_DEFAULT: &str = "host_name status jl_u max njobs run ssusp ususp rsv";
 
 /// Appends the long page of a host.
@@ -248,8 +230,8 @@ pub(crate) fn put_long(out: &mut String, h: &HostRow, dates: &Dates) {
     out.push_str(&page);
 }
 
-/// The host's static and sensors' resources, those with a reservation included: name, what there is
-/// of it, what is reserved.
+/// The host's static and sensors' resources, including those with a reservation: name, total
+/// amount, reserved amount.
 fn amounts(h: &HostRow) -> BTreeMap<&str, (Cow<'_, str>, Option<f64>)> {
     let there = h.load.values.iter().chain(&h.resources);
     let mut all: BTreeMap<&str, (Cow<'_, str>, Option<f64>)> = there
@@ -261,13 +243,13 @@ fn amounts(h: &HostRow) -> BTreeMap<&str, (Cow<'_, str>, Option<f64>)> {
     all
 }
 
-/// What is held of a unit in use, where it is not all of it.
+/// The part of a unit in use that is held, if it is not all of it.
 fn part_of(h: &HostRow, res: &str, at: usize) -> Option<f64> {
     let part = h.unit_parts.get(res)?.get(at)?;
     (*part < WHOLE_UNIT).then(|| f64::from(*part) / 1000.0)
 }
 
-/// Units in use, with the jobs that have them.
+/// Appends the units in use, with the jobs that hold them.
 fn put_units(w: &mut String, h: &HostRow) {
     if !h.units.is_empty() {
         w.push_str("\n UNITS IN USE         UNIT:JOB\n");
@@ -339,9 +321,10 @@ fn put_current_load(w: &mut String, h: &HostRow) {
     w.push('\n');
 }
 
-/// `-s`: one line for each static or reserved resource of each host; one for hosts that share it.
+/// `-s`: one line for each static or reserved resource of each host, or of the hosts that share it.
 pub(crate) fn put_resources(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
-    // By resource, whose it is, and whether it is shared: total, reserved on all hosts, hosts.
+    // By resource, the host or group to which it belongs, and whether it is shared: total, amount
+    // reserved on all hosts, hosts.
     type Row<'h> = (Cow<'h, str>, f64, Vec<&'h str>);
     let mut rows: BTreeMap<(&str, &str, bool), Row<'_>> = BTreeMap::new();
     for h in hosts {

@@ -1,7 +1,7 @@
 //! Evaluates a `select[...]` expression for hosts of the view (`-R` of chosts, cload and cinfo -H).
 //!
-//! Owns the value of a published host row for each resource name: measured values minus reserved
-//! amounts, as the scheduler sees them. `text` owns the expression itself.
+//! Owns the values of a published host row by resource name: measured values minus reserved
+//! amounts, as in the scheduler. `text` owns the expression itself.
 
 use crate::record::view::{HostRow, Params};
 use crate::text::resreq::{
@@ -39,7 +39,7 @@ impl Resources for Declared<'_> {
     }
 }
 
-/// One published host as an expression sees it.
+/// The values of one published host for an expression.
 struct Facts<'h>(&'h HostRow);
 
 impl Facts<'_> {
@@ -112,15 +112,15 @@ impl HostFacts for Facts<'_> {
     }
 }
 
-/// Whether a published host has what an expression asks for.
+/// Whether a published host satisfies an expression.
 pub(crate) fn fits(host: &HostRow, select: &Select) -> bool {
     select.accepts(&Facts(host))
 }
 
-/// Keeps the hosts that satisfy `text`, which may consist of a `select` only.
+/// Keeps the hosts that satisfy `text`, which may only consist of a `select`.
 ///
 /// # Errors
-/// The text is wrong, or asks for more than a selection.
+/// The text is invalid, or contains more than a selection.
 pub(crate) fn keep(
     hosts: &mut Vec<&HostRow>,
     text: &str,
@@ -135,7 +135,7 @@ pub(crate) fn keep(
         rest == Simple::default()
     };
     let Some(simple) = req.simple().filter(only) else {
-        let message = "only select[...] can be asked of a list of hosts";
+        let message = "a list of hosts can only be filtered by select[...]";
         return Err(ParseError::new(0, text.len(), message));
     };
     if let Some(select) = &simple.select {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn selections() {
-        // 128 GB are free, 2 GB of them are reserved.
+        // 128 GB are free, of which 2 GB are reserved.
         assert_eq!(kept("select[mem>126000]"), Ok(1));
         assert_eq!(kept("mem>130000"), Ok(0));
         assert_eq!(kept("select[fast && maxmem>1000]"), Ok(2));
@@ -178,7 +178,11 @@ mod tests {
     #[test]
     fn anything_else_is_refused() {
         assert!(kept("select[nix>1]").is_err());
-        assert!(kept("rusage[mem=1]").unwrap_err().contains("only select"));
+        assert!(
+            kept("rusage[mem=1]")
+                .unwrap_err()
+                .contains("only be filtered by select")
+        );
         assert!(kept("order[ut]").is_err());
     }
 }

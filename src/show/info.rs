@@ -4,33 +4,13 @@
 
 use super::cell::{self, Cut, Object, int};
 use super::dates::Dates;
-use super::field::{Field, Get, Table, cut};
+use super::field::{Field, Table, cut, field};
 use super::health;
+use super::host::HostGet;
 use super::load::megabytes;
 use crate::record::view::{HostRow, Params};
 use crate::text::width;
 use std::fmt::Write as _;
-
-/// The function that writes a field of a host.
-pub(crate) type HostGet = Get<HostRow>;
-
-const fn field(
-    name: &'static str,
-    aliases: &'static [&'static str],
-    header: &'static str,
-    width: usize,
-    right: bool,
-    get: HostGet,
-) -> Field<HostGet> {
-    Field {
-        name,
-        aliases,
-        header,
-        width,
-        right,
-        get,
-    }
-}
 
 fn size(out: &mut String, mb: u64) {
     if mb > 0 {
@@ -39,7 +19,7 @@ fn size(out: &mut String, mb: u64) {
     }
 }
 
-/// Every static field of a host.
+/// All static fields of a host.
 pub(crate) static HOST_FIELDS: &[Field<HostGet>] = &[
     field(
         "host_name",
@@ -111,7 +91,7 @@ pub(crate) fn host_table(wide: bool) -> Table<HostGet> {
     )
 }
 
-/// What `cinfo -H -json` gives without `-o`.
+/// The fields of `cinfo -H -json` without `-o`.
 pub(crate) const HOST_JSON_DEFAULT: &str =
     "host_name type model cpuf ncpus maxmem maxswp server resources";
 
@@ -146,7 +126,7 @@ pub(crate) fn put_host_long(out: &mut String, h: &HostRow) {
     }
 }
 
-/// Appends the JSON line of a host's facts. Sizes in MB.
+/// Appends the JSON line of a host's facts. Sizes are in MB.
 pub(crate) fn put_host_json(out: &mut String, h: &HostRow) {
     let mut o = Object::begin(out);
     o.text("name", &h.name);
@@ -171,7 +151,7 @@ pub(crate) fn put_host_json(out: &mut String, h: &HostRow) {
     out.push('\n');
 }
 
-/// Which parts of `cinfo` are asked for.
+/// The parts of `cinfo` that are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub resources: bool,
@@ -179,7 +159,7 @@ pub(crate) struct Parts {
     pub models: bool,
 }
 
-/// A resource whose row is selected: named, or none was named.
+/// Whether the row of a resource is selected: it is named, or no name was given.
 fn wanted(names: &[String], name: &str) -> bool {
     names.is_empty() || names.iter().any(|n| n == name)
 }
@@ -240,7 +220,7 @@ pub(crate) fn put_long(out: &mut String, params: &Params, names: &[String]) {
     }
 }
 
-/// Appends a line fit for a terminal; a newline at its end is kept as an empty line.
+/// Appends a line escaped for a terminal; a newline at its end is kept as an empty line.
 fn line(out: &mut String, args: std::fmt::Arguments<'_>) {
     let text = args.to_string();
     let body = text.trim_end_matches('\n');
@@ -254,7 +234,7 @@ fn line(out: &mut String, args: std::fmt::Arguments<'_>) {
     });
 }
 
-/// Appends one JSON object with everything `cinfo` knows.
+/// Appends one JSON object with all data of `cinfo`.
 pub(crate) fn put_json(out: &mut String, params: &Params, hosts: &[HostRow], dates: &Dates) {
     let mut o = Object::begin(out);
     o.text("cluster", &params.cluster);

@@ -1,4 +1,4 @@
-//! A job as every output sees it, and the registry of its fields.
+//! The data of a job for all outputs, and the registry of its fields.
 //!
 //! Owns field names, aliases, headers and values of `cjobs -o`, `-json` and all job tables. Never
 //! decides which jobs are shown or in which order.
@@ -12,21 +12,21 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// What all rows of one output share.
+/// The context shared by all rows of one output.
 pub(crate) struct Ctx {
     /// Wall clock when the command started.
     pub now: Stamp,
     pub dates: Dates,
-    /// When jobs with reservations are expected to start; empty where no caller needs them.
+    /// Estimated starts of jobs with reservations; empty if not needed.
     pub estimates: Arc<BTreeMap<JobKey, EstimateRow>>,
-    /// Requirements of queues that have one; empty where no caller needs them.
+    /// Requirements of queues that have one; empty if not needed.
     pub queue_requests: Arc<BTreeMap<String, String>>,
-    /// What applications require, by name.
+    /// Requirements of applications, by name.
     pub app_requests: Arc<BTreeMap<String, String>>,
 }
 
 impl Ctx {
-    /// Another printer for the same moment: a thread needs one of its own.
+    /// Another context for the same time: each thread needs its own.
     pub(crate) fn same(&self) -> Ctx {
         Ctx {
             now: self.now,
@@ -40,19 +40,20 @@ impl Ctx {
 
 /// One job or element, assembled from the rows of the view.
 pub(crate) struct JobView<'a> {
-    /// May differ from the row's own key: an element that has not started lives in its array's row.
+    /// May differ from the row's key: an element that has not started is part of the row of its
+    /// array.
     pub key: JobKey,
     pub row: &'a JobRow<'a>,
     pub spec: &'a Spec,
-    /// Name without the index.
+    /// The name without the index.
     pub name: &'a str,
     pub command: &'a str,
-    /// Why it waits, its own reason or its class's.
+    /// Why it waits: its own reason or that of its class.
     pub why: Option<&'a PendReason>,
     pub ctx: &'a Ctx,
 }
 
-/// The function that writes a field.
+/// The function that writes the value of a field.
 pub(crate) type JobGet = fn(&JobView<'_>, &mut String);
 
 impl JobView<'_> {
@@ -60,7 +61,7 @@ impl JobView<'_> {
         self.row.stat
     }
 
-    /// Milliseconds it has run, suspension left out; `None` before its start.
+    /// How long it has run without suspensions, ms; `None` before its start.
     pub(crate) fn run_ms(&self) -> Option<u64> {
         let row = self.row;
         if row.start == 0 || row.stat.is_waiting() {
@@ -75,7 +76,7 @@ impl JobView<'_> {
         Some(whole.saturating_sub(row.suspended_ms))
     }
 
-    /// Milliseconds from submission to start, end, or now.
+    /// Time from submission to start, end, or now, ms.
     pub(crate) fn pend_ms(&self) -> u64 {
         let row = self.row;
         let until = match (row.stat.is_waiting(), row.dispatch, row.end) {
@@ -86,12 +87,12 @@ impl JobView<'_> {
         Stamp(until).since_ms(Stamp(row.submit))
     }
 
-    /// Slots in use, 0 while it waits.
+    /// Number of slots in use; 0 while it waits.
     pub(crate) fn slots(&self) -> u32 {
         self.row.hosts.iter().map(|h| h.1).sum()
     }
 
-    /// Exit status as shells count it: the code, or 128 and the signal. `None` while unknown.
+    /// Exit status as in a shell: the code, or 128 plus the signal. `None` if unknown.
     pub(crate) fn exit_status(&self) -> Option<i32> {
         if !self.row.stat.is_finished() {
             return None;
@@ -103,7 +104,7 @@ impl JobView<'_> {
         }
     }
 
-    /// `h1`, or `2*h1:4*h2`.
+    /// E.g. `h1`, or `2*h1:4*h2`.
     pub(crate) fn put_hosts(&self, out: &mut String, between: &str) {
         for (n, host) in self.row.hosts.iter().enumerate() {
             if n > 0 {
@@ -127,7 +128,7 @@ impl JobView<'_> {
         }
     }
 
-    /// `TERM_RUNLIMIT: killed: it reached its run limit`, nothing when it ended by itself.
+    /// E.g. `TERM_RUNLIMIT: killed: it reached its run limit`; nothing if it ended by itself.
     pub(crate) fn put_term(&self, out: &mut String) {
         let row = self.row;
         if row.stat.is_finished() && row.reason != TermReason::None {
@@ -155,7 +156,7 @@ pub(crate) fn put_key(out: &mut String, key: JobKey) {
     }
 }
 
-/// Why a job is suspended, in words.
+/// The reason of a suspension, in words.
 pub(crate) fn suspend_sentence(stat: JobStat) -> &'static str {
     match stat {
         JobStat::Ususp => "stopped by its owner or an administrator",
@@ -166,22 +167,22 @@ pub(crate) fn suspend_sentence(stat: JobStat) -> &'static str {
     }
 }
 
-/// The estimate of a waiting job's start.
+/// The estimated start of a waiting job.
 pub(crate) fn estimate<'v>(v: &JobView<'v>) -> Option<&'v EstimateRow> {
     let found = v.ctx.estimates.get(&v.key);
-    // The next element of an array is reserved for under the array's own key.
+    // The reservation for the next element of an array is under the array's own key.
     let found = found.or_else(|| v.ctx.estimates.get(&JobKey::job(v.key.id)));
     found.filter(|_| v.stat() == JobStat::Pend)
 }
 
-/// Seconds until a running job is preempted, if it was warned.
+/// Seconds until a running job is preempted, if it has been warned.
 pub(crate) fn warned_s(v: &JobView<'_>) -> Option<u64> {
     let at = Stamp(v.row.warned);
     let warned = v.stat() == JobStat::Run && at != Stamp(0);
     warned.then(|| at.since_ms(v.ctx.now).div_ceil(1000))
 }
 
-/// Appends why a started job does not run: the users' word, the system's reason.
+/// Appends why a started job does not run: stopped by a user, or the reason of the system.
 pub(crate) fn put_suspend(out: &mut String, v: &JobView<'_>) {
     let (stat, halt) = (v.stat(), v.row.halt.as_deref());
     if stat != JobStat::Ssusp || halt.is_none() {
@@ -217,7 +218,7 @@ pub(super) fn seconds(out: &mut String, ms: u64) {
     out.push_str(" second(s)");
 }
 
-/// `2 Mbytes`, `1.5 Gbytes`; nothing for 0.
+/// E.g. `2 Mbytes`, `1.5 Gbytes`; nothing for 0.
 pub(super) fn amount(out: &mut String, kb: u64) {
     match kb {
         0 => {}
@@ -279,7 +280,7 @@ fn time_left(v: &JobView<'_>, out: &mut String) {
     }
 }
 
-/// CPU time for each second it has run, two digits.
+/// CPU time per second of run time, with two digits.
 fn idle_factor(v: &JobView<'_>, out: &mut String) {
     if let Some(run) = v.run_ms().filter(|ms| *ms > 0) {
         cell::fraction(out, v.row.usage.cpu_ms.saturating_mul(1000) / run, 2);
@@ -293,10 +294,10 @@ fn pend_reason(v: &JobView<'_>, out: &mut String) {
     }
 }
 
-/// Known to LSF, without a counterpart here yet: `-` in every row.
+/// An LSF field without a counterpart here yet: `-` in every row.
 fn nothing(_: &JobView<'_>, _: &mut String) {}
 
-/// Every field of a job.
+/// All fields of a job.
 pub(crate) static FIELDS: &[Field<JobGet>] = &[
     field("jobid", &["id"], "JOBID", 7, |v, out| put_key(out, v.key)),
     field("jobindex", &["index"], "JOBINDEX", 8, |v, out| {
@@ -570,7 +571,7 @@ pub(crate) static FIELDS: &[Field<JobGet>] = &[
         int(out, v.row.attempt)
     }),
     field("key", &[], "KEY", 10, |v, out| out.push_str(&v.row.key)),
-    // Forms of the wide table: no blanks inside.
+    // Values for the wide table: without blanks.
     field("cpu_clock", &[], "CPU_USED", 13, |v, out| {
         cpu_clock(out, v.row.usage.cpu_ms)
     }),

@@ -13,10 +13,10 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Most specifications whose text is kept.
+/// Maximum number of specifications whose text is kept.
 const KEPT_MAX: usize = 10_000;
 
-/// Writes job objects; keeps the text of specifications it has seen.
+/// Writes job objects; keeps the text of recent specifications.
 #[derive(Default)]
 pub(crate) struct JsonJobs {
     kept: HashMap<usize, (Arc<Spec>, String)>,
@@ -43,7 +43,7 @@ impl JsonJobs {
     }
 }
 
-/// Seconds and milliseconds of a moment; 0 = never.
+/// A time in seconds and in milliseconds; 0 = never.
 fn moment(o: &mut Object<'_>, seconds: &str, millis: &str, ms: i64) {
     if ms == 0 {
         o.null(seconds);
@@ -54,7 +54,7 @@ fn moment(o: &mut Object<'_>, seconds: &str, millis: &str, ms: i64) {
     }
 }
 
-/// Units with what the job has of each.
+/// Units with the amount that the job has of each.
 fn put_units(out: &mut String, units: &[Units]) {
     cell::list(out, units, |out, units| {
         let mut inner = Object::begin(out);
@@ -138,7 +138,7 @@ fn job_members(o: &mut Object<'_>, v: &JobView<'_>) {
     usage(o, v);
 }
 
-/// Fields of a host that binds the job, after others.
+/// Appends members about the binding of a job on a host, after others.
 fn put_bind(out: &mut String, bind: &Binding) {
     let (name, value) = match bind.cpus.is_empty() {
         true => ("unbound", bind.why.clone()),
@@ -316,7 +316,7 @@ fn spec_members(out: &mut String, spec: &Spec) {
     out.remove(from);
 }
 
-/// What is done around and with the command.
+/// Members about file copies, tasks, checkpoints and the container.
 fn around(o: &mut Object<'_>, spec: &Spec) {
     cell::list(o.key("file_copies"), &spec.files, |out, file| {
         let mut one = Object::begin(out);

@@ -1,6 +1,6 @@
 //! The long page of a job (`cjobs -l`, `-UF`): all information about it in chronological order.
 //!
-//! Owns the sentences of the page. Items are folded like in LSF unless `-UF` is given.
+//! Owns the sentences of the page. Items are wrapped like in LSF unless `-UF` is given.
 
 use super::cell::{self, Cut};
 use super::job::{self, JobView};
@@ -14,7 +14,7 @@ use crate::text::resreq::{Anything, Builtins, ResReq};
 use crate::text::size;
 use std::fmt::Write as _;
 
-/// Appends the page of one job. `unfolded` = `-UF`.
+/// Appends the page of one job. `unfolded`: with `-UF`.
 pub(crate) fn put(out: &mut String, v: &JobView<'_>, unfolded: bool) {
     let mut items: Vec<String> = Vec::with_capacity(8);
     items.push(head(v));
@@ -43,8 +43,8 @@ pub(crate) fn put(out: &mut String, v: &JobView<'_>, unfolded: bool) {
     }
 }
 
-/// The job's requirement over that of its application over that of its queue, as the scheduler
-/// merges them.
+/// The requirement of the job, merged with those of its application and its queue as in the
+/// scheduler.
 fn combined_request(v: &JobView<'_>) -> String {
     let own = &v.spec.res_req;
     let general = [
@@ -179,7 +179,7 @@ fn submitted(v: &JobView<'_>) -> String {
     s
 }
 
-/// At which events mail goes to whom, or nothing.
+/// At which events mail is sent and to whom; empty for none.
 fn mail(spec: &Spec) -> String {
     let (at, to) = (spec.mail.words(), spec.mail.to.as_str());
     match (at.is_empty(), to.is_empty()) {
@@ -189,7 +189,7 @@ fn mail(spec: &Spec) -> String {
     }
 }
 
-/// Appends that the job is interactive, and how.
+/// Appends whether and how the job is interactive.
 fn mode(s: &mut String, spec: &Spec) {
     let how = match spec.session.as_ref().map(|session| session.terminal) {
         None => return,
@@ -200,7 +200,7 @@ fn mode(s: &mut String, spec: &Spec) {
     add!(s, ", {}", said(how));
 }
 
-/// What is done around and with the command.
+/// Appends the warning signal, checkpoints, container, file copies and tasks.
 fn around(s: &mut String, spec: &Spec) {
     if let Some(warn) = spec.warn {
         let (name, before) = (warn_signal_name(warn.signal), warn.before_s);
@@ -237,7 +237,7 @@ fn around(s: &mut String, spec: &Spec) {
     }
 }
 
-/// What is known about failed earlier attempts.
+/// The data about failed earlier attempts.
 fn changes(v: &JobView<'_>) -> Option<String> {
     let row = v.row;
     if row.stat.is_waiting() && !row.text.is_empty() {
@@ -268,7 +268,7 @@ fn put_reasons(out: &mut String, v: &JobView<'_>, unfolded: bool) {
     wrap::item(out, &text, unfolded);
 }
 
-/// When it is expected to start, if that was worked out.
+/// The estimated start, if there is an estimate.
 fn estimate(v: &JobView<'_>) -> String {
     let Some(row) = job::estimate(v) else {
         return String::new();
@@ -325,7 +325,7 @@ fn rows_any(limits: &crate::model::Limits) -> bool {
     *limits != crate::model::Limits::default()
 }
 
-/// What happened since the submission, one item each.
+/// The events since the submission, one item each.
 fn events(v: &JobView<'_>) -> Vec<String> {
     let row = v.row;
     let mut items = Vec::new();
@@ -378,14 +378,14 @@ fn events(v: &JobView<'_>) -> Vec<String> {
     }
     if row.stat.is_finished() {
         items.push(dated(row.end) + &said(&ending(v)));
-        // Of a job that was not started the sentence itself says why.
+        // If the job was not started, the sentence itself gives the reason.
         let in_end = row.reason == TermReason::StartFailed;
         if !in_end && (row.reason != TermReason::None || row.oom) {
             let mut why = String::new();
             v.put_term(&mut why);
             items.push(dated(row.end) + &format!("Completed <exit>; {};", said(&why)));
         } else if !in_end && !row.text.is_empty() {
-            // What went wrong beside it: with its report, a post-exec command.
+            // Other problems: with its report, or a post-exec command.
             items.push(dated(row.end) + &said(&row.text) + ";");
         }
     }
@@ -425,7 +425,7 @@ fn usage(v: &JobView<'_>) -> String {
     s
 }
 
-/// GPUs and network traffic, where there was any.
+/// GPU usage and network traffic, if there was any.
 fn put_devices(s: &mut String, u: DeviceUse) {
     if u.gpu_util + u.gpu_mem_mb > 0 {
         add!(s, "; GPU: {}%, {} Mbytes", u.gpu_util, u.gpu_mem_mb);
@@ -528,7 +528,7 @@ mod tests {
             let cpus = CpuSet::parse(cpus).expect("a list");
             let why = why.to_owned();
             let bind = Some(Box::new(Binding { cpus, why }));
-            // One line.
+            // Joined into one line.
             let text = page(&crate::record::view::JobRow { bind, ..running() });
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         };

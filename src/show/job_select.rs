@@ -1,7 +1,7 @@
-//! Which jobs a reading command shows, and in which order.
+//! The jobs that a reading command shows, and their order.
 //!
 //! Owns the selectors of cjobs and chist (ids, states, name, queue, host, user, project) and the
-//! sort key. Never resolves names of users or groups: that is done before.
+//! sort key. Names of users and groups have already been resolved.
 
 use super::job::JobView;
 use crate::model::{JobKey, JobStat};
@@ -24,7 +24,7 @@ impl Stats {
         Stats::of(&JobStat::ALL)
     }
 
-    /// Not finished.
+    /// All states that are not finished.
     pub(crate) fn live() -> Stats {
         let live = JobStat::ALL.iter().filter(|s| !s.is_finished());
         live.fold(Stats(0), |set, s| set.with(*s))
@@ -43,15 +43,15 @@ impl Stats {
     }
 }
 
-/// Whose jobs.
+/// The users whose jobs are selected.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Users {
     #[default]
     All,
-    /// Account ids, and names for accounts that this host does not know.
+    /// Account ids, and names of accounts that are unknown on this host.
     These(HashSet<u32>, HashSet<String>),
-    /// Of those asked for, what the caller may see: their own jobs, those of users and those in
-    /// queues.
+    /// Of the requested jobs, those that the caller may see: their own, those of `names`, and those
+    /// in `queues`.
     Within {
         asked: Box<Users>,
         uid: u32,
@@ -82,12 +82,12 @@ impl Users {
     }
 }
 
-/// The selectors of one command. `None` and empty select everything.
+/// The selectors of one command. `None` or empty selects everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     pub stats: Stats,
     pub ids: Vec<JobSel>,
-    /// Job name with `*` and `?`, against the name with and without index.
+    /// Job name with `*` and `?`, compared with the name with and without index.
     pub name: Option<String>,
     pub queue: Option<String>,
     pub hosts: Option<HashSet<String>>,
@@ -98,7 +98,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// True when the job is selected.
+    /// Whether the job is selected.
     pub(crate) fn accepts(&self, v: &JobView<'_>) -> bool {
         self.stats.has(v.stat())
             && self.wants_key(v.key)
@@ -106,7 +106,7 @@ impl Selection {
             && self.accepts_rest(v)
     }
 
-    /// True when the job is selected whatever its state: arrays have elements in many states.
+    /// Whether the job is selected apart from its state: arrays have elements in many states.
     pub(crate) fn accepts_in_any_state(&self, v: &JobView<'_>) -> bool {
         let any = |sel: &JobSel| sel.id().is_none_or(|id| id == v.key.id);
         (self.ids.is_empty() || self.ids.iter().any(any))
@@ -114,7 +114,7 @@ impl Selection {
             && self.accepts_rest(v)
     }
 
-    /// True when an id on the command line names the job, or none was given.
+    /// Whether an id on the command line selects the job, or no id was given.
     pub(crate) fn wants_key(&self, key: JobKey) -> bool {
         self.ids.is_empty() || self.ids.iter().any(|s| s.matches(key.id, key.idx))
     }
@@ -149,11 +149,11 @@ fn named(glob: &str, v: &JobView<'_>) -> bool {
     matches(glob, &whole)
 }
 
-/// True when `text` fits the pattern, in which `*` stands for any text and `?` for one character.
-/// Linear in both for each `*`; it never backtracks before the last one.
+/// Whether `text` matches the pattern, in which `*` stands for any text and `?` for one character.
+/// Linear in both for each `*`; never backtracks before the last one.
 pub(crate) fn matches(glob: &str, text: &str) -> bool {
     let (g, t) = (glob.as_bytes(), text.as_bytes());
-    // Where the character that begins at `at` ends.
+    // The end of the character that begins at `at`.
     let after = |at: usize| {
         let rest = t[at + 1..].iter();
         at + 1 + rest.take_while(|b| **b & 0xc0 == 0x80).count()
@@ -181,8 +181,8 @@ pub(crate) fn matches(glob: &str, text: &str) -> bool {
     g[gi..].iter().all(|c| *c == b'*')
 }
 
-/// Where a job stands in a list: started ones by their start, then waiting ones in the order of
-/// dispatch, then finished ones by their end.
+/// The position of a job in a list: started jobs by their dispatch, then waiting jobs in the order
+/// of dispatch, then finished jobs by their end.
 pub(crate) type SortKey = (u8, i64, i64, JobKey);
 
 /// The sort key of a job; `priority` maps queues to their priority.

@@ -12,10 +12,10 @@ use crate::text::IndexSet;
 use crate::text::indexset::MAX_INDEX;
 use std::fmt::Write as _;
 
-/// Columns before EXEC_HOST in the short table.
+/// Width of the columns before EXEC_HOST in the short table.
 const BEFORE_HOST: usize = 45;
 
-/// Why a job waits that has no reason yet.
+/// Why a job waits if it has no reason yet.
 pub(crate) const NEW: &str = "new: not yet considered by the scheduler";
 
 /// Fields that only the short table shows.
@@ -47,7 +47,7 @@ pub(crate) fn stat_color(word: &str) -> &'static str {
     }
 }
 
-/// The table without options: values cut to their columns.
+/// The default table: values are cut to their columns.
 pub(crate) fn short() -> Table<JobGet> {
     use Cut::{Head, Never, Tail};
     let mut table = Table::fixed(
@@ -89,7 +89,7 @@ pub(crate) fn wide() -> Table<JobGet> {
     .painted("stat", stat_color)
 }
 
-/// `-W`: fifteen columns, whole values, times with seconds.
+/// The table of `-W`: fifteen columns, whole values, times with seconds.
 pub(crate) fn extra() -> Table<JobGet> {
     use Cut::Never;
     Table::fixed(
@@ -115,7 +115,7 @@ pub(crate) fn extra() -> Table<JobGet> {
     .painted("stat", stat_color)
 }
 
-/// `-p` and `-s`: no execution host, reasons on lines of their own (see [`put_reason`]).
+/// The table of `-p` and `-s`: no execution host, reasons on separate lines (see [`put_reason`]).
 pub(crate) fn reasons(wide: bool) -> Table<JobGet> {
     use Cut::{Head, Never, Tail};
     let cut = |c| if wide { Never } else { c };
@@ -134,12 +134,12 @@ pub(crate) fn reasons(wide: bool) -> Table<JobGet> {
     .painted("stat", stat_color)
 }
 
-/// What `-json` gives without `-o`.
+/// The fields of `-json` without `-o`.
 pub(crate) const JSON_DEFAULT: &str = "jobid jobindex user stat queue from_host exec_host job_name \
     submit_time proj_name start_time finish_time exit_code exit_reason pend_reason cpu_used \
     max_mem slots command";
 
-/// Appends the lines below a row of the short table: further hosts.
+/// Appends the lines below a row of the short table: other hosts.
 pub(crate) fn put_more_hosts(out: &mut String, v: &JobView<'_>) {
     for host in v.row.hosts.iter().skip(1) {
         cell::blanks(out, BEFORE_HOST);
@@ -150,7 +150,7 @@ pub(crate) fn put_more_hosts(out: &mut String, v: &JobView<'_>) {
     }
 }
 
-/// Appends the lines below a row of [`reasons`]: why it waits or is stopped.
+/// Appends the lines below a row of [`reasons`]: why the job waits or is stopped.
 pub(crate) fn put_reason(out: &mut String, v: &JobView<'_>) {
     let from = out.len();
     out.push(' ');
@@ -171,15 +171,15 @@ pub(crate) fn put_reason(out: &mut String, v: &JobView<'_>) {
     out.push_str(";\n");
 }
 
-/// Counts of an array's elements by state.
+/// Numbers of an array's elements by state.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct ArrayCounts {
     pub njobs: u64,
-    /// By the position of the state in [`JobStat::ALL`].
+    /// By position of the state in [`JobStat::ALL`].
     pub by_stat: [u64; JobStat::ALL.len()],
 }
 
-/// How many indices a text names.
+/// The number of indices in a text.
 fn elements(text: &str) -> u64 {
     match text {
         "" => 0,
@@ -187,13 +187,13 @@ fn elements(text: &str) -> u64 {
     }
 }
 
-/// How many elements of an array have no row of their own.
+/// The number of elements of an array that have no row.
 pub(crate) fn waiting_elements(arr: &ArrayRow) -> u64 {
     elements(&arr.waiting)
 }
 
 impl ArrayCounts {
-    /// Counts the array of `v`; `None` when it is not an array's row.
+    /// Counts the elements of the array in `v`; `None` if it is not the row of an array.
     pub(crate) fn of(v: &JobView<'_>) -> Option<ArrayCounts> {
         let arr = v.row.arr.as_deref()?;
         let waiting = waiting_elements(arr);
@@ -251,7 +251,7 @@ pub(crate) fn put_array(out: &mut String, v: &JobView<'_>, wide: bool) {
     put(out, 7, cut(Cut::Head), &v.spec.user);
     write!(out, "{:>5}", counts.njobs).expect("a string takes every write");
     for stat in ARRAY_COLUMNS {
-        // Elements of a lost host are started ones to the owner of the array.
+        // Elements of a lost host count as running for the owner of the array.
         let lost = if stat == JobStat::Run {
             counts.get(JobStat::Unkwn)
         } else {

@@ -7,12 +7,12 @@ use crate::model::JobStat;
 use crate::record::report::TaskUse;
 use std::fmt::Write as _;
 
-/// Widths of the columns but the last.
+/// Widths of the columns except the last.
 const WIDTHS: [usize; 6] = [6, 13, 8, 19, 6, 8];
 const TITLES: [&str; 6] = ["RANK", "SECTION", "REPLICA", "HOST", "STAT", "PID"];
 
-/// Appends the table. A job that starts no tasks is one of its own; nothing for one that does not
-/// run.
+/// Appends the table. A job without tasks is shown as a single task; for a job that has not started
+/// or has ended, nothing is appended.
 pub(crate) fn put(out: &mut String, v: &JobView<'_>) {
     if !v.stat().is_started() {
         return;
@@ -78,7 +78,7 @@ fn row(out: &mut String, task: &TaskUse, stat: JobStat) {
     let blanks = 10usize.saturating_sub(out.len() - cpu_from);
     cell::blanks(out, blanks);
     write!(out, "{}M", task.mem_kb.div_ceil(1024)).expect("a string takes every write");
-    // Names come from the job's own environment.
+    // Names come from the environment of the job.
     cell::tame(out, from, None, Cut::Never);
     out.push('\n');
 }

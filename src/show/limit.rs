@@ -1,11 +1,11 @@
-//! Limits as `climits` shows them: table, JSON, registry of fields, and which rows apply to whom.
+//! Limits in the form of `climits`: table, JSON, registry of fields, and the selection of rows.
 
 use super::cell::{Cut, Object, int};
 use super::field::{Field, Get, Table};
 use crate::record::view::LimitRow;
 use std::fmt::Write as _;
 
-/// The function that writes a field.
+/// The function that writes the value of a field.
 pub(crate) type LimitGet = Get<LimitRow>;
 
 fn amount(out: &mut String, n: f64) {
@@ -33,7 +33,7 @@ const fn field(
     }
 }
 
-/// Every field of a limit's counter.
+/// All fields of a limit's counter.
 pub(crate) static FIELDS: &[Field<LimitGet>] = &[
     field("name", "NAME", 15, false, |r, out| out.push_str(&r.name)),
     field("consumer", "CONSUMER", 30, false, |r, out| {
@@ -69,7 +69,7 @@ pub(crate) fn table() -> Table<LimitGet> {
     Table::fixed(FIELDS, &columns)
 }
 
-/// What `-json` gives without `-o`.
+/// The fields of `-json` without `-o`.
 pub(crate) const JSON_DEFAULT: &str = "name consumer resource used limit";
 
 /// Appends the JSON line of a counter.
@@ -87,11 +87,11 @@ pub(crate) fn put_json(out: &mut String, row: &LimitRow) {
     out.push('\n');
 }
 
-/// Whether the counter concerns one consumer. `kind`: `user`, `queue`, `host`, `project`, `app`.
-/// A limit that does not name the kind is for all of them. `named`: whether a word is the
-/// consumer or a group of it.
+/// Whether the counter concerns a consumer. `kind`: `user`, `queue`, `host`, `project`, `app`. A
+/// limit that does not name the kind applies to all of them. `named`: whether a word is the
+/// consumer or a group that contains it.
 pub(crate) fn concerns(row: &LimitRow, kind: &str, named: &dyn Fn(&str) -> bool) -> bool {
-    // `users a b`, `user a`, or as stated for each member `each user of a b`.
+    // `users a b`, `user a`, or for limits of each member `each user of a b`.
     let names = row.consumer.split(", ").find_map(|part| {
         let each = part.strip_prefix("each ");
         let (word, names) = each.unwrap_or(part).split_once(' ')?;

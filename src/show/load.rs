@@ -1,6 +1,7 @@
-//! Load as `cload` shows it: indices of each host, JSON, registry of fields.
+//! Load in the form of `cload`: indices of each host, JSON, registry of fields.
 //!
-//! Owns the printed form of each index. A host that is unavailable has no load: its values are old.
+//! Owns the printed form of each index. A host that is unavailable has no load, because its values
+//! are out of date.
 
 use super::cell::{Cut, Object, int};
 use super::field::{Field, Get, Table, cut};
@@ -11,19 +12,19 @@ use crate::text::width::{escape, width};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The function that writes a field.
+/// The function that writes the value of a field.
 pub(crate) type LoadGet = Get<HostRow>;
 
-/// True when the host's load is known.
+/// Whether the load of the host is known.
 pub(crate) fn is_known(h: &HostRow) -> bool {
     !matches!(h.status.as_str(), "unavail" | "unreach")
 }
 
-/// The load's word: `ok`, `-ok` (no executor), `unavail`. Whether the host takes jobs is `chosts`'
-/// business.
+/// The load status: `ok`, `-ok` (no executor), `unavail`. Whether the host takes jobs is shown by
+/// `chosts`.
 pub(crate) fn status(h: &HostRow) -> &'static str {
     match (is_known(h), h.load.executor) {
-        // A host whose executor is silent still measures.
+        // A host whose executor is silent still reports its load.
         _ if h.status == "unreach" => "-ok",
         (false, _) => "unavail",
         (true, true) => "ok",
@@ -35,7 +36,7 @@ fn shows_load(h: &HostRow) -> bool {
     h.status != "unavail"
 }
 
-/// An amount given in MB, in at most five columns: `812M`, `50.8G`, `128G`, `1.2T`.
+/// An amount in MB, formatted in at most five columns: `812M`, `50.8G`, `128G`, `1.2T`.
 pub(crate) fn megabytes(mb: f64) -> String {
     if !mb.is_finite() || mb < 0.0 {
         return "-".to_owned();
@@ -78,7 +79,7 @@ const fn index(name: &'static str, get: LoadGet) -> Field<LoadGet> {
     }
 }
 
-/// Every field of a host's load.
+/// All fields of a host's load.
 pub(crate) static FIELDS: &[Field<LoadGet>] = &[
     Field {
         name: "host_name",
@@ -114,7 +115,7 @@ pub(crate) static FIELDS: &[Field<LoadGet>] = &[
     index("ncpus", |h, out| int(out, h.load.ncpus)),
 ];
 
-/// Indices with their columns in the table, in its order; `io` is shown with `-l` only.
+/// Indices with their column widths, in the order of the table; `io` is shown with `-l` only.
 const INDICES: [(&str, usize); 11] = [
     ("r15s", 5),
     ("r1m", 5),
@@ -134,7 +135,7 @@ pub(crate) fn index_names() -> impl Iterator<Item = &'static str> {
     INDICES.iter().map(|(name, _)| *name)
 }
 
-/// The table of load indices alone.
+/// The table of the load indices only.
 pub(crate) fn indices_table(io: bool) -> Table<LoadGet> {
     let columns: Vec<_> = INDICES
         .iter()
@@ -144,8 +145,8 @@ pub(crate) fn indices_table(io: bool) -> Table<LoadGet> {
     Table::fixed(FIELDS, &columns)
 }
 
-/// The table: `long` adds io and gives names more room, `wide` keeps names whole; `only` (with
-/// `-I`) names the indices to show.
+/// The table. `long`: also io, and more space for names; `wide`: full names; `only` (with `-I`):
+/// the indices to show.
 pub(crate) fn table(long: bool, wide: bool, only: &[&str]) -> Table<LoadGet> {
     let name = if long { 24 } else { 15 };
     let mut columns = vec![
@@ -169,7 +170,7 @@ pub(crate) fn table(long: bool, wide: bool, only: &[&str]) -> Table<LoadGet> {
     })
 }
 
-/// The table with a column for each of these sensors' resources after the indices.
+/// The table, with a column for each of these sensors' resources after the indices.
 pub(crate) fn with_sensors(
     table: &Table<LoadGet>,
     hosts: &[&HostRow],
@@ -210,10 +211,10 @@ pub(crate) fn with_sensors(
     out
 }
 
-/// What `-json` gives without `-o`.
+/// The fields of `-json` without `-o`.
 pub(crate) const JSON_DEFAULT: &str = "host_name status r15s r1m r15m ut pg io ls it tmp swp mem";
 
-/// Run queues per processor (`per_cpu`, `-E`), and of a processor of factor 1 (`-N`).
+/// Divides run queues by the number of processors (`-E`), and also by the CPU factor (`-N`).
 pub(crate) fn normalize(h: &mut HostRow, by_factor: bool) {
     let cpus = f64::from(h.load.ncpus.max(1));
     let factor = if by_factor && h.cpuf > 0.0 {
@@ -226,7 +227,7 @@ pub(crate) fn normalize(h: &mut HostRow, by_factor: bool) {
     }
 }
 
-/// Appends the member `load`, `null` when it is not known.
+/// Appends the member `load`; `null` if it is unknown.
 pub(crate) fn json_load(o: &mut Object<'_>, h: &HostRow) {
     if !shows_load(h) {
         return o.null("load");
@@ -258,8 +259,8 @@ fn indices(h: &HostRow) -> [(&'static str, f64); 11] {
     ]
 }
 
-/// A host's row as a JSON object whose members are always the same ones, for programs that store
-/// samples: indices as in [`json_load`], sensors' values as a list, each as text and, where it is
+/// A host's row as a JSON object for programs that store samples, with a constant set of members:
+/// indices as in [`json_load`], and the values of sensors as a list, each as text and, if it is
 /// one, as a number.
 pub(crate) fn sample(h: &HostRow) -> String {
     let mut out = String::with_capacity(512);
@@ -298,7 +299,7 @@ pub(crate) fn sample(h: &HostRow) -> String {
     out
 }
 
-/// Appends the JSON line of a host's load. Memory in MB, `ut` from 0 to 1, `it` in minutes.
+/// Appends the JSON line of a host's load. Memory is in MB, `ut` from 0 to 1, `it` in minutes.
 pub(crate) fn put_json(out: &mut String, h: &HostRow) {
     let mut o = Object::begin(out);
     o.text("name", &h.name);
@@ -318,8 +319,8 @@ pub(crate) fn put_json(out: &mut String, h: &HostRow) {
 pub(crate) const SHARED_HEADER: &str =
     "RESOURCE                  VALUE       RESERVED       LOCATION\n";
 
-/// `-s`: values of sensors and what hosts share, with what jobs reserve: one line for each host
-/// that has one; hosts that share one are on one line.
+/// `-s`: values of sensors and shared resources, with the amounts that jobs reserve: one line for
+/// each host, or for the hosts that share a resource.
 pub(crate) fn put_shared(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
     type Row<'h> = (&'h str, f64, Vec<&'h str>);
     let mut rows: BTreeMap<(&str, &str, bool), Row<'_>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! `cload -l`: the units of hosts, above all GPUs: the free part of each, its memory, the jobs that
-//! have it. Owns the table; knows nothing about assignments.
+//! `cload -l`: the units of hosts, above all GPUs: the free part of each, its memory, and the jobs
+//! that hold it. Owns the table; knows nothing about assignments.
 
 use super::cell::{self, Cut};
 use super::load::is_known;
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 const HEADER: &str =
     "\nHOST_NAME       RESOURCE   UNIT                                     FREE      MEM JOBS\n";
 
-/// What is in use of one unit.
+/// The usage of one unit.
 #[derive(Default)]
 struct Use {
     /// Thousandths.
@@ -34,10 +34,10 @@ pub(crate) fn put(out: &mut String, hosts: &[&HostRow]) {
     }
 }
 
-/// Resources with units, and the names of these in their order.
+/// Resources with units, and the names of the units in order.
 fn units_of(h: &HostRow) -> BTreeMap<&str, Vec<String>> {
     let mut out = BTreeMap::new();
-    // What cb.yaml says comes last, since it counts.
+    // Values of cb.yaml come last, because they take precedence.
     for (res, value) in h.load.values.iter().chain(&h.resources) {
         let named = units::split(value);
         let names: Vec<String> = match named {
@@ -90,7 +90,7 @@ fn put_unit(out: &mut String, at: (&HostRow, &str, usize), name: &str, used: Opt
     out.push('\n');
 }
 
-/// What the unit at this place has of a resource of its own.
+/// The value of the unit at this position for a resource that each unit has.
 fn size(h: &HostRow, own: &str, place: usize) -> Option<f64> {
     let value = h.resources.get(own).or_else(|| h.load.values.get(own))?;
     match units::sizes(value) {
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(lines[0], ["h1", "gpu", "GPU-a", "0.25", "100", "4", "5"]);
         assert_eq!(lines[1], ["h1", "gpu", "GPU-b", "1", "200", "-"]);
         assert_eq!(lines[2], ["h1", "gpu", "GPU-c", "0", "300", "6"]);
-        // As cb.yaml says, which wins.
+        // The value of cb.yaml, which takes precedence.
         h.resources = [("gpu".to_owned(), "2".to_owned())].into();
         let mut out = String::new();
         put(&mut out, &[&h]);

@@ -1,9 +1,9 @@
 //! The cluster's metrics in the text format of Prometheus, which its node exporter also reads.
 //!
-//! Owns names, help and labels of all metrics. Pure: what the leader has published comes in, text
-//! goes out. Most are gauges: each describes the state when the view was published, so that a
-//! reader that misses some scrapes loses nothing, and a new leader resets nothing. What is counted
-//! over time is in [`activity`].
+//! Owns names, help and labels of all metrics. Pure: data published by the leader comes in, text
+//! goes out. Most metrics are gauges: each describes the state when the view was published, so that
+//! a reader that misses some scrapes loses nothing, and a new leader resets nothing. Values counted
+//! over time are in [`activity`].
 //!
 //! Names follow <https://prometheus.io/docs/practices/naming/>: base units, no ratios in per cent.
 
@@ -20,15 +20,15 @@ use crate::record::view::{HostRow, JobRow, Params, QueueRow};
 use page::{Label, Page, label};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most users, groups and projects with points of their own: those with most slots and then jobs.
-/// The rest is one point, [`OTHERS`].
+/// Maximum number of users, groups and projects with their own points: those with the most slots,
+/// then jobs. The others are combined in one point, [`OTHERS`].
 pub(crate) const NAMED_MAX: usize = 200;
-/// The label of the rest.
+/// The label of the combined point.
 pub(crate) const OTHERS: &str = "_others";
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// What somebody's unfinished jobs are and hold.
+/// Number of unfinished jobs of a user, group or project, and what they hold.
 #[derive(Clone, Default, PartialEq, Debug)]
 struct Share {
     pending: u64,
@@ -51,7 +51,7 @@ impl Share {
     }
 }
 
-/// How long jobs of a queue have been waiting.
+/// The waiting times of the jobs of a queue.
 #[derive(Clone, Copy, Default, Debug)]
 struct Waiting {
     jobs: u64,
@@ -71,7 +71,7 @@ pub(crate) struct JobSums {
 }
 
 impl JobSums {
-    /// `now_ms`: until when jobs have been waiting, ms since the epoch.
+    /// `now_ms`: the time until which waiting times are computed, ms since the epoch.
     pub(crate) fn new(now_ms: i64) -> JobSums {
         JobSums {
             now_ms,
@@ -79,7 +79,7 @@ impl JobSums {
         }
     }
 
-    /// Adds a job or element, or of an array what has no row of its own.
+    /// Adds a job or element; for an array, its elements without a row.
     pub(crate) fn add(&mut self, row: &JobRow<'_>, spec: &Spec) {
         let n = match &row.arr {
             Some(arr) => waiting_elements(arr),
@@ -121,7 +121,7 @@ impl JobSums {
         project.add(&share);
     }
 
-    /// Sums up what was added by group; `groups_of`: the groups of a user.
+    /// Computes the sums by group; `groups_of` returns the groups of a user.
     pub(crate) fn sum_groups(&mut self, groups_of: &dyn Fn(&str) -> Vec<String>) {
         for (user, share) in &self.users {
             for group in groups_of(user) {
@@ -131,22 +131,22 @@ impl JobSums {
     }
 }
 
-/// What the text is made of.
+/// The data from which the text is made.
 pub(crate) struct Facts<'a> {
     pub params: &'a Params,
     pub leader: &'a Leader,
-    /// How long the leader has been silent, if it should not have been, ms.
+    /// How long the leader has been silent, if longer than permitted, ms.
     pub silent_ms: Option<u64>,
-    /// Hosts whose candidates stand by.
+    /// Hosts with standby candidates.
     pub standby: &'a [String],
     pub hosts: &'a [HostRow],
     pub queues: &'a [QueueRow],
     pub jobs: &'a JobSums,
-    /// What leaders have counted over time.
+    /// Values that leaders have counted over time.
     pub figures: Option<&'a Figures>,
-    /// Size of the share's file system and what is free on it, in bytes.
+    /// Size and free space of the share's file system, in bytes.
     pub share: Option<(u64, u64)>,
-    /// Whether the asker may see who has which jobs.
+    /// Whether the caller may see whose jobs these are.
     pub users: bool,
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn text(facts: &Facts<'_>) -> Result<String, std::fmt::Error> {
     page(facts).text()
 }
 
-/// Every figure that is one number, for rules that watch them; histograms are left out.
+/// Every figure that is a single number, for alert rules; histograms are left out.
 pub(crate) fn points(facts: &Facts<'_>) -> Vec<Point> {
     page(facts).points()
 }
@@ -179,7 +179,7 @@ fn page(facts: &Facts<'_>) -> Page {
     page
 }
 
-/// Room on the shared directory: size and what is free for the service account, in bytes.
+/// Size of the shared directory and its space available to the service account, in bytes.
 fn put_share(page: &mut Page, share: Option<(u64, u64)>) {
     if let Some((size, free)) = share {
         page.one(
@@ -341,7 +341,7 @@ fn put_queues(page: &mut Page, queues: &[QueueRow], hosts: &[HostRow]) {
     );
 }
 
-/// A kind of owner of jobs and its figures: jobs, slots, memory, units.
+/// A kind of owner of jobs, and the names of its metrics: jobs, slots, memory, units.
 type OwnerNames = (&'static str, [&'static str; 4]);
 
 const OWNERS: [OwnerNames; 3] = [
@@ -374,7 +374,7 @@ const OWNERS: [OwnerNames; 3] = [
     ),
 ];
 
-/// Up and open, or closed by its present jobs alone.
+/// Whether the host is up and open, or closed only because of its current jobs.
 fn takes_jobs(host: &HostRow) -> bool {
     matches!(host.status.as_str(), "ok" | "closed_Full" | "closed_Excl")
 }
@@ -412,7 +412,7 @@ fn put_shares(page: &mut Page, sums: &JobSums) {
     }
 }
 
-/// The [`NAMED_MAX`] largest by name, and the sum of the others.
+/// The [`NAMED_MAX`] largest entries by name, and the sum of the others.
 fn bounded(all: &BTreeMap<String, Share>) -> Vec<(&str, Share)> {
     let mut ranked: Vec<(&str, &Share)> = all.iter().map(|(who, s)| (who.as_str(), s)).collect();
     ranked.sort_by_key(|(_, s)| std::cmp::Reverse((s.slots, s.started, s.pending)));
@@ -453,7 +453,7 @@ fn put_hosts(page: &mut Page, hosts: &[HostRow], now_ms: i64) {
     put_host_resources(page, hosts);
 }
 
-/// A figure of each host.
+/// A value for each host.
 fn each(hosts: &[HostRow], of: fn(&HostRow) -> f64) -> impl Iterator<Item = (Vec<Label>, f64)> {
     let one = move |h: &HostRow| (label("host", &h.name), of(h));
     hosts.iter().map(one)
@@ -528,7 +528,7 @@ fn put_host_resources(page: &mut Page, hosts: &[HostRow]) {
     });
     page.put(
         "corral_host_resource_reserved",
-        "What started jobs have of a resource, however they asked for it",
+        "Amount of a resource that started jobs hold, however it was requested",
         reserved,
     );
 }

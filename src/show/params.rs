@@ -1,6 +1,7 @@
 //! Parameters of the cluster (`cparams`) and its leader (`cid`).
 //!
-//! Owns the lines of both. The values are those that the leader has in force, not those in cb.yaml.
+//! Owns the lines of both. The values are those that the leader currently uses, not those in
+//! cb.yaml.
 
 use super::cell::{self, Object};
 use super::dates::Dates;
@@ -14,7 +15,7 @@ fn value<'p>(params: &'p Params, name: &str) -> Option<&'p str> {
     found.map(|(_, value)| value.as_str())
 }
 
-/// A duration parameter in milliseconds with a blank between its units: `1h 6m 40s`.
+/// A duration parameter in milliseconds, formatted with blanks between its units: `1h 6m 40s`.
 fn span(params: &Params, name: &str) -> Option<String> {
     let ms: u64 = value(params, name)?.parse().ok()?;
     let mut out = String::new();
@@ -29,7 +30,7 @@ fn span(params: &Params, name: &str) -> Option<String> {
     Some(out)
 }
 
-/// Appends the short form: what users ask for most.
+/// Appends the short form: the parameters that users need most often.
 pub(crate) fn put(out: &mut String, params: &Params) {
     let mut line = |title: &str, value: &str| {
         let value = width::escape(value);
@@ -65,7 +66,7 @@ pub(crate) fn put(out: &mut String, params: &Params) {
     );
 }
 
-/// `MB` for 1048576.
+/// Formats a unit: `MB` for 1048576.
 fn unit(params: &Params) -> Option<String> {
     let bytes: u64 = value(params, "cluster.unit_for_limits")?.parse().ok()?;
     let text = size::exact(bytes);
@@ -76,8 +77,8 @@ fn unit(params: &Params) -> Option<String> {
     }
 }
 
-/// A parameter as cb.yaml names it: durations without the unit in their name. `text` prints one
-/// that is given in milliseconds.
+/// A parameter with its name in cb.yaml: durations without the unit in their name. `text` formats a
+/// value in milliseconds.
 fn spelled<'p>(key: &'p str, value: &'p str, text: fn(u64) -> String) -> (&'p str, String) {
     let ms: Option<u64> = value.parse().ok();
     match (key.strip_suffix("_ms"), ms) {
@@ -86,7 +87,7 @@ fn spelled<'p>(key: &'p str, value: &'p str, text: fn(u64) -> String) -> (&'p st
     }
 }
 
-/// `1h6m40s`, `250ms`: what cb.yaml reads back.
+/// Formats a duration as cb.yaml can read it: `1h6m40s`, `250ms`.
 fn exact(ms: u64) -> String {
     if ms.is_multiple_of(1000) {
         duration::exact(ms / 1000)
@@ -95,7 +96,7 @@ fn exact(ms: u64) -> String {
     }
 }
 
-/// Seconds, as LSF's parameters count.
+/// Formats a duration in seconds, as in LSF's parameters.
 fn seconds(ms: u64) -> String {
     let text = format!("{}.{:03}", ms / 1000, ms % 1000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -111,13 +112,13 @@ pub(crate) fn put_long(out: &mut String, params: &Params) {
 }
 
 /// Appends every parameter under its name in capitals, durations in seconds, and those that
-/// programs written for LSF ask for (`-a`).
+/// programs written for LSF need (`-a`).
 pub(crate) fn put_all(out: &mut String, params: &Params) {
     let reserve = "general.resource_reserve_per_task";
     for (key, value) in params.params.iter().filter(|(key, _)| key != reserve) {
         let (key, value) = spelled(key, value, seconds);
         if value.is_empty() {
-            // Programs split each line at " = ", some after taking blanks off its ends.
+            // Programs split each line at " = ", some of them after trimming it.
             continue;
         }
         let name = key.rsplit('.').next().unwrap_or(key).to_uppercase();
@@ -130,7 +131,8 @@ pub(crate) fn put_all(out: &mut String, params: &Params) {
     if let Some(unit) = unit(params) {
         writeln!(out, "LSF_UNIT_FOR_LIMITS = {unit}").expect("a string takes every write");
     }
-    // Slots and tasks are the same here: an rusage outside braces counts for each, or per host.
+    // Slots and tasks are the same here: an rusage outside braces counts for each of them, or per
+    // host.
     let per = match value(params, reserve) {
         Some("yes") => 'Y',
         _ => 'N',
@@ -165,12 +167,12 @@ pub(crate) fn put_json(out: &mut String, params: &Params) {
     out.push('\n');
 }
 
-/// Who leads, as `cid` found it.
+/// The leader, as found by `cid`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Leader {
     pub host: String,
     pub epoch: u64,
-    /// Milliseconds since its last sign of life; `None` = it never gave one.
+    /// Milliseconds since its last sign of life; `None`: there has never been one.
     pub quiet_ms: Option<u64>,
 }
 
@@ -184,7 +186,7 @@ pub(crate) fn put_id(out: &mut String, cluster: &str, leader: &Leader) {
     .expect("a string takes every write");
 }
 
-/// Appends further lines for `cid -l`.
+/// Appends the additional lines of `cid -l`.
 pub(crate) fn put_id_long(out: &mut String, params: &Params, leader: &Leader, dates: &Dates) {
     writeln!(
         out,

@@ -1,4 +1,4 @@
-//! Queues as `cqueues` shows them: table, long page, JSON, and the registry of their fields.
+//! Queues in the form of `cqueues`: table, long page, JSON, and the registry of their fields.
 //!
 //! Owns headers and widths. All counts are slots.
 
@@ -10,13 +10,13 @@ use crate::text::window::Windows;
 use jiff::tz::TimeZone;
 use std::fmt::Write as _;
 
-/// The function that writes a field.
+/// The function that writes the value of a field.
 pub(crate) type QueueGet = Get<QueueRow>;
 
-/// Settings that are windows.
+/// Settings whose values are windows.
 const WINDOWS: &[&str] = &["RUN_WINDOW", "DISPATCH_WINDOW"];
 
-/// `Open:Active` and its relatives.
+/// The status, e.g. `Open:Active`.
 pub(crate) fn status(q: &QueueRow) -> &'static str {
     match (q.open, q.active) {
         (true, false) => "Open:Inact_Adm",
@@ -28,7 +28,7 @@ pub(crate) fn status(q: &QueueRow) -> &'static str {
     }
 }
 
-/// Whether a window of the queue is closed at `ms`: the settings show its windows.
+/// Whether a window of the queue is closed at `ms`, according to its settings.
 pub(crate) fn window_closed(q: &QueueRow, ms: i64, tz: &TimeZone) -> bool {
     let windows = q
         .settings
@@ -60,7 +60,7 @@ const fn field(
     }
 }
 
-/// Every field of a queue.
+/// All fields of a queue.
 pub(crate) static FIELDS: &[Field<QueueGet>] = &[
     text(
         "queue_name",
@@ -115,7 +115,7 @@ pub(crate) static FIELDS: &[Field<QueueGet>] = &[
     }),
 ];
 
-/// The table without options, and with whole names and pending jobs for `-w`.
+/// The default table; with full names and pending jobs for `-w`.
 pub(crate) fn table(wide: bool) -> Table<QueueGet> {
     let mut columns = vec![
         ("queue_name", 14, cut(wide, Cut::Head)),
@@ -146,7 +146,7 @@ pub(crate) fn table(wide: bool) -> Table<QueueGet> {
     table
 }
 
-/// What `-json` gives without `-o`.
+/// The fields of `-json` without `-o`.
 pub(crate) const JSON_DEFAULT: &str =
     "queue_name prio status max jl_u jl_p jl_h njobs pend run susp pjobs";
 
@@ -241,7 +241,7 @@ fn or(text: &str, otherwise: &str) -> String {
     safe(if text.is_empty() { otherwise } else { text }).into_owned()
 }
 
-/// Settings called `DEFAULT x` or `MAXIMUM x`, each with its value on the next line.
+/// Appends settings called `DEFAULT x` or `MAXIMUM x`, each with its value on the next line.
 fn put_limits(page: &mut String, q: &QueueRow, prefix: &str, title: &str) {
     let limits: Vec<_> = q
         .settings
@@ -258,7 +258,7 @@ fn put_limits(page: &mut String, q: &QueueRow, prefix: &str, title: &str) {
     }
 }
 
-/// The members of slot counts, for all JSON.
+/// Appends the members of slot counts, in all JSON outputs.
 pub(crate) fn json_counts(o: &mut Object<'_>, c: &Counts) {
     let mut inner = Object::begin(o.key("counts"));
     inner.int("njobs", c.njobs);

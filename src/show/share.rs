@@ -1,12 +1,12 @@
-//! Share trees as `cqueues -r` shows them: one block for each group that shares something out.
+//! Share trees in the form of `cqueues -r`: one block for each group that distributes shares.
 
 use super::cell::Object;
 use crate::record::view::ShareRow;
 use crate::text::width;
 use std::fmt::Write as _;
 
-/// Appends the tree of a queue: the shares right under it, then those of each group, as
-/// `SHARE_INFO_FOR: queue/group/`.
+/// Appends the tree of a queue: the shares directly below it, then those of each group, under the
+/// heading `SHARE_INFO_FOR: queue/group/`.
 pub(crate) fn put_tree(out: &mut String, queue: &str, rows: &[&ShareRow]) {
     put_level(out, queue, "", rows);
     for group in rows.iter().filter(|row| row.group) {

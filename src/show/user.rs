@@ -1,4 +1,4 @@
-//! Users and groups as `cusers` shows them: table, JSON, registry of fields. All counts are slots.
+//! Users and groups in the form of `cusers`: table, JSON, registry of fields. All counts are slots.
 
 use super::cell::{Cut, Object, int};
 use super::field::{Field, Get, Table, cut};
@@ -6,7 +6,7 @@ use super::queue::json_counts;
 use crate::record::view::UserRow;
 use std::fmt::Write as _;
 
-/// The function that writes a field.
+/// The function that writes the value of a field.
 pub(crate) type UserGet = Get<UserRow>;
 
 const fn field(name: &'static str, header: &'static str, get: UserGet) -> Field<UserGet> {
@@ -26,7 +26,7 @@ fn limit(out: &mut String, value: Option<u32>) {
     }
 }
 
-/// Every field of a user.
+/// All fields of a user.
 pub(crate) static FIELDS: &[Field<UserGet>] = &[
     Field {
         name: "user",
@@ -58,7 +58,7 @@ pub(crate) static FIELDS: &[Field<UserGet>] = &[
     field("mpjobs", "MPJOBS", |u, out| limit(out, u.max_pend)),
 ];
 
-/// The table; `wide` adds what concerns pending jobs.
+/// The table; `wide` adds the data about pending jobs.
 pub(crate) fn table(wide: bool) -> Table<UserGet> {
     let mut columns = vec![
         ("user", 18, cut(wide, Cut::Head)),
@@ -77,7 +77,7 @@ pub(crate) fn table(wide: bool) -> Table<UserGet> {
     Table::fixed(FIELDS, &columns)
 }
 
-/// What `-json` gives without `-o`.
+/// The fields of `-json` without `-o`.
 pub(crate) const JSON_DEFAULT: &str =
     "user jl_p max njobs pend run ssusp ususp rsv mpend pjobs mpjobs";
 

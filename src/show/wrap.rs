@@ -1,18 +1,18 @@
-//! Long pages: items folded at the terminal's width like in LSF.
+//! Long pages: items wrapped at the terminal's width like in LSF.
 //!
-//! Owns the fold: continuation lines start with 21 blanks and nothing is lost or added at the
-//! break, so that a reader who joins them gets the item back.
+//! Owns the wrapping: continuation lines start with 21 blanks and nothing is lost or added at a
+//! break, so that joining the lines restores the item.
 
 use super::cell;
 use crate::text::width;
 use unicode_width::UnicodeWidthChar as _;
 
-/// Columns of a folded page.
+/// Width of a wrapped page.
 const COLUMNS: usize = 80;
 /// Blanks before a continuation line.
 const INDENT: usize = 21;
 
-/// Appends `item` as one logical line, folded unless `unfolded`. Control characters are shown.
+/// Appends `item` as one logical line, wrapped unless `unfolded`. Control characters are escaped.
 pub(crate) fn item(out: &mut String, item: &str, unfolded: bool) {
     let safe = width::escape(item);
     if unfolded || width::width(&safe) < COLUMNS {
@@ -34,7 +34,7 @@ pub(crate) fn item(out: &mut String, item: &str, unfolded: bool) {
     out.push('\n');
 }
 
-/// Where to break: after the last blank in the second half of the line, else where it is full.
+/// The break position: after the last blank in the second half of the line, else where it is full.
 fn break_at(text: &str, room: usize) -> usize {
     let mut used = 0;
     let mut full = text.len();

@@ -1,7 +1,7 @@
 //! `State::apply`: one event, one change. Applying is total: an event that does not fit (an unknown
 //! job, an old attempt) changes nothing, so that replay never stops at one bad record.
 
-use super::job::{Array, Body, Fate, HostId, Job, Run, RunExtras, Work};
+use super::job::{Array, Body, Fate, HostId, Job, Rerun, Run, RunExtras, Work};
 use super::running::close_suspension;
 use super::{SpecEntry, State};
 use crate::model::{
@@ -227,6 +227,16 @@ impl State {
         self.changes.rows.note(JobKey::job(id));
     }
 
+    /// Adds a job to the index, or removes it.
+    fn index_name(&mut self, id: u32, plus: bool) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let uid = self.specs[&job.spec].who.uid;
+        match plus {
+            true => self.dependencies.names.add(uid, job.name(), id),
+            false => self.dependencies.names.remove(uid, job.name(), id),
+        }
+    }
+
     /// Adds everything derived from job `id` to the indices, or removes it.
     pub(super) fn index(&mut self, id: u32, plus: bool) {
         let State {
@@ -381,7 +391,10 @@ impl State {
             .map(|Share(h, n)| (self.intern_host(h), *n))
             .collect();
         let gathering = ids.iter().any(|(h, _)| *h != ids[0].0);
-        let rerunnable = self.spec_of(a.j.id).is_some_and(|spec| spec.rerunnable);
+        let rerun = Rerun {
+            allowed: self.spec_of(a.j.id).is_some_and(|spec| spec.rerunnable),
+            copied: false,
+        };
         self.touch(a.j, |job| {
             let Some(work) = job.materialise(a.j.idx) else {
                 return;
@@ -397,7 +410,7 @@ impl State {
                 hosts: ids,
                 dispatch: t,
                 gathering,
-                rerunnable,
+                rerun,
                 alt,
                 forced,
                 extras: extras.boxed(),
@@ -445,7 +458,7 @@ impl State {
             run.set_usage(&e.u);
             run.set_part_use(&e.parts);
             run.killing = None;
-            run.halt = None;
+            run.suspension.by_system = None;
             run.fate = Some(Box::new(fate_of(e)));
             let ok = e.is_success();
             let stat = match (requeue, hold, ok) {
@@ -500,7 +513,7 @@ impl State {
         self.touch(a.j, |job| {
             let idx = a.j.idx;
             if let Some(run) = job.work_mut(idx).and_then(|w| w.run.as_deref_mut()) {
-                run.halt = None;
+                run.suspension.by_system = None;
             }
             match killing {
                 Some(SignalAct::Kill(reason)) => {
@@ -605,7 +618,7 @@ impl State {
         for j in keys {
             let work = self.jobs.get_mut(j.id).and_then(|job| job.work_mut(j.idx));
             if let Some(run) = work.and_then(|work| work.run.as_deref_mut()) {
-                run.copied = true;
+                run.rerun.copied = true;
             }
         }
     }
@@ -648,7 +661,7 @@ impl State {
             job.spec = s;
             job.gated = depend && (job.gated || !same);
             if limited {
-                job.each_started_mut(&mut |run| run.limit_changes += 1);
+                job.each_started_mut(&mut |run| run.orders.limits += 1);
             }
         }
         if depend {

@@ -77,9 +77,11 @@ impl State {
         }
         let named = |job: &&super::Job| {
             let uid = self.spec(job.spec).uid;
-            self.names.has(uid, job.name(), job.id)
+            self.dependencies.names.has(uid, job.name(), job.id)
         };
-        if self.names.len() != self.jobs.len() || !self.jobs.values().all(|job| named(&job)) {
+        if self.dependencies.names.len() != self.jobs.len()
+            || !self.jobs.values().all(|job| named(&job))
+        {
             broken.push("jobs are not found by their names".to_owned());
         }
         let known = |id: &u32| self.jobs.contains_key(*id);

@@ -77,7 +77,7 @@ impl State {
             sig: e.sig,
             reason: e.reason,
             requeued,
-            susp_ms: run.suspended_ms,
+            susp_ms: run.suspension.total_ms,
             units,
             res_req: spec.res_req.clone().into(),
             mem_b: spec.limits.mem_b,

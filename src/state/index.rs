@@ -28,9 +28,8 @@ pub struct ClassKey {
     pub project: String,
     /// Requirements and limits depend on the application.
     pub app: String,
-    pub run_s: Option<u64>,
-    /// The host or model for which the run limit is stated.
-    pub run_on: String,
+    /// The run limit, s, and the host or model for which it is stated.
+    pub run_limit: Option<(u64, String)>,
     /// Decides the place in the share tree.
     pub user_group: String,
 }
@@ -51,11 +50,7 @@ impl ClassKey {
             project: spec.project.clone(),
             app: spec.app.clone(),
             user_group: spec.user_group.clone(),
-            run_s: spec.limits.run_s,
-            run_on: match spec.limits.run_s {
-                Some(_) => spec.run_on.clone(),
-                None => String::new(),
-            },
+            run_limit: spec.limits.run_s.map(|s| (s, spec.run_on.clone())),
             // If types are not mentioned, a job runs on the type of its submission host.
             sub_host: spec.sub_host.clone(),
         }

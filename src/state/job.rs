@@ -116,37 +116,60 @@ pub struct Run {
     pub pid: u32,
     /// An accepted kill or requeue that is not yet carried out.
     pub killing: Option<SignalAct>,
-    /// Signals sent so far to this attempt.
-    pub signals: u32,
-    /// A user wants it to be stopped (USUSP).
-    pub user_stop: bool,
-    /// A user other than its owner stopped it: the owner may not resume it.
-    pub admin_stop: bool,
-    /// The system wants it to be stopped (SSUSP, unless a user does, too).
-    pub halt: Option<Box<SuspReason>>,
+    pub user_stop: UserStop,
+    pub suspension: Suspension,
+    pub orders: OrderNumbers,
     /// Hosts other than the first prepare their parts; the first has no order to start yet.
     pub gathering: bool,
-    /// It was dispatched as a job that its host ends when it is cut off, and that may then run
-    /// elsewhere. A later change of the job applies to the next attempt.
-    pub rerunnable: bool,
+    pub rerun: Rerun,
     /// The alternative of its requirement by which it was placed.
     pub alt: u8,
     /// Started by an administrator: nothing preempts it.
     pub forced: bool,
-    /// It was running when the copy was made from which the share was restored: it may have run
-    /// again since, and is not run again unless requested.
-    pub copied: bool,
-    /// How often slots were added to it.
-    pub resizes: u32,
-    /// How often its limits were changed after it was dispatched.
-    pub limit_changes: u32,
-    /// Since when its host reports that it is suspended, 0 = it is not.
-    pub stopped_at: Stamp,
-    pub suspended_ms: u64,
     /// `None`: nothing was reported, as for most jobs until they end.
     pub(super) used: Option<Box<Usage>>,
     pub fate: Option<Box<Fate>>,
     pub(super) extras: Option<Box<RunExtras>>,
+}
+
+/// Whether an attempt may be run again without a request when its host is lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rerun {
+    /// It was dispatched as a job that its host ends when it is cut off, and that may then run
+    /// elsewhere. A later change of the job applies to the next attempt.
+    pub allowed: bool,
+    /// It was running when the copy was made from which the share was restored: it may have run
+    /// again since, and is not run again unless requested.
+    pub copied: bool,
+}
+
+/// Whether users want an attempt to be suspended (USUSP).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UserStop {
+    pub wanted: bool,
+    /// A user other than the owner wants it: the owner may not resume the attempt.
+    pub by_other: bool,
+}
+
+/// Whether the system wants an attempt to be suspended, and for how long it has been suspended.
+#[derive(Clone, Debug, Default)]
+pub struct Suspension {
+    /// The system wants it (SSUSP, unless a user wants it, too).
+    pub by_system: Option<Box<SuspReason>>,
+    /// Since when its host reports that it is suspended, 0 = it is not.
+    pub since: Stamp,
+    /// Duration of the suspensions that have ended, ms.
+    pub total_ms: u64,
+}
+
+/// Numbers of the last orders of each kind that change a started attempt; 0 = there was none.
+#[derive(Clone, Debug, Default)]
+pub struct OrderNumbers {
+    pub signals: u32,
+    /// Slots were added to it.
+    pub resizes: u32,
+    /// Its limits were changed after it was dispatched.
+    pub limits: u32,
 }
 
 /// What only few runs have. It is kept separately, since every start and end reads the run from far
@@ -273,7 +296,7 @@ impl Run {
     /// Prefetches its parts by reading one value of each.
     pub(super) fn prefetch(&self) -> usize {
         let host = self.hosts.first().map_or(0, |(host, _)| host.0 as usize);
-        host ^ self.resizes as usize ^ usize::from(self.fate.is_some())
+        host ^ self.orders.resizes as usize ^ usize::from(self.fate.is_some())
     }
 
     /// Its usage as its host last reported it.
@@ -291,18 +314,25 @@ impl Run {
 
     /// Whether it must be stopped, by the wish of a user or of the system.
     pub fn to_stop(&self) -> bool {
-        self.user_stop || self.halt.is_some()
+        self.user_stop.wanted || self.suspension.by_system.is_some()
     }
 
     /// Whether its slots are lent to a job that preempted it.
     pub fn lends(&self) -> bool {
-        matches!(self.halt.as_deref(), Some(SuspReason::Preempted { .. }))
+        matches!(
+            self.suspension.by_system.as_deref(),
+            Some(SuspReason::Preempted { .. })
+        )
     }
 
     /// Its state as its host last reported it, ignoring a silent host. `None`: it is on its way
     /// back to running.
     pub(super) fn reported_stat(&self) -> Option<JobStat> {
-        match (self.stopped_at, self.user_stop, &self.halt) {
+        match (
+            self.suspension.since,
+            self.user_stop.wanted,
+            &self.suspension.by_system,
+        ) {
             (Stamp(0), ..) => Some(JobStat::Run),
             (_, true, _) => Some(JobStat::Ususp),
             (_, false, Some(_)) => Some(JobStat::Ssusp),

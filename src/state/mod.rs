@@ -74,7 +74,6 @@ pub struct State {
     hosts: Hosts,
     pub(crate) pending: Pending,
     pub(crate) used: Used,
-    names: names::Names,
     dependencies: Dependencies,
     times: Times,
     changes: Changes,
@@ -229,7 +228,7 @@ impl State {
 
     /// Jobs of a user that may have a matching name, not in order; all that match are among them.
     pub fn maybe_named(&self, uid: u32, glob: &Glob<'_>) -> impl Iterator<Item = &Job> {
-        let ids = self.names.candidates(uid, glob);
+        let ids = self.dependencies.names.candidates(uid, glob);
         ids.filter_map(|id| self.jobs.get(id))
     }
 

@@ -84,18 +84,6 @@ impl Names {
     }
 }
 
-impl super::State {
-    /// Adds a job to the index, or removes it.
-    pub(super) fn index_name(&mut self, id: u32, plus: bool) {
-        let Some(job) = self.jobs.get(id) else { return };
-        let uid = self.specs[&job.spec].who.uid;
-        match plus {
-            true => self.names.add(uid, job.name(), id),
-            false => self.names.remove(uid, job.name(), id),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

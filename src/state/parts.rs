@@ -3,6 +3,7 @@
 use super::dirty::Dirty;
 use super::index::Who;
 use super::job::HostId;
+use super::names::Names;
 use crate::model::{JobKey, Spec, Stamp, Token};
 use crate::record::acct::AttemptRecord;
 use crate::record::event::Past;
@@ -149,9 +150,10 @@ pub(super) struct Hosts {
     pub names: Vec<Arc<str>>,
 }
 
-/// Which jobs wait for which others.
+/// Which jobs wait for which others, and the names by which they refer to them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dependencies {
+    pub names: Names,
     /// Jobs waiting for a dependency, by job referred to.
     pub watchers: FxHashMap<u32, BTreeSet<u32>>,
     /// Jobs whose dependency must be evaluated again.

@@ -110,8 +110,8 @@ impl State {
         row.dispatch = run.dispatch.0;
         row.start = run.start.0;
         row.usage = run.usage().clone();
-        row.suspended_ms = run.suspended_ms;
-        row.halt = run.halt.clone();
+        row.suspended_ms = run.suspension.total_ms;
+        row.halt = run.suspension.by_system.clone();
         row.warned = run.warned().map_or(0, |(at, _)| at.0);
         (row.alt, row.forced) = (run.alt, run.forced);
         row.bind = run.bind().cloned().map(Box::new);

@@ -19,8 +19,8 @@ impl State {
     pub(super) fn skip_order_numbers(&mut self) {
         for j in self.all_started().collect::<Vec<JobKey>>() {
             self.change_run(j, |run| {
-                run.signals = run.signals.saturating_add(ORDERS_SKIPPED);
-                run.limit_changes = run.limit_changes.saturating_add(ORDERS_SKIPPED);
+                run.orders.signals = run.orders.signals.saturating_add(ORDERS_SKIPPED);
+                run.orders.limits = run.orders.limits.saturating_add(ORDERS_SKIPPED);
             });
         }
     }
@@ -29,7 +29,7 @@ impl State {
     pub(super) fn signalled(&mut self, j: JobKey, act: SignalAct, by: &str) {
         let own = self.spec_of(j.id).is_some_and(|spec| spec.user == by);
         self.change_run(j, |run| {
-            run.signals += 1;
+            run.orders.signals += 1;
             if matches!(act, SignalAct::Kill(_) | SignalAct::Requeue { .. }) {
                 run.set_warned(Stamp(0), 0);
             }
@@ -43,10 +43,12 @@ impl State {
                 SignalAct::Stop => {
                     // A stop by the owner after one by an administrator does not give the owner
                     // control of it.
-                    run.admin_stop |= !own;
-                    run.user_stop = true;
+                    run.user_stop.by_other |= !own;
+                    run.user_stop.wanted = true;
                 }
-                SignalAct::Resume => (run.user_stop, run.admin_stop) = (false, false),
+                SignalAct::Resume => {
+                    (run.user_stop.wanted, run.user_stop.by_other) = (false, false)
+                }
                 SignalAct::Migrate { force } => run.set_migrating(Some(force)),
                 SignalAct::Requeue { .. } | SignalAct::Number(_) | SignalAct::Checkpoint { .. } => {
                 }
@@ -57,7 +59,7 @@ impl State {
     /// Records the warning of a started job that it will be stopped at that time, 0 = it will not.
     pub(super) fn warned(&mut self, j: JobKey, at: Stamp, signal: i32) {
         self.change_run(j, |run| {
-            run.signals += 1;
+            run.orders.signals += 1;
             run.set_warned(at, signal);
         });
     }
@@ -65,10 +67,10 @@ impl State {
     /// Records that the system wants a started job to be stopped, or no longer wants it.
     pub(super) fn halted(&mut self, j: JobKey, why: Option<&SuspReason>) {
         self.change_run(j, |run| {
-            run.signals += 1;
+            run.orders.signals += 1;
             run.set_warned(Stamp(0), 0);
             run.set_migrating(None);
-            run.halt = why.cloned().map(Box::new);
+            run.suspension.by_system = why.cloned().map(Box::new);
         });
     }
 
@@ -111,8 +113,8 @@ impl State {
             let Some(run) = job.work_mut(a.j.idx).and_then(|w| w.run.as_deref_mut()) else {
                 return;
             };
-            match (on, run.stopped_at) {
-                (true, Stamp(0)) => run.stopped_at = t,
+            match (on, run.suspension.since) {
+                (true, Stamp(0)) => run.suspension.since = t,
                 (true, _) => {}
                 (false, _) => close_suspension(run, t),
             }
@@ -134,7 +136,7 @@ impl State {
             let Some(run) = job.work_mut(a.j.idx).and_then(|w| w.run.as_deref_mut()) else {
                 return;
             };
-            run.resizes += 1;
+            run.orders.resizes += 1;
             if !units.is_empty() {
                 Units::merge(&mut run.extras.get_or_insert_default().units, units);
             }
@@ -170,10 +172,10 @@ impl State {
 }
 
 pub(super) fn close_suspension(run: &mut Run, t: Stamp) {
-    if run.stopped_at != Stamp(0) {
+    if run.suspension.since != Stamp(0) {
         // A host may report any time.
-        let ms = t.since_ms(run.stopped_at);
-        run.suspended_ms = run.suspended_ms.saturating_add(ms);
-        run.stopped_at = Stamp(0);
+        let ms = t.since_ms(run.suspension.since);
+        run.suspension.total_ms = run.suspension.total_ms.saturating_add(ms);
+        run.suspension.since = Stamp(0);
     }
 }

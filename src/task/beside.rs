@@ -1,5 +1,5 @@
 //! Commands that a job starts on its hosts by `claunch`: from the request to the task. Owns which
-//! parts of the request are trusted: nothing that states to which job it belongs.
+//! parts of the request are trusted: never its statements about the job to which it belongs.
 
 use super::build::{TASK_NAMES, both};
 use super::spec::{TaskLimits, TaskSpec};
@@ -8,14 +8,14 @@ use crate::model::{JobKey, Spec};
 use crate::record::launch::LaunchRequest;
 use crate::record::order::TaskUnits;
 
-/// Between the signals that end a command which a job started, ms: the job is over, or it itself
-/// has ended the command.
+/// Time between the signals that end a command that a job started, ms: because the job is over, or
+/// because it ended the command itself.
 const LAUNCH_GRACE_MS: u64 = 1_000;
-/// Largest list of hosts in bytes.
+/// Maximum size of a list of hosts in bytes.
 const HOSTS_MAX: usize = 4 << 20;
-/// How the names of directories begin that a job's first host made for its temporary files.
+/// Prefix of the directories for temporary files that a job's first host made for it.
 const OWN_TMP: &str = "/tmp/corral.";
-/// Of the job's names those that say something of its first host only.
+/// The variables of the job that apply only to its first host.
 const OF_ITS_HOST: &[&str] = &[
     "CB_BIND_CPUS",
     "LSB_BIND_CPU_LIST",
@@ -24,7 +24,7 @@ const OF_ITS_HOST: &[&str] = &[
     "LS_JOBPID",
 ];
 
-/// The specification of a command that a job starts: the job's, but for what the request says.
+/// The specification of a command that a job starts: the job's, changed as requested.
 pub fn launch_spec(spec: &Spec, launch: &LaunchRequest) -> Spec {
     let (cwd, umask) = (launch.cwd.clone(), launch.umask);
     let none = String::new;
@@ -42,8 +42,8 @@ pub fn launch_spec(spec: &Spec, launch: &LaunchRequest) -> Spec {
     }
 }
 
-/// The task of such a command. It has the job's names in its environment, by which it is found, and
-/// what of this host is the job's. `hosts_file`: the list of its hosts.
+/// The task of such a command. Its environment contains the job's variables, by which it is found,
+/// and what belongs to the job on this host. `hosts_file`: the list of the job's hosts.
 pub fn launched(
     launch: &LaunchRequest,
     (limits, units): (&TaskLimits, &TaskUnits),
@@ -88,8 +88,8 @@ fn names(env: &[String]) -> Vec<String> {
     names.map(|(name, _)| name.to_owned()).collect()
 }
 
-/// What of the environment around `claunch` holds on the other host, too. `task`: what is set
-/// there.
+/// The variables around `claunch` that are also valid on the other host. `task`: variables that are
+/// set there.
 pub fn shared_env(launch: &LaunchRequest, task: &[String]) -> Vec<(String, String)> {
     let set = names(task);
     let has_units = launch.env.contains_key("CB_ASSIGN_GPU");
@@ -103,7 +103,7 @@ pub fn shared_env(launch: &LaunchRequest, task: &[String]) -> Vec<(String, Strin
         .collect()
 }
 
-/// The job's hosts as the environment around `claunch` lists them: a line for each slot.
+/// The job's hosts as listed in the environment around `claunch`: a line for each slot.
 pub fn hosts_text(launch: &LaunchRequest) -> String {
     let list = launch.env.get("LSB_MCPU_HOSTS").map_or("", String::as_str);
     let words: Vec<&str> = list.split_whitespace().collect();
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(task.env.iter().find(of_first), None);
         let shared = shared_env(&request, &task.env[..0]);
         let shared: Vec<&str> = shared.iter().map(|(name, _)| name.as_str()).collect();
-        // What names the job is replaced later.
+        // Variables that identify the job are replaced later.
         assert!(
             shared.contains(&"HOME") && shared.contains(&"LSB_HOSTS"),
             "{shared:?}"

@@ -1,6 +1,5 @@
-//! What a submission brings along beside the options: variables that its application adds, and
-//! all of it together as the text that lies beside a checkpoint. Pure: contents of blobs come in as
-//! values.
+//! What a submission contains besides the options: variables that its application adds, and all of
+//! it together as the text that is stored with a checkpoint. Pure: contents of blobs are arguments.
 
 use crate::model::{Checkpoint, Spec, Stamp};
 use crate::record::FORMAT;
@@ -19,7 +18,7 @@ pub fn variables_of_app(
         .collect()
 }
 
-/// What came with a task's submission and is not in its specification.
+/// The parts of a task's submission that are not in its specification.
 #[derive(Default)]
 pub struct Brought {
     pub env: BTreeMap<String, String>,
@@ -28,7 +27,7 @@ pub struct Brought {
     pub params: String,
 }
 
-/// The text that lies beside a checkpoint and makes a job of it again.
+/// The text that is stored with a checkpoint, from which a job can be submitted again.
 pub fn saved_job(order: &StartOrder, what: &Checkpoint, spec: &Spec, brought: Brought) -> String {
     let chkpnt = Checkpoint {
         from: String::new(),
@@ -120,7 +119,7 @@ mod tests {
         assert!(task.env.contains(&"LSB_RESTART=Y".to_owned()));
         assert!(task.env.contains(&"LSB_CHKPNT_DIR=/ck/12.3".to_owned()));
         assert_eq!(task.argv[4..], ["/ck/12.3/.restart_cmd", "prog"]);
-        // What lies beside its own checkpoints does not lead back.
+        // The text stored with its own checkpoints does not refer to an earlier job.
         let env = [("A".to_owned(), "1".to_owned())].into();
         let brought = Brought {
             env,

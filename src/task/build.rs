@@ -1,7 +1,7 @@
 //! Converts an order to the task's specification: program, environment, files, limits.
 //!
 //! Owns the variables that every job finds in its environment. Accounts, contents of blobs and the
-//! paths of this host come in as values; nothing is looked up here.
+//! paths of this host are arguments; nothing is looked up here.
 
 use super::spec::{
     Base, Become, DefaultOutput, Output, ReportFacts, ReportHeader, ResizeHook, TaskLimits,
@@ -16,14 +16,14 @@ use crate::text::subst::subst;
 /// What esub programs left for the host's eexec: in the submitted environment, not in the job's.
 pub const EEXEC_DATA: &str = "CB_EEXEC_DATA";
 
-/// Longest LSB_HOSTS value; a longer list is left out, LSB_MCPU_HOSTS says the same.
+/// Maximum length of LSB_HOSTS; a longer list is omitted, LSB_MCPU_HOSTS has the same content.
 const HOSTS_MAX: usize = 4096;
 
-/// Longest name in a job report, characters.
+/// Maximum length of a name in a job report, in characters.
 const NAME_MAX: usize = 200;
 
-/// Names set per task: taken out of the submitter's environment. `CB_` names of the same meaning
-/// stand beside the LSF ones.
+/// Names that are set per task and removed from the submitter's environment. `CB_` names of the
+/// same meaning exist beside the LSF ones.
 pub(super) const TASK_NAMES: &[&str] = &[
     "LSB_JOBID",
     "LSB_JOBINDEX",
@@ -66,7 +66,7 @@ pub(super) const TASK_NAMES: &[&str] = &[
     "CB_SECTIONS",
 ];
 
-/// Names set for all tasks of a specification.
+/// Names that are set for all tasks of a specification.
 const BASE_NAMES: &[&str] = &[
     "LSB_QUEUE",
     "LSB_SUB_HOST",
@@ -90,10 +90,10 @@ const BASE_NAMES: &[&str] = &[
     EEXEC_DATA,
 ];
 
-/// Where programs are looked for when the job's environment has no PATH.
+/// The search path for programs if the job's environment has no PATH.
 pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The account a job runs as, as this host knows it.
+/// The account of a job on this host.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Account {
     pub who: Become,
@@ -103,7 +103,7 @@ pub struct Account {
     pub shell: String,
 }
 
-/// What of this host goes into a task.
+/// The properties of this host that a task gets.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Place {
     pub host: String,
@@ -111,15 +111,15 @@ pub struct Place {
     /// Directory of `cb.conf` and of the programs: a job may use the cluster's commands.
     pub envdir: String,
     pub bindir: String,
-    /// Directory of the daemons and of what belongs to them.
+    /// Directory of the daemons and their files.
     pub serverdir: String,
-    /// Directory of `eexec`; empty = there is none.
+    /// Directory of `eexec`; empty = none.
     pub esubdir: String,
     /// Uid that the host's daemons run as.
     pub uid: u32,
-    /// They may become other users.
+    /// Whether they may become other users.
     pub may_switch: bool,
-    /// The share's owner, where the daemons are root and the share is another account's.
+    /// The share's owner, if the daemons are root and the share belongs to another account.
     pub service: Option<Become>,
 }
 
@@ -127,7 +127,7 @@ pub struct Place {
 /// spooled input, if there is one.
 ///
 /// # Errors
-/// Says why this host cannot run jobs of this specification.
+/// The reason why this host cannot run jobs of this specification.
 pub fn base(
     spec: &Spec,
     nice: i32,
@@ -190,7 +190,7 @@ pub(super) fn base_env(
     account: &Account,
     place: &Place,
 ) -> Vec<String> {
-    // A job that was submitted by another one has neither its units nor its parameters.
+    // A job that another job submits does not inherit its units or parameters.
     let ours = |n: &str| {
         let of_task = [units::PREFIX, units::PART_PREFIX, params::PREFIX];
         TASK_NAMES.contains(&n)
@@ -227,7 +227,7 @@ pub(super) fn base_env(
     for name in ["CB_SERVERDIR", "LSF_SERVERDIR"] {
         set(name, &place.serverdir);
     }
-    // What every program expects to find, also under `-env none`.
+    // Variables that every program expects, also with `-env none`.
     let given = |name: &str| env.iter().any(|(n, v)| n == name && sound(n, v));
     let shell = match account.shell.as_str() {
         "" => "/bin/sh",
@@ -255,15 +255,15 @@ pub(super) fn base_env(
 pub struct Files {
     /// Path of the script's copy, removed when the task ends; empty = the command line is the job.
     pub script: String,
-    /// Path of the default output, used when no output file was asked for.
+    /// Path of the default output, used if no output file was requested.
     pub default_output: String,
-    /// Path of the list of hosts of a job of several slots; empty = the job has none.
+    /// Path of the list of hosts of a job with several slots; empty = the job has none.
     pub hosts: String,
-    /// Path of the notice of added slots, where the job wants to know.
+    /// Path of the notice of added slots, if the job is to be notified.
     pub notice: String,
-    /// Path of the file that says when the job will be preempted, once it was warned.
+    /// Path of the file with the time of preemption, once the job was warned.
     pub warning: String,
-    /// Directory of the programs, for a job that is started once for each slot.
+    /// Directory of the programs, for a job that starts a task for each slot.
     pub bindir: String,
 }
 
@@ -309,7 +309,7 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
     }
 }
 
-/// A job without a name is shown by its command.
+/// The name of a job, or its command if it has no name.
 fn shown_name(order: &StartOrder) -> &str {
     if order.name.is_empty() {
         &order.command
@@ -318,7 +318,7 @@ fn shown_name(order: &StartOrder) -> &str {
     }
 }
 
-/// The first line, cut to what fits in a line of the report.
+/// The first line, cut to the length of a line of the report.
 fn one_line(text: &str) -> String {
     text.lines()
         .next()
@@ -328,7 +328,7 @@ fn one_line(text: &str) -> String {
         .collect()
 }
 
-/// A job's limits as a shepherd takes them.
+/// A job's limits in the form for a shepherd.
 pub fn limits(l: &Limits) -> TaskLimits {
     TaskLimits {
         run_ms: l.run_s.map(|s| s.saturating_mul(1000)),
@@ -348,7 +348,7 @@ pub fn limits(l: &Limits) -> TaskLimits {
     }
 }
 
-/// What a job finds about itself in its environment.
+/// The variables with which a job is informed about itself.
 pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     let mut out = Vec::with_capacity(24);
     let JobKey { id, idx } = order.a.j;
@@ -429,8 +429,8 @@ pub fn hosts_text(hosts: &[Share]) -> String {
     each.map(|h| format!("{h}\n")).collect()
 }
 
-/// What the command of `-rnc` finds in its environment beside what the job has. `before`: the
-/// list of hosts before, as a file.
+/// The variables for the command of `-rnc` in addition to the job's. `before`: the content of the
+/// file with the earlier list of hosts.
 pub fn resize_env(before: &str, hosts: &[Share], units: &TaskUnits) -> Vec<String> {
     let mut old: std::collections::BTreeMap<&str, u32> = Default::default();
     for host in before.lines() {
@@ -464,7 +464,7 @@ fn push_word(out: &mut String, word: &str) {
     out.push_str(word);
 }
 
-/// Program and arguments with what starts them: tasks for each slot, the queue's starter.
+/// Program and arguments together with what starts them: `ctasks`, the queue's starter.
 fn whole_argv(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     let own = argv(&order.command, spec, &files.script);
     let own = match saved(order).filter(|_| checkpoints::start_goes_on(order)) {
@@ -487,7 +487,7 @@ fn whole_argv(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     hooks::started_by(starter, plain.then_some(order.command.as_str()), all)
 }
 
-/// Its checkpoints, if it has them.
+/// The order for the job's checkpoints, if it has any.
 fn saved(order: &StartOrder) -> Option<&CheckpointOrder> {
     order.hooks.as_deref()?.checkpoint.as_ref()
 }
@@ -512,7 +512,7 @@ fn argv(command: &str, spec: &Spec, script: &str) -> Vec<String> {
     [shell, vec!["-c".to_owned(), command.to_owned()]].concat()
 }
 
-/// Words that the shell does not look up in PATH, or that mean more than a program of that name.
+/// Words that the shell does not look up in PATH, or that do more than a program with this name.
 const SHELL_WORDS: &[&str] = &[
     ".", ":", "[", "alias", "bg", "break", "case", "cd", "command", "continue", "do", "done",
     "echo", "elif", "else", "esac", "eval", "exec", "exit", "export", "false", "fc", "fg", "fi",
@@ -522,9 +522,9 @@ const SHELL_WORDS: &[&str] = &[
     "until", "wait", "while",
 ];
 
-/// The words of a command that the shell would run as they stand, without expansion, redirection
-/// or a builtin: such a command needs no shell. A word may be in single quotes, and a program's
-/// name that is quoted is a program: so `csub --` writes it. `None` for any other.
+/// The words of a command that the shell would run unchanged, without expansion, redirection or a
+/// builtin: such a command needs no shell. A word may be in single quotes, and a quoted program
+/// name is always a program: `csub --` writes it so. `None` for any other command.
 pub fn plain_words(command: &str) -> Option<Vec<String>> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,:+@%=".contains(c);
     let mut words = Vec::new();
@@ -560,8 +560,8 @@ pub fn plain_words(command: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// `words` as a command line that [`plain_words`] reads back, whatever the shell would make of
-/// them: a program that has the name of a builtin is quoted.
+/// `words` as a command line that [`plain_words`] reads back, whatever a shell would make of them:
+/// a program with the name of a builtin is quoted.
 pub fn exact_command(words: &[String]) -> String {
     let mut out = String::new();
     for word in words {

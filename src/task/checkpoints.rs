@@ -1,5 +1,5 @@
-//! Checkpoints of one task: when they are due, what follows when one is over, which programs make
-//! and restore them. Runs nothing, and never reads a checkpoint.
+//! Checkpoints of one task: when they are due, what follows after one, which programs make and
+//! restore them. Runs nothing, and never reads a checkpoint.
 
 use super::build::{Account, Place};
 use super::hooks::clean_env;
@@ -10,22 +10,23 @@ use crate::model::{
 use crate::record::order::{CheckpointOrder, StartOrder};
 use crate::text::subst::subst;
 
-/// What a method's `erestart` leaves there: the command that goes on from it.
+/// The file in which a method's `erestart` leaves the command that continues the job.
 const RESTART_FILE: &str = ".restart_cmd";
 
-/// `$1` directory; then the program that saves the job, with its arguments. Its input is what says
-/// which job that is.
+/// `$1` directory; then the program that saves the job, with its arguments. The input is the text
+/// from which the job can be submitted again.
 const SAVE: &str = "dir=$1; shift; umask 077; mkdir -p -- \"$dir\" && cd -- \"$dir\" || exit 66; \
                     \"$@\" </dev/null >echkpnt.out 2>&1 && cat >.job.new && mv -f .job.new .job && \
                     : >.checkpoint";
-/// `$1` directory, `$2` program, `$3` its option. A job that was never saved begins from its start.
+/// `$1` directory, `$2` program, `$3` its option. A job that was never saved starts from the
+/// beginning.
 const RESTORE: &str = "[ -e \"$1/.checkpoint\" ] || exit 0; cd -- \"$1\" || exit 66; umask 077; \
                        rm -f .restart_cmd; \"$2\" $3 \"$1\" >erestart.out 2>&1";
-/// The same, of a job that goes on from the directory `$4`: that becomes its own. One whose
-/// checkpoint is not there does not begin.
+/// Precedes `RESTORE` for a job that continues from the directory `$4`, which becomes its own. If
+/// there is no checkpoint, the job does not start.
 const TAKE_UP: &str = "if [ -e \"$4/.checkpoint\" ]; then [ ! -e \"$1\" ] || exit 73; \
                        mv -- \"$4\" \"$1\" || exit 66; fi; [ -e \"$1/.checkpoint\" ] || exit 66; ";
-/// `$1` file; then the job's own command, which is run if the file names none.
+/// `$1` file; then the job's own command, which is run if the file contains none.
 const RESTARTED: &str = "f=$1; shift; cmd=; if [ -r \"$f\" ]; then while IFS= read -r line; do \
                          case $line in LSB_RESTART_CMD=*) cmd=${line#*=};; esac; done <\"$f\"; \
                          fi; [ -z \"$cmd\" ] && exec \"$@\"; exec /bin/sh -c \"$cmd\"";
@@ -36,7 +37,7 @@ pub fn dir(checkpoint: &Checkpoint, key: JobKey, cwd: &str) -> String {
 }
 
 fn named_dir(checkpoint: &Checkpoint, key: JobKey, cwd: &str, name: &str) -> String {
-    // That of `crestart` is a directory as it is.
+    // The directory of `crestart` is used unchanged.
     let below = match checkpoint.from.is_empty() {
         true => subst(&checkpoint.dir, key.id, key.idx),
         false => checkpoint.dir.clone(),
@@ -47,7 +48,7 @@ fn named_dir(checkpoint: &Checkpoint, key: JobKey, cwd: &str, name: &str) -> Str
     }
 }
 
-/// Whether an attempt goes on from a checkpoint, if there is one.
+/// Whether an attempt continues from a checkpoint, if there is one.
 pub fn goes_on(a: AttemptId, order: &CheckpointOrder) -> bool {
     a.at > 1 || !order.what.from.is_empty()
 }
@@ -61,14 +62,14 @@ fn program(order: &CheckpointOrder, kind: &str, place: &Place) -> String {
     format!("{dir}/{kind}.{}", order.what.method())
 }
 
-/// The same of the order to start it.
+/// As [`goes_on`], for a start order.
 pub(super) fn start_goes_on(order: &StartOrder) -> bool {
     let hooks = order.hooks.as_deref();
     let checkpoint = hooks.and_then(|hooks| hooks.checkpoint.as_ref());
     checkpoint.is_some_and(|of| goes_on(order.a, of))
 }
 
-/// What a task needs for its checkpoints.
+/// The data that a task needs for its checkpoints.
 fn of_task(
     key: JobKey,
     order: &CheckpointOrder,
@@ -92,8 +93,8 @@ fn of_task(
     }
 }
 
-/// Adds them to the hooks of a task. One that runs again is restored between the programs of the
-/// queue and its own.
+/// Adds checkpoints to the hooks of a task. A task that runs again is restored after the pre-exec
+/// programs of the queue and before its own.
 pub fn add(
     hooks: &mut TaskHooks,
     a: AttemptId,
@@ -113,7 +114,7 @@ pub fn add(
     hooks.checkpoint = Some(task);
 }
 
-/// What restores a task from its last checkpoint.
+/// The hook that restores a task from its last checkpoint.
 fn restore(
     key: JobKey,
     order: &CheckpointOrder,
@@ -150,14 +151,14 @@ fn restore(
     }
 }
 
-/// The command of a job that runs again: what its method says, else its own.
+/// The command of a job that runs again: the one from its method, otherwise its own.
 pub fn restarted(dir: &str, argv: Vec<String>) -> Vec<String> {
     let file = format!("{dir}/{RESTART_FILE}");
     let words = ["/bin/sh", "-c", RESTARTED, "restart", &file].map(str::to_owned);
     words.into_iter().chain(argv).collect()
 }
 
-/// What a job finds in its environment. `key`: of the job.
+/// Adds the job's variables about checkpoints. `key`: of the job.
 pub(super) fn put(out: &mut Vec<String>, order: &CheckpointOrder, key: JobKey, cwd: &str) {
     super::build::both(out, "CHKPNT_DIR", &dir(&order.what, key, cwd));
     if order.what.period_s > 0 {
@@ -183,11 +184,11 @@ pub fn save_argv(task: &TaskCheckpoint, force: bool, leader: i32) -> Vec<String>
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Then {
     GoOn,
-    /// The job is stopped, however it went.
+    /// The job is suspended, whatever the result.
     Stop,
-    /// The job is ended if it was made.
+    /// The job is ended if the checkpoint was made.
     End,
-    /// Likewise, to run again elsewhere.
+    /// As `End`; the job then runs again elsewhere.
     Migrate,
 }
 
@@ -197,15 +198,15 @@ pub struct Checkpoints {
     next_at: Option<u64>,
     period_ms: u64,
     pub(super) limit_ms: u64,
-    /// The queue has one made before each stop, and before each end.
+    /// The queue requires one before each suspension, and before each end.
     pub(super) before_stop: bool,
     before_end: bool,
-    /// One is being made.
+    /// The checkpoint that is being made, with what follows.
     pub(super) now: Option<Then>,
 }
 
 impl Checkpoints {
-    /// Those of a task that begins at `now`.
+    /// The checkpoints of a task that begins at `now`.
     pub fn new(task: &TaskCheckpoint, controls: &Controls, now: u64) -> Checkpoints {
         let by_queue = |act: &Option<ControlAct>| *act == Some(ControlAct::Checkpoint);
         Checkpoints {
@@ -218,12 +219,13 @@ impl Checkpoints {
         }
     }
 
-    /// When the next one is due by itself.
+    /// When the next periodic one is due.
     pub(super) fn next_at(&self) -> Option<u64> {
         self.next_at.filter(|_| self.now.is_none())
     }
 
-    /// One begins; false: there is one already, after which `then` follows.
+    /// Begins a checkpoint. Returns false if one is being made already; `then` follows after that
+    /// one.
     pub(super) fn begin(&mut self, then: Then, now: u64) -> bool {
         let period = self.period_ms;
         self.next_at = (period > 0).then(|| now.saturating_add(period));
@@ -241,7 +243,7 @@ impl Checkpoints {
         }
     }
 
-    /// Another period from now on, where one is asked for.
+    /// Sets another period from now on, if the act contains one.
     pub(super) fn set_period(&mut self, act: CheckpointAct, now: u64) {
         if let Some(minutes) = act.period_min {
             self.period_ms = u64::from(minutes) * 60_000;
@@ -249,8 +251,9 @@ impl Checkpoints {
         }
     }
 
-    /// Whether one is made before the task is ended for this reason: the job will run again, or the
-    /// queue wants it. One that is over its memory is not helped by a further program.
+    /// Whether a checkpoint is made before the task is ended for this reason: because the job will
+    /// run again, or because the queue requires it. A task that exceeds its memory is not saved:
+    /// another program would not help.
     pub(super) fn comes_before(&self, reason: TermReason) -> bool {
         match reason {
             TermReason::Requeue

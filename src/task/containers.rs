@@ -1,19 +1,18 @@
 //! Converts a job's command to the command that runs it in a container: by bubblewrap, charliecloud
-//! or podman, as the job's user, in the job's control group and under its limits, because there is
-//! no daemon in between; or by docker, whose daemon gets that group. Owns their options. Runs
-//! nothing.
+//! or podman, as the job's user, in the job's control group and under its limits, because they use
+//! no daemon; or by docker, whose daemon gets that group. Owns their options. Runs nothing.
 
 mod docker;
 
 use crate::model::{Container, ContainerRuntime};
 
-/// Directories of a root file system that are the image's, whatever is bound below them.
+/// Top directories that always come from the image, whatever is bound below them.
 const SYSTEM: &[&str] = &[
     "bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "var", "opt",
 ];
 
-/// `$1` image, `$2` script or nothing, `$3` names of the root that are not the image's; options
-/// and the command. The text of a script goes along, since its copy lies outside.
+/// `$1` image, `$2` script or empty, `$3` top directories that do not come from the image; options
+/// and the command. The text of a script is passed, since its copy is outside the container.
 const BUBBLEWRAP: &str = r#"
 image=$1 script=$2 skip=$3; shift 3
 system=' bin sbin lib lib32 lib64 libx32 usr etc var opt dev proc sys '
@@ -36,8 +35,8 @@ for d in $(gpus); do set -- --dev-bind "$d" "$d" "$@"; done
 exec bwrap --die-with-parent --unshare-pid --unshare-ipc --tmpfs /tmp --dev /dev --proc /proc "$@"
 "#;
 
-/// The device files of GPUs, for a job that has some: the control group says which of them it may
-/// open.
+/// Lists the device files of GPUs, for a job that has some: the control group determines which of
+/// them it may open.
 const GPUS: &str = r#"
 gpus() {
   [ -n "$CUDA_VISIBLE_DEVICES$ROCR_VISIBLE_DEVICES" ] || return 0
@@ -45,10 +44,10 @@ gpus() {
 }
 "#;
 
-/// `$1` working directory, `$2` script or nothing; then options, image and command. The image's
-/// PATH stands: the job's names directories of the host. Without a control group of its own the
-/// container stays in the job's; which of the low level runtimes can do that depends on the version
-/// of control groups.
+/// `$1` working directory, `$2` script or empty; then options, image and command. The image's PATH
+/// is used, because the job's PATH has directories of the host. The container gets no control group
+/// of its own, so it stays in the job's; which low-level runtime supports this depends on the
+/// version of control groups.
 const PODMAN: &str = r#"
 cwd=$1 script=$2 bound=; shift 2
 [ "$(id -u)" != 0 ] || { echo "container: podman runs no jobs of root here" >&2; exit 125; }
@@ -74,8 +73,8 @@ exec podman $runtime --cgroup-manager=cgroupfs run --rm --interactive --log-driv
   --label "corral.task=$CB_EXEC_HOST.$CB_JOBID.$CB_JOBINDEX.$CB_ATTEMPT" --workdir "$cwd" "$@"
 "#;
 
-/// Removes what a container that was killed leaves in podman's store. The first try may only find
-/// out that it does not run any more.
+/// Removes the remains of a killed container from podman's store. The first try may only find that
+/// the container does not run any more.
 const PODMAN_REMOVE: &str = r#"
 PATH=$PATH:/usr/local/bin runtime=
 [ -O "$XDG_RUNTIME_DIR" ] || unset XDG_RUNTIME_DIR
@@ -92,8 +91,8 @@ done
 [ -z "$(left)" ]
 "#;
 
-/// The program and arguments that remove containers of the task, where the runtime keeps a record
-/// of them.
+/// The program and arguments that remove containers of the task, if the runtime keeps records of
+/// them.
 pub(super) fn remover(runtime: ContainerRuntime) -> Option<Vec<String>> {
     let text = match runtime {
         ContainerRuntime::Podman => PODMAN_REMOVE,
@@ -107,7 +106,7 @@ pub(super) fn remover(runtime: ContainerRuntime) -> Option<Vec<String>> {
     )
 }
 
-/// `$1` image, `$2` script or nothing; then options, `--` and the command.
+/// `$1` image, `$2` script or empty; then options, `--` and the command.
 const CHARLIECLOUD: &str = r#"
 image=$1 script=$2; shift 2
 [ -d "$image" ] || { echo "container: this host has no directory $image" >&2; exit 125; }
@@ -117,8 +116,8 @@ if [ -n "$TMPDIR" ]; then set -- --set-env="TMPDIR=$TMPDIR" "$@"; unset TMPDIR; 
 exec ch-run "$@"
 "#;
 
-/// The command in the container. `script`: the local copy of the job's script, with which `argv`
-/// ends, or empty.
+/// The command in the container. `script`: the local copy of the job's script, which is the last
+/// argument in `argv`, or empty.
 pub(super) fn wrapped(
     runtime: ContainerRuntime,
     container: &Container,
@@ -159,7 +158,7 @@ pub(super) fn wrapped(
         ContainerRuntime::Charliecloud => {
             out.extend([word(CHARLIECLOUD), word("container")]);
             out.extend([container.image.clone(), word(script)]);
-            // The host's /tmp is there anyhow, and nothing may be bound below it.
+            // The host's /tmp is available anyway, and nothing can be bound below it.
             if cwd != "/" && cwd != "/tmp" && !cwd.starts_with("/tmp/") {
                 out.extend([word("-b"), format!("{cwd}:{cwd}")]);
             }
@@ -172,7 +171,7 @@ pub(super) fn wrapped(
     out
 }
 
-/// Names of the root that do not come from the image, with blanks around each.
+/// Top directories that do not come from the image, each surrounded by blanks.
 fn skipped(cwd: &str) -> String {
     let top = cwd.trim_start_matches('/').split('/').next().unwrap_or("");
     let own = match top.is_empty() || SYSTEM.contains(&top) {

@@ -3,7 +3,7 @@
 
 use crate::model::{ControlOf, TermReason};
 
-/// Most processes that are listed: a variable may not have more than 128 KB.
+/// Maximum number of listed processes: a variable is limited to 128 KB.
 const PIDS_MAX: usize = 8_000;
 
 /// `pids`: the processes of the job; `groups`: their process groups.
@@ -16,7 +16,7 @@ pub fn env(of: ControlOf, reason: TermReason, pids: &[i32], groups: &[i32]) -> V
     out
 }
 
-/// The processes of the job and their groups, each once.
+/// The processes of the job and their groups, each listed once.
 pub fn processes(pids: &[i32], groups: &[i32]) -> [String; 2] {
     let list = |numbers: &[i32]| {
         let all = numbers.iter().take(PIDS_MAX).map(i32::to_string);

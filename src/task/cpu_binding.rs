@@ -1,18 +1,18 @@
 //! Chooses the processors that a job of a queue with `cpu_bind` gets for itself.
 //!
 //! Owns the choice: whole cores, in as few NUMA nodes (or as few whole sockets or nodes) as
-//! possible, the smallest that fits first, nothing that another bound job has. Reads nothing: the
-//! host's processors and the assigned ones come as values.
+//! possible, the smallest that fits first, and none that another bound job has. Reads nothing: the
+//! host's processors and the assigned ones are arguments.
 
 use super::spec::TaskSpec;
 use crate::model::{Binding, Cpu, CpuBind, CpuSet};
 use std::collections::BTreeMap;
 
-/// The processors for a job with so many slots on a host with `cpus`, of which `held` are taken.
-/// Never one of `held`, nor another hardware thread of a core of which one is.
+/// The processors for a job with this number of slots on a host with `cpus`, of which `held` are
+/// assigned. Never a hardware thread of a core of which one thread is in `held`.
 ///
 /// # Errors
-/// Why it gets none: it runs unbound.
+/// The reason why it gets none: it runs unbound.
 pub fn choose(bind: CpuBind, slots: u32, cpus: &[Cpu], held: &CpuSet) -> Result<CpuSet, String> {
     let need = slots.max(1) as usize;
     let (what, domain): (&str, fn(&Cpu) -> u32) = match bind {
@@ -53,7 +53,7 @@ pub fn choose(bind: CpuBind, slots: u32, cpus: &[Cpu], held: &CpuSet) -> Result<
     Ok(cores.take(take).flat_map(CpuSet::iter).collect())
 }
 
-/// Cores by the number of their NUMA node or socket, in the order in which they are given away.
+/// Cores by the number of their NUMA node or socket, in the order of assignment.
 type Domains = BTreeMap<u32, Vec<CpuSet>>;
 
 fn domains(cpus: &[Cpu], domain: fn(&Cpu) -> u32) -> Domains {
@@ -75,8 +75,8 @@ fn free_cores(cores: &[CpuSet], held: &CpuSet) -> Vec<CpuSet> {
     cores.iter().filter(|c| !c.meets(held)).cloned().collect()
 }
 
-/// As few as possible that have `need` together: the largest first, at the end the smallest that
-/// holds the rest. `None`: all together have less.
+/// The smallest number of domains that have `need` together: the largest first, at the end the
+/// smallest that holds the rest. `None`: all together have less.
 fn fewest(mut sizes: Vec<(u32, usize)>, need: usize) -> Option<Vec<u32>> {
     sizes.sort_by_key(|(domain, size)| (std::cmp::Reverse(*size), *domain));
     let (mut chosen, mut rest) = (Vec::new(), need);
@@ -94,7 +94,7 @@ fn fewest(mut sizes: Vec<(u32, usize)>, need: usize) -> Option<Vec<u32>> {
     None
 }
 
-/// Puts a binding into a task: where it may run, and what its environment says of it.
+/// Puts a binding into a task: its processors, and the variables about them.
 pub fn put(task: &mut TaskSpec, binding: &Binding) {
     if binding.cpus.is_empty() {
         return;
@@ -111,8 +111,8 @@ mod tests {
     use super::*;
     use crate::model::SplitMix64;
 
-    /// Sockets of so many NUMA nodes of so many cores of so many threads, numbered as Linux does:
-    /// the first threads of all cores first.
+    /// A number of sockets, NUMA nodes per socket, cores per node and threads per core, numbered as
+    /// Linux does: the first threads of all cores first.
     fn host(sockets: u32, nodes: u32, cores: u32, threads: u32) -> Vec<Cpu> {
         let all = sockets * nodes * cores;
         let cpu = |id: u32| {
@@ -143,7 +143,7 @@ mod tests {
         let cpus = host(1, 1, 4, 2);
         assert_eq!(cores(1, &cpus, ""), "0,4");
         assert_eq!(cores(2, &cpus, "0"), "1-2,5-6");
-        // The other thread of a core that is taken is not free.
+        // The other thread of an assigned core is not free.
         assert_eq!(cores(3, &cpus, "7"), "0-2,4-6");
         assert_eq!(
             cores(4, &cpus, "7"),
@@ -155,7 +155,7 @@ mod tests {
     fn cores_come_from_as_few_nodes_as_possible_and_from_the_smallest_that_fits() {
         // 4 nodes of 4 cores: 0-3, 4-7, 8-11, 12-15.
         let cpus = host(2, 2, 4, 1);
-        // Node 1 has 2 left, node 2 has 1 left.
+        // Node 1 has 2 free cores, node 2 has 1.
         assert_eq!(cores(2, &cpus, "4-5,8-10"), "6-7");
         assert_eq!(cores(1, &cpus, "4-5,8-10"), "11");
         assert_eq!(cores(3, &cpus, "4-5,8-10"), "0-2");
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(get(CpuBind::Socket, 8, ""), "0-15");
     }
 
-    /// Jobs come and go at random on hosts of all forms.
+    /// Jobs start and end at random on hosts of different shapes.
     #[test]
     fn no_two_jobs_have_a_core_and_what_is_freed_is_given_again() {
         let mut random = SplitMix64::new(7);

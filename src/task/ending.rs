@@ -9,9 +9,9 @@ use crate::record::report::Ended;
 /// How the top process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Top {
-    /// By itself, with this code.
+    /// By itself, with this exit code.
     Exited(i32),
-    /// By a signal; with a core file?
+    /// By a signal; whether a core file was written.
     Killed(i32, bool),
 }
 
@@ -22,17 +22,17 @@ const SIGKILL: i32 = 9;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     pub top: Top,
-    /// Why it was being ended, `TermReason::None` when it was not.
+    /// Why it was being ended; `TermReason::None` if it was not.
     pub ordered: TermReason,
-    /// Processes of the task killed for want of memory.
+    /// Processes of the task that were killed because memory ran out.
     pub oom_kills: u64,
-    /// Processes that the limit of processes did not let the task make.
+    /// Processes that the task could not create because of the limit of processes.
     pub refused_processes: u64,
     /// CPU time used, ms.
     pub cpu_ms: u64,
 }
 
-/// The record of an end that was seen. Times and usage are the caller's to fill in.
+/// The record of an observed end. The caller adds times and usage.
 pub fn ended(a: AttemptId, facts: &Facts, limits: &TaskLimits) -> Ended {
     let mut e = Ended {
         a,
@@ -62,13 +62,13 @@ pub fn ended(a: AttemptId, facts: &Facts, limits: &TaskLimits) -> Ended {
     e
 }
 
-/// A task that copes with a refused process and succeeds has no reason to be explained.
+/// Whether the task failed: one that handles a refused process and succeeds needs no reason.
 fn failed(top: Top) -> bool {
     top != Top::Exited(0)
 }
 
-/// The signal that caused an end: a shell passes on its child's signal as 128 + its number. Only
-/// used where a counter or a limit points to it too.
+/// The signal that caused an end: a shell reports its child's signal as 128 + its number. Only used
+/// if a counter or a limit indicates the same.
 fn killed_by(top: Top) -> Option<i32> {
     match top {
         Top::Killed(sig, _) => Some(sig),
@@ -87,7 +87,7 @@ pub fn not_started(a: AttemptId, code: Option<i32>, text: String) -> Ended {
     }
 }
 
-/// The record of an end that was not seen: no code and no signal, so never a success.
+/// The record of an end that was not observed: no code and no signal, so never a success.
 pub fn unknown(a: AttemptId, reason: TermReason, text: &str) -> Ended {
     Ended {
         a,

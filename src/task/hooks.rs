@@ -1,5 +1,5 @@
-//! Commands around a job's own: who runs them with which environment, and what their ends mean for
-//! the job. Owns the order queue, job, command, job, queue. Runs nothing.
+//! Commands before and after a job's own: their users and environments, and what their ends mean
+//! for the job. Owns the order queue, job, command, job, queue. Runs nothing.
 
 use super::build::{Account, Place, base_env, exact_command};
 use super::containers;
@@ -13,24 +13,24 @@ use crate::record::report::Ended;
 use crate::text::hook::words;
 use crate::text::subst::subst;
 
-/// Where hooks look for programs, and where they run: `Launch::dir` of the shepherd is the same.
+/// The search path and the working directory of hooks: `Launch::dir` of the shepherd is the same.
 const PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
 const DIR: &str = "/tmp";
 /// How long `eexec` may take (ms).
 const EEXEC_MS: u64 = 60_000;
 /// How long the removal of a container may take (ms).
 const REMOVE_MS: u64 = 60_000;
-/// A pre-exec command that exits with this ends its job.
+/// A pre-exec command that exits with this code ends its job.
 const ABORT: i32 = 99;
-/// The place of the command in a starter.
+/// The placeholder of the command in a starter.
 const USER_COMMAND: &str = "%USRCMD";
-/// Copies `$1` to `$2`, unless both are one file. Nothing is copied back of a job that never ran.
+/// Copies `$1` to `$2`, unless both are one file. Copies nothing if the job never ran.
 const COPY: &str = "[ \"$LSB_JOBPEND\" = Y ] && exit 0; [ -f \"$1\" ] || exit 66; \
                     [ \"$1\" -ef \"$2\" ] || exec cp -- \"$1\" \"$2\"";
 const APPEND: &str = "[ \"$LSB_JOBPEND\" = Y ] && exit 0; [ -f \"$1\" ] || exit 66; \
                       [ \"$1\" -ef \"$2\" ] || exec cat -- \"$1\" >>\"$2\"";
 
-/// The hooks of a task. `queue`: the account that runs those of the queue.
+/// The hooks of a task. `queue`: the account that runs the queue's hooks.
 pub fn of_task(
     key: JobKey,
     order: &HookOrder,
@@ -96,8 +96,9 @@ pub fn of_task(
     }
 }
 
-/// Adds the site's `eexec`, which runs as the job's user between the programs of the queue and what
-/// the job brings along, and again after it. `data`: what esub programs left for it.
+/// Adds the site's `eexec`, which runs as the job's user after the pre-exec programs of the queue
+/// and before the job's own, and again after the job's post-exec. `data`: what esub programs left
+/// for it.
 pub fn add_eexec(hooks: &mut TaskHooks, spec: &Spec, job: &Account, place: &Place, data: &str) {
     let program = format!("{}/eexec", place.esubdir);
     let at = |when: &str| {
@@ -122,7 +123,7 @@ pub fn add_eexec(hooks: &mut TaskHooks, spec: &Spec, job: &Account, place: &Plac
 }
 
 /// Program and arguments of a job whose queue has a starter: the starter's words with the command
-/// in the place of %USRCMD, else after them. `text`: the command as it was given, if it is a line.
+/// in place of %USRCMD, or after them. `text`: the command as submitted, if it is a line.
 pub(super) fn started_by(starter: &str, text: Option<&str>, argv: Vec<String>) -> Vec<String> {
     if starter.is_empty() {
         return argv;
@@ -135,7 +136,7 @@ pub(super) fn started_by(starter: &str, text: Option<&str>, argv: Vec<String>) -
     vec!["/bin/sh".to_owned(), "-c".to_owned(), line]
 }
 
-/// Both ends of a copy: on the submission host, on this one.
+/// Both ends of a copy: on the submission host and on this host.
 fn ends(key: JobKey, spec: &Spec, file: &FileCopy) -> [String; 2] {
     let place = |path: &str| subst(path, key.id, key.idx);
     let remote = place(&file.remote);
@@ -162,7 +163,7 @@ fn copy_out(key: JobKey, spec: &Spec, file: &FileCopy, limit_ms: u64) -> Option<
     Some(copy(script, remote, local, limit_ms))
 }
 
-/// A copy by the job's user.
+/// A hook that copies a file as the job's user.
 fn copy(script: &str, from: String, to: String, limit_ms: u64) -> Hook {
     let label = format!("the copy of {from} to {to} (csub -f)");
     let shell = ["/bin/sh", "-c", script, "csub-f"].map(str::to_owned);
@@ -178,7 +179,8 @@ fn copy(script: &str, from: String, to: String, limit_ms: u64) -> Hook {
     }
 }
 
-/// Nothing of the submitter's environment: an administrator's program must not be led by it.
+/// An environment without the submitter's variables, which must not influence an administrator's
+/// program.
 pub(super) fn clean_env(spec: &Spec, job: &Account, queue: &Account, place: &Place) -> Vec<String> {
     let mut env = base_env(spec, &[], queue, place);
     env.retain(|e| {
@@ -190,7 +192,7 @@ pub(super) fn clean_env(spec: &Spec, job: &Account, queue: &Account, place: &Pla
     env
 }
 
-/// What every hook has in its environment, in the place of what the job has under these names.
+/// Variables that every hook gets instead of the job's variables with these names.
 pub fn own_env() -> [String; 3] {
     [
         format!("PATH={PATH}"),
@@ -199,7 +201,8 @@ pub fn own_env() -> [String; 3] {
     ]
 }
 
-/// What a post-exec command learns of the end: the wait status, or that the command never ran.
+/// The variables that inform a post-exec command about the end: the wait status, or that the
+/// command never ran.
 pub fn end_env(end: &Ended, ran: bool) -> Vec<String> {
     let mut out = Vec::new();
     let mut both = |name: &str, value: String| {
@@ -222,13 +225,13 @@ pub fn end_env(end: &Ended, ran: bool) -> Vec<String> {
 /// How a hook ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HookEnd {
-    /// Its status, and why it was being ended (`RunLimit`: its own time limit).
+    /// Its status, and the reason why it was ended (`RunLimit`: its own time limit).
     Ended(Top, TermReason),
-    /// It could not be run, and why.
+    /// It could not be run, with the reason.
     NotRun(String),
 }
 
-/// What went wrong with a hook; `None`: nothing.
+/// The problem with a hook; `None`: there is none.
 pub fn trouble(hook: &Hook, name: &str, end: &HookEnd) -> Option<String> {
     let how = match end {
         HookEnd::Ended(Top::Exited(0), TermReason::None) => return None,
@@ -253,7 +256,8 @@ pub fn trouble(hook: &Hook, name: &str, end: &HookEnd) -> Option<String> {
     Some(format!("{name} {whose} {how}"))
 }
 
-/// The job's end when its pre-exec command ended so; `None`: the job goes on. `host`: this one.
+/// The job's end after its pre-exec command ended like this; `None`: the job continues. `host`:
+/// this host.
 pub fn pre_ended(a: AttemptId, hook: &Hook, end: &HookEnd, host: &str) -> Option<Ended> {
     let text = trouble(hook, "pre-exec", end)?;
     // No code, whatever the hook made of the signal: a job that never ran has not succeeded.
@@ -265,16 +269,16 @@ pub fn pre_ended(a: AttemptId, hook: &Hook, end: &HookEnd, host: &str) -> Option
         HookEnd::Ended(Top::Exited(ABORT), _) => out.code = Some(ABORT),
         _ => {
             out.pre_failed = Some(hook.of);
-            // What the queue looks for on a host may be there on another one.
+            // What the queue's program did not find on this host may exist on another one.
             out.elsewhere = hook.of == HookOf::Queue;
         }
     }
     Some(out)
 }
 
-/// Whether a post-exec command runs after this end: that of the job only when its own pre-exec had
-/// its turn, none on a host that is cut off, since the job may run elsewhere by now. `stopped_at`:
-/// whose pre-exec was the last, and the command never ran.
+/// Whether a post-exec command runs after this end: the job's only if its own pre-exec was reached,
+/// none on a host that is cut off, since the job may run elsewhere by now. `stopped_at`: the owner
+/// of the pre-exec after which the job was stopped, so that the command never ran.
 pub fn runs_after(hook: &Hook, end: &Ended, stopped_at: Option<HookOf>) -> bool {
     let before_its_turn = stopped_at == Some(HookOf::Queue) && hook.of == HookOf::Job;
     !before_its_turn && end.reason != TermReason::Fenced

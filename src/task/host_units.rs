@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 /// Units of a host by resource, in their order.
 pub type UnitsHere = BTreeMap<String, Vec<UnitDoc>>;
 
-/// The units of `host`. Names are those of cb.yaml where it gives the host units: what a sensor
-/// says of as many units is then theirs by place. Devices are those of cb.yaml where it says some.
+/// The units of `host`. Their names are from cb.yaml if it lists units of the host; a sensor's
+/// information is then assigned by position if the numbers of units are equal. Devices are from
+/// cb.yaml if it defines them.
 pub fn units_here(config: Option<&Config>, host: &str, doc: &HostUnitsDoc) -> UnitsHere {
     let mut out = doc.kinds.clone();
     let Some(config) = config else {
@@ -108,7 +109,7 @@ mod tests {
     fn units_of_cb_yaml_have_what_the_sensor_says_of_as_many() {
         let two = gpus("hosts: [{names: h1, resources: {gpu: 2}}]\n");
         assert_eq!(two, [unit("0", "195:1", 10), unit("1", "195:0", 20)]);
-        // It is not known which of them the sensor means: nothing is taken from it.
+        // It is not known which of them the sensor means, so its information is not used.
         let three = gpus("hosts: [{names: h1, resources: {gpu: [x, y, z], gpu_mem: 5}}]\n");
         assert!(three.iter().all(|unit| unit.devices.is_empty()));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The tasks of a job that is started once for each slot: their number, their hosts, and the
+//! The tasks of a job that starts a task for each slot: their number, their hosts, and the
 //! environment of each. Owns the names of these variables. Starts nothing.
 //!
 //! The slots of a job are numbered in the order of its hosts, which is the order of its sections:
@@ -8,36 +8,37 @@ use crate::model::{Launch, LaunchKind, Share, Spec};
 use crate::text::resreq::{Anything, Body, Builtins, ResReq};
 use std::collections::BTreeMap;
 
-/// Longest list of a section's hosts in bytes: a longer one is left out, since no variable of a
-/// process may have 128 KB. `CB_HOSTFILE` says the same.
+/// Maximum length of the list of a section's hosts in bytes: a longer one is omitted, since a
+/// variable is limited to 128 KB. `CB_HOSTFILE` has the same content.
 const LIST_MAX: usize = 64 << 10;
-/// Where tasks find each other when all are on one host.
+/// The address at which tasks find each other if all are on one host.
 const LOOPBACK: &str = "127.0.0.1";
 
 /// One task.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Ranked {
     pub rank: usize,
-    /// Place of its section.
+    /// Index of its section.
     pub section: usize,
     pub host: String,
-    /// What it has beside the job's environment.
+    /// Variables in addition to the job's environment.
     pub env: Vec<(String, String)>,
 }
 
 /// Where the tasks of a job are.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
-    /// Hosts with their slots in their order; a host may stand there twice.
+    /// Hosts with their slots in order; a host may appear twice.
     pub hosts: &'a [(String, u32)],
     /// Slots of each section.
     pub sections: &'a [u32],
-    /// First of the ports that were free on the first host: as many as the host with most tasks
-    /// has.
+    /// First of the ports that were free on the first host: as many as the maximum number of tasks
+    /// on one host.
     pub port: u16,
 }
 
-/// Program and arguments of a job that is started once for each slot; of another as they are.
+/// Program and arguments of a job that starts a task for each slot; those of another job are
+/// unchanged.
 pub(super) fn wrapped(spec: &Spec, bindir: &str, argv: Vec<String>) -> Vec<String> {
     let Some(launch) = spec.launch.as_deref() else {
         return argv;
@@ -55,22 +56,22 @@ pub(super) fn wrapped(spec: &Spec, bindir: &str, argv: Vec<String>) -> Vec<Strin
     out
 }
 
-/// The sizes of sections, for a job that is started once for each slot.
+/// Adds the sizes of sections, for a job that starts a task for each slot.
 pub(super) fn put(out: &mut Vec<String>, spec: &Spec, hosts: &[Share]) {
     if spec.launch.is_none() {
         return;
     }
     let total = hosts.iter().map(|Share(_, n)| n).sum();
-    // A requirement that is not understood was refused at submission.
+    // An invalid requirement was refused at submission.
     let sizes = section_slots(&spec.res_req, total).unwrap_or_default();
     let sizes: Vec<String> = sizes.iter().map(u32::to_string).collect();
     out.push(format!("CB_SECTIONS={}", sizes.join(" ")));
 }
 
-/// Slots of each section of a job with this requirement and so many slots in all.
+/// Slots of each section of a job with this requirement and this total number of slots.
 ///
 /// # Errors
-/// When they depend on which of several alternatives is met.
+/// The sections differ between the alternatives.
 pub fn section_slots(res_req: &str, total: u32) -> Result<Vec<u32>, String> {
     let all = ResReq::parse_stored(res_req, &Anything(&Builtins)).map_err(|e| e.to_string())?;
     let groups = |body: &Body| match body {
@@ -89,7 +90,7 @@ pub fn section_slots(res_req: &str, total: u32) -> Result<Vec<u32>, String> {
 struct Slot<'a> {
     host: &'a str,
     section: usize,
-    /// Its place in the section, and among the tasks of its host.
+    /// Its index in the section, and among the tasks of its host.
     replica: usize,
     local: usize,
 }
@@ -104,7 +105,7 @@ fn slots<'a>(places: &Places<'a>) -> Vec<Slot<'a>> {
     let (mut replica, mut local) = (0, BTreeMap::<&str, usize>::new());
     let mut out = Vec::new();
     for host in each {
-        // What an elastic job has beyond its sections counts to the last one.
+        // Additional slots of an elastic job belong to the last section.
         while let Some((n, size)) = at
             && replica >= *size as usize
             && n + 1 < places.sections.len()
@@ -123,16 +124,17 @@ fn slots<'a>(places: &Places<'a>) -> Vec<Slot<'a>> {
     out
 }
 
-/// Most tasks that one host has.
+/// Maximum number of tasks on one host.
 pub fn most_on_one_host(places: &Places<'_>) -> usize {
     let all = slots(places);
     all.iter().map(|slot| slot.local + 1).max().unwrap_or(0)
 }
 
-/// All tasks in the order of their ranks. One of the kind `Mpi` starts its ranks itself.
+/// All tasks in the order of their ranks. A job of the kind `Mpi` has one task, which starts the
+/// ranks itself.
 ///
 /// # Errors
-/// When the sections are not what the kind needs.
+/// The sections do not fit the kind.
 pub fn tasks(launch: &Launch, places: &Places<'_>) -> Result<Vec<Ranked>, String> {
     let names = launch.names(places.sections)?;
     let all = slots(places);

@@ -1,4 +1,4 @@
-//! The host's local logs: what was handed out, what started, what ended.
+//! The host's local logs: which attempts were given to spawners, which started, which ended.
 //!
 //! `attempts.log` has one writer (`cbexe`), framed with a gapless sequence. `tasks.<n>.log` is
 //! appended to by many shepherds, each record in one write; its lines carry sequence number 0.
@@ -14,37 +14,37 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
 pub enum AttemptRec {
-    /// Handed to the spawner after this record was durable: never again.
+    /// Given to the spawner after this record was durable, and never again.
     Given {
         #[serde(flatten)]
         a: AttemptId,
         /// Epoch and part of the order.
         e: u64,
         p: u64,
-        /// Number of the tasks log that its start will be on; 0 = not on record.
+        /// Number of the tasks log that will contain its start; 0 = not recorded.
         #[serde(default, skip_serializing_if = "is_zero")]
         l: u64,
-        /// May be killed when the host is cut off.
+        /// It may be killed if the host is cut off.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         r: bool,
-        /// Boot of the host at that time: after another one it is unknown whether it was started.
+        /// Boot of the host at that time: after another boot it is unknown whether it was started.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         b: String,
         /// Mark of the start order.
         #[serde(default, skip_serializing_if = "is_zero_u32")]
         m: u32,
-        /// Epoch of the first order for it, where a later one names it; 0 = `e`.
+        /// Epoch of the first order for it, if a later one names it; 0 = `e`.
         #[serde(default, skip_serializing_if = "is_zero")]
         f: u64,
-        /// What it is bound to: held from here until its end.
+        /// Its binding: held from here until its end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         c: Option<Box<Binding>>,
         /// Units that it has on this host (`gpu 0`).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         u: Vec<String>,
     },
-    /// An order to start another run under the name of one that is known here was refused: the
-    /// known one is kept as long as those orders are read.
+    /// An order to start another run with the id of a known one was refused: the known one is kept
+    /// as long as those orders are read.
     Refused {
         #[serde(flatten)]
         a: AttemptId,
@@ -77,7 +77,7 @@ pub enum AttemptRec {
         a: AttemptId,
         n: u32,
     },
-    /// The attempt was given its changed limits.
+    /// The attempt was sent its changed limits, change number `n`.
     Limited {
         #[serde(flatten)]
         a: AttemptId,
@@ -88,10 +88,10 @@ pub enum AttemptRec {
         #[serde(flatten)]
         a: AttemptId,
     },
-    /// The end that `cbexe` itself concluded, because no shepherd was left to record one.
+    /// An end that `cbexe` itself concluded, because no shepherd was left to record one.
     Concluded(Box<Ended>),
-    /// Orders below this epoch are refused; the highest job id that was given so far; the last
-    /// restored share (`Order::Restored`) after which all was reported again.
+    /// Orders below this epoch are refused; the highest job id so far; the last restored share
+    /// (`Order::Restored`) after which everything was reported again.
     Epoch {
         e: u64,
         #[serde(default, skip_serializing_if = "is_zero_u32")]
@@ -99,7 +99,7 @@ pub enum AttemptRec {
         #[serde(default, skip_serializing_if = "is_zero")]
         r: u64,
     },
-    /// How far the journal had come when orders were last given.
+    /// The position of the journal in the last orders.
     Journal(Point),
 }
 
@@ -111,11 +111,11 @@ fn is_zero_u32(n: &u32) -> bool {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
 pub enum TaskRec {
-    /// About to start the job. Written before it happens.
+    /// The job is about to be started: written before that.
     Start {
         #[serde(flatten)]
         a: AttemptId,
-        /// The shepherd's process id, and when it began (ms of the boot-time clock).
+        /// The shepherd's process id, and its start time (ms of the boot-time clock).
         pid: i32,
         born: u64,
         boot: String,
@@ -128,7 +128,7 @@ pub enum TaskRec {
         #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
         cpus: CpuSet,
     },
-    /// The job is over and nothing of it is left.
+    /// The job is over and none of its processes is left.
     End(Box<Ended>),
     /// The job was suspended or resumed.
     Susp {
@@ -137,7 +137,7 @@ pub enum TaskRec {
         on: bool,
         t: i64,
     },
-    /// Its state was saved, or could not be. `why`: empty = it was.
+    /// Its state was saved, or could not be saved. `why`: empty = it was saved.
     Saved {
         #[serde(flatten)]
         a: AttemptId,
@@ -160,8 +160,8 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// A record of `tasks.<n>.log` with the run that it is about: the log may outlive what
-/// `attempts.log` says of it, and the share may be restored meanwhile.
+/// A record of `tasks.<n>.log` with its run: the log may be kept longer than the entries in
+/// `attempts.log`, and the share may be restored meanwhile.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub struct MarkedTask {
     #[serde(flatten)]
@@ -171,7 +171,7 @@ pub struct MarkedTask {
     pub mark: u32,
 }
 
-/// One `TaskRec` as a line; `mark`: of its start order, 0 = not known.
+/// Encodes a `TaskRec` as a line; `mark`: of its start order, 0 = not known.
 ///
 /// # Errors
 /// The record cannot be written as JSON.
@@ -192,21 +192,21 @@ pub fn encode_task(rec: &TaskRec, mark: u32) -> Result<Vec<u8>, String> {
 #[derive(Debug, Default, PartialEq)]
 pub struct TaskLines {
     pub recs: Vec<MarkedTask>,
-    /// Bytes up to the end of the last whole line: read on from here.
+    /// Number of bytes up to the end of the last whole line: the next reading starts here.
     pub used: usize,
     /// Lines that were not understood, with their offset in these bytes.
     pub bad: Vec<(usize, String)>,
 }
 
-/// Reads whole lines. A line that a short write tore may have the next record glued to it:
-/// that one is still found, because it begins with the frame's mark.
+/// Reads whole lines. The next record may directly follow a line that a short write left
+/// incomplete: it is still found, because it begins with the frame's mark.
 pub fn decode_tasks(bytes: &[u8]) -> TaskLines {
     let mut out = TaskLines::default();
     while let Some(end) = bytes[out.used..].iter().position(|b| *b == b'\n') {
         let at = out.used;
         let line = &bytes[at..at + end];
         out.used += end + 1;
-        // A writer that retries after a torn write begins with a newline.
+        // A writer that retries after an incomplete write begins with a newline.
         if line.is_empty() {
             continue;
         }

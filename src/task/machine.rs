@@ -1,16 +1,16 @@
 //! The shepherd's decisions while its task runs: limits, ordered signals, suspension, the end.
 //!
 //! A state machine over the boot-time clock: orders and the passing of time in, effects out. It
-//! never signals anything itself, and what it asks for may be done twice without harm.
+//! never signals anything itself, and its effects may be repeated without harm.
 
 use super::checkpoints::{Checkpoints, Then};
 use super::spec::TaskAct;
 use crate::model::{CheckpointAct, RunWarning, TermReason};
 
-/// Pause between rounds of killing what will not die (ms): first and longest.
+/// First and longest pause between rounds of killing processes that do not end (ms).
 const KILL_AGAIN_MS: (u64, u64) = (50, 5_000);
 
-/// What the shepherd is to do.
+/// An action for the shepherd.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Send this signal to every process of the task.
@@ -19,13 +19,14 @@ pub enum Effect {
     KillAll,
     /// Suspend every process of the task.
     Freeze,
-    /// Let them go on.
+    /// Let them continue.
     Thaw,
-    /// Begin to end the task: as its queue says, else by INT.
+    /// Begin to end the task: by the action of its queue, otherwise by INT.
     Terminate,
-    /// Save its state (true: whatever stands against that); `checkpoint_over` comes afterwards.
+    /// Save its state (true: in spite of any obstacle); `checkpoint_over` follows.
     Checkpoint(bool),
-    /// Warn it with this signal (0: none): it is ended in so many ms, for this reason.
+    /// Warn it with this signal (0: none): it is ended or suspended in this time (ms), for this
+    /// reason.
     Warn(i32, u64, TermReason),
 }
 
@@ -38,7 +39,7 @@ pub mod signal {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
-    /// Its state is being saved before.
+    /// Its state is saved first.
     Save,
     Int,
     Term,
@@ -65,7 +66,7 @@ struct Warn {
 pub struct Machine {
     started: u64,
     run_ms: Option<u64>,
-    /// When the leader ends it, suspended or not: it is only warned here.
+    /// When the leader ends it, suspended or not: this machine only warns it.
     deadline_at: Option<u64>,
     grace_ms: u64,
     suspended_at: Option<u64>,
@@ -73,15 +74,15 @@ pub struct Machine {
     ending: Option<Ending>,
     reason: TermReason,
     warn: Option<Warn>,
-    /// Its queue says how it is terminated.
+    /// Its queue defines how it is terminated.
     controlled: bool,
-    /// The top process has ended: orders that come later had no part in it.
+    /// The top process has ended: later orders did not cause the end.
     over: bool,
-    /// It has checkpoints.
+    /// Its checkpoints, if it has any.
     saving: Option<Checkpoints>,
-    /// It was warned that it is suspended then.
+    /// The time of the suspension of which it was warned.
     stop_at: Option<u64>,
-    /// Why it was to be ended, ordered after its top process had ended.
+    /// Why it was to be ended, if that was ordered after its top process had ended.
     late: TermReason,
 }
 
@@ -106,23 +107,23 @@ impl Machine {
         }
     }
 
-    /// Why the task is being ended; `None` (the reason) when it is not.
+    /// Why the task is being ended; `TermReason::None` if it is not.
     pub fn reason(&self) -> TermReason {
         self.reason
     }
 
-    /// Why it was to be ended, where that was ordered after its top process had ended by itself:
-    /// what would come after it is not to begin.
+    /// Why it was to be ended, if that was ordered after its top process had ended by itself: the
+    /// next program must not begin.
     pub fn late_reason(&self) -> TermReason {
         self.late
     }
 
-    /// True while it is suspended. Of one whose top process has ended: what comes after it is.
+    /// Whether it is suspended. If its top process has ended, the next program is.
     pub fn is_suspended(&self) -> bool {
         self.suspended_at.is_some()
     }
 
-    /// Takes an order.
+    /// Handles an order.
     pub fn order(
         &mut self,
         act: TaskAct,
@@ -144,12 +145,12 @@ impl Machine {
             TaskAct::Number(n) => vec![Effect::Signal(n)],
             TaskAct::Resize | TaskAct::Limits => Vec::new(),
             TaskAct::Checkpoint(act) => self.checkpoint(act, now),
-            // What comes after it is to wait until it is resumed; what it left is killed.
+            // The next program waits until it is resumed; processes that are left are killed.
             TaskAct::Stop if self.over && [self.late, self.reason] == [TermReason::None; 2] => {
                 self.suspended_at.get_or_insert(now);
                 Vec::new()
             }
-            // A task that is being ended is not suspended any more: it would never end.
+            // A task that is being ended is not suspended any more: otherwise it would never end.
             TaskAct::Stop if self.ending.is_some() => Vec::new(),
             TaskAct::Stop => match self.warn.filter(|_| !self.is_suspended()) {
                 Some(_) if self.stop_at.is_some() && reason != TermReason::None => Vec::new(),
@@ -173,23 +174,23 @@ impl Machine {
         }
     }
 
-    /// Its run limit is this from now on, counted from its start; `tick` comes next. Whether a
-    /// warning that was given is void now.
+    /// Sets the run limit from now on, counted from its start; `tick` follows. Returns whether an
+    /// earlier warning is now void.
     pub fn set_run_limit(&mut self, run_ms: Option<u64>) -> bool {
         self.run_ms = run_ms;
         let given = self.warn.as_mut().map(|warn| &mut warn.given);
         given.is_some_and(std::mem::take)
     }
 
-    /// Its termination time is this.
+    /// Sets its termination time.
     #[must_use]
     pub fn ends_at(mut self, deadline_at: Option<u64>) -> Machine {
         self.deadline_at = deadline_at;
         self
     }
 
-    /// It is warned with this signal, so long before its run limit or its termination time, what
-    /// comes first, and once for each run limit.
+    /// Sets the warning: with this signal, this long before its run limit or its termination time,
+    /// whichever is first, and once for each run limit.
     #[must_use]
     pub fn warned(mut self, warning: Option<RunWarning>) -> Machine {
         self.warn = warning.map(|w| Warn {
@@ -200,21 +201,22 @@ impl Machine {
         self
     }
 
-    /// The queue may have an act of its own in the place of INT: it is left to the shepherd.
+    /// Sets whether the queue may define its own action instead of INT, which the shepherd carries
+    /// out.
     #[must_use]
     pub fn controlled(mut self, controlled: bool) -> Machine {
         self.controlled = controlled;
         self
     }
 
-    /// Its state is saved now and then.
+    /// Sets its checkpoints.
     #[must_use]
     pub fn saved(mut self, checkpoints: Option<Checkpoints>) -> Machine {
         self.saving = checkpoints;
         self
     }
 
-    /// The checkpoint that `Effect::Checkpoint` asked for is over; `made`: it can be used.
+    /// The checkpoint of `Effect::Checkpoint` is over; `made`: it can be used.
     pub fn checkpoint_over(&mut self, made: bool, now: u64) -> Vec<Effect> {
         let saving = self.saving.as_mut();
         let Some(then) = saving.and_then(|all| all.now.take()) else {
@@ -239,7 +241,7 @@ impl Machine {
         }
     }
 
-    /// One that was asked for. A suspended task cannot be saved.
+    /// Makes a requested checkpoint. A suspended task cannot be saved.
     fn checkpoint(&mut self, act: CheckpointAct, now: u64) -> Vec<Effect> {
         let can = self.ending.is_none() && self.suspended_at.is_none() && !self.over;
         let Some(saving) = self.saving.as_mut().filter(|_| can) else {
@@ -258,7 +260,7 @@ impl Machine {
         }
     }
 
-    /// Suspends it, after a checkpoint where one is being made or its queue wants one.
+    /// Suspends it, after a checkpoint if one is being made or its queue requires one.
     fn stop(&mut self, now: u64) -> Vec<Effect> {
         self.stop_at = None;
         let again = self.is_suspended();
@@ -276,29 +278,29 @@ impl Machine {
         }
     }
 
-    /// It was warned of its end by time, and that warning stands.
+    /// Whether it was warned of its end by time, and the warning still applies.
     pub fn is_warned(&self) -> bool {
         self.warn.is_some_and(|warn| warn.given)
     }
 
-    /// When it is ended whether or not its state was saved before.
+    /// When it is ended even if the checkpoint before its end is not finished.
     pub fn save_ends(&self) -> Option<u64> {
         let saving = self.ending.filter(|e| e.step == Step::Save);
         saving.map(|e| e.next_at)
     }
 
-    /// The top process has ended.
+    /// Whether the top process has ended.
     pub fn is_over(&self) -> bool {
         self.over
     }
 
-    /// It is being ended.
+    /// Whether it is being ended.
     pub fn is_ending(&self) -> bool {
         self.ending.is_some()
     }
 
-    /// The top process ended by itself: what is left of its descendants is killed. A stop stays in
-    /// force for what comes after it.
+    /// The top process ended by itself: its remaining descendants are killed. A suspension stays in
+    /// force for the next program.
     pub fn top_ended(&mut self, now: u64) -> Vec<Effect> {
         self.over = true;
         self.begin_kill(now);
@@ -306,7 +308,7 @@ impl Machine {
         [Effect::KillAll].into_iter().chain(thaw).collect()
     }
 
-    /// What comes after it is decided by `next`, and stopped if this is.
+    /// The next program is controlled by `next`, which is suspended if this machine is.
     pub fn go_over(&mut self, next: Machine, now: u64) -> Vec<Effect> {
         let stopped = self.is_suspended();
         *self = next;
@@ -316,7 +318,7 @@ impl Machine {
         }
     }
 
-    /// Time has passed.
+    /// Handles the passing of time.
     pub fn tick(&mut self, now: u64) -> Vec<Effect> {
         match self.ending {
             Some(e) if now >= e.next_at => self.advance(e, now),
@@ -353,7 +355,7 @@ impl Machine {
 
     fn limit_at(&self, now: u64) -> Option<u64> {
         let run = self.run_ms?;
-        // While it is suspended the limit does not come nearer.
+        // While it is suspended, the limit does not approach.
         if self.suspended_at.is_some() {
             return None;
         }
@@ -364,7 +366,7 @@ impl Machine {
         )
     }
 
-    /// When and why it is ended, as far as time alone decides.
+    /// When and why it is ended, according to time alone.
     fn end_at(&self, now: u64) -> Option<(u64, TermReason)> {
         let limit = self.limit_at(now).map(|at| (at, TermReason::RunLimit));
         let deadline = self.deadline_at.map(|at| (at, TermReason::Deadline));
@@ -377,7 +379,7 @@ impl Machine {
         self.saving.as_ref().filter(|_| running)?.next_at()
     }
 
-    /// When it is to be warned, if it was not yet: never after its end.
+    /// When it is to be warned, if it was not warned yet.
     fn warn_at(&self, now: u64) -> Option<u64> {
         let warn = self.warn.filter(|warn| !warn.given)?;
         Some(self.end_at(now)?.0.saturating_sub(warn.before_ms))
@@ -410,8 +412,8 @@ impl Machine {
         self.end_by_signals(reason, grace_ms, now)
     }
 
-    /// Its state is saved before it is ended, for as long as that may take. `begun`: nothing is
-    /// being saved yet.
+    /// Saves its state before it is ended, for as long as that may take. `begun`: a new checkpoint
+    /// has begun.
     fn save_first(
         &mut self,
         reason: TermReason,
@@ -482,7 +484,7 @@ impl Machine {
                 Effect::Signal(signal::TERM)
             }
             Step::Term | Step::Kill => {
-                // A process that waits for a dead file server cannot die now: ask more rarely.
+                // A process that waits for a dead file server cannot end now: kill it less often.
                 e.step = Step::Kill;
                 e.next_at = now + e.pause;
                 e.pause = (e.pause * 2).min(KILL_AGAIN_MS.1);
@@ -494,7 +496,7 @@ impl Machine {
     }
 
     fn with_thaw(&mut self, now: u64, then: Effect) -> Vec<Effect> {
-        // Signalled first, so that the first thing a thawed process meets is the signal.
+        // Signalled first, so that a thawed process gets the signal before it continues.
         if self.is_suspended() {
             self.resume(now);
             return vec![then, Effect::Thaw];
@@ -502,7 +504,7 @@ impl Machine {
         vec![then]
     }
 
-    /// The first reason stands: an owner's kill is not renamed by the limit it runs into.
+    /// Keeps the first reason: an owner's kill is not renamed because a limit is reached.
     fn note(&mut self, reason: TermReason) {
         if self.reason == TermReason::None && !self.over {
             self.reason = reason;

@@ -1,13 +1,13 @@
 //! Where a task's output goes, and the job report at its head.
 //!
-//! The report stands before the output although its result is known only afterwards:
-//! - a file that is the task's alone (overwritten, or new, or named by `%I` in an array) gets the
-//!   report first, its result and usage lines padded to a fixed width, and they are overwritten
-//!   in place at the end: no copy, readers may follow the file, a crash costs nothing;
-//! - a file that others append to as well (elements of an array without `%I`, or one that has
+//! The report precedes the output although its result is known only afterwards:
+//! - A file that only this task writes (overwritten, new, or named by `%I` in an array) gets the
+//!   report first, its result and usage lines padded to a fixed width; these are overwritten in
+//!   place at the end. Nothing is copied, readers may follow the file, and a crash loses nothing.
+//! - A file to which others append as well (elements of an array without `%I`, or a file with
 //!   content) gets report and output together at the end: until then the output is in a hidden
-//!   file beside it (`spool_name`), so that the outputs of several elements never mix;
-//! - what is not a regular file (`/dev/null`, a pipe) gets no report.
+//!   file beside it (`spool_name`), so the outputs of several elements never mix.
+//! - Anything but a regular file (`/dev/null`, a pipe) gets no report.
 //!
 //! Pure: the shepherd opens and writes.
 
@@ -18,40 +18,40 @@ use crate::text::exits::SuccessExits;
 use memchr::memmem;
 use std::fmt::Write;
 
-/// Most lines of the command in a report.
+/// Maximum number of lines of the command in a report.
 const COMMAND_LINES: usize = 50;
-/// Widths of what is filled in at the end.
+/// Widths of the fields that are filled in at the end.
 const RESULT_WIDTH: usize = 78;
 const TIME_WIDTH: usize = 24;
 const NUMBER_WIDTH: usize = 12;
 
-/// What stands between a report and the output.
+/// The text between a report and the output.
 const REPORT_END: &str = "\nThe output (if any) follows:\n\n";
 
-/// What is known of an output file when the task starts.
+/// The properties of an output file when the task starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target {
     pub regular: bool,
-    /// Nothing in it (just made, or cut off).
+    /// The file is empty (new or truncated).
     pub empty: bool,
-    /// To be overwritten.
+    /// The file is to be overwritten.
     pub over: bool,
-    /// The task is one of an array, and the path does not tell elements apart.
+    /// The task is an element of an array, and the path does not differ between elements.
     pub shared: bool,
 }
 
 /// How the output is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// Straight, without a report.
+    /// Directly, without a report.
     Plain,
     /// The report first, filled in at the end.
     HeadFirst,
-    /// Aside; report and output are appended at the end.
+    /// To a hidden file; report and output are appended at the end.
     Aside,
 }
 
-/// Decides how to write an output that wants a report.
+/// Decides how to write an output with a report.
 pub fn mode(t: &Target) -> Mode {
     match t {
         Target { regular: false, .. } => Mode::Plain,
@@ -67,7 +67,7 @@ pub fn spool_name(name: &str, a: AttemptId) -> String {
     format!(".{name}.{}.{}.{}", a.j.id, a.j.idx, a.at)
 }
 
-/// Everything a report says. Times are texts made by the caller (local time of the host).
+/// The data of a report. Times are texts by the caller (local time of the host).
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
     pub facts: &'a ReportFacts,
@@ -106,8 +106,7 @@ fn is_success(header: &ReportHeader, e: &Ended) -> bool {
     e.reason == TermReason::None && e.code.is_some_and(good)
 }
 
-/// The report's text. It has the same length before and after the end, as long as nothing but
-/// `ended` differs.
+/// The report's text. Its length is the same before and after the end, if only `ended` differs.
 pub fn render(r: &Report<'_>) -> String {
     let f = r.facts;
     let rule = "-".repeat(60);
@@ -157,9 +156,9 @@ pub fn render(r: &Report<'_>) -> String {
     out
 }
 
-/// Where the output of job `j` begins in `content`, a file that has its report or a part of one
-/// that others append to: after the report at its head, else after the last one. `None`: there is
-/// no report of this job.
+/// Where the output of job `j` begins in `content`, a file with its report or a part of a file to
+/// which others append: after the report at its head, otherwise after the last one. `None`: it
+/// contains no report of this job.
 pub fn after_report(content: &[u8], j: JobKey) -> Option<usize> {
     let subject = format!("\nSubject: Job {j}: <");
     // The end of the second line of the file.
@@ -284,7 +283,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("Successfully completed."));
-        // Where the output begins, also in a file that others append to.
+        // Where the output begins, also in a file to which others append.
         let j = a.j;
         let own = format!("{before}\nSubject: Job 7[2]: <x> printed by the job\n");
         assert_eq!(after_report(own.as_bytes(), j), Some(before.len()));

@@ -5,16 +5,16 @@
 
 use crate::text::width;
 
-/// What the variables of an element begin with.
+/// Prefix of the variables of an element.
 pub const PREFIX: &str = "CB_PARAM_";
-/// Most columns, and the longest name of one, in bytes.
+/// Maximum number of columns, and maximum length of the name of one in bytes.
 pub const COLUMNS_MAX: usize = 100;
 pub const NAME_MAX: usize = 64;
 
-/// Checks the name of a column: it becomes the end of a variable's name.
+/// Checks the name of a column, which becomes the end of a variable's name.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// The problem with the name.
 pub fn check_name(name: &str) -> Result<(), String> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     match name.len() {
@@ -30,7 +30,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// A line of the stored form.
+/// Formats a line of the stored form.
 pub fn line(values: &[&str]) -> String {
     let mut text = serde_json::Value::from(values).to_string();
     text.push('\n');

@@ -1,18 +1,18 @@
 //! Slurm's variables in the environment of a job that was submitted by `sbatch`.
 //!
-//! Owns their names. The job's command is treated as its only task here: the variables of a task
-//! are those of the first one.
+//! Owns their names. The job's command is treated as its only task: the variables of a task are
+//! those of the first one.
 
 use super::build::Files;
 use crate::model::{Share, Spec};
 use crate::record::order::StartOrder;
 use crate::text::hostlist;
 
-/// Longest list of hosts in bytes: a longer one is left out, since no variable of a process may
-/// have 128 KB.
+/// Maximum length of a list of hosts in bytes: a longer one is omitted, since a variable is limited
+/// to 128 KB.
 const LIST_MAX: usize = 64 << 10;
 
-/// Names that are taken out of the environment that such a job brings along.
+/// Names that are removed from the environment that such a job is submitted with.
 pub(super) const NAMES: &[&str] = &[
     "SLURM_JOB_ID",
     "SLURM_JOBID",
@@ -49,8 +49,8 @@ pub(super) const NAMES: &[&str] = &[
     "OMPI_MCA_plm_rsh_agent",
 ];
 
-/// What keeps MPI from starting its processes by `srun`, which is not here, when it finds the names
-/// above: Open MPI goes by its agent, Hydra by LSF's names.
+/// Settings that prevent MPI from starting its processes by `srun`, which does not exist here, when
+/// it finds the names above: Open MPI uses its agent, Hydra LSF's names.
 const LAUNCHERS: &[(&str, &str)] = &[
     ("OMPI_MCA_plm", "^slurm"),
     ("OMPI_MCA_ras", "^slurm"),
@@ -62,8 +62,8 @@ const LAUNCHERS: &[(&str, &str)] = &[
     ("I_MPI_HYDRA_BOOTSTRAP", "lsf"),
 ];
 
-/// Adds what all such jobs of a specification have: the settings of MPI that the job has not made
-/// itself, and a TMPDIR that it brings along by Slurm's name.
+/// Adds the variables that all such jobs of a specification have: settings of MPI that the job has
+/// not made itself, and its TMPDIR under Slurm's name.
 pub(super) fn put_shared(out: &mut Vec<String>) {
     let value = |out: &[String], name: &str| {
         let mut pairs = out.iter().filter_map(|e| e.split_once('='));
@@ -118,7 +118,7 @@ pub(super) fn put(
         set(name, "0");
     }
     if order.hosts.len() > 1 && !files.hosts.is_empty() {
-        // Where Open MPI may start its processes, and how, unless the script says it.
+        // The hosts and the agent for Open MPI, unless the script sets them.
         set("OMPI_MCA_orte_default_hostfile", &files.hosts);
         let agent = format!("{}/blaunch", files.bindir);
         set("OMPI_MCA_plm_rsh_agent", &agent);
@@ -165,7 +165,7 @@ fn put_hosts(out: &mut Vec<String>, hosts: &[Share], tasks: u32, cpus: u32) {
     }
 }
 
-/// `4(x2),1`: numbers, those that repeat with how often.
+/// Formats numbers as `4(x2),1`: repeated ones with their count.
 fn repeated(numbers: &[u32]) -> String {
     let runs = numbers.chunk_by(|a, b| a == b);
     let words: Vec<String> = runs

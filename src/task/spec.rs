@@ -2,17 +2,18 @@
 //! shepherds.
 //!
 //! A message is a length (4 bytes, little endian) and a JSON text. Data that many tasks share is
-//! sent once as a `Base`; a task then names it. Owns the form of the messages; never sends one.
+//! sent once as a `Base`, to which a task then refers. Owns the form of the messages; never sends
+//! one.
 
 use crate::model::{
     AttemptId, CheckpointAct, Controls, CpuSet, DeviceNode, HookOf, RunWarning, Session, TermReason,
 };
 use serde::{Deserialize, Serialize};
 
-/// Longest message in bytes: an environment and a command line fit with room.
+/// Maximum length of a message in bytes: enough for an environment and a command line.
 pub const MESSAGE_MAX: usize = 32 << 20;
 
-/// Whom to become.
+/// The identity that a process takes on.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Become {
@@ -21,52 +22,52 @@ pub struct Become {
     pub groups: Vec<u32>,
 }
 
-/// An output file of a task. `%J` and `%I` are not yet replaced.
+/// An output file of a task. `%J` and `%I` are not replaced yet.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Output {
     /// Path, relative to the working directory unless absolute; empty = none.
     #[serde(rename = "p")]
     pub path: String,
-    /// Cut off what is there instead of appending.
+    /// Truncate an existing file instead of appending.
     #[serde(rename = "o", skip_serializing_if = "is_false")]
     pub over: bool,
-    /// The system's own place (default output): opened by the system, not as the user.
+    /// In the system's own directory (default output): opened by the system, not as the user.
     #[serde(rename = "s", skip_serializing_if = "is_false")]
     pub ours: bool,
 }
 
-/// What tasks of one specification share.
+/// Data that tasks of one specification share.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Base {
     /// `NAME=value`, without the names that `build::task_env` sets.
     pub env: Vec<String>,
-    /// `None`: run under the shepherd's identity.
+    /// `None`: run as the user of the shepherd.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<Become>,
-    /// The account that owns the system's files on the share, where it is not the shepherd's.
+    /// The account that owns the system's files on the share, if it is not the shepherd's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<Become>,
     pub cwd: String,
-    /// Make `cwd` as the user when it is missing.
+    /// Create `cwd` as the user if it is missing.
     pub cwd_create: bool,
     pub umask: u32,
     pub nice: i32,
-    /// Input file; empty = nothing to read.
+    /// Input file; empty = no input.
     pub stdin: String,
     /// The input is the system's own file, not opened as the user.
     pub stdin_ours: bool,
     pub stdout: Output,
     /// Empty path: merged into `stdout`.
     pub stderr: Output,
-    /// What the job report says beside the task's own facts; `None` = no report.
+    /// The content of the job report besides the task's own facts; `None` = no report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<ReportFacts>,
-    /// The command that waits at a terminal for the job; `None` = there is none.
+    /// The command that waits at a terminal for the job; `None` = none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<Box<Caller>>,
-    /// The job was submitted by `sbatch`: it has Slurm's variables.
+    /// The job was submitted by `sbatch`: it gets Slurm's variables.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sbatch: bool,
     /// By how much the indices of an array of `sbatch` were raised.
@@ -75,7 +76,7 @@ pub struct Base {
 }
 
 impl Base {
-    /// Whether the environment says something of this variable.
+    /// Whether the environment contains this variable.
     pub fn names(&self, variable: &str) -> bool {
         let mut names = self.env.iter().filter_map(|e| e.split_once('='));
         names.any(|(name, _)| name == variable)
@@ -89,7 +90,7 @@ pub struct Caller {
     pub session: Session,
     /// The file of its address and key, which the job's user reads.
     pub file: String,
-    /// Not the job's own command but one that the job starts (`claunch`): its number, from 1.
+    /// For a command that the job starts (`claunch`), its number from 1; 0 = the job's own command.
     #[serde(skip_serializing_if = "is_zero")]
     pub task: u32,
 }
@@ -105,7 +106,7 @@ pub struct ReportFacts {
     pub sub_host: String,
 }
 
-/// Limits that the shepherd sets or watches. Sizes in bytes, times in milliseconds or seconds.
+/// Limits that the shepherd sets or enforces. Sizes in bytes, times in milliseconds or seconds.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskLimits {
@@ -127,7 +128,7 @@ pub struct TaskLimits {
     pub stack_b: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core_b: Option<u64>,
-    /// When `-t` ends the job, ms since the epoch. Only shown to the job.
+    /// When `-t` ends the job, ms since the epoch. Used only to inform and warn the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<i64>,
     /// How it is warned before the run limit.
@@ -136,21 +137,22 @@ pub struct TaskLimits {
     /// The processors that it is bound to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuSet>,
-    /// Changes of its limits that these hold already: of what a job starts beside itself.
+    /// Number of the last change of the limits that is included here: for commands that a job
+    /// starts by `claunch`.
     #[serde(skip_serializing_if = "is_zero")]
     pub changes: u32,
-    /// The device nodes of its units: it is kept from those of other units.
+    /// The device nodes of its units: nodes of other units are denied.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceNode>,
 }
 
-/// Output file of a task whose base's output is the system's own place.
+/// Output file of a task whose base's output is in the system's own directory.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DefaultOutput {
     #[serde(rename = "out", skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// It is for the task's user alone.
+    /// Only the task's user may read it.
     #[serde(skip_serializing_if = "is_false")]
     pub private: bool,
 }
@@ -161,66 +163,66 @@ pub struct DefaultOutput {
 pub struct TaskSpec {
     #[serde(flatten)]
     pub a: AttemptId,
-    /// `StartOrder::mark`, for its records.
+    /// `StartOrder::mark` for its records.
     #[serde(rename = "m", skip_serializing_if = "is_zero")]
     pub mark: u32,
-    /// Number of the `Base`, sent before.
+    /// Number of the `Base`, which was sent before.
     pub base: u32,
     /// Program and arguments; a program without a slash is looked up in the job's PATH.
     pub argv: Vec<String>,
-    /// Set on top of the base's environment.
+    /// Variables added to the base's environment.
     pub env: Vec<String>,
     pub limits: TaskLimits,
     /// Milliseconds between INT, TERM and KILL.
     pub grace_ms: u64,
     #[serde(skip_serializing_if = "is_false")]
     pub rerunnable: bool,
-    /// The element belongs to an array of several.
+    /// The job is an element of an array.
     #[serde(skip_serializing_if = "is_false")]
     pub array: bool,
     #[serde(flatten)]
     pub out: DefaultOutput,
-    /// Removed when the task ends (the local copy of a script); empty = nothing.
+    /// A file that is removed when the task ends (the local copy of a script); empty = none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub scratch: String,
-    /// File that names the job's hosts, a line for each slot; removed when the task ends.
+    /// File with the job's hosts, a line for each slot; removed when the task ends.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hosts_file: String,
     #[serde(flatten)]
     pub resize: ResizeHook,
-    /// What runs before and after the command, each in its order; `None` = nothing.
+    /// Commands before and after the job's own, in order; `None` = none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Box<TaskHooks>>,
-    /// Text for the job report, where the base wants one.
+    /// Text for the job report, if the base has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(rename = "told")]
     pub header: Option<ReportHeader>,
 }
 
-/// What runs each time slots were added, and the file that says which.
+/// The command that runs each time slots were added, and the file with the details.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ResizeHook {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub notify: String,
-    /// Removed when the task ends.
+    /// The file; removed when the task ends.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub notice: String,
 }
 
-/// Commands around that of a task.
+/// Commands before and after that of a task.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskHooks {
     pub pre: Vec<Hook>,
     pub post: Vec<Hook>,
-    /// A daemon starts its container: the processes are not the descendants of the shepherd.
+    /// A daemon starts its container: the processes are not descendants of the shepherd.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub daemon: bool,
-    /// What the queue does in the place of suspending, resuming and terminating.
+    /// Actions of the queue instead of suspending, resuming and terminating.
     #[serde(skip_serializing_if = "Controls::is_none")]
     pub controls: Controls,
-    /// How its state is saved; `None` = it is not.
+    /// How its state is saved; `None` = not saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<TaskCheckpoint>,
 }
@@ -229,49 +231,52 @@ pub struct TaskHooks {
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskCheckpoint {
-    /// The job's own directory, made when there is none.
+    /// The job's own directory, created if missing.
     pub dir: String,
-    /// Runs only from a file that no other user could have written.
+    /// The program that saves the job. It runs only from a file that no other user could have
+    /// written.
     pub program: String,
-    /// All of its environment but the task's own part.
+    /// Its complete environment except the task's own part.
     pub env: Vec<String>,
-    /// The first one comes so long after the start, the others after each period; 0 = none by
-    /// itself.
+    /// Time from the start to the first checkpoint, and between later ones; 0 = none by time.
     pub first_ms: u64,
     pub period_ms: u64,
-    /// How long one may take.
+    /// Maximum time for a checkpoint.
     pub limit_ms: u64,
-    /// What makes a job of it again (`record::saved_job`), left beside each checkpoint.
+    /// Text from which the job can be submitted again (`record::saved_job`), stored with each
+    /// checkpoint.
     pub job: String,
 }
 
-/// One command around that of a task.
+/// One command before or after that of a task.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Hook {
-    /// A queue's program runs only from a file that no other user could have written.
+    /// The owner of the hook. A queue's program runs only from a file that no other user could have
+    /// written.
     pub of: HookOf,
     pub argv: Vec<String>,
-    /// Whom to become; `None` = as the task.
+    /// The identity to take on; `None` = that of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<Become>,
-    /// For a queue's: all of its environment but the task's own part. A job's has the job's.
+    /// For a queue's hook: its complete environment except the task's own part. A job's hook gets
+    /// the job's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
     /// How long it may run (ms).
     pub limit_ms: u64,
-    /// What it does, for messages, where that is not pre- or post-exec: a copy of a file (`-f`).
+    /// A description for messages if it is not a pre- or post-exec: a copy of a file (`-f`).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// Its standard input; empty = nothing to read.
+    /// Its standard input; empty = none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub input: String,
-    /// For a queue's: the program that a shell of ours runs; empty = the first of `argv`.
+    /// For a queue's hook: the program that our shell command runs; empty = the first of `argv`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub checked: String,
 }
 
 impl Hook {
-    /// The file that the administrator names.
+    /// The file that the administrator specified.
     pub fn program(&self) -> &str {
         match self.checked.as_str() {
             "" => self.argv.first().map_or("", String::as_str),
@@ -281,7 +286,7 @@ impl Hook {
 }
 
 impl Base {
-    /// It runs beside a job, which it is not: nothing of it is on record.
+    /// Whether it is a command beside a job, not the job itself: nothing of it is in the tasks log.
     pub fn is_beside(&self) -> bool {
         self.caller.as_ref().is_some_and(|caller| caller.task > 0)
     }
@@ -310,23 +315,24 @@ pub struct ReportHeader {
     pub hosts: Vec<String>,
     /// When it was submitted, ms since the epoch.
     pub submitted: i64,
-    /// Exit values besides 0 that are a success.
+    /// Exit values besides 0 that count as success.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub success: String,
 }
 
-/// `cbexe` to the spawner.
+/// Messages of `cbexe` to the spawner.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
 pub enum ToSpawner {
-    /// Remember this under the number; an older one of the same number is replaced.
+    /// Store a base under this number; it replaces an earlier one with the same number.
     Base { n: u32, base: Box<Base> },
     /// Start a task.
     Start(Box<TaskSpec>),
     /// Forget bases below this number.
     Forget { below: u32 },
     /// Kill what a dead shepherd left: its group, if it had one, and every process that has all of
-    /// these `NAME=value` in its environment. (A user who may kill them may read it, too.)
+    /// these `NAME=value` in its environment. (A user who may kill a process may also read its
+    /// environment.)
     Reap {
         #[serde(flatten)]
         a: AttemptId,
@@ -334,36 +340,38 @@ pub enum ToSpawner {
         #[serde(default)]
         env: Vec<String>,
     },
-    /// Remove the groups of earlier spawners, except these of living tasks.
+    /// Remove the groups of earlier spawners, except these of running tasks.
     Sweep { keep: Vec<String> },
     /// Remove the directories for temporary files that dead shepherds left.
     ClearTmp,
-    /// From now on keep tasks from these nodes, the units of this host, except their own.
+    /// From now on deny these nodes, which belong to the units of this host, to tasks without the
+    /// unit.
     Devices { all: Vec<DeviceNode> },
 }
 
-/// Limits that the control groups of a host do not hold: samples have to.
+/// Limits that the control groups of a host do not enforce, so that samples must.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Unheld {
     pub memory: bool,
     pub procs: bool,
-    /// Tasks are not kept from the devices of units that are not theirs.
+    /// Devices of units can be opened by tasks that do not have the units.
     #[serde(default)]
     pub devices: bool,
 }
 
-/// The spawner to `cbexe`.
+/// Messages of the spawner to `cbexe`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
 pub enum FromSpawner {
-    /// Ready: every earlier spawner of this host is gone and nothing of theirs is half started.
+    /// Ready: every earlier spawner of this host has ended, and none of their tasks is half
+    /// started.
     Ready {
         pid: i32,
         cgroups: String,
         #[serde(default)]
         unheld: Unheld,
     },
-    /// A shepherd ended in another way than by itself.
+    /// A shepherd died instead of ending by itself.
     Died {
         #[serde(flatten)]
         a: AttemptId,
@@ -371,10 +379,10 @@ pub enum FromSpawner {
     },
 }
 
-/// What to do to a running task, as it travels in one signal's value.
+/// An act on a running task, as sent in the value of one signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TaskAct {
-    /// INT, TERM, KILL spaced by the grace.
+    /// INT, TERM, KILL, with the grace in between.
     Terminate,
     /// KILL.
     Kill,
@@ -382,33 +390,33 @@ pub enum TaskAct {
     Resume,
     /// This signal, once.
     Number(i32),
-    /// Run the command of `-rnc`, as the notice says.
+    /// Run the command of `-rnc` according to the notice.
     Resize,
-    /// Take the limits of the file for them.
+    /// Apply the limits in the file of changed limits.
     Limits,
     /// Make a checkpoint.
     Checkpoint(CheckpointAct),
 }
 
-/// What the file of changed limits says.
+/// The content of the file of changed limits.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NewLimits {
-    /// Counts the changes: an earlier one never replaces a later one.
+    /// Number of the change: an earlier one never replaces a later one.
     pub n: u32,
     pub limits: TaskLimits,
 }
 
-/// What a notice of added slots says.
+/// The content of a notice of added slots.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Notice {
-    /// All device nodes of its units by now.
+    /// All device nodes of its current units.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceNode>,
-    /// Counts the resizes of the attempt: each is acted upon once.
+    /// Number of the resize of the attempt: each is handled once.
     pub n: u32,
-    /// Takes the place of variables of the same name.
+    /// Variables that replace others with the same name.
     pub env: Vec<String>,
 }
 
@@ -454,7 +462,7 @@ pub fn pack_act(act: TaskAct, reason: TermReason, grace_ms: u64) -> u64 {
             (8, bits.sum())
         }
     };
-    // In the place of the grace, which a checkpoint has not: a period and one.
+    // A checkpoint has no grace, so its period plus one is stored instead.
     let grace_ms = match act {
         TaskAct::Checkpoint(act) => act.period_min.map_or(0, |min| u64::from(min) + 1),
         _ => grace_ms,
@@ -466,7 +474,7 @@ pub fn pack_act(act: TaskAct, reason: TermReason, grace_ms: u64) -> u64 {
     kind | number << 8 | reason << 16 | grace_ms.min(u64::from(u32::MAX)) << 32
 }
 
-/// Undoes `pack_act`; `None` for a value that `pack_act` did not make.
+/// Reverses `pack_act`; `None` for a value that `pack_act` cannot produce.
 pub fn unpack_act(value: u64) -> Option<(TaskAct, TermReason, u64)> {
     let number = (value >> 8 & 0xff) as i32;
     let act = match value & 0xff {
@@ -500,7 +508,7 @@ pub fn unpack_act(value: u64) -> Option<(TaskAct, TermReason, u64)> {
 /// Appends one message to `out`.
 ///
 /// # Errors
-/// The message cannot be written as JSON, or it is longer than a message may be.
+/// The message cannot be written as JSON, or it is too long.
 pub fn encode<T: Serialize>(out: &mut Vec<u8>, message: &T) -> Result<(), String> {
     let from = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -514,11 +522,11 @@ pub fn encode<T: Serialize>(out: &mut Vec<u8>, message: &T) -> Result<(), String
     Ok(())
 }
 
-/// The first whole message's JSON text in `bytes` and how many bytes it takes; `None` when more
-/// bytes are needed.
+/// The first whole message's JSON text in `bytes` and the number of bytes that it takes; `None` if
+/// more bytes are needed.
 ///
 /// # Errors
-/// The length in front is larger than a message may be.
+/// The length at the beginning exceeds the maximum.
 pub fn split(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, String> {
     let Some(head) = bytes.get(..4) else {
         return Ok(None);

@@ -1,35 +1,35 @@
-//! The units that a task has on its host, as it finds them in its environment. Owns the names of
-//! these variables; which units a task has is the scheduler's choice.
+//! The variables with the units that a task has on its host. Owns the names of these variables; the
+//! scheduler chooses the units.
 
 use crate::model::{HeldUnit, Units, WHOLE_UNIT};
 use crate::record::order::TaskUnits;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Begins the names of variables with a task's units.
+/// Prefix of the variables with a task's units.
 pub(super) const PREFIX: &str = "CB_ASSIGN_";
 
-/// Begins the names of variables with what a task has of each of its units.
+/// Prefix of the variables with the amounts that a task has of each of its units.
 pub(super) const PART_PREFIX: &str = "CB_PART_";
 
-/// What the libraries of GPUs' makers look for.
+/// Variables that the libraries of GPU vendors read.
 pub(super) const DEVICES: [&str; 3] = [
     "CUDA_DEVICE_ORDER",
     "CUDA_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES",
 ];
 
-/// A unit with all that the task has of it.
+/// A unit with everything that the task has of it.
 struct Mine<'a> {
     name: &'a str,
     place: Option<u32>,
-    /// Thousandths.
+    /// Thousandths of the unit.
     part: u32,
     /// Amounts in thousandths, by resource.
     beside: BTreeMap<&'a str, i64>,
 }
 
-/// The units that a task has on its host, by resource; GPUs as the libraries of their makers want
-/// them.
+/// Adds the units that a task has on its host, by resource, and the variables for the libraries of
+/// GPU vendors.
 pub(super) fn put(out: &mut Vec<String>, units: &TaskUnits) {
     let mut done: Vec<&str> = Vec::new();
     for Units { res, .. } in &units.list {
@@ -48,12 +48,12 @@ pub(super) fn put(out: &mut Vec<String>, units: &TaskUnits) {
     }
 }
 
-/// A name of a variable has no point.
+/// A resource in the form of a variable's name, which contains no dot.
 fn variable(res: &str) -> String {
     res.to_ascii_uppercase().replace('.', "_")
 }
 
-/// The units of a resource, each once.
+/// The units of a resource, each listed once.
 fn mine<'a>(units: &'a TaskUnits, res: &str) -> Vec<Mine<'a>> {
     let mut all: Vec<Mine<'a>> = Vec::new();
     for of in units.list.iter().filter(|of| of.res == res) {
@@ -84,8 +84,8 @@ fn mine<'a>(units: &'a TaskUnits, res: &str) -> Vec<Mine<'a>> {
     all
 }
 
-/// What the task has of each unit, in the order of their names: parts, where one is not whole, and
-/// amounts.
+/// The amounts that the task has of each unit, in the order of the names: parts, if a unit is not
+/// whole, and other amounts.
 fn parts(out: &mut Vec<String>, res: &str, mine: &[Mine<'_>]) {
     let mut put = |res: &str, amounts: Vec<i64>| {
         let amounts = amounts.iter().map(|n| (*n as f64 / 1000.0).to_string());
@@ -166,7 +166,7 @@ mod tests {
             devices(units("gpu", &["0", "3"], &[]), false),
             both("0,3", "0,3")
         );
-        // Numbers are the host's numbers, wherever they stand in its list.
+        // Numbers are the host's numbers, whatever their positions in its list.
         assert_eq!(devices(units("gpu", &["3"], &[1]), true), both("3", "3"));
         let uuids = || units("gpu", &["GPU-a", "MIG-b"], &[2, 5]);
         assert_eq!(devices(uuids(), false), both("GPU-a,MIG-b", "GPU-a,MIG-b"));
@@ -196,7 +196,7 @@ mod tests {
             ..units("gpu", names, &[])
         };
         let whole = part(&["3"], 0, 40960);
-        // A growth brought more of a unit that it had a part of.
+        // A resize added more of a unit of which it had a part.
         let list = vec![
             whole,
             part(&["0", "1"], 250, 10240),

@@ -1,7 +1,7 @@
 //! Job names with an array: `name[1-10:2,15]%3`.
 //!
-//! Owns splitting the argument of `-J` into name, indices and limit. Never decides how big an
-//! array may be: that is an argument.
+//! Owns splitting the argument of `-J` into name, indices and limit. The maximum size of an array
+//! is an argument.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct ArraySpec {
     pub name: String,
     /// The elements; never empty.
     pub indices: Option<IndexSet>,
-    /// Most elements that run at a time, at least 1.
+    /// Maximum number of elements that run at a time, at least 1.
     pub limit: Option<u32>,
 }
 

@@ -5,18 +5,18 @@
 
 use super::ParseError;
 
-/// Longest line that is split into words.
+/// Maximum length of a line that is split into words.
 pub const MAX_LINE: usize = 64 * 1024;
-/// Longest script that is searched for directives.
+/// Maximum length of a script that is searched for directives.
 pub const MAX_SCRIPT: usize = 1024 * 1024;
-/// Most words of one line.
+/// Maximum number of words of a line.
 const MAX_WORDS: usize = 4096;
-/// Most directive lines of one script.
+/// Maximum number of directive lines of a script.
 const MAX_DIRECTIVES: usize = 1000;
 
-/// Splits a line into words: blanks part words, `'...'` is literal, in `"..."` a backslash hides
-/// `"`, `\`, `$` and a backtick, elsewhere it hides any character; a `#` that begins a word starts
-/// a comment. Nothing is expanded.
+/// Splits a line into words at blanks. `'...'` is literal; in `"..."` a backslash quotes `"`, `\`,
+/// `$` and a backtick, elsewhere it quotes any character; a `#` at the start of a word starts a
+/// comment. There is no expansion.
 ///
 /// ```
 /// use corral::text::command::split_words;
@@ -96,7 +96,7 @@ fn double_quoted(chars: &mut Chars<'_>, at: usize, word: &mut String) -> Result<
     Err(ParseError::new(at, 1, "the quote \" is not closed"))
 }
 
-/// `word` quoted so that [`split_words`] and a shell read it as one word.
+/// `word` in quotes, so that [`split_words`] and a shell read it as one word.
 ///
 /// ```
 /// assert_eq!(corral::text::command::quote("it's"), r"'it'\''s'");
@@ -119,7 +119,7 @@ pub struct Directive {
     pub words: Vec<String>,
 }
 
-/// A line that carries options for another batch system.
+/// A line with options for another batch system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignDirective {
     /// Line number in the script, from 1.
@@ -130,15 +130,15 @@ pub struct ForeignDirective {
     pub text: String,
 }
 
-/// The marks of Slurm's directives, and of those of PBS and Torque.
+/// The prefixes of directives of Slurm, and of PBS and Torque.
 pub const SBATCH: &str = "#SBATCH";
 pub const PBS: &str = "#PBS";
-/// Marks of the directives of Slurm, PBS and Torque, Moab, Grid Engine, OAR, Flux and Cobalt.
+/// The prefixes of directives of Slurm, PBS and Torque, Moab, Grid Engine, OAR, Flux and Cobalt.
 const FOREIGN: &[&str] = &[
     SBATCH, PBS, "#MSUB", "#$", "#OAR", "#FLUX:", "#COBALT", "#PJM",
 ];
 
-/// What a job script says about itself.
+/// The shebang and the directives of a job script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Script {
     /// The text after `#!` of the first line that is not blank, trimmed; never empty.
@@ -150,8 +150,8 @@ pub struct Script {
 }
 
 impl Script {
-    /// Finds the shebang and the directives. A directive starts at column 1 with `#CSUB` or
-    /// `#BSUB` and a blank, and may stand anywhere in the script. Errors point into `script`.
+    /// Finds the shebang and the directives. A directive starts at column 1 with `#CSUB` or `#BSUB`
+    /// and a blank, and may be anywhere in the script. Errors point into `script`.
     ///
     /// ```
     /// use corral::text::command::Script;
@@ -205,7 +205,7 @@ fn directive(line: &str) -> Option<&str> {
     (rest.is_empty() || rest.starts_with([' ', '\t', '\r'])).then_some(rest)
 }
 
-/// Such a line has an option after its mark; `#$HOME` in a comment is not one.
+/// A foreign directive has an option after its prefix; `#$HOME` in a comment is not one.
 fn foreign_directive(line: usize, text: &str) -> Option<ForeignDirective> {
     let (prefix, rest) = FOREIGN
         .iter()

@@ -1,15 +1,15 @@
-//! The calendar of cron jobs: an expression of five fields and a time zone into times.
+//! The calendar of cron jobs: converts an expression of five fields and a time zone into times.
 //!
 //! Owns which expressions are accepted, the errors for the others, and which of several missed
-//! times counts. The search for a matching local time is that of the crate `croner`, which no other
-//! file uses; how local times are treated when a clock is changed is decided here. Never reads a
-//! clock or the zone files of a host: zones are those linked into the program, so that every master
-//! that runs the same build gives the same answer.
+//! times counts. The crate `croner`, which no other file uses, searches for the next matching local
+//! time; how local times are treated at clock changes is decided here. Never reads a clock or the
+//! zone files of a host: zones are linked into the program, so that all masters that run the same
+//! build compute the same times.
 //!
 //! The rules for clock changes are those of Debian's cron. For times of day (neither the minute nor
-//! the hour begins with a star): a time that a day does not have (02:30 in the gap of spring) is
-//! due once, at the end of the gap; a time that a day has twice is due once, the first time.
-//! Repeating schedules follow real time.
+//! the hour begins with a star): a time that does not exist on a day (02:30 in the gap in spring)
+//! is due once, at the end of the gap; a time that occurs twice on a day is due once, the first
+//! time. Repeating schedules follow real time.
 
 use super::ParseError;
 use crate::model::Stamp;
@@ -20,14 +20,14 @@ use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp};
 use std::fmt;
 
-/// Longest expression in bytes.
+/// Maximum length of an expression in bytes.
 const EXPR_MAX: usize = 256;
-/// Most due times that are counted one by one, in all and near the present.
+/// Maximum number of due times that are counted one by one, in total and near the present.
 const COUNT_MAX: u32 = 1000;
-/// Windows before the present in which the newest of very many missed times is looked for.
+/// Windows before the present in which the newest of very many missed times is searched for.
 const WINDOWS_MS: [i64; 4] = [3_600_000, 86_400_000, 32 * 86_400_000, 366 * 86_400_000];
 
-/// A field: its name, its lowest and highest value, names of values from the lowest on.
+/// A field: its name, its minimum and maximum, names of values from the minimum on.
 struct Field {
     name: &'static str,
     low: u32,
@@ -77,7 +77,7 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
-/// Days of each month at most.
+/// Maximum number of days of each month.
 const MONTH_DAYS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /// A checked expression.
@@ -135,7 +135,7 @@ impl Schedule {
         evaluated(text.join(" "), (from, trimmed.len()))
     }
 
-    /// The first due time after `after` in the zone; `None`: there is none any more.
+    /// The first due time after `after` in the zone; `None`: there are no more due times.
     pub fn next_after(&self, after: Stamp, zone: &Zone) -> Option<Stamp> {
         let from = Timestamp::from_millisecond(after.0).ok()?;
         let next = match self.fixed {
@@ -143,18 +143,18 @@ impl Schedule {
             false => self.next_repeated(from, &zone.0)?,
         };
         let next = Stamp(next.as_millisecond());
-        // A search that does not move on would be due without end.
+        // A search that makes no progress would be due forever.
         (next > after).then_some(next)
     }
 
-    /// The next local time that fits, whatever the clocks of a zone do: searched in UTC.
+    /// The next matching local time, regardless of clock changes: searched in UTC.
     fn next_local(&self, after: DateTime) -> Option<DateTime> {
         let start = after.to_zoned(TimeZone::UTC).ok()?;
         let next = self.cron.find_next_occurrence(&start, false).ok()?;
         Some(next.datetime())
     }
 
-    /// Of fixed times: each local time once; the first of two, the end of a gap.
+    /// For times of day: each local time once; the first of two, or the end of a gap.
     fn next_fixed(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let mut local = zone.to_datetime(after);
         loop {
@@ -169,14 +169,14 @@ impl Schedule {
                     end.map_or(late, |end| end.timestamp())
                 }
             };
-            // In the second half of a repeated hour the times of the first are over.
+            // In the second half of a repeated hour, the times of the first half have passed.
             if at > after {
                 return Some(at);
             }
         }
     }
 
-    /// Of what repeats: every moment whose local time fits, from one change of the clock to the
+    /// For repeating schedules: every moment whose local time matches, from one clock change to the
     /// next.
     fn next_repeated(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let mut changes = zone.following(after).map(|change| change.timestamp());
@@ -193,8 +193,8 @@ impl Schedule {
         }
     }
 
-    /// The due times after `handled` up to `now`: how many there are, and the newest. Of very many
-    /// the newest is found without counting all.
+    /// The due times after `handled` up to `now`: their number and the newest. If there are very
+    /// many, the newest is found without counting all.
     pub fn due(&self, handled: Stamp, now: Stamp, zone: &Zone) -> Option<Due> {
         let mut newest = self.next_after(handled, zone).filter(|at| *at <= now)?;
         let mut count = 1;
@@ -214,7 +214,7 @@ impl Schedule {
                 break;
             }
         }
-        // At most a day of minutes is left of what is due so often.
+        // For such frequent schedules, at most a day of minutes is left.
         for _ in 0..COUNT_MAX * 2 {
             match self.next_after(newest, zone).filter(|at| *at <= now) {
                 Some(next) => newest = next,
@@ -229,12 +229,12 @@ impl Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
     pub newest: Stamp,
-    /// At least so many, when it is [`Due::many`].
+    /// The number of due times; a minimum if [`Due::many`].
     pub count: u32,
 }
 
 impl Due {
-    /// There were more than were counted.
+    /// Whether there were more than were counted.
     pub fn many(self) -> bool {
         self.count >= COUNT_MAX
     }
@@ -248,7 +248,7 @@ impl Zone {
     /// The zone of this name.
     ///
     /// # Errors
-    /// When there is none.
+    /// The name is unknown.
     pub fn named(name: &str) -> Result<Zone, String> {
         let bounded = name.len() <= EXPR_MAX && !name.contains(char::is_control);
         let found = bounded.then(|| TimeZoneDatabase::bundled().get(name).ok());
@@ -258,18 +258,18 @@ impl Zone {
         })
     }
 
-    /// Its rules.
+    /// The rules of the zone.
     pub fn tz(&self) -> &TimeZone {
         &self.0
     }
 
-    /// The name of the zone that a host is in, when it is one that is known here.
+    /// The name of the host's zone, if it is known here.
     pub fn of_system() -> Option<String> {
         let name = TimeZone::system().iana_name()?.to_owned();
         Zone::named(&name).is_ok().then_some(name)
     }
 
-    /// A time as people read it in this zone.
+    /// A time in readable form in this zone.
     pub fn show(&self, at: Stamp) -> String {
         match Timestamp::from_millisecond(at.0) {
             Ok(at) => at
@@ -298,7 +298,7 @@ fn nickname(word: &str) -> Result<Schedule, ParseError> {
     }
 }
 
-/// The words of a text and where they begin.
+/// The words of a text and their offsets.
 fn words(text: &str) -> Vec<(usize, &str)> {
     let begin = text.as_ptr() as usize;
     let words = text.split_whitespace();
@@ -316,7 +316,7 @@ fn check_field(n: usize, word: &str) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// One item of a list: `*`, a value, a range, each perhaps with a step; or a word of its field.
+/// One item of a list: `*`, a value, a range, each with an optional step; or a word of its field.
 fn check_item(n: usize, item: &str) -> Result<(), ParseError> {
     let f = &FIELDS[n];
     let wrong = |what: String| ParseError::new(0, item.len(), format!("{}: {what}", f.name));
@@ -366,7 +366,7 @@ fn check_item(n: usize, item: &str) -> Result<(), ParseError> {
     }
 }
 
-/// Words that only the days know: `L`, `15W`, `LW`; `5L`, `fri#2`.
+/// Words that are valid only for days: `L`, `15W`, `LW`; `5L`, `fri#2`.
 fn special(n: usize, base: &str) -> Result<bool, ParseError> {
     let f = &FIELDS[n];
     let upper = base.to_ascii_uppercase();
@@ -399,7 +399,7 @@ fn number(text: &str) -> Option<u32> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-/// A day that none of the months has, as 31 February, would never come.
+/// A day that no month has, such as 31 February, would never be due.
 fn check_dates(words: &[(usize, &str)]) -> Result<(), ParseError> {
     let (at, days) = words[DAY];
     if words[WEEKDAY].1 != "*" {
@@ -433,7 +433,7 @@ fn check_dates(words: &[(usize, &str)]) -> Result<(), ParseError> {
     }
 }
 
-/// Gives a checked expression to the search.
+/// Passes a checked expression to the search.
 fn evaluated(text: String, (at, len): (usize, usize)) -> Result<Schedule, ParseError> {
     let star = |n: usize| text.split(' ').nth(n).is_some_and(|f| f.starts_with('*'));
     // As cron does: days of the month and of the week are alternatives, unless one of the fields

@@ -1,7 +1,7 @@
 //! Dependency conditions of `-w`: `done(12) && (ended("prep*") || numdone(7,>= 10))`.
 //!
-//! Owns grammar, printer, name resolution and judgement. Never looks jobs up: facts about them come
-//! through [`Facts`].
+//! Owns grammar, printer, name resolution and evaluation. Never looks jobs up: facts about them
+//! come through [`Facts`].
 
 mod count;
 
@@ -15,20 +15,20 @@ pub use count::{Count, Wanted};
 use std::fmt;
 
 const MAX_TEXT: usize = 16 * 1024;
-/// Most conditions of one expression as it is written.
+/// Maximum number of conditions of an expression as it is written.
 const MAX_CONDITIONS: usize = 1000;
-/// Most conditions once names have become ids.
+/// Maximum number of conditions after names were replaced by ids.
 pub const MAX_RESOLVED: usize = 100_000;
 const HINT: &str = "write for example done(12) && ended(\"prep*\")";
 
 /// A condition on other jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expr {
-    /// All hold; at least two.
+    /// All are true; at least two.
     And(Vec<Expr>),
-    /// One holds; at least two.
+    /// One is true; at least two.
     Or(Vec<Expr>),
-    /// The inner one does not hold.
+    /// The inner one is not true.
     Not(Box<Expr>),
     /// A single condition.
     Is(Cond),
@@ -37,20 +37,20 @@ pub enum Expr {
 /// A single condition on the jobs that a target names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cond {
-    /// What must be so.
+    /// The required state.
     pub test: Test,
-    /// Of which jobs.
+    /// The jobs that must be in this state.
     pub target: Target,
 }
 
-/// What a condition asks.
+/// The test of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Test {
     /// All ended with success.
     Done,
     /// All ended.
     Ended,
-    /// All ended, one of them without success; with a comparison, with such an exit code.
+    /// All ended, at least one without success; with a comparison, with a matching exit code.
     Exit(Option<(Op, u32)>),
     /// All were started.
     Started,
@@ -58,13 +58,13 @@ pub enum Test {
     PostDone,
     /// The post-exec command of one failed.
     PostErr,
-    /// A message of this text was posted.
+    /// A message with this text was posted.
     External(String),
     /// The number of elements in a state.
     Num(Count, Wanted),
 }
 
-/// The jobs a condition is about.
+/// The jobs of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// By id or by name.
@@ -78,11 +78,11 @@ pub struct Target {
 pub enum JobRef {
     /// A job id.
     Id(u32),
-    /// The submitter's jobs of this name; a trailing `*` matches any text.
+    /// The submitter's jobs with this name; a trailing `*` matches any text.
     Name(String),
 }
 
-/// Which elements of an array a target means.
+/// The elements of an array that a target means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Elements {
     /// The job or the whole array.
@@ -93,18 +93,18 @@ pub enum Elements {
     Some(IndexSet),
 }
 
-/// The judgement of a condition.
+/// The result of evaluating a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// It holds.
+    /// The condition is true.
     True,
-    /// It does not hold yet.
+    /// The condition is not true yet.
     False,
-    /// It does not hold, and nothing that can still happen makes it hold.
+    /// The condition is not true, and no future event can make it true.
     Never,
 }
 
-/// How many of the elements a target names are in which state; a job that is not an array counts 1.
+/// The number of elements of a target in each state; a job that is not an array counts 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Seen {
     /// Pending.
@@ -113,7 +113,7 @@ pub struct Seen {
     pub hold: u64,
     /// Running.
     pub run: u64,
-    /// Suspended after the start, or on a host that is out of reach.
+    /// Suspended after the start, or on an unreachable host.
     pub susp: u64,
     /// Ended with success.
     pub done: u64,
@@ -131,15 +131,15 @@ impl Seen {
     }
 }
 
-/// What the judge asks about jobs.
+/// The facts about jobs that the evaluation needs.
 pub trait Facts {
-    /// The states of the elements `target` names; `None` when there is no such job any more.
+    /// The states of the elements that `target` names; `None` if the job no longer exists.
     fn seen(&self, target: &Target) -> Option<Seen>;
-    /// True when an element that ended without success has an exit code that passes `test`.
+    /// True if an element that ended without success has an exit code that passes `test`.
     fn exit_code(&self, target: &Target, test: &dyn Fn(i32) -> bool) -> bool;
-    /// How many of the elements that have ended had a post-exec command that failed.
+    /// The number of ended elements whose post-exec command failed.
     fn post_failed(&self, target: &Target) -> u64;
-    /// True when the message `word` was posted to the job.
+    /// True if the message `word` was posted to the job.
     fn external(&self, target: &Target, word: &str) -> bool;
 }
 
@@ -162,14 +162,14 @@ impl Expr {
         Expr::parse_with(text, MAX_CONDITIONS, MAX_DEPTH)
     }
 
-    /// The first condition that can never hold.
+    /// The first condition that can never become true.
     pub fn never(&self, facts: &impl Facts) -> Option<&Cond> {
         let never = |cond: &&Cond| cond.judge(facts) == Answer::Never;
         self.conditions().into_iter().find(never)
     }
 
-    /// As [`Expr::parse`] for text that we printed: names that became many ids make it longer
-    /// than what may be typed, up to [`MAX_RESOLVED`] conditions.
+    /// As [`Expr::parse`] for printed text: names that became many ids make it longer than users
+    /// may write, up to [`MAX_RESOLVED`] conditions.
     ///
     /// # Errors
     /// As [`Expr::parse`].
@@ -209,10 +209,10 @@ impl Expr {
         }
     }
 
-    /// The expression with every name replaced by the ids that `ids_of` gives for it, all of
-    /// which must satisfy the condition. It is for `ids_of` to refuse a name without jobs (an empty
-    /// list leaves the name in place), and to see that all names together give no more ids than
-    /// [`MAX_RESOLVED`], and no longer text than its caller can keep.
+    /// Replaces every name by the ids that `ids_of` returns for it, all of which must satisfy the
+    /// condition. `ids_of` must refuse a name without jobs (an empty list leaves the name in
+    /// place), and must ensure that all names together yield at most [`MAX_RESOLVED`] ids and a
+    /// text that its caller can store.
     ///
     /// # Errors
     /// The first error of `ids_of`.
@@ -267,7 +267,7 @@ impl Expr {
         })
     }
 
-    /// The jobs that are named by their ids, each once, in the order of the text.
+    /// The jobs that are given by id, each once, in the order of the text.
     pub fn ids(&self) -> Vec<u32> {
         let mut seen = std::collections::BTreeSet::new();
         let mut ids = Vec::new();
@@ -281,7 +281,7 @@ impl Expr {
         ids
     }
 
-    /// Judges the expression. `Never` through `!` is only said of conditions that stay true.
+    /// Evaluates the expression. With `!`, `Never` is returned only for conditions that stay true.
     pub fn eval(&self, facts: &impl Facts) -> Answer {
         match self {
             Expr::And(parts) => {
@@ -315,7 +315,7 @@ impl Expr {
         }
     }
 
-    /// True when the expression, once true, remains so (a requeue apart).
+    /// True if the expression, once true, stays true (except after a requeue).
     fn stays(&self) -> bool {
         match self {
             Expr::And(parts) | Expr::Or(parts) => parts.iter().all(Expr::stays),
@@ -325,7 +325,7 @@ impl Expr {
     }
 }
 
-/// Puts the parts of inner conjunctions into the outer one, as the parser would.
+/// Moves the parts of inner conjunctions into the outer one, as the parser would.
 fn flat(parts: Vec<Expr>) -> Vec<Expr> {
     parts
         .into_iter()
@@ -375,13 +375,13 @@ impl Cond {
 
 struct Parser<'a> {
     cursor: Cursor<'a>,
-    /// Conditions that may still come.
+    /// Remaining number of conditions.
     conditions: usize,
-    /// Levels the whole expression may have, for the message.
+    /// Maximum depth of the whole expression, for the message.
     depth: usize,
 }
 
-/// Functions beside those that count.
+/// Functions other than those that count.
 const FUNCTIONS: [&str; 7] = [
     "done",
     "ended",
@@ -485,7 +485,7 @@ impl<'a> Parser<'a> {
         Ok(Cond { test, target })
     }
 
-    /// The rest of a function after its target.
+    /// Parses the rest of a function after its target.
     fn test(&mut self, word: &str) -> Result<Test, ParseError> {
         match word {
             "done" => Ok(Test::Done),
@@ -633,7 +633,7 @@ fn join(
     }
 }
 
-/// A target written by name, with an index list at its end or without.
+/// A target by name, with or without an index list at its end.
 fn named(text: &str) -> Result<Target, ParseError> {
     let open = text.find('[').unwrap_or(text.len());
     let name = &text[..open];

@@ -9,12 +9,12 @@ use jiff::{Timestamp, ToSpan as _};
 
 use super::ParseError;
 
-/// The longest duration anybody may write: ten years, in milliseconds.
+/// The maximum duration that is accepted: ten years, in milliseconds.
 pub const MAX_MS: u64 = 10 * 366 * 24 * 3_600_000;
 
 const MAX_TEXT: usize = 64;
 
-/// What a number without a unit means.
+/// The unit of a number without a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bare {
     /// Minutes, as in run limits; `h:m` is allowed.
@@ -42,7 +42,7 @@ pub struct Limit {
 /// ```
 ///
 /// # Errors
-/// The text is not a limit, or it is too long a time.
+/// The text is not a limit, or the time is too long.
 pub fn limit(text: &str) -> Result<Limit, ParseError> {
     let (time, on) = match text.find('/') {
         None => (text, None),
@@ -75,7 +75,7 @@ pub fn parse_ms(text: &str, bare: Bare) -> Result<u64, ParseError> {
 }
 
 /// Parses a duration and returns milliseconds; `min_ms` is the smallest value allowed (0 allows
-/// zero). Units are d h m s ms, biggest first, each once.
+/// zero). Units are d h m s ms, largest first, each once.
 ///
 /// ```
 /// use corral::text::duration::{Bare, parse_ms_from};
@@ -162,7 +162,7 @@ fn hours_minutes(text: &str, colon: usize, bare: Bare) -> Result<u64, ParseError
     }
 }
 
-/// A run of digits as a number; `None` when it is too big for 12 digits.
+/// A sequence of digits as a number; `None` if it has more than 12 digits.
 fn digits(text: &str, at: usize, hint: &str) -> Result<Option<u64>, ParseError> {
     if text.is_empty() {
         return Err(ParseError::new(at, 0, "a number is missing").hint(hint));
@@ -245,13 +245,13 @@ fn with_units(text: &str, bare: Bare) -> Result<u64, ParseError> {
 
 /// A point in time for `-b` and `-t`: `h:m`, `day:h:m`, `month:day:h:m`, `year:month:day:h:m`.
 ///
-/// The first three mean the next such moment after `now_ms`; a year must lie in the future.
-/// `now_ms` and the result are milliseconds since the Unix epoch; `tz` is the zone of the user.
-/// A time skipped by a clock change moves forward by the gap; of a time that happens twice the
-/// first is taken that is still to come.
+/// The first three mean the next such moment after `now_ms`; a moment with a year must be in the
+/// future. `now_ms` and the result are milliseconds since the Unix epoch; `tz` is the zone of the
+/// user. A time skipped by a clock change moves forward by the gap; of a time that occurs twice,
+/// the first one in the future is used.
 ///
 /// # Errors
-/// The text has another form, there is no such day, or with its year the time is past.
+/// The text has another form, the day does not exist, or the time with its year is past.
 pub fn point_in_time(text: &str, now_ms: i64, tz: &TimeZone) -> Result<i64, ParseError> {
     const HINT: &str = "write [[[year:]month:]day:]hour:minute";
     if text.len() > MAX_TEXT {
@@ -321,7 +321,7 @@ impl Fixed {
         })
     }
 
-    /// Milliseconds of the first moment after `now_ms` that fits, within the next nine years.
+    /// Milliseconds of the first matching moment after `now_ms`, within the next nine years.
     fn next_after(&self, now_ms: i64, tz: &TimeZone) -> Option<i64> {
         let now = Timestamp::from_millisecond(now_ms)
             .ok()?
@@ -333,7 +333,8 @@ impl Fixed {
             let early = moment.clone().earlier().ok()?.timestamp().as_millisecond();
             let late = moment.clone().later().ok()?.timestamp().as_millisecond();
             let normal = moment.compatible().ok()?.timestamp().as_millisecond();
-            // In a fold `compatible` is the earlier one; in a gap only `compatible` is meant.
+            // For a repeated time, `compatible` is the earlier one; in a gap, only `compatible` is
+            // meant.
             let folded = normal == early && late > early;
             let answers = if folded {
                 [normal, late]
@@ -357,7 +358,7 @@ impl Fixed {
     }
 }
 
-/// A duration in its two biggest units, `1h 5m`, `3d 2h`, `42s`, `250ms`.
+/// A duration in its two largest units, `1h 5m`, `3d 2h`, `42s`, `250ms`.
 ///
 /// ```
 /// assert_eq!(corral::text::duration::short(3_900_000), "1h 5m");
@@ -382,7 +383,7 @@ pub fn short(ms: u64) -> String {
     out
 }
 
-/// Seconds in the form [`parse_s`] reads back to the same value: `1h30m`, `90s`, `2d`.
+/// Seconds in a form that [`parse_s`] reads back as the same value: `1h30m`, `90s`, `2d`.
 pub fn exact(seconds: u64) -> String {
     if seconds == 0 {
         return "0s".to_owned();
@@ -405,7 +406,7 @@ pub fn date(ms: i64, tz: &TimeZone) -> String {
     formatted(ms, tz, "%b %e %H:%M")
 }
 
-/// As [`date`], with the year where it is not that of `now`.
+/// As [`date`], with the year if it differs from that of `now`.
 pub fn date_near(ms: i64, now: i64, tz: &TimeZone) -> String {
     match formatted(ms, tz, "%Y") == formatted(now, tz, "%Y") {
         true => date(ms, tz),
@@ -536,7 +537,7 @@ mod tests {
             point_in_time("2026:3:29:2:30", 0, &tz),
             Ok(ms("2026-03-29T01:30:00Z"))
         );
-        // 2026-10-25 02:30 happens twice.
+        // 2026-10-25 02:30 occurs twice.
         let first = ms("2026-10-25T00:30:00Z");
         assert_eq!(point_in_time("2:30", first - 1000, &tz), Ok(first));
         assert_eq!(point_in_time("2:30", first, &tz), Ok(first + 3_600_000));

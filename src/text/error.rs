@@ -1,4 +1,4 @@
-//! The only error type of all parsers: the problem, its place, and what to do.
+//! The only error type of all parsers: the problem, its place, and a suggestion.
 //!
 //! Owns the rendering of the source line with a caret. Never knows a grammar.
 
@@ -20,23 +20,23 @@ const SIDE: usize = 60;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// Byte offset of the first offending byte; the length of the text when it ends too early.
+    /// Byte offset of the first wrong byte; the length of the text if it ends too early.
     pub at: usize,
-    /// Bytes that are wrong, 0 when something is missing.
+    /// Number of wrong bytes; 0 if something is missing.
     pub len: usize,
     /// What is wrong, lower case, without a full stop.
     pub message: String,
-    /// What to write instead, when that is known.
+    /// What to write instead, if known.
     pub hint: Option<String>,
     pub kind: ErrorKind,
 }
 
-/// Errors that callers treat differently; the text is for people only.
+/// Errors that callers treat differently; the text is only for users.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ErrorKind {
     #[default]
     Invalid,
-    /// The text is correct, but it means more than is allowed.
+    /// The text is correct, but means more than is allowed.
     TooMany,
     /// The name has a fixed meaning.
     Reserved,
@@ -61,7 +61,7 @@ impl ParseError {
         self
     }
 
-    /// The same error with advice.
+    /// The same error with a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -163,11 +163,11 @@ fn keep_end(text: &str, columns: usize) -> String {
     format!("...{kept}")
 }
 
-/// A shorter beginning of a word is not taken for the word.
+/// A shorter prefix of a word is not accepted for the word.
 const SHORTENED_MIN: usize = 3;
 
-/// The word of `known` that is most like `word`, when one is near enough to be a slip of the
-/// fingers.
+/// The word of `known` that is most similar to `word`, if it is similar enough to be a typing
+/// error.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 64 {
         return None;
@@ -188,7 +188,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     similar.or_else(|| shortened(&lower, &known))
 }
 
-/// The one word that begins with `start`: `prio` for `priority`.
+/// The only word that begins with `start`: `prio` for `priority`.
 fn shortened<'a>(start: &str, known: &[&'a str]) -> Option<&'a str> {
     let long = |k: &&&str| k.to_ascii_lowercase().starts_with(start);
     let mut found = known.iter().filter(long);
@@ -198,8 +198,8 @@ fn shortened<'a>(start: &str, known: &[&'a str]) -> Option<&'a str> {
     }
 }
 
-/// The advice that ends a message about an unknown word: `; did you mean "medium"?`, or nothing
-/// when no known word is near.
+/// The end of a message about an unknown word: `; did you mean "medium"?`, or empty if no known
+/// word is similar.
 ///
 /// ```
 /// use corral::text::error::did_you_mean;

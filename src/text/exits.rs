@@ -1,21 +1,20 @@
-//! Exit values that requeue a job, `30 40-45 all ~9 EXCLUDE(20)`, and those with which it has
-//! succeeded.
+//! Exit values that requeue a job, `30 40-45 all ~9 EXCLUDE(20)`, and those that count as success.
 
 use super::ParseError;
 use std::fmt;
 
-/// What an exit value does to a job that ended with it.
+/// The effect of an exit value on a job that ended with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequeueExits {
-    /// Inclusive ranges of values that put the job back.
+    /// Inclusive ranges of values that requeue the job.
     ranges: Vec<(u8, u8)>,
-    /// Likewise, and it does not run on that host again.
+    /// Likewise, but the job does not run on that host again.
     exclude: Vec<(u8, u8)>,
 }
 
 impl RequeueExits {
-    /// Reads values 1 to 255, ranges, `all`, `~` before what is taken out again, and the same in
-    /// `EXCLUDE( )`; 0 is success and requeues nothing.
+    /// Parses values 1 to 255, ranges, `all`, `~` before values to exclude, and the same in
+    /// `EXCLUDE( )`; 0 is success and never requeues.
     ///
     /// # Errors
     /// The first word that is not valid.
@@ -46,7 +45,7 @@ impl RequeueExits {
             mark(&rest[..len], at, &mut back)?;
             at += len;
         }
-        // A value of both is one of EXCLUDE.
+        // A value in both lists belongs to EXCLUDE.
         for (b, e) in back.iter_mut().zip(exclude) {
             *b &= !e;
         }
@@ -56,12 +55,12 @@ impl RequeueExits {
         })
     }
 
-    /// Whether a job that ended with this value goes back to pending.
+    /// Whether a job that ended with this value is requeued.
     pub fn puts_back(&self, exit: u8) -> bool {
         within(&self.ranges, exit) || self.excludes(exit)
     }
 
-    /// Whether it does, and never runs on that host again.
+    /// Whether it is requeued and never runs on that host again.
     pub fn excludes(&self, exit: u8) -> bool {
         within(&self.exclude, exit)
     }
@@ -71,7 +70,7 @@ impl RequeueExits {
     }
 }
 
-/// Exit values besides 0 with which a job has succeeded.
+/// Exit values other than 0 that count as success.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SuccessExits {
     /// Inclusive ranges.
@@ -79,7 +78,7 @@ pub struct SuccessExits {
 }
 
 impl SuccessExits {
-    /// Reads values 1 to 255, ranges, `all` and `~` before what is taken out again.
+    /// Parses values 1 to 255, ranges, `all`, and `~` before values to exclude.
     ///
     /// # Errors
     /// The first word that is not valid.
@@ -91,7 +90,7 @@ impl SuccessExits {
         })
     }
 
-    /// Whether a job that ended with this value has succeeded.
+    /// Whether a job that ended with this value counts as successful.
     pub fn holds(&self, exit: i32) -> bool {
         u8::try_from(exit).is_ok_and(|exit| within(&self.ranges, exit))
     }

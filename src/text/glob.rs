@@ -1,4 +1,4 @@
-//! Names with `*` at either end, as in `-J` and `-w`. Never knows what the names belong to.
+//! Names with `*` at either end, as in `-J` and `-w`. Does not know what the names refer to.
 
 /// A name with `*` at either end.
 #[derive(Clone, Copy, Debug)]
@@ -30,12 +30,12 @@ impl<'a> Glob<'a> {
         }
     }
 
-    /// The only name that matches, without `*`.
+    /// The only name that matches, if there is no `*`.
     pub fn exact(&self) -> Option<&'a str> {
         (!self.front && !self.back).then_some(self.text)
     }
 
-    /// What every name that matches begins with.
+    /// The prefix of every name that matches.
     pub fn beginning(&self) -> &'a str {
         if self.front { "" } else { self.text }
     }

@@ -4,7 +4,7 @@
 /// Whether `command` is an absolute path followed by plain words.
 ///
 /// # Errors
-/// What is wrong with it, as the end of a sentence.
+/// The reason why it is refused, as the end of a sentence.
 pub fn check_program(command: &str) -> Result<(), String> {
     let Some(program) = command.split_whitespace().next() else {
         return Err("a program is missing".into());

@@ -4,16 +4,16 @@
 
 use super::{ErrorKind, ParseError, names};
 
-/// Most hosts of one list.
+/// Maximum number of hosts in a list.
 pub const MAX_HOSTS: usize = 100_000;
 
 const MAX_TEXT: usize = 64 * 1024;
-/// Most bracket groups in one word.
+/// Maximum number of bracket groups in a word.
 const MAX_GROUPS: usize = 8;
 const HINT: &str = "write for example node[01-64] or n[1-3,7]";
 
-/// Expands words separated by blanks or commas; a word without brackets is one host.
-/// Order is kept, double names are kept.
+/// Expands words separated by blanks or commas; a word without brackets is one host. Order and
+/// duplicate names are kept.
 ///
 /// ```
 /// use corral::text::hostlist::{expand, fold};
@@ -23,7 +23,8 @@ const HINT: &str = "write for example node[01-64] or n[1-3,7]";
 /// ```
 ///
 /// # Errors
-/// A range that is not closed or runs backwards, no host at all, or more than the limits allow.
+/// A range is not closed or runs backwards, there is no host, or there are more than the limits
+/// allow.
 pub fn expand(text: &str) -> Result<Vec<String>, ParseError> {
     if text.len() > MAX_TEXT {
         return Err(ParseError::too_long("host list", MAX_TEXT, text.len()));
@@ -89,7 +90,8 @@ fn expand_word(word: &str, hosts: &mut Vec<String>) -> Result<(), ParseError> {
         let message = format!("the list has more than {MAX_HOSTS} hosts");
         return Err(ParseError::new(0, word.len(), message).kind(ErrorKind::TooMany));
     }
-    // Each name contains all of it: refused before a hundred thousand names are made of it.
+    // Each name contains all of the literal text: check the length before creating a hundred
+    // thousand names.
     let plain = pieces.iter().map(|p| match p {
         Piece::Plain(text) => text.len(),
         Piece::Numbers(_) => 0,
@@ -197,7 +199,7 @@ fn number(text: &str, at: usize) -> Result<u64, ParseError> {
 }
 
 /// Folds names into one list separated by commas; neighbours that differ only in the last number
-/// share a bracket. The order of the names is kept, so sort first for the shortest text.
+/// share a bracket. The order of the names is kept: sort them first for the shortest text.
 pub fn fold<S: AsRef<str>>(names: &[S]) -> String {
     fold_words(names.iter().map(AsRef::as_ref)).join(",")
 }
@@ -252,7 +254,7 @@ impl<'a> Folding<'a> {
         }
     }
 
-    /// Takes the name into the open bracket when only its number differs.
+    /// Adds the name to the open bracket if only its number differs.
     fn takes(&mut self, (before, digits, after): Split<'a>) -> bool {
         if (before, after) != (self.before, self.after) {
             return false;
@@ -341,7 +343,8 @@ mod tests {
         assert_eq!(expand("a n[1-x]").unwrap_err().at, 6);
     }
 
-    /// Fails for want of memory: the names would take 6 GB before the first is found too long.
+    /// It fails by running out of memory: the names would take 6 GB before the first is found too
+    /// long.
     #[test]
     fn long_names_are_refused_before_they_are_made() {
         let long = format!("n[1-99999]{}", "x".repeat(60_000));

@@ -1,7 +1,7 @@
 //! A set of array indices kept as ranges: `1-10:2,15`.
 //!
-//! Owns the compact form used for the elements of job arrays that are still pending: memory grows
-//! with the number of ranges, not of elements, and every change costs O(log ranges).
+//! Owns the compact form of the pending elements of job arrays: memory grows with the number of
+//! ranges, not of elements, and every change costs O(log ranges).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,13 +9,13 @@ use std::str::FromStr;
 
 use super::ParseError;
 
-/// Highest index of an array element.
+/// Maximum index of an array element.
 pub const MAX_INDEX: u32 = i32::MAX.cast_unsigned();
-/// Elements that stepped ranges which cross other ranges may have together; such ranges are taken
-/// apart one by one.
+/// Maximum total number of elements of stepped ranges that cross other ranges; such ranges are
+/// split into single elements.
 const MAX_CROSSED: u64 = 1_000_000;
 
-/// Indices of one arithmetic row: first, first+step, ..., last.
+/// Indices of one arithmetic sequence: first, first+step, ..., last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     /// Smallest index.
@@ -41,12 +41,12 @@ impl Range {
         u64::from((self.last - self.first) / self.step) + 1
     }
 
-    /// True when `index` is one of the row.
+    /// True if `index` is in the sequence.
     pub fn contains(&self, index: u32) -> bool {
         index >= self.first && index <= self.last && (index - self.first).is_multiple_of(self.step)
     }
 
-    /// The indices in rising order.
+    /// The indices in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + use<> {
         (self.first..=self.last).step_by(self.step as usize)
     }
@@ -100,24 +100,24 @@ impl IndexSet {
         self.len
     }
 
-    /// True when there is no index.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The ranges in rising order.
+    /// The ranges in ascending order.
     pub fn ranges(&self) -> impl DoubleEndedIterator<Item = Range> + '_ {
         self.ranges
             .iter()
             .map(|(&first, &(last, step))| Range { first, last, step })
     }
 
-    /// Number of ranges: what the set costs.
+    /// Number of ranges: the cost of the set.
     pub fn range_count(&self) -> usize {
         self.ranges.len()
     }
 
-    /// The indices in rising order.
+    /// The indices in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.ranges().flat_map(|r| r.iter())
     }
@@ -143,12 +143,12 @@ impl IndexSet {
         self.ranges.range(from..).next().map(|(first, _)| *first)
     }
 
-    /// True when `index` is in the set.
+    /// True if `index` is in the set.
     pub fn contains(&self, index: u32) -> bool {
         self.range_at(index).is_some_and(|r| r.contains(index))
     }
 
-    /// Puts `index` in; false when it was there.
+    /// Adds `index`; false if it was in the set.
     pub fn insert(&mut self, index: u32) -> bool {
         let Some(r) = self.range_at(index).filter(|r| index <= r.last) else {
             self.put(Range::new(index, index, 1));
@@ -165,7 +165,7 @@ impl IndexSet {
         true
     }
 
-    /// Takes `index` out; false when it was not there.
+    /// Removes `index`; false if it was not in the set.
     pub fn remove(&mut self, index: u32) -> bool {
         let Some(r) = self.range_at(index).filter(|r| r.contains(index)) else {
             return false;
@@ -180,14 +180,14 @@ impl IndexSet {
         true
     }
 
-    /// Takes the smallest index out.
+    /// Removes and returns the smallest index.
     pub fn pop_first(&mut self) -> Option<u32> {
         let first = self.first()?;
         self.remove(first);
         Some(first)
     }
 
-    /// Takes all indices of `first..=last` out; cost goes with the ranges touched.
+    /// Removes all indices of `first..=last`; the cost depends on the number of affected ranges.
     pub fn remove_range(&mut self, first: u32, last: u32) {
         if first > last {
             return;
@@ -211,14 +211,14 @@ impl IndexSet {
         }
     }
 
-    /// Puts the indices of `other` in.
+    /// Adds the indices of `other`.
     pub fn union(&mut self, other: &IndexSet) {
         for r in other.ranges() {
             self.insert_range(r);
         }
     }
 
-    /// Takes the indices of `other` out.
+    /// Removes the indices of `other`.
     pub fn subtract(&mut self, other: &IndexSet) {
         for r in other.ranges() {
             if r.step == 1 {
@@ -240,7 +240,7 @@ impl IndexSet {
         both
     }
 
-    /// Puts a row of indices in.
+    /// Adds a sequence of indices.
     pub fn insert_range(&mut self, r: Range) {
         if !self.crosses(r) {
             self.put(r);
@@ -258,7 +258,7 @@ impl IndexSet {
     /// Linear in the text; ranges may come in any order and overlap.
     ///
     /// # Errors
-    /// Names the index or range that is wrong or lies outside, with its column.
+    /// Names the index or range that is wrong or out of bounds, with its column.
     pub fn parse(text: &str, low: u32, high: u32) -> Result<IndexSet, ParseError> {
         const HINT: &str = "write for example 1-10:2,15";
         let mut set = IndexSet::new();
@@ -282,13 +282,13 @@ impl IndexSet {
         Ok(set)
     }
 
-    /// The range whose first index is the largest that is not over `index`.
+    /// The range with the largest first index that is at most `index`.
     fn range_at(&self, index: u32) -> Option<Range> {
         let (&first, &(last, step)) = self.ranges.range(..=index).next_back()?;
         Some(Range { first, last, step })
     }
 
-    /// True when the span of `r` overlaps the span of a range of the set.
+    /// True if the span of `r` overlaps the span of a range of the set.
     fn crosses(&self, r: Range) -> bool {
         self.range_at(r.last)
             .is_some_and(|other| other.last >= r.first)
@@ -299,7 +299,7 @@ impl IndexSet {
         self.len -= r.count();
     }
 
-    /// Adds a range whose span is free, joining it with neighbours of step 1 that it touches.
+    /// Adds a range whose span is free; joins it with adjacent ranges of step 1.
     fn put(&mut self, mut r: Range) {
         if r.step == 1 {
             if let Some(below) = r.first.checked_sub(1).and_then(|i| self.range_at(i))
@@ -556,7 +556,7 @@ mod tests {
                     prop_assert_eq!(set.contains(i), plain.contains(&i));
                     prop_assert_eq!(set.first_from(i), plain.range(i..).next().copied());
                 }
-                // The text rebuilds the very same ranges: a restart changes nothing.
+                // The text restores exactly the same ranges: a restart changes nothing.
                 let text = set.to_string();
                 let read: IndexSet = text.parse().expect("prints what it reads");
                 prop_assert_eq!(read.ranges, set.ranges.clone());

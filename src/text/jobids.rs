@@ -7,17 +7,17 @@ use std::fmt;
 use super::indexset::{IndexSet, MAX_INDEX, index};
 use super::{ParseError, width};
 
-/// Highest job id.
+/// Maximum job id.
 pub const MAX_ID: u32 = i32::MAX.cast_unsigned();
 
 const MAX_TEXT: usize = 64 * 1024;
 const HINT: &str =
     "write a job ID such as 123, an element 123[4], elements 123[1-5:2,7], or 0 for all";
 
-/// What one operand names.
+/// The jobs that an operand names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobSel {
-    /// `0`: all jobs that fit the other selectors.
+    /// `0`: all jobs that match the other selectors.
     All,
     /// A job, or a whole array.
     Job(u32),
@@ -37,7 +37,7 @@ impl JobSel {
     /// ```
     ///
     /// # Errors
-    /// The text is not a job id, with indices or without.
+    /// The text is not a job id, with or without indices.
     pub fn parse(text: &str) -> Result<JobSel, ParseError> {
         if text.len() > MAX_TEXT {
             return Err(ParseError::too_long("job id", MAX_TEXT, text.len()));
@@ -45,8 +45,8 @@ impl JobSel {
         JobSel::parse_stored(text)
     }
 
-    /// As [`JobSel::parse`] for text that we printed: an index list may be longer than one that
-    /// is typed, and its length is bounded by the document that contains it.
+    /// As [`JobSel::parse`] for printed text: an index list may be longer than one that is typed,
+    /// and its length is limited by the document that contains it.
     ///
     /// # Errors
     /// As [`JobSel::parse`].
@@ -55,7 +55,7 @@ impl JobSel {
         let low = u32::from(open < text.len());
         let id = index(&text[..open], 0, low, MAX_ID).map_err(|e| {
             let shown = width::escape(width::truncate(text, 40).as_ref()).into_owned();
-            // Of a number the reader needs to know what is wrong with it, of a word not.
+            // For a number, the message must state what is wrong with it; for a word it need not.
             let why = match text[..open].bytes().all(|b| b.is_ascii_digit()) {
                 true => format!(": {}", e.message),
                 false => String::new(),
@@ -91,7 +91,7 @@ impl JobSel {
         }
     }
 
-    /// True when the element `idx` of job `id` is meant (0 = not an array element).
+    /// True if the operand means the element `idx` of job `id` (0 = not an array element).
     pub fn matches(&self, id: u32, idx: u32) -> bool {
         match self {
             JobSel::All => true,

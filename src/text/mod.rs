@@ -1,11 +1,11 @@
 //! Converts text from users to values and back: parsers and printers, one small language per file.
 //!
-//! Owns the grammar of every string a user or an administrator writes (durations, sizes, names,
-//! index lists, dependency and resource expressions, time windows) and the width rules of what is
-//! printed. Everything here is pure: no clock, no files, no environment; a parser is linear in its
-//! input, bounded in length and depth, and answers a [`ParseError`] that points at the byte.
+//! Owns the grammar of all strings that users and administrators write (durations, sizes, names,
+//! index lists, dependency and resource expressions, time windows) and the width rules of printed
+//! text. Everything here is pure: no clock, no files, no environment; a parser is linear in its
+//! input, limited in length and depth, and returns a [`ParseError`] that points at the byte.
 
-/// Serializes a type as the text it prints and reads it back with its parser.
+/// Serializes a type as its printed text and reads it back with its parser.
 macro_rules! serde_by_text {
     ($type:ty, $parse:expr) => {
         impl serde::Serialize for $type {
@@ -54,7 +54,7 @@ pub mod yaml;
 pub use error::{ErrorKind, ParseError};
 pub use indexset::IndexSet;
 
-/// Settings of the property tests: few enough cases to stay well under a second each.
+/// Settings of the property tests: few enough cases that each test takes well under a second.
 #[cfg(test)]
 pub(crate) fn cases() -> proptest::test_runner::Config {
     proptest::test_runner::Config {
@@ -64,7 +64,7 @@ pub(crate) fn cases() -> proptest::test_runner::Config {
     }
 }
 
-/// CPU time that this thread has had: what a test may limit, whatever else the machine does.
+/// CPU time used by this thread: tests can limit it regardless of the load of the machine.
 #[cfg(test)]
 #[allow(clippy::disallowed_methods)] // tests measure
 pub(crate) fn cpu_time() -> std::time::Duration {

@@ -8,11 +8,11 @@ use std::fmt;
 
 use super::{ErrorKind, ParseError, hostlist, width};
 
-/// Longest name of a host, queue, group, resource or user, in bytes.
+/// Maximum length of the name of a host, queue, group, resource or user, in bytes.
 pub const MAX_NAME: usize = 64;
-/// Longest job name, in bytes.
+/// Maximum length of a job name, in bytes.
 pub const MAX_JOB_NAME: usize = 511;
-/// Highest host preference.
+/// Maximum host preference.
 pub const MAX_PREFERENCE: u32 = 65_535;
 
 const MAX_TEXT: usize = 64 * 1024;
@@ -128,7 +128,7 @@ pub struct NameSet {
 /// One word of a [`NameSet`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameItem {
-    /// Written with `~`: taken out of the set.
+    /// Written with `~`: excluded from the set.
     pub exclude: bool,
     /// `all`, or the name of a user or group.
     pub name: String,
@@ -144,7 +144,7 @@ impl NameSet {
         NameSet::parse_stored(text)
     }
 
-    /// As [`NameSet::parse`] for text that we printed, without its limit of length.
+    /// As [`NameSet::parse`] for printed text, without its limit of length.
     ///
     /// # Errors
     /// As [`NameSet::parse`].
@@ -156,7 +156,7 @@ impl NameSet {
                 Some(rest) => (true, rest, 1),
                 None => (false, *word, 0),
             };
-            // Groups are shown with a trailing slash; what is shown can be written.
+            // Groups are printed with a trailing slash, so it is accepted.
             let name = name.strip_suffix('/').unwrap_or(name);
             if name == "none" {
                 only_none(words.len(), *at, word)?;
@@ -181,8 +181,9 @@ impl NameSet {
         self.items.is_empty()
     }
 
-    /// True when `name` is in the set: named, or in a named group, or `all`, and not taken out.
-    /// `in_group` answers whether `name` is a member of a group; unknown groups answer false.
+    /// True if `name` is in the set: listed itself or by a group or by `all`, and not excluded.
+    /// `in_group` returns whether `name` is a member of a group; for unknown groups it returns
+    /// false.
     pub fn contains(&self, name: &str, mut in_group: impl FnMut(&str) -> bool) -> bool {
         let mut found = false;
         for item in &self.items {
@@ -222,11 +223,11 @@ pub struct HostSet {
 /// One word of a [`HostSet`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostItem {
-    /// Written with `~`: taken out of the set.
+    /// Written with `~`: excluded from the set.
     pub exclude: bool,
     /// `all`, `others`, or the name of a host or group.
     pub name: String,
-    /// The number after `+`; 0 without one. Higher is tried first.
+    /// The number after `+`; default 0. Hosts with a higher number are tried first.
     pub preference: u32,
 }
 
@@ -248,8 +249,8 @@ impl HostSet {
         HostSet::parse_stored(text)
     }
 
-    /// As [`HostSet::parse`] for text that was printed here, in which ranges may be expanded and be
-    /// longer than what may be typed.
+    /// As [`HostSet::parse`] for printed text, in which ranges may be expanded and longer than
+    /// users may write.
     ///
     /// # Errors
     /// As [`HostSet::parse`].
@@ -290,14 +291,14 @@ impl HostSet {
         Ok(set)
     }
 
-    /// True when no host is in the set.
+    /// True if no host is in the set.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The preference of `host`, `None` when it is not in the set. The highest of all words that
-    /// name the host or a group of it counts; `all` and `others` count for hosts that no other
-    /// word names. `in_group` answers whether `host` is a member of a group.
+    /// The preference of `host`; `None` if it is not in the set. It is the highest of all words
+    /// that name the host or one of its groups; `all` and `others` apply to hosts that no other
+    /// word names. `in_group` returns whether `host` is a member of a group.
     pub fn preference(&self, host: &str, mut in_group: impl FnMut(&str) -> bool) -> Option<u32> {
         let mut named = None;
         let mut general = None;

@@ -1,26 +1,25 @@
 //! Addresses of hosts and networks: `192.0.2.7`, `10.1.0.0/16`, `2001:db8::/32`.
 //!
-//! Owns their text and whether an address is within one. Looks no name up.
+//! Owns their text and whether an address belongs to one. Looks up no names.
 
 use super::error::ParseError;
 use std::fmt;
 use std::net::IpAddr;
 
-/// An address, or all addresses that begin with the same bits.
+/// An address, or all addresses with the same leading bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Net {
-    /// Its other bits are 0.
+    /// The remaining bits are 0.
     address: IpAddr,
-    /// How many bits count: 32 or 128 for one address.
+    /// The number of significant bits: 32 or 128 for a single address.
     bits: u8,
 }
 
 impl Net {
-    /// Reads one.
+    /// Parses an address or network.
     ///
     /// # Errors
-    /// It is neither an address nor a net, has bits after those that count, or would be all
-    /// addresses.
+    /// The text is neither, has bits set after the significant ones, or would match all addresses.
     pub fn parse(text: &str) -> Result<Net, ParseError> {
         let (head, tail) = match text.split_once('/') {
             Some((head, tail)) => (head, Some(tail)),
@@ -61,7 +60,7 @@ impl Net {
         Ok(net)
     }
 
-    /// Whether an address is within; an IPv4 address may be written as one of IPv6.
+    /// Whether an address belongs to it; an IPv4 address may be written as one of IPv6.
     pub fn has(self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         width(address) == width(self.address) && first_of(address, self.bits) == self.address
@@ -72,7 +71,7 @@ fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The address with all bits after the first so many 0.
+/// The address with all bits after the first `bits` cleared.
 fn first_of(address: IpAddr, bits: u8) -> IpAddr {
     let bits = u32::from(bits);
     match address {

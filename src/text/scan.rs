@@ -1,10 +1,10 @@
-//! A cursor over text for the expression parsers, and their comparison signs.
+//! A cursor over text for the expression parsers, and their comparison operators.
 //!
-//! Owns blanks, words, signs and the wording of "expected ..., found ...". Knows no grammar.
+//! Owns blanks, words, operators and the wording of "expected ..., found ...". Knows no grammar.
 
 use super::{ParseError, width};
 
-/// Deepest nesting of parentheses and prefix operators in any expression.
+/// Maximum depth of parentheses and prefix operators in any expression.
 pub(super) const MAX_DEPTH: usize = 32;
 
 /// A comparison.
@@ -20,7 +20,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Longer signs first, so that `>=` is not read as `>`.
+    /// Longer operators first, so that `>=` is not parsed as `>`.
     const ALL: [(Op, &str); 6] = [
         (Op::Le, "<="),
         (Op::Ge, ">="),
@@ -30,7 +30,7 @@ impl Op {
         (Op::Gt, ">"),
     ];
 
-    /// True when `left` compares to `right` like this.
+    /// True if the comparison of `left` with `right` is true.
     pub fn holds<T: PartialOrd>(self, left: T, right: T) -> bool {
         match self {
             Op::Lt => left < right,
@@ -42,7 +42,7 @@ impl Op {
         }
     }
 
-    /// The sign.
+    /// The text of the operator.
     pub fn sign(self) -> &'static str {
         Op::ALL
             .iter()
@@ -69,17 +69,17 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// What is left.
+    /// The remaining text.
     pub(super) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
-    /// The text from byte `from` to here.
+    /// The text from byte `from` to the current position.
     pub(super) fn since(&self, from: usize) -> &'a str {
         &self.text[from..self.at]
     }
 
-    /// Goes over blanks.
+    /// Skips blanks.
     pub(super) fn blanks(&mut self) {
         self.take_while(|c| c.is_ascii_whitespace());
     }
@@ -90,12 +90,12 @@ impl<'a> Cursor<'a> {
         self.rest().chars().next()
     }
 
-    /// True at the end, blanks apart.
+    /// True at the end, except for blanks.
     pub(super) fn done(&mut self) -> bool {
         self.peek().is_none()
     }
 
-    /// Goes over blanks and `token` when it comes next.
+    /// Skips blanks and `token` if it comes next.
     pub(super) fn eat(&mut self, token: &str) -> bool {
         self.blanks();
         let found = self.rest().starts_with(token);
@@ -105,7 +105,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Goes over a comparison sign when one comes next.
+    /// Skips a comparison operator if one comes next, and returns it.
     pub(super) fn comparison(&mut self) -> Option<Op> {
         Op::ALL
             .into_iter()
@@ -122,7 +122,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes on while `keep` holds and returns what was passed.
+    /// Advances while `keep` is true and returns the skipped text.
     pub(super) fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let len = rest.find(|c| !keep(c)).unwrap_or(rest.len());
@@ -130,7 +130,7 @@ impl<'a> Cursor<'a> {
         &rest[..len]
     }
 
-    /// Goes on by `bytes`, which must end at a character.
+    /// Advances by `bytes`, which must end at a character boundary.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.at += bytes;
     }

@@ -1,15 +1,15 @@
 //! Amounts of memory and disk: `512`, `1.5G`, `20 mb`.
 //!
-//! Owns the suffixes (powers of 1024) and both printed forms. Never knows what is measured.
+//! Owns the suffixes (powers of 1024) and both printed forms. Does not know what is measured.
 
 use super::ParseError;
 
-/// The largest size that is understood: 8 EiB - 1, so that sums of two never overflow.
+/// The maximum size that is accepted: 8 EiB - 1, so that the sum of two never overflows.
 pub const MAX: u64 = i64::MAX.cast_unsigned();
 
 const MAX_TEXT: usize = 40;
 
-/// What a number without a suffix counts.
+/// The unit of a number without a suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
     /// Bytes.
@@ -41,7 +41,7 @@ impl Unit {
         1 << (10 * self as u32)
     }
 
-    /// The unit a suffix names (`k`, `KB`, `KiB`), in either case.
+    /// The unit of a suffix (`k`, `KB`, `KiB`), in upper or lower case.
     pub fn from_suffix(suffix: &str) -> Option<Unit> {
         let mut chars = suffix.chars();
         let first = chars.next()?.to_ascii_uppercase();
@@ -54,8 +54,8 @@ impl Unit {
     }
 }
 
-/// Parses a size; a number without suffix counts in `default`. The answer is in bytes, a part of
-/// a byte is dropped. Zero is a size: callers that need more check themselves.
+/// Parses a size; a number without suffix is in `default`. The result is in bytes; fractions of a
+/// byte are dropped. Zero is a valid size: callers check further restrictions themselves.
 ///
 /// ```
 /// use corral::text::size::{parse, Unit};
@@ -133,7 +133,7 @@ fn scaled(number: &str, unit: Unit) -> Result<u128, ParseError> {
     if whole.len() > 20 {
         return Err(too_big(number));
     }
-    // Digits after the twelfth are worth less than a byte in the largest unit in use.
+    // Digits after the twelfth are worth less than a byte in the largest unit.
     let part = &part[..part.len().min(12)];
     let scale = 10u128.pow(u32::try_from(part.len()).expect("at most 12"));
     let digits = |t: &str| t.bytes().fold(0u128, |n, b| n * 10 + u128::from(b - b'0'));
@@ -171,7 +171,7 @@ pub fn human(bytes: u64) -> String {
     format!("{}.{}{letter}", tenths / 10, tenths % 10)
 }
 
-/// A size in the biggest unit that divides it: [`parse`] reads back the same number.
+/// A size in the largest unit that divides it: [`parse`] reads back the same number.
 ///
 /// ```
 /// assert_eq!(corral::text::size::exact(3 << 29), "1536M");

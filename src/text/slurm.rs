@@ -1,6 +1,6 @@
 //! The values of options of Slurm and PBS: time limits, sizes, index lists, file patterns, ids.
 //!
-//! Owns these forms and their equivalents in Corral. Never reads a clock, never looks a job up.
+//! Owns these forms and their equivalents in Corral. Never reads a clock, never looks up a job.
 //! Moments and dependencies are in separate files.
 
 mod begin;
@@ -13,11 +13,11 @@ use std::fmt::Write as _;
 pub use begin::{begin, moment, pbs_moment};
 pub use depend::{dependency, pbs_dependency};
 
-/// Longest text of one value.
+/// Maximum length of a value.
 pub const MAX_TEXT: usize = 64 * 1024;
-/// Longest limit of time: ten years, as everywhere.
+/// Maximum time limit: ten years, as everywhere.
 const MAX_S: u64 = super::duration::MAX_MS / 1000;
-/// Most ranges of an index list.
+/// Maximum number of ranges of an index list.
 const RANGES_MAX: usize = 10_000;
 
 fn number(text: &str) -> Option<u64> {
@@ -30,7 +30,7 @@ fn shown(text: &str) -> String {
     super::width::escape(&cut).into_owned()
 }
 
-/// A limit of Slurm's `--time` in seconds; `None`: there is no limit.
+/// A time limit of Slurm's `--time` in seconds; `None`: unlimited.
 ///
 /// ```
 /// use corral::text::slurm::time_limit;
@@ -112,7 +112,7 @@ pub fn memory(text: &str) -> Result<u64, String> {
 /// A size of PBS in bytes: `4gb`, `500mb`; a plain number is in bytes.
 ///
 /// # Errors
-/// The text is not a size, or one in words.
+/// The text is not a size, or a size in machine words.
 pub fn pbs_size(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     let units = [
@@ -133,11 +133,11 @@ pub fn pbs_size(text: &str) -> Result<u64, String> {
 /// An index list of Slurm or PBS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexList {
-    /// The indices as they are here: raised by `shift`.
+    /// The indices in Corral: those of the list plus `shift`.
     pub indices: IndexSet,
-    /// 1 where the list has the index 0, which no element has here.
+    /// 1 if the list contains the index 0, which Corral's arrays do not have.
     pub shift: u32,
-    /// Most elements that run at a time.
+    /// Maximum number of elements that run at a time.
     pub limit: Option<u32>,
 }
 
@@ -198,20 +198,20 @@ impl IndexList {
     }
 }
 
-/// What stands for the marks of a file pattern.
+/// The values of the placeholders of a file pattern.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Marks<'a> {
     pub name: &'a str,
     pub user: &'a str,
-    /// The job is an array.
+    /// Whether the job is an array.
     pub array: bool,
 }
 
-/// A file pattern of Slurm's (`%j %A %a %x %u`) as a path with `%J` and `%I`. `%j` of an array is
-/// `JOB_INDEX`, as elements have no ids of their own.
+/// Converts a file pattern of Slurm (`%j %A %a %x %u`) into a path with `%J` and `%I`. `%j` of an
+/// array becomes `JOB_INDEX`, because elements have no ids of their own.
 ///
 /// # Errors
-/// Names the mark that has no counterpart.
+/// Names the placeholder that has no equivalent.
 pub fn file_pattern(text: &str, marks: Marks<'_>) -> Result<String, String> {
     if text.eq_ignore_ascii_case("none") {
         return Ok("/dev/null".to_owned());
@@ -247,7 +247,8 @@ pub fn file_pattern(text: &str, marks: Marks<'_>) -> Result<String, String> {
     Ok(out)
 }
 
-/// Hosts of a list, its commas outside of brackets made blanks: `n[1-3,5],gw` is `n[1-3,5] gw`.
+/// The hosts of a list with blanks in place of the commas outside of brackets: `n[1-3,5],gw`
+/// becomes `n[1-3,5] gw`.
 pub fn host_words(list: &str) -> String {
     let mut depth = 0_usize;
     list.chars()
@@ -266,7 +267,7 @@ pub fn host_words(list: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobWord {
     pub id: u32,
-    /// `12_3`, `12_[1-4]`: the indices as Slurm counts them; `None`: the whole job.
+    /// `12_3`, `12_[1-4]`: the indices as in Slurm; `None`: the whole job.
     pub elements: Option<IndexList>,
 }
 
@@ -292,18 +293,18 @@ impl JobWord {
         Ok(JobWord { id, elements })
     }
 
-    /// The id with the indices that the elements have here, for a job whose indices were raised by
+    /// The id with the indices of the elements in Corral, for a job whose indices were increased by
     /// `shift`: `12[4]`.
     ///
     /// # Errors
-    /// The index 0 of a job that has none.
+    /// The index 0 of a job that does not have it.
     pub fn here(&self, shift: u32) -> Result<String, String> {
         let Some(list) = &self.elements else {
             return Ok(self.id.to_string());
         };
         let mut set = IndexSet::new();
         for range in list.indices.ranges() {
-            // Those of the list were raised so that 0 is none of them.
+            // The indices of the list were increased so that none is 0.
             let first = (range.first + shift).checked_sub(list.shift);
             let first = first.filter(|first| *first > 0);
             let first = first.ok_or_else(|| format!("{}_0: there is no such element", self.id))?;
@@ -315,7 +316,7 @@ impl JobWord {
     }
 }
 
-/// Seconds as Slurm prints times: `5:03`, `1:00:00` or `2-03:04:05`.
+/// Seconds in Slurm's form of times: `5:03`, `1:00:00` or `2-03:04:05`.
 pub fn clock(s: u64) -> String {
     let (d, h, m, s) = (s / 86_400, s / 3600 % 24, s / 60 % 60, s % 60);
     match (d, h) {

@@ -37,7 +37,7 @@ pub fn subst(text: &str, job: u32, index: u32) -> String {
     out
 }
 
-/// True when the path differs from element to element: it holds `%I`.
+/// True if the path differs between elements: it contains `%I`.
 pub fn has_index(text: &str) -> bool {
     subst(text, 1, 1) != subst(text, 1, 2)
 }

@@ -1,17 +1,17 @@
 //! Names of the units of a resource (GPU numbers or UUIDs, ports, licence seats) and a list of them
-//! as one word, `[9000,9001]`. Owns the form and its bounds; never knows a host.
+//! as one word, `[9000,9001]`. Owns the form and its limits; never knows a host.
 
 use std::borrow::Cow;
 
-/// Most units of one resource on a host.
+/// Maximum number of units of a resource on a host.
 pub const UNITS_MAX: usize = 1024;
-/// Longest name of a unit, in characters.
+/// Maximum length of the name of a unit, in characters.
 pub const NAME_MAX: usize = 64;
 
 /// Accepts the name of a unit: printable ASCII without blanks and commas.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// A sentence with the reason.
 pub fn check_name(name: &str) -> Result<(), String> {
     let sound = |b: u8| b.is_ascii_graphic() && b != b',';
     match name.len() {
@@ -26,10 +26,10 @@ pub fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// Accepts a list of names: each sound, none twice, at most [`UNITS_MAX`].
+/// Accepts a list of names: all valid, no duplicates, at most [`UNITS_MAX`].
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// A sentence with the reason.
 pub fn check_list<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
     let mut known = std::collections::BTreeSet::new();
     for name in names {
@@ -52,7 +52,7 @@ pub fn join<T: AsRef<str>>(names: &[T]) -> String {
     format!("[{}]", names.join(","))
 }
 
-/// The names of a list that [`join`] wrote; `None`: another text.
+/// The names of a list in the form of [`join`]; `None`: the text has another form.
 ///
 /// ```
 /// let names = corral::text::units::split("[9000,9001]");
@@ -66,13 +66,13 @@ pub fn split(text: &str) -> Option<Vec<&str>> {
     })
 }
 
-/// Amounts of units in their order as one word, `{81920,40960}`.
+/// Amounts of units, in the order of the units, as one word, `{81920,40960}`.
 pub fn join_sizes(sizes: &[f64]) -> String {
     let sizes: Vec<String> = sizes.iter().map(f64::to_string).collect();
     format!("{{{}}}", sizes.join(","))
 }
 
-/// The amounts of a list that [`join_sizes`] wrote; `None`: another text.
+/// The amounts of a list in the form of [`join_sizes`]; `None`: the text has another form.
 ///
 /// ```
 /// assert_eq!(corral::text::units::sizes("{81920,40960}"), Some(vec![81920.0, 40960.0]));
@@ -87,8 +87,8 @@ pub fn sizes(text: &str) -> Option<Vec<f64>> {
     inside.split(',').take(UNITS_MAX + 1).map(number).collect()
 }
 
-/// The amount that a value is: a decimal number, how many units a list has, or the largest of
-/// amounts of units.
+/// The amount of a value: a decimal number, the number of units in a list, or the largest amount of
+/// a list of amounts.
 pub fn amount(value: &str) -> Option<f64> {
     match (split(value), sizes(value)) {
         (Some(names), _) => Some(names.len() as f64),
@@ -97,7 +97,7 @@ pub fn amount(value: &str) -> Option<f64> {
     }
 }
 
-/// The value as a table shows it: the number of units for a list of them.
+/// The value as a table shows it: for a list of units, their number.
 pub fn shown(value: &str) -> Cow<'_, str> {
     match (split(value), value.strip_prefix('{')) {
         (Some(names), _) => Cow::Owned(names.len().to_string()),
@@ -106,9 +106,9 @@ pub fn shown(value: &str) -> Cow<'_, str> {
     }
 }
 
-/// How many units a number of them is: as many as are whole, within the bound.
+/// A number of units as an integer: rounded down, within the limit.
 pub fn count(n: f64) -> usize {
-    // A number below zero, or none, becomes 0.
+    // A number below zero, or NaN, becomes 0.
     (n as usize).min(UNITS_MAX)
 }
 

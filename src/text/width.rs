@@ -1,7 +1,7 @@
 //! The width of text on a terminal, and how to show untrusted text.
 //!
-//! Owns padding, truncation and escaping by display columns (a Chinese character takes two). Never
-//! decides what a table looks like: that is `show`.
+//! Owns padding, truncation and escaping by display columns (a Chinese character takes two). `show`
+//! defines the layout of tables.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ pub fn width(text: &str) -> usize {
     }
 }
 
-/// The longest start of `text` that fits in `columns`.
+/// The longest prefix of `text` that fits in `columns`.
 pub fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
@@ -36,7 +36,7 @@ pub fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
-/// The longest end of `text` that fits in `columns`.
+/// The longest suffix of `text` that fits in `columns`.
 pub fn truncate_left(text: &str, columns: usize) -> &str {
     if width(text) <= columns {
         return text;
@@ -51,7 +51,7 @@ pub fn truncate_left(text: &str, columns: usize) -> &str {
     text
 }
 
-/// `text` cut or filled with blanks on the right to exactly `columns`.
+/// `text` truncated or padded with blanks on the right to exactly `columns`.
 ///
 /// ```
 /// use corral::text::width::pad_right;
@@ -69,8 +69,8 @@ pub fn pad_right(text: &str, columns: usize) -> String {
     out
 }
 
-/// `text` filled with blanks on the left to `columns`; a longer text stays whole, since numbers
-/// must never be cut.
+/// `text` padded with blanks on the left to `columns`; a longer text is not truncated, since
+/// numbers must never be cut.
 pub fn pad_left(text: &str, columns: usize) -> String {
     let mut out = String::with_capacity(text.len() + columns);
     out.extend(std::iter::repeat_n(
@@ -81,8 +81,8 @@ pub fn pad_left(text: &str, columns: usize) -> String {
     out
 }
 
-/// `text` in at most `columns`: when it is too wide its last characters after a `*`, the way job
-/// names are shown.
+/// `text` in at most `columns`: if it is too wide, its last characters after a `*`, as job names
+/// are shown.
 ///
 /// ```
 /// assert_eq!(corral::text::width::tail("a_long_name", 6), "*_name");
@@ -94,9 +94,9 @@ pub fn tail(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("*{}", truncate_left(text, columns - 1)))
 }
 
-/// `text` with everything that could move the cursor, reorder or hide other text made visible:
-/// control characters, bidirectional marks, separators, invisible fillers. A backslash stays
-/// itself: the result is for reading, it is not meant to be parsed back.
+/// `text` with everything made visible that could move the cursor, or reorder or hide other text:
+/// control characters, bidirectional marks, separators, invisible fillers. A backslash is not
+/// escaped: the result is for reading, not for parsing.
 ///
 /// ```
 /// use corral::text::width::escape;
@@ -123,7 +123,7 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// True for characters that must not reach a terminal as they are.
+/// True for characters that must not be sent to a terminal unescaped.
 pub fn is_hidden(c: char) -> bool {
     match c {
         ' '..='~' => false,

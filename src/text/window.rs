@@ -19,12 +19,12 @@ const MAX_WINDOWS: usize = 100;
 const HINT: &str = "write hour[:minute]-hour[:minute], or day:hour:minute-day:hour:minute with \
                    days 0 (Sunday) to 6";
 
-/// One or more windows; a moment is inside when it is inside one of them.
+/// One or more windows; a moment is inside if it is inside at least one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Windows {
-    /// As written, in that order.
+    /// As written, in the same order.
     written: Vec<Window>,
-    /// Minutes of the week that are inside: rising, apart, the end not included.
+    /// Minutes of the week that are inside: ascending, separate, without the end.
     open: Vec<(u32, u32)>,
 }
 
@@ -47,9 +47,9 @@ struct Moment {
 impl Windows {
     /// Parses windows separated by blanks or commas.
     ///
-    /// The minute of the end is inside: `9:00-18:00` closes at 18:01:00. Without days a window
-    /// holds every day and goes over midnight when it begins later than it ends; with days it goes
-    /// over the end of the week.
+    /// The end minute is inside: `9:00-18:00` closes at 18:01:00. Without days, a window applies
+    /// every day and crosses midnight if it begins later than it ends; with days, it crosses the
+    /// end of the week.
     ///
     /// ```
     /// use corral::text::window::Windows;
@@ -87,7 +87,7 @@ impl Windows {
         Ok(Windows { written, open })
     }
 
-    /// True when the minute (0 to 1439) of the day (0 = Sunday) is inside.
+    /// True if the minute (0 to 1439) of the day (0 = Sunday) is inside.
     pub fn contains(&self, weekday: u32, minute: u32) -> bool {
         self.contains_week(weekday % 7 * DAY + minute % DAY)
     }
@@ -97,13 +97,13 @@ impl Windows {
         after > 0 && minute < self.open[after - 1].1
     }
 
-    /// True when the moment `ms` (milliseconds since the Unix epoch) is inside in the zone `tz`;
-    /// false when it is outside the calendar.
+    /// True if the moment `ms` (milliseconds since the Unix epoch) is inside in the zone `tz`;
+    /// false if it is outside the calendar.
     pub fn contains_ms(&self, ms: i64, tz: &TimeZone) -> bool {
         week_minute(ms, tz).is_some_and(|m| self.contains_week(m))
     }
 
-    /// True when some minute is inside both.
+    /// True if some minute is inside both.
     pub fn overlaps(&self, other: &Windows) -> bool {
         let holds = |a: &Windows, b: &Windows| {
             let mut begins = b.open.iter().map(|(begin, _)| *begin);
@@ -113,7 +113,7 @@ impl Windows {
     }
 
     /// The moment (milliseconds since the Unix epoch) after `ms` at which the next minute begins
-    /// that is inside if `ms` is not, or outside if it is; `None` when the windows never change or
+    /// that is inside if `ms` is not, or outside if it is; `None` if the windows never change or
     /// the moment is outside the calendar.
     pub fn next_change_ms(&self, ms: i64, tz: &TimeZone) -> Option<i64> {
         let now = Timestamp::from_millisecond(ms)
@@ -126,23 +126,23 @@ impl Windows {
         let then = begun.checked_add(jiff::Span::new().minutes(wait)).ok()?;
         let wall = tz.to_ambiguous_timestamp(then);
         let then = match wall.offset() {
-            // A minute that the clock leaves out: the change comes as it goes forward.
+            // The clock skips this minute: the change takes place when the clock goes forward.
             AmbiguousOffset::Gap { .. } => {
                 let before = wall.earlier().ok()?;
                 tz.following(before).next()?.timestamp()
             }
             _ => wall.compatible().ok()?,
         };
-        // In an hour that the clock repeats the answer may be later than asked for.
+        // In an hour that the clock repeats, `ms` may be after the result.
         Some(then.as_millisecond().max(ms.saturating_add(1)))
     }
 
-    /// Minutes from the given one (counted as in [`Windows::contains`]) to the next that is inside
-    /// if this is not, or outside if this is; `None` when all of the week is inside.
+    /// Number of minutes from the given one (counted as in [`Windows::contains`]) to the next that
+    /// is inside if this one is not, or outside if it is; `None` if the whole week is inside.
     pub fn until_change(&self, weekday: u32, minute: u32) -> Option<u32> {
         let now = weekday % 7 * DAY + minute % DAY;
         let inside = self.contains_week(now);
-        // Spans begin and end at these minutes only; the end of the week may be no change.
+        // Spans begin and end only at these minutes; the end of the week need not be a change.
         let edges = self
             .open
             .iter()
@@ -164,7 +164,7 @@ fn week_minute(ms: i64, tz: &TimeZone) -> Option<u32> {
 }
 
 impl Window {
-    /// Spans of the week with the end not included; none goes over the end of the week.
+    /// Spans of the week without the end; none crosses the end of the week.
     fn spans(&self) -> Vec<(u32, u32)> {
         let cut = |begin: u32, end: u32, length: u32, base: u32| {
             if begin < end {
@@ -187,7 +187,7 @@ impl Window {
     }
 }
 
-/// Sorted spans with overlapping and touching ones joined.
+/// Sorted spans; overlapping and adjacent ones are joined.
 fn merged(mut spans: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
     spans.sort_unstable();
     let mut out: Vec<(u32, u32)> = Vec::with_capacity(spans.len());
@@ -301,7 +301,7 @@ mod tests {
         Windows::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"))
     }
 
-    /// The definition, minute by minute: walk from the begin until the end has been counted.
+    /// The definition, minute by minute: walks from the beginning until the end has been counted.
     fn walked(w: &Window) -> Vec<bool> {
         let mut inside = vec![false; WEEK as usize];
         let days = if w.begin.day.is_some() { 0..1 } else { 0..7 };
@@ -382,12 +382,12 @@ mod tests {
         let Ok(berlin) = TimeZone::get("Europe/Berlin") else {
             return;
         };
-        // The clock goes forward in the night: the window still opens at nine.
+        // The clock goes forward at night: the window still opens at nine.
         assert_eq!(
             w.next_change_ms(at("2026-03-28T20:00:00Z"), &berlin),
             Some(at("2026-03-29T07:00:00Z"))
         );
-        // It leaves out the end of this one, 2:31: the window closes at 3:00 summer time.
+        // The clock skips the end of this window, 2:31: the window closes at 3:00 summer time.
         let night = parse("1:00-2:30");
         assert_eq!(
             night.next_change_ms(at("2026-03-29T00:10:00Z"), &berlin),

@@ -27,7 +27,7 @@ impl Pos {
     }
 }
 
-/// A value and where it begins.
+/// A value and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub pos: Pos,
@@ -36,9 +36,9 @@ pub struct Node {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Nothing, or a lone `~`.
+    /// An empty value, or a lone `~`.
     Null,
-    /// A scalar as written, escapes resolved. `quoted`: in quotes or as a block, so never a
+    /// A scalar as written, with escapes resolved. `quoted`: in quotes or a block, so never a
     /// number or a flag by accident.
     Text {
         text: String,
@@ -47,7 +47,7 @@ pub enum Value {
     List(Vec<Node>),
     /// In the order of the file; of a duplicate key only the first is kept.
     Map(Vec<Entry>),
-    /// Something that was refused and is reported as a defect; readers ignore it.
+    /// A refused value, reported as a defect; readers ignore it.
     Refused,
 }
 
@@ -58,7 +58,7 @@ pub struct Entry {
     pub value: Node,
 }
 
-/// Something that makes the text no acceptable YAML.
+/// A reason why the text is not acceptable YAML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defect {
     pub pos: Pos,
@@ -84,14 +84,15 @@ impl Defect {
     }
 }
 
-/// What an input may cost. Behaviour at a limit: a defect that names it; parsing ends there.
+/// Limits of an input. An input beyond a limit causes a defect that names the limit; parsing ends
+/// there.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub bytes: usize,
     pub depth: usize,
-    /// Scalars, lists and maps together, keys included; also the most lines.
+    /// Total number of scalars, lists and maps, including keys; also the maximum number of lines.
     pub nodes: usize,
-    /// Defects reported before giving up.
+    /// Number of defects after which parsing ends.
     pub defects: usize,
 }
 
@@ -107,22 +108,22 @@ impl Limits {
     }
 }
 
-/// The outcome of reading: as much of the tree as is sound, and every defect found.
+/// The result of parsing: the valid part of the tree, and all defects found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
     /// `None`: nothing could be read.
     pub root: Option<Node>,
     /// In the order of the file.
     pub defects: Vec<Defect>,
-    /// Parts of the text were left out of the tree because of a defect, so that a name missing
-    /// from it may well have been written.
+    /// Parts of the text were omitted from the tree because of a defect, so a missing name may be
+    /// in one of them.
     pub partial: bool,
 }
 
-/// Read a document.
+/// Parses a document.
 ///
-/// `loose_keys`: keys whose unquoted value of bracket groups (`[mem,5000] [gpu, 2]`, no YAML) is
-/// taken as one text, as if it had been quoted.
+/// `loose_keys`: keys whose unquoted values of bracket groups (`[mem,5000] [gpu, 2]`, not valid
+/// YAML) are read as one text, as if quoted.
 pub fn parse(bytes: &[u8], limits: &Limits, loose_keys: &[&str]) -> Document {
     match prescan::check(bytes, limits) {
         Err(defects) => Document {
@@ -139,7 +140,7 @@ pub fn parse(bytes: &[u8], limits: &Limits, loose_keys: &[&str]) -> Document {
     }
 }
 
-/// Most syntax errors reported in one run; each costs a walk over the text.
+/// Maximum number of syntax errors reported in one run; for each, the text is parsed again.
 const MOST_ERRORS: usize = 8;
 
 struct Reader<'a> {
@@ -149,8 +150,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Parse; after a syntax error leave out the smallest part of the file around it that can
-    /// be removed and parses again, so that one run shows more than the first error.
+    /// Parses; after a syntax error, omits the smallest removable part of the file around it and
+    /// parses again, so that one run reports more than the first error.
     fn read(mut self, scan: prescan::Scan) -> Document {
         let prescan::Scan { mut lines, tabs } = scan;
         let mut partial = false;
@@ -175,7 +176,7 @@ impl Reader<'_> {
                         self.defects.push(defect);
                         break None;
                     }
-                    // What this pass noted is found again by the next one.
+                    // The next pass finds the defects of this pass again.
                     self.defects.truncate(kept);
                     self.defects.push(defect);
                     next = prescan::drop_part(&mut lines, at);
@@ -195,7 +196,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One pass of the parser. `Err`: the pass could not go on.
+    /// One pass of the parser. `Err`: the pass could not continue.
     fn tree(&mut self, lines: &[String]) -> Result<Option<Node>, Defect> {
         let text = prequote::quote(lines, self.loose_keys);
         let options = serde_yaml::granit_parser::options! {
@@ -224,13 +225,13 @@ impl Reader<'_> {
     }
 }
 
-/// A list or map whose end has not come yet.
+/// A list or map that has not ended yet.
 enum Open {
     List(Pos, Vec<Node>),
     Map {
         pos: Pos,
         entries: Vec<Entry>,
-        /// Key that waits for its value; `None` inside = a refused key whose value is dropped.
+        /// A key that waits for its value; `None` inside = a refused key whose value is dropped.
         key: Option<Option<(String, Pos)>>,
         seen: HashMap<String, u32>,
     },
@@ -344,7 +345,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Note a defect and go on, up to the limit.
+    /// Records a defect and continues, up to the limit.
     fn defect(&mut self, defect: Defect) -> Result<(), Defect> {
         if self.defects.len() + 1 >= self.limits.defects {
             return Err(Defect::new(defect.pos, "too-many-problems", defect.message)
@@ -354,7 +355,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Whether the node has a tag, so that its value means something unknown.
+    /// Whether the node has a tag, which makes the meaning of its value unknown.
     fn refuse_extras(&mut self, event: &Event<'_>, pos: Pos) -> Result<bool, Defect> {
         if event.anchor_id().is_some() {
             self.defect(
@@ -371,7 +372,7 @@ impl Tree<'_> {
         Ok(event.tag().is_some())
     }
 
-    /// Hand a finished node to whatever is open.
+    /// Adds a finished node to the open list or map.
     fn put(&mut self, node: Node) -> Result<(), Defect> {
         match self.open.last_mut() {
             None => self.root = Some(node),
@@ -430,7 +431,7 @@ fn scalar(text: &str, style: ScalarStyle) -> Value {
     }
 }
 
-/// The key of a map entry, or `None` and why its value is dropped.
+/// The key of a map entry, or `None` and the reason why its value is dropped.
 fn take_key(
     node: Node,
     seen: &mut HashMap<String, u32>,
@@ -457,7 +458,7 @@ fn take_key(
     (Some((text, pos)), None)
 }
 
-/// The library's message in the words of the manual page, and what usually helps.
+/// The library's message in the terms of the manual page, and a common solution.
 fn plain_words(e: &ScanError) -> (String, Option<&'static str>) {
     use serde_yaml::granit_parser::ErrorKind as K;
     let (message, hint) = match e.kind() {

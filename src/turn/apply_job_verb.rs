@@ -12,11 +12,11 @@ use crate::record::ack::Code;
 use crate::record::request::Selector;
 use crate::state::{Body, Job};
 
-/// Number of elements of an array that are looked at in one step.
+/// Number of elements of an array that are considered in one step.
 const STEP: usize = 1000;
 
 impl Turn<'_> {
-    /// Begins a verb; `resume`: how far an earlier leader got.
+    /// Begins a verb; `resume`: the progress of an earlier leader.
     pub(super) fn select(
         &mut self,
         who: &Requester,
@@ -51,7 +51,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Uids that a selector selects; `None`: all.
+    /// The users that a selector selects, by uid; `None`: all.
     fn users_meant(&mut self, who: &Requester, sel: &Selector) -> Option<Vec<u32>> {
         match sel.user.as_str() {
             "" => Some(vec![who.uid]),

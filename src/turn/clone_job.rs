@@ -34,7 +34,7 @@ pub(super) fn complete(
         )));
     }
     if let Some(chkpnt) = &mut old.chkpnt {
-        // A job that goes on from a checkpoint is repeated from its start.
+        // A job that continued from a checkpoint is repeated from its start.
         chkpnt.from.clear();
     }
     let has = |option: &str| of.set.iter().any(|o| o == option);
@@ -55,7 +55,7 @@ pub(super) fn complete(
     take_elements(new, job, of)
 }
 
-/// Takes out what held a job back that has started, but for the options that are given.
+/// Removes the conditions that delayed a job that has started, except those of given options.
 pub(super) fn forget_conditions(spec: &mut Spec, has: impl Fn(&str) -> bool) {
     for (option, forget) in [
         ("w", (|s: &mut Spec| s.depend.clear()) as fn(&mut Spec)),
@@ -69,7 +69,7 @@ pub(super) fn forget_conditions(spec: &mut Spec, has: impl Fn(&str) -> bool) {
     }
 }
 
-/// Options that change what a [`Submission`] has beside its specification.
+/// Whether the option changes a part of a [`Submission`] other than its specification.
 fn is_of_job(option: &str) -> bool {
     matches!(option, "J" | "Z" | "is")
 }

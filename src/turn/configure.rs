@@ -35,7 +35,7 @@ impl Turn<'_> {
     }
 
     /// Orders the ledger of a host that cb.yaml did not name at the start of this epoch: without
-    /// that, the host would follow no orders.
+    /// this order, the host would follow no orders.
     fn name_ledger(&mut self, host: &str) {
         let id = self.core.state.host_ctl(host).ledger;
         if !id.is_empty() {

@@ -19,7 +19,7 @@ impl Turn<'_> {
         let state = &self.core.state;
         let run = state.work(j).and_then(|work| work.run.as_deref());
         let spec = state.spec_of(j.id);
-        run.is_some_and(|run| run.rerunnable) && spec.is_some_and(|spec| spec.rerunnable)
+        run.is_some_and(|run| run.rerun.allowed) && spec.is_some_and(|spec| spec.rerunnable)
     }
 
     /// Ends an attempt without a report of its host. `confirmed`: as in [`Turn::ended`].

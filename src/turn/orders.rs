@@ -72,15 +72,15 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         command: job.command.to_string(),
         name: job.name.as_deref().unwrap_or("").to_owned(),
         hosts: shares(state, run),
-        resizes: run.resizes,
-        limit_changes: run.limit_changes,
+        resizes: run.orders.resizes,
+        limit_changes: run.orders.limits,
         limits: limits_on(core, spec, first(run)),
         index_end,
         index_step,
         t: job.submit.0,
         nice: queue.map_or(0, |q| q.nice),
         grace_ms: core.config.general.job_terminate_interval_ms,
-        rerunnable: Some(run.rerunnable),
+        rerunnable: Some(run.rerun.allowed),
         mark: state.mark(j),
         ran: run.start != Stamp(0),
         hooks: hooks_of(core, spec),
@@ -131,7 +131,7 @@ fn hooks_of(core: &Core, spec: &Spec) -> Option<Box<HookOrder>> {
     }))
 }
 
-/// Whether hosts must hear of an application.
+/// Whether orders must contain settings of an application.
 fn has_hooks(app: &AppProfile) -> bool {
     !(app.job_starter.is_empty() && app.env.is_empty() && app.controls.is_none())
 }
@@ -168,7 +168,7 @@ pub(super) fn part_order(core: &Core, j: JobKey, host: HostId) -> Option<(String
         mark: state.mark(j),
         own: Box::new(OwnPart {
             limits: limits_on(core, spec, Some(host)),
-            limit_changes: run.limit_changes,
+            limit_changes: run.orders.limits,
             bind: core
                 .config
                 .queue(&spec.queue)
@@ -212,9 +212,9 @@ fn limits_on(core: &Core, spec: &Spec, host: Option<HostId>) -> Limits {
 pub(super) fn resize_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let state = &core.state;
     let work = state.work(j)?;
-    let run = work.run.as_deref().filter(|run| run.resizes > 0)?;
+    let run = work.run.as_deref().filter(|run| run.orders.resizes > 0)?;
     let a = attempt_of(j, work);
-    let (hosts, n) = (shares(state, run), run.resizes);
+    let (hosts, n) = (shares(state, run), run.orders.resizes);
     let host = hosts.first()?.0.clone();
     let units = task_units(core, state.spec_of(j.id)?, run);
     Some((host, Order::Resize { a, hosts, n, units }))
@@ -252,11 +252,11 @@ pub(super) fn limits_to(core: &Core, j: JobKey, host: HostId) -> Option<(String,
     let state = &core.state;
     let job = state.job(j.id)?;
     let work = job.work(j.idx).filter(|work| work.stat.is_started())?;
-    let run = work.run.as_deref().filter(|run| run.limit_changes > 0)?;
+    let run = work.run.as_deref().filter(|run| run.orders.limits > 0)?;
     let order = Order::Limits {
         a: attempt_of(j, work),
         limits: limits_on(core, state.spec(job.spec), Some(host)),
-        n: run.limit_changes,
+        n: run.orders.limits,
         mark: state.mark(j),
     };
     Some((state.host_name(host).to_string(), order))
@@ -353,7 +353,7 @@ pub(super) fn warn_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         a: attempt_of(j, work),
         due: due.0,
         signal,
-        n: run.signals,
+        n: run.orders.signals,
         mark: core.state.mark(j),
     };
     Some((core.state.host_name(*host).to_string(), order))
@@ -375,7 +375,7 @@ pub(super) fn signal_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         act,
         reason,
         grace_ms: core.config.general.job_terminate_interval_ms,
-        n: run.signals,
+        n: run.orders.signals,
         mark: core.state.mark(j),
     };
     Some((core.state.host_name(*host).to_string(), order))
@@ -392,7 +392,7 @@ pub(super) fn part_signal(core: &Core, j: JobKey, host: HostId) -> Option<(Strin
         act,
         reason,
         grace_ms: 0,
-        n: run.signals,
+        n: run.orders.signals,
         mark: core.state.mark(j),
     };
     Some((core.state.host_name(host).to_string(), order))
@@ -405,10 +405,14 @@ pub(super) fn pending_signal(run: &Run) -> Option<(Act, TermReason)> {
         Some(SignalAct::Kill(reason)) => Some((Act::Terminate, reason)),
         Some(act @ SignalAct::Requeue { .. }) => Some((Act::Terminate, requeue_reason(act))),
         // Repeated in every epoch: the host may not have read the last order of the previous one.
-        _ if run.signals == 0 => None,
-        _ if run.user_stop => Some((Act::Stop, TermReason::None)),
+        _ if run.orders.signals == 0 => None,
+        _ if run.user_stop.wanted => Some((Act::Stop, TermReason::None)),
         _ if run.to_stop() => {
-            let why = run.halt.as_deref().map(SuspReason::of_order);
+            let why = run
+                .suspension
+                .by_system
+                .as_deref()
+                .map(SuspReason::of_order);
             Some((Act::Stop, why.unwrap_or_default()))
         }
         _ => match run.migrating() {
@@ -418,7 +422,7 @@ pub(super) fn pending_signal(run: &Run) -> Option<(Act, TermReason)> {
     }
 }
 
-/// What the host of a migrating job must do.
+/// The action for the host of a migrating job.
 pub(super) fn to_migrate(force: bool) -> CheckpointAct {
     CheckpointAct {
         kill: true,

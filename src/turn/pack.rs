@@ -1,4 +1,4 @@
-//! A request that submits jobs: what its jobs share, and which of them an earlier leader made.
+//! A request that submits jobs: what its jobs share, and which of them an earlier leader created.
 
 use super::ready::Blob;
 use crate::intake;
@@ -33,7 +33,7 @@ pub(super) struct Pack {
     last: Option<Spec>,
     /// Lines whose jobs an earlier leader created.
     made: FxHashSet<u32>,
-    /// What names in dependencies may still use.
+    /// Remaining limits of names in dependencies.
     pub names: intake::NameRoom,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Target {
 }
 
 impl PendingOrder {
-    /// Collects the jobs of a scope. Also returns how many jobs and classes were looked at.
+    /// Collects the jobs of a scope. Also returns how many jobs and classes were considered.
     pub(crate) fn collect(state: &State, scope: MoveScope) -> (PendingOrder, u64) {
         let pending = state.pending();
         let (queue, priority, uid) = &scope;

@@ -195,7 +195,7 @@ impl Turn<'_> {
         let Some(run) = self.bound_run(host, a) else {
             return self.note_stray(host, a, of);
         };
-        if (run.stopped_at != Stamp(0)) != on {
+        if (run.suspension.since != Stamp(0)) != on {
             self.emit(Event::Suspended { a, on, t: Stamp(t) });
             self.core.pass.needed = true;
         }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 // What work costs, in units of about 0.1 microseconds.
-/// Looking at a job or element.
+/// Considering a job or element.
 pub(super) const LOOK: u64 = 1;
 /// An event of a job: applied, written to the journal, published.
 pub(super) const EVENT: u64 = 25;
@@ -85,7 +85,7 @@ pub(super) struct ActiveRequest {
     pub begun: bool,
     /// The current verb, if it selects jobs.
     pub job_verb: Option<JobVerb>,
-    /// How far an earlier leader got in the first remaining verb.
+    /// The progress of an earlier leader in the first remaining verb.
     pub resume: Option<(u32, u32)>,
     /// It submits jobs.
     pub pack: Option<Pack>,

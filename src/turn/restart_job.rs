@@ -1,15 +1,15 @@
-//! `crestart`: a submission that takes up a job where its last checkpoint left it.
+//! `crestart`: a submission that continues a job from its last checkpoint.
 //!
-//! Owns what of the saved job is taken over, and that a job which may go on itself is not taken up.
-//! The saved job comes from a file of the requester: nothing of it is believed here, and the
-//! admission of every job checks it.
+//! Owns which parts of the saved job are copied, and that a job which may still continue itself is
+//! refused. The saved job comes from a file of the requester and is not trusted here: the checks
+//! that the admission of every job makes apply to it.
 
 use super::clone_job::forget_conditions;
 use super::core::Core;
 use crate::intake::{self, Refusal, Requester};
 use crate::model::{Restart, Submission};
 
-/// Fills in the submission from the saved job. What travels with the request counts as it is.
+/// Fills in the submission from the saved job. What comes with the request takes precedence.
 ///
 /// # Errors
 /// The job has not ended, or an option cannot be changed.
@@ -28,12 +28,12 @@ pub(super) fn complete(
     spec.sub_host = given.sub_host;
     spec.session = None;
     forget_conditions(spec, |option| of.set.iter().any(|o| o == option));
-    // It was checked when the saved job came.
+    // It was checked when the saved job was submitted.
     new.app_label = true;
     Ok(())
 }
 
-/// A job of this ID that was submitted at another time is another job.
+/// A job with this id that was submitted at another time is a different job.
 fn refuse_unfinished(core: &Core, who: &Requester, of: &Restart) -> Result<(), Refusal> {
     let job = core.state.job(of.j.id);
     let job = job.filter(|job| job.submit == of.t && core.state.spec(job.spec).uid == who.uid);

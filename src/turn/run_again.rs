@@ -10,7 +10,8 @@ use crate::record::report::Ended;
 use crate::text::exits::{RequeueExits, SuccessExits};
 use std::borrow::Cow;
 
-/// The exit values besides 0 that are a success of a job: its application's, else its queue's.
+/// The exit values other than 0 that count as success of a job: its application's, else its
+/// queue's.
 pub(super) fn success_exits<'a>(core: &'a Core, spec: &Spec) -> Cow<'a, SuccessExits> {
     let app = core.config.app(&spec.app);
     let of_app = app.and_then(|app| app.success.as_ref());
@@ -26,7 +27,7 @@ impl Turn<'_> {
         let Some(work) = state.work(e.a.j) else {
             return (false, false);
         };
-        let old = work.run.as_ref().is_some_and(|run| run.copied);
+        let old = work.run.as_ref().is_some_and(|run| run.rerun.copied);
         match work.run.as_ref().and_then(|run| run.killing) {
             Some(SignalAct::Kill(_)) => return (false, false),
             Some(SignalAct::Requeue { hold, why }) => {
@@ -68,8 +69,8 @@ impl Turn<'_> {
         (self.after_exit(e), old)
     }
 
-    /// Whether its exit code is one that its application or else its queue calls a success. A job
-    /// that was ended, or whose own command never ran, has not succeeded.
+    /// Whether its exit code counts as success according to its application or else its queue. A
+    /// job that was ended, or whose own command never ran, has not succeeded.
     pub(super) fn is_success(&self, e: &Ended) -> bool {
         let Some(code) = e.code.filter(|code| *code != 0) else {
             return false;
@@ -79,7 +80,7 @@ impl Turn<'_> {
         own_end && spec.is_some_and(|spec| success_exits(self.core, spec).holds(code))
     }
 
-    /// Whether a job that ended by itself runs again, at once or in a while.
+    /// Whether a job that ended by itself runs again, at once or after a pause.
     fn after_exit(&mut self, e: &mut Ended) -> bool {
         let core = &*self.core;
         let j = e.a.j;
@@ -87,7 +88,7 @@ impl Turn<'_> {
             return false;
         };
         if spec.session.is_some() {
-            // The command that waited for it already has its end.
+            // The waiting `csub` has already received the end of the job.
             return false;
         }
         let code = e.code.and_then(|code| u8::try_from(code).ok());

@@ -96,7 +96,7 @@ impl Turn<'_> {
             ));
         }
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
-        let halt = run.and_then(|run| run.halt.as_deref());
+        let halt = run.and_then(|run| run.suspension.by_system.as_deref());
         Ok(match (how, halt) {
             (SignalHow::Kill, _) => "is being terminated".to_owned(),
             (SignalHow::Force, _) => self.removed(j),
@@ -137,7 +137,7 @@ impl Turn<'_> {
             return why == Some(&PendReason::HeldByAdmin);
         }
         let run = state.work(j).and_then(|work| work.run.as_deref());
-        run.is_some_and(|run| run.admin_stop)
+        run.is_some_and(|run| run.user_stop.by_other)
     }
 
     /// The jobs or elements that a key names: for an array its pending part (index 0) and each
@@ -210,8 +210,8 @@ impl Turn<'_> {
     fn is_moot(run: &Run, how: SignalHow, own: bool) -> bool {
         match how {
             SignalHow::Kill => matches!(run.killing, Some(SignalAct::Kill(_))),
-            SignalHow::Stop => run.user_stop && (own || run.admin_stop),
-            SignalHow::Resume => !run.user_stop && !run.admin_stop,
+            SignalHow::Stop => run.user_stop.wanted && (own || run.user_stop.by_other),
+            SignalHow::Resume => !run.user_stop.wanted && !run.user_stop.by_other,
             SignalHow::Force | SignalHow::Number(_) | SignalHow::Checkpoint(_) => false,
         }
     }
@@ -240,7 +240,7 @@ impl Turn<'_> {
         }
         // A stop by the system stays in force regardless of users, and theirs regardless of the
         // system.
-        let halted = run.is_some_and(|run| run.halt.is_some());
+        let halted = run.is_some_and(|run| run.suspension.by_system.is_some());
         let moot = halted && matches!(how, SignalHow::Stop | SignalHow::Resume);
         self.spend_event();
         self.emit(Event::Signalled {
@@ -355,7 +355,7 @@ impl Turn<'_> {
             act,
             reason,
             grace_ms: self.core.config.general.job_terminate_interval_ms,
-            n: run.signals,
+            n: run.orders.signals,
             mark: state.mark(j),
         };
         self.out.order(host, order);

@@ -1,4 +1,4 @@
-//! Actions that depend only on time: dependencies are judged, finished jobs and old tokens are
+//! Actions that depend only on time: dependencies are evaluated, finished jobs and old tokens are
 //! removed, the scheduler runs again.
 
 use super::context::Turn;
@@ -15,7 +15,7 @@ const RETRIES_MAX: usize = 10_000;
 const TOKEN_KEEP_MS: u64 = 24 * 3600 * 1000;
 /// Pause between two removals of old tokens.
 const EXPIRE_MS: u64 = 60_000;
-/// Number of looks at jobs and their elements for evaluating conditions in one turn, and the
+/// Number of jobs and elements that are considered for evaluating conditions in one turn, and the
 /// additional cost of one condition.
 pub(super) const JUDGE_LOOKS: u64 = 1_000_000;
 pub(super) const JUDGE_EACH: u64 = 100;

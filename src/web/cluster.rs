@@ -12,10 +12,11 @@ use corral::sys;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::sync::watch;
 
-/// Interval between two looks at the view, ms.
+/// Interval between two checks of the view, ms.
 pub const LOOK_MS: u64 = 1_000;
-/// Reading all jobs may take this part of the time, so that a million of them load neither this
-/// process nor the file server: a reading that took a second is repeated after ten at the earliest.
+/// Reading all jobs may take this fraction of the time, so that a million of them load neither this
+/// process nor the file server: after a reading that took a second, the next one is ten seconds
+/// later at the earliest.
 const SHARE: u64 = 10;
 
 /// The cluster at one moment.
@@ -27,10 +28,10 @@ pub struct Snapshot {
     pub jobs: Arc<JobIndex>,
     /// When the jobs were read, ms since 1970.
     pub read_at: i64,
-    /// Why the last look failed; the rest is older then.
+    /// Why the last check failed; the other fields are then older.
     pub failure: Option<String>,
     mark: ViewMark,
-    /// The view that the jobs are of, and when they may be read again, ms since boot.
+    /// The view from which the jobs were read, and when they may be read again, ms since boot.
     jobs_mark: ViewMark,
     not_before: u64,
 }
@@ -45,7 +46,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Of this process's user; the copy serves all.
+    /// A copy read as this process's user; it serves all users.
     pub fn new(site: &Site) -> Cluster {
         Cluster {
             reader: Reader::new(site, sys::users::me()),
@@ -55,7 +56,7 @@ impl Cluster {
         }
     }
 
-    /// What is known now.
+    /// The last copy that was read.
     pub fn now(&self) -> Arc<Snapshot> {
         self.known
             .read()
@@ -63,13 +64,13 @@ impl Cluster {
             .clone()
     }
 
-    /// Counts the changes of the view.
+    /// A counter of the changes of the view.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Looks at the view and reads what has changed. Blocks. `at_once`: the jobs are read even if
-    /// that was done a moment ago, for who has just changed one.
+    /// Checks the view and reads what has changed. Blocks. `at_once`: reads the jobs even if they
+    /// were read a moment ago, for a user who has just changed one.
     pub fn look(&self, at_once: bool) {
         let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.now();
@@ -92,7 +93,7 @@ impl Cluster {
         self.changes.send_modify(|n| *n += 1);
         drop(old);
         if renewed {
-            // Two copies of all jobs were there for a moment.
+            // For a moment, there were two copies of all jobs in memory.
             sys::memory::give_back();
         }
     }
@@ -137,8 +138,7 @@ impl Cluster {
         self.reader.metrics()
     }
 
-    /// Jobs by queue and user as the user of this process sees them; `None`: that cannot be told.
-    /// Blocks.
+    /// Jobs by queue and user as the user of this process sees them; `None`: unknown. Blocks.
     pub fn sums(&self, now: i64) -> Option<JobSums> {
         let seen = SeenJobs::of(&self.reader).ok()?;
         Some(self.now().jobs.sums(&seen, now))
@@ -152,7 +152,7 @@ impl Cluster {
         self.reader.waits()
     }
 
-    /// Whose jobs a user may see.
+    /// The jobs that a user may see.
     ///
     /// # Errors
     /// The view cannot be read.
@@ -161,7 +161,7 @@ impl Cluster {
     }
 }
 
-/// Looks again and again until the portal ends.
+/// Checks the view repeatedly until the portal ends.
 pub async fn watch(app: crate::App) {
     let mut ending = app.ending.clone();
     let mut pause = tokio::time::interval(std::time::Duration::from_millis(LOOK_MS));

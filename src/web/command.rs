@@ -18,10 +18,10 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Threads that attend to connections, and most that read files or wait for the leader.
+/// Threads that serve connections, and the most that read files or wait for the leader.
 const THREADS: usize = 2;
 const BLOCKING_THREADS: usize = 64;
-/// Exit codes: as the commands'.
+/// Exit codes: the same as those of the commands.
 const USAGE: u8 = 2;
 const SYSTEM: u8 = 5;
 
@@ -65,7 +65,7 @@ struct Options {
     as_root: bool,
 }
 
-/// Why it does not run.
+/// Why `cbweb` does not start.
 pub(crate) struct Refusal {
     text: String,
     code: u8,
@@ -93,7 +93,7 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// Runs the portal until it is told to end.
+/// Runs the portal until a signal ends it.
 pub fn main() -> ExitCode {
     let argv: Vec<std::ffi::OsString> = std::env::args_os().collect();
     let options: Options = match program::options(&argv) {
@@ -137,7 +137,7 @@ pub(crate) fn in_runtime(work: impl Future<Output = Result<(), Refusal>>) -> Res
         .build()
         .map_err(Refusal::system)?;
     let ended = runtime.block_on(work);
-    // A thread that waits for the leader keeps nobody from ending.
+    // A thread that waits for the leader does not delay the end of the process.
     runtime.shutdown_background();
     ended
 }
@@ -146,8 +146,8 @@ fn lower(names: &[String]) -> Vec<String> {
     names.iter().map(|name| name.to_ascii_lowercase()).collect()
 }
 
-/// The domain of programs. It must be none of the portal's own names: a page of a program would be
-/// one of the portal's.
+/// The domain of programs. It must not be one of the portal's own names: otherwise a page of a
+/// program would have the portal's origin.
 fn apps_domain(options: &Options) -> Result<Option<String>, Refusal> {
     let Some(domain) = &options.apps_domain else {
         return Ok(None);
@@ -167,7 +167,7 @@ fn apps_domain(options: &Options) -> Result<Option<String>, Refusal> {
     Ok(Some(domain))
 }
 
-/// A portal of root's would give every login root's rights.
+/// A portal that runs as root would give root's rights to every login.
 fn refuse_root(options: &Options, site: &Site) -> Result<(), Refusal> {
     let is_root = sys::users::effective_uid() == 0;
     let share = sys::fs::stat(&site.layout().cluster()).ok().flatten();
@@ -175,12 +175,12 @@ fn refuse_root(options: &Options, site: &Site) -> Result<(), Refusal> {
     let marker = sys::fs::parent(&site.share).join("etc").join("dev.json");
     let is_dev = of_root && site.share.ends_with("share") && sys::fs::exists(&marker);
     let refuse = |text: &str| Err(Refusal::usage(text));
-    // `cadmin dev` starts it for who has started that.
+    // `cadmin dev` starts the portal for the user who started the development cluster.
     let as_root = options.as_root || (is_root && std::env::var_os("CB_DEV").is_some());
     match (is_root, as_root) {
         (true, false) => refuse(
-            "not as root: the portal serves the user who starts it, and nobody should have \
-             root's rights in a browser\nhint: start it as the user; --service is for all users, \
+            "not as root: the portal serves the user who starts it, and a browser should not have \
+             root's rights\nhint: start it as the user; --service is for all users, \
              --as-root for root's own development cluster",
         ),
         (true, true) if !is_dev => {
@@ -198,7 +198,7 @@ async fn live(options: &Options, site: Site, apps_domain: Option<String>) -> Res
         names: lower(&options.names),
         metrics_open: options.metrics_open,
         encrypted: false,
-        // Browsers send the cookies of one port to all: each portal has a name of its own.
+        // Browsers send a cookie to all ports of a host, so each portal has its own cookie name.
         cookie: format!("corral_{}", port_of(&address.url)),
         apps_domain,
     };
@@ -251,7 +251,8 @@ async fn listen(options: &Options) -> Result<(Listener, PortalAddress), Refusal>
     Ok((Listener::Unix(unix), address))
 }
 
-/// A socket that only this user can open. One that is left of a portal that was killed gives way.
+/// Binds a socket that only this user can open. A socket left by a portal that was killed is
+/// replaced.
 fn bind(path: &Path) -> Result<UnixListener, Refusal> {
     let shown = path.display();
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
@@ -265,13 +266,13 @@ fn bind(path: &Path) -> Result<UnixListener, Refusal> {
             found.kind == sys::fs::Kind::Other && found.uid == sys::users::effective_uid();
         if !is_left {
             return Err(Refusal::system(format!(
-                "{shown} exists and is no socket of yours"
+                "{shown} exists and is not a socket of yours"
             )));
         }
         sys::fs::remove(path).map_err(Refusal::system)?;
     }
     let make = || UnixListener::bind(path);
-    // The socket has its mode from the start.
+    // The socket has this mode from the moment of its creation.
     let umask = sys::caller::umask(0o177);
     let made = make();
     sys::caller::umask(umask);

@@ -13,9 +13,9 @@ use corral::api::{Failure, FailureKind};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WebError {
     pub status: StatusCode,
-    /// Why, in one sentence; empty: the title says it.
+    /// Why, in one sentence; empty: the title is enough.
     pub why: String,
-    /// What to do, one a line; may be empty.
+    /// What to do, one suggestion per line; may be empty.
     pub hint: String,
 }
 
@@ -41,7 +41,7 @@ impl WebError {
         WebError::new(StatusCode::INTERNAL_SERVER_ERROR, "")
     }
 
-    /// The key of its title in the catalogue of words.
+    /// The key of the title in the catalogue of words.
     pub fn title(&self) -> &'static str {
         match self.status.as_u16() {
             400 | 422 => "error.wrong",
@@ -60,7 +60,7 @@ impl WebError {
         }
     }
 
-    /// As a problem document or as a page.
+    /// Renders the refusal as a problem document or as a page.
     pub fn render(&self, words: Words, as_json: bool, theme: &str) -> Response {
         let mut response = match as_json {
             true => self.problem(words),

@@ -2,7 +2,7 @@
 
 use crate::secret::Secret;
 
-/// Most fields of one form.
+/// Maximum number of fields of a form.
 const FIELDS_MAX: usize = 2_000;
 
 /// See the top of this file.
@@ -10,19 +10,20 @@ const FIELDS_MAX: usize = 2_000;
 pub struct Fields(pub Vec<(String, String)>);
 
 impl Fields {
-    /// Reads `a=1&b=2`; `None`: it is none, or has too many fields.
+    /// Reads `a=1&b=2`; `None`: invalid, or too many fields.
     pub fn parse(bytes: &[u8]) -> Option<Fields> {
         let fields: Vec<(String, String)> = serde_urlencoded::from_bytes(bytes).ok()?;
         (fields.len() <= FIELDS_MAX).then_some(Fields(fields))
     }
 
-    /// The first value of a name without blanks around it, empty when it is not there.
+    /// The first value of a name without surrounding blanks; empty if the name does not occur.
     pub fn get(&self, name: &str) -> &str {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value.trim())
     }
 
-    /// Takes the first value of a name out, as it was typed; empty when it is not there.
+    /// Removes and returns the first value of a name, as it was typed; empty if the name does not
+    /// occur.
     pub fn take_secret(&mut self, name: &str) -> Secret {
         let found = self.0.iter_mut().find(|(known, _)| known == name);
         let text = found.map(|(_, value)| std::mem::take(value));
@@ -30,7 +31,7 @@ impl Fields {
         Secret::new(text.unwrap_or_default())
     }
 
-    /// Every value of a name.
+    /// All values of a name.
     pub fn all(&self, name: &str) -> Vec<String> {
         let found = self.0.iter().filter(|(known, _)| known == name);
         found.map(|(_, value)| value.clone()).collect()
@@ -40,12 +41,12 @@ impl Fields {
         !self.get(name).is_empty()
     }
 
-    /// The number of a field, or what it is without one.
+    /// The number in a field; `otherwise` if there is none.
     pub fn number(&self, name: &str, otherwise: usize) -> usize {
         self.get(name).parse().unwrap_or(otherwise)
     }
 
-    /// The same fields as a query with one of them changed; empty ones are left out.
+    /// The same fields as a query with one of them changed; empty fields are omitted.
     pub fn with(&self, name: &str, value: &str) -> String {
         let kept = self
             .0

@@ -21,16 +21,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-/// Bytes of a file that are read at once for a download, and pieces that wait for a slow reader:
-/// what a download costs in memory.
+/// Bytes of a file that a download reads at once, and the number of pieces that wait for a slow
+/// reader: together the memory that a download needs.
 const PIECE: usize = 1 << 20;
 const WAITING: usize = 2;
-/// Longest time in which a reader takes a piece.
+/// Maximum time in which a reader takes a piece.
 const READER_TIME: Duration = Duration::from_secs(120);
-/// Most bytes of a query.
+/// Maximum size of a query, bytes.
 const QUERY_MAX: usize = 32 << 10;
 
-/// Bytes that stand for themselves in a URL.
+/// Bytes that are not percent-encoded in a URL.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -43,7 +43,7 @@ pub struct ByteQuery(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl ByteQuery {
     /// # Errors
-    /// It is too long.
+    /// The query is too long.
     pub fn parse(query: Option<&str>) -> Result<ByteQuery, WebError> {
         let query = query.unwrap_or_default();
         if query.len() > QUERY_MAX {
@@ -60,7 +60,7 @@ impl ByteQuery {
         Ok(ByteQuery(pairs.map(pair).collect()))
     }
 
-    /// The first value of a name; empty when there is none.
+    /// The first value of a name; empty if there is none.
     pub fn get(&self, name: &str) -> &[u8] {
         let found = self.0.iter().find(|(known, _)| known == name.as_bytes());
         found.map_or(&[], |(_, value)| value)
@@ -71,7 +71,7 @@ impl ByteQuery {
     }
 
     /// # Errors
-    /// It is no number.
+    /// The value is not a number.
     pub fn number(&self, name: &str, otherwise: u64) -> Result<u64, WebError> {
         match self.get(name) {
             b"" => Ok(otherwise),
@@ -83,10 +83,10 @@ impl ByteQuery {
     }
 }
 
-/// The place that a query names: `root`, else the home directory, and `path` below it.
+/// The place that a query names: `root` (default: the home directory) and `path` below it.
 ///
 /// # Errors
-/// The user is not served, or the caller may not touch files.
+/// The user is not served, or the caller may not access files.
 pub fn place(app: &App, caller: &Caller, asked: &ByteQuery) -> Result<FilePlace, WebError> {
     allow(caller)?;
     let root = match asked.get("root") {
@@ -102,7 +102,7 @@ pub fn place(app: &App, caller: &Caller, asked: &ByteQuery) -> Result<FilePlace,
     })
 }
 
-/// A token that only reads the cluster opens no files: among them are keys that open more.
+/// A token that only reads the cluster opens no files: some of them are keys that give more rights.
 ///
 /// # Errors
 /// The token is for reading only.
@@ -116,7 +116,7 @@ pub fn allow(caller: &Caller) -> Result<(), WebError> {
     }
 }
 
-/// Bytes within a URL.
+/// Percent-encodes bytes for a URL.
 pub fn encoded(bytes: &[u8]) -> String {
     percent_encode(bytes, PLAIN).to_string()
 }
@@ -126,7 +126,7 @@ pub fn query(root: &[u8], path: &[u8]) -> String {
     format!("root={}&path={}", encoded(root), encoded(path))
 }
 
-/// A path below another.
+/// A name below a path.
 pub fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
     match path {
         b"" => name.to_vec(),
@@ -142,7 +142,7 @@ pub fn split_last(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// A name as people read it.
+/// A name in readable form.
 pub fn shown(bytes: &[u8]) -> String {
     let mut out = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -157,7 +157,7 @@ pub fn shown(bytes: &[u8]) -> String {
 /// Bytes of a file, and the file's mark.
 ///
 /// # Errors
-/// The system refuses it.
+/// The system refuses access.
 pub fn read(
     app: &App,
     who: &Identity,
@@ -176,8 +176,8 @@ pub fn read(
     }
 }
 
-/// The kind of a picture that browsers show, by its first bytes. SVG, which can hold scripts, is
-/// none.
+/// The media type of a picture that browsers display, by its first bytes. SVG is excluded because
+/// it can contain scripts.
 pub fn picture(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
@@ -202,10 +202,11 @@ pub fn picture(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The part of a file that a header `Range` asks for: from, and behind its end. `None`: all of it.
+/// The part of a file that a header `Range` requests: its start, and the offset after its end.
+/// `None`: the whole file.
 ///
 /// # Errors
-/// It begins behind the end of the file.
+/// The part begins after the end of the file.
 fn range(text: &str, size: u64) -> Result<Option<(u64, u64)>, ()> {
     let one = text.strip_prefix("bytes=").filter(|one| !one.contains(','));
     let Some((from, to)) = one.and_then(|one| one.trim().split_once('-')) else {
@@ -223,7 +224,7 @@ fn range(text: &str, size: u64) -> Result<Option<(u64, u64)>, ()> {
     }
 }
 
-/// The header that makes a browser keep the file instead of showing it.
+/// The header that makes a browser save the file instead of displaying it.
 fn disposition(name: &[u8]) -> String {
     let plain = |b: &u8| match b {
         b if b.is_ascii_alphanumeric() || b"._- ".contains(b) => char::from(*b),
@@ -249,19 +250,19 @@ impl Stream for Pieces {
     }
 }
 
-/// How the bytes of a file are given.
+/// How the bytes of a file are delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Give {
-    /// To be kept: never as something that a browser shows.
+    /// To be saved: never with a type that a browser displays.
     Download,
     /// A picture, for a page of the portal.
     Picture,
 }
 
-/// The file, or the part of it that the headers ask for, a piece at a time.
+/// The file, or the part of it that the headers request, piece by piece.
 ///
 /// # Errors
-/// The system refuses it, or too many streams are open.
+/// The system refuses access, or too many streams are open.
 pub async fn give(
     app: App,
     caller: Caller,
@@ -323,8 +324,8 @@ pub async fn give(
     Ok(response)
 }
 
-/// Reads piece after piece. A file that is replaced or shortened meanwhile breaks the answer off:
-/// a mixture of both must not look whole.
+/// Reads piece after piece. If the file is replaced or shortened meanwhile, the response is cut
+/// off: a mixture of two versions must not look complete.
 async fn send(
     app: App,
     who: Identity,

@@ -20,42 +20,43 @@ use corral::api::portal::Scope;
 use corral::sys;
 use std::time::Duration;
 
-/// Largest body of a request: a script of 1 MiB, of which each byte may be written as three.
+/// Maximum body of a request: a script of 1 MiB, of which each byte may be encoded as three.
 pub const BODY_MAX: usize = 4 << 20;
-/// Longest time for the body of a request to come, and for an answer to be made. The leader's
-/// answer is awaited for a minute.
+/// Maximum time for the body of a request to arrive, and for a response to be produced. The
+/// leader's answer is awaited for up to a minute.
 const BODY_TIME: Duration = Duration::from_secs(15);
 const ANSWER_TIME: Duration = Duration::from_secs(75);
-/// Names by which this machine calls itself.
+/// Names of this machine for itself.
 pub const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// Cookies of what a person prefers.
+/// Cookies for a user's preferences.
 pub const LANGUAGE: &str = "corral_lang";
 pub const THEME: &str = "corral_theme";
 
-/// No script, style or picture of another place, no script within a page, in no frame.
+/// No script, style or picture from other sites, no inline script, no use in a frame.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; \
     frame-ancestors 'none'";
 
-/// Who asks, as handlers get it.
+/// The requester, as passed to handlers.
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub who: Identity,
     pub scope: Scope,
-    /// The user administers the cluster: what is offered, never what is allowed.
+    /// Whether the user administers the cluster. It decides what pages offer, never what is
+    /// allowed.
     pub administers: bool,
-    /// Of the session; empty for a token.
+    /// The CSRF token of the session; empty for a token.
     pub csrf: String,
-    /// What the session's cookie holds; empty for a token.
+    /// The secret in the session's cookie; empty for a token.
     pub secret: String,
 }
 
-/// How answers to this request look.
+/// Language and theme of the responses to a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
     pub words: Words,
-    /// `light`, `dark`, or empty: as the system is set.
+    /// `light`, `dark`, or empty: the setting of the system.
     pub theme: &'static str,
 }
 
@@ -74,7 +75,7 @@ impl Look {
     }
 }
 
-/// The text of a header; empty where there is none.
+/// The text of a header; empty if it is missing.
 pub fn text(headers: &HeaderMap, name: HeaderName) -> &str {
     let value = headers.get(name).and_then(|value| value.to_str().ok());
     value.unwrap_or_default()
@@ -92,14 +93,14 @@ pub fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
         .map(|(_, value)| value)
 }
 
-/// A header that sets a cookie; `age_s` of 0 removes it. A script reads none of them.
+/// A header that sets a cookie; `age_s` of 0 removes it. Scripts cannot read these cookies.
 pub fn set_cookie(name: &str, value: &str, age_s: Option<i64>) -> (HeaderName, String) {
     let age = age_s.map_or(String::new(), |s| format!("; Max-Age={s}"));
     let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{age}");
     (header::SET_COOKIE, text)
 }
 
-/// Lets a request pass, or answers it.
+/// Checks a request and passes it on, or answers it.
 pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let begun = sys::clock::boot_ms();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -137,13 +138,13 @@ pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Resp
     }
     let status = response.status().as_u16();
     let took = sys::clock::boot_ms().saturating_sub(begun);
-    // The path alone: a query may hold what people search for.
+    // Only the path is logged: a query may contain what users search for.
     let path = corral::text::width::escape(&path);
     tracing::info!("{method} {path} {status} {took} ms user={user} from={from}");
     response
 }
 
-/// Whether errors of this path are documents for programs.
+/// Whether errors of this path are problem documents for programs.
 fn is_for_programs(path: &str) -> bool {
     path.starts_with("/api/") || path == "/metrics"
 }
@@ -180,7 +181,7 @@ async fn pass(
             }
             _ => Fields::default(),
         };
-        // A login ends the session there was, and has a token of its own where it needs one.
+        // A login replaces the current session, and has its own token where it needs one.
         if let Some(caller) = caller.as_ref().filter(|_| path != "/login") {
             check_change(caller, &parts.headers, &fields)?;
         }
@@ -200,7 +201,7 @@ async fn pass(
         .await)
 }
 
-/// The body of a login, overwritten where nothing else holds it.
+/// Overwrites the body of a login, unless something else still holds it.
 fn forget(bytes: Bytes) {
     if let Ok(mut own) = bytes.try_into_mut() {
         own.fill(0);
@@ -215,8 +216,9 @@ fn bare(host: &str) -> &str {
     }
 }
 
-/// Another name in Host is a page of another place that was made to point here. Those by which a
-/// trusted proxy was called must be known as well: it may pass on what the caller has made up.
+/// Another name in Host means that a foreign name was made to resolve to this address. The names by
+/// which a trusted proxy was called must be known as well: the proxy may pass on what the caller
+/// has invented.
 fn check_host(app: &App, headers: &HeaderMap, of_proxy: &[String]) -> Result<(), WebError> {
     let host = text(headers, header::HOST).to_ascii_lowercase();
     let is_known = |host: &str| {
@@ -237,11 +239,11 @@ fn check_host(app: &App, headers: &HeaderMap, of_proxy: &[String]) -> Result<(),
     }
 }
 
-/// What only a login may: who has a terminal or the program of a job is the user, which is more
-/// than any token says.
+/// What requires a login: access to a terminal or to the program of a job gives all the user's
+/// rights, which is more than any token grants.
 ///
 /// # Errors
-/// The caller has shown a token.
+/// The caller used a token.
 pub fn session_only(caller: &Caller) -> Result<(), WebError> {
     match caller.secret.is_empty() {
         false => Ok(()),
@@ -252,11 +254,11 @@ pub fn session_only(caller: &Caller) -> Result<(), WebError> {
     }
 }
 
-/// A WebSocket must come from a page of the portal: browsers let every page open one to every
-/// place, with its cookies, and always say from where it comes.
+/// A WebSocket must come from a page of the portal: browsers let any page open one to any site,
+/// with that site's cookies, and always send its origin.
 ///
 /// # Errors
-/// It comes from elsewhere, or does not say.
+/// The request comes from another origin, or states none.
 pub fn websocket_origin(headers: &HeaderMap, from: &Origin) -> Result<(), WebError> {
     if headers.get(header::ORIGIN).is_none() {
         let why = "a WebSocket must say from where it comes";
@@ -265,8 +267,8 @@ pub fn websocket_origin(headers: &HeaderMap, from: &Origin) -> Result<(), WebErr
     check_origin(headers, &from.hosts)
 }
 
-/// A change must come from a page of the portal, where the browser says from where it comes.
-/// `of_proxy`: names by which a trusted proxy was called.
+/// A change must come from a page of the portal, if the browser states the origin. `of_proxy`:
+/// names by which a trusted proxy was called.
 fn check_origin(headers: &HeaderMap, of_proxy: &[String]) -> Result<(), WebError> {
     let own = [text(headers, header::HOST)].into_iter();
     match comes_from(headers, own.chain(of_proxy.iter().map(String::as_str))) {
@@ -278,8 +280,8 @@ fn check_origin(headers: &HeaderMap, of_proxy: &[String]) -> Result<(), WebError
     }
 }
 
-/// Whether a request comes from pages of one of these hosts, by what its browser says; `None`: it
-/// says nothing.
+/// Whether a request comes from pages of one of these hosts, according to its browser; `None`: the
+/// browser states nothing.
 pub fn comes_from<'h>(
     headers: &HeaderMap,
     mut hosts: impl Iterator<Item = &'h str>,
@@ -330,7 +332,8 @@ async fn whole(body: Body) -> Result<Bytes, WebError> {
     }
 }
 
-/// Who asks, by a token or by the cookie of a session. A wrong token is refused, not passed over.
+/// The requester, from a token or from the cookie of a session. A wrong token is refused, not
+/// ignored.
 async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, WebError> {
     let now = sys::clock::wall_ms();
     if let Some(value) = headers.get(header::AUTHORIZATION) {
@@ -374,7 +377,8 @@ async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, WebErr
     }))
 }
 
-/// Cookies for encrypted connections alone, and browsers that come by such alone.
+/// Restricts cookies to encrypted connections, and tells browsers to use only encrypted
+/// connections.
 fn keep_encrypted(headers: &mut HeaderMap) {
     let cookies: Vec<HeaderValue> = headers
         .get_all(header::SET_COOKIE)
@@ -393,13 +397,13 @@ fn keep_encrypted(headers: &mut HeaderMap) {
     headers.insert(header::STRICT_TRANSPORT_SECURITY, year);
 }
 
-/// The answer with its error written out and the headers of every answer.
+/// Completes the response: renders its error and adds the headers that every response has.
 fn finished(mut response: Response, look: Look, path: &str) -> Response {
     let status = response.status();
     let error = response.extensions_mut().remove::<WebError>();
     let error = error.or_else(|| {
         let is_error = status.is_client_error() || status.is_server_error();
-        // A page that says itself what is wrong, such as a form, stays as it is.
+        // A page that states its own error, such as a form, stays as it is.
         let kind = text(response.headers(), header::CONTENT_TYPE);
         let is_own = kind.starts_with("text/html") || kind.contains("json");
         (is_error && !is_own).then(|| WebError::new(status, ""))
@@ -415,7 +419,7 @@ fn finished(mut response: Response, look: Look, path: &str) -> Response {
         ("content-security-policy", CONTENT_POLICY),
         ("x-content-type-options", "nosniff"),
         ("x-frame-options", "DENY"),
-        // With no-referrer browsers send `Origin: null` with the portal's own forms.
+        // With no-referrer, browsers would send `Origin: null` with the portal's own forms.
         ("referrer-policy", "same-origin"),
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-resource-policy", "same-origin"),

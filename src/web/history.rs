@@ -9,20 +9,21 @@ use corral::api::read::{HostKind, Reader};
 use corral::model::JobKey;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Time between two samples of queues, users and hosts, ms, and how many are kept: a day of queues
-/// and users, an hour of hosts.
+/// Time between two samples of queues, users and hosts, ms, and how many samples are kept: a day
+/// for queues and users, an hour for hosts.
 const EVERY_MS: i64 = 60_000;
 const DAY: usize = 1_440;
 const HOUR: usize = 60;
-/// Queues, users and hosts with a history; of users those with the most slots.
+/// Maximum number of queues, users and hosts with a history; of the users, those with the most
+/// slots.
 const QUEUES_MAX: usize = 64;
 const USERS_MAX: usize = 64;
 const HOSTS_MAX: usize = 2_000;
-/// Jobs with a history, and its samples; of a full one each second sample goes, and the next are
-/// taken half as often.
+/// Maximum number of jobs with a history, and of samples of a job. When a job has that many, every
+/// second one is removed and the job's interval is doubled.
 const JOBS_MAX: usize = 1_000;
 const JOB_SAMPLES: usize = 120;
-/// Least time between two samples of a job, ms.
+/// Minimum time between two samples of a job, ms.
 const JOB_EVERY_MS: i64 = 5_000;
 /// The same while a job's figures do not change, ms.
 const IDLE_MS: i64 = 20_000;
@@ -47,8 +48,8 @@ impl<const N: usize> Rings<N> {
         }
     }
 
-    /// Adds the values of a moment; a name without one has `otherwise`. Names that have had nothing
-    /// else for as long as samples are kept are forgotten.
+    /// Adds the values of a moment; a name without a value gets `otherwise`. Names with no other
+    /// value for the whole time that samples are kept are removed.
     fn push(&mut self, at: i64, values: impl Iterator<Item = (String, [f32; N])>, otherwise: f32) {
         let before = self.at.len();
         let mut now: BTreeMap<String, [f32; N]> = BTreeMap::new();
@@ -90,7 +91,7 @@ pub struct JobSample {
     pub threads: u32,
     pub read_kb: u64,
     pub write_kb: u64,
-    /// Percent of one GPU, over all of them.
+    /// Percent of one GPU, summed over all GPUs.
     pub gpu_util: u64,
     pub gpu_mem_mb: u64,
     pub net_in_kb: u64,
@@ -103,7 +104,7 @@ pub struct JobRing {
     /// When the attempt started, ms since 1970.
     pub start: i64,
     every_ms: i64,
-    /// When it was last seen to run.
+    /// When the attempt was last seen running.
     seen: i64,
     pub samples: Vec<JobSample>,
 }
@@ -112,7 +113,7 @@ impl JobRing {
     fn add(&mut self, sample: JobSample) {
         self.seen = sample.at;
         if let Some(last) = self.samples.last() {
-            // Hosts report now and then: between two reports nothing is known.
+            // Hosts report from time to time: nothing is known between two reports.
             let is_old = JobSample {
                 at: last.at,
                 ..sample
@@ -146,8 +147,8 @@ pub struct History {
     /// Slots of started jobs, and pending jobs.
     pub queues: Rings<2>,
     pub users: Rings<2>,
-    /// Slots in use, run queue, use of the processors in percent, free memory in MB; what is not
-    /// known is no number.
+    /// Slots in use, run queue, processor utilization in percent, free memory in MB; an unknown
+    /// value is NaN.
     pub hosts: Rings<4>,
     jobs: BTreeMap<JobKey, JobRing>,
 }
@@ -166,12 +167,12 @@ impl Default for History {
 }
 
 impl History {
-    /// True when queues, users and hosts are to be sampled.
+    /// Whether queues, users and hosts are due to be sampled.
     pub fn is_due(&self, now: i64) -> bool {
         now - self.sampled >= EVERY_MS || now < self.sampled
     }
 
-    /// Takes a sample of what the view says.
+    /// Takes a sample of the view.
     pub fn note(&mut self, now: i64, view: &Snapshot, sums: &JobSums) {
         if self.since == 0 {
             self.since = now;
@@ -203,7 +204,7 @@ impl History {
         self.hosts.push(now, hosts, f32::NAN);
     }
 
-    /// Notes what running jobs use.
+    /// Records what running jobs use.
     pub fn note_jobs(&mut self, now: i64, uses: &[JobUse]) {
         for used in uses {
             let is_new = |ring: &JobRing| ring.start != used.start;
@@ -235,7 +236,7 @@ impl History {
         }
     }
 
-    /// The job that was not seen for the longest time makes room for another.
+    /// If there are too many jobs, removes the one that was not seen for the longest time.
     fn make_room(&mut self) {
         if self.jobs.len() < JOBS_MAX {
             return;
@@ -246,7 +247,7 @@ impl History {
         }
     }
 
-    /// What the attempt of a job that started then has used.
+    /// The samples of the attempt of a job that started at this time.
     pub fn job(&self, key: JobKey, start: i64) -> Option<&JobRing> {
         self.jobs.get(&key).filter(|ring| ring.start == start)
     }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::net::IpAddr;
 
-/// Who asks: a user of the operating system.
+/// The requester: a user of the operating system.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     pub uid: u32,
@@ -32,7 +32,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// One that is believed as it is, without a proof.
+    /// An identity that is trusted without a proof.
     pub fn new(uid: u32, name: impl Into<String>) -> Identity {
         Identity {
             uid,
@@ -42,8 +42,8 @@ impl Identity {
     }
 }
 
-/// The secret by which somebody has shown who they are: of a session or a token. The broker of a
-/// service acts for nobody without it. Logs do not show it.
+/// The secret by which a user has proved their identity: that of a session or a token. The broker
+/// of a service acts for no user without it. Logs do not show it.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Proof(pub String);
 
@@ -79,7 +79,7 @@ impl JobAct {
     }
 }
 
-/// Something that runs for a user and that they speak to through `end`; it is ended when this is
+/// Something that runs for a user, who communicates with it through `end`; it is ended when this is
 /// dropped.
 pub struct Held {
     pub end: File,
@@ -87,7 +87,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// `keeps`: what ends it when it is dropped.
+    /// `keeps`: ends it when dropped.
     pub fn new(end: File, keeps: impl Send + Sync + 'static) -> Held {
         Held {
             end,
@@ -95,7 +95,7 @@ impl Held {
         }
     }
 
-    /// The descriptor, and what must be kept as long as it is used.
+    /// The descriptor, and the object that must be kept as long as the descriptor is used.
     pub fn split(self) -> (File, Box<dyn Send + Sync>) {
         (self.end, self.keeps)
     }
@@ -103,23 +103,23 @@ impl Held {
 
 /// Acting with a user's rights. Calls may block and wait for the leader.
 pub trait AsUser: Send + Sync {
-    /// What the user sees of the cluster.
+    /// The user's view of the cluster.
     ///
     /// # Errors
     /// The user is not served here.
     fn reader(&self, who: &Identity) -> Result<Reader, Failure>;
 
     /// # Errors
-    /// The refusal, or no answer came.
+    /// The request is refused, or no answer came.
     fn submit(&self, who: &Identity, job: &JobRequest) -> Result<Accepted, Failure>;
 
-    /// What is known of a job's chances, as JSON of `csub --dry-run --json`.
+    /// The chances of a job to start, as JSON of `csub --dry-run --json`.
     ///
     /// # Errors
-    /// What csub would refuse, or the cluster cannot be read.
+    /// csub would refuse the job, or the cluster cannot be read.
     fn dry_run(&self, who: &Identity, job: &JobRequest) -> Result<String, Failure>;
 
-    /// How each of the jobs fared.
+    /// Acts on jobs; returns the outcome for each of them.
     ///
     /// # Errors
     /// The whole request is refused, or no answer came.
@@ -131,47 +131,49 @@ pub trait AsUser: Send + Sync {
     /// The user is not served here.
     fn output(&self, who: &Identity, job: &Job, most: usize) -> Result<Vec<JobOutput>, Failure>;
 
-    /// Does what an administrator of the cluster asks for.
+    /// Carries out an action of an administrator of the cluster.
     ///
     /// # Errors
-    /// The user is none, something is refused, or no answer came.
+    /// The user is not an administrator, something is refused, or no answer came.
     fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure>;
 
-    /// Does something to the user's files.
+    /// Carries out an operation on the user's files.
     ///
     /// # Errors
     /// The system refuses it.
     fn files(&self, who: &Identity, ask: &FileAsk) -> Result<FileSaid, Failure>;
 
-    /// Submits a job like a known one, as it is. `key`: the same key names the same job.
+    /// Submits an unchanged copy of a job. `key`: repeated calls with the same key return the same
+    /// job.
     ///
     /// # Errors
-    /// The refusal, or no answer came.
+    /// The request is refused, or no answer came.
     fn clone_job(&self, who: &Identity, job: &str, key: &str) -> Result<Accepted, Failure>;
 
-    /// Script and environment of a job, for the user whose job it is.
+    /// Script and environment of a job, for the job's user.
     ///
     /// # Errors
     /// The user is not served here.
     fn texts(&self, who: &Identity, job: &Job) -> Result<JobTexts, Failure>;
 
-    /// Starts something that the user speaks to. Only for who has a session: no token is enough.
+    /// Starts something with which the user communicates. It requires a session: a token is not
+    /// enough.
     ///
     /// # Errors
-    /// The user is not served here, a value is none, or the system refuses.
+    /// The user is not served here, a value is invalid, or the system refuses.
     fn attend(&self, who: &Identity, ask: &AttendAsk) -> Result<Held, Failure>;
 
-    /// Uses up a login link: whose it is, while it is good.
+    /// Uses up a login link; returns its user if it is valid.
     ///
     /// # Errors
     /// The drop box cannot be read.
     fn log_in(&self, secret: &str, now: i64) -> Result<Option<Identity>, Failure>;
 
     /// Begins a session by the password of the operating system; `from`: the caller's address. May
-    /// take seconds, and does where the password is wrong.
+    /// take seconds, and always does if the password is wrong.
     ///
     /// # Errors
-    /// No passwords are taken here, or they cannot be judged now.
+    /// Passwords are not accepted here, or cannot be checked now.
     fn log_in_by_password(
         &self,
         _user: &str,
@@ -181,22 +183,22 @@ pub trait AsUser: Send + Sync {
         Ok(PasswordSaid::Unchecked)
     }
 
-    /// Whose token for programs this is, while it is good.
+    /// The user of a token for programs, if the token is valid.
     fn token(&self, secret: &str, now: i64) -> Option<(Identity, PortalToken)>;
 
-    /// Whether the session with this secret, which counts as used now, may go on: asked where
-    /// somebody else keeps sessions, too. Does not wait for users' files.
+    /// Whether the session with this secret may go on; the session counts as used now. Called
+    /// because a broker keeps sessions, too. Does not wait for users' files.
     fn may_go_on(&self, _session: &str) -> bool {
         true
     }
 
-    /// Whether logins that are tried at once are bounded there. Then wrong ones, which cost
-    /// little and can guess nothing, are not counted: nobody keeps others out by them.
+    /// Whether the broker limits parallel logins. If so, wrong links, which cost little and cannot
+    /// be guessed, are not counted: no caller can lock out others with them.
     fn bounds_logins(&self) -> bool {
         false
     }
 
-    /// The session with this secret is over.
+    /// Ends the session with this secret.
     fn end_session(&self, _session: &str) {}
 }
 
@@ -205,14 +207,14 @@ pub(crate) fn reader_for(site: &Site, facts: UserFacts) -> Reader {
     Reader::new(site, facts)
 }
 
-/// Acts as the user of this process and serves nobody else.
+/// Acts as the user of this process and serves no other user.
 pub struct SameUser {
     site: Site,
     me: UserFacts,
 }
 
 impl SameUser {
-    /// For the user of this process.
+    /// An actor for the user of this process.
     pub fn new(site: Site) -> SameUser {
         let me = sys::users::me();
         SameUser { site, me }

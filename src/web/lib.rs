@@ -53,22 +53,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use terminal::Terminals;
 use tokio::sync::{Semaphore, watch};
 
-/// Most open event streams of one portal.
+/// Maximum number of open event streams of a portal.
 pub const STREAMS_MAX: usize = 256;
 
-/// What a portal is started with.
+/// The settings with which a portal is started.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Names by which browsers may call it besides those of this machine for itself.
+    /// Names by which browsers may call the portal, besides those of this machine for itself.
     pub names: Vec<String>,
-    /// `/metrics` asks for no token.
+    /// `/metrics` requires no token.
     pub metrics_open: bool,
-    /// Connections are encrypted: cookies are for such only.
+    /// Connections are encrypted, so cookies are restricted to such connections.
     pub encrypted: bool,
-    /// Name of the session's cookie.
+    /// The name of the session's cookie.
     pub cookie: String,
-    /// Programs of jobs are at names below this one; `None`: below `localhost`, for who calls the
-    /// portal by a name of this machine for itself.
+    /// Programs of jobs have names below this one; `None`: below `localhost`, for callers that
+    /// reach the portal by a name of this machine for itself.
     pub apps_domain: Option<String>,
 }
 
@@ -77,21 +77,21 @@ pub struct Shared {
     pub settings: Settings,
     pub cluster: Cluster,
     pub actor: Arc<dyn AsUser>,
-    /// What counts of section `portal` while it runs.
+    /// The settings of section `portal` that apply while the portal runs.
     portal: RwLock<Arc<Portal>>,
     sessions: Mutex<Sessions>,
     history: Mutex<History>,
-    /// Who administers the cluster, and when that was found, ms since 1970.
+    /// Whether users administer the cluster, and when that was determined, ms since 1970.
     administrators: Mutex<BTreeMap<u32, (bool, i64)>>,
     /// A permit for each open event stream.
     pub streams: Arc<Semaphore>,
     pub terminals: Terminals,
     pub apps: Apps,
-    /// True from the moment on at which the portal is to end: streams end then.
+    /// Becomes true when the portal is about to end: streams end then.
     pub ending: watch::Receiver<bool>,
 }
 
-/// The shared state, as handlers get it.
+/// The shared state, as passed to handlers.
 pub type App = Arc<Shared>;
 
 impl Shared {
@@ -116,19 +116,19 @@ impl Shared {
         })
     }
 
-    /// From now on these settings count.
+    /// Applies these settings from now on.
     pub fn follow(&self, portal: Portal) {
         self.sessions().set_limits(Limits::of(&portal));
         *self.portal.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(portal);
     }
 
-    /// What counts of section `portal` now.
+    /// The settings of section `portal` that apply now.
     pub fn portal(&self) -> Arc<Portal> {
         let known = self.portal.read();
         known.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Samples of the view. They are held for moments only.
+    /// The samples of the view. Hold the lock only for moments.
     pub fn history(&self) -> MutexGuard<'_, History> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,7 +140,7 @@ impl Shared {
             return;
         }
         let is_due = self.history().is_due(now);
-        // Sums of a million jobs are made before the samples are held.
+        // Sums of a million jobs are computed before the lock is taken.
         let sums = is_due.then(|| self.cluster.sums(now)).flatten();
         let mut history = self.history();
         if let Some(sums) = sums {
@@ -149,19 +149,19 @@ impl Shared {
         history.note_jobs(now, &view.jobs.uses);
     }
 
-    /// The table of sessions. It is held for moments only.
+    /// The table of sessions. Hold the lock only for moments.
     pub fn sessions(&self) -> MutexGuard<'_, Sessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How long it is remembered who administers the cluster, ms, and of how many users.
+/// How long it is remembered whether a user administers the cluster, ms, and for how many users.
 const ADMINISTERS_MS: i64 = 60_000;
 const ADMINISTERS_MAX: usize = 10_000;
 
 impl Shared {
-    /// Whether a user administers the cluster, by the view: for what is offered. False where that
-    /// cannot be told.
+    /// Whether a user administers the cluster according to the view; it decides what pages offer.
+    /// False if unknown.
     pub async fn administers(self: &Arc<Self>, who: &Identity, now: i64) -> bool {
         let known = || {
             let all = self.administrators.lock();
@@ -184,10 +184,10 @@ impl Shared {
     }
 }
 
-/// Runs what reads files or waits for the leader on a thread of its own.
+/// Runs work that reads files or waits for the leader on a separate thread.
 ///
 /// # Errors
-/// Those of `work`; a panic is an error of the portal.
+/// The errors of `work`; a panic is reported as a defect of the portal.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, WebError> + Send + 'static,
 ) -> Result<T, WebError> {

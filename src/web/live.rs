@@ -25,13 +25,13 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Events that wait for a slow reader.
 const WAITING: usize = 64;
-/// Pause between two looks at files, and least time between two words that the view has changed.
+/// Pause between two checks of files, and minimum time between two `changed` events.
 const LOOK: Duration = Duration::from_millis(1_000);
-/// How often a silent connection gets a comment, so that both sides notice when it is gone.
+/// How often a silent connection gets a comment, so that both sides notice a lost connection.
 const ALIVE: Duration = Duration::from_secs(20);
-/// Last bytes of a log that are sent first, and held to find what is new.
+/// The last bytes of a log, which are sent first and kept to find what is new.
 const LOG_BYTES: usize = 64 << 10;
-/// So many last bytes say where the new ones begin.
+/// So many last bytes are searched for to find where new bytes begin.
 const JOINT: usize = 256;
 
 /// Events on their way to one reader.
@@ -48,7 +48,7 @@ impl Stream for Lines {
     }
 }
 
-/// The way into a stream, and its answer.
+/// Opens a stream; returns its sender and the response.
 fn open(app: &App) -> Result<(mpsc::Sender<Event>, Response), WebError> {
     let permit = app.streams.clone().try_acquire_owned();
     let permit = permit.map_err(|_| {
@@ -67,7 +67,7 @@ fn open(app: &App) -> Result<(mpsc::Sender<Event>, Response), WebError> {
     Ok((to, answer.into_response()))
 }
 
-/// Waits for the next look; false: the stream is to end.
+/// Waits for the next check; false: the stream must end.
 async fn goes_on(app: &App, caller: &Caller, to: &mpsc::Sender<Event>) -> bool {
     let mut ending = app.ending.clone();
     tokio::select! {
@@ -75,12 +75,12 @@ async fn goes_on(app: &App, caller: &Caller, to: &mpsc::Sender<Event>) -> bool {
         () = to.closed() => return false,
         _ = ending.wait_for(|ending| *ending) => return false,
     }
-    // A logout ends what the session has open.
+    // A logout ends the streams of the session.
     let now = sys::clock::wall_ms();
     caller.secret.is_empty() || app.sessions().is_there(&caller.secret, now)
 }
 
-/// Says each time that the view has changed.
+/// Sends an event after each change of the view.
 pub(crate) async fn view(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
     let (to, answer) = open(&app)?;
     tokio::spawn(async move {
@@ -99,7 +99,7 @@ pub(crate) async fn view(State(app): State<App>, Extension(caller): Extension<Ca
     Ok(answer)
 }
 
-/// What a job writes to its standard output: `begin` with its end, then `more`.
+/// The standard output of a job: `begin` with its last part, then `more`, then `end`.
 pub(crate) async fn log(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -152,7 +152,8 @@ pub(crate) async fn log(
     Ok(answer)
 }
 
-/// What `new` has after `old`, both the last bytes of a growing file; `None`: it is another file.
+/// What `new` has after `old`, both the last bytes of a growing file; `None`: it is a different
+/// file.
 fn added<'n>(old: &[u8], new: &'n [u8]) -> Option<&'n [u8]> {
     if let Some(rest) = new.strip_prefix(old) {
         return Some(rest);

@@ -10,11 +10,11 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse as _;
 
-/// Counters have help and type under the names of their samples, as this format has it.
+/// In this format, help and type of a counter have the name of its samples.
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The figures that the caller sees; with `--metrics-open` those that this process's user sees.
+/// The figures that the caller sees; with `--metrics-open`, those that this process's user sees.
 pub(crate) async fn metrics(
     State(app): State<App>,
     caller: Option<Extension<Caller>>,
@@ -35,14 +35,15 @@ pub(crate) async fn metrics(
     .await
 }
 
-/// Prometheus names this form first where it can read it; other readers do not name it.
+/// Prometheus requests this format if it can read it; other readers do not name it.
 fn asks_for_open_metrics(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let mut accepted = accepted.filter_map(|value| value.to_str().ok());
     accepted.any(|value| value.contains("application/openmetrics-text"))
 }
 
-/// The same figures as OpenMetrics 1.0: help and type of a counter have its name without `_total`.
+/// Converts the figures to OpenMetrics 1.0: help and type of a counter have its name without
+/// `_total`.
 fn as_open_metrics(page: &str) -> String {
     let counters: Vec<&str> = page
         .lines()

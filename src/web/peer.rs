@@ -8,19 +8,19 @@ use axum::http::HeaderMap;
 use corral::text::net::Net;
 use std::net::{IpAddr, SocketAddr};
 
-/// Most proxies that a request may have passed.
+/// Maximum number of proxies that a request may have passed.
 const HOPS_MAX: usize = 32;
 
 /// The other end of a connection; `None`: a socket of this host without an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Peer(pub Option<IpAddr>);
 
-/// Where a request comes from, as far as it is known.
+/// The origin of a request, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
     /// The address of the caller.
     pub address: Option<IpAddr>,
-    /// The caller's connection to the proxy is encrypted.
+    /// Whether the caller's connection to the proxy is encrypted.
     pub encrypted: bool,
     /// Names by which the proxy was called, in lower case.
     pub hosts: Vec<String>,
@@ -35,10 +35,10 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// Where a request with these headers comes from.
+/// The origin of a request with these headers.
 ///
 /// # Errors
-/// A trusted proxy says two things at once: one of them is the caller's own invention.
+/// A trusted proxy sends contradictory headers: the caller has invented one of them.
 pub fn origin(peer: Peer, trusted: &[Net], headers: &HeaderMap) -> Result<Origin, &'static str> {
     let address = peer.0.map(|address| address.to_canonical());
     let is_trusted = |address: IpAddr| trusted.iter().any(|net| net.has(address));
@@ -75,8 +75,8 @@ pub fn origin(peer: Peer, trusted: &[Net], headers: &HeaderMap) -> Result<Origin
     })
 }
 
-/// The last address of the way that is not a trusted proxy's. What is before one that cannot be
-/// read is not believed: then the proxy that wrote it stands for the caller.
+/// The last address of the path that is not a trusted proxy's. Entries before an unreadable one are
+/// not trusted: then the proxy that wrote it counts as the caller.
 fn caller(proxy: IpAddr, way: &[&str], is_trusted: impl Fn(IpAddr) -> bool) -> IpAddr {
     let mut last = proxy;
     for word in way.iter().rev() {
@@ -101,7 +101,8 @@ fn address_of(word: &str) -> Option<IpAddr> {
     address.map(|address| address.to_canonical())
 }
 
-/// The words of a header that is a list, over all its lines. One that is no text is an empty word.
+/// The words of a header that is a list, over all its lines. A line that is not text is one empty
+/// word.
 fn list<'h>(headers: &'h HeaderMap, name: &str) -> Vec<&'h str> {
     let lines = headers.get_all(name).iter();
     let lines = lines.map(|line| line.to_str().unwrap_or_default());
@@ -111,7 +112,7 @@ fn list<'h>(headers: &'h HeaderMap, name: &str) -> Vec<&'h str> {
         .collect()
 }
 
-/// What one proxy says in `Forwarded`.
+/// What one proxy states in `Forwarded`.
 #[derive(Default)]
 struct Element(Vec<(String, String)>);
 
@@ -132,7 +133,7 @@ fn elements(headers: &HeaderMap) -> Result<Vec<Element>, &'static str> {
         for (pair, ends) in pairs(line).ok_or(WRONG)? {
             if let Some((name, value)) = pair.split_once('=') {
                 let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
-                // A name that comes twice could be read in two ways.
+                // A name that occurs twice is ambiguous.
                 if element.of(&name).is_some() {
                     return Err(WRONG);
                 }
@@ -159,7 +160,7 @@ fn pairs(line: &str) -> Option<Vec<(&str, bool)>> {
     for (at, c) in line.char_indices() {
         match c {
             '"' => quoted = !quoted,
-            // No address or name needs one.
+            // Addresses and names need no escapes.
             '\\' => return None,
             ';' | ',' if !quoted => {
                 out.push((&line[begin..at], c == ','));
@@ -208,9 +209,9 @@ mod tests {
             assert_eq!(got.address, peer.parse().ok(), "{peer}");
             assert!(!got.encrypted && got.hosts.is_empty(), "{peer}");
         }
-        let nobody = seen("", &all).unwrap();
+        let unknown = seen("", &all).unwrap();
         assert_eq!(
-            (nobody.to_string().as_str(), nobody.encrypted),
+            (unknown.to_string().as_str(), unknown.encrypted),
             ("here", false)
         );
         // A peer may be written as an address of IPv6.
@@ -223,7 +224,7 @@ mod tests {
         let xff = |text: &str| address(&[("x-forwarded-for", text)]);
         assert_eq!(address(&[]), PROXY);
         assert_eq!(xff("192.0.2.1"), "192.0.2.1");
-        // What the caller writes itself stands before what the proxy adds.
+        // What the caller writes comes before what the proxy adds.
         assert_eq!(xff("127.0.0.1, 192.0.2.1"), "192.0.2.1");
         assert_eq!(xff("203.0.113.5, 192.0.2.1, 10.1.1.1"), "192.0.2.1");
         assert_eq!(xff("192.0.2.1:4711"), "192.0.2.1");

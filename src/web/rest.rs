@@ -22,12 +22,12 @@ use corral::record::ack::Code;
 use corral::sys;
 use serde_json::{Value, json};
 
-/// Rows of a page when nothing is said.
+/// Default number of rows of a page.
 pub const COUNT: usize = 100;
 
-/// What a handler answers.
+/// The result of a handler.
 pub type Answered = Result<Response, WebError>;
-/// A query, with names that may come more than once.
+/// A query, with names that may occur more than once.
 pub type Asked = Query<Vec<(String, String)>>;
 
 fn object(value: &Value) -> Response {
@@ -38,7 +38,7 @@ fn text(json: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], json).into_response()
 }
 
-/// JSON lines as `{"items":[...]}`: they are not read, only put together.
+/// Wraps JSON lines as `{"items":[...]}`; they are not parsed, only joined.
 fn list(lines: &str) -> Response {
     let mut out = String::with_capacity(lines.len() + 16);
     out.push_str("{\"items\":[");
@@ -67,7 +67,7 @@ pub(crate) async fn cluster(State(app): State<App>, _: Extension<Caller>) -> Ans
     })))
 }
 
-/// The query of a list of jobs.
+/// Converts the query of a list of jobs.
 pub fn job_query(asked: &Fields) -> JobQuery {
     let yes = |name: &str| matches!(asked.get(name), "yes" | "true" | "1" | "on");
     JobQuery {
@@ -132,7 +132,7 @@ pub(crate) async fn jobs(
     .await
 }
 
-/// A text of a path or query as an operand of a command: never one of its options.
+/// A text of a path or query as an operand of a command: never as an option.
 fn operand(text: &str) -> Result<&str, WebError> {
     match text.starts_with('-') {
         true => Err(WebError::wrong("a value cannot begin with a dash")),
@@ -143,7 +143,7 @@ fn operand(text: &str) -> Result<&str, WebError> {
 /// The job that a path names.
 ///
 /// # Errors
-/// It is no ID.
+/// The text is not a job id.
 pub fn key_of(id: &str) -> Result<corral::model::JobKey, WebError> {
     job_key(id).ok_or_else(|| WebError::not_found("a job is named as 12, an element as 12[3]"))
 }
@@ -202,7 +202,7 @@ pub(crate) async fn output(
     .await
 }
 
-/// What a reading command prints, as a list.
+/// The output of a reading command, as a list.
 async fn reading(app: App, caller: Caller, what: Reading, words: Vec<String>) -> Answered {
     blocking(move || {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -270,7 +270,7 @@ pub(crate) async fn acct(
     reading(app, caller, Reading::Accounting, line).await
 }
 
-/// The job in a body of JSON, with the key of the header.
+/// The job in a JSON body, with the key of the header.
 fn job_of(headers: &HeaderMap, body: &Bytes) -> Result<JobForm, WebError> {
     let kind = headers
         .get(header::CONTENT_TYPE)

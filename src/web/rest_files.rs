@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use corral::api::files::{FileAsk, FileEntry, FilePlace, FileSaid};
 use serde_json::{Value, json};
 
-/// Entries of a page when nothing is said.
+/// Default number of entries of a page.
 pub const COUNT: u64 = 500;
 
 fn object(value: &Value) -> Response {
@@ -37,7 +37,7 @@ fn entry(entry: &FileEntry) -> Value {
     })
 }
 
-/// What the user's rights say to a request, as JSON.
+/// Carries out a request for files with the user's rights; returns the result as JSON.
 async fn answer(
     app: App,
     caller: Caller,
@@ -189,7 +189,7 @@ pub(crate) async fn clone_job(
     .await
 }
 
-/// Script and environment: for the job's user alone, and not for a token that only reads.
+/// Script and environment: only for the job's user, and not for a token that only reads.
 pub(crate) async fn texts(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,

@@ -9,10 +9,10 @@ use axum::routing::{MethodRouter, get, post};
 use corral::api::portal::Scope;
 use serde_json::{Value, json};
 
-/// Where the REST interface begins.
+/// The prefix of the REST interface.
 pub const API: &str = "/api/v1";
 
-/// What a route answers with.
+/// The kind of a route's response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// One JSON object.
@@ -28,11 +28,11 @@ pub enum Answer {
 /// A route of the REST interface.
 pub struct Route {
     pub method: &'static str,
-    /// After [`API`].
+    /// The path below [`API`].
     pub path: &'static str,
     pub scope: Scope,
     pub about: &'static str,
-    /// Parameters of the query: name and what they are.
+    /// Parameters of the query: name and meaning.
     pub query: &'static [(&'static str, &'static str)],
     /// The name of the body's schema.
     pub body: Option<&'static str>,
@@ -77,7 +77,7 @@ const fn change(
     }
 }
 
-/// What touches the user's files or secrets, also where it only reads.
+/// A route that accesses the user's files or secrets, even if it only reads.
 const fn file(
     (method, path): (&'static str, &'static str),
     about: &'static str,
@@ -283,14 +283,14 @@ pub const ROUTES: &[Route] = &[
     }),
     read(
         "/events",
-        "the documents of cevents; Last-Event-ID or after begins behind that position",
+        "the documents of cevents after the position in Last-Event-ID or in the parameter after",
         &[("after", "a position; 0: all that are kept")],
         Answer::Events,
         || get(live::events),
     ),
 ];
 
-/// Paths that ask for no login. `/metrics` has a rule of its own.
+/// Paths that require no login. `/metrics` has its own rule.
 pub fn is_open(path: &str) -> bool {
     path == "/login"
         || path == "/settings"
@@ -298,7 +298,7 @@ pub fn is_open(path: &str) -> bool {
         || path == "/api/v1/openapi.json"
 }
 
-/// All of it behind the guard.
+/// All routes, protected by the guard.
 pub fn router(app: App) -> Router {
     let mut router = pages::routes()
         .route("/live/view", get(live::view))
@@ -312,7 +312,7 @@ pub fn router(app: App) -> Router {
     }
     router
         .layer(from_fn_with_state(app.clone(), guard))
-        // Before all else: what is for a job's program is none of the portal's requests.
+        // First of all: a request to a job's program is not a request to the portal.
         .layer(from_fn_with_state(app.clone(), apps::divert))
         .with_state(app)
 }

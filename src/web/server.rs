@@ -21,37 +21,37 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
-/// Most connections at once.
+/// Maximum number of connections.
 pub const CONNECTIONS_MAX: usize = 1_024;
-/// Largest head of a request, and most headers in it.
+/// Maximum size of a request's head, bytes, and maximum number of headers in it.
 const HEAD_MAX: usize = 32 << 10;
 const HEADERS_MAX: usize = 64;
-/// Longest time in which the head of a request comes, idle connections included.
+/// Maximum time in which the head of a request arrives, including the idle time of a connection.
 const HEAD_TIME: Duration = Duration::from_secs(20);
-/// Longest time in which a connection becomes an encrypted one.
+/// Maximum time of a TLS handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// Time that requests get to end when the portal is told to end.
+/// Time that requests get to finish when the portal ends.
 const GRACE: Duration = Duration::from_secs(5);
-/// Pause after a failure to accept: file descriptors may be used up.
+/// Pause after a failed accept: file descriptors may be exhausted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Where it listens.
+/// The socket on which the portal listens.
 pub enum Listener {
     Tcp(TcpListener),
     Tls(TcpListener, TlsAcceptor),
     Unix(UnixListener),
 }
 
-/// Serves until `ending` is true, then until requests have ended or time is up.
+/// Serves until `ending` is true, then until all requests have finished or their time has passed.
 pub async fn serve(listener: Listener, app: Router, mut ending: watch::Receiver<bool>) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let told = ending.clone();
+    let ends = ending.clone();
     loop {
         let Ok(permit) = connections.clone().acquire_owned().await else {
             break;
         };
         let accepted = tokio::select! {
-            accepted = accept(&listener, permit, &app, &told) => accepted,
+            accepted = accept(&listener, permit, &app, &ends) => accepted,
             _ = ending.wait_for(|ending| *ending) => break,
         };
         if let Err(e) = accepted {
@@ -60,7 +60,7 @@ pub async fn serve(listener: Listener, app: Router, mut ending: watch::Receiver<
         }
     }
     drop(listener);
-    // Each connection has a permit until it has ended or become something else.
+    // Each connection has a permit until it ends or is upgraded.
     let all = connections.acquire_many(CONNECTIONS_MAX as u32);
     let _ = tokio::time::timeout(GRACE, all).await;
 }
@@ -134,7 +134,7 @@ async fn attend<S>(
             connection.await
         }
     };
-    // What the other side does wrong concerns that side alone.
+    // Errors of the other side concern only that connection.
     if let Err(e) = ended {
         tracing::debug!("a connection ended: {e}");
     }

@@ -32,12 +32,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// Where it listens if nothing is said.
+/// Default address.
 const LISTEN: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 8080);
 /// Interval at which section `portal` is read again.
 const FOLLOW: Duration = Duration::from_secs(60);
 
-/// What `cbweb --service` is started with.
+/// The settings with which `cbweb --service` is started.
 struct ServiceStart {
     site: Site,
     /// The account of the HTTP process.
@@ -48,11 +48,11 @@ struct ServiceStart {
     names: Vec<String>,
     metrics_open: bool,
     apps_domain: Option<String>,
-    /// What counts while it runs.
+    /// The settings that apply while the service runs.
     portal: Portal,
 }
 
-/// What the command line says; what it does not say, section `portal` of cb.yaml does.
+/// Options of the command line; section `portal` of cb.yaml supplies those that are missing.
 pub(crate) struct ServiceOptions {
     pub account: Option<String>,
     pub listen: Option<SocketAddr>,
@@ -63,10 +63,10 @@ pub(crate) struct ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// With what the file says.
+    /// Adds the settings of cb.yaml to the options.
     ///
     /// # Errors
-    /// The file cannot be used.
+    /// cb.yaml cannot be used.
     fn over_the_file(self, site: Site) -> Result<ServiceStart, Refusal> {
         let portal = portal_settings(&site).map_err(Refusal::system)?;
         let listen = self.listen.or(portal.listen);
@@ -86,7 +86,7 @@ impl ServiceOptions {
     }
 }
 
-/// Serves all users until it is told to end.
+/// Serves all users until a signal ends it.
 pub(crate) fn run(options: ServiceOptions, site: Site) -> Result<(), Refusal> {
     if !users::may_switch() || users::effective_uid() != 0 {
         return Err(Refusal::usage(
@@ -115,7 +115,7 @@ pub(crate) fn run(options: ServiceOptions, site: Site) -> Result<(), Refusal> {
         names: start.names,
         metrics_open: start.metrics_open,
         encrypted: tls.is_some(),
-        // A browser takes a cookie with this beginning from an encrypted connection alone.
+        // Browsers accept a cookie with this prefix only from an encrypted connection.
         cookie: match tls.is_some() {
             true => format!("__Host-{name}"),
             false => name,
@@ -147,13 +147,13 @@ pub(crate) fn run(options: ServiceOptions, site: Site) -> Result<(), Refusal> {
         Ok(())
     });
     match ended {
-        Ok(Ended::Told) => Ok(()),
+        Ok(Ended::BySignal) => Ok(()),
         Ok(Ended::Alone) => Err(Refusal::system("the HTTP process has ended")),
         Err(failure) => Err(Refusal::system(failure)),
     }
 }
 
-/// The account of the HTTP process, if all is as it must be.
+/// Checks the settings; returns the account of the HTTP process.
 fn checked(start: &ServiceStart) -> Result<UserFacts, Refusal> {
     let (listen, is_far) = (start.listen, !start.listen.ip().is_loopback());
     if is_far && start.tls.is_none() {
@@ -191,12 +191,12 @@ fn checked(start: &ServiceStart) -> Result<UserFacts, Refusal> {
     Ok(account)
 }
 
-/// Says before the first login what would make all of them fail.
+/// Reports before the first login what would make all logins fail.
 ///
 /// # Errors
-/// PAM is not there.
+/// This host has no PAM.
 fn can_ask_pam(portal: &Portal) -> Result<(), Refusal> {
-    // In a process of its own: a library that is loaded stays.
+    // In a separate process: a library that is loaded stays loaded.
     let asked = fork_snapshot(|| match pam::can_be_asked() {
         Ok(()) => 0,
         Err(why) => {
@@ -221,13 +221,13 @@ fn can_ask_pam(portal: &Portal) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What is published of it.
+/// The address that is published.
 fn address(place: SocketAddr, start: &ServiceStart) -> PortalAddress {
-    let (encrypted, behind) = (start.tls.is_some(), !start.portal.trust_proxy.is_empty());
+    let (encrypted, by_proxy) = (start.tls.is_some(), !start.portal.trust_proxy.is_empty());
     PortalAddress {
         url: match start.names.first() {
             // Browsers reach it through the proxy.
-            Some(name) if behind && !encrypted => format!("https://{name}"),
+            Some(name) if by_proxy && !encrypted => format!("https://{name}"),
             name => url(place, encrypted, name),
         },
         socket: String::new(),
@@ -247,7 +247,7 @@ fn url(place: SocketAddr, encrypted: bool, name: Option<&String>) -> String {
     }
 }
 
-/// What the HTTP process is given.
+/// What the HTTP process receives.
 struct HttpHalf {
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -256,7 +256,7 @@ struct HttpHalf {
     portal: Portal,
 }
 
-/// The life of the HTTP process; gives its exit code.
+/// The HTTP process; returns its exit code.
 fn http_process(account: &UserFacts, broker: u32, half: HttpHalf, site: &Site) -> i32 {
     let number = |name| signals::number(name).unwrap_or_default();
     sys::fork::stand_alone(
@@ -268,7 +268,7 @@ fn http_process(account: &UserFacts, broker: u32, half: HttpHalf, site: &Site) -
         return 1;
     }
     confine::login_environment(account);
-    // Asked for only now: becoming another account forgets it.
+    // Only now, because changing the account clears this setting.
     sys::proc::die_with_parent(number("TERM"));
     if u32::try_from(sys::proc::parent()) != Ok(broker) {
         return 1;
@@ -300,7 +300,7 @@ async fn live(half: HttpHalf, site: &Site) -> Result<(), Refusal> {
     let first = app.clone();
     let _ = tokio::task::spawn_blocking(move || first.cluster.look(true)).await;
     let watching = tokio::spawn(cluster::watch(app.clone()));
-    // Before the broker may send it.
+    // Registered before the broker may send it.
     let hangup = signal(SignalKind::hangup()).ok();
     tokio::spawn(follow(app.clone(), site.clone(), hangup));
     tokio::spawn(until_told(end));
@@ -310,15 +310,15 @@ async fn live(half: HttpHalf, site: &Site) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Reads section `portal` again and again, and when the broker says so. What the broker itself goes
-/// by it reads itself.
-async fn follow(app: App, site: Site, mut told: Option<Signal>) {
+/// Reads section `portal` at intervals, and when the broker sends a signal. The broker itself reads
+/// the settings that it needs.
+async fn follow(app: App, site: Site, mut hangups: Option<Signal>) {
     let mut pause = tokio::time::interval(FOLLOW);
     pause.tick().await;
     loop {
         let hangup = async {
-            match &mut told {
-                Some(told) => drop(told.recv().await),
+            match &mut hangups {
+                Some(hangups) => drop(hangups.recv().await),
                 None => std::future::pending().await,
             }
         };
@@ -335,8 +335,8 @@ async fn follow(app: App, site: Site, mut told: Option<Signal>) {
     }
 }
 
-/// Does something as the owner of the share, in a process of its own: where the file server takes
-/// root for nobody, root can write nothing there.
+/// Runs `work` as the owner of the share, in a separate process: if the file server maps root to
+/// the account `nobody`, root cannot write there.
 fn as_owner(
     site: &Site,
     work: impl FnOnce(&corral::spool::Layout) -> Result<(), Failure>,

@@ -8,17 +8,17 @@ use corral::api::portal::Portal;
 use corral::record::portal::digest;
 use std::collections::HashMap;
 
-/// How long sessions last, ms.
+/// Lifetimes of sessions, ms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// One that was not used for so long ends.
+    /// A session that was not used for this long ends.
     pub idle: i64,
-    /// Each ends after so long.
+    /// Every session ends after this time.
     pub absolute: i64,
 }
 
 impl Limits {
-    /// As section `portal` says.
+    /// The limits of section `portal`.
     pub fn of(portal: &Portal) -> Limits {
         let ms = |ms| i64::try_from(ms).unwrap_or(i64::MAX);
         Limits {
@@ -34,10 +34,11 @@ impl Default for Limits {
     }
 }
 
-/// Most sessions of one user and of all; the one that was not used for the longest gives way.
+/// Maximum number of sessions of one user and of all users; the one that was not used for the
+/// longest time is removed.
 pub const OF_USER_MAX: usize = 20;
 pub const SESSIONS_MAX: usize = 10_000;
-/// Wrong logins that are answered in a minute; more are refused unseen.
+/// Wrong logins that are checked per minute; further ones are refused without a check.
 pub const WRONG_MAX: u32 = 20;
 const MINUTE_MS: i64 = 60_000;
 
@@ -45,7 +46,7 @@ const MINUTE_MS: i64 = 60_000;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Session {
     pub who: Identity,
-    /// Must come back with each change.
+    /// Must be sent with each change.
     pub csrf: String,
     pub created: i64,
     pub used: i64,
@@ -62,12 +63,12 @@ impl Session {
 pub struct Sessions {
     by_digest: HashMap<String, Session>,
     limits: Limits,
-    /// Wrong logins since this moment.
+    /// Start of the current minute, and the number of wrong logins in it.
     wrong: (i64, u32),
 }
 
 impl Sessions {
-    /// From now on sessions, those that there are too, last so long.
+    /// Sets the limits of all sessions, including existing ones.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
@@ -76,7 +77,7 @@ impl Sessions {
         self.limits
     }
 
-    /// Begins a session; `secret` is what its cookie holds.
+    /// Begins a session; `secret` is the value of its cookie.
     pub fn begin(&mut self, secret: &str, csrf: String, who: Identity, now: i64) {
         let limits = self.limits;
         self.by_digest
@@ -105,7 +106,7 @@ impl Sessions {
         }
     }
 
-    /// The session of a cookie, which counts as used now.
+    /// The session of a cookie; it counts as used now.
     pub fn find(&mut self, secret: &str, now: i64) -> Option<Session> {
         let key = digest(secret);
         let limits = self.limits;
@@ -118,7 +119,7 @@ impl Sessions {
         Some(session.clone())
     }
 
-    /// Whether the session of a cookie still is; asking does not use it.
+    /// Whether the session of a cookie still exists; this does not count as a use.
     pub fn is_there(&self, secret: &str, now: i64) -> bool {
         let session = self.by_digest.get(&digest(secret));
         session.is_some_and(|session| session.is_good(self.limits, now))
@@ -136,13 +137,13 @@ impl Sessions {
         self.by_digest.is_empty()
     }
 
-    /// Whether a login may be tried now.
+    /// Whether a login is allowed now.
     pub fn may_try(&self, now: i64) -> bool {
         let (since, n) = self.wrong;
         now - since >= MINUTE_MS || n < WRONG_MAX
     }
 
-    /// A login was wrong.
+    /// Counts a wrong login.
     pub fn count_wrong(&mut self, now: i64) {
         let (since, n) = self.wrong;
         self.wrong = match now - since >= MINUTE_MS {
@@ -187,7 +188,7 @@ mod tests {
         all.begin("a", "c".into(), who(1), 0);
         all.end("a");
         assert!(!all.is_there("a", 1));
-        // Shorter limits count for sessions that there are, too.
+        // Shorter limits apply to existing sessions, too.
         all.begin("a", "c".into(), who(1), 0);
         all.set_limits(Limits {
             idle: 10,

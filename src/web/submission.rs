@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Longest name of a job that is taken over, bytes; the leader has limits of its own.
+/// Maximum length of a job's name that is accepted, bytes; the leader has its own limits.
 const NAME_MAX: usize = 4096;
 
-/// Members that are options of csub: the name, the option, what it is.
+/// Members that are options of csub: name, option, meaning.
 pub const OPTIONS: &[(&str, &str, &str)] = &[
     ("queue", "q", "csub -q"),
     ("slots", "n", "csub -n"),
@@ -28,17 +28,17 @@ pub const OPTIONS: &[(&str, &str, &str)] = &[
     ("key", "key", "csub --key: the same key names the same job"),
 ];
 
-/// The option of `csub` of this name that a description can state.
+/// The option of `csub` with this name, if a description can contain it.
 pub fn option_named(name: &str) -> Option<&'static str> {
     let mut options = OPTIONS.iter().map(|(_, option, _)| *option);
     options.find(|option| *option == name)
 }
 
-/// The members of a job. Empty ones are not stated.
+/// The members of a job. Empty ones count as absent.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Deserialize)]
 #[serde(default)]
 pub struct JobForm {
-    /// A command line that a shell reads, or the text of a script.
+    /// A command line for a shell, or the text of a script.
     pub command: String,
     pub script: String,
     pub name: String,
@@ -48,8 +48,8 @@ pub struct JobForm {
     /// More options of csub, word by word.
     pub options: Vec<String>,
     pub env: BTreeMap<String, String>,
-    /// The name of an application's template, and the values of its parameters. The command is for
-    /// those that take one.
+    /// The name of an application's template, and the values of its parameters. The command is only
+    /// for templates that take one.
     pub app: String,
     pub params: BTreeMap<String, Value>,
     /// Members of [`OPTIONS`]: texts or numbers.
@@ -58,10 +58,10 @@ pub struct JobForm {
 }
 
 impl JobForm {
-    /// The value of a member of [`OPTIONS`], empty when it is not stated.
+    /// The value of a member of [`OPTIONS`]; empty if it is absent.
     ///
     /// # Errors
-    /// It is neither a text nor a number.
+    /// The value is neither a text nor a number.
     fn value(&self, name: &str) -> Result<String, WebError> {
         match self.stated.get(name) {
             None | Some(Value::Null) => Ok(String::new()),
@@ -71,7 +71,7 @@ impl JobForm {
         }
     }
 
-    /// The options that are stated.
+    /// The options that are present.
     fn named(&self) -> Result<Vec<(&'static str, String)>, WebError> {
         let known = |name: &str| OPTIONS.iter().any(|(known, ..)| *known == name);
         if let Some(name) = self.stated.keys().find(|name| !known(name)) {
@@ -117,10 +117,10 @@ impl JobForm {
         }))
     }
 
-    /// The request. `home`: where it runs when no directory is given.
+    /// Converts the description to a request. `home`: the working directory if none is given.
     ///
     /// # Errors
-    /// Nothing or two things are to run, or a member is unknown.
+    /// There is no command or more than one, or a member is unknown.
     pub fn request(&self, home: &str) -> Result<JobRequest, WebError> {
         let has = |text: &str| !text.trim().is_empty();
         let (line, script) = match (has(&self.command), has(&self.script)) {
@@ -130,7 +130,7 @@ impl JobForm {
             }
             (false, false) => (String::new(), String::new()),
             (true, false) => (self.command.trim().to_owned(), String::new()),
-            // Lines of a form end with CR LF.
+            // Forms send lines that end with CR LF.
             (false, true) => (String::new(), self.script.replace("\r\n", "\n")),
         };
         if self.name.len() > NAME_MAX {

@@ -28,57 +28,57 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
 
-/// Most terminals of one user and of all.
+/// Maximum number of terminals of one user and of all users.
 pub const OF_USER_MAX: usize = 8;
 pub const TERMINALS_MAX: usize = 64;
-/// How long a terminal waits for a page: while one is loaded again, or a network is away.
+/// How long a terminal waits for a page: during a reload or an interruption of the network.
 const AWAY: Duration = Duration::from_secs(60);
-/// How often it is looked whether the session goes on, and a page is asked for a sign of life.
+/// Interval at which the session is checked, and interval of pings to a page.
 const LOOK: Duration = Duration::from_secs(5);
 const ALIVE: Duration = Duration::from_secs(20);
-/// Time for a page to take what is the last.
+/// Time for a page to receive the last output.
 const LAST: Duration = Duration::from_secs(5);
-/// How often typing counts as a use of the session, ms.
+/// Interval at which typing counts as a use of the session, ms.
 const USED_MS: u64 = 60_000;
-/// Last bytes of the output, which a page that comes later gets first.
+/// The last bytes of the output, which a page that connects later gets first.
 const KEPT: usize = 64 << 10;
-/// Bytes that are read of a shell at once, and pieces that wait for a page.
+/// Bytes that are read from a shell at once, and pieces that wait for a page.
 const PIECE: usize = 16 << 10;
 const WAITING: usize = 4;
-/// Bytes that a page has not shown yet; beyond it none are sent.
+/// Bytes that a page may have received but not shown; beyond that none are sent.
 const UNSHOWN_MAX: usize = 256 << 10;
-/// Largest message of a page: what is pasted comes in pieces.
+/// Maximum size of a message of a page: pasted text comes in pieces.
 const MESSAGE_MAX: usize = 64 << 10;
-/// Bytes that were typed and that the shell has not taken.
+/// Typed bytes that the shell has not read yet.
 const TYPED_MAX: usize = 1 << 20;
-/// Longest time in which a page takes a message.
+/// Maximum time in which a page receives a message.
 const TAKE_TIME: Duration = Duration::from_secs(60);
-/// Largest screen.
+/// Maximum number of rows or columns.
 const SCREEN_MAX: u16 = 1_000;
 
-/// Codes by which a connection is closed: as the page's script knows them.
+/// Codes by which a connection is closed; the page's script knows them.
 const ENDED: u16 = 4_000;
 const TAKEN: u16 = 4_001;
 const TOO_MUCH: u16 = 4_002;
 
-/// A terminal, as requests see it.
+/// A terminal, as seen by requests.
 struct Entry {
     uid: u32,
-    /// The secret of the session that began it.
+    /// The secret of the session that started it.
     session: String,
-    /// What was asked for, for the list.
+    /// What was requested, for the list.
     label: String,
     pages: mpsc::Sender<Page>,
     end: watch::Sender<bool>,
 }
 
-/// A page that comes to a terminal.
+/// A page that connects to a terminal.
 struct Page {
     keys: mpsc::Receiver<Bytes>,
     sizes: watch::Receiver<(u16, u16)>,
     /// Pieces of output; closed when the terminal is over.
     out: mpsc::Sender<Bytes>,
-    /// True when another page has taken its place.
+    /// True when another page has replaced it.
     taken: watch::Sender<bool>,
 }
 
@@ -91,10 +91,10 @@ impl Terminals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the user may have one more.
+    /// Checks that the user may have one more terminal.
     ///
     /// # Errors
-    /// There are as many as there may be.
+    /// The maximum number is reached.
     pub fn check_room(&self, uid: u32) -> Result<(), WebError> {
         let all = self.all();
         let of_user = all.values().filter(|entry| entry.uid == uid).count();
@@ -110,7 +110,7 @@ impl Terminals {
         })
     }
 
-    /// Those of a session: name and label.
+    /// The terminals of a session: name and label.
     pub fn of_session(&self, session: &str) -> Vec<(String, String)> {
         let all = self.all();
         let own = all.iter().filter(|(_, entry)| entry.session == session);
@@ -121,7 +121,7 @@ impl Terminals {
         own
     }
 
-    /// The label of a terminal of this caller; `None`: there is none of theirs by that name.
+    /// The label of a terminal of this caller; `None`: the caller has no terminal with this name.
     pub fn label(&self, caller: &Caller, name: &str) -> Option<String> {
         let all = self.all();
         let entry = all.get(name).filter(|entry| entry.is_of(caller))?;
@@ -143,16 +143,17 @@ impl Terminals {
 }
 
 impl Entry {
-    /// Another session of the same user is another login: its pages are not at this terminal.
+    /// Another session of the same user is a separate login: its pages have no access to this
+    /// terminal.
     fn is_of(&self, caller: &Caller) -> bool {
         self.uid == caller.who.uid && !caller.secret.is_empty() && self.session == caller.secret
     }
 }
 
-/// Takes up a terminal that was started; its name.
+/// Registers a terminal that was started; returns its name.
 ///
 /// # Errors
-/// Its descriptor cannot be used.
+/// The descriptor cannot be used.
 pub fn begin(app: &App, caller: &Caller, label: String, held: Held) -> Result<String, WebError> {
     let (master, keeps) = held.split();
     let unusable = |e: &dyn std::fmt::Display| {
@@ -160,8 +161,8 @@ pub fn begin(app: &App, caller: &Caller, label: String, held: Held) -> Result<St
         WebError::internal()
     };
     never_wait(&master).map_err(|e| unusable(&e))?;
-    // What makes this call deprecated is a type that names a descriptor without being its owner; a
-    // File is its owner.
+    // This call is deprecated because of types that contain a descriptor without owning it; a File
+    // owns its descriptor.
     #[allow(deprecated)]
     let master = AsyncFd::new(master).map_err(|e| unusable(&e))?;
     let name = sys::clock::nonce(16);
@@ -187,13 +188,13 @@ pub fn begin(app: &App, caller: &Caller, label: String, held: Held) -> Result<St
     tokio::spawn(async move {
         life.run().await;
         app.terminals.all().remove(&own);
-        // The shell's side hangs up now at the latest.
+        // At the latest now, the shell's side hangs up.
         drop(keeps);
     });
     Ok(name)
 }
 
-/// A terminal at work.
+/// A running terminal.
 struct Life {
     app: App,
     session: String,
@@ -203,7 +204,7 @@ struct Life {
     ending: watch::Receiver<bool>,
 }
 
-/// Why a page is not at a terminal any more.
+/// Why a page is no longer connected to a terminal.
 enum Left {
     /// The terminal is over.
     Over,
@@ -227,7 +228,7 @@ impl Life {
         }
     }
 
-    /// Waits for a page. Nothing is read: a shell that writes waits, too.
+    /// Waits for a page. Nothing is read in the meantime, so a shell that writes waits, too.
     async fn without(&mut self) -> Left {
         tokio::select! {
             page = self.coming.recv() => page.map_or(Left::Over, Left::For),
@@ -237,7 +238,7 @@ impl Life {
         }
     }
 
-    /// Is at the page's service until that is gone or another one comes.
+    /// Serves a page until it disconnects or another one connects.
     async fn with(&mut self, page: Page) -> Left {
         let Page {
             mut keys,
@@ -265,7 +266,7 @@ impl Life {
     }
 }
 
-/// Waits until the session or the portal is over.
+/// Waits until the session or the portal ends.
 async fn until_over(app: &App, session: &str) {
     let mut ending = app.ending.clone();
     loop {
@@ -279,7 +280,7 @@ async fn until_over(app: &App, session: &str) {
     }
 }
 
-/// Who types uses the session.
+/// Counts typing as a use of the session.
 fn use_session(app: &App, session: &str) {
     if app
         .sessions()
@@ -292,7 +293,7 @@ fn use_session(app: &App, session: &str) {
     tokio::task::spawn_blocking(move || actor.may_go_on(&session));
 }
 
-/// Passes the shell's output on, as fast as the page takes it.
+/// Forwards the shell's output at the speed of the page.
 async fn show(master: &AsyncFd<File>, kept: &mut VecDeque<u8>, out: &mpsc::Sender<Bytes>) -> Left {
     loop {
         let Ok(room) = out.reserve().await else {
@@ -317,7 +318,7 @@ async fn show(master: &AsyncFd<File>, kept: &mut VecDeque<u8>, out: &mpsc::Sende
     }
 }
 
-/// Passes keys on, as fast as the shell takes them. `used` is called now and then.
+/// Forwards keys at the speed of the shell. `used` is called at intervals.
 async fn take_keys(
     master: &AsyncFd<File>,
     keys: &mut mpsc::Receiver<Bytes>,
@@ -355,18 +356,18 @@ async fn take_sizes(master: &AsyncFd<File>, mut sizes: watch::Receiver<(u16, u16
     }
 }
 
-/// What a page says beside keys.
+/// Messages of a page other than keys.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Said {
     /// The size of its screen: rows, columns.
     Size(u16, u16),
-    /// So many bytes were shown.
+    /// This many bytes were shown.
     Shown(usize),
 }
 
-/// `GET /terminal/{name}/ws`: the page of a terminal. Keys come as binary messages, sizes and what
-/// was shown as text.
+/// `GET /terminal/{name}/ws`: the connection of a page. Keys come as binary messages, sizes and
+/// numbers of shown bytes as text.
 pub(crate) async fn socket(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -386,7 +387,7 @@ pub(crate) async fn socket(
     Ok(upgrade.on_upgrade(move |socket| at_page(socket, pages)))
 }
 
-/// What a page has typed and its shell has not taken.
+/// Keys that a page has sent and the shell has not read.
 #[derive(Default)]
 struct Typed {
     pieces: VecDeque<Bytes>,
@@ -394,7 +395,7 @@ struct Typed {
 }
 
 impl Typed {
-    /// False: more waits than may.
+    /// False: too many bytes are waiting.
     fn add(&mut self, bytes: Bytes) -> bool {
         self.len += bytes.len();
         self.pieces.push_back(bytes);
@@ -408,7 +409,7 @@ impl Typed {
     }
 }
 
-/// The life of a page at a terminal.
+/// The connection of a page, from its start to its end.
 async fn at_page(mut socket: WebSocket, pages: mpsc::Sender<Page>) {
     let (keys, typed) = mpsc::channel(1);
     let (size, sizes) = watch::channel((0, 0));
@@ -440,7 +441,7 @@ async fn at_page(mut socket: WebSocket, pages: mpsc::Sender<Page>) {
                     return;
                 }
             }
-            // Read always: what was shown must be heard while a shell takes no keys.
+            // Always read: reports of shown bytes must arrive even while a shell reads no keys.
             said = socket.recv() => match said {
                 Some(Ok(Message::Binary(bytes))) => {
                     if !typed.add(bytes) {
@@ -454,7 +455,7 @@ async fn at_page(mut socket: WebSocket, pages: mpsc::Sender<Page>) {
             room = keys.reserve(), if typed.len > 0 => {
                 match (room, typed.next()) {
                     (Ok(room), Some(bytes)) => room.send(bytes),
-                    // The terminal has left: the end of its output says so.
+                    // The terminal is gone: the end of its output reports it.
                     _ => typed = Typed::default(),
                 }
             }
@@ -467,7 +468,7 @@ async fn at_page(mut socket: WebSocket, pages: mpsc::Sender<Page>) {
     }
 }
 
-/// False: the page does not take it.
+/// False: the page does not receive the message.
 async fn send(socket: &mut WebSocket, message: Message) -> bool {
     let sent = tokio::time::timeout(TAKE_TIME, socket.send(message)).await;
     matches!(sent, Ok(Ok(())))
@@ -490,7 +491,7 @@ async fn close(mut socket: WebSocket, code: u16, why: &'static str) {
         reason: why.into(),
     };
     if send(&mut socket, Message::Close(Some(frame))).await {
-        // The page answers; what came before is on its way until then.
+        // The page answers; earlier messages are in transit until then.
         let answered = async { while let Some(Ok(_)) = socket.recv().await {} };
         let _ = tokio::time::timeout(LAST, answered).await;
     }

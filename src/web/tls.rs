@@ -13,11 +13,11 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Largest file of certificates or of a key, bytes.
+/// Maximum size of a file with certificates or a key, bytes.
 const FILE_MAX: u64 = 1 << 20;
 
-/// What makes connections encrypted, from the files of a certificate, with those that lead to its
-/// issuer, and of its key, both in PEM.
+/// The TLS acceptor for a certificate, with the certificates that lead to its issuer, and its key,
+/// both as PEM files.
 ///
 /// # Errors
 /// Which file cannot be used, and why.
@@ -29,7 +29,7 @@ pub fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, String> {
     if chain.is_empty() {
         return Err(wrong(certificate, &"there is no certificate in it"));
     }
-    // What a link leads to counts.
+    // The target of a symbolic link is checked.
     let real = fs::canonical(key).map_err(|e| e.to_string())?;
     let found = fs::owner(&real).map_err(|e| e.to_string())?;
     if found.is_some_and(|found| found.mode & 0o007 != 0) {

@@ -18,7 +18,7 @@ pub enum Language {
 impl Language {
     pub const ALL: [Language; 2] = [Language::English, Language::Chinese];
 
-    /// What the library calls it: of its sentences, such as why a job waits.
+    /// The library's name of this language: for its sentences, such as pending reasons.
     fn of_library(self) -> corral::api::Language {
         match self {
             Language::English => corral::api::Language::English,
@@ -26,7 +26,7 @@ impl Language {
         }
     }
 
-    /// As in `lang` of a page and in the cookie.
+    /// The value of the attribute `lang` and of the cookie.
     pub fn tag(self) -> &'static str {
         match self {
             Language::English => "en",
@@ -34,12 +34,12 @@ impl Language {
         }
     }
 
-    /// By its tag.
+    /// The language with this tag.
     pub fn parse(tag: &str) -> Option<Language> {
         Language::ALL.into_iter().find(|l| l.tag() == tag)
     }
 
-    /// The one that a header `Accept-Language` likes best.
+    /// The language that a header `Accept-Language` prefers.
     pub fn accepted(header: &str) -> Language {
         let mut best = (0u32, Language::English);
         for part in header.split(',').take(20) {
@@ -69,7 +69,7 @@ type Catalogue = HashMap<String, [String; 2]>;
 /// The text of the catalogue.
 pub const CATALOGUE: &str = include_str!("words.yaml");
 
-/// Reads the catalogue: a key, then its words in English and in Chinese.
+/// Parses the catalogue: a key, then its words in English and in Chinese.
 fn catalogue() -> &'static Catalogue {
     static ALL: OnceLock<Catalogue> = OnceLock::new();
     ALL.get_or_init(|| serde_yaml::from_str(CATALOGUE).unwrap_or_default())
@@ -80,22 +80,22 @@ fn catalogue() -> &'static Catalogue {
 pub struct Words(pub Language);
 
 impl Words {
-    /// The words of a key; an unknown key, which a test refuses, stands for itself.
+    /// The words of a key; an unknown key, which a test refuses, is returned as it is.
     pub fn t(self, key: &'static str) -> &'static str {
         self.find(key).unwrap_or(key)
     }
 
-    /// A sentence of the cluster: a reason, a refusal.
+    /// Translates a sentence of the cluster: a reason, a refusal.
     pub fn said(self, text: &str) -> std::borrow::Cow<'_, str> {
         self.0.of_library().said(text)
     }
 
-    /// The words of a key that is made of parts, or what it is without any.
+    /// The words of a key that is composed of parts, or `otherwise` if there are none.
     pub fn t_or(self, key: &str, otherwise: &str) -> String {
         self.find(key).unwrap_or(otherwise).to_owned()
     }
 
-    /// The words of a key with a number or name in the place of `{}`.
+    /// The words of a key with a number or name in place of `{}`.
     pub fn f(self, key: &'static str, value: impl std::fmt::Display) -> String {
         self.t(key).replace("{}", &value.to_string())
     }

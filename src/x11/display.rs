@@ -26,7 +26,7 @@ impl Display {
         let (number, screen) = rest.split_once('.').unwrap_or((rest, "0"));
         let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
         if !digits(number) || !digits(screen) {
-            return Err("after its colon is no number");
+            return Err("there is no number after its colon");
         }
         let number = number.parse().ok().filter(|n| *n <= u16::MAX - PORT);
         let number = number.ok_or("its number is too high")?;
@@ -34,7 +34,7 @@ impl Display {
         let host = bare.unwrap_or(host);
         let sound = |b: u8| b.is_ascii_alphanumeric() || b"-._:%".contains(&b);
         if !host.bytes().all(sound) || host.ends_with(':') {
-            return Err("before its colon is no name of a host");
+            return Err("the part before its colon is not a host name");
         }
         let host = (!host.is_empty() && host != "unix").then(|| host.to_owned());
         Ok(Display { host, number })

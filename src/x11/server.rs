@@ -38,7 +38,7 @@ impl Server {
     /// cookie.
     pub(crate) fn find(name: &str, authority: &Path) -> Result<Server, String> {
         let display = Display::parse(name).map_err(|why| {
-            format!("DISPLAY={name} is no display, [HOST]:NUMBER[.SCREEN]: {why}")
+            format!("DISPLAY={name} is not a display, [HOST]:NUMBER[.SCREEN]: {why}")
         })?;
         let places = places(&display).map_err(|e| format!("DISPLAY={name}: {e}"))?;
         let mut wrong = Vec::new();
@@ -133,7 +133,7 @@ fn connected(at: &Place) -> io::Result<File> {
     match read_now(&socket, &mut [0; 1])? {
         None => Ok(socket),
         // A display never sends first.
-        Some(_) => Err(io::Error::other("it is no X11 server")),
+        Some(_) => Err(io::Error::other("it is not an X11 server")),
     }
 }
 

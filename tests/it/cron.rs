@@ -127,7 +127,7 @@ fn wrong_definitions_are_refused_with_their_place() {
         (
             "name: a\nschedule: '@daily'\njob: {command: x, options: -b 12:00}",
             2,
-            "-b is not taken in a cron job",
+            "-b is not accepted in a cron job",
         ),
         (
             "name: a\nschedule: '@daily'\njob: [{command: x}, {script: job.sh}]",

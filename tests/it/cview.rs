@@ -221,7 +221,7 @@ fn a_share_that_hangs_leaves_the_keys_alive() {
     command.env("CORRAL_FAIL", rule);
     let mut s = Screen::run(command, 24, 80);
     s.until("seenjob");
-    s.until("no answer of the share since ");
+    s.until("no answer from the share for ");
     s.keys("?");
     s.until("any key: back");
     s.keys("q");

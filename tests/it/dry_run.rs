@@ -33,8 +33,8 @@ fn a_dry_run_says_what_would_be_submitted_and_submits_nothing() {
         "  run limit 1h30m\n",
         "  memory limit 1G\n",
         "  requirement rusage[mem=1024]\n",
-        "Queue normal takes it.\n",
-        "Hosts of the queue: 2; of these chosen by -m: 2; with what select[] asks: 2\n",
+        "Queue normal accepts it.\n",
+        "Hosts of the queue: 2; of these selected by -m: 2; satisfying select[]: 2\n",
         "Hosts that fit now (free slots): h1 (2) h2 (2)\n",
         "Enough slots are free now: yes\n",
     ] {

@@ -63,7 +63,7 @@ fn a_reader_that_stops_and_goes_on_has_each_event_once() {
         (&["-e", "endet"][..], "no event is named 'endet'"),
         (&["--after", "x"], "'x' is not a position"),
         (&["-i", "0"], "not a number of seconds"),
-        (&["--after", "0.9.1"], "is not kept any more"),
+        (&["--after", "0.9.1"], "is no longer kept"),
     ] {
         let out = cluster.run("cevents", words);
         let said = String::from_utf8_lossy(&out.stderr).into_owned();

@@ -105,7 +105,7 @@ const NOT_THIS: &[&str] = &[
     "Line{jobs} submitted to {default}queue <{}>.",
     "My cluster name is {}",
     "Portal: {}/login#{secret}",
-    "(good for a minute; `cb login` prints another link)",
+    "(valid for a minute; `cb login` prints another link)",
     // Of sbatch.
     "Unable to open file {name}: {e}",
     "This does not look like a batch script.  The first",

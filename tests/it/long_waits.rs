@@ -34,10 +34,13 @@ fn an_interrupted_wait_says_that_the_jobs_go_on() {
     std::thread::sleep(Duration::from_secs(3));
     let (code, said) = interrupted(keeps);
     assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("job <1> goes on: 'cwait 1' waits"), "{said}");
+    assert!(
+        said.contains("job <1> continues: 'cwait 1' waits"),
+        "{said}"
+    );
     let (code, said) = interrupted(waits);
     assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("interrupted; the jobs go on"), "{said}");
+    assert!(said.contains("interrupted; the jobs continue"), "{said}");
     let (code, said) = interrupted(quiet);
     assert_eq!((code, said.as_str()), (Some(130), ""));
     let states = cluster.states();

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A portal's address without `http://`.
+/// A portal's address without its scheme.
 pub fn place(url: &str) -> &str {
-    url.trim().strip_prefix("http://").expect("an address")
+    url.trim().split_once("://").expect("an address").1
 }
 
 fn connect(place: &str) -> TcpStream {

@@ -131,8 +131,13 @@ pub(crate) fn open(place: &str, cookie: &str, job: u32) -> (String, String, Stri
     (host.to_owned(), format!("Cookie: {own}"), first)
 }
 
-/// Talks to the test's program through the portal: its pages, a change, its WebSocket.
-pub(crate) fn talk(place: &str, (host, cookie, first): &(String, String, String), heard: &Path) {
+/// Talks to the test's program through the portal: its pages, a change, its WebSocket. `scheme`: of the
+/// addresses that a browser would show.
+pub(crate) fn talk(
+    (scheme, place): (&str, &str),
+    (host, cookie, first): &(String, String, String),
+    heard: &Path,
+) {
     let get = |path: &str, headers: &[&str]| {
         let mut stream = ask_as(place, host, &format!("GET {path}"), headers);
         let head = head(&mut stream);
@@ -164,14 +169,14 @@ pub(crate) fn talk(place: &str, (host, cookie, first): &(String, String, String)
         status(&page) == 200 && body.contains("<h1>program</h1>"),
         "{page}{body}"
     );
-    let origin = format!("Origin: http://{host}");
+    let origin = format!("Origin: {scheme}://{host}");
     let headers: Vec<&str> = [both.as_str(), &origin].into_iter().chain(WISH).collect();
     let mut at = ask_as(place, host, "GET /ws", &headers);
     let switched = head(&mut at);
     assert_eq!(status(&switched), 101, "{switched}");
     tell(&mut at, 1, b"over and back");
     assert_eq!(message(&mut at), (1, b"over and back".to_vec()));
-    let foreign = format!("Origin: http://{place}");
+    let foreign = format!("Origin: {scheme}://{place}");
     let headers: Vec<&str> = [both.as_str(), &foreign].into_iter().chain(WISH).collect();
     let refused = head(&mut ask_as(place, host, "GET /ws", &headers));
     assert_eq!(status(&refused), 403, "{refused}");
@@ -261,7 +266,7 @@ fn a_page_has_a_shell_and_reaches_programs_of_jobs() {
     let line = program(&heard);
     for words in [&["-n", "2", &line][..], &["-app", "program"]] {
         let id = begun(cluster.command("csub"), cluster.dir(), words);
-        talk(place, &open(place, &login.0, id), &heard);
+        talk(("http", place), &open(place, &login.0, id), &heard);
         cluster.ok("ckill", &[&id.to_string()]);
         std::fs::remove_file(&heard).unwrap();
     }

@@ -6,6 +6,7 @@ use crate::cluster::{build, exists, reachable, signal};
 use crate::portal::{cookie, place, said, status};
 use crate::portal_programs as programs;
 use crate::security::{Account, Site};
+use crate::source;
 use corral::record::portal::{digest, login_name, secret_of};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{MetadataExt as _, chown};
@@ -136,6 +137,73 @@ fn a_service_acts_for_each_user_with_their_rights_alone() {
     assert!(!exists(http) && !place.exists(), "all of it is gone");
     let none = site.run(&site.alice, "clogin", &[]);
     assert_eq!(none.status.code(), Some(1));
+    encrypted_programs(&site);
+}
+
+/// Programs at names of a domain of their own, over TLS, with a certificate for all of these names.
+fn encrypted_programs(site: &Site) {
+    let dir = site.cluster.dir();
+    let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
+    let mut make = Command::new("openssl");
+    make.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+    ]);
+    make.args(["-nodes", "-days", "2", "-subj", "/CN=portal"]);
+    make.args([
+        "-addext",
+        "subjectAltName=IP:127.0.0.1,DNS:*.apps.corral.test",
+    ]);
+    make.arg("-keyout").arg(&key).arg("-out").arg(&cert);
+    let made = make.output().expect("openssl is installed");
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    let mut command = command(site);
+    command.args(["--apps-domain", "apps.corral.test"]);
+    command
+        .arg("--tls-cert")
+        .arg(&cert)
+        .arg("--tls-key")
+        .arg(&key);
+    let mut service = Service::spawn(site, command);
+    let mut relay = Command::new("python3");
+    relay.arg(source::root().join("tests/portal/tls_relay.py"));
+    let mut relay = relay
+        .arg(&service.place)
+        .arg(&cert)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut port = String::new();
+    BufReader::new(relay.stdout.take().expect("a pipe"))
+        .read_line(&mut port)
+        .unwrap();
+    let place = format!("127.0.0.1:{}", port.trim());
+    let hers = programs::session(&place, &site.ok(&site.alice, "clogin", &[]));
+    let home = site.home(&site.alice);
+    let heard = home.join("heard-encrypted");
+    let line = programs::program(&heard);
+    let mut csub = site.command(&site.alice, "csub");
+    csub.env("HOME", &home);
+    let id = programs::begun(csub, &home, &["-n", "2", &line]);
+    let at = programs::open(&place, &hers.0, id);
+    assert!(
+        at.0.starts_with(&format!("j{id}.apps.corral.test")),
+        "{at:?}"
+    );
+    programs::talk(("https", &place), &at, &heard);
+    site.ok(&site.alice, "ckill", &[&id.to_string()]);
+    signal(service.child.id() as i32, "-TERM");
+    assert!(service.child.wait().unwrap().success());
+    relay.kill().unwrap();
+    relay.wait().unwrap();
 }
 
 /// Programs of one's own job and shells in pages are the user's alone, and end with the session.
@@ -162,7 +230,7 @@ fn terminals_and_programs(site: &Site, service: &Service) {
     let mut csub = site.command(alice, "csub");
     csub.env("HOME", &home);
     let id = programs::begun(csub, &home, &["-n", "2", &line]);
-    programs::talk(place, &programs::open(place, &hers.0, id), &heard);
+    programs::talk(("http", place), &programs::open(place, &hers.0, id), &heard);
     assert_eq!(of_alice("tunnel"), 1, "the near end is alice's");
     let path = format!("GET /apps/{id}");
     assert_eq!(

@@ -11,9 +11,9 @@ use crate::record::header::What;
 use crate::state::State;
 use std::path::Path;
 
-/// Epochs whose acknowledgements are read, newest first.
+/// Number of epochs whose acknowledgements are read, newest first.
 const EPOCHS: u64 = 3;
-/// Most acknowledgements compared with the journal.
+/// Maximum number of acknowledgements compared with the journal.
 const ACKS_MAX: usize = 2_000_000;
 const EACH_MAX: usize = 20;
 
@@ -55,7 +55,8 @@ impl Told {
                 Err(LineError::Damaged(d)) => {
                     let due = lines.next_seq();
                     match lines.skip() {
-                        // What a full share cut short is repeated whole after it.
+                        // A record that was cut because the share was full is repeated completely
+                        // after it.
                         Ok(s) if s.repeats(What::Acks, due, lines.next_seq()) => continue,
                         _ => return damaged(path, &d, out),
                     }
@@ -64,7 +65,7 @@ impl Told {
         }
     }
 
-    /// Every acknowledged job is in the journal.
+    /// Checks that every acknowledged job is in the journal.
     pub(super) fn hold(&self, state: &State, out: &mut Vec<Finding>) {
         let next = next_id(state);
         let lost = self.jobs.iter().filter(|(_, tok, run)| {
@@ -84,7 +85,7 @@ impl Told {
     }
 }
 
-/// Either being written, or damage, which costs answers but no job.
+/// Damage, unless the record is still being written. It costs answers but no job.
 fn damaged(path: &Path, d: &Damaged, out: &mut Vec<Finding>) {
     if d.damage != Damage::Torn {
         out.push(Finding::broken(

@@ -12,14 +12,14 @@ use crate::sys;
 use crate::text::count::count;
 use crate::text::duration::short;
 
-/// A host whose file is older than so many of its beats is stale.
+/// A host whose file is older than this many of its beats is stale.
 const BEATS: u64 = 4;
-/// Clocks further apart than this are reported, ms.
+/// Differences between clocks above this are reported, ms.
 pub(super) const SKEW_MS: u64 = 5_000;
-/// Most hosts that are checked.
+/// Maximum number of hosts that are checked.
 const HOSTS_MAX: usize = 100_000;
 
-/// The present cb.yaml, if it is valid.
+/// The current cb.yaml, if it is valid.
 pub(super) fn config(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Config> {
     let path = ctx.layout.config();
     match crate::admin::config_file::load(&path) {
@@ -38,7 +38,7 @@ pub(super) fn config(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Config> {
     }
 }
 
-/// Epochs are claimed here before any host can follow them.
+/// Checks that no host follows an epoch that is not claimed here.
 fn ahead(ctx: &Ctx, hosts: &[(String, i64, LoadDoc)], out: &mut Vec<Finding>) {
     let Some((host, _, doc)) = hosts.iter().max_by_key(|(_, _, doc)| doc.epoch) else {
         return;
@@ -47,7 +47,8 @@ fn ahead(ctx: &Ctx, hosts: &[(String, i64, LoadDoc)], out: &mut Vec<Finding>) {
     let newest = claims.into_iter().max().unwrap_or(0);
     if doc.epoch > newest {
         let what = format!(
-            "it has followed epoch {}, the newest here is {newest}: the share was set back",
+            "it has followed epoch {}, the newest here is {newest}: the share was restored to an \
+             earlier state",
             doc.epoch
         );
         let todo =
@@ -56,7 +57,7 @@ fn ahead(ctx: &Ctx, hosts: &[(String, i64, LoadDoc)], out: &mut Vec<Finding>) {
     }
 }
 
-/// The checks that need no second pass.
+/// Runs the checks that need no second pass.
 pub(super) fn look(ctx: &Ctx) -> Vec<Finding> {
     let mut out = Vec::new();
     alarms(ctx, &mut out);
@@ -101,14 +102,14 @@ fn leader_log(ctx: &Ctx) -> String {
     format!("see the leader's log: {}", ctx.log_of("cbsched", &host))
 }
 
-/// Alarms that mean that a promise does not hold, or will not at the next fault.
+/// Whether an alarm means that a promise does not hold, or will not after the next fault.
 fn is_grave(alarm: &str) -> bool {
     ["DISK FULL", "damaged", "went back"]
         .iter()
         .any(|w| alarm.contains(w))
 }
 
-/// Judged by the file server's clock alone: the newest of all files is "now".
+/// Checks the beats by the file server's clock alone: the newest of all files counts as "now".
 fn beats(ctx: &Ctx, out: &mut Vec<Finding>) {
     let names = sys::fs::list_dir(&ctx.layout.hosts(), HOSTS_MAX).unwrap_or_default();
     let written = |path: &std::path::Path| {
@@ -122,8 +123,8 @@ fn beats(ctx: &Ctx, out: &mut Vec<Finding>) {
         if let Some(mut doc) = sample(ctx, host)
             && let Some(at) = written(&path)
         {
-            // Written with the host's clock inside and the server's outside; by the difference the
-            // time of a later beat is one of the server's, too.
+            // The document has a time of the host's clock, the file one of the server's clock;
+            // their difference converts the time of a later beat to the server's clock.
             let ahead = doc.t.saturating_sub(at);
             beats.put_into(host, &mut doc);
             hosts.push((host.to_owned(), ahead, doc));

@@ -8,17 +8,17 @@ use crate::spool::Layout;
 use crate::sys;
 use std::path::PathBuf;
 
-/// What all checks share.
+/// The data that all checks share.
 pub(crate) struct Ctx {
     pub layout: Layout,
     pub cluster: ClusterDoc,
     pub site: Option<Site>,
-    /// Directory of the development cluster that this is; `None` for a real one.
+    /// Directory of the development cluster; `None` for a real cluster.
     pub development: Option<PathBuf>,
 }
 
 impl Ctx {
-    /// Where a daemon of a host says why it does not work.
+    /// Where a daemon of a host logs why it does not work.
     pub(super) fn log_of(&self, daemon: &str, host: &str) -> String {
         match &self.development {
             Some(dir) => format!("{}/log/{daemon}.{host}.log", dir.display()),
@@ -26,7 +26,7 @@ impl Ctx {
         }
     }
 
-    /// What starts a daemon of a host that is missing.
+    /// How to start a missing daemon of a host.
     pub(super) fn start_of(&self, daemon: &str) -> String {
         match &self.development {
             Some(dir) => format!("'cadmin dev up --dir {}' starts it", dir.display()),
@@ -38,7 +38,7 @@ impl Ctx {
 /// Finds the cluster.
 ///
 /// # Errors
-/// There is none, it cannot be read, or it is of a newer format.
+/// There is no cluster, it cannot be read, or its format is newer.
 pub(crate) fn open(dir: Option<PathBuf>) -> Result<Ctx, Fail> {
     let (layout, site) = match dir {
         Some(dir) => (Layout::new(dir), None),

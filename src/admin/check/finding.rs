@@ -12,11 +12,11 @@ pub(super) const UNKNOWN: i32 = 3;
 
 const DEFECT: &str = "a defect of Corral: please report it, with the bundle of 'cadmin diag'";
 
-/// How bad it is; the worst first.
+/// The severity; the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
-    /// A promise does not hold, or will not at the next fault.
+    /// A promise does not hold, or will not after the next fault.
     Broken,
     /// Could not be checked.
     Unknown,
@@ -37,7 +37,7 @@ pub(crate) struct Finding {
     /// What to do.
     #[serde(rename = "do")]
     pub todo: String,
-    /// The same in every pass for the same fault.
+    /// Identifies the fault: the same in every pass.
     #[serde(skip)]
     pub key: String,
 }
@@ -70,7 +70,7 @@ impl Finding {
         Finding::new(Level::Broken, area, place, what, todo)
     }
 
-    /// What no fault of a disk, a host or a person explains.
+    /// A finding that no fault of a disk, a host or a user explains.
     pub(crate) fn defect(
         area: &'static str,
         place: impl ToString,
@@ -88,7 +88,7 @@ impl Finding {
         Finding::new(Level::Warning, area, place, what, todo)
     }
 
-    /// What could not be read: neither broken nor sound.
+    /// A finding for something that could not be read: neither broken nor sound.
     pub(crate) fn unknown(
         area: &'static str,
         place: impl ToString,
@@ -98,7 +98,7 @@ impl Finding {
         Finding::new(Level::Unknown, area, place, what, todo)
     }
 
-    /// A failing read: unknown where permission lacks, broken otherwise.
+    /// A finding for a failed read: unknown if permission is missing, else broken.
     pub(crate) fn unreadable(area: &'static str, e: &crate::sys::Error) -> Finding {
         let place = e.path.display();
         match e.kind() {
@@ -113,7 +113,7 @@ impl Finding {
     }
 }
 
-/// What was checked, for the last line.
+/// The number of checked items, for the last line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub epochs: u64,
@@ -145,7 +145,7 @@ impl Report {
     }
 }
 
-/// Two lines for each finding, one about all.
+/// Two lines for each finding, and one about all.
 pub(super) fn text(report: &Report, quiet: bool, most: usize) -> String {
     let mut out = String::new();
     let put = |out: &mut String, args: std::fmt::Arguments<'_>| {
@@ -185,7 +185,7 @@ pub(super) fn text(report: &Report, quiet: bool, most: usize) -> String {
     out
 }
 
-/// A place such as `host h1`: its word is said, the name is not.
+/// A place such as `host h1`: its word is translated, the name is not.
 fn place(text: &str) -> String {
     match text.split_once(' ') {
         Some((word, name)) if !name.contains(' ') => format!("{} {name}", said(word)),
@@ -193,13 +193,13 @@ fn place(text: &str) -> String {
     }
 }
 
-/// A text of several lines, indented below the first one. Other hidden characters are escaped.
+/// A text of several lines, indented after the first. Other control characters are escaped.
 fn lines(text: &str) -> String {
     let all: Vec<_> = text.trim_end().lines().map(escape).collect();
     all.join("\n        ")
 }
 
-/// What was checked; kinds without any are left out.
+/// The number of checked items; kinds without any are left out.
 fn checked(seen: &Seen) -> String {
     let all = [
         (seen.epochs, "epoch"),

@@ -21,16 +21,16 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
-/// Most host directories.
+/// Maximum number of host directories.
 const HOSTS_MAX: usize = 100_000;
-/// Most bytes of reports and orders in all; hosts beyond it are reported as not checked.
+/// Maximum total size of reports and orders, in bytes; hosts beyond it are reported as not checked.
 const BYTES_MAX: u64 = 8 << 30;
-/// Most starts that are compared with each other.
+/// Maximum number of starts that are compared with each other.
 const STARTS_MAX: usize = 8_000_000;
 const EACH_MAX: usize = 20;
 
-/// A report with the mark of the run that it is about: before and after a share was restored two
-/// runs may have the same name.
+/// A report with the mark of its run: runs before and after the restore of a share may have the
+/// same name.
 #[derive(Deserialize)]
 struct Said {
     #[serde(flatten)]
@@ -42,21 +42,21 @@ struct Said {
 /// One host's newest reports file.
 #[derive(Default)]
 struct Log {
-    /// Started and not ended, with their marks.
+    /// Attempts that have started and not ended, with their marks.
     live: FxHashMap<AttemptId, u32>,
-    /// Spoken of at all.
+    /// All attempts that are mentioned.
     said: FxHashSet<AttemptId>,
-    /// Everything the host knows is in it.
+    /// Whether the file contains everything that the host knows.
     complete: bool,
 }
 
-/// Everything hosts were ordered and said.
+/// All orders to hosts and reports of hosts.
 #[derive(Default)]
 pub(super) struct Logs {
     hosts: Vec<(String, Log)>,
     /// Orders to start: host and attempt.
     orders: Vec<(String, AttemptId)>,
-    /// Who says to have started an attempt of which mark.
+    /// Index of the host that reported the start of an attempt with this mark.
     starts: FxHashMap<(AttemptId, u32), u32>,
     twice: Vec<(AttemptId, String, String)>,
     bytes: u64,
@@ -64,7 +64,7 @@ pub(super) struct Logs {
 }
 
 impl Logs {
-    /// Reads what all hosts were ordered and say.
+    /// Reads the orders to all hosts and their reports.
     pub(super) fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Logs {
         let mut logs = Logs::default();
         let entries = match sys::fs::list_dir(&ctx.layout.hosts(), HOSTS_MAX) {
@@ -110,7 +110,7 @@ impl Logs {
             orders.extend(Layout::parse_orders_name(name));
             reports.extend(Layout::parse_reports_name(name));
         }
-        // No host follows orders of older epochs.
+        // Hosts do not follow orders of older epochs.
         let newest = orders.iter().map(|(epoch, _)| *epoch).max();
         for (epoch, part) in orders.iter().filter(|(e, _)| Some(*e) == newest) {
             let path = ctx.layout.orders(host, *epoch, *part);
@@ -150,12 +150,12 @@ impl Logs {
                 format!("{}; the rest of the file is not read", d.damage),
                 match area {
                     "orders" => {
-                        "its host asks for another part by itself; if none comes, 'cadmin \
+                        "its host requests another part automatically; if none comes, 'cadmin \
                          schedrestart': a new leader writes all orders again"
                     }
                     _ => {
-                        "the leader asks its host for another file by itself; if none comes, \
-                         restart cbexe there: it repeats all that is not acknowledged"
+                        "the leader automatically requests another file from its host; if none \
+                         comes, restart cbexe there: it repeats all that is not acknowledged"
                     }
                 },
             )),
@@ -198,7 +198,7 @@ impl Logs {
         }
     }
 
-    /// Holds all of it against the journal, which was read later.
+    /// Compares everything with the journal, which was read later.
     pub(super) fn hold(&self, state: &State, out: &mut Vec<Finding>) {
         for (a, first, second) in &self.twice {
             let what = format!("it was started on {first} and on {second}");
@@ -227,7 +227,7 @@ impl Logs {
     }
 }
 
-/// What is wrong with a task that lives on `host`.
+/// The finding for a task that is alive on `host`, if any.
 fn alive(state: &State, host: &str, a: AttemptId, mark: u32) -> Option<Finding> {
     let place = format!("host {host}, attempt {a}");
     let todo = format!(
@@ -239,7 +239,7 @@ fn alive(state: &State, host: &str, a: AttemptId, mark: u32) -> Option<Finding> 
         return Some(Finding::broken("hosts", place, what, todo));
     };
     if state.is_other(a, mark) {
-        let what = "it runs there as a job of before the share was restored";
+        let what = "it runs there as a job from before the share was restored";
         return Some(Finding::broken("hosts", place, what, todo));
     }
     if work.stat.is_started() {
@@ -249,7 +249,7 @@ fn alive(state: &State, host: &str, a: AttemptId, mark: u32) -> Option<Finding> 
     }
     let reason = fate(work);
     let what = format!("it runs there, the journal has it as {}", work.stat);
-    // Removed while its host was silent: its host may not know yet.
+    // Removed while its host was silent: the host may not know it yet.
     let given_up = matches!(
         reason,
         TermReason::HostLost | TermReason::Fenced | TermReason::Force
@@ -265,7 +265,7 @@ fn fate(work: &Work) -> TermReason {
     fate.map_or(TermReason::None, |f| f.reason)
 }
 
-/// Attempts that the journal believes to run on a host that says nothing of them.
+/// Attempts that run on a host according to the journal, but that the host does not mention.
 fn forgotten(state: &State, host: &str, log: &Log) -> Vec<Finding> {
     let mut out = Vec::new();
     for (j, _) in state.on_host(host) {
@@ -289,7 +289,7 @@ fn forgotten(state: &State, host: &str, log: &Log) -> Vec<Finding> {
     out
 }
 
-/// A file of a newer format is not guessed at.
+/// Refuses a file of a newer format.
 fn check_format(step: &Step<'_>) -> Result<(), LineError> {
     let offset = step.offset;
     let damaged = |damage| LineError::Damaged(Damaged { offset, damage });
@@ -304,8 +304,8 @@ fn check_format(step: &Step<'_>) -> Result<(), LineError> {
     Err(damaged(Damage::Content(text)))
 }
 
-/// Passes on every record after the header; half a line at the end is being written. Returns the
-/// bytes read.
+/// Passes on every record after the header; a partial line at the end is being written. Returns the
+/// number of bytes read.
 fn records<T: DeserializeOwned>(path: &Path, sink: &mut dyn FnMut(T)) -> Result<u64, LineError> {
     let mut lines = Lines::new(path, u64::MAX);
     let mut header = true;
@@ -314,7 +314,7 @@ fn records<T: DeserializeOwned>(path: &Path, sink: &mut dyn FnMut(T)) -> Result<
             Ok(None) => return Ok(lines.offset()),
             Ok(Some(step)) if std::mem::take(&mut header) => check_format(&step)?,
             Ok(Some(step)) => {
-                // A kind of a newer version is of no interest here.
+                // Records of a kind from a newer version are not needed here.
                 if let Ok(record) = serde_json::from_slice(step.line.json) {
                     sink(record);
                 }

@@ -1,4 +1,4 @@
-//! The journal: every kept record of all epochs, and the state that follows from it.
+//! The journal: every kept record of all epochs, and the state that results from it.
 
 use super::finding::Finding;
 use super::{Ctx, Seen};
@@ -12,19 +12,19 @@ use crate::state_loader::Loader;
 use crate::sys;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Attempts whose fate is followed through the kept events; beyond, older ones are not held
-/// against each other.
+/// Maximum number of attempts that are followed through the kept events; further ones are not
+/// checked.
 const ATTEMPTS_MAX: usize = 8_000_000;
-/// Findings of one kind.
+/// Maximum number of findings of one kind.
 const EACH_MAX: usize = 20;
-/// A journal that changes under the reader is read so often.
+/// Number of tries to read a journal that changes during the read.
 const TRIES: usize = 5;
 
 const DAMAGE: &str = "'cadmin fsck' lists all damage. Records before it are safe. Keep a copy of \
      the share, then let one 'cbsched --accept-loss' lead: it sets the damaged bytes aside in \
      lost+found and continues after them";
 
-/// The phase of an attempt, by the events.
+/// The phase of an attempt, according to the events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Bound,
@@ -32,7 +32,7 @@ enum Phase {
     Over,
 }
 
-/// Follows the attempts of the kept events.
+/// Follows the attempts through the kept events.
 #[derive(Default)]
 struct Attempts {
     phases: FxHashMap<AttemptId, Phase>,
@@ -56,7 +56,7 @@ impl Attempts {
         }
     }
 
-    /// Ids that rolled over start again.
+    /// After ids have rolled over, an id may be submitted again.
     fn submitted(&mut self, id: u32) {
         if !self.ids.insert(id) {
             self.phases.retain(|a, _| a.j.id != id);
@@ -84,7 +84,7 @@ impl Attempts {
     }
 }
 
-/// Reads every kept record: checksums, sequence, seals, and what one attempt may go through.
+/// Reads every kept record and checks checksums, sequence, seals, and the phases of each attempt.
 pub(super) fn history(ctx: &Ctx, seen: &mut Seen, out: &mut Vec<Finding>) {
     let mut walk = Walk::default();
     if let Err(e) = walk.all(ctx) {
@@ -106,7 +106,7 @@ struct Walk {
     epochs: u64,
     events: u64,
     attempts: Attempts,
-    /// Place and what is wrong there.
+    /// The place and the description of each damage.
     damage: Vec<(String, String)>,
 }
 
@@ -134,7 +134,7 @@ impl Walk {
                 self.damage
                     .push((format!("{}:{offset}", path.display()), what));
             }
-            // Half a line is being written, or was never acknowledged.
+            // The record is being written, or was never acknowledged.
             Met::Half(..) => {}
         }
     }
@@ -155,14 +155,14 @@ fn refused(ctx: &Ctx, e: &Error) -> Finding {
     }
 }
 
-/// An error without its advice, which is in `do`.
+/// The text of an error without its advice, which is in `do`.
 fn first_part(text: &str) -> &str {
     text.split("; keep a copy of the share")
         .next()
         .unwrap_or(text)
 }
 
-/// The state as the next leader would recover it; `None` when it could not.
+/// The state as the next leader would recover it; `None` if it could not.
 pub(super) fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
     let led = led(ctx);
     let mut last = None;
@@ -190,7 +190,7 @@ pub(super) fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
             &mut loader,
         );
         match read {
-            // A leader that took over meanwhile has recorded where the epoch before ends.
+            // A leader that took over meanwhile has recorded the end of the epoch before.
             Ok(recovered) if Chain::newest(&ctx.layout).is_ok_and(|n| n == newest) => {
                 notes(&recovered.notes, out);
                 broken_state(&loader.state, out);
@@ -211,7 +211,7 @@ pub(super) fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
     None
 }
 
-/// The epoch whose leader said that it leads: its events must be there.
+/// The epoch whose leader has announced that it leads: its events must exist.
 fn led(ctx: &Ctx) -> Option<u64> {
     let bytes = sys::fs::read_small(&ctx.layout.beat(), 2 * FIXED_LEN as u64).ok()?;
     let beat: BeatDoc = decode_fixed(&bytes).ok()?;
@@ -235,17 +235,17 @@ fn broken_state(state: &State, out: &mut Vec<Finding>) {
     }
 }
 
-/// The work of an attempt, when that attempt is its present or last one.
+/// The work of an attempt, if that is the job's current or last attempt.
 pub(super) fn work_of(state: &State, a: AttemptId) -> Option<&crate::state::Work> {
     state.work(a.j).filter(|w| w.attempt == a.at)
 }
 
-/// One above the highest job id ever given.
+/// The highest job id ever assigned, plus one.
 pub(super) fn next_id(state: &State) -> u32 {
     state.next_id(u32::MAX).unwrap_or(u32::MAX)
 }
 
-/// The first host of what a job last ran as.
+/// The first host of the last run of a job.
 pub(super) fn first_host(state: &State, j: JobKey) -> Option<String> {
     let run = state.work(j)?.run.as_deref()?;
     run.hosts

@@ -11,7 +11,7 @@ use std::path::Path;
 const REWRITTEN: &str = "leave the file as it is: the next cbsched in an election writes it again; \
                     start one on a host that may lead";
 
-/// Pause between two passes, ms.
+/// Pause between two looks at the beat, ms.
 const LOOK_MS: u64 = 100;
 
 fn fixed<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
@@ -25,17 +25,17 @@ fn fixed<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
     None
 }
 
-/// The present beat.
+/// The current beat.
 pub(super) fn beat(ctx: &Ctx) -> Option<BeatDoc> {
     fixed(&ctx.layout.beat())
 }
 
-/// Waits until a leader beats and leads, for as long as a takeover may need; true when one does.
+/// Waits until a leader beats and leads, at most as long as a takeover may take; true if one does.
 pub(super) fn wait(ctx: &Ctx, lease_ms: u64) -> bool {
     moves(ctx, beat(ctx).as_ref(), lease_ms)
 }
 
-/// True when the beat is another than `before`, now or within the time of a takeover.
+/// Whether a leading beat differs from `before`, now or within the time of a takeover.
 fn moves(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> bool {
     let end = sys::clock::boot_ms() + 2 * lease_ms + 5_000;
     loop {
@@ -48,22 +48,22 @@ fn moves(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> bool {
     }
 }
 
-/// A leader leads: the beat has moved since `before`.
+/// Checks that a leader leads, i.e. that the beat has changed since `before`.
 pub(super) fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Finding> {
     let mut out = Vec::new();
     let start = "start cbsched on a host that may lead; if it runs, see its log";
     let path = ctx.layout.epoch();
     if !sys::fs::exists(&path) {
         let what = "it is missing: no cbsched can lead, and no daemon recreates it";
-        let todo = "make it, empty, owned by the account of the share, while no cbsched runs: the \
-                    first one that is started fills it";
+        let todo = "create it, empty, owned by the account of the share, while no cbsched runs: \
+                    the first one that is started fills it";
         return vec![Finding::broken("leader", path.display(), what, todo)];
     }
     let epoch: Option<EpochDoc> = fixed(&path);
     let Some(epoch) = epoch else {
         let what = "it is damaged: leaders step down";
         let finding = Finding::broken("leader", path.display(), what, REWRITTEN);
-        // A cbsched in an election rewrites it within the time of a takeover.
+        // A cbsched in an election rewrites the file within the time of a takeover.
         return if moves(ctx, before, lease_ms) && fixed::<EpochDoc>(&path).is_some() {
             Vec::new()
         } else {
@@ -73,8 +73,8 @@ pub(super) fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Fi
     match epoch_known(&ctx.layout, epoch.epoch) {
         Ok(Some(known)) => {
             let what = format!(
-                "it names epoch {}, far above all there are (the highest is {known}): leaders step \
-                 down",
+                "it names epoch {}, far above all existing ones (the highest is {known}): leaders \
+                 step down",
                 epoch.epoch
             );
             out.push(Finding::broken("leader", path.display(), what, REWRITTEN));
@@ -85,7 +85,7 @@ pub(super) fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Fi
     if !moves(ctx, before, lease_ms) {
         let waited = short(2 * lease_ms + 5_000);
         let who = match epoch.epoch {
-            0 => "no leader has ever been".to_owned(),
+            0 => "there has never been a leader".to_owned(),
             n => format!("epoch {n} was claimed by {}, pid {}", epoch.host, epoch.pid),
         };
         let what = format!("there is no leader: the beat has not changed for {waited}; {who}");

@@ -1,13 +1,13 @@
-//! Reports on a terminal what `cadmin check` does if it takes long.
+//! Shows on a terminal what `cadmin check` is doing if it takes long.
 
 use crate::language::said;
 use crate::sys::clock;
 use std::io::{IsTerminal as _, Write as _};
 
-/// A check that is over sooner says nothing.
+/// A check that ends earlier shows no progress, ms.
 const QUIET_MS: u64 = 1_000;
 
-/// One line on standard error that is written over from step to step.
+/// One line on standard error that each step overwrites.
 pub(super) struct Progress {
     on: bool,
     since_ms: u64,
@@ -31,7 +31,7 @@ impl Progress {
         }
     }
 
-    /// A step begins.
+    /// Begins a step.
     pub(super) fn at(&mut self, what: &str) {
         if !self.on {
             return;
@@ -43,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// All steps are over: the line is wiped.
+    /// Ends the last step: clears the line.
     pub(super) fn end(&mut self) {
         if self.shown {
             put("\r\x1b[K");
@@ -59,7 +59,7 @@ fn line(what: &str, passed_ms: u64) -> Option<String> {
 
 fn put(text: &str) {
     let mut err = std::io::stderr().lock();
-    // Progress that cannot be shown is no reason to fail.
+    // Progress that cannot be shown is not a failure.
     drop(err.write_all(text.as_bytes()).and_then(|()| err.flush()));
 }
 

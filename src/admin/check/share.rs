@@ -9,19 +9,19 @@ use crate::text::count::count;
 use crate::text::size::human;
 use std::path::Path;
 
-/// Below this much free space the leader is about to stop accepting jobs.
+/// Below this much free space the leader will soon stop accepting jobs.
 const FULL_BYTES: u64 = 64 << 20;
 const FULL_INODES: u64 = 1000;
-/// A smaller free part than one in so many is reported.
+/// Free space below one part in this many is reported.
 const LOW_PART: u64 = 20;
-/// Most names read in one directory for leftovers and owners.
+/// Maximum number of names read in one directory for leftovers and owners.
 const NAMES_MAX: usize = 200_000;
-/// An aside file older than this was left by a writer that died.
+/// A temporary file older than this was left by a writer that crashed, ms.
 const OLD_MS: i64 = 24 * 3600 * 1000;
-/// Writable by the group or by others.
+/// Write permission for the group or for others.
 const OTHERS: u32 = 0o022;
 
-/// All checks of the share.
+/// Runs all checks of the share.
 pub(super) fn look(ctx: &Ctx) -> Vec<Finding> {
     let mut out = Vec::new();
     owners(ctx, &mut out);
@@ -41,7 +41,8 @@ fn stat(path: &Path, out: &mut Vec<Finding>) -> Option<Stat> {
     }
 }
 
-/// Another account that can write here could forge the state of the cluster.
+/// Checks owner and permissions: another account that can write here could forge the state of the
+/// cluster.
 fn guarded(ctx: &Ctx, path: &Path, kind: Kind, out: &mut Vec<Finding>) {
     let Some(s) = stat(path, out) else { return };
     let (uid, place) = (ctx.cluster.service_uid, path.display().to_string());
@@ -86,8 +87,9 @@ fn owners(ctx: &Ctx, out: &mut Vec<Finding>) {
         if !sys::fs::exists(&dir) {
             let what = "the directory is missing";
             let todo = format!(
-                "make it, owned by user {}, mode {mode:04o}; if others are missing too, look \
-                 first whether this is the right directory and its file system is mounted whole",
+                "create it, owned by user {}, mode {mode:04o}; if others are missing too, check \
+                 first whether this is the right directory and its file system is mounted \
+                 completely",
                 ctx.cluster.service_uid
             );
             out.push(Finding::broken("share", dir.display(), what, todo));
@@ -118,7 +120,7 @@ fn owners(ctx: &Ctx, out: &mut Vec<Finding>) {
     }
 }
 
-/// Users enter and create their own directories and cannot remove those of others.
+/// Checks that users can create their own directories and cannot remove those of others.
 fn inbox(ctx: &Ctx, mode: u32, out: &mut Vec<Finding>) {
     let dir = ctx.layout.inbox();
     let Some(s) = stat(&dir, out) else { return };
@@ -142,7 +144,7 @@ fn inbox(ctx: &Ctx, mode: u32, out: &mut Vec<Finding>) {
         if owner.is_none_or(|uid| uid != s.uid) || s.mode & 0o002 != 0 {
             let what =
                 "it does not belong to the user it is named after, or is writable by everyone";
-            let todo = "the leader takes nothing from it; ask its owner who made it";
+            let todo = "the leader accepts nothing from it; ask its owner who created it";
             out.push(Finding::warning("share", path.display(), what, todo));
         }
     }
@@ -171,8 +173,8 @@ fn leftovers(ctx: &Ctx, out: &mut Vec<Finding>) {
         let n = old.count();
         if n > 0 {
             let n = count(n, "temporary file");
-            let what = format!("{n} ('.*.tmp') older than a day, left by writers that died");
-            let todo = "no program reads them; they only take room";
+            let what = format!("{n} ('.*.tmp') older than a day, left by writers that crashed");
+            let todo = "no program reads them; they only take up space";
             out.push(Finding::warning("share", dir.display(), what, todo));
         }
     }
@@ -181,7 +183,7 @@ fn leftovers(ctx: &Ctx, out: &mut Vec<Finding>) {
     if n > 0 {
         let n = count(n, "name");
         let what = format!("{n} set aside: damaged files or unreadable requests");
-        let todo = "each has a file '.why' with the reason; nothing reads them again";
+        let todo = "each has a file '.why' with the reason; no program reads them again";
         out.push(Finding::warning("share", lost.display(), what, todo));
     }
 }

@@ -1,6 +1,7 @@
 //! Compares the state with the configuration in force: slots and amounts of hosts, quotas.
 //!
-//! Uses the core of a temporary leader to count, so that there is only one way of counting.
+//! Uses the core of a temporary leader for counting, so that there is only one implementation of
+//! it.
 
 use super::Ctx;
 use super::finding::Finding;
@@ -16,16 +17,16 @@ use std::sync::Arc;
 
 const EACH_MAX: usize = 20;
 
-/// What a host's started work holds.
+/// What the started jobs of a host hold.
 #[derive(Default)]
 struct Held {
     slots: u32,
-    /// When the last of it was dispatched.
+    /// When the last of them was dispatched.
     last: Stamp,
     forced: bool,
 }
 
-/// No host holds more than it has, no quota is exceeded.
+/// Checks that no host holds more than it has, and that no quota is exceeded.
 pub(super) fn hold(ctx: &Ctx, state: State, config: &Config, out: &mut Vec<Finding>) {
     let held = held(&state);
     let changed = changed_at(ctx);
@@ -47,8 +48,7 @@ pub(super) fn hold(ctx: &Ctx, state: State, config: &Config, out: &mut Vec<Findi
             row.used, row.resource, row.consumer
         );
         let place = format!("limit {}", row.name);
-        // A limit that was lowered, a window that began and work that was forced stop new starts
-        // only.
+        // A lowered limit, a window that has begun and a forced job only prevent new starts.
         let windows = config
             .limits
             .iter()
@@ -58,7 +58,7 @@ pub(super) fn hold(ctx: &Ctx, state: State, config: &Config, out: &mut Vec<Findi
     }
 }
 
-/// Its caps differ by the time of day.
+/// Whether its caps depend on the time of day.
 fn windowed(quota: &Quota) -> bool {
     let slots = quota.slots.iter().chain(&quota.jobs);
     let amounts = quota.resources.iter().flat_map(|(_, caps)| caps);
@@ -70,14 +70,14 @@ fn windowed(quota: &Quota) -> bool {
 
 fn over(place: String, what: String, excused: bool) -> Finding {
     if excused {
-        let todo = "no more is started until it fits; expected after a lower limit, a window that \
-                    began, or a forced start";
+        let todo = "nothing more is started until the usage is within it; expected after a lowered \
+                    limit, a window that began, or a forced start";
         return Finding::warning("state", place, what, todo);
     }
     Finding::defect("state", place, what)
 }
 
-/// Slots by host; those that preempted work lends count for the borrower.
+/// Slots by host; those that a preempted job lends count for the borrower.
 fn held(state: &State) -> BTreeMap<String, Held> {
     let mut all: BTreeMap<String, Held> = BTreeMap::new();
     for j in state.all_started() {
@@ -110,12 +110,12 @@ fn core(ctx: &Ctx, state: State, config: &Config) -> Core {
             inputs.push(Input::Load {
                 host: host.to_owned(),
                 doc: Box::new(doc),
-                // Taken for silent: nothing is decided to start here.
+                // Counts as silent, so that nothing is started here.
                 silent_ms: SILENT_MS,
             });
         }
     }
-    // What this turn decides is thrown away; it makes the tables.
+    // The decisions of this turn are discarded; the turn only builds the tables.
     drop(turn::turn(&mut core, inputs, sys::clock::now()));
     turn::refresh(&mut core);
     core
@@ -143,7 +143,7 @@ fn slots(host: &HostInfo, held: &Held, changed: Stamp, out: &mut Vec<Finding>) {
     out.push(over(format!("host {}", host.name), what, excused));
 }
 
-/// Amounts that started work has reserved: memory of the machine, numbers of cb.yaml.
+/// Checks amounts reserved by started jobs: memory of the machine, numbers of cb.yaml.
 fn amounts(core: &Core, host: &HostInfo, changed: Stamp, out: &mut Vec<Finding>) {
     for (name, reserved) in core.engine.reserved(&core.hosts, &host.name) {
         let has = match name.as_str() {

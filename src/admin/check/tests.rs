@@ -1,4 +1,4 @@
-//! Breaks every rule once on a sound share, and expects that the check reports it.
+//! Breaks every rule once on a sound share, and expects the check to report it.
 
 use super::*;
 use crate::admin::init;
@@ -18,7 +18,7 @@ use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
-/// A share with one job running on h1 and one that is done, all files in agreement.
+/// A share with one running job on h1 and one that is done; all files agree.
 struct TestShare {
     _dir: tempfile::TempDir,
     ctx: Ctx,
@@ -44,7 +44,7 @@ fn submitted(id: u32) -> Event {
 fn dispatched(id: u32, at: u32, n: u32) -> Event {
     Event::Dispatched {
         a: a(id, at),
-        // Far in the future: no change of cb.yaml came after it.
+        // Far in the future, so that no change of cb.yaml is later.
         t: Stamp(1 << 45),
         hosts: vec![Share("h1".into(), n)],
         alt: 0,
@@ -226,7 +226,7 @@ impl TestShare {
         self.file(&layout.view_file(view::MANIFEST), What::View, &[manifest]);
     }
 
-    /// What one look finds, as text.
+    /// The findings of one look, as text.
     fn look(&self) -> String {
         let mut findings = Vec::new();
         let config = config_and_hosts::config(&self.ctx, &mut findings);
@@ -290,7 +290,7 @@ fn people_who_were_told_something_else_are_told_of() {
     let bed = TestShare::new(&life(1));
     bed.acks(&[1, 2, 3]);
     bed.finds("job 3: it was acknowledged in epoch 1, and the journal does not know it");
-    // So is one after what a full share cut short, which is not damage itself.
+    // The same holds after a record that was cut by a full share, which itself is not damage.
     let path = bed.ctx.layout.acks(1);
     let whole = fs::read(&path).unwrap();
     let header = whole.iter().position(|b| *b == b'\n').unwrap() + 1;
@@ -346,7 +346,7 @@ fn damage_names_file_and_offset_wherever_it_lies() {
         assert!(named, "{place} is not in\n{text}");
         flip(&path, at);
     }
-    // The last record of the newest epoch is whole and wrong: no write was in progress.
+    // The last record of the newest epoch is complete but wrong, so it was not being written.
     let journal = layout.journal(1, 1);
     let len = fs::read(&journal).unwrap().len();
     flip(&journal, len - 60);
@@ -378,7 +378,7 @@ fn one_format_back_is_read_and_a_newer_one_is_refused_by_name() {
     }
 }
 
-/// A file whose header names another format.
+/// Changes the header of a file to another format.
 fn with_format(file: &[u8], format: u32) -> Vec<u8> {
     let end = file.iter().position(|b| *b == b'\n').unwrap() + 1;
     let line = frame::parse_line(&file[..end - 1]).unwrap();

@@ -8,7 +8,7 @@ use crate::spool::view::{Piece, ViewError, ViewReader, Want};
 use crate::state::State;
 use rustc_hash::FxHashMap;
 
-/// Most rows that are compared with the journal.
+/// Maximum number of rows that are compared with the journal.
 const ROWS_MAX: usize = 5_000_000;
 const EACH_MAX: usize = 20;
 const REBUILD: &str = "a new leader publishes the view again: 'cadmin schedrestart'; jobs are \
@@ -28,7 +28,7 @@ fn facts(row: &JobRow<'_>) -> Facts {
 }
 
 impl Shown {
-    /// Reads the view; `None` when there is none or it cannot be read.
+    /// Reads the view; `None` if there is none or it cannot be read.
     pub(super) fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Shown> {
         let mut shown = Shown {
             rows: FxHashMap::default(),
@@ -60,7 +60,7 @@ impl Shown {
         self.rows.len()
     }
 
-    /// Every row agrees with the journal, which was read later.
+    /// Checks that every row agrees with the journal, which was read later.
     pub(super) fn hold(mut self, state: &State, out: &mut Vec<Finding>) {
         let mut wrong = Vec::new();
         for shard in state.shards() {
@@ -89,7 +89,7 @@ impl Shown {
             wrong.push((j, what, format!("{stat} {attempt}")));
         }
         wrong.sort_unstable_by_key(|(j, ..)| *j);
-        // One that changes on and on is not stuck: only the same wrong row counts.
+        // A row that keeps changing is not stuck: only the same wrong row counts.
         for (j, what, shown) in wrong.into_iter().take(10_000) {
             let mut f = Finding::broken("view", format!("job {j}"), what, REBUILD);
             f.key = format!("view {j} {shown}");

@@ -13,12 +13,12 @@ use std::path::Path;
 use std::process::Command;
 
 const LOOK_MS: u64 = 200;
-/// The demonstration takes seconds; after this long something is wrong.
+/// The demonstration takes seconds; if it takes longer than this, something is wrong.
 const PATIENCE_MS: u64 = 300_000;
 const ELEMENTS: u32 = 40;
-/// Columns of a job's label before its bar.
+/// Width of a job's label before its bar.
 const LABEL_COLUMNS: usize = 16;
-/// What to type next, and what it does.
+/// Commands to try next, and their effects.
 const EXAMPLES: &[(&str, &str)] = &[
     ("csub -n 2 'hostname; sleep 60'", "submit a job"),
     ("cjobs", "see your jobs"),
@@ -38,7 +38,7 @@ struct Shown {
 /// Submits jobs, shows their progress and what to type next.
 ///
 /// # Errors
-/// Fails when a submission is refused, a job fails or takes far too long.
+/// A submission is refused, or a job fails or takes far too long.
 pub(super) fn demo(site: &Site) -> Result<(), Fail> {
     let work = site.dir.join("demo");
     fs::mkdir_p(&work, 0o755)?;
@@ -72,7 +72,7 @@ pub(super) fn demo(site: &Site) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Label, elements, and the words of each submission.
+/// Label, number of elements, and command line of each submission.
 fn jobs(site: &Site) -> Vec<(&'static str, u32, Vec<String>)> {
     let wide = (site.settings.hosts * site.settings.slots / 2).max(1);
     let text = |words: &[&str]| words.iter().map(|w| w.to_string()).collect::<Vec<String>>();
@@ -175,7 +175,7 @@ fn show(bars: &MultiProgress, label: &str, id: u32, elements: u32) -> Shown {
     }
 }
 
-/// The view of one job: elements started, ended, failed.
+/// Numbers of started, ended and failed elements of one job, from the view.
 #[derive(Default)]
 struct Count {
     started: u32,
@@ -183,7 +183,7 @@ struct Count {
     failed: u32,
 }
 
-/// Follows the jobs to their ends; gives how many elements failed.
+/// Follows the jobs to their ends; returns how many elements failed.
 fn watch(site: &Site, shown: &mut [Shown]) -> Result<u32, Fail> {
     let reader = ViewReader::new(&site.layout());
     let end = clock::boot_ms() + PATIENCE_MS;

@@ -11,24 +11,24 @@ use std::path::Path;
 
 const SIGKILL: i32 = 9;
 const ROUND_MS: u64 = 20;
-/// How long to wait for ended processes to leave the system's table.
+/// How long to wait for ended processes to leave the process table, ms.
 const REAPED_MS: u64 = 5_000;
-/// How long the processes of one control group may take to end.
+/// Time limit for the processes of one control group to end, ms.
 const GROUP_MS: u64 = 5_000;
 /// Rounds of killing before giving up: ten seconds.
 const ROUNDS_MAX: u32 = 500;
-/// Rounds that shepherds get to record the ends of their jobs before they are killed too.
+/// Rounds that shepherds get to record the ends of their jobs before they are killed as well.
 const GRACE_ROUNDS: u32 = 50;
 
 /// Ends the cluster in `dir`; with `purge` removes the directory as well.
 ///
 /// # Errors
-/// Fails when there is no cluster, or when a process cannot be ended; then nothing is removed.
+/// There is no cluster, or a process cannot be ended; then nothing is removed.
 pub(super) fn down(dir: &Path, purge: bool) -> Result<(), Fail> {
     let site = Site::open(dir)?;
     let lock = site.lock()?;
     let ended = end_all(&site)?;
-    // The portal was killed, too.
+    // The portal was killed as well.
     let _ = crate::client::portal::forget_address(&site.layout());
     remove_groups(&site);
     answer!(
@@ -47,9 +47,9 @@ pub(super) fn down(dir: &Path, purge: bool) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Kills in rounds until none is left: daemons first so that nothing new starts, then the
-/// jobs, and their shepherds last, so that each still records the end of its job. Gives the number
-/// of processes.
+/// Kills in rounds until none is left: daemons first, so that nothing new starts, then jobs, and
+/// their shepherds last, so that each still records the end of its job. Returns the number of
+/// processes.
 fn end_all(site: &Site) -> Result<usize, Fail> {
     let mut ended: BTreeSet<(i32, u64)> = BTreeSet::new();
     let mut quiet = 0;
@@ -63,7 +63,7 @@ fn end_all(site: &Site) -> Result<usize, Fail> {
         ended.extend(round(&processes));
         quiet = if ended.len() == before { quiet + 1 } else { 0 };
         if quiet == 1 {
-            // What is frozen dies only when it is thawed (control groups of version 1).
+            // Frozen processes only die when thawed (control groups of version 1).
             groups(site, |group| drop(group.thaw()));
         }
         if quiet > GRACE_ROUNDS {
@@ -87,7 +87,7 @@ fn end_all(site: &Site) -> Result<usize, Fail> {
     )))
 }
 
-/// One round; gives the processes that were killed.
+/// One round; returns the processes that were killed.
 fn round(processes: &Processes) -> Vec<(i32, u64)> {
     let daemons = processes.members.iter().filter(|m| m.role != "cbtask");
     let hit: Vec<_> = daemons
@@ -106,8 +106,8 @@ fn round(processes: &Processes) -> Vec<(i32, u64)> {
     }
 }
 
-/// Waits until the ended processes are out of the system's table: some init collects them slowly,
-/// and lists of processes show them until then.
+/// Waits until the ended processes have left the process table: some init programs collect them
+/// slowly, and lists of processes show them until then.
 fn wait_reaped(ended: &BTreeSet<(i32, u64)>) {
     let limit = clock::boot_ms() + REAPED_MS;
     let listed = |(pid, start): &(i32, u64)| proc::start_ticks(*pid) == Some(*start);
@@ -116,7 +116,8 @@ fn wait_reaped(ended: &BTreeSet<(i32, u64)>) {
     }
 }
 
-/// Removes the control groups of the cluster's hosts: their owners were killed before they could.
+/// Removes the control groups of the cluster's hosts, because their owners were killed before they
+/// could.
 fn remove_groups(site: &Site) {
     groups(site, |group| {
         group.kill_until_empty(GROUP_MS);
@@ -130,7 +131,7 @@ fn hierarchies(site: &Site) -> impl Iterator<Item = Hierarchy> {
     hosts.map(|host| Hierarchy::detect(&cgroup::tag(&host, &site.local(&host))))
 }
 
-/// Does something with each control group of the cluster's hosts.
+/// Calls a function for each control group of the cluster's hosts.
 fn groups(site: &Site, act: impl Fn(&mut Group)) {
     for groups in hierarchies(site) {
         for name in groups.names() {
@@ -142,7 +143,7 @@ fn groups(site: &Site, act: impl Fn(&mut Group)) {
     }
 }
 
-/// Kills a process if it still is the one that was seen.
+/// Kills a process if it is still the same one.
 fn end((pid, start): (i32, u64)) -> bool {
     proc::alive(pid, start) && proc::kill(pid, SIGKILL).unwrap_or(false)
 }

@@ -1,5 +1,5 @@
-//! The processes of a development cluster, found by the mark that `up` puts into the environment
-//! of the daemons and that their children inherit, and the jobs below them.
+//! The processes of a development cluster. They are found by the mark that `up` puts into the
+//! environment of the daemons and that their children inherit. Also the jobs below them.
 
 use super::site::{Daemon, Site};
 use crate::sys::{detach, proc, proc::ProcInfo};
@@ -7,9 +7,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Environment variable with the cluster's directory: whatever carries it belongs to that cluster.
+/// Environment variable with the cluster's directory: every process that has it belongs to that
+/// cluster.
 pub(crate) const MARK: &str = "CB_DEV";
-/// Environment variable with the name of the daemon a process is or descends from.
+/// Environment variable with the name of the daemon that a process is, or descends from.
 pub(crate) const MARK_NAME: &str = "CB_DEV_NAME";
 
 /// The programs that `cadmin dev ps` lists.
@@ -24,14 +25,14 @@ pub(crate) struct Member {
     /// Program name.
     pub role: String,
     pub host: String,
-    /// Name of the daemon it is or descends from.
+    /// Name of the daemon that it is, or descends from.
     pub name: String,
-    /// The daemon itself, not something it started.
+    /// Whether it is the daemon itself, not a process started by it.
     pub daemon: bool,
 }
 
 impl Member {
-    /// Whether `ps` shows it: daemons and shepherds, not their helpers.
+    /// Whether `ps` lists it: daemons and shepherds, not their helpers.
     pub(crate) fn listed(&self) -> bool {
         self.daemon || self.role == "cbtask"
     }
@@ -59,7 +60,7 @@ impl Processes {
     }
 }
 
-/// Looks through the machine's processes.
+/// Searches the processes of this machine.
 pub(crate) fn find(site: &Site) -> Processes {
     let all: Vec<ProcInfo> = proc::all()
         .into_iter()
@@ -133,7 +134,7 @@ fn belongs(site: &Site, p: &ProcInfo) -> Belongs {
             daemon: false,
         });
     }
-    // A job whose shepherd was killed has no parent to find it by, but still its environment.
+    // A job whose shepherd was killed can no longer be found by its parent, but by its environment.
     let inside = |dir: &OsStr| Path::new(OsStr::from_bytes(dir.as_bytes())).starts_with(&site.dir);
     match (get("CB_JOBID"), get("CB_ENVDIR")) {
         (Some(_), Some(dir)) if inside(dir) => Belongs::Job,
@@ -141,7 +142,8 @@ fn belongs(site: &Site, p: &ProcInfo) -> Belongs {
     }
 }
 
-/// A daemon is the marked process whose program is that of its name and whose parent is not.
+/// Marks the daemons: marked processes whose program matches their name, unless their parent is the
+/// daemon of that name.
 fn mark_daemons(members: &mut [Member]) {
     let own: Vec<(i32, String)> = members
         .iter()

@@ -14,23 +14,23 @@ use std::path::Path;
 
 const VIEW_MAX: u64 = 256 << 20;
 
-/// How far the start of a cluster has come.
+/// The progress of the start of a cluster.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Progress {
-    /// Host of the leader that takes requests.
+pub(super) struct Readiness {
+    /// Host of the leader that accepts requests.
     pub leader: Option<String>,
     /// Hosts that the leader knows as usable.
     pub hosts: Vec<String>,
-    /// The others, with the state that the leader publishes.
+    /// The other hosts, with the state that the leader publishes.
     pub waiting: Vec<String>,
 }
 
-impl Progress {
+impl Readiness {
     pub(super) fn complete(&self) -> bool {
         self.leader.is_some() && self.waiting.is_empty()
     }
 
-    /// Steps done, of one for the leader and one for each host.
+    /// Number of completed steps: one for the leader and one for each host.
     pub(super) fn steps(&self) -> u64 {
         u64::from(self.leader.is_some()) + self.hosts.len() as u64
     }
@@ -45,13 +45,13 @@ impl Progress {
     }
 }
 
-/// Looks once.
-pub(super) fn look(layout: &Layout, settings: &Settings, processes: &Processes) -> Progress {
+/// Looks once at the progress.
+pub(super) fn look(layout: &Layout, settings: &Settings, processes: &Processes) -> Readiness {
     let Some((pid, epoch)) = leading(layout, processes) else {
         let waiting = settings.hosts().collect();
-        return Progress {
+        return Readiness {
             waiting,
-            ..Progress::default()
+            ..Readiness::default()
         };
     };
     let leader = processes
@@ -61,9 +61,9 @@ pub(super) fn look(layout: &Layout, settings: &Settings, processes: &Processes) 
         .map(|m| m.host.clone());
     // The view of an earlier leader is out of date.
     let rows = host_rows(layout, epoch).unwrap_or_default();
-    let mut progress = Progress {
+    let mut progress = Readiness {
         leader,
-        ..Progress::default()
+        ..Readiness::default()
     };
     for host in settings.hosts() {
         match rows
@@ -96,7 +96,7 @@ fn leading(layout: &Layout, processes: &Processes) -> Option<(i32, u64)> {
     (runs && leads).then_some((pid, claim.epoch))
 }
 
-/// A torn read or a missing file both mean "not yet": the next look decides.
+/// Reads a document. A torn read or a missing file means "not yet": the next look decides.
 fn fixed<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let bytes = fs::read_small(path, FIXED_LEN as u64).ok()?;
     decode_fixed(&bytes).ok()

@@ -12,13 +12,14 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 const SETTINGS_MAX: u64 = 64 << 10;
-/// Directories above the programs in which their manual pages are looked for, and most pages.
+/// Number of directories above the programs that are searched for manual pages, and maximum number
+/// of pages.
 const MAN_ABOVE: usize = 4;
 const PAGES_MAX: usize = 1000;
-/// How long a command waits for another one that works on the same D.
+/// How long a command waits for another one that uses the same D, ms.
 const LOCK_WAIT_MS: u64 = 120_000;
 
-/// What a cluster was made with.
+/// The settings with which a cluster was created.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub hosts: u32,
@@ -54,7 +55,7 @@ impl Settings {
         )
     }
 
-    /// The daemons that belong to such a cluster.
+    /// The daemons of a cluster with these settings.
     pub(crate) fn daemons(&self) -> Vec<Daemon> {
         let mut all = Vec::new();
         for n in 0..self.masters {
@@ -115,14 +116,15 @@ pub(crate) struct Daemon {
     /// The program.
     pub role: &'static str,
     pub host: String,
-    /// Unique within the cluster: names its log and its record.
+    /// Unique within the cluster; used in the names of its log and its record.
     pub name: String,
 }
 
 /// An existing development cluster.
 #[derive(Debug)]
 pub(crate) struct Site {
-    /// Absolute, links resolved: processes are attributed to it by comparison.
+    /// An absolute path without links: processes are attributed to the cluster by comparison with
+    /// it.
     pub dir: PathBuf,
     pub settings: Settings,
 }
@@ -131,7 +133,7 @@ impl Site {
     /// Opens the cluster in `dir`.
     ///
     /// # Errors
-    /// Fails when there is none.
+    /// There is no cluster in `dir`.
     pub(crate) fn open(dir: &Path) -> Result<Site, Fail> {
         match read_settings(dir)? {
             Some(settings) => Ok(Site {
@@ -139,17 +141,17 @@ impl Site {
                 settings,
             }),
             None => Err(Fail::not_found(format!(
-                "{}: no development cluster there\nhint: `cadmin dev up --dir {0}` makes one",
+                "{}: no development cluster there\nhint: `cadmin dev up --dir {0}` creates one",
                 dir.display()
             ))),
         }
     }
 
-    /// Opens the cluster in `dir`, made first if there is none; `settings` says with what, given
-    /// those of an existing one.
+    /// Opens the cluster in `dir`; creates it first if there is none. `settings` returns its
+    /// settings, given those of an existing cluster.
     ///
     /// # Errors
-    /// Fails when `dir` holds something else, or the settings are refused.
+    /// `dir` contains something else, or the settings are refused.
     pub(crate) fn make(
         dir: &Path,
         settings: impl Fn(Option<&Settings>) -> Result<Settings, Fail>,
@@ -174,7 +176,8 @@ impl Site {
         Ok(site)
     }
 
-    /// Makes what is missing in the directory: also what an interrupted earlier run left out.
+    /// Creates what is missing in the directory, including what an interrupted earlier run left
+    /// out.
     fn complete(&self) -> Result<(), Fail> {
         for dir in [
             self.logs(),
@@ -199,7 +202,7 @@ impl Site {
             self.write_conf(&self.host_etc(&host), Some(&host))?;
         }
         if let Err(e) = self.write_lsf_conf() {
-            // The leader goes on with the last good configuration, so do these files.
+            // The leader continues with the last valid configuration, and so do these files.
             tell!("warning: lsf.conf is not written: {}", e.text);
         }
         self.link_commands()?;
@@ -207,7 +210,7 @@ impl Site {
         self.link_man_pages()
     }
 
-    /// A link to the completion files of a checkout.
+    /// Creates a link to the completion files of a checkout.
     fn link_completions(&self) -> Result<(), Fail> {
         let programs = detach::own_directory()?;
         let above = programs.ancestors().take(MAN_ABOVE);
@@ -218,7 +221,7 @@ impl Site {
         Ok(())
     }
 
-    /// Links for the manual pages of a checkout or an installation, where `man` finds them.
+    /// Creates links to the manual pages of a checkout or an installation where `man` finds them.
     fn link_man_pages(&self) -> Result<(), Fail> {
         let programs = detach::own_directory()?;
         for dir in programs
@@ -259,7 +262,7 @@ impl Site {
         Ok(())
     }
 
-    /// What programs for LSF read, here and in the jobs of each host.
+    /// Writes the files that programs for LSF read, here and in the jobs of each host.
     fn write_lsf_conf(&self) -> Result<(), Fail> {
         let layout = self.layout();
         let hosts = self.settings.hosts().map(|host| self.host_etc(&host));
@@ -269,7 +272,7 @@ impl Site {
         Ok(())
     }
 
-    /// Links for every command to the executable beside the running one.
+    /// Creates links for every command to the executable beside the running one.
     fn link_commands(&self) -> Result<(), Fail> {
         let programs = detach::own_directory()?;
         let sim = programs.join("cbsim");
@@ -286,7 +289,7 @@ impl Site {
         Ok(())
     }
 
-    /// Takes the lock that keeps two commands from working on D at once.
+    /// Takes the lock that prevents two commands from working on D at the same time.
     pub(crate) fn lock(&self) -> Result<Lock, Fail> {
         let end = clock::boot_ms() + LOCK_WAIT_MS;
         loop {
@@ -315,7 +318,7 @@ impl Site {
             quote(&self.libs())
         );
         if fs::exists(&self.man()) {
-            // An empty last part stands for the pages of the system.
+            // An empty last part represents the pages of the system.
             let man = quote(&self.man());
             let _ = writeln!(lines, "export MANPATH={man}:\"${{MANPATH-}}\"");
         }
@@ -327,12 +330,12 @@ impl Site {
         lines
     }
 
-    /// Completion files of shells.
+    /// Directory of the completion files of shells.
     fn completions(&self) -> PathBuf {
         self.dir.join("completions")
     }
 
-    /// Manual pages, by section.
+    /// Directory of the manual pages, by section.
     fn man(&self) -> PathBuf {
         self.dir.join("man")
     }
@@ -357,12 +360,12 @@ impl Site {
         self.dir.join("bin")
     }
 
-    /// Sensors of all its hosts.
+    /// Directory of the sensors of all its hosts.
     pub(crate) fn servers(&self) -> PathBuf {
         self.dir.join("sbin")
     }
 
-    /// Named to programs for LSF, which find no library there.
+    /// The library directory that is given to programs for LSF; it contains no library.
     fn libs(&self) -> PathBuf {
         self.dir.join("lib")
     }
@@ -407,15 +410,15 @@ fn read_settings(dir: &Path) -> Result<Option<Settings>, Fail> {
     })
 }
 
-/// Refuses a directory that holds anything: `down --purge` will remove it whole one day.
+/// Refuses a directory that is not empty, because `down --purge` will remove it completely.
 fn refuse_foreign(dir: &Path) -> Result<(), Fail> {
     match fs::names(dir, 2) {
         Err(e) if e.is_not_found() => Ok(()),
         Err(e) => Err(e.into()),
-        // A run that was interrupted before it wrote the settings left this much.
+        // A run that was interrupted before it wrote the settings leaves only this.
         Ok(names) if names.iter().all(|name| name == "etc") => Ok(()),
         Ok(_) => Err(Fail::refused(format!(
-            "{}: not empty and no development cluster\nhint: give a new or empty directory",
+            "{}: not empty and not a development cluster\nhint: give a new or empty directory",
             dir.display()
         ))),
     }

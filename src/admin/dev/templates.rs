@@ -1,17 +1,17 @@
-//! The application templates of a new development cluster: those of the checkout or installation of
-//! its programs. Copies them once; after that, the directory belongs to the user.
+//! The application templates of a new development cluster: copied once from the checkout or
+//! installation of its programs. After that, the directory belongs to the user.
 
 use crate::client::Fail;
 use crate::spool::Layout;
 use crate::sys::{detach, fs};
 
-/// Directories above the programs that are looked at.
+/// Number of directories above the programs that are searched.
 const ABOVE: usize = 4;
-/// Most files, and the largest one in bytes.
+/// Maximum number of files, and maximum size of a file in bytes.
 const FILES_MAX: usize = 1000;
 const FILE_MAX: u64 = 1 << 20;
 
-/// Copies them to the share, unless it has some.
+/// Copies the templates to the share, unless it has some.
 ///
 /// # Errors
 /// A file cannot be read or written.

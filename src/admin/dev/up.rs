@@ -1,7 +1,7 @@
 //! `cadmin dev up`: starts the daemons that are not running and waits until the cluster is ready.
 
 use super::processes::{self, MARK, MARK_NAME, Processes};
-use super::ready::{self, Progress};
+use super::ready::{self, Readiness};
 use super::site::{Daemon, Site};
 use crate::client::Fail;
 use crate::language::answer;
@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 
 const LOOK_MS: u64 = 50;
-/// Bytes of a dead daemon's log that are shown.
+/// Number of bytes shown of the log of a daemon that has ended.
 const LOG_TAIL: usize = 2000;
-/// Variables of the caller that daemons keep; everything else stays outside the cluster.
+/// Variables of the caller that daemons keep; all others are removed.
 const KEPT: [&str; 10] = [
     "PATH",
     "HOME",
@@ -43,12 +43,11 @@ struct Record<'a> {
     boot: &'a str,
 }
 
-/// Starts what does not run, then waits for the cluster to be ready, at most `wait_ms`; with `None`
-/// not at all.
+/// Starts the daemons that are not running, then waits until the cluster is ready, at most
+/// `wait_ms`; with `None` it does not wait.
 ///
 /// # Errors
-/// Fails when a daemon cannot be started, ends while it is waited for, or when the cluster is not
-/// ready in time.
+/// A daemon cannot be started or ends during the wait, or the cluster is not ready in time.
 pub(crate) fn up(site: &Site, wait_ms: Option<u64>) -> Result<(), Fail> {
     let _lock = site.lock()?;
     let bin = detach::own_directory()?;
@@ -115,7 +114,8 @@ pub(crate) fn start(site: &Site, bin: &Path, daemon: &Daemon) -> Result<Child, F
     Ok(child)
 }
 
-/// A daemon beside the commands, as it is built, or in the folder sbin beside theirs, as installed.
+/// The program of a daemon: beside the commands, as built, or in the directory sbin beside theirs,
+/// as installed.
 pub(super) fn program(bin: &Path, role: &str) -> PathBuf {
     let installed = fs::parent(bin).join("sbin").join(role);
     let beside = bin.join(role);
@@ -126,7 +126,7 @@ pub(super) fn program(bin: &Path, role: &str) -> PathBuf {
     }
 }
 
-/// A bar on a terminal, nothing elsewhere.
+/// A progress bar on a terminal, hidden otherwise.
 fn bar(site: &Site) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -143,7 +143,7 @@ fn wait(
     started: &mut [(Daemon, Child)],
     timeout_ms: u64,
     bar: &ProgressBar,
-) -> Result<Progress, Fail> {
+) -> Result<Readiness, Fail> {
     let layout = site.layout();
     let end = clock::boot_ms().saturating_add(timeout_ms);
     loop {
@@ -170,7 +170,7 @@ fn wait(
     }
 }
 
-/// The failure of a daemon that this call started and that has ended since.
+/// The failure of a daemon that this call started and that has ended.
 fn ended(site: &Site, started: &mut [(Daemon, Child)]) -> Option<Fail> {
     for (daemon, child) in started {
         let Ok(Some(status)) = child.try_wait() else {

@@ -1,4 +1,4 @@
-//! The portal of a development cluster: started beside the daemons, ended with them.
+//! The portal of a development cluster: started beside the daemons and stopped with them.
 //!
 //! Owns its start and the link that is printed. The portal is a program of a separate package.
 
@@ -10,14 +10,14 @@ use crate::client::env;
 use crate::client::portal;
 use crate::sys::{clock, detach, fs, proc};
 
-/// How long its start may take.
+/// Time limit for its start, ms.
 const START_MS: u64 = 20_000;
 const LOOK_MS: u64 = 50;
 
-/// Starts the portal unless it runs, and prints a link for a login.
+/// Starts the portal unless it is running, and prints a login link.
 ///
 /// # Errors
-/// It is not built, or it does not serve in time.
+/// It has not been built, or does not serve in time.
 pub(super) fn up(site: &Site) -> Result<(), Fail> {
     let host = site.settings.hosts().next().unwrap_or_default();
     let daemon = Daemon {
@@ -60,7 +60,7 @@ pub(super) fn up(site: &Site) -> Result<(), Fail> {
     let own = env::Site::from_conf(&conf, &text, None).map_err(|e| Fail::system(e.to_string()))?;
     let secret = portal::make_login(&own, clock::wall_ms())?;
     println!(
-        "Portal: {}/login#{secret}\n(good for a minute; `cb login` prints another link)",
+        "Portal: {}/login#{secret}\n(valid for a minute; `cb login` prints another link)",
         address.url
     );
     Ok(())

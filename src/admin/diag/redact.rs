@@ -21,7 +21,7 @@ const SECRET: &[&str] = &[
     "credential",
     "api_key",
 ];
-/// Keys of cb.yaml whose values are commands or sentences of the site.
+/// Keys of cb.yaml whose values are commands or texts of the site.
 const OWN_WORDS: &[&str] = &[
     "description",
     "command",
@@ -34,7 +34,7 @@ const OWN_WORDS: &[&str] = &[
     "starter",
     "hook",
 ];
-/// Where a path may lead and be shown.
+/// Directories below which paths are shown.
 const OPEN_PATHS: &[&str] = &[
     "/proc",
     "/sys",
@@ -43,7 +43,7 @@ const OPEN_PATHS: &[&str] = &[
     "/usr/lib/systemd",
     "/run/systemd",
 ];
-/// Fields of an event that hold no free text.
+/// Fields of an event that contain no free text.
 const EVENT_FIELDS: &[&str] = &[
     "k",
     "j",
@@ -85,7 +85,7 @@ const EVENT_FIELDS: &[&str] = &[
     "mem_kb",
     "maxmem_kb",
 ];
-/// Names that are words of every cluster.
+/// Names that occur in every cluster and need no alias.
 const COMMON: &[&str] = &[
     "all",
     "default",
@@ -101,17 +101,17 @@ const COMMON: &[&str] = &[
 #[derive(Default)]
 pub(super) struct Redactor {
     names: HashMap<String, String>,
-    /// Paths below these stay, others become `[path]`; empty = all stay.
+    /// Paths below these are kept, others become `[path]`; empty: all are kept.
     open: Vec<String>,
 }
 
 impl Redactor {
-    /// One that hides no names: `--names`. Secrets and free text are removed in any case.
+    /// A redactor that hides no names: `--names`. Secrets and free text are removed in any case.
     pub(super) fn open() -> Redactor {
         Redactor::default()
     }
 
-    /// One that knows the names of a cluster.
+    /// A redactor that knows the names of a cluster.
     pub(super) fn of(site: &Site, layout: &Layout) -> Redactor {
         let mut kinds: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         let mut add = |kind: &'static str, name: &str| {
@@ -165,7 +165,7 @@ impl Redactor {
 
     fn new(kinds: BTreeMap<&str, BTreeSet<String>>, open: Vec<String>) -> Redactor {
         let mut names = HashMap::new();
-        // The first kind to claim a name keeps it: one name has one alias.
+        // A name gets a single alias: that of the first kind in which it occurs.
         for (kind, all) in kinds {
             for (n, name) in all.into_iter().enumerate() {
                 names
@@ -176,7 +176,7 @@ impl Redactor {
         Redactor { names, open }
     }
 
-    /// A text with aliases instead of names, and without foreign paths.
+    /// A text with names replaced by aliases, and without foreign paths.
     pub(super) fn text(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -206,7 +206,7 @@ impl Redactor {
                 let mut rest = path;
                 if !OPEN_PATHS.contains(&root.as_str()) {
                     out.push_str("[share]");
-                    // By its parts: either may be written with more slashes than it needs.
+                    // Compared by parts, because either path may contain redundant slashes.
                     let below = Path::new(path).strip_prefix(root);
                     rest = below.ok().and_then(Path::to_str).unwrap_or_default();
                     out.push_str(if rest.is_empty() { "" } else { "/" });
@@ -222,7 +222,7 @@ impl Redactor {
         }
     }
 
-    /// A word, or its parts between dots and dashes: `cbexe.h1.log`, `h1.example.com`.
+    /// Appends a word, or its parts between dots and dashes: `cbexe.h1.log`, `h1.example.com`.
     fn word(&self, word: &str, out: &mut String) {
         if let Some(alias) = self.names.get(word) {
             return out.push_str(alias);
@@ -240,10 +240,10 @@ impl Redactor {
         }
     }
 
-    /// cb.yaml without comments, secrets, sentences and commands.
+    /// cb.yaml without comments, secrets, free texts and commands.
     pub(super) fn config(&self, text: &str) -> String {
         let mut out = String::new();
-        // Lines deeper than this belong to a value that was left out.
+        // Lines indented more than this belong to a removed value.
         let mut hidden: Option<usize> = None;
         for line in text.lines() {
             let bare = line.trim_start();
@@ -255,7 +255,8 @@ impl Redactor {
                 continue;
             }
             hidden = None;
-            // A comment after a value; a # inside quotes only costs the rest of the line.
+            // Removes a comment after a value; for a # inside quotes this only removes the rest of
+            // the line.
             let line = line.split(" #").next().unwrap_or(line);
             match private_key(line) {
                 Some(at) => {
@@ -273,7 +274,7 @@ impl Redactor {
     }
 }
 
-/// Where the key of a line ends when its value must not be shown; also inside `{key: value}`.
+/// The end of the key in a line whose value must not be shown; also inside `{key: value}`.
 fn private_key(line: &str) -> Option<usize> {
     for (at, _) in line.match_indices(':') {
         let key = line[..at].trim_end_matches(['"', '\'']);
@@ -300,14 +301,14 @@ fn ends_path(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';' | ')' | '(' | ']' | '}' | ':')
 }
 
-/// An event without anything that users wrote.
+/// An event without texts written by users.
 pub(super) fn event(json: &[u8]) -> String {
     let Ok(Value::Object(all)) = serde_json::from_slice::<Value>(json) else {
         return "{}".to_owned();
     };
     let known = |name: &String| EVENT_FIELDS.contains(&name.as_str());
     let keep: Map<String, Value> = all.into_iter().filter(|(name, _)| known(name)).collect();
-    // A specification is what a user asked for.
+    // A specification contains a user's request, so it is removed.
     let keep = match keep.get("k").and_then(Value::as_str) {
         Some("spec") => keep
             .into_iter()

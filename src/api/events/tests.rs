@@ -1,4 +1,5 @@
-//! Tests what a follower returns while leaders change, and what it never returns.
+//! Tests of the events that a follower returns while leaders change, and of those that it never
+//! returns.
 
 use super::*;
 use crate::journal::Writer;
@@ -38,7 +39,7 @@ impl Bed {
         Layout::new(self.dir.path())
     }
 
-    /// Names the epoch in force.
+    /// Writes the epoch in force.
     fn claim(&self, epoch: u64) {
         let doc = EpochDoc {
             epoch,
@@ -127,14 +128,15 @@ fn batches_follow_each_other_without_a_gap_and_a_position_resumes() {
     assert!(!rest.more);
     assert_eq!(follower.look(100, 1 << 20).unwrap(), EventLook::default());
     held(&mut writer, 2);
-    // One that goes on knows whose job it is although the submission is before its position.
+    // A follower that continues knows the owner of the job although the submission precedes its
+    // position.
     for follower in [&mut follower, &mut bed.follow(Some("1.1.11"))] {
         let look = follower.look(100, 1 << 20).unwrap();
         assert_eq!(positions(&look), ["1.1.12"]);
         assert!(look.events[0].json.contains("\"user\":\"ada\""), "{look:?}");
         assert!(!look.gap);
     }
-    // The size of the documents ends a batch, too.
+    // The size of the documents also limits a batch.
     let small = bed.follow(None).look(100, 1).unwrap();
     assert_eq!(positions(&small), ["1.1.1"]);
 }
@@ -146,7 +148,7 @@ fn what_a_replaced_leader_appends_is_never_given() {
     let mut old = bed.lead(1, &[]);
     submit(&mut old, 1);
     let seal = seal_of(&bed, 1);
-    // The successor has claimed and read the journal; only then the old leader appends.
+    // The successor has claimed and read the journal; only then does the old leader append.
     bed.claim(2);
     submit(&mut old, 2);
     let mut follower = bed.follow(None);

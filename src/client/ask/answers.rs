@@ -10,25 +10,25 @@ use crate::sys;
 use crate::sys::tail::Tail;
 use std::path::Path;
 
-/// Most bytes of answers read at once.
+/// Maximum number of bytes of answers read at once.
 const CHUNK: usize = frame::LINE_MAX + (1 << 20);
 
-/// The answers of one epoch, and how far they were looked at.
+/// The answers of one epoch, and how far they have been read.
 pub(super) struct Answers {
     layout: Layout,
     epoch: u64,
-    /// Everything in the present file before this offset was looked at.
+    /// Offset in the current file up to which everything has been read.
     offset: u64,
-    /// The file that was read, by its inode; 0: none yet.
+    /// The inode of the file that was read; 0: none yet.
     ino: u64,
     tail: Tail,
 }
 
-/// The present file is not the one that was read so far.
+/// The current file is not the one that has been read so far.
 struct Replaced;
 
 impl Answers {
-    /// The answers that `epoch` gives from now on.
+    /// The answers of `epoch` from now on.
     pub(super) fn from_now_on(layout: &Layout, epoch: u64) -> Answers {
         let mut answers = Answers {
             layout: layout.clone(),
@@ -43,13 +43,13 @@ impl Answers {
         answers
     }
 
-    /// Goes on with all answers of another epoch.
+    /// Continues with all answers of another epoch.
     pub(super) fn go_to(&mut self, epoch: u64) {
         (self.epoch, self.offset) = (epoch, 0);
     }
 
-    /// The answer to `token` in what was added since the last look. `added`: it is known that there
-    /// is more; otherwise it is asked for first, since most looks find nothing.
+    /// The answer to `token` in the part added since the last look. `added`: it is known that
+    /// something was added; otherwise this is checked first, since most looks find nothing.
     pub(super) fn find(&mut self, token: Token, added: bool) -> Option<Ack> {
         let acks = self.layout.acks(self.epoch);
         let read = (self.ino, self.offset);
@@ -57,8 +57,8 @@ impl Answers {
         if !added && same() {
             return None;
         }
-        // Shorter than what was read of it: the leader went on in another file. One that was passed
-        // over for as long as another took to fill is not waited for: the request is repeated.
+        // If the file is shorter than the part already read, the leader has started a new file. The
+        // file before it is read as well; if that has been replaced too, the request is repeated.
         match self.find_in(&acks, token) {
             Err(Replaced) => {
                 let before = self.layout.acks_before(self.epoch);
@@ -79,7 +79,7 @@ impl Answers {
                 Ok(chunk) => chunk,
                 Err(e) => {
                     if e.is_not_found() {
-                        // Looked for before its leader made it: this host would believe it missing
+                        // Looked up before its leader created it: this host could cache its absence
                         // for up to a minute.
                         sys::fs::ask_again(&self.layout.epochs());
                         sys::fs::ask_again(&self.layout.epoch_dir(self.epoch));
@@ -91,7 +91,7 @@ impl Answers {
             let whole = match chunk.bytes.iter().rposition(|b| *b == b'\n') {
                 Some(end) => end + 1,
                 None if chunk.bytes.len() < CHUNK => return Ok(None),
-                // A line longer than any answer: not ours.
+                // A line longer than any answer is not an answer to this command.
                 None => chunk.bytes.len(),
             };
             if let Some(ack) = find_ack(&chunk.bytes[..whole], token) {
@@ -105,13 +105,13 @@ impl Answers {
     }
 }
 
-/// The answer to `token` among whole lines. A line that is not intact is passed over: the first one
-/// may be the rest of a record, and damage elsewhere is not this command's business.
+/// The answer to `token` among whole lines. Damaged lines are skipped: the first one may be the
+/// rest of a record, and damage elsewhere does not concern this command.
 pub(super) fn find_ack(bytes: &[u8], token: Token) -> Option<Ack> {
     let text = token.to_string();
     let text = text.as_bytes();
     for line in bytes.split(|b| *b == b'\n') {
-        // The token stands in the first bytes of its record: most lines are passed over cheaply.
+        // The token is in the first bytes of its record, so most lines are skipped cheaply.
         let front = &line[..line.len().min(80)];
         if !front.windows(text.len()).any(|w| w == text) {
             continue;

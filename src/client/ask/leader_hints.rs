@@ -1,8 +1,8 @@
-//! Hints between a command and the leader: "look into my drop box", "your answer is there". It is
-//! not known, and does not matter, whether a hint arrives.
+//! Hints between a command and the leader: "look into my drop box", "your answer is available". It
+//! is not known, and does not matter, whether a hint arrives.
 
 use crate::model::Token;
-use crate::record::hint::{self, Endpoint, What};
+use crate::record::hint::{self, Endpoint, Hint};
 use crate::record::leader::EpochDoc;
 use crate::sys;
 use crate::sys::datagram::Socket;
@@ -10,15 +10,15 @@ use crate::sys::datagram::Socket;
 /// See the top of this file.
 #[derive(Default)]
 pub(super) struct LeaderHints {
-    /// For those of the leader, once there is one that sends them.
+    /// Receives the hints of the leader; opened once there is a leader that sends them.
     socket: Option<Socket>,
     leader: Option<Endpoint>,
-    /// The leader has said that the answer is there.
+    /// The leader has reported that the answer is available.
     answered: bool,
 }
 
 impl LeaderHints {
-    /// Where the leader of `epoch` takes hints.
+    /// Sends hints to the leader of `epoch` from now on.
     pub(super) fn follow(&mut self, epoch: &EpochDoc) {
         self.leader = Endpoint::parse(&epoch.hints);
         if self.leader.is_some() && self.socket.is_none() {
@@ -26,12 +26,12 @@ impl LeaderHints {
         }
     }
 
-    /// The leader gives hints, as far as is known.
+    /// Whether the leader is known to send hints.
     pub(super) fn expected(&self) -> bool {
         self.leader.is_some()
     }
 
-    /// Whether the leader has said that there is an answer, since this was asked last.
+    /// Whether the leader has reported an answer since the last call.
     pub(super) fn take_answered(&mut self) -> bool {
         std::mem::take(&mut self.answered)
     }
@@ -40,23 +40,23 @@ impl LeaderHints {
         self.answered
     }
 
-    /// Asks the leader to look for the request `token` of this user.
+    /// Tells the leader to look for the request `token` of this user.
     pub(super) fn send(&self, token: Token) {
         if let (Some(socket), Some(leader)) = (&self.socket, &self.leader) {
             let uid = sys::users::effective_uid();
-            let bytes = hint::encode(leader.tag, What::DropBox { uid, token });
+            let bytes = hint::encode(leader.tag, Hint::DropBox { uid, token });
             socket.send(&bytes, &leader.addresses);
         }
     }
 
-    /// Sleeps for `us` microseconds, or until the leader says that it has answered.
+    /// Sleeps for `us` microseconds, or until the leader reports its answer.
     pub(super) fn pause(&mut self, token: Token, us: u64) {
         let (Some(socket), Some(_)) = (&self.socket, &self.leader) else {
             return sys::clock::sleep_us(us);
         };
         let tag = hint::tag_of_token(token);
         self.answered = socket.wait(us, |bytes| {
-            hint::decode(bytes, tag) == Some(What::Acks { token })
+            hint::decode(bytes, tag) == Some(Hint::Acks { token })
         });
     }
 }

@@ -8,12 +8,12 @@ use crate::record::header::{self, Header};
 use crate::record::request::{REQUEST_MAX, RequestHead, SHORT_MAX, VERBS_MAX, Verb};
 use crate::sys;
 
-/// A request being written: the file's bytes grow as verbs are added, so that a pack of many jobs
-/// never lies in memory twice.
+/// A request being composed: the bytes of the file grow as verbs are added, so that a pack of many
+/// jobs is never in memory twice.
 pub(crate) struct Outgoing {
     pub(super) token: Token,
     head: RequestHead,
-    /// Where the head's line ends.
+    /// Offset of the end of the head's line.
     verbs_at: usize,
     bytes: Vec<u8>,
     /// Number of the next record.
@@ -25,7 +25,7 @@ impl Outgoing {
     /// input; token, host, pid and time are filled in here.
     ///
     /// # Errors
-    /// When the head cannot be written as JSON.
+    /// The head cannot be written as JSON.
     pub(crate) fn new(site: &Site, head: RequestHead) -> Result<Outgoing, Fail> {
         let head = RequestHead {
             token: new_token(),
@@ -45,10 +45,10 @@ impl Outgoing {
         })
     }
 
-    /// The whole file. A short one states how many verbs it has.
+    /// The whole file. A short request states its number of verbs.
     ///
     /// # Errors
-    /// When the head cannot be written as JSON.
+    /// The head cannot be written as JSON.
     pub(super) fn into_bytes(mut self) -> Result<Vec<u8>, Fail> {
         if self.bytes.len() > SHORT_MAX {
             return Ok(self.bytes);
@@ -63,7 +63,7 @@ impl Outgoing {
     /// Adds a verb.
     ///
     /// # Errors
-    /// When the request would become larger than a leader accepts.
+    /// The request would become larger than a leader accepts.
     pub(crate) fn push(&mut self, verb: &Verb) -> Result<(), Fail> {
         if self.seq - 2 >= VERBS_MAX as u64 {
             return Err(Fail::usage(format!(
@@ -80,7 +80,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Number of verbs.
+    /// The number of verbs.
     pub(crate) fn len(&self) -> u64 {
         self.seq - 2
     }

@@ -4,7 +4,7 @@ use super::answers::find_ack;
 use super::*;
 use crate::record::frame;
 use crate::record::header::{self, Header};
-use crate::record::hint::{self, Endpoint, What};
+use crate::record::hint::{self, Endpoint, Hint};
 use crate::record::leader::encode_fixed;
 use crate::record::request::{SignalHow, VERBS_MAX};
 use crate::sys::datagram::Socket;
@@ -42,7 +42,7 @@ fn set_epoch(layout: &Layout, epoch: u64) {
 }
 
 fn append(path: &Path, tok: Token, seq: u64) {
-    // As a leader does: whoever reads meanwhile never finds it shorter than before.
+    // Replaced as a leader does it: a concurrent reader never finds the file shorter than before.
     let mut bytes = Vec::new();
     frame::write(&mut bytes, seq, &Ack::empty(tok)).unwrap();
     let mut how = std::fs::OpenOptions::new();
@@ -50,7 +50,7 @@ fn append(path: &Path, tok: Token, seq: u64) {
     std::io::Write::write_all(&mut file, &bytes).unwrap();
 }
 
-/// Waits until a request lies in the box and gives its token.
+/// Waits until there is a request in the drop box and returns its token.
 fn request(layout: &Layout) -> Token {
     let inbox = layout.inbox_of(sys::users::effective_uid());
     loop {
@@ -103,8 +103,8 @@ fn an_answer_behind_others_is_found_and_the_request_is_readable() {
     assert_eq!(verb, verbs()[0]);
 }
 
-/// The leader goes on in another file before this command looks: the answer stands in the file
-/// that it has begun to read, which has another name now.
+/// The leader starts a new file before this command looks: the answer is in the file that the
+/// command has begun to read, which has another name now.
 #[test]
 fn an_answer_is_found_though_the_leader_went_on_in_another_file() {
     for behind in [false, true] {
@@ -144,7 +144,7 @@ fn a_new_leader_may_answer() {
     });
 }
 
-/// The copy of who leads on a host's own disk is as old as its executor's last look.
+/// The local copy of the current leader is as old as the last look of the host's executor.
 #[test]
 fn an_old_copy_of_who_leads_costs_time_and_no_answer() {
     let (_d, site) = share();
@@ -288,9 +288,9 @@ fn a_leader_that_hints_is_told_of_the_request_and_found_with_few_looks() {
         s.spawn(|| {
             let (what, from) = heard.recv().unwrap();
             let uid = sys::users::effective_uid();
-            assert_eq!(what, What::DropBox { uid, token });
+            assert_eq!(what, Hint::DropBox { uid, token });
             append(&layout.acks(3), token, 0);
-            let bytes = hint::encode(hint::tag_of_token(token), What::Acks { token });
+            let bytes = hint::encode(hint::tag_of_token(token), Hint::Acks { token });
             ear.send(&bytes, &[from]);
         });
         assert_eq!(wait.until_answered(Some("t"), 20_000).unwrap().tok, token);
@@ -298,8 +298,8 @@ fn a_leader_that_hints_is_told_of_the_request_and_found_with_few_looks() {
     assert!(wait.looks <= 3, "{} looks", wait.looks);
 }
 
-/// What another program sends is for the leader's group whatever that program's umask, and is taken
-/// back when nothing answers; an answer that comes late counts.
+/// A request from within another program gives the leader's group access whatever the umask of the
+/// program, and is withdrawn if no answer comes; a late answer is accepted.
 #[test]
 fn a_silent_request_is_withdrawn_and_leaves_the_process_as_it_is() {
     use std::os::unix::fs::PermissionsExt as _;

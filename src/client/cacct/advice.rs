@@ -13,25 +13,26 @@ use crate::text::width::{escape, pad_right};
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
 
-/// Fewer jobs that ended well say too little.
+/// Number of jobs that must have ended with DONE before advice is given.
 const RUNS_MIN: u64 = 5;
-/// Most kinds of jobs that are kept apart; further ones are counted.
+/// Maximum number of kinds of jobs that are distinguished; attempts of further kinds are only
+/// counted.
 const KINDS_MAX: usize = 100_000;
-/// Characters of a kind's name.
+/// Maximum number of characters in the name of a kind.
 const NAME_MAX: usize = 60;
-/// A limit that ended at least one of so many jobs is too low.
+/// A limit that killed at least one of this many jobs is too low.
 const KILLED_ONE_OF: u64 = 20;
-/// What is advised above the most that was used, in percent: of memory, of run time.
+/// The advised value in percent of the maximum used: of memory, of run time.
 const MEM_MARGIN: u64 = 125;
 const RUN_MARGIN: u64 = 150;
-/// A limit is left alone if the advice is not below so many percent of it.
+/// A limit is left as it is unless the advice is below this percentage of it.
 const WORTH_PERCENT: u64 = 80;
-/// What is advised of a limit that is too low, in percent of it.
+/// The advised value for a limit that is too low, in percent of it.
 const RAISED_PERCENT: u64 = 150;
-/// Run limits are advised in steps of so many seconds.
+/// Run limits are advised in steps of this many seconds.
 const RUN_STEP_S: u64 = 300;
 
-/// Which jobs are alike.
+/// The properties by which jobs count as similar.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 struct Kind {
     user: String,
@@ -39,7 +40,7 @@ struct Kind {
     name: String,
 }
 
-/// What similar jobs asked for and used. Memory in KB, run time in s, cores in thousandths.
+/// What similar jobs requested and used. Memory in KB, run time in s, cores in thousandths.
 #[derive(Clone, Default, Debug)]
 struct Use {
     mem_killed: u64,
@@ -57,12 +58,13 @@ struct Use {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Advice {
     kinds: FxHashMap<Kind, Use>,
-    /// Attempts of kinds that found no room.
+    /// Attempts of kinds beyond the maximum.
     left_out: u64,
 }
 
 impl Advice {
-    /// Counts an attempt, if it was the last of its job.
+    /// Counts an attempt that ended with DONE or was killed by its memory or run limit, and was not
+    /// requeued.
     pub(super) fn add(&mut self, record: &AttemptRecord<'_>) {
         let killed = |reason| record.reason == reason;
         let (by_mem, by_run) = (killed(TermReason::MemLimit), killed(TermReason::RunLimit));
@@ -77,7 +79,7 @@ impl Advice {
         self.kinds.entry(kind).or_default().add(record);
     }
 
-    /// Adds what another one has counted.
+    /// Adds the counts of another one.
     pub(super) fn merge(&mut self, other: &Advice) {
         self.left_out += other.left_out;
         for (kind, of) in &other.kinds {
@@ -89,7 +91,7 @@ impl Advice {
         }
     }
 
-    /// Kinds with enough jobs, those with most slot time first.
+    /// Kinds with enough jobs, those with the most slot time first.
     fn rows(&self) -> Vec<(&Kind, &Use)> {
         let enough = |(_, of): &(&Kind, &Use)| of.run_used.count() >= RUNS_MIN;
         let mut rows: Vec<_> = self.kinds.iter().filter(enough).collect();
@@ -102,7 +104,7 @@ impl Advice {
         if rows.is_empty() {
             let _ = writeln!(
                 out,
-                "No {RUNS_MIN} similar jobs have ended well in what is selected."
+                "There are no {RUNS_MIN} similar jobs that ended as DONE in the selection."
             );
             return;
         }
@@ -148,7 +150,7 @@ impl Advice {
         }
     }
 
-    /// The same as JSON Lines, without what people need not see twice.
+    /// The same as JSON Lines, without the values that only repeat others for readers.
     pub(super) fn json(&self, out: &mut String) {
         for (kind, of) in self.rows() {
             let mut o = Object::begin(out);
@@ -193,7 +195,7 @@ fn kind_of(record: &AttemptRecord<'_>) -> Kind {
     }
 }
 
-/// Each row of digits is `#`.
+/// Replaces each sequence of digits by `#`.
 fn without_digits(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars().take(NAME_MAX) {
@@ -206,7 +208,7 @@ fn without_digits(name: &str) -> String {
     out
 }
 
-/// What is advised; `None`: to leave it as it is.
+/// The advice; `None`: leave the value as it is.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Told {
     mem_mb: Option<u64>,
@@ -277,7 +279,7 @@ impl Use {
     }
 }
 
-/// The next amount of two digits.
+/// The next amount with two significant digits.
 fn rounded_mb(mb: u64) -> u64 {
     let mut step = 10;
     while mb / step >= 100 {
@@ -290,7 +292,7 @@ fn mem_text(kb: u64) -> String {
     format!("{}M", kb.div_ceil(1024))
 }
 
-/// `H:MM`, rounded up, as `-W` takes it.
+/// `H:MM`, rounded up, in the form of `-W`.
 fn run_text(seconds: u64) -> String {
     let minutes = seconds.div_ceil(60);
     format!("{}:{:02}", minutes / 60, minutes % 60)
@@ -343,7 +345,7 @@ mod tests {
     fn what_is_too_much_comes_down_with_a_margin() {
         let all: Vec<_> = (0..5).map(|n| record("run_1", 1000 + n, 600)).collect();
         let want = Told {
-            // 1,004 MB and a quarter; 10 minutes and a half; 1.5 cores of four.
+            // 1,004 MB plus a quarter; 10 minutes plus a half; 1.5 cores of four.
             mem_mb: Some(1300),
             run_s: Some(900),
             slots: Some(2),
@@ -372,7 +374,7 @@ mod tests {
             ..Told::default()
         };
         assert_eq!(told(&all), Some(want));
-        // Another end says nothing of the limits.
+        // An end for another reason tells nothing about the limits.
         all.pop();
         all.push(AttemptRecord {
             code: Some(1),

@@ -16,28 +16,29 @@ use std::collections::BTreeMap;
 const HOUR_MS: u128 = 3_600_000;
 const KB_PER_GB: u128 = 1 << 20;
 const MINUTE_MS: i64 = 60_000;
-/// Most times that are kept of one set of discounts.
+/// Maximum number of periods that are kept for one set of discounts.
 const TIMES_MAX: usize = 10_000;
-/// Most changes of an attempt's discount, decades of them; what is later has none.
+/// Maximum number of discount changes in one attempt (decades); the time after them has no
+/// discount.
 const STEPS_MAX: u32 = 100_000;
-/// Most discounts: one bit of a number each.
+/// Maximum number of discounts: each is one bit of a number.
 const DISCOUNTS_MAX: usize = 128;
 
-/// Prices and discounts, ready to be applied.
+/// Prices and discounts, prepared for use.
 pub(super) struct Rates<'p> {
     charge: &'p Charge,
     sets: Sets<'p>,
-    /// One for each discount; `None`: always.
+    /// One entry for each discount; `None`: always valid.
     windows: Vec<Option<Windows>>,
     zone: Zone,
 }
 
-/// What was found out already; each thread has its own.
+/// Results found so far; each thread has its own.
 #[derive(Default)]
 pub(super) struct DiscountMemo {
     /// Bits of the discounts of a user.
     users: FxHashMap<String, u128>,
-    /// By the bits of discounts: from when until when which percentage is taken off.
+    /// For each set of discounts: start and end of a period, and the percentage that is deducted.
     times: FxHashMap<u128, BTreeMap<i64, (i64, u32)>>,
 }
 
@@ -58,10 +59,10 @@ impl Bill<'_> {
 }
 
 impl<'p> Rates<'p> {
-    /// The rates that the leader has published; `None`: use costs nothing.
+    /// The rates that the leader has published; `None`: usage costs nothing.
     ///
     /// # Errors
-    /// They are of a newer version, whose windows or zones this program does not know.
+    /// The rates are of a newer version with windows or zones that this program does not know.
     pub(super) fn of(
         params: &'p Params,
         os_groups: crate::client::visibility::Groups<'p>,
@@ -106,8 +107,8 @@ impl<'p> Rates<'p> {
         Bill(costs.collect())
     }
 
-    /// Run time in ms times the thousandths of a percent that are to be paid for it. The time of
-    /// suspensions, of which only the length is known, is taken from all parts alike.
+    /// Run time in ms times the thousandths of a percent that are charged. Of suspensions only the
+    /// length is known, so their time is deducted evenly from all parts.
     fn weight(&self, known: &mut DiscountMemo, record: &AttemptRecord<'_>) -> u128 {
         let run_ms = u128::from(record.run_ms());
         let whole = u128::from(WHOLE_DISCOUNT);
@@ -131,7 +132,7 @@ impl<'p> Rates<'p> {
         mul_div(paid, run_ms, span.max(1))
     }
 
-    /// Bits of the discounts that the attempt has at some time.
+    /// Bits of the discounts that may apply to the attempt.
     fn discounts_of(&self, known: &mut DiscountMemo, record: &AttemptRecord<'_>) -> u128 {
         let discounts = (0..).zip(&self.charge.discounts);
         let bits = |has: &dyn Fn(&crate::model::Discount) -> bool| {
@@ -155,7 +156,7 @@ impl<'p> Rates<'p> {
         }
     }
 
-    /// The largest of these discounts at a time, and until when that holds.
+    /// The largest of these discounts at a time, and until when it applies.
     fn percent_at(&self, known: &mut DiscountMemo, mask: u128, at: i64) -> (i64, u32) {
         let times = known.times.entry(mask).or_default();
         if let Some((_, (until, percent))) = times.range(..=at).next_back()
@@ -164,7 +165,7 @@ impl<'p> Rates<'p> {
             return (*until, *percent);
         }
         let zone = self.zone.tz();
-        // Windows begin and end with minutes, and so may what is kept.
+        // Windows begin and end at whole minutes, so a result is kept from the start of the minute.
         let from = at - at.rem_euclid(MINUTE_MS);
         let (mut until, mut percent) = (i64::MAX, 0);
         let mine = self.windows.iter().zip(&self.charge.discounts);
@@ -184,11 +185,11 @@ impl<'p> Rates<'p> {
     }
 }
 
-/// What one host's part costs.
+/// The cost of the part on one host.
 fn cost(price: &Price, weight: u128, record: &AttemptRecord<'_>, part: &HostPart<'_>) -> u128 {
     let hour = HOUR_MS * u128::from(WHOLE_DISCOUNT);
     let slots = u128::from(part.slots);
-    // Of the memory a host has its share by slots.
+    // A host's share of the memory is proportional to its slots.
     let kb = u128::from(record.maxmem_kb) * slots / u128::from(record.slots().max(1));
     let of = |price: u64, amount: u128, unit: u128| {
         mul_div(u128::from(price) * amount, weight, hour * unit)
@@ -199,7 +200,7 @@ fn cost(price: &Price, weight: u128, record: &AttemptRecord<'_>, part: &HostPart
         .saturating_add(of(price.gpu_hour, gpu, u128::from(WHOLE_UNIT)))
 }
 
-/// `a * b / c`, rounded half up; less exactly only beyond every amount that can be paid.
+/// `a * b / c`, rounded half up; inexact only for amounts beyond any real payment.
 fn mul_div(a: u128, b: u128, c: u128) -> u128 {
     match a.checked_mul(b).and_then(|n| n.checked_add(c / 2)) {
         Some(n) => n / c,
@@ -327,7 +328,8 @@ mod tests {
     fn the_largest_discount_of_each_minute_counts() {
         let day = record("u1", "day", (0, 1));
         let other = record("u2", "day", (0, 1));
-        // Noon UTC is 13:00 in Berlin: the window is open from 20:00 to 8:00, 7 to 19 hours later.
+        // Noon UTC is 13:00 in Berlin: the window is open from 20:00 to 8:00, i.e. 7 to 19 hours
+        // later.
         let night = record("x", "normal", (6, 8));
         let student_night = record("u1", "normal", (6, 8));
         let long = record("x", "normal", (0, 24));

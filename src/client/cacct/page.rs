@@ -1,4 +1,4 @@
-//! The page of one attempt (`cacct -l`), and what is said of the hosts of a table.
+//! The page of one attempt (`cacct -l`), and the remark on the hosts of a table.
 //!
 //! Owns the sentences of accounting, in the language of the process; tables and the summary are in
 //! `print`. Never reads a file.
@@ -46,7 +46,7 @@ pub(super) fn long(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>,
     event(record.start, said_of("Started"));
     let why = record.reason.word();
     let mut end = match (record.is_done(), record.sig) {
-        // Programs look for these two words of LSF's.
+        // Programs look for these two words of LSF.
         (true, _) => "Completed <done>".to_owned(),
         (false, 0) => {
             let code = format!("exit code {}", exit(record));
@@ -124,10 +124,10 @@ fn usage(out: &mut String, record: &AttemptRecord<'_>) {
     }
 }
 
-/// How unevenly the slot-hours are spread over the hosts of a table, when there are several.
+/// How unevenly the slot-hours are distributed among the hosts of a table, if there are several.
 pub(super) fn spread(out: &mut String, hosts: &ByName) {
     let by_use = |pair: &(&String, &Totals)| pair.1.slot_ms;
-    // Of equals the first by name.
+    // Among equals, the first by name.
     let least = hosts.iter().min_by_key(by_use);
     let most = hosts.iter().rev().max_by_key(by_use);
     let (Some(least), Some(most)) = (least, most) else {

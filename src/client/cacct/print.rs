@@ -64,7 +64,7 @@ const CSV: &[&str] = &[
     "gpu_ms",
 ];
 
-/// What an attempt cost, in millionths, and the currency.
+/// The cost of an attempt, in millionths, and the currency.
 pub(super) type Cost<'c> = Option<(u128, &'c str)>;
 
 fn stat(record: &AttemptRecord<'_>) -> &'static str {
@@ -74,7 +74,7 @@ fn stat(record: &AttemptRecord<'_>) -> &'static str {
     }
 }
 
-/// Exit code, or signal with a sign; `-` where neither is known.
+/// The exit code, or the signal with a sign; `-` if neither is known.
 pub(super) fn exit(record: &AttemptRecord<'_>) -> String {
     match (record.code, record.sig) {
         (_, sig) if sig != 0 => format!("s{sig}"),

@@ -20,14 +20,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// See [`Records::piece`].
 const PIECE: u64 = 4 << 20;
-/// Most threads that read one file.
+/// Maximum number of threads that read one file.
 const THREADS_MAX: usize = 8;
-/// Bytes read at a time to find where the first line of a piece begins.
+/// Number of bytes read at a time to find the first line of a piece.
 const PEEK: usize = 64 << 10;
-/// Most names read in one directory.
+/// Maximum number of names read in one directory.
 const NAMES_MAX: usize = 1_000_000;
 
-/// A file in the order in which they are read: by month, leader and part.
+/// A file. Files are read in the order of month, leader and part.
 struct File {
     path: PathBuf,
     place: (String, u64, u64),
@@ -37,13 +37,13 @@ struct File {
 pub(crate) struct Records {
     cluster: String,
     files: Vec<File>,
-    /// The last file that has a record which may have copies.
+    /// For each record that may have copies, the last file that contains it.
     copies: FxHashMap<Key, usize>,
-    /// Bytes of a file that a thread reads before it takes the next piece.
+    /// Size of the piece of a file that a thread reads before it takes the next one, in bytes.
     piece: u64,
 }
 
-/// What is done with each record.
+/// A function that is called for each record.
 pub(crate) type Sink<'s> = dyn FnMut(&AttemptRecord<'_>) -> Result<(), sys::Error> + 's;
 
 impl Records {
@@ -83,7 +83,7 @@ impl Records {
         Ok(records)
     }
 
-    /// Notes the records at the front of a file that may be in an earlier one.
+    /// Notes the records at the front of a file that may also be in an earlier one.
     fn find_copies(&mut self, n: usize) -> Result<(), sys::Error> {
         let (path, copies) = (&self.files[n].path, &mut self.copies);
         let mut lines = Lines::new(path, u64::MAX).small_chunks();
@@ -107,7 +107,8 @@ impl Records {
         }
     }
 
-    /// Gives each ended attempt once to `on`, the files in their order; `warn` is told of damage.
+    /// Passes each ended attempt once to `on`, in the order of the files; damage is reported to
+    /// `warn`.
     ///
     /// # Errors
     /// A file cannot be read, or `on` failed.
@@ -122,8 +123,8 @@ impl Records {
         Ok(())
     }
 
-    /// Adds each ended attempt once to sums and gives them to `merge`, in no particular order:
-    /// `new` makes empty sums, `add` counts a record. `warn` is told of damage.
+    /// Adds each ended attempt once to sums and passes these to `merge`, in no particular order:
+    /// `new` creates empty sums, `add` counts a record. Damage is reported to `warn`.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -150,8 +151,8 @@ impl Records {
         Ok(())
     }
 
-    /// The sums of a long file that several threads have read; `None`: it is short, or there is
-    /// anything unusual about it, so that it is read from its beginning by one.
+    /// The sums of a long file that several threads have read. `None`: the file is short, or
+    /// something in it is unusual; then a single thread reads it from the beginning.
     fn sum_pieces<T: Send>(
         &self,
         n: usize,
@@ -195,8 +196,7 @@ impl Records {
         (whole && !odd.into_inner()).then_some(sums)
     }
 
-    /// Reads the lines that begin in a piece of a file; `None` where one of them is not as it
-    /// should be.
+    /// Reads the lines that begin in a piece of a file; `None` if one of them is not as expected.
     fn read_piece(
         &self,
         n: usize,
@@ -222,7 +222,7 @@ impl Records {
             let step = match lines.next_line() {
                 Ok(None) => break,
                 Ok(Some(step)) => step,
-                // Half a line at the end: its writer died, or writes it now.
+                // A partial line at the end: its writer crashed, or is still writing it.
                 Err(LineError::Damaged(d)) if is_last && d.damage == Damage::Torn => break,
                 Err(_) => return None,
             };
@@ -255,7 +255,7 @@ impl Records {
                 Err(LineError::Io(e)) => return Err(e),
                 Err(LineError::Damaged(damaged)) => {
                     let intact = lines.skip()?.intact_behind;
-                    // Half a line at the end: its writer died, or writes it now.
+                    // A partial line at the end: its writer crashed, or is still writing it.
                     if intact || damaged.damage != Damage::Torn {
                         warn(text_of(path, damaged.offset, &damaged.damage));
                     }
@@ -294,7 +294,7 @@ impl Records {
         Ok(())
     }
 
-    /// A later file has the record, too.
+    /// Whether a later file also has the record.
     fn is_copy(&self, record: &AttemptRecord<'_>, n: usize) -> bool {
         if self.copies.is_empty() {
             return false;
@@ -303,7 +303,8 @@ impl Records {
     }
 }
 
-/// What was read of a file: offset and sequence number of the first line, and after the last one.
+/// What was read of a file: offset and sequence number of the first line, and those after the last
+/// one.
 struct Span {
     from: (u64, u64),
     to: (u64, u64),
@@ -322,7 +323,7 @@ fn text_of(path: &Path, offset: u64, what: &dyn Display) -> String {
     format!("{}:{offset}: {what}; skipped", path.display())
 }
 
-/// The names in a directory in their order; none when it is missing.
+/// The names in a directory, sorted; none if it is missing.
 fn list(dir: &Path) -> Result<Vec<String>, sys::Error> {
     let entries = match sys::fs::list_dir(dir, NAMES_MAX) {
         Err(e) if e.is_not_found() => return Ok(Vec::new()),
@@ -354,7 +355,8 @@ mod tests {
         }
     }
 
-    /// A leader's file with these jobs, of which the first `copies` are in an earlier one, too.
+    /// Writes a leader's file with these jobs, of which the first `copies` are also in an earlier
+    /// one.
     fn put(layout: &Layout, epoch: u64, ids: std::ops::Range<u32>, copies: u32) -> PathBuf {
         let mut out = Vec::new();
         frame::write(&mut out, 0, &Header::new(What::Acct, "c", epoch, 1)).unwrap();
@@ -370,7 +372,7 @@ mod tests {
 
     type Seen = BTreeMap<u32, u32>;
 
-    /// How often each job is counted, by one reader and by threads, and what each warned of.
+    /// How often each job is counted, by one reader and by threads, and the warnings of each.
     fn both(records: &Records) -> [(Seen, Vec<String>); 2] {
         let mut one = (Seen::new(), Vec::new());
         let on = &mut |r: &AttemptRecord<'_>| {
@@ -413,7 +415,7 @@ mod tests {
         records.piece = 4096;
         let several = std::thread::available_parallelism().unwrap().get() > 1;
         assert_eq!(in_pieces(&records, 0), several);
-        // Half a line at the end is no damage.
+        // A partial line at the end is not damage.
         let good = std::fs::read(&path).unwrap();
         std::fs::write(&path, &good[..good.len() - 5]).unwrap();
         assert_eq!(in_pieces(&records, 0), several);

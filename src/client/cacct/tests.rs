@@ -10,7 +10,7 @@ use crate::record::header::{Header, What};
 use crate::record::view;
 use std::path::PathBuf;
 
-/// A cluster with the file that the view's bed lacks.
+/// A cluster with the cluster file that the bed of the view lacks.
 fn bed() -> TestView {
     let bed = test_cluster::cluster();
     let doc =
@@ -48,7 +48,7 @@ fn again(record: AttemptRecord<'static>) -> AttemptRecord<'static> {
     }
 }
 
-/// Writes a leader's file; gives its path.
+/// Writes a leader's file; returns its path.
 fn put(bed: &TestView, name: &str, records: &[AttemptRecord<'_>]) -> PathBuf {
     let mut out = Vec::new();
     frame::write(&mut out, 0, &Header::new(What::Acct, "c", 1, 1)).unwrap();
@@ -132,7 +132,7 @@ fn damage_is_named_and_costs_one_record_and_half_a_line_is_no_damage() {
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     let place = format!("{}:{line}: ", path.display());
     assert!(warnings[0].starts_with(&place), "{warnings:?} {place}");
-    // A file of another cluster says nothing.
+    // A file of another cluster contributes nothing.
     let foreign = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, foreign.replace("\"c\"", "\"d\"")).unwrap();
     assert_eq!(ids(&bed, &[]).len(), 0);
@@ -174,7 +174,7 @@ fn attempts_are_selected() {
     assert_eq!(ids(&bed, &["-G", "g1"]), ["3"]);
     assert_eq!(ids(&bed, &["-m", "gone"]), ["4"]);
     assert_eq!(ids(&bed, &["5", "4"]), ["4", "5"]);
-    // Months that a range leaves out are not read.
+    // Months outside the range are not read.
     std::fs::write(path, "damage\n- more\n").unwrap();
     for range in ["-C", "-S", "-D"] {
         let (_, warnings) = ask(&bed, &[range, ".-3,", "--csv"]).unwrap();
@@ -314,7 +314,7 @@ fn costs_are_in_every_form_and_sums_are_those_of_the_records() {
         &[record(1, 1, 0), wide, again(record(3, 1, 0))],
     );
     let said = |words: &[&str]| ask(&bed, &[&["-u", "all"], words].concat()).unwrap().0;
-    // A minute on two slots of h1; on one of h1 and two of h2; and the first again.
+    // A minute on two slots of h1; on one slot of h1 and two of h2; and the first again.
     let costs = ["0.12", "0.062", "0.12"];
     let csv = said(&["--csv"]);
     let column: Vec<&str> = csv
@@ -361,7 +361,7 @@ fn advice_is_given_for_what_was_selected() {
     let lines = said(&["--advice", "--json"]).unwrap().0;
     assert!(lines.contains("\"advised_mem_limit_mb\":130,"), "{lines}");
     let few = said(&["--advice", "1", "2"]).unwrap().0;
-    assert!(few.starts_with("No 5 similar jobs"), "{few}");
+    assert!(few.starts_with("There are no 5 similar jobs"), "{few}");
     let Err(fail) = said(&["--advice", "-b"]) else {
         panic!("two forms");
     };

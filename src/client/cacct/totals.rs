@@ -8,10 +8,10 @@ use crate::record::acct::AttemptRecord;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Bits of a value that its place in a [`Spread`] keeps, the highest one not counted.
+/// Bits of a value that its place in a [`Spread`] keeps, not counting the highest one.
 const KEPT_BITS: u32 = 6;
 
-/// How values are distributed: each counts in a place that is at most 1/64 of it wide.
+/// A distribution of values: each counts at a place whose width is at most 1/64 of the value.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Spread {
     places: FxHashMap<u32, u64>,
@@ -30,7 +30,7 @@ impl Spread {
         self.most = self.most.max(value);
     }
 
-    /// Adds the values of another one.
+    /// Adds the values of another distribution.
     pub(super) fn merge(&mut self, other: &Spread) {
         for (place, n) in &other.places {
             *self.places.entry(*place).or_default() += n;
@@ -70,7 +70,7 @@ impl Spread {
         u64::try_from(mean).unwrap_or(u64::MAX)
     }
 
-    /// The least value that so many of a hundred values do not exceed.
+    /// The smallest value that this percentage of the values does not exceed.
     pub(super) fn percentile(&self, percent: u64) -> u64 {
         let rank = (self.count * percent).div_ceil(100).max(1);
         let mut places: Vec<(u32, u64)> = self.places.iter().map(|(p, n)| (*p, *n)).collect();
@@ -86,7 +86,7 @@ impl Spread {
     }
 }
 
-/// The place of a value: itself when small, else its highest bit and the bits after it.
+/// The place of a value: the value itself if small, else its highest bit and the bits after it.
 fn place_of(value: u64) -> u32 {
     let bits = u64::BITS - value.leading_zeros();
     let shift = bits.saturating_sub(KEPT_BITS + 1);
@@ -114,12 +114,12 @@ pub(super) struct Totals {
     pub gpu_ms: u128,
     /// In millionths of the currency.
     pub cost: u128,
-    /// Of attempts that were the last ones of their jobs.
+    /// Of attempts that were the last of their jobs.
     pub wait: Spread,
     pub turnaround: Spread,
 }
 
-/// What of an attempt counts.
+/// What is counted of an attempt.
 struct Part {
     cpu_ms: u64,
     slots: u64,
@@ -127,7 +127,7 @@ struct Part {
     cost: u128,
 }
 
-/// What an attempt had on one of its hosts.
+/// The part of an attempt on one of its hosts.
 pub(super) struct HostPart<'r> {
     pub host: &'r str,
     pub slots: u64,
@@ -171,7 +171,7 @@ impl Totals {
         self.count(record, &part);
     }
 
-    /// Adds the sums of another one.
+    /// Adds the sums of other totals.
     pub(super) fn merge(&mut self, other: &Totals) {
         self.done += other.done;
         self.exited += other.exited;
@@ -205,7 +205,7 @@ impl Totals {
     }
 }
 
-/// What totals are by.
+/// What totals are grouped by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum By {
     User,
@@ -237,11 +237,11 @@ impl By {
     }
 }
 
-/// Totals of each name.
+/// Totals by name.
 pub(super) type ByName = BTreeMap<String, Totals>;
 
 fn of<'g>(groups: &'g mut ByName, name: &str) -> &'g mut Totals {
-    // Not by `entry`: that takes a copy of the name for each record.
+    // Not by `entry`, which needs a copy of the name for each record.
     if !groups.contains_key(name) {
         groups.insert(name.to_owned(), Totals::default());
     }
@@ -255,7 +255,7 @@ pub(super) fn merge(groups: &mut ByName, other: &ByName) {
     }
 }
 
-/// Counts an attempt for its name. Of one with several hosts each host counts its slots and units,
+/// Counts an attempt for its name. By host, each host of an attempt counts its own slots and units,
 /// and CPU time in proportion to the slots.
 pub(super) fn count_by(groups: &mut ByName, by: By, record: &AttemptRecord<'_>, bill: &Bill<'_>) {
     let name = match by {

@@ -1,4 +1,4 @@
-//! Converts a crontab to definitions of cron jobs, and reports the places of what is not supported.
+//! Converts a crontab to definitions of cron jobs, and reports the position of unsupported lines.
 //!
 //! Pure. Lines are not changed: a command runs as written, with `/bin/sh`.
 
@@ -9,21 +9,21 @@ use crate::record::cron::{CronDef, HISTORY_DEFAULT};
 use crate::text::cron::{Schedule, Zone};
 use std::fmt::Write as _;
 
-/// Most lines of a crontab.
+/// Maximum number of lines of a crontab.
 const LINES_MAX: usize = 10_000;
-/// Most cron jobs of one crontab: as many as one user may have.
+/// Maximum number of cron jobs of one crontab: as many as one user may have.
 const JOBS_MAX: usize = 200;
 
-/// What the lines so far have set.
+/// The settings of the lines so far.
 struct Settings {
     zone: String,
     env: Vec<(String, String)>,
 }
 
-/// Reads a crontab of one user. `stem`: what the names begin with.
+/// Reads a crontab of one user. `stem`: the prefix of the names.
 ///
 /// # Errors
-/// Every line that cannot be honoured, with line and column.
+/// Every line that is not supported, with line and column.
 pub(super) fn read(text: &str, place: &str, stem: &str, zone: &str) -> Result<Vec<Written>> {
     let (mut out, mut wrong) = (Vec::new(), String::new());
     let mut settings = Settings {
@@ -72,7 +72,7 @@ pub(super) fn read(text: &str, place: &str, stem: &str, zone: &str) -> Result<Ve
 }
 
 impl Settings {
-    /// The options of csub that set these variables, beside the environment of the caller.
+    /// The options of csub that set these variables in addition to the caller's environment.
     fn options(&self) -> Vec<(String, String)> {
         let set = self.env.iter();
         set.map(|(name, value)| ("env".to_owned(), format!("all,{name}={value}")))
@@ -82,7 +82,7 @@ impl Settings {
 
 type Wrong = (usize, String);
 
-/// A job's schedule and command; `None`: a line without a job.
+/// The schedule and command of a job; `None`: a line without a job.
 fn one_line(
     line: &str,
     settings: &mut Settings,
@@ -109,14 +109,14 @@ fn one_line(
         return Err((line.len(), "a command is missing".to_owned()));
     }
     let command = unescaped(rest).map_err(|i| {
-        let why = "a % that ends the command and begins its standard input is not honoured: write \
+        let why = "a % that ends the command and begins its standard input is not supported: write \
                    \\% for the character, or use a script";
         (at + i, why.to_owned())
     })?;
     Ok(Some((schedule.to_string(), command)))
 }
 
-/// `NAME = value`, the value perhaps in quotes.
+/// `NAME = value`; the value may be quoted.
 fn setting(body: &str) -> Option<(&str, String)> {
     let (name, value) = body.split_once('=')?;
     let name = name.trim_end();
@@ -147,8 +147,10 @@ fn set(name: &str, value: &str, settings: &mut Settings) -> std::result::Result<
             value.clone_into(&mut settings.zone);
             Ok(())
         }
-        "RANDOM_DELAY" => Err("RANDOM_DELAY is not honoured".to_owned()),
-        _ if value.contains(',') => Err(format!("{name}: a value with a comma cannot be given on")),
+        "RANDOM_DELAY" => Err("RANDOM_DELAY is not supported".to_owned()),
+        _ if value.contains(',') => {
+            Err(format!("{name}: a value with a comma cannot be passed on"))
+        }
         _ => {
             settings.env.retain(|(known, _)| known != name);
             settings.env.push((name.to_owned(), value.to_owned()));
@@ -157,7 +159,7 @@ fn set(name: &str, value: &str, settings: &mut Settings) -> std::result::Result<
     }
 }
 
-/// The command with `\%` as `%`. `Err`: where a bare one stands.
+/// The command with `\%` replaced by `%`. `Err`: the position of an unescaped one.
 fn unescaped(command: &str) -> std::result::Result<String, usize> {
     let mut out = String::with_capacity(command.len());
     let mut chars = command.char_indices().peekable();
@@ -174,7 +176,7 @@ fn unescaped(command: &str) -> std::result::Result<String, usize> {
     Ok(out)
 }
 
-/// The definitions as a file that `ccron create` reads.
+/// The definitions in the form of a file for `ccron create`.
 pub(super) fn printed(all: &[Written]) -> String {
     let mut out = String::new();
     let quote = |text: &str| format!("'{}'", text.replace('\'', "''"));

@@ -1,6 +1,6 @@
 //! Definitions of cron jobs as users write them: YAML or JSON, one or several in a file.
 //!
-//! Owns the names of the keys. Everything that is not understood is refused with its place. Reads
+//! Owns the names of the keys. Refuses everything unknown, with its position. Reads
 //! no file: the caller provides job specifications from separate files.
 
 use crate::client::definition_file::{Reader, at, entries, tree};
@@ -10,7 +10,7 @@ use crate::record::cron::{CronDef, HISTORY_DEFAULT, Overlap, PACK_MAX};
 use crate::text::cron::{Schedule, Zone};
 use crate::text::yaml::{Entry, Node, Value};
 
-/// Most definitions in a file.
+/// Maximum number of definitions in a file.
 const DEFINITIONS_MAX: usize = 200;
 
 const KEYS: [&str; 14] = [
@@ -31,7 +31,7 @@ const KEYS: [&str; 14] = [
 ];
 const HISTORY: &str = "historylimit";
 
-/// A definition whose job is not read yet.
+/// A definition whose job specification is not parsed yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
     pub def: CronDef,
@@ -42,19 +42,19 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// The jobs of each run.
+    /// The jobs that each run submits.
     pub(super) fn jobs(&self) -> impl Iterator<Item = &Description> {
         std::iter::once(&self.job).chain(&self.more)
     }
 }
 
-/// Reads a job specification in a file of its own.
+/// Reads a job specification from a separate file.
 pub(super) type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>>;
 
 /// Reads a file. `place`: its name; `zone`: the time zone of definitions that name none.
 ///
 /// # Errors
-/// Names the first thing that is wrong by line and column.
+/// Names the first error by line and column.
 pub(super) fn read(
     bytes: &[u8],
     place: &str,
@@ -68,7 +68,7 @@ pub(super) fn read(
     };
     if nodes.is_empty() || nodes.len() > DEFINITIONS_MAX {
         return Err(Fail::usage(format!(
-            "{place}: {} definitions, 1 to {DEFINITIONS_MAX} are taken from a file",
+            "{place}: {} definitions, but a file may have 1 to {DEFINITIONS_MAX}",
             nodes.len()
         )));
     }
@@ -123,7 +123,7 @@ fn definition(node: &Node, (place, zone): (&str, &str), file: ReadFile<'_>) -> R
     Ok(out)
 }
 
-/// Its name, and when it falls due.
+/// Reads the name, and when the cron job falls due.
 fn when(def: &mut CronDef, key: &str, entry: &Entry, r: Reader<'_>) -> Result<()> {
     let (text, pos) = (r.text(entry)?, entry.value.pos);
     match key {
@@ -144,7 +144,7 @@ fn when(def: &mut CronDef, key: &str, entry: &Entry, r: Reader<'_>) -> Result<()
     Ok(())
 }
 
-/// What holds for its runs.
+/// Reads the rules for its runs.
 fn rule(def: &mut CronDef, key: &str, entry: &Entry, r: Reader<'_>) -> Result<()> {
     match key {
         "startdeadline" => def.deadline_s = Some(r.number(entry)? * 60),
@@ -163,7 +163,7 @@ fn rule(def: &mut CronDef, key: &str, entry: &Entry, r: Reader<'_>) -> Result<()
     Ok(())
 }
 
-/// The job: a map, or a list of them, which is a pack, or the name of a file that holds either.
+/// The job: a map, a list of maps (a pack), or the name of a file that contains either.
 fn jobs_of(entry: &Entry, place: &str, file: ReadFile<'_>) -> Result<Vec<Description>> {
     match &entry.value.value {
         Value::Text { text, .. } => jobs_in(&tree(&file(text)?, text)?, text),
@@ -311,7 +311,7 @@ job: {command: ./run a b, queue: night, options: -n 4}
             ),
             (
                 "[]".into(),
-                "c.yaml: 0 definitions, 1 to 200 are taken from a file",
+                "c.yaml: 0 definitions, but a file may have 1 to 200",
             ),
             ("name: [".into(), "c.yaml:1:"),
         ] {

@@ -2,7 +2,7 @@
 //! row once and orders the formatted rows.
 //!
 //! Rows are formatted while they are read, so that a list of a hundred thousand jobs keeps only
-//! their text in memory and not their values. JSON lines need no order and are printed at once.
+//! their text in memory and not their values. JSON Lines need no order and are printed at once.
 
 use super::{Asked, Style};
 use crate::client::exit::{self, Exit, Fail};
@@ -20,12 +20,12 @@ use crate::text::jobids::JobSel;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// JSON lines are written out in pieces of this size.
+/// JSON Lines are written in pieces of this size.
 const FLUSH: usize = 1 << 18;
-/// Most threads that read and format.
+/// Maximum number of threads that read and format.
 const THREADS_MAX: usize = 4;
 
-/// How the command ends.
+/// The result of the command.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// Lines for standard error.
@@ -36,17 +36,17 @@ pub(super) struct Outcome {
 /// Receives text piece by piece, so that a long list is not in memory twice.
 pub(super) type Put<'p> = &'p (dyn Fn(&str) -> Result<(), Fail> + Sync);
 
-/// Lists what was asked for, as it is at the moment of `ctx`.
+/// Lists the requested jobs as of the moment of `ctx`.
 ///
 /// # Errors
-/// The view cannot be read, or a queue that was named does not exist.
+/// The view cannot be read, or a requested queue does not exist.
 pub(super) fn run_at(
     source: &Source,
     asked: &Asked,
     ctx: Ctx,
     put: Put<'_>,
 ) -> Result<Outcome, Fail> {
-    // Without queues every priority counts the same: an order is no reason to fail.
+    // Without queues all priorities are equal: a missing order is not a reason to fail.
     let queues = source.view.queues().unwrap_or_default();
     let priority: BTreeMap<String, i64> =
         queues.into_iter().map(|q| (q.name, q.priority)).collect();
@@ -59,7 +59,7 @@ pub(super) fn run_at(
         for list in &mut lists {
             list.rows.skip.extend(sent.iter().copied());
         }
-        // What went out before a restart counts as found by the first.
+        // Rows printed before a restart count as found by the first list.
         lists[0].rows.count = sent.len();
         lists[0].rows.sent = sent;
         lists
@@ -73,7 +73,7 @@ pub(super) fn run_at(
     list.finish(source, &priority)
 }
 
-/// What elements take from their array's row.
+/// The texts that elements take from the row of their array.
 struct ArrayText {
     name: String,
     command: String,
@@ -88,7 +88,7 @@ impl ArrayText {
     }
 }
 
-/// An element that came before its array.
+/// An element that was read before its array.
 struct Orphan {
     row: JobRow<'static>,
     spec: Arc<Spec>,
@@ -108,22 +108,22 @@ struct Rows<'a> {
     ctx: Ctx,
     priority: &'a BTreeMap<String, i64>,
     text: String,
-    /// Where each row lies in `text`.
+    /// The position of each row in `text`.
     at: Vec<(SortKey, usize, usize)>,
     json: JsonJobs,
-    /// Keys of JSON lines already written; after a restart they must not be written again.
+    /// Keys of JSON Lines that are already written; after a restart they must not be written again.
     sent: Vec<JobKey>,
-    /// Keys of JSON lines that are still in `text`.
+    /// Keys of JSON Lines that are still in `text`.
     held: Vec<JobKey>,
     skip: HashSet<JobKey>,
-    /// For each id on the command line: a visible job has it.
+    /// For each id on the command line: whether a visible job has it.
     found: Vec<bool>,
     count: usize,
     failed: Option<Fail>,
 }
 
-/// What is requested of the view. Names of users, queues and the like are checked row by row, so
-/// that arrays come with their elements.
+/// What is requested from the view. Names of users, queues etc. are checked row by row, so that
+/// arrays are read together with their elements.
 fn want(asked: &Asked) -> Want<'static> {
     let selection = &asked.selection;
     let range = |sel: &JobSel| sel.id().map(|id| (id, id));
@@ -187,7 +187,7 @@ impl<'a> List<'a> {
                 );
                 self.rows.add(row.j, &row, spec, why, name, command);
             }
-            // It reports everything itself.
+            // The element has its own name and command.
             (None, false) => {
                 let name = own(&row.name, &row.command);
                 self.rows.add(row.j, &row, spec, why, name, &row.command);
@@ -200,8 +200,8 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Puts the lists of all threads together and adds the elements that came before their array,
-    /// reading arrays that were not selected.
+    /// Combines the lists of all threads and adds the elements that were read before their array;
+    /// reads arrays that were not selected.
     fn adopt(lists: Vec<List<'a>>, source: &Source) -> Result<Listed<'a>, Fail> {
         let (mut all, mut arrays, mut orphans) = (Vec::new(), HashMap::new(), Vec::new());
         for list in lists {
@@ -248,12 +248,12 @@ impl<'a> List<'a> {
     }
 }
 
-/// Everything that was found, each part with its own text.
+/// All rows that were found, in parts with their own text.
 struct Listed<'a> {
     all: Vec<Rows<'a>>,
 }
 
-/// The sort key of a row, the part it is in, and where it lies in that part's text.
+/// The sort key of a row, the index of its part, and its position in the text of that part.
 type Place = (SortKey, usize, usize, usize);
 
 impl Listed<'_> {
@@ -275,7 +275,7 @@ impl Listed<'_> {
         if matches!(asked.style, Style::Records) {
             self.records(&lost)?;
             if exit::lsf_name().is_some() {
-                // The records say which ids are unknown; LSF ends well with them.
+                // The records show which ids are unknown; LSF returns success in this case.
                 outcome.exit = Exit::Ok;
             }
             return Ok(outcome);
@@ -299,7 +299,7 @@ impl Listed<'_> {
         Ok(outcome)
     }
 
-    /// All rows in order.
+    /// The positions of all rows in order.
     fn places(&self) -> Vec<Place> {
         let mut places = Vec::with_capacity(self.all.iter().map(|rows| rows.at.len()).sum());
         for (part, rows) in self.all.iter().enumerate() {
@@ -309,7 +309,7 @@ impl Listed<'_> {
                     .map(|(key, from, to)| (*key, part, *from, *to)),
             );
         }
-        // Stable sorting is quick where the shards come in order already.
+        // A stable sort is fast if the shards are already in order.
         places.sort_by_key(|(key, ..)| *key);
         places
     }
@@ -318,7 +318,7 @@ impl Listed<'_> {
         &self.all[*part].text[*from..*to]
     }
 
-    /// The ids of the command line that no visible job has.
+    /// The ids of the command line for which there is no visible job.
     fn lost(&self) -> Vec<String> {
         let found = |n: usize| self.all.iter().any(|rows| rows.found[n]);
         let ids = self.all[0].asked.selection.ids.iter().enumerate();
@@ -373,7 +373,7 @@ impl Listed<'_> {
     }
 }
 
-/// Text on its way out, gathered into pieces worth a write.
+/// Output text, collected into pieces before it is written.
 struct Pieces<'p> {
     text: String,
     put: Put<'p>,
@@ -399,7 +399,7 @@ impl<'p> Pieces<'p> {
     }
 }
 
-/// Nothing was found, possibly because the queue does not exist.
+/// Checks the names of queues if nothing was found, because a queue may not exist.
 fn check_names(
     asked: &Asked,
     source: &Source,
@@ -421,7 +421,7 @@ fn own<'t>(text: &'t str, otherwise: &'t str) -> &'t str {
 }
 
 impl Rows<'_> {
-    /// An array: its elements that have not started are rows of their own.
+    /// Adds an array: its elements that have not started are shown in rows of their own.
     fn array(
         &mut self,
         row: &JobRow<'_>,
@@ -435,7 +435,7 @@ impl Rows<'_> {
         }
         let selection = &self.asked.selection;
         if waiting.is_empty() || !selection.stats.has(row.stat) {
-            // A job that exists in another state than the one asked for counts as found.
+            // A job in another state than the requested ones counts as found.
             self.mark(row.j, spec);
             return;
         }
@@ -491,7 +491,7 @@ impl Rows<'_> {
         self.count += 1;
     }
 
-    /// Remembers which ids of the command line exist.
+    /// Notes which ids of the command line exist.
     fn mark(&mut self, key: JobKey, spec: &Spec) {
         let selection = &self.asked.selection;
         if selection.users.has(spec.uid, &spec.user, &spec.queue) {

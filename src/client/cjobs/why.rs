@@ -31,15 +31,15 @@ use page::{Estimate, Explained, JobCase, Output};
 use std::collections::BTreeMap;
 use subjects::JobSubject;
 
-/// Most jobs and groups of elements that one command explains.
+/// Maximum number of jobs and groups of elements that one command explains.
 const SUBJECTS_MAX: usize = 50;
-/// For so long changes are tried, and for so long the cluster is run forward, in all, ms. Trials of
-/// a large cluster take some tens of ms each; what a short run does not reach is said to be later.
+/// Total time for trying changes, and for running the cluster forward, ms. A trial on a large
+/// cluster takes tens of ms. What the second time does not suffice for is reported as later.
 const TRY_MS: u64 = 2000;
 const RUN_MS: u64 = 500;
-/// A job without a run limit is taken to run so long in all, ms: as with `cbsim when`.
+/// The run time that is assumed for a job without a run limit, ms: the same as in `cbsim when`.
 const ASSUME_MS: u64 = 3_600_000;
-/// The end of a file of output that is shown: bytes that are read, lines.
+/// The part of an output file that is shown: the bytes that are read, and lines.
 const TAIL_BYTES: usize = 8192;
 const TAIL_LINES: usize = 10;
 /// Options that select or format rows: `--why` has its own page.
@@ -47,10 +47,10 @@ const OTHERS: &[&str] = &[
     "a", "d", "p", "r", "s", "A", "w", "W", "l", "UF", "t", "noheader",
 ];
 
-/// Carries the command out.
+/// Runs the command.
 ///
 /// # Errors
-/// No job is named, another page is asked for as well, the view or cb.yaml cannot be read.
+/// No job is given, another page is requested as well, or the view or cb.yaml cannot be read.
 pub(super) fn run(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
     let ids = asked(m)?;
     let params = source.params()?;
@@ -107,7 +107,7 @@ pub(super) fn run(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
     Ok(Exit::Ok)
 }
 
-/// The jobs that are named.
+/// The selected jobs.
 fn asked(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
     if let Some(id) = OTHERS.iter().find(|id| m.has(id)) {
         return Err(Fail::usage(format!("--why and -{id} exclude each other")));
@@ -157,7 +157,7 @@ fn of_started(source: &Source, subject: &JobSubject) -> JobCase {
     }
 }
 
-/// The last lines of what a job has written, as the caller may read it.
+/// The last lines of a job's output, as far as the caller may read it.
 fn output(source: &Source, subject: &JobSubject) -> Vec<Output> {
     let job = Job {
         row: subject.row.clone(),

@@ -1,15 +1,16 @@
-//! Notifies the executor of a host that a request waits, so that it looks at once and not at its
+//! Notifies the executor of a host of a waiting request, so that it looks at once instead of at its
 //! next poll. It is not known, and does not matter, whether the notice arrives.
 
 use crate::record::frame::Reader;
 use crate::record::header::{Header, What as File};
-use crate::record::hint::{self, Endpoint, What};
+use crate::record::hint::{self, Endpoint, Hint};
 use crate::record::report::Report;
 use crate::spool::Layout;
 use crate::sys::datagram::Socket;
 use crate::sys::{clock, fs};
 
-/// Most names of a host's directory, and so much of its reports is looked at.
+/// Maximum number of names read in a host's directory, and size of the part of its reports that is
+/// read.
 const NAMES_MAX: usize = 10_000;
 const HEAD_BYTES: usize = 8 << 10;
 
@@ -25,17 +26,17 @@ impl Doorbell {
         Doorbell { layout, socket }
     }
 
-    /// Says it to this host, if it takes hints.
+    /// Notifies this host, if it accepts hints.
     pub(super) fn ring(&self, host: &str) {
         if let (Some(socket), Some(at)) = (&self.socket, endpoint(&self.layout, host)) {
             let number = clock::short_number();
-            let bytes = hint::encode(at.tag, What::Launches { number });
+            let bytes = hint::encode(at.tag, Hint::Launches { number });
             socket.send(&bytes, &at.addresses);
         }
     }
 }
 
-/// Where the executor of a host takes hints: its newest reports begin with it.
+/// Where the executor of a host receives hints: its newest report file begins with it.
 fn endpoint(layout: &Layout, host: &str) -> Option<Endpoint> {
     let names = fs::list_dir(&layout.host(host), NAMES_MAX).ok()?;
     let numbers = names.iter().filter_map(|entry| entry.text());

@@ -16,10 +16,10 @@ use jiff::tz::TimeZone;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Users whose groups are looked up: share trees and limits may go by them.
+/// Maximum number of users whose groups are looked up: share trees and limits may depend on them.
 const USERS_MAX: usize = 200;
 
-/// The cluster as it was published last.
+/// The cluster as last published.
 ///
 /// # Errors
 /// The view or cb.yaml cannot be read, or cb.yaml has problems.
@@ -33,20 +33,20 @@ pub(crate) fn read(source: &Source, params: &Params, now: Stamp) -> Result<Clust
     };
     let samples: Samples = hosts.iter().map(sample).collect();
     let groups = groups(&state);
-    // Windows are in the zone of the leader's host, which is taken to be this one's.
+    // Windows are in the time zone of the leader's host, which is assumed to be that of this host.
     let zone = TimeZone::system();
     Ok(ClusterCopy::new(state, config, samples, groups, zone, now))
 }
 
-/// cb.yaml, and the resources that sensors define beside it.
+/// The configuration in cb.yaml, plus the resources that sensors define.
 fn config(source: &Source, params: &Params) -> Result<Arc<Config>> {
     let path = source.layout.config();
     let bytes = sys::fs::read_small(&path, config::MAX_BYTES as u64)?;
     let loaded = config::load(&bytes, &path.display().to_string(), &OsNames::ANY);
     let loaded = loaded.map_err(|_| {
         Fail::system(format!(
-            "{} has problems, so nothing can be tried by it\nhint: cadmin ckconfig; \
-             cjobs -p says why a job waits",
+            "{} has problems, so no change can be tried with it\nhint: cadmin ckconfig; cjobs -p \
+             says why a job waits",
             path.display()
         ))
     })?;
@@ -65,7 +65,7 @@ fn config(source: &Source, params: &Params) -> Result<Arc<Config>> {
 fn state(source: &Source, hosts: &[HostRow], now: Stamp) -> Result<State> {
     let mut rows = RowGatherer::default();
     let mut wrong = None;
-    // Finished jobs as well: dependencies refer to them.
+    // Includes finished jobs, because dependencies refer to them.
     let reading = source.view.stream(&Want::all(), &mut |piece| match piece {
         Piece::Restart => rows = RowGatherer::default(),
         Piece::Job { row, spec, why } => {
@@ -89,7 +89,7 @@ fn state(source: &Source, hosts: &[HostRow], now: Stamp) -> Result<State> {
     Ok(rows.state())
 }
 
-/// The groups of those who have unfinished jobs.
+/// The groups of the users with unfinished jobs.
 fn groups(state: &State) -> BTreeMap<String, Vec<String>> {
     let users: BTreeSet<&str> = state.users().map(|(_, name)| name).collect();
     let users = users.into_iter().take(USERS_MAX);

@@ -13,32 +13,32 @@ use crate::record::request::Verb;
 use crate::sys;
 use std::path::Path;
 
-/// What `sbatch` was called with.
+/// The arguments of a call of `sbatch`.
 #[derive(Default)]
 pub(crate) struct BatchCall {
-    /// Options of the environment and of the command line, those that count more last.
+    /// Options of the environment and of the command line, in increasing order of precedence.
     pub weak: Vec<ForeignOption>,
     pub strong: Vec<ForeignOption>,
-    /// A command line in place of a script.
+    /// A command line instead of a script.
     pub wrap: Option<String>,
-    /// The script's file, `None`: it comes by standard input.
+    /// The script's file; `None`: it is read from standard input.
     pub file: Option<String>,
     pub args: Vec<String>,
     pub quiet: bool,
 }
 
-/// A job that was submitted.
+/// A submitted job.
 pub(crate) struct Sent {
     pub site: Site,
     pub run: IdRun,
-    /// `--wait`: the command stays until it has ended.
+    /// `--wait`: the command waits for the end of the job.
     pub wait: bool,
 }
 
-/// Why there is no job.
+/// Why no job was submitted.
 pub(crate) enum NotSent {
     Fail(Fail),
-    /// No answer came; the exit code, the reason was printed.
+    /// No answer came: the exit code; the reason has been printed.
     NoAnswer(i32),
 }
 
@@ -51,7 +51,7 @@ impl From<Fail> for NotSent {
 /// Submits the job.
 ///
 /// # Errors
-/// It is refused, or no answer comes.
+/// The job is refused, or no answer comes.
 pub(crate) fn submit(called: BatchCall) -> std::result::Result<Sent, NotSent> {
     let told = Told::now()?;
     let work = work(&called)?;
@@ -90,7 +90,7 @@ pub(crate) fn submit(called: BatchCall) -> std::result::Result<Sent, NotSent> {
     Ok(Sent { site, run, wait })
 }
 
-/// What runs.
+/// The command or script to run.
 fn work(called: &BatchCall) -> Result<Work> {
     let Some(command) = &called.wrap else {
         return script::batch(called.file.as_deref());

@@ -19,7 +19,7 @@ use crate::text::size::Unit;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Options that a function call does not take, and why.
+/// Options that a function call does not accept, and why.
 const NOT_CALLED: &[(&str, &str)] = &[
     ("I", "no command waits for the job"),
     ("Ip", "no command waits for the job"),
@@ -44,23 +44,23 @@ const NOT_CALLED: &[(&str, &str)] = &[
 /// See the top of this file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Called<'a> {
-    /// Words of options as `csub` takes them.
+    /// Option words in the form of `csub`.
     pub options: &'a [String],
-    /// The program and its arguments, which no shell reads.
+    /// The program and its arguments, which no shell interprets.
     pub command: &'a [String],
-    /// Instead of it: a command line that a shell reads.
+    /// Instead of `command`: a command line that a shell interprets.
     pub line: &'a str,
-    /// Instead of both: the text of a script, whose lines of options count.
+    /// Instead of both: the text of a script, whose option lines apply.
     pub script: &'a str,
     /// Instead of a program and a script: the name of a template and the values of its parameters.
     pub template: Option<(&'a str, &'a [(String, String)])>,
-    /// Options that the caller has by name: the name, the value.
+    /// Options that the caller gives by name: name, value.
     pub named: &'a [(&'static str, String)],
-    /// Variables over those of this process.
+    /// Variables that override those of this process.
     pub env: &'a [(String, String)],
-    /// Name of the job; empty = its command.
+    /// Name of the job; empty: its command.
     pub name: &'a str,
-    /// Index list of an array, or empty.
+    /// Index list of an array; empty: no array.
     pub array: &'a str,
     pub hold: bool,
     pub begin: Option<Stamp>,
@@ -68,19 +68,19 @@ pub(crate) struct Called<'a> {
     pub run_limit_s: Option<u64>,
 }
 
-/// What a description gives, to be sent.
+/// A description, prepared for sending.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     pub job: Submission,
     pub head: RequestHead,
-    /// What was accepted and has no effect.
+    /// Options that were accepted and have no effect.
     pub warning: Option<String>,
 }
 
-/// Why a description is not submitted.
+/// Why a description cannot be submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// This option is stated as an option and by the caller.
+    /// This option is given both as an option and by the caller.
     Twice(&'static str),
     Wrong(Fail),
 }
@@ -97,10 +97,10 @@ impl From<sys::Error> for Unfit {
     }
 }
 
-/// The options of a line, those refused that make no sense in a call.
+/// The options of a line; refuses those that are meaningless in a call.
 ///
 /// # Errors
-/// As `csub` refuses them.
+/// Those of `csub` for a wrong option.
 fn chosen(words: &[String]) -> Result<Chosen> {
     let table = Table::new(options::csub());
     let split = table.split(words).map_err(|e| Fail::usage(e.to_string()))?;
@@ -117,13 +117,13 @@ fn chosen(words: &[String]) -> Result<Chosen> {
 fn refuse_not_called(chosen: &Chosen) -> Result<()> {
     for (name, why) in NOT_CALLED {
         if chosen.has(name) {
-            return Err(Fail::usage(format!("-{name} is not taken here: {why}")));
+            return Err(Fail::usage(format!("-{name} is not accepted here: {why}")));
         }
     }
     Ok(())
 }
 
-/// What is to run.
+/// The command or script to run.
 fn work_of(what: &Called<'_>) -> Result<Work> {
     if what.script.is_empty() {
         let command = match what.line {
@@ -145,7 +145,7 @@ fn work_of(what: &Called<'_>) -> Result<Work> {
     }
 }
 
-/// What is to run, made by a template where one is named.
+/// The command or script to run, from a template if one is named.
 fn made_of(site: &Site, what: &Called<'_>, mine: &Chosen, told: &Told) -> Result<Made> {
     let Some((name, values)) = what.template else {
         return Ok(Made {
@@ -156,11 +156,11 @@ fn made_of(site: &Site, what: &Called<'_>, mine: &Chosen, told: &Told) -> Result
         });
     };
     if !what.script.is_empty() || !what.command.is_empty() {
-        let text = format!("-app: the template {name} makes the job: give no script");
+        let text = format!("-app: the template {name} defines the job: give no script");
         return Err(Fail::usage(text));
     }
     if mine.has("app") {
-        let text = "-app cannot be given with a template, which says what the job counts for";
+        let text = "-app cannot be given with a template, which names the application of the job";
         return Err(Fail::usage(text));
     }
     let cwd = mine.get("cwd").map(Path::new);
@@ -175,28 +175,28 @@ fn made_of(site: &Site, what: &Called<'_>, mine: &Chosen, told: &Told) -> Result
     }
 }
 
-/// The submission that repeats a job as it is.
+/// The submission that repeats a job unchanged.
 ///
 /// # Errors
-/// It is no ID of a job.
+/// The text is not a job ID.
 pub(crate) fn prepare_clone(site: &Site, job: &str, key: &str) -> Result<Prepared> {
     super::clone::unchanged(site, &Told::in_another_program()?, job, key)
 }
 
-/// Checks options as far as that is possible without the cluster.
+/// Checks options as far as possible without the cluster.
 ///
 /// # Errors
-/// As `csub` refuses them.
+/// Those of `csub` for a wrong option.
 pub(crate) fn check(words: &[String], host: &str) -> Result<()> {
     let chosen = chosen(words)?;
     let told = Told::in_another_program()?;
     spec::submission(&chosen, &told.here_on(host, &|| Unit::M)).map(drop)
 }
 
-/// The submission that a description stands for.
+/// The submission that a description defines.
 ///
 /// # Errors
-/// What `csub` would refuse, and what is said twice.
+/// What `csub` would refuse, and options that are given twice.
 pub(crate) fn prepare(site: &Site, what: &Called<'_>) -> std::result::Result<Prepared, Unfit> {
     let mut mine = chosen(what.options)?;
     for (name, value) in what.named {
@@ -227,7 +227,7 @@ pub(crate) fn prepare(site: &Site, what: &Called<'_>) -> std::result::Result<Pre
         (job.spec.app, job.app_label) = (made.profile, true);
     }
     if !job.array.is_empty() {
-        return Err(Fail::usage("-J: an index list is not taken here").into());
+        return Err(Fail::usage("-J: an index list is not accepted here").into());
     }
     job.array = what.array.to_owned();
     if !what.name.is_empty() {
@@ -247,7 +247,7 @@ pub(crate) fn prepare(site: &Site, what: &Called<'_>) -> std::result::Result<Pre
     Ok(Prepared { job, head, warning })
 }
 
-/// What is known of the chances of a submission, as `csub --dry-run --json` says it.
+/// What is known of the chances of a submission, as in `csub --dry-run --json`.
 ///
 /// # Errors
 /// cb.yaml or the view cannot be read.
@@ -265,7 +265,7 @@ fn refuse_twice(chosen: &Chosen, name: &'static str) -> std::result::Result<(), 
 }
 
 impl Told {
-    /// As [`Told::now`], without a change of the umask, which all threads of a process share.
+    /// Like [`Told::now`], but does not change the umask, which all threads of a process share.
     fn in_another_program() -> Result<Told> {
         let var = |name: &str| std::env::var(name).unwrap_or_default();
         Ok(Told {
@@ -352,9 +352,9 @@ mod tests {
     #[test]
     fn what_makes_no_sense_in_a_call_is_refused_by_name() {
         for (line, want) in [
-            ("-K", "-K is not taken here"),
-            ("-h", "-help is not taken here"),
-            ("-pack f", "-pack is not taken here"),
+            ("-K", "-K is not accepted here"),
+            ("-h", "-help is not accepted here"),
+            ("-pack f", "-pack is not accepted here"),
             ("word", "'word' is not an option"),
             ("-gpu x", "-gpu is not implemented"),
             ("-n x", "-n: 'x' is not a number"),

@@ -1,6 +1,6 @@
-//! `--clone JOB`: a new job with the command, options, script and environment of a known one.
+//! `--clone JOB`: a new job with the command, options, script and environment of an existing one.
 //!
-//! Owns which options of the command line change it. The leader knows the job.
+//! Owns which options of the command line change the copy. The leader knows the original job.
 
 use super::called::Prepared;
 use super::options::{Chosen, place};
@@ -16,9 +16,9 @@ use crate::model::CloneOf;
 use crate::sys;
 use crate::text::jobids::JobSel;
 
-/// Options that cannot be given together with it.
+/// Options that cannot be combined with `--clone`.
 const EXCLUDED: [&str; 8] = ["pack", "spec", "I", "Ip", "Is", "XF", "dry-run", "jsonl"];
-/// Options that are about the submission, not about the job.
+/// Options that concern the submission, not the job.
 const OF_SUBMISSION: [&str; 7] = ["clone", "wait", "verbose", "K", "H", "key", "env"];
 
 pub(super) fn submit(
@@ -42,7 +42,7 @@ pub(super) fn submit(
     let lines = work.as_mut().map(|work| std::mem::take(&mut work.options));
     let chosen = mine.over(lines.unwrap_or_default());
     chosen.check_built()?;
-    // Also when a line of the script asks for it.
+    // This includes options from lines of the script.
     if let Some(id) = EXCLUDED.iter().find(|id| chosen.has(id)) {
         let text = format!("--clone and -{id} cannot be given together");
         return Err(Fail::usage(text));
@@ -57,7 +57,7 @@ pub(super) fn submit(
     refuse_unchecked(&site, "--clone", &of.set)?;
     let unit = || limit_unit(&site);
     let mut here = told.here(&site, &unit);
-    // The job has a queue and a project.
+    // The original job provides queue and project.
     (here.default_queue, here.default_project) = ("", "");
     let mut job = spec::submission(&given, &here)?;
     if chosen.has("K") && job.hold {
@@ -80,7 +80,7 @@ pub(super) fn submit(
     let mut head = head(chosen, script, &told.cwd)?;
     head.params = params.table;
     if !chosen.has("env") {
-        // That of the job.
+        // The environment of the original job is used.
         head.env.clear();
     }
     let key = job.key.clone();
@@ -93,12 +93,12 @@ pub(super) fn submit(
     Ok(submitted(&site, run, &line, &key, chosen.has("K")))
 }
 
-/// The submission that repeats a job as it is, for a program that is not `csub`.
+/// The submission that repeats a job unchanged, for a program other than `csub`.
 pub(super) fn unchanged(site: &Site, told: &Told, job: &str, key: &str) -> Result<Prepared> {
     let of = job_of(job)?;
     let unit = || limit_unit(site);
     let mut here = told.here(site, &unit);
-    // The job has a queue and a project.
+    // The original job provides queue and project.
     (here.default_queue, here.default_project) = ("", "");
     let mut given = Chosen::default();
     if !key.is_empty() {
@@ -107,7 +107,7 @@ pub(super) fn unchanged(site: &Site, told: &Told, job: &str, key: &str) -> Resul
     let mut job = spec::submission(&given, &here)?;
     job.clone = Some(Box::new(of));
     let mut head = head(&given, String::new(), &told.cwd)?;
-    // That of the job.
+    // The environment of the original job is used.
     head.env.clear();
     Ok(Prepared {
         job,
@@ -129,7 +129,7 @@ fn job_of(text: &str) -> Result<CloneOf> {
     })
 }
 
-/// The options of the submission; `set` gets the names of those that change the job.
+/// The options of the submission; adds the names of those that change the job to `set`.
 pub(super) fn changes(chosen: &Chosen, set: &mut Vec<String>) -> Chosen {
     let mut given = Chosen::default();
     let mut note = |option: &str| {
@@ -144,7 +144,7 @@ pub(super) fn changes(chosen: &Chosen, set: &mut Vec<String>) -> Chosen {
         given.add(id, value);
         match id {
             _ if OF_SUBMISSION.contains(&id) => {}
-            // It is in the table of the request.
+            // The values are in the table of the request.
             "params" => {}
             "mem" => {
                 note("M");
@@ -159,7 +159,8 @@ pub(super) fn changes(chosen: &Chosen, set: &mut Vec<String>) -> Chosen {
     given
 }
 
-/// The job that is repeated was seen by the site's programs, other options were not.
+/// Refuses changed options if the site has a program that checks them: it has only seen the
+/// original job.
 pub(super) fn refuse_unchecked(site: &Site, what: &str, set: &[String]) -> Result<()> {
     let Some(dir) = site.esubs.as_deref().filter(|_| !set.is_empty()) else {
         return Ok(());
@@ -169,7 +170,7 @@ pub(super) fn refuse_unchecked(site: &Site, what: &str, set: &[String]) -> Resul
         return Ok(());
     }
     Err(Fail::refused(format!(
-        "{what}: {} looks at the options of every job of this site: submit the job with all its \
+        "{what}: {} checks the options of every job of this site: submit the job with all its \
          options",
         program.display()
     )))

@@ -1,8 +1,8 @@
 //! `csub --dry-run`: shows how the request was interpreted and what is known about its chances.
 //! Sends nothing.
 //!
-//! Owns what is printed. The checks are the leader's own (`intake`), made with cb.yaml on the share
-//! and the published view; hosts are counted, and nothing is scheduled here. What only the leader
+//! Owns the output. The checks are the leader's own (`intake`), with cb.yaml on the share and the
+//! published view; hosts are counted, and nothing is scheduled here. What only the leader
 //! can check is listed as not checked.
 
 use super::options::Chosen;
@@ -25,16 +25,17 @@ use crate::text::resreq::{Select, Span};
 use crate::text::width::{escape, pad_right};
 use std::fmt::Write as _;
 
-/// Most hosts that are named in the text; JSON has all.
+/// Maximum number of hosts that are listed in the text; JSON lists all.
 const HOSTS_SHOWN: usize = 10;
-/// What the leader alone can check.
-const LEADER_ALONE: &str = "the leader alone checks the jobs that -w names, numbers of pending \
-                            jobs, limits in use, shares, amounts of rusage[] and the order of jobs";
-/// Nothing that could be called an estimate is known of a job that does not exist.
+/// What only the leader can check.
+const LEADER_ALONE: &str = "only the leader checks the jobs that -w names, numbers of pending \
+                            jobs, limits in use, shares, amounts of rusage[] and the order of \
+                            jobs";
+/// There is no estimate for a job that does not exist.
 const NO_ESTIMATE: &str = "not known: the leader estimates it for jobs that wait (cjobs -l), and \
                            cbsim when predicts it";
 
-/// What is known of the cluster, read once.
+/// Data about the cluster, read once.
 pub(super) struct Cluster {
     params: Params,
     queues: Vec<QueueRow>,
@@ -42,41 +43,41 @@ pub(super) struct Cluster {
     config: Config,
 }
 
-/// A host that fits, with its free slots.
+/// A matching host, with its free slots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Place {
     host: String,
     free: u32,
 }
 
-/// The hosts of a queue against a request.
+/// How the hosts of a queue match a request.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Fit {
-    /// Hosts of the queue; of these chosen by -m; of these of the type of the submitting host, if
-    /// that matters, and with what `select[]` asks.
+    /// Numbers of hosts: those of the queue; of these, the ones that -m selects; of these, the ones
+    /// with the type of the submission host (if it matters) that satisfy `select[]`.
     of_queue: usize,
     chosen: usize,
     selected: usize,
-    /// Of these in order and open, with free slots: most free ones first.
+    /// The hosts counted last that are in state `ok` with free slots, the most free slots first.
     now: Vec<Place>,
-    /// The requirement has sections or alternatives: `select[]` was not judged.
+    /// The requirement has sections or alternatives: `select[]` was not evaluated.
     not_judged: bool,
-    /// Enough slots are free, on one host where all must be on one.
+    /// Enough slots are free; on a single host if all must be on one host.
     enough: bool,
 }
 
-/// What the checks say.
+/// The result of the checks.
 struct Verdict {
-    /// As the leader would store it; as it was asked where it is refused.
+    /// In the form that the leader would store; as requested if it is refused.
     spec: Spec,
     default_queue: bool,
     refused: Option<Fail>,
     fit: Option<Fit>,
-    /// Why jobs of the queue do not start at present.
+    /// Why jobs of the queue do not start now.
     held_up: Option<&'static str>,
 }
 
-/// Whether nothing is to be submitted.
+/// Whether the options request a dry run.
 pub(super) fn is_asked(chosen: &Chosen) -> Result<bool> {
     let dry = chosen.has("dry-run");
     match chosen.has("jsonl") && !dry {
@@ -85,7 +86,7 @@ pub(super) fn is_asked(chosen: &Chosen) -> Result<bool> {
     }
 }
 
-/// The session of an interactive job that is only looked at: no connection is awaited.
+/// The session of an interactive job in a dry run: no connection is expected.
 pub(super) fn session(terminal: Terminal) -> Box<Session> {
     Box::new(Session {
         terminal,
@@ -93,15 +94,15 @@ pub(super) fn session(terminal: Terminal) -> Box<Session> {
     })
 }
 
-/// What is known, and whether it would be refused.
+/// What is known about the chances of a request, and whether it would be refused.
 pub(super) struct Chances {
     pub text: String,
     refused: Option<Fail>,
-    /// cb.yaml on the share is not what the leader uses.
+    /// cb.yaml on the share differs from the one that the leader uses.
     is_other: bool,
 }
 
-/// Finds out what would be submitted.
+/// Determines what would be submitted.
 ///
 /// # Errors
 /// cb.yaml or the view cannot be read.
@@ -129,7 +130,7 @@ pub(super) fn answer(
     })
 }
 
-/// Prints what would be submitted; the exit code is that of csub where it would be refused.
+/// Prints what would be submitted; returns the exit code that csub would have for a refusal.
 pub(super) fn run(
     site: &Site,
     job: &Submission,
@@ -161,8 +162,8 @@ impl Cluster {
         let loaded = config::load(&bytes, &path.display().to_string(), &os);
         let loaded = loaded.map_err(|_| {
             Fail::system(format!(
-                "-dry-run: {} has problems, so nothing can be checked by it\n\
-                 hint: cadmin ckconfig",
+                "-dry-run: {} has problems, so nothing can be checked with it\nhint: cadmin \
+                 ckconfig",
                 path.display()
             ))
         })?;
@@ -183,10 +184,10 @@ impl Cluster {
         self.queue(name).is_some_and(|q| !q.open)
     }
 
-    /// The checks of the leader without its state.
+    /// The leader's checks that do not need its state.
     fn judge(&self, job: &Submission, who: &Requester, now: Stamp) -> Verdict {
         let mut asked = job.clone();
-        // Its jobs are the leader's to check.
+        // The leader checks the jobs in it.
         let depend = std::mem::take(&mut asked.spec.depend);
         let default_queue = asked.spec.queue.trim().is_empty();
         let refused = |spec: &Spec, fail: Fail| Verdict {
@@ -228,7 +229,7 @@ impl Cluster {
         }
     }
 
-    /// The candidates of -q, or the default queues, without those that are closed.
+    /// The candidates of -q, or the default queues, except those that are closed.
     fn open_queues(&self, asked: &str) -> Result<String> {
         let candidates: Vec<&str> = match asked.trim() {
             "" => {
@@ -245,7 +246,7 @@ impl Cluster {
         }
     }
 
-    /// Counts the hosts of the queue that fit.
+    /// Counts the matching hosts of the queue.
     fn fit(&self, spec: &Spec) -> std::result::Result<Fit, String> {
         let queue = self.queue(&spec.queue);
         let prefs = require::asked_hosts(&spec.hosts, &self.config)?;
@@ -305,7 +306,7 @@ macro_rules! line {
     };
 }
 
-/// The request, a line for each thing that was asked for: title, value.
+/// The request, one line for each specified item: title, value.
 fn lines(job: &Submission, head: &RequestHead, verdict: &Verdict) -> Vec<(&'static str, String)> {
     let spec = &verdict.spec;
     let mut out = vec![("command", job.command.clone())];
@@ -383,7 +384,7 @@ fn slots(spec: &Spec) -> String {
 
 fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
     let mut out = String::new();
-    line!(out, "Nothing was submitted. The job as it was understood:");
+    line!(out, "Nothing was submitted. The job as interpreted:");
     for (title, value) in lines(job, head, verdict) {
         let title = pad_right(&said(title), 18);
         // Writing to a string cannot fail.
@@ -396,15 +397,15 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
         return out;
     };
     let queue = escape(&verdict.spec.queue);
-    line!(out, "Queue {queue} takes it.");
+    line!(out, "Queue {queue} accepts it.");
     line!(
         out,
-        "Hosts of the queue: {}; of these chosen by -m: {}; with what select[] asks: {}{}",
+        "Hosts of the queue: {}; of these selected by -m: {}; satisfying select[]: {}{}",
         fit.of_queue,
         fit.chosen,
         fit.selected,
         if fit.not_judged {
-            " (sections and alternatives are not judged here)"
+            " (sections and alternatives are not evaluated here)"
         } else {
             ""
         }
@@ -423,7 +424,7 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
     let enough = if fit.enough { "yes" } else { "no" };
     line!(out, "Enough slots are free now: {enough}");
     if let Some(why) = verdict.held_up {
-        line!(out, "Jobs do not start at present: {why}");
+        line!(out, "Jobs do not start now: {why}");
     }
     line!(out, "Estimated start: {NO_ESTIMATE}");
     line!(out, "Not checked: {LEADER_ALONE}");
@@ -480,7 +481,7 @@ fn json_text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String 
     out
 }
 
-/// The limits in force in the queue: seconds and bytes.
+/// The limits that apply in the queue, in seconds and bytes.
 fn put_limits(o: &mut Object<'_>, spec: &Spec) {
     let limits = &spec.limits;
     for (name, value) in [
@@ -585,7 +586,7 @@ mod tests {
         let verdict = judged(&job(|_| {}));
         assert_eq!(verdict.refused, None);
         let fit = verdict.fit.unwrap();
-        // h5 is not of the queue, h4 of another type, h3 does not answer.
+        // h5 does not belong to the queue, h4 has another type, h3 does not respond.
         assert_eq!((fit.of_queue, fit.chosen, fit.selected), (4, 4, 3));
         let hosts: Vec<(&str, u32)> = fit.now.iter().map(|p| (p.host.as_str(), p.free)).collect();
         assert_eq!(hosts, [("h2", 4), ("h1", 3)]);
@@ -621,7 +622,7 @@ mod tests {
         assert!(text.contains("exceeds"), "{text}");
         let (exit, _) = refusal(|s| s.max = 9);
         assert_eq!(exit, Exit::Refused);
-        // With another candidate a closed queue is no obstacle.
+        // A closed queue does not matter if there is another candidate.
         let verdict = judged(&job(|s| s.queue = "low normal".into()));
         assert_eq!(verdict.spec.queue, "normal");
         assert!(!verdict.default_queue);
@@ -639,7 +640,7 @@ mod tests {
             "  dependency done(7)\n",
             "Hosts that fit now (free slots): h2 (4) h1 (3)\n",
             "Estimated start: not known",
-            "Not checked: the leader alone checks",
+            "Not checked: only the leader checks",
         ] {
             assert!(out.contains(part), "{part}{out}");
         }

@@ -5,11 +5,12 @@ use crate::record::request::ENV_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
-/// Variables of the submitting shell that mean nothing in a job.
+/// Variables of the submitting shell that are meaningless in a job.
 const SHELL_OWN: &[&str] = &["_", "OLDPWD", "SHLVL"];
 
-/// Beginnings of variables that tell of the place where csub itself runs: the allocation of another
-/// batch system, a process of a parallel program. In a job, MPI would start its processes there.
+/// Prefixes of variables that describe where csub itself runs: the allocation of another batch
+/// system or a process of a parallel program. With them, MPI in a job would start its processes
+/// there.
 const FOREIGN: &[&str] = &[
     "SLURM_",
     "PBS_",
@@ -19,10 +20,10 @@ const FOREIGN: &[&str] = &[
     "PMI_",
     "PMIX_",
     "OMPI_COMM_WORLD_",
-    // The mark of a process of `cadmin dev`, such as the portal: a job has one of its own.
+    // Marks a process of `cadmin dev`, such as the portal; a job gets its own mark.
     "CB_DEV",
 ];
-/// Of these, the settings of a user or a site.
+/// Of these, the variables that are settings of a user or a site.
 const FOREIGN_SETTINGS: &[&str] = &[
     "SLURM_CONF",
     "PBS_CONF_FILE",
@@ -40,7 +41,7 @@ pub(super) struct Environ {
     pub left_out: Vec<String>,
 }
 
-/// What `-env` asks for.
+/// An item of `-env`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Item {
     All,
@@ -50,14 +51,14 @@ enum Item {
     Only(String),
 }
 
-/// The environment of a job: `own` is this process's, `asked` the values of `-env` in their order.
+/// The environment of a job: `own` is that of this process, `asked` the values of `-env` in order.
 ///
-/// The whole environment is taken, unless `none` or a plain variable name is given without `all`
-/// or `~VAR`: then only what is named. What tells of another place where csub runs ([`FOREIGN`]) is
-/// taken only when it is named.
+/// The whole environment is included unless `none` or a plain variable name is given without `all`
+/// or `~VAR`: then only the named variables. Variables with a prefix in [`FOREIGN`] are included
+/// only if they are named.
 ///
 /// # Errors
-/// Names the part of `-env` that is wrong, or the size that is too big.
+/// Names the invalid part of `-env`, or the size that is too large.
 pub(super) fn environ(
     own: impl Iterator<Item = (OsString, OsString)>,
     asked: &[&str],
@@ -110,7 +111,7 @@ fn is_foreign(name: &str) -> bool {
     FOREIGN.iter().any(|front| name.starts_with(front)) && !FOREIGN_SETTINGS.contains(&name)
 }
 
-/// True for `[A-Za-z_][A-Za-z0-9_]*`.
+/// Whether the text matches `[A-Za-z_][A-Za-z0-9_]*`.
 fn is_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes
@@ -119,7 +120,7 @@ fn is_name(name: &str) -> bool {
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Splits one value of `-env` at commas; a value may be quoted to hold commas.
+/// Splits a value of `-env` at commas; a value in quotes may contain commas.
 fn parse(text: &str, items: &mut Vec<Item>) -> Result<()> {
     let mut rest = text.trim();
     while !rest.is_empty() {
@@ -166,8 +167,8 @@ fn checked(name: &str) -> Result<String> {
         return Ok(name.to_owned());
     }
     Err(Fail::usage(format!(
-        "-env: '{}' is not the name of a variable\n\
-         hint: write all, none, NAME, ~NAME or NAME=VALUE, parted by commas",
+        "-env: '{}' is not the name of a variable\nhint: write all, none, NAME, ~NAME or \
+         NAME=VALUE, separated by commas",
         crate::text::width::escape(name)
     )))
 }

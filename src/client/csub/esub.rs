@@ -17,19 +17,19 @@ use crate::text::command::split_words;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Exit value with which a program refuses the job.
+/// Exit code with which a program refuses the job.
 const ABORT: i32 = 97;
-/// How long one program may run (ms), and the largest file that it may leave.
+/// How long one program may run (ms), and the maximum size of a file that it may write.
 const LIMIT_MS: u64 = 60_000;
 const FILE_MAX: u64 = 64 << 10;
-/// Most that programs may write for eexec.
+/// Maximum size of the data that programs may write for eexec.
 const DATA_MAX: usize = 32 << 10;
-/// Most programs of one submission.
+/// Maximum number of programs of one submission.
 const PROGRAMS_MAX: usize = 16;
-/// The value that takes an option away.
+/// The value that removes an option.
 const RESET: &str = "SUB_RESET";
 
-/// Parameters by the options that they show: all may be changed.
+/// The parameters and the options that they represent: all may be changed.
 const NAMES: &[(&str, &str)] = &[
     ("JOB_NAME", "J"),
     ("JOB_DESCRIPTION", "Jd"),
@@ -63,12 +63,11 @@ const NAMES: &[(&str, &str)] = &[
     ("USER_PRIORITY", "sp"),
     ("CWD", "cwd"),
 ];
-/// Those whose options have no value.
+/// Those whose options take no value.
 const FLAGS: &[&str] = &["x", "r"];
 
-/// Runs the site's programs, if it has some: `esub`, then those that `-a` names. Gives the options
-/// as they have become, and what the programs have written on their standard output for the
-/// `eexec` of the job's host.
+/// Runs the site's programs, if any: `esub`, then those that `-a` names. Returns the resulting
+/// options, and what the programs wrote to their standard output for the `eexec` of the job's host.
 ///
 /// # Errors
 /// A program refuses the job, fails, or is not safe to run.
@@ -113,7 +112,7 @@ pub(super) fn run(site: &Site, mut chosen: Chosen, command: &str) -> Result<(Cho
     Ok((chosen, data))
 }
 
-/// What a program has written on its standard output.
+/// What a program wrote to its standard output.
 fn said(program: &Path, path: &Path) -> Result<String> {
     let bytes = sys::fs::read_small(path, DATA_MAX as u64)
         .map_err(|e| Fail::refused(format!("{}: its output: {e}", program.display())))?;
@@ -127,7 +126,7 @@ fn said(program: &Path, path: &Path) -> Result<String> {
     })
 }
 
-/// The data go with the job's environment, which the job's host takes them out of.
+/// Sends the data with the job's environment, from which the job's host extracts them.
 pub(super) fn with_data(mut head: RequestHead, data: String) -> RequestHead {
     head.env.remove(EEXEC_DATA);
     if !data.is_empty() {
@@ -136,7 +135,7 @@ pub(super) fn with_data(mut head: RequestHead, data: String) -> RequestHead {
     head
 }
 
-/// `esub` where there is one, and `esub.NAME` for each name.
+/// `esub` if it exists, and `esub.NAME` for each name.
 fn programs(dir: &Path, names: &str) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     let general = dir.join("esub");
@@ -200,7 +199,7 @@ fn one(program: &Path, files: &Path, chosen: Chosen, command: &str) -> Result<Ch
     with_variables(chosen, &text(&variables)?).map_err(wrong)
 }
 
-/// The parameters as a file: a line for each option that was given.
+/// The content of the parameter file: a line for each option that was given.
 fn shown(chosen: &Chosen, command: &str) -> String {
     let mut out = String::new();
     let mut put = |name: &str, value: &str| {
@@ -226,7 +225,7 @@ fn shown(chosen: &Chosen, command: &str) -> String {
     out
 }
 
-/// The options after the changes that a program has written.
+/// The options after the changes written by a program.
 fn changed(mut chosen: Chosen, text: &str) -> std::result::Result<Chosen, String> {
     for line in lines(text) {
         let (name, value) = line?;
@@ -265,7 +264,7 @@ fn with_variables(mut chosen: Chosen, text: &str) -> std::result::Result<Chosen,
     Ok(chosen)
 }
 
-/// `NAME=VALUE` in each line, the value perhaps quoted as a shell has it.
+/// The lines `NAME=VALUE`; a value may be quoted as in a shell.
 fn lines(text: &str) -> impl Iterator<Item = std::result::Result<(String, String), String>> {
     let lines = text.lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -18,7 +18,7 @@ use crate::spool::view::{Piece, ViewReader, Want};
 use crate::text::command::{ForeignDirective, PBS, SBATCH, split_words};
 pub(crate) use terms::{Context, Foreign, ForeignOption};
 
-/// The lines of a script that count, of one language, and those that do not.
+/// The lines of a script that apply, all of one system, and those that do not.
 pub(crate) fn lines_that_count(
     lines: &[ForeignDirective],
     first_command: usize,
@@ -42,7 +42,7 @@ pub(crate) fn first_command(text: &str) -> usize {
     found.map_or(usize::MAX, |n| n + 1)
 }
 
-/// The words after the mark of a line.
+/// The words after the prefix of a line.
 fn words(line: &ForeignDirective, place: &str) -> Result<Vec<String>> {
     let rest = line.text.strip_prefix(line.prefix).unwrap_or_default();
     split_words(rest).map_err(|e| {
@@ -56,10 +56,10 @@ fn words(line: &ForeignDirective, place: &str) -> Result<Vec<String>> {
     })
 }
 
-/// The options of lines of one language. `place`: the script's name.
+/// The options of lines of one system. `place`: the script's name.
 ///
 /// # Errors
-/// Names the line and the option that is wrong or cannot be honoured.
+/// Names the line and the option that is wrong or not supported.
 pub(crate) fn of_lines(
     lines: &[ForeignDirective],
     place: &str,
@@ -94,7 +94,7 @@ fn place_of(line: &ForeignDirective, place: &str) -> String {
     format!("{place}:{}: ", line.line)
 }
 
-/// By how much the indices of a job were raised, as the view says; 0 for a job that is unknown.
+/// The amount by which the indices of a job were raised, from the view; 0 for an unknown job.
 ///
 /// # Errors
 /// The view cannot be read.

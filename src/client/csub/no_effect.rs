@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-/// Accepted options: name, takes a value, why nothing follows from it.
+/// Accepted options: name, whether it takes a value, why it has no effect.
 pub(super) const HARMLESS: &[(&str, bool, &str)] = &[
     ("A", true, LABEL),
     ("a", true, "no esub programs are run"),
@@ -28,30 +28,30 @@ pub(super) const HARMLESS: &[(&str, bool, &str)] = &[
     ("Zs", false, "a script is always copied"),
 ];
 
-/// Options that count where section `mail` or a receiver of job notices is in cb.yaml.
+/// Options that have an effect if cb.yaml has section `mail` or a receiver of job notices.
 pub(super) const MAIL_OPTIONS: [&str; 5] = ["B", "N", "Ne", "notify", "u"];
 const MAIL: &str = "no mail is sent, this cluster has no mail server in cb.yaml";
 const CSM: &str = "there is no Cluster System Manager";
 const LABEL: &str = "-P names the project";
 
-/// Most directives that a warning shows.
+/// Maximum number of directives that a warning shows.
 const SHOWN: usize = 3;
-/// Longest part of a directive that a warning shows, in characters.
+/// Maximum length of the part of a directive that a warning shows, in characters.
 const SHOWN_LENGTH: usize = 40;
 
 fn why(id: &str) -> Option<&'static str> {
-    // A pack asks this for each option of each line.
+    // A pack calls this for each option of each line.
     static REASONS: LazyLock<HashMap<&str, &str>> =
         LazyLock::new(|| HARMLESS.iter().map(|(id, _, why)| (*id, *why)).collect());
     REASONS.get(id).copied()
 }
 
-/// True when the option is accepted without effect.
+/// Whether the option is accepted without effect.
 pub(crate) fn has_no_effect(id: &str) -> bool {
     why(id).is_some()
 }
 
-/// Collects what was given without effect in one request.
+/// Collects the options without effect of one request.
 #[derive(Default)]
 pub(crate) struct NoEffect {
     ids: Vec<String>,
@@ -64,7 +64,7 @@ impl NoEffect {
         found
     }
 
-    /// Adds what a further line gives; each option is named once.
+    /// Adds the options of another line; each option is named once.
     pub(crate) fn note(&mut self, chosen: &Chosen) {
         for (id, _) in chosen.iter() {
             if (has_no_effect(id) || MAIL_OPTIONS.contains(&id))
@@ -75,12 +75,12 @@ impl NoEffect {
         }
     }
 
-    /// The warning, without the command's name; `None` when nothing was given.
+    /// The warning, without the command's name; `None` if there is nothing to warn about.
     pub(crate) fn warning(&self) -> Option<String> {
         self.warning_where(&tells_jobs)
     }
 
-    /// `tells_jobs`: whether the cluster sends what jobs ask for; asked when an option needs it.
+    /// `tells_jobs`: whether the cluster sends the notices of jobs; called if an option needs it.
     fn warning_where(&self, tells_jobs: &dyn Fn() -> bool) -> Option<String> {
         let of_mail = |id: &String| MAIL_OPTIONS.contains(&id.as_str());
         let counts = self.ids.iter().any(of_mail) && tells_jobs();
@@ -111,8 +111,8 @@ impl NoEffect {
     }
 }
 
-/// Whether this cluster sends what jobs ask for, as its leader has published; where nothing is
-/// published the submission fails anyway.
+/// Whether this cluster sends the notices that jobs request, as published by its leader. If nothing
+/// is published, the submission fails anyway.
 fn tells_jobs() -> bool {
     let params = Site::find()
         .ok()

@@ -7,7 +7,7 @@ use clap::{Arg, Command};
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// Options known from LSF that this version does not carry out: name, takes a value. They are
+/// LSF options that this version does not implement: name, whether it takes a value. They are
 /// refused by name, since an option that is silently ignored changes what a job does.
 const UNBUILT: &[(&str, bool)] = &[
     ("ar", false),
@@ -44,9 +44,9 @@ const UNBUILT: &[(&str, bool)] = &[
     ("yaml", true),
 ];
 
-/// True when the option is known but not carried out by this version.
+/// Whether the option is known but not implemented in this version.
 pub(crate) fn is_unbuilt(id: &str) -> bool {
-    // A pack asks this for each option of each line.
+    // A pack calls this for each option of each line.
     static NAMES: LazyLock<HashSet<&str>> =
         LazyLock::new(|| UNBUILT.iter().map(|(name, _)| *name).collect());
     NAMES.contains(id)
@@ -61,7 +61,7 @@ pub(crate) fn unbuilt(id: &str) -> Fail {
         }
         "IS" | "ISp" | "ISs" => "; the connection of -I, -Ip and -Is is always encrypted",
         "IX" => "; -XF passes the windows of an interactive job on",
-        "json" | "yaml" | "jsdl" => "; --spec reads a description with keys of its own",
+        "json" | "yaml" | "jsdl" => "; --spec reads a description with its own keys",
         "gpu" => "; name a resource of cb.yaml in -R rusage[...]",
         _ => "",
     };
@@ -117,14 +117,14 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "orphan",
         "hold|kill|run",
-        "What becomes of the job when its dependency (-w) can never be satisfied",
+        "What happens to the job when its dependency (-w) can never be satisfied",
     ),
     ("b", "[[MON:]DAY:]H:M", "Do not start before this time"),
     ("t", "[[MON:]DAY:]H:M", "End the job at this time"),
     (
         "start-timeout",
         "T",
-        "End the job if it is not started in that time",
+        "End the job if it is not started within this time",
     ),
     (
         "w",
@@ -212,11 +212,11 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
         "IMAGE",
         "Run the job in a container with this directory as its root",
     ),
-    ("do", "OPTIONS", "Options for what runs the container"),
+    ("do", "OPTIONS", "Options for the container runtime"),
     (
         "k",
         "DIR [init=MIN] [MIN] [method=NAME]",
-        "Save the job's state below DIR, after MIN minutes and again, or when asked",
+        "Save the job's state below DIR, every MIN minutes, or on request",
     ),
     (
         "Q",
@@ -226,14 +226,14 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "signal",
         "SIG@S",
-        "Warn the job with SIG so many seconds before its run limit, as -wa with -wt does",
+        "Warn the job with SIG this many seconds before its run limit, as -wa with -wt does",
     ),
     (
         "wa",
         "SIGNAL",
         "Warn the job with SIGNAL before its run limit",
     ),
-    ("wt", "[H:]M", "Warn the job so long before its run limit"),
+    ("wt", "[H:]M", "Warn the job this long before its run limit"),
     (
         "retries",
         "N",
@@ -278,7 +278,7 @@ fn wait_option() -> Arg {
     )
 }
 
-/// Options of csub alone: name, value (none for a flag), help.
+/// Options of csub only: name, value (none for a flag), help.
 const SUBMIT_OPTIONS: &[(&str, &str, &str)] = &[
     ("H", "", "Hold the job until cresume"),
     (
@@ -319,7 +319,7 @@ const SUBMIT_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "no-report",
         "",
-        "The file of -o holds the output alone, without the job report at its head",
+        "The file of -o contains only the output, without the job report at its head",
     ),
     (
         "launch",
@@ -344,7 +344,7 @@ const SUBMIT_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "clone",
         "JOB",
-        "Submit a job with the command and options of this one, but for those given here",
+        "Submit a job with the command and options of this one, except for those given here",
     ),
     (
         "params",
@@ -359,7 +359,7 @@ const SUBMIT_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "dry-run",
         "",
-        "Submit nothing: show the job as understood, what refuses it and the hosts that fit now",
+        "Submit nothing: show the job as interpreted, any refusal, and the hosts that fit now",
     ),
     (
         "jsonl",
@@ -384,7 +384,7 @@ pub(crate) fn csub() -> Command {
         ))
 }
 
-/// Options of csub that `crestart` takes.
+/// Options of csub that `crestart` accepts.
 const RESTART_OPTIONS: &[&str] = &[
     "q", "P", "G", "R", "m", "x", "b", "t", "w", "W", "c", "M", "v", "p", "F", "D", "S", "C", "B",
     "N", "Ne", "E",
@@ -403,7 +403,7 @@ pub(crate) fn crestart() -> Command {
         .arg(
             flag(
                 "force",
-                "Have the method restore the job whatever stands against it",
+                "Have the method restore the job in spite of obstacles",
             )
             .short('f'),
         )
@@ -415,10 +415,10 @@ pub(crate) fn crestart() -> Command {
         ))
 }
 
-/// The command line of cmod: the options of csub, and `-Xn` to set an option back.
+/// The command line of cmod: the options of csub, and `-Xn` to reset option X.
 pub(crate) fn cmod() -> Command {
     let resets = RESETS.iter().map(|(name, id)| {
-        let help = format!("Set -{id} back to its default");
+        let help = format!("Reset -{id} to its default");
         Arg::new(*name)
             .long(*name)
             .action(clap::ArgAction::SetTrue)
@@ -435,7 +435,7 @@ pub(crate) fn cmod() -> Command {
         ))
 }
 
-/// Options of cmod that set an option back: their own name, the option. `-rn` is csub's own.
+/// Options of cmod that reset an option: their own name, the option. `-rn` is csub's own.
 pub(crate) const RESETS: &[(&str, &str)] = &[
     ("Jn", "J"),
     ("Jdn", "Jd"),
@@ -488,7 +488,7 @@ pub(crate) const RESETS: &[(&str, &str)] = &[
     ("qn", "q"),
 ];
 
-/// The place an option fills: options of one place replace each other.
+/// The option under which an option is stored: options with the same one replace each other.
 pub(crate) fn place(id: &str) -> &str {
     match id {
         "oo" => "o",
@@ -500,22 +500,22 @@ pub(crate) fn place(id: &str) -> &str {
     }
 }
 
-/// Options in the order they were given, with those that count once kept once.
+/// Options in the order in which they were given. Of those that count once only the last is kept.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Chosen {
     list: Vec<(String, String)>,
 }
 
-/// Options whose repetitions add up.
+/// Options whose values accumulate.
 const ADDING: &[&str] = &["R", "env", "f", "section"];
 
-/// True of an option whose repetitions add up.
+/// Whether the values of an option accumulate.
 pub(crate) fn adds(id: &str) -> bool {
     ADDING.contains(&id)
 }
 
 impl Chosen {
-    /// The options of one line. A later one of the same place replaces an earlier one.
+    /// The options of one line. A later option replaces an earlier one with the same place.
     pub(crate) fn of(table: &Table, split: &crate::client::cli::Split) -> Chosen {
         let mut chosen = Chosen::default();
         for given in &split.given {
@@ -524,7 +524,8 @@ impl Chosen {
         chosen
     }
 
-    /// Adds an option; it replaces an earlier one of the same place.
+    /// Adds an option; it replaces an earlier one with the same place, unless its values
+    /// accumulate.
     pub(crate) fn add(&mut self, id: &str, value: &str) {
         if !adds(id) {
             self.list.retain(|(old, _)| place(old) != place(id));
@@ -532,13 +533,13 @@ impl Chosen {
         self.list.push((id.to_owned(), value.to_owned()));
     }
 
-    /// Takes an option away, with what is in its place.
+    /// Removes all options with the same place.
     pub(crate) fn remove(&mut self, id: &str) {
         self.list.retain(|(old, _)| place(old) != place(id));
     }
 
-    /// These options, and those of a script that the command line does not set. Settings of the
-    /// environment add up, the command line's last.
+    /// These options, plus those of a script that the command line does not set. Settings of the
+    /// environment accumulate, those of the command line last.
     #[must_use]
     pub(crate) fn over(self, script: Chosen) -> Chosen {
         let beaten =
@@ -564,7 +565,7 @@ impl Chosen {
             .map(|(_, value)| value.as_str())
     }
 
-    /// All values of an option that adds up.
+    /// All values of an option that accumulates.
     pub(crate) fn all(&self, id: &str) -> impl Iterator<Item = &str> {
         self.list
             .iter()
@@ -576,7 +577,7 @@ impl Chosen {
         self.list.iter().map(|(id, v)| (id.as_str(), v.as_str()))
     }
 
-    /// Refuses what this version does not carry out.
+    /// Refuses options that this version does not implement.
     ///
     /// # Errors
     /// Names the first such option.

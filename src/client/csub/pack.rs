@@ -15,29 +15,29 @@ use crate::record::request::Verb;
 use crate::sys;
 use std::path::Path;
 
-/// Largest pack file.
+/// Maximum size of a pack file, in bytes.
 const PACK_MAX: u64 = 64 << 20;
-/// Options that belong to the whole pack, not to a line of it.
+/// Options that apply to the whole pack, not to a line of it.
 const NOT_IN_A_LINE: &[&str] = &[
     "K", "I", "Ip", "Is", "XF", "pack", "params", "clone", "spec", "env", "is", "wait", "verbose",
     "dry-run", "jsonl", "help", "version",
 ];
 
-/// A pack on its way.
+/// A pack that is being sent.
 #[derive(Default)]
 pub(super) struct Pack {
-    /// Line numbers that are sent, in their order.
+    /// Numbers of the lines that are sent, in order.
     pub lines: Vec<u32>,
-    /// Lines left out, with the reason.
+    /// Numbers of the lines that are skipped, with the reason.
     pub wrong: Vec<(u32, String)>,
-    /// Options that csub and the lines give without effect.
+    /// Options without effect of csub and of the lines.
     pub no_effect: NoEffect,
 }
 
 /// Reads the file, `-` for standard input.
 ///
 /// # Errors
-/// When it cannot be read or is not text.
+/// The file cannot be read or is not text.
 pub(super) fn read(name: &str) -> Result<String> {
     let bytes = if name == "-" {
         sys::caller::read_stdin(PACK_MAX)
@@ -52,10 +52,10 @@ pub(super) fn read(name: &str) -> Result<String> {
 }
 
 /// Adds a job to `request` for each line of `text`. `common` are the options of csub itself, which
-/// a line's own options replace.
+/// a line's own options override.
 ///
 /// # Errors
-/// When there is no line at all, or the request becomes too large. Wrong lines are in the answer.
+/// There is no line, or the request becomes too large. Invalid lines are in the returned pack.
 pub(super) fn fill(
     text: &str,
     table: &Table,
@@ -81,17 +81,17 @@ pub(super) fn fill(
     }
     pack.no_effect = before.no_effect;
     if pack.lines.is_empty() && pack.wrong.is_empty() {
-        return Err(Fail::usage("-pack: the file holds no job"));
+        return Err(Fail::usage("-pack: the file contains no job"));
     }
     Ok(pack)
 }
 
-/// The specification of the line before, reused by a line with the same options.
+/// The specification of the previous line, reused by a line with the same options.
 #[derive(Default)]
 struct Before {
     given: Vec<Given>,
     job: Option<Submission>,
-    /// The specification that was sent last.
+    /// The last specification that was sent.
     sent: Option<Spec>,
     no_effect: NoEffect,
 }

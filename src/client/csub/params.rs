@@ -12,22 +12,22 @@ use crate::task::params::{COLUMNS_MAX, check_name, line};
 use crate::text::indexset::{IndexSet, MAX_INDEX};
 use std::path::Path;
 
-/// Largest file, in bytes.
+/// Maximum size of the file, in bytes.
 const FILE_MAX: u64 = 4 * SCRIPT_MAX as u64;
 
-/// The values of all elements, and how many there are.
+/// The values of all elements, and the number of elements.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Params {
-    /// As they are stored; empty: there are none.
+    /// In the stored form; empty: there are none.
     pub table: String,
     lines: u32,
 }
 
 impl Params {
-    /// Those of the option, if it is given.
+    /// The values of the option, if given.
     ///
     /// # Errors
-    /// The file cannot be read or understood.
+    /// The file cannot be read or is invalid.
     pub(super) fn of(chosen: &Chosen, cwd: &Path) -> Result<Params> {
         let Some(name) = chosen.get("params") else {
             return Ok(Params::default());
@@ -37,7 +37,7 @@ impl Params {
         read(&bytes, name)
     }
 
-    /// Makes the job an array of these elements, or checks that the elements it has are among them.
+    /// Makes the job an array of these elements, or checks that its elements have values.
     ///
     /// # Errors
     /// An index has no line.
@@ -111,7 +111,7 @@ fn check_names(names: &[&str]) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// What the reader says, with the line.
+/// The error of the CSV reader, with the line.
 fn wrong(name: &str, e: &csv::Error) -> Fail {
     let at = e.position().map_or(0, csv::Position::line);
     let text = match e.kind() {

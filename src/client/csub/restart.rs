@@ -1,7 +1,7 @@
-//! `crestart`: a job that has checkpoints and has ended goes on as a new one.
+//! `crestart`: submits an ended job that has checkpoints as a new one, which continues from them.
 //!
-//! Owns which checkpoint is meant, and that nothing of another user's is run. Knows nothing of what
-//! a method saved.
+//! Owns which checkpoint is used, and that nothing of another user is run. Knows nothing of what a
+//! method saved.
 
 use super::clone::{changes, refuse_unchecked};
 use super::options::{self, Chosen};
@@ -21,11 +21,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 const ME: &str = "crestart";
-/// Most names of a directory that are looked at.
+/// Maximum number of names that are read in a directory.
 const NAMES_MAX: usize = 100_000;
-/// Most jobs that a refusal names.
+/// Maximum number of jobs that a refusal names.
 const SHOWN: usize = 10;
-/// A file of this name says that a job was saved.
+/// A file of this name shows that a job was saved.
 const MADE: &str = ".checkpoint";
 
 /// Runs the command; returns the exit code.
@@ -70,7 +70,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     refuse_unchecked(&site, ME, &set)?;
     let unit = || limit_unit(&site);
     let mut here = told.here(&site, &unit);
-    // The job has a queue and a project.
+    // The saved job provides queue and project.
     (here.default_queue, here.default_project) = ("", "");
     let mut job = spec::submission(&given, &here)?;
     spec::check_command(&saved.command)?;
@@ -106,7 +106,7 @@ fn key_of(text: &str) -> Result<JobKey> {
     }
 }
 
-/// The one job that has a checkpoint there.
+/// The single job that has a checkpoint in the directory.
 fn only_one(dir: &Path) -> Result<JobKey> {
     let names = fs::list_dir(dir, NAMES_MAX).map_err(|e| Fail::not_found(e.to_string()))?;
     let keys = names
@@ -138,7 +138,7 @@ fn dir_of(dir: &Path, key: JobKey) -> PathBuf {
     dir.join(Checkpoint::dir_name(key))
 }
 
-/// The job that was saved there by this user.
+/// The job that this user saved in the directory.
 fn saved(dir: &Path, key: JobKey) -> Result<SavedJob> {
     let place = dir_of(dir, key);
     if fs::owner(&place)?.is_none() {
@@ -175,7 +175,8 @@ fn saved(dir: &Path, key: JobKey) -> Result<SavedJob> {
     }
 }
 
-/// What is run as this user must be this user's and nobody else's to write.
+/// Refuses a path that belongs to another user or that others can write, because its content is run
+/// as this user.
 fn refuse_of_others(path: &Path, kind: fs::Kind) -> Result<()> {
     let Some(found) = fs::owner(path)? else {
         return Ok(());
@@ -199,7 +200,7 @@ fn others(path: &Path, uid: u32) -> Fail {
     ))
 }
 
-/// What goes to the leader: the saved job, with its checkpoints below `dir` from now on.
+/// The request to the leader: the saved job, with its checkpoints below `dir` from now on.
 fn restart(saved: SavedJob, dir: &Path, force: bool, set: Vec<String>) -> Result<Restart> {
     let SavedJob { j, t, spec, .. } = saved;
     let mut old = spec;
@@ -213,7 +214,7 @@ fn restart(saved: SavedJob, dir: &Path, force: bool, set: Vec<String>) -> Result
         .check()
         .map_err(|e| Fail::usage(format!("CHKPNT_DIR: {e}")))?;
     old.chkpnt = Some(Box::new(chkpnt));
-    // What the job wrote until then stays.
+    // Earlier output of the job is kept.
     (old.stdout_over, old.stderr_over) = (false, false);
     Ok(Restart { j, t, old, set })
 }

@@ -9,35 +9,35 @@ use crate::sys;
 use crate::text::command::{ForeignDirective, SBATCH, Script, split_words};
 use std::path::Path;
 
-/// Longest text shown in place of a script as its command.
+/// Maximum length of the text shown as the command of a script.
 const SHOWN_MAX: usize = 4000;
 
-/// Options that say what is submitted instead of a job's own command: nothing that describes a job
-/// may have them.
+/// Options that specify what is submitted instead of a job's own command; a description of a job
+/// cannot have them.
 pub(super) const ALONE: [&str; 3] = ["pack", "spec", "clone"];
 
-/// What a job runs.
+/// The command or script of a job.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Work {
-    /// The command line, or what is shown for a script.
+    /// The command line, or the text shown for a script.
     pub command: String,
-    /// Text of the script, empty when the command line is the job.
+    /// Text of the script; empty if the job is a command line.
     pub script: String,
-    /// Interpreter line of the script, empty = none.
+    /// Interpreter line of the script; empty: none.
     pub shell: String,
-    /// Options that the script gives.
+    /// Options given by the script.
     pub options: Chosen,
-    /// Lines for Slurm or PBS that count, and the script's name.
+    /// Lines for Slurm or PBS that apply, and the script's name.
     pub foreign: Vec<ForeignDirective>,
     pub place: String,
-    /// What the script asks of other batch systems without effect, as a warning.
+    /// A warning about requests to other batch systems in the script that have no effect.
     pub warning: Option<String>,
 }
 
-/// Finds out what to run: the operands of csub.
+/// Determines from the operands of csub what to run.
 ///
 /// # Errors
-/// When nothing is there to run, or the script cannot be read or understood.
+/// There is nothing to run, or the script cannot be read or parsed.
 pub(super) fn work(table: &Table, split: &Split) -> Result<Work> {
     match split.rest.as_slice() {
         [] => from_stdin(table),
@@ -49,10 +49,10 @@ pub(super) fn work(table: &Table, split: &Split) -> Result<Work> {
     }
 }
 
-/// What a definition runs: a command line, or a script file that is read now.
+/// What a definition runs: a command line, or a script file, which is read now.
 ///
 /// # Errors
-/// When the script cannot be read or understood.
+/// The script cannot be read or parsed.
 pub(super) fn described(table: &Table, command: &str, file: &str) -> Result<Work> {
     match file {
         "" => Ok(Work {
@@ -63,10 +63,10 @@ pub(super) fn described(table: &Table, command: &str, file: &str) -> Result<Work
     }
 }
 
-/// A script that comes as text: of a template, which has a place, or of a program.
+/// A script given as text: of a template, which has a path, or of a program.
 ///
 /// # Errors
-/// When it cannot be understood.
+/// The script cannot be parsed.
 pub(super) fn of_text(table: &Table, text: String, place: Option<&str>) -> Result<Work> {
     let refuse = |why: String| {
         let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
@@ -101,8 +101,8 @@ fn from_file(table: &Table, name: &str) -> Result<Work> {
     read_script(table, text, Some(name))
 }
 
-/// True when the one operand is a script to take along: a regular file of text. A bare word that
-/// the shell would find as a program stays a command.
+/// Whether the only operand is a script to submit: a regular text file. A bare word that the shell
+/// would find as a program is a command.
 fn is_script(word: &str) -> bool {
     let path = Path::new(word);
     let Some((len, _)) = sys::caller::regular_file(path) else {
@@ -111,8 +111,8 @@ fn is_script(word: &str) -> bool {
     if !word.contains('/') && is_program(word) {
         return false;
     }
-    // A program's binary is not text in its first bytes; a long text is still a script, and refused
-    // for its length where it is read.
+    // The first bytes of a program's binary are not text; a long text is still a script and is
+    // refused for its length when it is read.
     let head = sys::fs::read_from(path, 0, 4096).map(|c| c.bytes);
     len > 0 && head.is_ok_and(|bytes| !bytes.contains(&0) && !bytes.starts_with(b"\x7fELF"))
 }
@@ -137,10 +137,10 @@ fn text_of(bytes: Vec<u8>, name: &str) -> Result<String> {
     }
 }
 
-/// Takes a script apart; `name` is its file, `None` for standard input.
+/// Parses a script; `name` is its file, `None` for standard input.
 ///
 /// # Errors
-/// A caret error for a directive that is wrong.
+/// An invalid directive, with a caret.
 fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Work> {
     let place = name.unwrap_or("standard input");
     let found = Script::parse(&text).map_err(|e| {
@@ -193,11 +193,10 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Work> 
     })
 }
 
-/// A script of `sbatch`: from its file, or from standard input. Its `#SBATCH` lines are the ones
-/// that count.
+/// A script of `sbatch`: from its file, or from standard input. Its `#SBATCH` lines apply.
 ///
 /// # Errors
-/// It cannot be read, or it names no interpreter.
+/// The script cannot be read, or names no interpreter.
 pub(super) fn batch(file: Option<&str>) -> Result<Work> {
     let place = file.unwrap_or("standard input");
     let bytes = match file {
@@ -232,7 +231,7 @@ pub(super) fn batch(file: Option<&str>) -> Result<Work> {
     })
 }
 
-/// A script as one line: its commands separated by `;`, without comments.
+/// A script in one line: its commands separated by `;`, without comments.
 fn shown(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines().map(str::trim) {
@@ -251,10 +250,10 @@ fn shown(text: &str) -> String {
     out
 }
 
-/// Sets the interpreter of a job: `-L` asks for a shell, the script's first line names one.
+/// The interpreter of a job: `-L` requests a shell, the script's first line names one.
 ///
 /// # Errors
-/// When the two contradict each other.
+/// The two contradict each other.
 pub(super) fn interpreter(work: &Work, login: &str) -> Result<String> {
     if work.shell.is_empty() || login.is_empty() {
         let either = if login.is_empty() { &work.shell } else { login };
@@ -273,7 +272,7 @@ pub(super) fn interpreter(work: &Work, login: &str) -> Result<String> {
 /// Splits a pack line into words.
 ///
 /// # Errors
-/// A caret error into the line.
+/// An invalid quote, with a caret into the line.
 pub(super) fn pack_words(line: &str) -> Result<Vec<String>> {
     split_words(line).map_err(|e| {
         Fail::usage(format!(

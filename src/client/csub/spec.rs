@@ -1,7 +1,7 @@
-//! Converts options to a submission: everything that can be checked without the cluster is checked
+//! Converts options to a submission. Everything that can be checked without the cluster is checked
 //! here.
 //!
-//! Pure: the working directory, the time and the unit of limits come in as [`Here`].
+//! Pure: the working directory, the time and the unit of limits are passed in as [`Here`].
 
 use super::options::Chosen;
 use crate::client::cli::Split;
@@ -26,24 +26,24 @@ use crate::text::{ParseError, duration, indexset};
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
-/// Most slots of one job.
+/// Maximum number of slots of one job.
 const SLOTS_MAX: u32 = 1_000_000;
-/// Longest description in bytes.
+/// Maximum length of a description, in bytes.
 const DESCRIPTION_MAX: usize = 4095;
-/// Longest path of a file or directory.
+/// Maximum length of the path of a file or directory, in bytes.
 const PATH_MAX: usize = 4095;
-/// Longest key of `--key`.
+/// Maximum length of the key of `--key`, in bytes.
 const KEY_MAX: usize = 255;
-/// Longest name of an application.
+/// Maximum length of the name of an application, in bytes.
 const APP_MAX: usize = 240;
-/// Longest project name.
+/// Maximum length of a project name, in bytes.
 const PROJECT_MAX: usize = 255;
-/// Longest name of a user group.
+/// Maximum length of the name of a user group, in bytes.
 const GROUP_MAX: usize = 255;
-/// Longest command of -rnc, -E and -Ep.
+/// Maximum length of a command of -rnc, -E and -Ep, in bytes.
 const COMMAND_MAX: usize = 4095;
 
-/// What the options are read against.
+/// The context in which options are parsed.
 pub(crate) struct Here<'a> {
     /// Wall clock, ms since the epoch.
     pub now_ms: i64,
@@ -52,14 +52,14 @@ pub(crate) struct Here<'a> {
     pub umask: u32,
     /// This host's name.
     pub host: &'a str,
-    /// LSB_DEFAULTQUEUE and LSB_DEFAULTPROJECT, or empty.
+    /// LSB_DEFAULTQUEUE and LSB_DEFAULTPROJECT; may be empty.
     pub default_queue: &'a str,
     pub default_project: &'a str,
-    /// Unit of plain numbers of -M and -v; asked only when there is one.
+    /// Unit of numbers without unit in -M and -v; called only if there is one.
     pub unit: &'a dyn Fn() -> Unit,
 }
 
-/// A refusal of an option's value, with the value and a caret.
+/// The failure for an invalid option value, with the value and a caret.
 pub(crate) fn wrong(option: &str, value: &str, e: &ParseError) -> Fail {
     let caret = e.caret(value);
     Fail::usage(format!(
@@ -69,10 +69,10 @@ pub(crate) fn wrong(option: &str, value: &str, e: &ParseError) -> Fail {
     ))
 }
 
-/// Reads the options of one job. Command, script and environment are not options.
+/// Parses the options of one job. Command, script and environment are not options.
 ///
 /// # Errors
-/// Names the option and what is wrong with its value.
+/// Names the option and the problem with its value.
 pub(crate) fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission> {
     chosen.check_built()?;
     let chosen = &*whole_hosts(chosen)?;
@@ -112,7 +112,7 @@ pub(crate) fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission>
     Ok(job)
 }
 
-/// `-nnodes` in the options that say the same.
+/// Replaces `-nnodes` by the equivalent options.
 pub(super) fn whole_hosts(chosen: &Chosen) -> Result<Cow<'_, Chosen>> {
     let Some(value) = chosen.get("nnodes") else {
         return Ok(Cow::Borrowed(chosen));
@@ -132,7 +132,7 @@ pub(super) fn whole_hosts(chosen: &Chosen) -> Result<Cow<'_, Chosen>> {
 fn name_option(job: &mut Submission, id: &str, value: &str) -> Result<()> {
     match id {
         "J" => {
-            // How big an array may be is the cluster's setting: the leader checks it.
+            // The maximum size of an array is a setting of the cluster, which the leader checks.
             let most = u64::from(indexset::MAX_INDEX);
             let spec = ArraySpec::parse(value, most).map_err(|e| wrong(id, value, &e))?;
             job.name = spec.name;
@@ -249,7 +249,7 @@ fn limit_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resu
         "F" => *file_b = Some(bytes(id, value, &|| Unit::K)?),
         "D" => *data_b = Some(bytes(id, value, &|| Unit::K)?),
         "S" => *stack_b = Some(bytes(id, value, &|| Unit::K)?),
-        // No core at all is a limit too.
+        // A limit without a size, no core file, is valid too.
         "C" => *core_b = Some(size_of(id, value, &|| Unit::K)?),
         "b" => spec.begin = Some(moment(id, value, here.now_ms)?),
         "t" => spec.deadline = Some(moment(id, value, here.now_ms)?),
@@ -330,10 +330,10 @@ fn file_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resul
     Ok(())
 }
 
-/// Checks that no later reader can mistake a command.
+/// Checks that every later reader parses a command in the same way.
 ///
 /// # Errors
-/// When it is empty or holds a NUL byte.
+/// The command is empty or contains a NUL byte.
 pub(crate) fn check_command(command: &str) -> Result<()> {
     if command.trim().is_empty() {
         return Err(Fail::usage("no command is specified"));
@@ -344,9 +344,9 @@ pub(crate) fn check_command(command: &str) -> Result<()> {
     Ok(())
 }
 
-/// All `-R` and `--mem` as one requirement. The cluster's own resources are not known here: the
-/// grammar is checked, the leader checks the names. A single text goes as it was typed, since what
-/// `=` means in the short form depends on the resource.
+/// Combines all `-R` and `--mem` into one requirement. The cluster's own resources are not known
+/// here: the grammar is checked here, the names by the leader. A single text is sent as typed,
+/// since the meaning of `=` in the short form depends on the resource.
 fn requirement(chosen: &Chosen, here: &Here<'_>) -> Result<String> {
     let mut parts: Vec<(&str, String)> = Vec::new();
     for text in chosen.all("R") {
@@ -400,7 +400,7 @@ fn checkpoint(chosen: &Chosen, here: &Here<'_>) -> Result<Option<Checkpoint>> {
         return Ok(None);
     };
     let mut read = Checkpoint::parse(text).map_err(|e| Fail::usage(format!("-k: {e}")))?;
-    // As the submitter sees it, wherever the job runs.
+    // The path as the submitter sees it, wherever the job runs.
     read.dir = path_text(&plain(&here.cwd.join(&read.dir)))?;
     read.check().map_err(|e| Fail::usage(format!("-k: {e}")))?;
     Ok(Some(read))
@@ -444,7 +444,7 @@ fn warning(chosen: &Chosen) -> Result<Option<RunWarning>> {
         (None, (Some(signal), Some(time))) => {
             let time = duration::limit(time).map_err(|e| wrong("wt", time, &e))?;
             if time.on.is_some() {
-                return Err(Fail::usage("-wt: a time has no host"));
+                return Err(Fail::usage("-wt: a warning time takes no host"));
             }
             ("wa", signal, time.seconds)
         }
@@ -458,7 +458,11 @@ fn warning(chosen: &Chosen) -> Result<Option<RunWarning>> {
             let seconds = number("-signal", seconds, 1, most)?;
             ("-signal", signal, u64::from(seconds))
         }
-        (Some(_), _) => return Err(Fail::usage("--signal says what -wa and -wt say: give one")),
+        (Some(_), _) => {
+            return Err(Fail::usage(
+                "--signal has the effect of -wa and -wt: give one of them",
+            ));
+        }
     };
     let bare = signal.strip_prefix("SIG").unwrap_or(signal);
     let known = WARN_SIGNALS.iter().find(|(name, _)| *name == bare);
@@ -550,7 +554,7 @@ fn bounded(option: &str, value: &str, most: usize) -> Result<()> {
     Ok(())
 }
 
-/// The path without `.` parts; `..` stays, since a link may stand before it.
+/// The path without `.` parts; `..` is kept, since the part before it may be a link.
 pub(super) fn plain(path: &Path) -> PathBuf {
     path.components()
         .filter(|c| !matches!(c, Component::CurDir))
@@ -570,9 +574,9 @@ pub(super) fn path_text(path: &Path) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// The command of an option line: its words joined by blanks as they are, as LSF does, so that a
-/// command given in one pair of quotes keeps its meaning to the shell; after `--` exactly these
-/// words, which no shell reads.
+/// The command of an option line: its words joined by blanks, as in LSF, so that a command given in
+/// one pair of quotes keeps its meaning for the shell; after `--` exactly these words, which no
+/// shell interprets.
 pub(crate) fn command_line(split: &Split) -> String {
     if split.dashes {
         exact_command(&split.rest)
@@ -581,7 +585,7 @@ pub(crate) fn command_line(split: &Split) -> String {
     }
 }
 
-/// How sizes and times were understood, one sentence a line, for `-verbose`.
+/// How sizes and times were parsed, one sentence per line, for `-verbose`.
 pub(crate) fn echo(spec: &Spec) -> Vec<String> {
     let limits = &spec.limits;
     let mut out = Vec::new();

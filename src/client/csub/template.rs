@@ -1,7 +1,7 @@
 //! `csub -app NAME PARAM=VALUE ...`: creates a job from an application template.
 //!
-//! Owns which words are parameters and which options a template may set. Values reach the job as
-//! variables and single words, never as text of a shell.
+//! Owns which words are parameters and which options a template may set. Values are passed to the
+//! job as variables and single words, never as text for a shell.
 
 use super::options::{self, Chosen};
 use super::script::{self, Work};
@@ -15,7 +15,7 @@ use clap::ArgAction;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Options that a template cannot give, as they say how csub itself works or ends.
+/// Options that a template cannot set, because they concern how csub itself works or ends.
 const NOT_GIVEN: &[&str] = &[
     "app", "K", "I", "Ip", "Is", "XF", "H", "key", "spec", "pack", "clone", "params", "env", "is",
     "wait", "dry-run", "jsonl", "verbose", "help", "version", "a",
@@ -23,20 +23,20 @@ const NOT_GIVEN: &[&str] = &[
 /// Variable with the words after the parameters, quoted for a shell.
 const ARGS: &str = "CB_APP_ARGS";
 
-/// A job made of a template.
+/// A job created from a template.
 pub(super) struct Made {
     pub work: Work,
     pub options: Chosen,
     /// Variables of the job.
     pub vars: BTreeMap<String, String>,
-    /// The application that the job counts for.
+    /// The application for which the job counts.
     pub profile: String,
 }
 
-/// The job that the line asks for, when `-app` on it names a template.
+/// The job that the line requests if its `-app` names a template.
 ///
 /// # Errors
-/// A parameter is wrong, or the template is.
+/// A parameter or the template is invalid.
 pub(super) fn of(table: &Table, split: &Split, mine: &Chosen, cwd: &Path) -> Result<Option<Made>> {
     let Some(name) = mine.get("app") else {
         return Ok(None);
@@ -47,7 +47,7 @@ pub(super) fn of(table: &Table, split: &Split, mine: &Chosen, cwd: &Path) -> Res
     };
     if mine.has("spec") {
         return Err(Fail::usage(format!(
-            "-app: {name} is a template, which makes a job of its own: -spec cannot be given"
+            "-app: {name} is a template, which defines the job: -spec cannot be given"
         )));
     }
     let (given, rest) = parameters(&split.rest);
@@ -71,7 +71,7 @@ pub(super) fn of(table: &Table, split: &Split, mine: &Chosen, cwd: &Path) -> Res
         made.vars.insert(ARGS.to_owned(), words.join(" "));
     }
     if !matches!(template.run, Run::Own) {
-        // What cjobs shows; the job itself runs the template's text.
+        // The command that cjobs shows; the job itself runs the template's text.
         let words = split.rest.iter().map(|word| quote(word));
         let words: Vec<String> = std::iter::once(name.to_owned()).chain(words).collect();
         if matches!(template.run, Run::Script(_)) {
@@ -82,10 +82,10 @@ pub(super) fn of(table: &Table, split: &Split, mine: &Chosen, cwd: &Path) -> Res
 }
 
 /// The job that a form describes: the name of a template, the values of its parameters, and the
-/// command or further words where the template takes them.
+/// command or additional words if the template accepts them.
 ///
 /// # Errors
-/// There is no such template, a parameter is wrong, or the template is.
+/// There is no such template, or a parameter or the template is invalid.
 pub(super) fn of_form(
     site: &Site,
     (name, values): (&str, &[(String, String)]),
@@ -107,7 +107,7 @@ pub(super) fn of_form(
     let table = Table::new(options::csub());
     let takes = template.args || matches!(template.run, Run::Own);
     if !takes && !line.is_empty() {
-        let text = format!("-app {name}: the command is the template's: give none");
+        let text = format!("-app {name}: the template defines the command: give none");
         return Err(Fail::usage(text));
     }
     let mut work = match &template.run {
@@ -117,7 +117,7 @@ pub(super) fn of_form(
     };
     let words: Vec<String> = line.split_whitespace().map(quote).collect();
     if matches!(template.run, Run::Script(_)) {
-        // What cjobs shows.
+        // The command that cjobs shows.
         let given = values.iter().filter(|(_, value)| !value.is_empty());
         let given = given.map(|(name, value)| quote(&format!("{name}={value}")));
         let all = std::iter::once(name.to_owned()).chain(given);
@@ -144,7 +144,7 @@ fn wrong_parameters(name: &str, wrong: &[String]) -> Fail {
     ))
 }
 
-/// Words `NAME=VALUE` at the beginning, and the others. A name has capital letters only.
+/// The words `NAME=VALUE` at the beginning, and the rest. A name has capital letters only.
 fn parameters(rest: &[String]) -> (Vec<(String, String)>, &[String]) {
     let named = |word: &String| {
         let (name, value) = word.split_once('=')?;
@@ -168,8 +168,8 @@ fn work(
     let takes = template.args || matches!(template.run, Run::Own);
     if let Some(word) = rest.first().filter(|_| !takes) {
         return Err(Fail::usage(format!(
-            "-app {name}: '{word}' is no parameter: write NAME=VALUE; the command is the \
-             template's\nhint: capps show {name}"
+            "-app {name}: '{word}' is not a parameter: write NAME=VALUE; the template defines the \
+             command\nhint: capps show {name}"
         )));
     }
     match &template.run {
@@ -198,7 +198,7 @@ fn chosen(table: &Table, filled: &Filled, path: &Path) -> Result<Chosen> {
     Ok(out)
 }
 
-/// Adds an option of a template. An empty value leaves it out.
+/// Adds an option of a template. An empty value omits the option.
 fn add(
     out: &mut Chosen,
     table: &Table,
@@ -238,13 +238,13 @@ fn is_short(arg: &clap::Arg, option: &str) -> bool {
     arg.get_short().is_some() && arg.get_short() == letters.next() && letters.next().is_none()
 }
 
-/// What is wrong with a template beside its form: options that csub does not have, files that are
-/// not there, lines of its script that are no options. `path`: its file.
+/// The problems of a template beside its form: options that csub does not have, missing files,
+/// lines of its script that are not options. `path`: its file.
 pub(crate) fn problems(template: &Template, path: &Path) -> Vec<String> {
     let table = Table::new(options::csub());
     let mut out = Vec::new();
     for option in &template.options {
-        // A value of a parameter is judged when it is given.
+        // The value of a parameter is checked when it is given.
         let value = match option.value.contains("${") {
             true => "yes",
             false => option.value.as_str(),

@@ -1,9 +1,9 @@
-//! Options into submissions, bad input, packs: no cluster needed.
+//! Converting options to submissions, bad input, packs: no cluster needed.
 
 use super::*;
 use crate::model::Submission;
 
-/// The options and job of a command line without anything being sent.
+/// The options and job of a command line; nothing is sent.
 fn read_only(words: &[&str], here: &Here<'_>) -> Result<(Submission, Chosen)> {
     let table = Table::new(options::csub());
     let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();

@@ -1,7 +1,7 @@
 //! Actions on jobs, hosts and queues in cview: the confirmation question, the request, and the
 //! answer in one line.
 //!
-//! Owns no rights: the leader decides who may do what, as for ckill and cadmin. Sends nothing.
+//! Owns no permissions: the leader checks them, as for ckill and cadmin. Sends nothing.
 
 use super::overview::and_others;
 use crate::client::job_requests::{self, job_phrase};
@@ -10,12 +10,12 @@ use crate::record::ack::{Ack, Outcome};
 use crate::record::request::{HostAct, QueueAct, Selector, SignalHow, Verb};
 use crate::text::width::{escape, truncate, width};
 
-/// Longest comment of an administrator, bytes; the leader refuses longer ones.
+/// Maximum length of an administrator's comment, in bytes; the leader refuses longer ones.
 pub(crate) const COMMENT_MAX: usize = 511;
-/// Most names in a question.
+/// Maximum number of names in a question.
 const NAMED_MAX: usize = 5;
 
-/// An act.
+/// A kind of action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
     Kill,
@@ -30,20 +30,20 @@ pub(crate) enum Act {
     CloseQueues,
 }
 
-/// An act on some jobs, hosts or queues.
+/// An action on some jobs, hosts or queues.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Action {
     pub act: Act,
     /// Ids of jobs and elements, or names.
     pub names: Vec<String>,
-    /// How many jobs, hosts or queues that are: an array counts its elements.
+    /// Number of jobs, hosts or queues; an array counts with its elements.
     pub count: u64,
-    /// Of an administrator who closes something.
+    /// The comment of an administrator who closes something.
     pub comment: String,
 }
 
 impl Act {
-    /// The command that does the same.
+    /// The equivalent command.
     fn command(self) -> &'static str {
         match self {
             Act::Kill => "ckill",
@@ -59,7 +59,7 @@ impl Act {
         }
     }
 
-    /// The act in words, for so many things: what stands before and after them.
+    /// The words before and after the number of objects.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Act::Kill => ("Kill", ""),
@@ -81,26 +81,26 @@ impl Act {
         }
     }
 
-    /// Closing takes a comment.
+    /// Whether the action takes a comment: only closing does.
     pub(crate) fn takes_comment(self) -> bool {
         matches!(self, Act::CloseHosts | Act::CloseQueues)
     }
 
-    /// Only jobs as a whole have a place in the order.
+    /// Whether the action moves jobs in the order; it applies only to whole jobs.
     pub(crate) fn is_move(self) -> bool {
         matches!(self, Act::Top | Act::Bottom)
     }
 }
 
 impl Action {
-    /// `Kill 3 jobs`, `Close 1 host`.
+    /// Returns e.g. `Kill 3 jobs`, `Close 1 host`.
     pub(crate) fn title(&self) -> String {
         let (before, after) = self.act.words();
         let s = if self.count == 1 { "" } else { "s" };
         format!("{before} {} {}{s}{after}", self.count, self.act.thing())
     }
 
-    /// `Kill 3 jobs: 12, 13[2], 14?`, in at most so many columns.
+    /// Returns e.g. `Kill 3 jobs: 12, 13[2], 14?`, limited to this number of columns.
     pub(crate) fn question(&self, columns: usize, language: Language) -> String {
         const KEYS: &str = "? (y/n)";
         let title = self.title();
@@ -139,7 +139,7 @@ impl Action {
                 hold: false,
                 states: ["run", "done", "exit"].map(str::to_owned).into(),
             }],
-            // The last one moved is the first of its order: those marked keep theirs.
+            // The last job moved becomes the first, so this order keeps that of the marked jobs.
             Act::Top => self
                 .names
                 .iter()
@@ -177,8 +177,8 @@ impl Action {
         }
     }
 
-    /// The answer in one line, and whether all of it was done: the first refusal, else what was
-    /// done to the first, and how many more there are of either.
+    /// The answer in one line, and whether everything was done: the first refusal, else the first
+    /// result, and the number of further ones.
     pub(crate) fn answer(&self, ack: &Ack) -> (String, bool) {
         let phrase = match self.act.thing() {
             "host" => |o: &Outcome| format!("Host <{}> {}", o.what, o.text),

@@ -19,10 +19,10 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 pub(crate) const FRAME_ROWS: u16 = 5;
 /// Lines of the overview above the queues.
 pub(crate) const OVERVIEW_ROWS: u16 = 2;
-/// A reading of the view that takes longer counts as a share that does not answer, ms.
+/// If a read of the view takes longer, the share counts as not responding, ms.
 pub(crate) const SLOW_MS: u64 = 3_000;
 
-/// A list on the screen; `L` says which row a line shows.
+/// A list on the screen; an `L` identifies the row that a line shows.
 #[derive(Debug)]
 pub(crate) struct ListState<L> {
     pub how: Arrangement,
@@ -46,7 +46,7 @@ impl<L> Default for ListState<L> {
     }
 }
 
-/// Where the cursor goes.
+/// A movement of the cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Motion {
     Lines(isize),
@@ -56,7 +56,7 @@ pub(crate) enum Motion {
 }
 
 impl Motion {
-    /// From line `at` of `len`, with so many rows on the screen.
+    /// The new position from line `at` of `len`, with `rows` rows on the screen.
     pub(crate) fn from(self, at: usize, len: usize, rows: usize) -> usize {
         let last = len.saturating_sub(1);
         let by = |n: isize| at.saturating_add_signed(n).min(last);
@@ -74,7 +74,7 @@ impl<L: Copy> ListState<L> {
         self.lines.get(self.cursor).copied()
     }
 
-    /// Keeps the cursor in the list and on the screen.
+    /// Keeps the cursor within the list and on the screen.
     fn settle(&mut self, rows: usize) {
         self.cursor = self.cursor.min(self.lines.len().saturating_sub(1));
         let lowest = self.lines.len().saturating_sub(rows);
@@ -82,7 +82,7 @@ impl<L: Copy> ListState<L> {
         self.top = self.top.clamp(first, self.cursor.max(first)).min(lowest);
     }
 
-    /// New lines; the cursor stays on the row that `is_same` knows again.
+    /// Sets new lines; the cursor stays on the row for which `is_same` holds.
     fn renew(&mut self, lines: Vec<L>, is_same: impl Fn(&L) -> bool) {
         let on_screen = self.cursor.saturating_sub(self.top);
         if let Some(at) = lines.iter().position(is_same) {
@@ -97,16 +97,16 @@ impl<L: Copy> ListState<L> {
 #[derive(Default, Debug)]
 pub(crate) struct PageState {
     pub subject: Option<Subject>,
-    /// Its lines as the screen is wide.
+    /// Its lines for the width of the screen.
     pub lines: Vec<String>,
     pub top: usize,
     /// Columns of a table that are to the left of the screen.
     pub left: usize,
-    /// New lines at the end are followed.
+    /// Whether new lines at the end are followed.
     pub at_end: bool,
 }
 
-/// What the bottom line asks for.
+/// The question in the bottom line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Prompt {
     #[default]
@@ -121,7 +121,7 @@ pub(crate) enum Prompt {
     Sort {
         column: usize,
     },
-    /// The comment of a action.
+    /// The comment of an action.
     Comment {
         action: Action,
         text: String,
@@ -130,29 +130,29 @@ pub(crate) enum Prompt {
     Confirm(Action),
 }
 
-/// What is known of the cluster.
+/// The data about the cluster.
 #[derive(Default)]
 pub(crate) struct Known {
-    /// Nothing was read yet: `None`.
+    /// `None`: nothing has been read yet.
     pub head: Option<Head>,
     pub queues: Vec<QueueRow>,
     pub hosts: Vec<HostRow>,
     pub jobs: Jobs,
     pub page: Option<Page>,
-    /// Why the last reading failed.
+    /// Why the last read failed.
     pub failure: Option<String>,
 }
 
-/// A line for the user.
+/// The content of the status line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Status {
-    /// The action that it is about, before the text; empty: none.
+    /// The action that the text concerns, shown before it; empty: none.
     pub of: String,
     pub text: String,
     pub bad: bool,
 }
 
-/// The state.
+/// The state of cview.
 #[derive(Default)]
 pub(crate) struct App {
     pub screen: Option<Screen>,
@@ -168,9 +168,10 @@ pub(crate) struct App {
     pub known: Known,
     /// Columns and rows of the screen.
     pub size: (u16, u16),
-    /// Actions whose answer is awaited.
+    /// Actions that wait for their answer.
     pub asking: VecDeque<Action>,
-    /// Wall clock of the last fact, ms: what times are counted to while lists are sorted.
+    /// Wall clock of the last update, ms: running times are computed up to this moment when lists
+    /// are sorted.
     pub now: i64,
 }
 
@@ -187,7 +188,7 @@ impl App {
         self.screen.unwrap_or(Screen::Queues)
     }
 
-    /// Rows of the list or page on the screen.
+    /// Number of rows of the list or page on the screen.
     pub(crate) fn rows(&self) -> usize {
         let frame = match self.screen() {
             Screen::Queues => FRAME_ROWS + OVERVIEW_ROWS,
@@ -196,7 +197,7 @@ impl App {
         usize::from(self.size.1.saturating_sub(frame))
     }
 
-    /// The facts that the screen needs.
+    /// The data that the screen needs.
     pub(crate) fn needed(&self) -> Needed {
         let screen = self.screen();
         Needed {
@@ -209,7 +210,7 @@ impl App {
         }
     }
 
-    /// Takes what was read.
+    /// Takes new data.
     pub(crate) fn take(&mut self, world: World, now: i64) {
         self.now = now;
         self.known.failure = None;
@@ -238,12 +239,12 @@ impl App {
         self.settle();
     }
 
-    /// The last reading failed.
+    /// Records that the last read failed.
     pub(crate) fn fail(&mut self, why: String) {
         self.known.failure = Some(why);
     }
 
-    /// Takes an answer of the leader, or why there is none.
+    /// Handles an answer of the leader, or why there is none.
     pub(crate) fn answered(&mut self, answer: Result<Ack, String>) {
         let Some(action) = self.asking.pop_front() else {
             return;
@@ -262,7 +263,7 @@ impl App {
         };
     }
 
-    /// The lists again, after a change of filter, order or folding.
+    /// Rebuilds the list on the screen after a change of filter, order or folding.
     pub(crate) fn arrange(&mut self) {
         match self.screen() {
             Screen::Queues => {
@@ -304,14 +305,14 @@ impl App {
         self.jobs.renew(lines, same);
     }
 
-    /// Another size of the screen.
+    /// Handles a new size of the screen.
     pub(crate) fn resize(&mut self, size: (u16, u16)) {
         self.size = size;
         self.wrap_page();
         self.settle();
     }
 
-    /// Keeps cursors and the page within what there is.
+    /// Keeps the cursors and the page within their bounds.
     pub(crate) fn settle(&mut self) {
         let rows = self.rows();
         match self.screen() {
@@ -330,7 +331,7 @@ impl App {
         }
     }
 
-    /// Folds the lines of the page where the screen ends.
+    /// Wraps the lines of the page at the width of the screen.
     pub(crate) fn wrap_page(&mut self) {
         let columns = usize::from(self.size.0);
         let page = self.known.page.as_ref();

@@ -1,4 +1,4 @@
-//! The columns of the three lists: titles, widths, values and orders.
+//! The columns of the three lists: titles, widths, values and sort orders.
 //!
 //! Owns the content of a cell. A cell is formatted only when it is shown, so a list of a hundred
 //! thousand rows costs as much as a list that fits on the screen.
@@ -15,10 +15,10 @@ use std::fmt::Write as _;
 /// A column.
 pub(crate) struct Column {
     pub title: &'static str,
-    /// 0: what the others leave.
+    /// 0: what the other columns leave.
     pub width: u16,
     pub right: bool,
-    /// Shown on screens of so many columns or more.
+    /// Shown on screens with at least this many columns.
     pub from: u16,
     pub cut: Cut,
 }
@@ -40,12 +40,12 @@ const fn right(title: &'static str, width: u16, from: u16) -> Column {
     }
 }
 
-/// What the list of jobs shows of one.
+/// What a line of the list of jobs shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct JobLine {
-    /// Where its row is.
+    /// The index of its row.
     pub at: u32,
-    /// An element without a row of its own of the array there; 0: what is there itself.
+    /// The index of an element that has no row, of the array at `at`; 0: the row itself.
     pub idx: u32,
 }
 
@@ -62,7 +62,7 @@ impl JobLine {
         }
     }
 
-    /// True for the row of a whole array.
+    /// Whether this is the row of a whole array.
     pub(crate) fn is_array(self, jobs: &Jobs) -> bool {
         self.idx == 0 && self.item(jobs).is_some_and(|item| item.array.is_some())
     }
@@ -85,12 +85,12 @@ pub(crate) const JOBS: &[Column] = &[
     },
 ];
 
-/// What a cell of a job needs beside the job.
+/// The context of the cells of a job.
 pub(crate) struct JobCells<'a> {
     pub jobs: &'a Jobs,
     pub dates: &'a Dates,
     pub now: i64,
-    /// The array below which elements stand.
+    /// Whether the elements of an array are shown below it.
     pub unfolded: &'a dyn Fn(u32) -> bool,
 }
 
@@ -132,7 +132,7 @@ impl JobCells<'_> {
     }
 }
 
-/// The name; of an array its elements by state first: `3P 1R sweep[1-4]`.
+/// The name. For an array preceded by the counts of its elements by state: `3P 1R sweep[1-4]`.
 fn put_name(item: &JobItem, line: JobLine, out: &mut String) {
     let Some(array) = item.array.as_deref().filter(|_| line.idx == 0) else {
         out.push_str(&item.name);
@@ -147,7 +147,7 @@ fn put_name(item: &JobItem, line: JobLine, out: &mut String) {
     write!(out, "{}[{}]", item.name, array.all).expect("a string takes every write");
 }
 
-/// A state in one or two letters.
+/// A state abbreviated to one or two letters.
 fn letters(stat: JobStat) -> &'static str {
     match stat {
         JobStat::Pend => "P",
@@ -161,7 +161,7 @@ fn letters(stat: JobStat) -> &'static str {
     }
 }
 
-/// Compares two jobs by a column; equal ones keep the order of cjobs.
+/// Compares two jobs by a column; equal jobs stay in the order of cjobs.
 pub(crate) fn compare_jobs(column: usize, a: &JobItem, b: &JobItem, now: i64) -> Ordering {
     match column {
         0 => a.key.cmp(&b.key),
@@ -192,7 +192,7 @@ pub(crate) const QUEUES: &[Column] = &[
     left("DESCRIPTION", 0, 90),
 ];
 
-/// The registry's fields of [`QUEUES`].
+/// The fields of the registry for [`QUEUES`].
 const QUEUE_FIELDS: [&str; 10] = [
     "queue_name",
     "prio",
@@ -293,12 +293,12 @@ pub(crate) fn compare_hosts(column: usize, a: &HostRow, b: &HostRow) -> Ordering
         11 => b.load.swp.total_cmp(&a.load.swp),
         12 => b.load.it.total_cmp(&a.load.it),
         13 => a.comment.cmp(&b.comment),
-        // Hosts come in the natural order of their names.
+        // Hosts are already in the natural order of their names.
         _ => Ordering::Equal,
     }
 }
 
-/// The columns of a screen of this width: their numbers, where they begin and how wide they are.
+/// The columns for a screen of this width: their numbers, start positions and widths.
 pub(crate) fn layout(columns: &[Column], width: u16, before: u16) -> Vec<(usize, u16, u16)> {
     let shown = |column: &&Column| column.from <= width;
     let fixed: u16 = columns

@@ -19,16 +19,16 @@ use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
 use std::borrow::Cow;
 
-/// The smallest screen that is drawn, columns and rows.
+/// The minimum size of a screen, in columns and rows.
 const SMALLEST: (u16, u16) = (40, 8);
-/// Columns before a row: the cursor and the mark.
+/// Width of the cursor and the mark before a row.
 const BEFORE: u16 = 2;
 
-/// How it may look.
+/// The settings of the appearance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub color: bool,
-    /// The line of the cursor is shown.
+    /// Whether the line of the cursor is shown.
     pub cursor: bool,
     pub language: Language,
 }
@@ -39,15 +39,15 @@ impl Look {
     }
 }
 
-/// When it is drawn.
+/// The time for which a frame is drawn.
 pub(crate) struct Moment<'a> {
     pub now: i64,
     pub dates: &'a Dates,
-    /// For how many seconds the share has not answered.
+    /// How long the share has not responded, in seconds.
     pub hangs_s: Option<u64>,
 }
 
-/// Draws everything. Gives the number of rows of lists that were put into words: those that show.
+/// Draws everything. Returns the number of list rows that were formatted: only the visible ones.
 pub(crate) fn draw(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
     let area = buf.area;
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
@@ -75,7 +75,7 @@ pub(crate) fn draw(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer)
     rows
 }
 
-/// Puts text at a place, up to the right edge; gives the column after it.
+/// Writes text at a position, up to the right edge; returns the column after it.
 fn put(buf: &mut Buffer, x: u16, y: u16, text: &str, style: Style) -> u16 {
     let room = usize::from(buf.area.width.saturating_sub(x));
     put_within(buf, x, y, text, room, style)
@@ -103,7 +103,7 @@ fn painted(look: Look, color: Color) -> Style {
     }
 }
 
-/// The style of a state word of a job, host or queue.
+/// The style for a state word of a job, host or queue.
 fn style_of(look: Look, word: &str) -> Style {
     match word {
         "RUN" | "ok" | "Open:Active" => painted(look, Color::Green),
@@ -145,7 +145,7 @@ fn head(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) {
     );
 }
 
-/// The second line: the screens, and how the list is arranged.
+/// The second line: the names of the screens, and the arrangement of the list.
 fn screens(app: &App, look: Look, buf: &mut Buffer) {
     let now = app.screen();
     let page = match &app.page.subject {
@@ -175,7 +175,7 @@ fn screens(app: &App, look: Look, buf: &mut Buffer) {
     put(buf, at as u16, 1, &text, Style::new());
 }
 
-/// The job or host of a page.
+/// The title of the page of a job or host.
 fn title(look: Look, subject: &Subject) -> String {
     match subject {
         Subject::Job(key) => format!("{} {key}", look.said("Job")),
@@ -183,7 +183,7 @@ fn title(look: Look, subject: &Subject) -> String {
     }
 }
 
-/// How a list is arranged, and where in it the cursor is.
+/// The arrangement of a list, and the position of the cursor in it.
 fn order_and_place<L>(app: &App, look: Look, list: &ListState<L>) -> (String, String) {
     let mut how = Vec::new();
     if !list.how.filter.is_empty() {
@@ -208,7 +208,7 @@ fn order_and_place<L>(app: &App, look: Look, list: &ListState<L>) -> (String, St
     (how.join(" "), format!("{at}/{}", list.lines.len()))
 }
 
-/// Filter, order and place in the list, in so many columns; the place stays whole.
+/// Filter, order and position in the list, in `room` columns; the position is never cut.
 fn arrangement(app: &App, look: Look, room: usize) -> String {
     let (how, place) = match app.screen() {
         Screen::Queues => order_and_place(app, look, &app.queues),
@@ -303,25 +303,25 @@ fn body(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
     }
 }
 
-/// What lists differ in.
+/// The differences between the lists.
 struct Kind {
     columns: &'static [Column],
-    /// The line of the titles.
+    /// The line with the titles.
     first_row: u16,
     /// The column of the state.
     state: usize,
 }
 
-/// How the rows of a list are put into words.
+/// How the rows of a list are formatted.
 struct Words<'w, L> {
     cell: &'w dyn Fn(L, usize, &mut String),
-    /// The id or name, as marks have it.
+    /// The id or name, in the form of the marks.
     name: &'w dyn Fn(L) -> String,
-    /// What does not fit is cut at the end, whatever the column says.
+    /// Whether text that does not fit is cut at the end, whatever the column specifies.
     from_the_start: &'w dyn Fn(L) -> bool,
 }
 
-/// Titles and the rows that show; gives their number.
+/// Draws titles and the visible rows; returns their number.
 fn list<L: Copy>(
     app: &App,
     list: &ListState<L>,
@@ -398,7 +398,8 @@ fn list<L: Copy>(
     rows
 }
 
-/// Numbers that do not fit show their end after a `*`, rather than another number.
+/// A number that does not fit shows its end after a `*`, so that it is not taken for another
+/// number.
 fn cut(column: &Column, text: &str) -> Cut {
     match column.right && text.starts_with(|c: char| c.is_ascii_digit()) {
         true => Cut::Tail,
@@ -410,7 +411,7 @@ fn cut(column: &Column, text: &str) -> Cut {
 fn nothing(app: &App, no_filter: bool) -> &'static str {
     match (&app.known.head, app.screen()) {
         (None, _) => "reading the view ...",
-        (_, _) if !no_filter => "nothing fits the filter; Esc takes it away",
+        (_, _) if !no_filter => "nothing matches the filter; Esc removes it",
         (_, Screen::Jobs) if !app.needed_jobs.all => {
             "no jobs of yours; a: of all users, f: finished ones too"
         }
@@ -456,7 +457,7 @@ fn help(look: Look, buf: &mut Buffer) {
     }
 }
 
-/// The last line but one: what the user should know.
+/// The last line but one: the status.
 fn status(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) {
     let (text, bad) = overview::status(app, moment.hangs_s, look.language);
     let style = match bad {
@@ -470,7 +471,7 @@ fn status(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) {
 fn bottom(app: &App, look: Look, buf: &mut Buffer) {
     let columns = usize::from(buf.area.width);
     let typed = |before: &str, text: &str| {
-        // What is typed last stays in sight.
+        // The end of the typed text stays visible.
         let room = columns.saturating_sub(width(before) + 2);
         let text = escape(text);
         let shown = crate::text::width::truncate_left(&text, room);
@@ -506,7 +507,7 @@ pub(crate) fn lines_of(buf: &Buffer) -> Vec<String> {
         for x in 0..buf.area.width {
             let symbol = buf[(x, y)].symbol();
             if skip > 0 {
-                // Hidden below a wide character.
+                // Covered by a wide character.
                 skip -= 1;
                 continue;
             }

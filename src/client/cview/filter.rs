@@ -1,4 +1,4 @@
-//! The filter of a list: words that must all match, each a part of any text of a row or
+//! The filter of a list: words that must all match. A word is a part of any text of a row, or
 //! `field:pattern`.
 //!
 //! Owns the fields by which rows can be filtered. Upper and lower case are equal; a pattern may
@@ -11,10 +11,10 @@ use crate::show::job_select::matches;
 use crate::show::queue;
 use std::fmt::Write as _;
 
-/// Longest text of a filter, bytes.
+/// Maximum length of the text of a filter, in bytes.
 pub(crate) const FILTER_MAX: usize = 256;
 
-/// What can stand before the colon.
+/// The fields that can precede the colon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FilterField {
     Id,
@@ -41,12 +41,12 @@ const FIELDS: &[(&str, FilterField)] = &[
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Term {
-    /// `None`: the pattern is a part of any of the texts.
+    /// `None`: the pattern may be part of any text.
     field: Option<FilterField>,
     pattern: String,
 }
 
-/// A filter as it was typed, and what it means.
+/// A filter as typed, and its terms.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Filter {
     pub text: String,
@@ -54,7 +54,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Reads a filter.
+    /// Parses a filter.
     ///
     /// # Errors
     /// Names the word whose field is unknown.
@@ -78,7 +78,7 @@ impl Filter {
                     (Some(*field), pattern)
                 }
             };
-            // A field without a pattern is one that is still being typed.
+            // A field without a pattern is still being typed.
             if !pattern.is_empty() {
                 terms.push(Term {
                     field,
@@ -101,8 +101,8 @@ impl Filter {
         self.terms.is_empty()
     }
 
-    /// Whether all terms fit; `each` calls its argument with the texts of a field, or of all fields
-    /// for `None`, until one fits. `text` is room to work in.
+    /// Whether all terms match. `row` calls its argument with the texts of a field, or of all
+    /// fields for `None`, until one matches. `text` is a buffer.
     fn fits(&self, text: &mut String, row: &dyn Fn(Option<FilterField>, Try<'_>) -> bool) -> bool {
         self.terms.iter().all(|term| {
             let mut fit = |value: &str| {
@@ -118,12 +118,12 @@ impl Filter {
         })
     }
 
-    /// Whether a job, or an array by its own row, fits.
+    /// Whether a job matches, or an array by its own row.
     pub(crate) fn fits_job(&self, item: &JobItem, text: &mut String) -> bool {
         self.fits(text, &|field, fit| job_texts(item, field, fit))
     }
 
-    /// Whether the elements of an array that have not started fit.
+    /// Whether the elements of an array that have not started match.
     pub(crate) fn fits_waiting(&self, array: &JobItem, text: &mut String) -> bool {
         self.fits(text, &|field, fit| match field {
             Some(FilterField::State) => fit(array.stat.word()),
@@ -163,7 +163,7 @@ impl Filter {
     }
 }
 
-/// Judges one text.
+/// Checks one text.
 type Try<'t> = &'t mut dyn FnMut(&str) -> bool;
 
 fn job_texts(item: &JobItem, field: Option<FilterField>, fit: Try<'_>) -> bool {
@@ -183,7 +183,7 @@ fn job_texts(item: &JobItem, field: Option<FilterField>, fit: Try<'_>) -> bool {
     }
 }
 
-/// Any text but the state.
+/// Checks every text except the state.
 fn any_text(item: &JobItem, fit: Try<'_>) -> bool {
     let spec = &item.spec;
     fit(&item.name)

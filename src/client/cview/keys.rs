@@ -5,7 +5,7 @@
 use crate::language::Language;
 use crate::text::width::width;
 
-/// What fills the screen.
+/// The content of the screen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Screen {
     Queues,
@@ -21,7 +21,7 @@ pub(crate) enum Screen {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Key {
     Char(char),
-    /// With the control key.
+    /// A letter together with the control key.
     Ctrl(char),
     Enter,
     Esc,
@@ -38,7 +38,7 @@ pub(crate) enum Key {
     End,
 }
 
-/// The page of `?`: keys, and what they do.
+/// The page of `?`: keys and their effects.
 pub(crate) const HELP: &[(&str, &str)] = &[
     ("1 2 3 4", "queues, hosts, jobs, the selected job or host"),
     (
@@ -47,7 +47,7 @@ pub(crate) const HELP: &[(&str, &str)] = &[
     ),
     ("Up Down k j", "one line; PageUp PageDown: one screen"),
     ("Home End g G", "the first and the last line"),
-    ("Left Right", "a host's page to the side"),
+    ("Left Right", "scroll a host's page sideways"),
     (
         "Enter",
         "open: a queue's jobs, a host, a job; unfold an array",
@@ -63,7 +63,7 @@ pub(crate) const HELP: &[(&str, &str)] = &[
     ("", "  id user state queue host name project"),
     ("s r", "choose the column to sort by; reverse the order"),
     ("a f", "jobs of all users or your own; finished jobs too"),
-    ("Space U", "mark the line; take all marks away"),
+    ("Space U", "mark the line; remove all marks"),
     ("K S R", "jobs: kill, stop, resume"),
     ("T B Q", "jobs: to the top, to the bottom, requeue"),
     ("O C", "hosts and queues, for administrators: open, close"),
@@ -71,10 +71,10 @@ pub(crate) const HELP: &[(&str, &str)] = &[
         "3P 1R 2D",
         "an array's elements: P pending, R running, D done, E exit",
     ),
-    ("^L ^Z", "draw again; suspend cview, 'fg' brings it back"),
+    ("^L ^Z", "draw again; suspend cview, 'fg' resumes it"),
 ];
 
-/// What the bottom line names, the most important first.
+/// The hints of the bottom line, the most important first.
 pub(crate) fn hints(screen: Screen) -> &'static [&'static str] {
     match screen {
         Screen::Queues => &[
@@ -139,7 +139,7 @@ pub(crate) fn hints(screen: Screen) -> &'static [&'static str] {
     }
 }
 
-/// As many of the hints as fit in so many columns.
+/// As many of the hints as fit in this number of columns.
 pub(crate) fn hints_within(screen: Screen, columns: usize, language: Language) -> String {
     let mut line = String::new();
     for hint in hints(screen) {
@@ -185,7 +185,7 @@ mod tests {
         let screens = [Queues, Hosts, Jobs, Job, Host];
         let hints = screens.iter().flat_map(|screen| hints(*screen)).copied();
         let help = HELP.iter().map(|(_, what)| *what);
-        // The names of fields are typed as they are.
+        // The names of fields are not translated, because they are typed.
         let words = help.filter(|what| !what.starts_with(' '));
         for text in words.chain(hints) {
             assert_ne!(Language::Chinese.said(text), text);

@@ -1,7 +1,7 @@
-//! Which rows a list has, and in which order: filtered, sorted, arrays folded.
+//! Determines the rows of a list and their order: filtered, sorted, arrays folded.
 //!
-//! Decides by the values of rows and formats none of them. Recomputed when the view, the filter or
-//! the order changes, not when the cursor moves.
+//! Uses the values of rows and formats none of them. Recomputed when the view, the filter or the
+//! order changes, not when the cursor moves.
 
 use super::columns::{JobLine, compare_hosts, compare_jobs, compare_queues};
 use super::filter::Filter;
@@ -10,7 +10,7 @@ use crate::record::view::{HostRow, QueueRow};
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-/// How a list is arranged.
+/// The arrangement of a list.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Arrangement {
     pub filter: Filter,
@@ -22,7 +22,7 @@ pub(crate) struct Arrangement {
 impl Arrangement {
     fn arrange<T: Copy>(&self, rows: &mut [T], compare: impl Fn(usize, T, T) -> Ordering) {
         if let Some(column) = self.column {
-            // Stable: equal rows keep their order.
+            // The sort is stable: equal rows keep their order.
             rows.sort_by(|a, b| compare(column, *a, *b));
         }
         if self.reverse {
@@ -31,7 +31,7 @@ impl Arrangement {
     }
 }
 
-/// The rows of hosts, by their places in `hosts`.
+/// The rows of hosts, as indices into `hosts`.
 pub(crate) fn host_lines(hosts: &[HostRow], how: &Arrangement) -> Vec<u32> {
     let mut text = String::new();
     let mut rows = fitting(hosts, |host| how.filter.fits_host(host, &mut text));
@@ -41,7 +41,7 @@ pub(crate) fn host_lines(hosts: &[HostRow], how: &Arrangement) -> Vec<u32> {
     rows
 }
 
-/// The rows of queues, by their places in `queues`.
+/// The rows of queues, as indices into `queues`.
 pub(crate) fn queue_lines(queues: &[QueueRow], how: &Arrangement) -> Vec<u32> {
     let mut text = String::new();
     let mut rows = fitting(queues, |queue| how.filter.fits_queue(queue, &mut text));
@@ -51,14 +51,14 @@ pub(crate) fn queue_lines(queues: &[QueueRow], how: &Arrangement) -> Vec<u32> {
     rows
 }
 
-/// The places of the rows that fit.
+/// The indices of the matching rows.
 fn fitting<R>(rows: &[R], mut fits: impl FnMut(&R) -> bool) -> Vec<u32> {
     let all = (0..).zip(rows);
     all.filter(|(_, row)| fits(row)).map(|(n, _)| n).collect()
 }
 
-/// The rows of jobs. An array is there when it fits, or one of its elements does; unfolded it has
-/// those of its elements that fit below it.
+/// The rows of jobs. An array is included if it or one of its elements matches; if unfolded, its
+/// matching elements follow below it.
 pub(crate) fn job_lines(
     jobs: &Jobs,
     how: &Arrangement,
@@ -115,7 +115,7 @@ pub(crate) fn job_lines(
     lines
 }
 
-/// Adds the elements of the array at `at`, in the order of their indices.
+/// Adds the elements of the array at `at`, sorted by index.
 fn put_elements(lines: &mut Vec<JobLine>, jobs: &Jobs, at: u32, filter: &Filter) {
     let item = &jobs.items[at as usize];
     let Some(array) = &item.array else {
@@ -129,7 +129,7 @@ fn put_elements(lines: &mut Vec<JobLine>, jobs: &Jobs, at: u32, filter: &Filter)
             lines.push(JobLine { at: n, idx: 0 });
         }
     };
-    // Elements that wait are alike but for their index.
+    // Waiting elements differ only in their index.
     let waiting_fit = filter.is_empty() || filter.fits_waiting(item, &mut String::new());
     for idx in array.waiting.iter().filter(|_| waiting_fit) {
         while let Some(n) = own.next_if(|n| index(n) < idx) {

@@ -9,10 +9,10 @@ use crate::show::host::short_status;
 use crate::text::duration;
 use crate::text::width::width;
 
-/// Columns of the bar of slots in use.
+/// Width of the bar of slots in use.
 const BAR: usize = 30;
 
-/// `slots: 5 run 8 pend 1 susp`, summed over queues.
+/// Returns e.g. `slots: 5 run 8 pend 1 susp`, summed over the queues.
 pub(crate) fn slots(queues: &[QueueRow]) -> String {
     let sum = |of: fn(&QueueRow) -> u64| queues.iter().map(of).sum::<u64>();
     let (run, pend) = (sum(|q| q.counts.run), sum(|q| q.counts.pend));
@@ -20,7 +20,7 @@ pub(crate) fn slots(queues: &[QueueRow]) -> String {
     format!("slots: {run} run {pend} pend {susp} susp")
 }
 
-/// The first line above the queues.
+/// The first line above the list of queues.
 pub(crate) fn counts(hosts: &[HostRow], queues: &[QueueRow]) -> String {
     let (mut ok, mut closed, mut gone) = (0, 0, 0);
     for host in hosts {
@@ -37,9 +37,9 @@ pub(crate) fn counts(hosts: &[HostRow], queues: &[QueueRow]) -> String {
     )
 }
 
-/// The second one: the share of slots in use.
+/// The second line: the fraction of slots in use.
 pub(crate) fn bar(hosts: &[HostRow], language: Language, columns: usize) -> String {
-    // What is away cannot be used.
+    // Unavailable hosts cannot be used.
     let there = |host: &&HostRow| !matches!(host.status.as_str(), "unavail" | "unreach");
     let slots: u64 = hosts.iter().filter(there).map(|h| u64::from(h.slots)).sum();
     let used: u64 = hosts.iter().filter(there).map(|h| u64::from(h.njobs)).sum();
@@ -51,8 +51,8 @@ pub(crate) fn bar(hosts: &[HostRow], language: Language, columns: usize) -> Stri
     format!("{text} [{}{}]", "#".repeat(full), ".".repeat(room - full))
 }
 
-/// The most important thing to say, and whether it is a trouble. `hangs_s`: for how long the share
-/// has not answered.
+/// The most important message, and whether it is about a problem. `hangs_s`: how long the share has
+/// not responded, in seconds.
 pub(crate) fn status(app: &App, hangs_s: Option<u64>, language: Language) -> (String, bool) {
     let (text, bad) = in_english(app, hangs_s);
     let text = language.said(&text);
@@ -64,7 +64,7 @@ pub(crate) fn status(app: &App, hangs_s: Option<u64>, language: Language) -> (St
     }
 }
 
-/// How many there are beside the one that is said, of so many.
+/// The number of the others, if one of `all` is shown.
 pub(crate) fn and_others(all: usize) -> String {
     match all.saturating_sub(1) {
         0 => String::new(),
@@ -75,7 +75,7 @@ pub(crate) fn and_others(all: usize) -> String {
 fn in_english(app: &App, hangs_s: Option<u64>) -> (String, bool) {
     let known = &app.known;
     if let Some(seconds) = hangs_s {
-        return (format!("no answer of the share since {seconds} s"), true);
+        return (format!("no answer from the share for {seconds} s"), true);
     }
     if !app.status.text.is_empty() {
         return (app.status.text.clone(), app.status.bad);
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(status(&app, None).0, "Kill 1 job: said");
         assert_eq!(
             status(&app, Some(7)),
-            ("no answer of the share since 7 s".into(), true)
+            ("no answer from the share for 7 s".into(), true)
         );
     }
 }

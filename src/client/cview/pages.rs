@@ -1,6 +1,6 @@
-//! Lines of a page for the width of the screen: texts are folded, tables keep their columns.
+//! Lines of a page for the width of the screen: texts are wrapped, tables keep their columns.
 //!
-//! Pure; owns the fold.
+//! Pure; owns the wrapping.
 
 use super::world::Page;
 use crate::language::said;
@@ -9,7 +9,7 @@ use crate::text::width::{truncate, width};
 /// Blanks before a continuation line.
 const INDENT: &str = "    ";
 
-/// The lines of a page on a screen of so many columns.
+/// The lines of a page on a screen with this number of columns.
 pub(crate) fn lines_within(page: &Page, columns: usize) -> Vec<String> {
     if page.is_table {
         return page.lines.clone();
@@ -25,7 +25,7 @@ pub(crate) fn lines_within(page: &Page, columns: usize) -> Vec<String> {
     out
 }
 
-/// Adds a line in parts that fit. Nothing but the blanks at the folds is lost.
+/// Adds a line in parts that fit. Only blanks at the line breaks are dropped.
 fn fold(line: &str, columns: usize, out: &mut Vec<String>) {
     let mut rest = line;
     let mut before = "";
@@ -58,7 +58,7 @@ fn fold(line: &str, columns: usize, out: &mut Vec<String>) {
     }
 }
 
-/// The text after so many columns.
+/// The text after this number of columns.
 pub(crate) fn after(text: &str, columns: usize) -> &str {
     &text[truncate(text, columns).len()..]
 }

@@ -12,25 +12,25 @@ use super::targets;
 use super::world::Subject;
 use crate::text::width::width;
 
-/// Columns by which a page moves to the side.
+/// Number of columns by which a page scrolls sideways.
 const SIDEWAYS: usize = 8;
 
-/// What the session has to do after a key.
+/// What the session must do after a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
     None,
-    /// End, as the user asked.
+    /// End normally.
     Quit,
-    /// End, interrupted.
+    /// End as interrupted.
     Interrupt,
     Suspend,
     /// Draw everything again.
     Redraw,
-    /// Ask the leader for it; it is the last of `App::asking`.
+    /// Send the action to the leader; it is the last one of `App::asking`.
     Ask(Action),
 }
 
-/// Takes a key.
+/// Handles a key.
 pub(crate) fn press(app: &mut App, key: Key) -> Effect {
     match key {
         Key::Ctrl('c') => return Effect::Interrupt,
@@ -122,7 +122,7 @@ fn go(app: &mut App, motion: Motion) {
     }
 }
 
-/// Moves a page whose lines are wider than the screen.
+/// Scrolls a page with lines wider than the screen.
 fn sideways(app: &mut App, right: bool) {
     let widest = app.page.lines.iter().map(|line| width(line)).max();
     let most = widest.unwrap_or(0).saturating_sub(usize::from(app.size.0));
@@ -132,7 +132,7 @@ fn sideways(app: &mut App, right: bool) {
     };
 }
 
-/// The act of a capital letter on a screen.
+/// The action of a capital letter on a screen.
 fn act_of(screen: Screen, letter: char) -> Option<Act> {
     Some(match (screen, letter) {
         (Screen::Jobs | Screen::Job, 'K') => Act::Kill,
@@ -173,7 +173,7 @@ pub(crate) fn show_page(app: &mut App, subject: Subject) {
     app.wrap_page();
 }
 
-/// The page of what is selected, or the last one.
+/// Shows the page of the selected job or host, or the last page.
 fn show_selected(app: &mut App) {
     let selected = match app.screen() {
         Screen::Jobs => targets::selected_job(app).map(Subject::Job),
@@ -204,7 +204,7 @@ fn before(app: &mut App) {
     }
 }
 
-/// Enter.
+/// Handles Enter.
 fn open(app: &mut App) {
     match app.screen() {
         Screen::Queues => {
@@ -245,7 +245,7 @@ fn show_jobs_of(app: &mut App, field: &str, name: &str) {
     app.arrange();
 }
 
-/// Esc: from a page to its list; in a list takes away the filter, then the marks.
+/// Handles Esc: from a page back to its list; in a list removes the filter, then the marks.
 fn back(app: &mut App) {
     match app.screen() {
         Screen::Job => return show(app, Screen::Jobs),
@@ -314,7 +314,7 @@ fn type_filter(app: &mut App, key: Key, mut text: String, before: Filter) -> Eff
             app.arrange();
         }
         (Err(why), _) => {
-            // It is not known before the end whether the word is complete.
+            // Only at the end of the input is it known whether the word is complete.
             done = false;
             complain(app, why);
         }
@@ -350,7 +350,7 @@ fn choose_column(app: &mut App, key: Key, column: usize) -> Effect {
             sort_by(app, Some(column));
             return Effect::None;
         }
-        // The order of the commands again.
+        // Back to the order of the commands.
         Key::Backspace | Key::Char('0') => {
             sort_by(app, None);
             return Effect::None;
@@ -394,7 +394,7 @@ fn unmark(app: &mut App) {
     }
 }
 
-/// Asks before an act.
+/// Asks for confirmation of an action.
 fn begin(app: &mut App, act: Act) {
     match targets::action(app, act) {
         Ok(action) if act.takes_comment() => {
@@ -435,7 +435,7 @@ fn confirm(app: &mut App, key: Key, action: Action) -> Effect {
         say(app, "nothing was done");
         return Effect::None;
     }
-    // They were meant for this one.
+    // The marks were set for this action.
     if !is_page(app) {
         unmark(app);
     }

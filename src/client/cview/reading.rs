@@ -19,13 +19,13 @@ use crate::sys::fs::{self, Mark};
 use crate::text::width::escape;
 use std::collections::{BTreeMap, HashSet};
 
-/// Last bytes of a job's output that are shown, and lines of these.
+/// Size of the end of a job's output that is read, and number of its lines that are shown.
 const OUTPUT_MAX: usize = 32 << 10;
 const OUTPUT_LINES: usize = 200;
-/// Columns of a tab stop.
+/// Width of a tab stop.
 const TAB: usize = 8;
 
-/// What a look brought.
+/// The result of a look at the view.
 pub(crate) enum News {
     World(Box<World>),
     /// Nothing changed.
@@ -33,35 +33,35 @@ pub(crate) enum News {
     Failed(String),
 }
 
-/// The files of the view as they were at the last look.
+/// The files of the view at the last look.
 #[derive(Default, PartialEq, Eq)]
 struct Seen {
     jobs: JobFiles,
-    /// Documents beside them that are needed.
+    /// Other documents that are needed.
     documents: Vec<Option<Mark>>,
 }
 
-/// What a list of jobs is made of.
+/// The files from which a list of jobs is made.
 #[derive(Default, PartialEq, Eq)]
 struct JobFiles {
     /// Epoch and number of the manifest.
     manifest: (u64, u64),
     delta: Option<Mark>,
-    /// Who may see whose.
+    /// Parameters, which determine whose jobs are visible.
     params: Option<Mark>,
 }
 
-/// Looks at the view again and again.
+/// Looks at the view repeatedly.
 #[derive(Default)]
 pub(crate) struct Looking {
     seen: Seen,
     needed: Needed,
-    /// The page of the job that is shown, without its output, and the output.
+    /// The job whose page is shown, the page without its output, and the output.
     job: Option<(Job, Vec<String>, Vec<String>)>,
 }
 
 impl Looking {
-    /// One look for what is needed.
+    /// Looks once for the needed data.
     pub(crate) fn look(&mut self, source: &Source, asked: &Needed, ctx: Ctx) -> News {
         let seen = match files_of(source, asked) {
             Ok(seen) => seen,
@@ -72,7 +72,7 @@ impl Looking {
         }
         let mut needed = asked.clone();
         if *asked == self.needed && seen.jobs == self.seen.jobs {
-            // Only the counts of hosts or queues are others.
+            // Only the counts of hosts or queues have changed.
             needed.jobs = None;
         }
         match self.read(source, &needed, ctx) {
@@ -88,7 +88,7 @@ impl Looking {
         }
     }
 
-    /// The view did not change; the job may have written.
+    /// The view has not changed, but the job may have written output.
     fn look_at_output(&mut self, source: &Source) -> News {
         let Some((job, page, output)) = &mut self.job else {
             return News::Unchanged;
@@ -208,13 +208,13 @@ impl Looking {
     }
 }
 
-/// Marks of the files that change when what is needed does.
+/// Marks of the files that change when the needed data change.
 fn files_of(source: &Source, needed: &Needed) -> Result<Seen, String> {
     let manifest = source.view.manifest();
     let manifest = manifest.map_err(|e| source.failed(e).text)?;
     let mark = |name: &str| {
         let path = source.layout.view_file(name);
-        // Opening it makes a network file system ask its server.
+        // Opening the file makes a network file system ask its server.
         drop(fs::read_from(&path, 0, 0));
         fs::mark(&path).ok()
     };
@@ -253,7 +253,7 @@ fn head(source: &Source) -> Result<(Head, Params), String> {
     Ok((head, params))
 }
 
-/// Queues as cqueues lists them.
+/// Queues in the order of cqueues.
 fn arranged(mut queues: Vec<QueueRow>, ctx: &Ctx) -> Vec<QueueRow> {
     for q in &mut queues {
         q.window_closed = queue::window_closed(q, ctx.now.0, ctx.dates.zone());
@@ -262,7 +262,7 @@ fn arranged(mut queues: Vec<QueueRow>, ctx: &Ctx) -> Vec<QueueRow> {
     queues
 }
 
-/// The jobs that the asker may see of those needed, and damage on the way.
+/// The needed jobs that the caller may see, and warnings about damage.
 fn jobs(
     source: &Source,
     params: &Params,
@@ -289,7 +289,7 @@ fn jobs(
         .collect();
     let mut items = Vec::new();
     let reading = stream(source, &want, ctx, &priority, &users, &mut items)?;
-    // Of an array that has ended only its elements come.
+    // For an array that has ended, only the elements are read.
     let arrays: HashSet<u32> = items
         .iter()
         .filter(|item| item.array.is_some())
@@ -313,7 +313,7 @@ fn jobs(
     Ok((Jobs::of(items), reading))
 }
 
-/// Reads jobs into their compact form.
+/// Reads jobs and converts them to their compact form.
 fn stream(
     source: &Source,
     want: &Want<'_>,
@@ -365,7 +365,7 @@ fn host_page(source: &Source, name: &str, ctx: &Ctx) -> Result<Page, String> {
     })
 }
 
-/// The end of what a job has written, with titles.
+/// The end of a job's output, with titles.
 fn output_of(source: &Source, job: &Job) -> Vec<String> {
     let row = &job.row;
     if row.arr.is_some() || row.stat.is_waiting() || (row.attempt == 0 && row.start == 0) {
@@ -388,8 +388,8 @@ fn output_of(source: &Source, job: &Job) -> Vec<String> {
     lines
 }
 
-/// The last lines as a terminal would show them, without obeying what is not text. `cut`: the first
-/// one has lost its beginning.
+/// The last lines as a terminal would show them, without executing control characters. `cut`: the
+/// beginning of the first line is missing.
 fn last_lines(bytes: &[u8], cut: bool) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_suffix('\n').unwrap_or(&text);
@@ -398,7 +398,7 @@ fn last_lines(bytes: &[u8], cut: bool) -> Vec<String> {
     lines[skip..].iter().map(|line| shown(line)).collect()
 }
 
-/// A line of output: what was written over by the next progress is left out, tabs are blanks.
+/// A line of output: text that later progress overwrote is left out, tabs become blanks.
 fn shown(line: &str) -> String {
     let line = line.trim_end_matches('\r');
     let line = line.rsplit('\r').next().unwrap_or_default();

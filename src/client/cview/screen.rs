@@ -14,25 +14,25 @@ use ratatui_crossterm::CrosstermBackend;
 use std::io::{self, BufWriter, IsTerminal as _, Stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Exit code after a panic, as Rust's own.
+/// Exit code after a panic, the same as Rust's own.
 const PANICKED: i32 = 101;
 
-/// The terminal is taken now.
+/// Whether the terminal is taken over now.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Where frames are drawn.
 pub(crate) type Canvas = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
 
-/// The terminal, taken; given back when it is dropped.
+/// The terminal while it is taken over; restored when dropped.
 pub(crate) struct TakenScreen {
     pub canvas: Canvas,
 }
 
 impl TakenScreen {
-    /// Takes the terminal.
+    /// Takes over the terminal.
     ///
     /// # Errors
-    /// It refuses.
+    /// The terminal does not support it.
     pub(crate) fn take() -> Result<TakenScreen> {
         restore_at_panic();
         enter().map_err(|e| refused(&e))?;
@@ -45,20 +45,22 @@ impl TakenScreen {
         }
     }
 
-    /// Gives the terminal back, stops this process until it is continued, and takes it again.
+    /// Restores the terminal, stops this process until it is continued, and takes the terminal over
+    /// again.
     ///
     /// # Errors
-    /// The terminal refuses.
+    /// As [`TakenScreen::take`].
     pub(crate) fn suspend(&mut self) -> Result<()> {
         restore();
         sys::signals::stop_group();
         self.take_again()
     }
 
-    /// Another process may have used the terminal meanwhile: everything is set and drawn again.
+    /// Takes the terminal over again and clears it, because another process may have used it
+    /// meanwhile.
     ///
     /// # Errors
-    /// The terminal refuses.
+    /// As [`TakenScreen::take`].
     pub(crate) fn take_again(&mut self) -> Result<()> {
         restore();
         enter().map_err(|e| refused(&e))?;
@@ -73,8 +75,8 @@ impl Drop for TakenScreen {
     }
 }
 
-/// A cleared screen, on which the next frame is drawn whole. `Terminal::clear` would ask the
-/// terminal where its cursor is, which not every terminal answers.
+/// A cleared screen, on which the next frame is drawn completely. `Terminal::clear` would query the
+/// position of the cursor, which not every terminal answers.
 fn blank() -> io::Result<Canvas> {
     execute!(io::stdout(), terminal::Clear(terminal::ClearType::All))?;
     Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(
@@ -93,17 +95,17 @@ fn enter() -> io::Result<()> {
     execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)
 }
 
-/// Gives the terminal back if it is taken.
+/// Restores the terminal if it is taken over.
 fn restore() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        // A terminal that is gone needs nothing.
+        // If the terminal no longer exists, there is nothing to restore.
         drop(execute!(io::stdout(), cursor::Show, LeaveAlternateScreen));
         drop(terminal::disable_raw_mode());
     }
 }
 
-/// A panic of any thread gives the terminal back before it is reported, and ends the program: what
-/// is left of it could only wait.
+/// Makes a panic in any thread restore the terminal before it is reported, and end the program,
+/// whose other threads could only wait.
 fn restore_at_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -113,10 +115,10 @@ fn restore_at_panic() {
     }));
 }
 
-/// Why this is not a terminal on which cview can work, if it is not.
+/// Checks whether cview can work on this terminal.
 ///
 /// # Errors
-/// Says what to use instead.
+/// Says why not, and what to use instead.
 pub(crate) fn check(term: Option<&str>) -> Result<()> {
     const INSTEAD: &str = "\nhint: 'cview -once' prints one screen as text; 'cjobs', 'chosts' and \
                            'cqueues' print lists";
@@ -135,20 +137,20 @@ pub(crate) fn check(term: Option<&str>) -> Result<()> {
     }
 }
 
-/// Columns and rows of the terminal.
+/// The size of the terminal in columns and rows.
 pub(crate) fn size() -> (u16, u16) {
     terminal::size().unwrap_or((80, 24))
 }
 
-/// What the terminal says.
+/// An input of the terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Input {
     Key(Key),
-    /// Another size; which one is asked for when drawing.
+    /// The size has changed; it is queried when drawing.
     Resize,
 }
 
-/// Waits for a key or another size; `None`: the terminal is gone.
+/// Waits for a key or a change of size; `None`: the terminal no longer exists.
 pub(crate) fn next_input() -> Option<Input> {
     loop {
         match crossterm::event::read().ok()? {

@@ -1,8 +1,8 @@
 //! A session of cview: threads that read the view, send requests to the leader, and read keys and
 //! signals; and the loop that updates the state with their results and draws it.
 //!
-//! The loop itself never accesses the share, so if the share hangs, only updates are delayed and
-//! not the keys.
+//! The loop itself never accesses the share, so if the share hangs, updates are delayed but keys
+//! are not.
 
 use super::actions::Action;
 use super::app::{App, SLOW_MS};
@@ -22,39 +22,39 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded}
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Messages that may wait for the loop.
+/// Maximum number of messages that wait for the loop.
 const WAITING_MAX: usize = 256;
-/// Stack of a thread.
+/// Stack size of a thread, in bytes.
 const STACK: usize = 1 << 20;
-/// A reading that took long is followed by a pause of so many times its length: on a slow machine
+/// The pause after a read lasts at least this many times as long as the read: on a slow machine
 /// most of the time belongs to other programs.
 const PAUSES: u64 = 4;
-/// Signals that are taken: those that end the session, and those of job control.
+/// Signals that are handled: those that end the session, and those of job control.
 const SIGNALS: &[&str] = &["TERM", "INT", "HUP", "TSTP", "CONT"];
 
-/// What the threads bring.
+/// A message from the threads.
 enum Message {
     Input(Input),
     News(News),
     Answer(std::result::Result<Ack, String>),
     Signal(i32),
-    /// The terminal is gone.
+    /// The terminal no longer exists.
     Closed,
 }
 
-/// Ways to and from the threads.
+/// The channels to and from the threads.
 struct Threads {
     messages: Receiver<Message>,
     needs: Sender<Needed>,
     actions: Sender<Action>,
-    /// Since when the reader has been reading, by the monotonic clock; 0: it waits.
+    /// When the current read began, by the monotonic clock; 0: the reader waits.
     reading_since: Arc<AtomicU64>,
 }
 
-/// Runs cview on the terminal until the user leaves; the exit code.
+/// Runs cview on the terminal until the user leaves; returns the exit code.
 ///
 /// # Errors
-/// The terminal or the system refuses.
+/// The terminal or the system does not support it.
 pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -> Result<i32> {
     let dates = source.ctx().dates;
     let look = Look {
@@ -87,17 +87,17 @@ pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -
             draw(&app, look, &moment, frame.buffer_mut());
         });
         if drawn.is_err() {
-            // The terminal is gone.
+            // The terminal no longer exists.
             return Ok(code_of("HUP"));
         }
-        // The clock on the screen goes on.
+        // Wakes up in time to update the clock on the screen.
         let until_next_s = 1000 - now.rem_euclid(1000).unsigned_abs();
         let mut message = match thread::recv_timeout(&threads.messages, until_next_s) {
             Ok(message) => Some(message),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Err(Fail::system("all threads ended")),
         };
-        // What came together is drawn once.
+        // Messages that arrived together cause a single frame.
         while let Some(one) = message {
             if let Some(code) = take(&mut app, &mut taken, &threads, one)? {
                 return Ok(code);
@@ -107,7 +107,7 @@ pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -
     }
 }
 
-/// Takes a message; the exit code when it ends the session.
+/// Handles a message; returns the exit code if it ends the session.
 fn take(
     app: &mut App,
     taken: &mut TakenScreen,
@@ -123,13 +123,13 @@ fn take(
             Effect::Redraw => taken.take_again()?,
             Effect::Ask(action) => drop(threads.actions.send(action)),
         },
-        // The size is asked for when drawing.
+        // The size is queried when drawing.
         Message::Input(Input::Resize) | Message::News(News::Unchanged) => {}
         Message::News(News::World(world)) => app.take(*world, clock::wall_ms()),
         Message::News(News::Failed(why)) => app.fail(why),
         Message::Answer(answer) => {
             app.answered(answer);
-            // What was done shows at once.
+            // The effect of the action is read at once.
             drop(threads.needs.send(app.needed()));
         }
         Message::Signal(number) => match signals::name(number).as_str() {
@@ -184,7 +184,7 @@ impl Threads {
         })
     }
 
-    /// For how many seconds the share has not answered.
+    /// How long the share has not responded, in seconds.
     fn hangs_s(&self) -> Option<u64> {
         let since = self.reading_since.load(Ordering::Relaxed);
         let ms = clock::boot_ms().saturating_sub(since);
@@ -202,7 +202,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
     }
 }
 
-/// Reads the view at every interval and when another needed comes.
+/// Reads the view at every interval, and when other data are needed.
 fn read_on(
     source: &Source,
     interval_ms: u64,
@@ -232,14 +232,14 @@ fn read_on(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Only the last needed counts.
+        // Only the last request counts.
         while let Ok(other) = needs_read.try_recv() {
             needed = other;
         }
     }
 }
 
-/// Asks the leader for one action after the other.
+/// Sends actions to the leader, one after the other.
 fn ask_on(site: &Site, asked: &Receiver<Action>, to: &Sender<Message>) {
     while let Ok(action) = asked.recv() {
         let answer = ask::wait_s(None)

@@ -34,10 +34,10 @@ pub(crate) fn selected_name(app: &App) -> Option<String> {
     }
 }
 
-/// The act on what is meant on the screen.
+/// The action on the targets on the screen.
 ///
 /// # Errors
-/// Why it cannot be done to that.
+/// Says why the targets do not permit the action.
 pub(crate) fn action(app: &App, act: Act) -> Result<Action, String> {
     match (app.screen(), &app.page.subject) {
         (Screen::Job, Some(Subject::Job(key))) => of_jobs(app, act, &[*key]),
@@ -85,7 +85,7 @@ fn named(act: Act, names: Vec<String>) -> Result<Action, String> {
     })
 }
 
-/// The row that a job is known by: of an element that has not started that of its array.
+/// The row of a job; for an element that has not started, that of its array.
 fn item_of(app: &App, key: JobKey) -> Option<&JobItem> {
     let jobs = &app.known.jobs;
     jobs.find(key).or_else(|| {
@@ -96,7 +96,7 @@ fn item_of(app: &App, key: JobKey) -> Option<&JobItem> {
 }
 
 fn of_jobs(app: &App, act: Act, keys: &[JobKey]) -> Result<Action, String> {
-    // In the order of the list, in which a move keeps them.
+    // Sorted as in the list; a move keeps this order.
     let mut keys = keys.to_vec();
     keys.sort_by_key(|key| (item_of(app, *key).map(JobItem::order), *key));
     keys.dedup();
@@ -121,7 +121,7 @@ fn of_jobs(app: &App, act: Act, keys: &[JobKey]) -> Result<Action, String> {
     })
 }
 
-/// How many jobs a key stands for: an array for those of its elements that can be meant.
+/// The number of jobs of a key: for an array, the elements to which the action can apply.
 fn jobs_of(app: &App, act: Act, key: JobKey) -> u64 {
     let item = app.known.jobs.find(key);
     let Some(array) = item.and_then(|item| item.array.as_ref()) else {

@@ -34,7 +34,7 @@ fn ctx(source: &Source) -> Ctx {
     }
 }
 
-/// A person before cview, on the small cluster.
+/// A user of cview on the small cluster.
 struct Bed {
     view: TestView,
     app: App,
@@ -69,7 +69,7 @@ impl Bed {
         }
     }
 
-    /// Presses keys, and reads what the screen then needs. Capital words are single keys.
+    /// Presses keys, then reads the data that the screen needs. Capital words are single keys.
     fn keys(&mut self, keys: &[Key]) -> Effect {
         let mut effect = Effect::None;
         for key in keys {
@@ -100,7 +100,8 @@ impl Bed {
         let drawn = self.terminal.draw(|frame| {
             *rows = draw::draw(app, look, &moment, frame.buffer_mut());
         });
-        // Not the backend's buffer: unlike a terminal it keeps what a wide character hides.
+        // The buffer of the backend is not used: unlike a terminal it keeps cells that a wide
+        // character covers.
         drawn.unwrap().buffer
     }
 
@@ -122,7 +123,7 @@ impl Bed {
     }
 }
 
-/// Compares frames with the golden file of a name; no line is wider than its screen.
+/// Compares frames with the golden file of this name; no line is wider than its screen.
 fn golden(name: &str, lines: &[&str], language: Language) {
     let bed = test_cluster::cluster();
     test_cluster::compare(name, lines, |words| {
@@ -134,7 +135,7 @@ fn golden(name: &str, lines: &[&str], language: Language) {
         let drawn = once(app, &source, ctx, language).expect("it draws");
         let columns = drawn.lines().map(width).max();
         assert!(columns <= Some(usize::from(size.0)), "{drawn}");
-        // Its name differs from test to test, not its length.
+        // The path differs between tests, but not its length.
         let share = bed.dir.path().to_str().unwrap();
         drawn.replace(share, "/share")
     });
@@ -257,7 +258,7 @@ fn screens_are_changed_by_number_tab_and_enter_and_left_by_q_and_esc() {
     assert!(bed.has("HOST  h1"), "{:?}", bed.screen());
     assert_eq!(tab(&mut bed, Key::Char('q')), Screen::Hosts);
     assert_eq!(tab(&mut bed, Key::Char('4')), Screen::Host);
-    // The jobs of that host, then of a queue.
+    // Filters by that host, then by a queue.
     assert_eq!(tab(&mut bed, Key::Enter), Screen::Jobs);
     assert_eq!(bed.app.jobs.how.filter.text, "host:h1");
     bed.keys(&[Key::Char('1'), Key::Down, Key::Enter]);
@@ -299,14 +300,14 @@ fn a_filter_is_seen_while_it_is_typed_and_esc_takes_it_back() {
     let mut bed = Bed::new(Screen::Jobs, (80, 24));
     bed.types("a/user:u2");
     assert!(bed.below()[1].starts_with("Filter: user:u2_"));
-    assert!(bed.has("nothing fits"), "{:?}", bed.screen());
+    assert!(bed.has("nothing matches"), "{:?}", bed.screen());
     bed.types("0");
     assert!(bed.has("1/1"), "{:?}", bed.screen());
     bed.keys(&[Key::Enter]);
     assert!(bed.has("/user:u20 all 1/1"), "{:?}", bed.screen());
     bed.types("/nix:x");
     assert!(bed.below()[0].starts_with("no field nix; there are: id user"));
-    // A wrong filter is not taken.
+    // A wrong filter is not applied.
     bed.keys(&[Key::Enter]);
     assert!(bed.below()[1].starts_with("Filter: user:u20 nix:x"));
     bed.keys(&[Key::Esc]);
@@ -343,7 +344,7 @@ fn an_act_is_asked_before_it_is_done_and_its_answer_is_shown() {
     assert_eq!(bed.below()[1], "Kill 1 job: 3? (y/n)");
     assert_eq!(bed.types("n"), Effect::None);
     assert_eq!(bed.below()[0], "nothing was done");
-    // Two marked ones, one of them an array.
+    // Two marked rows, one of them an array.
     bed.keys(&[Key::Char(' '), Key::End, Key::Char(' ')]);
     assert!(bed.has("2 marked") && bed.has(">*+4"), "{:?}", bed.screen());
     bed.types("K");
@@ -400,7 +401,7 @@ fn only_whole_jobs_are_moved_and_hosts_are_closed_with_a_comment() {
         (action.act, action.comment.as_str()),
         (Act::CloseHosts, "disk")
     );
-    // On a page it is about that host.
+    // On the page of a host, the action applies to that host.
     bed.keys(&[Key::Down, Key::Enter]);
     bed.types("O");
     assert_eq!(bed.below()[1], "Open 1 host: h2? (y/n)");
@@ -410,7 +411,7 @@ fn only_whole_jobs_are_moved_and_hosts_are_closed_with_a_comment() {
         "{:?}",
         bed.below()
     );
-    // Letters of jobs do nothing to queues.
+    // Letters for jobs have no effect on queues.
     bed.types("nK");
     assert!(bed.below()[1].starts_with("?:help"));
 }
@@ -528,7 +529,7 @@ fn a_page_moves_down_and_to_the_side_and_follows_its_end() {
     assert!(bed.has("one more line"), "{:?}", bed.screen());
     bed.keys(&[Key::Up]);
     assert!(!bed.app.page.at_end);
-    // Another page begins at its top.
+    // Another page starts at its top.
     bed.keys(&[Key::Esc, Key::Down, Key::Enter]);
     assert_eq!((bed.app.page.top, bed.app.page.left), (0, 0));
 }
@@ -558,7 +559,7 @@ proptest! {
     }
 }
 
-/// Keys that do something somewhere.
+/// Keys that have an effect on some screen.
 const KEYS: [Key; 40] = [
     Key::Enter,
     Key::Esc,
@@ -615,7 +616,7 @@ fn the_help_names_the_keys() {
     assert!(bed.has("JOBID"));
 }
 
-/// A hundred thousand jobs: whatever is pressed, only rows on the screen are put into words.
+/// With a hundred thousand jobs, only visible rows are formatted, whatever key is pressed.
 #[test]
 fn of_a_hundred_thousand_jobs_only_visible_rows_are_put_into_words() {
     const JOBS: u32 = 100_000;
@@ -663,10 +664,10 @@ fn of_a_hundred_thousand_jobs_only_visible_rows_are_put_into_words() {
         (20, 100_000)
     );
     let typed: Vec<Key> = "/state:run".chars().map(Key::Char).collect();
-    // The cursor stays where it was in the list, on the last page.
+    // The cursor keeps its position in the list, on the last page.
     assert_eq!(press_and_draw(&typed).1, 10_000);
     assert_eq!(press_and_draw(&[Key::Enter, Key::Home]), (JOBS, 10_000));
-    // Cursor keys do not arrange the list again: it is the same piece of memory.
+    // Cursor keys do not rebuild the list: its memory stays the same.
     let before = bed.app.jobs.lines.as_ptr();
     for _ in 0..1000 {
         press(&mut bed.app, Key::Down);
@@ -724,12 +725,14 @@ fn wrong_options_are_named() {
         Ok(_) => panic!("{words:?} is taken"),
     };
     assert!(wrong(&["-screen", "jbos"]).contains("no screen 'jbos'"));
-    assert!(wrong(&["-screen", "job"]).contains("need the job or host"));
+    assert!(wrong(&["-screen", "job"]).contains("need a job or host"));
     assert!(wrong(&["-screen", "job", "4[0]x"]).contains("does not name one job"));
     assert!(wrong(&["-screen", "job", "007"]).contains("does not name one job"));
-    assert!(wrong(&["12"]).contains("goes with -screen job or host only"));
+    assert!(wrong(&["12"]).contains("only be given with -screen job or host"));
     assert!(wrong(&["-filter", "usr:1"]).contains("no field usr"));
-    assert!(wrong(&["-screen", "host", "h1", "-filter", "x"]).contains("lists only"));
+    assert!(
+        wrong(&["-screen", "host", "h1", "-filter", "x"]).contains("only be given with a list")
+    );
     let app = asked(&["-a", "-f", "-filter", "user:u1"]).unwrap();
     assert!(app.needed_jobs.all && app.needed_jobs.finished && !app.jobs.how.filter.is_empty());
     assert_eq!(interval(None), Ok(1000));

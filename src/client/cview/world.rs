@@ -14,10 +14,10 @@ use compact_str::CompactString;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Columns of a job's name or command that are kept.
+/// Maximum width of a job's name or command that is kept, in columns.
 const NAME_MAX: usize = 200;
 
-/// What one reading brought. `None`: it was not asked for.
+/// The result of one read. `None`: it was not requested.
 #[derive(Default)]
 pub(crate) struct World {
     pub head: Head,
@@ -33,14 +33,14 @@ pub(crate) struct Head {
     pub cluster: String,
     pub master: String,
     pub epoch: u64,
-    /// How long the leader has been silent, where that is too long, ms.
+    /// How long the leader has been silent, if that is too long, ms.
     pub silent_ms: Option<u64>,
     pub alarms: Vec<String>,
-    /// Damage that was met while reading.
+    /// Damage that was found while reading.
     pub warnings: Vec<String>,
 }
 
-/// What the page of details is about.
+/// The subject of a page of details.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Subject {
     Job(JobKey),
@@ -52,13 +52,14 @@ pub(crate) enum Subject {
 pub(crate) struct Page {
     pub subject: Subject,
     pub lines: Vec<String>,
-    /// Its lines have columns: they are not folded.
+    /// The lines are rows of a table: they are not wrapped.
     pub is_table: bool,
-    /// The lines say why there is nothing to show; how a command ends that only prints.
+    /// Set if the lines say why there is nothing to show: the exit code of a command that only
+    /// prints.
     pub problem: Option<Exit>,
 }
 
-/// Which facts the screens need: what is on the screen.
+/// The data that the visible screen needs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Needed {
     pub hosts: bool,
@@ -66,12 +67,12 @@ pub(crate) struct Needed {
     pub page: Option<Subject>,
 }
 
-/// Which jobs.
+/// The jobs that are needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct NeededJobs {
-    /// Of all users, not only the caller's.
+    /// The jobs of all users, not only the caller's.
     pub all: bool,
-    /// Also finished ones.
+    /// Finished jobs as well.
     pub finished: bool,
 }
 
@@ -81,25 +82,25 @@ pub(crate) struct JobItem {
     pub key: JobKey,
     pub stat: JobStat,
     pub spec: Arc<Spec>,
-    /// Without the index; the command where it has no name.
+    /// The name without the index; if it has no name, the command.
     pub name: CompactString,
     pub slots: u32,
-    /// Moment in ms.
+    /// Time of submission, ms.
     pub submit: i64,
-    /// Of most jobs that wait there is nothing.
+    /// `None` for most waiting jobs.
     run: Option<Box<RunFacts>>,
     pub array: Option<Box<ArrayFacts>>,
-    /// The sort key without the job's own.
+    /// The sort key without the job's key.
     order: (i64, i64),
     rank: u8,
 }
 
-/// What is known of a job that has hosts or had some.
+/// Data of a job that has or had hosts.
 #[derive(Clone, Default, PartialEq, Debug)]
 struct RunFacts {
-    /// `h1`, `2*h1:4*h2`.
+    /// E.g. `h1`, `2*h1:4*h2`.
     hosts: Box<str>,
-    /// Moments in ms, 0: not yet.
+    /// Times in ms; 0: not yet.
     start: i64,
     end: i64,
     suspended_ms: u64,
@@ -130,20 +131,20 @@ impl RunFacts {
     }
 }
 
-/// What an array's row says of its elements.
+/// The data of an array's row about its elements.
 #[derive(Debug)]
 pub(crate) struct ArrayFacts {
     /// All indices.
     pub all: Box<str>,
-    /// Elements without a row of their own.
+    /// Elements that have no row.
     pub waiting: IndexSet,
-    /// Elements by the position of their state in [`JobStat::ALL`], waiting ones included.
+    /// Number of elements in each state, by position in [`JobStat::ALL`], including waiting ones.
     pub counts: [u64; JobStat::ALL.len()],
 }
 
 impl ArrayFacts {
     fn of(row: &ArrayRow, stat: JobStat) -> ArrayFacts {
-        // Damage of the text costs the elements, not the array.
+        // If the text is damaged, only the elements are lost, not the array.
         let waiting = IndexSet::parse(&row.waiting, 1, MAX_INDEX).unwrap_or_default();
         let mut counts = [0; JobStat::ALL.len()];
         for (count, known) in counts.iter_mut().zip(JobStat::ALL) {
@@ -162,7 +163,7 @@ impl ArrayFacts {
         at.map_or(0, |at| self.counts[at])
     }
 
-    /// Elements that have not ended.
+    /// Number of elements that have not ended.
     pub(crate) fn unfinished(&self) -> u64 {
         let live = JobStat::ALL.iter().filter(|s| !s.is_finished());
         live.map(|s| self.count(*s)).sum()
@@ -199,22 +200,22 @@ impl JobItem {
         }
     }
 
-    /// Where it stands in the lists of cjobs.
+    /// The position in the lists of cjobs.
     pub(crate) fn order(&self) -> SortKey {
         (self.rank, self.order.0, self.order.1, self.key)
     }
 
-    /// `h1`, `2*h1:4*h2`.
+    /// E.g. `h1`, `2*h1:4*h2`.
     pub(crate) fn hosts(&self) -> &str {
         self.run.as_ref().map_or("", |run| &run.hosts)
     }
 
-    /// When it started, ms, 0: not yet.
+    /// The start time, ms; 0: not yet.
     pub(crate) fn start(&self) -> i64 {
         self.run.as_ref().map_or(0, |run| run.start)
     }
 
-    /// When it ended, ms, 0: not yet.
+    /// The end time, ms; 0: not yet.
     pub(crate) fn end(&self) -> i64 {
         self.run.as_ref().map_or(0, |run| run.end)
     }
@@ -227,7 +228,7 @@ impl JobItem {
         self.run.as_ref().map_or(0, |run| run.mem_kb)
     }
 
-    /// Milliseconds it waits or waited, or runs or ran, without the time it was suspended.
+    /// How long the job waits or waited, or runs or ran, without suspensions, ms.
     pub(crate) fn time_ms(&self, now: i64) -> u64 {
         let until = match self.stat.is_finished() {
             true => self.end(),
@@ -241,7 +242,7 @@ impl JobItem {
         whole.saturating_sub(off)
     }
 
-    /// The state to show for it: of an array that of its most active elements.
+    /// The state to show; for an array, that of its most active elements.
     pub(crate) fn shown_stat(&self) -> JobStat {
         use JobStat::{Done, Exit, Pend, Psusp, Run, Ssusp, Unkwn, Ususp};
         let Some(array) = &self.array else {
@@ -257,9 +258,9 @@ impl JobItem {
 #[derive(Default, Debug)]
 pub(crate) struct Jobs {
     pub items: Vec<JobItem>,
-    /// Places of all, in the order of their keys.
+    /// Indices of all items, sorted by key.
     by_key: Vec<u32>,
-    /// Elements with rows of their own, by array, in the order of their indices.
+    /// Indices of the elements with rows, by array, sorted by element index.
     elements: HashMap<u32, Vec<u32>>,
 }
 
@@ -293,18 +294,18 @@ impl Jobs {
         }
     }
 
-    /// Where a job, array or element with a row of its own is.
+    /// Finds a job, array or element that has a row.
     pub(crate) fn find(&self, key: JobKey) -> Option<&JobItem> {
         let place = place_of(&self.items, &self.by_key, key)?;
         self.items.get(place)
     }
 
-    /// Where the elements of an array with rows of their own are, by index.
+    /// Indices of the elements of an array that have rows, sorted by element index.
     pub(crate) fn elements_of(&self, id: u32) -> &[u32] {
         self.elements.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// True for an element whose array is in the list: it is shown below that.
+    /// Whether this is an element whose array is in the list: it is shown below the array.
     pub(crate) fn is_below_array(&self, item: &JobItem) -> bool {
         item.key.idx > 0 && self.find(JobKey::job(item.key.id)).is_some()
     }

@@ -10,17 +10,17 @@ use crate::text::IndexSet;
 use crate::text::depend::{Answer, Elements, Expr, Facts, JobRef, Seen, Target};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows of the jobs of a condition at one moment.
+/// Rows of the jobs of a condition at one time.
 #[derive(Default)]
 pub(super) struct JobFacts {
     jobs: BTreeMap<u32, Known>,
 }
 
-/// One job: its own row, and of an array its elements.
+/// One job: its own row, and for an array its elements.
 #[derive(Default)]
 struct Known {
     whole: Option<One>,
-    /// All indices of an array, and those not started yet.
+    /// All indices of an array, and those that have not started.
     array: Option<(IndexSet, IndexSet)>,
     elements: BTreeMap<u32, One>,
 }
@@ -36,12 +36,12 @@ struct One {
 /// Replaces names by the ids of the caller's own jobs.
 ///
 /// # Errors
-/// A name that no job has; a view that cannot be read.
+/// A name that no job has, or a view that cannot be read.
 pub(super) fn resolve(reader: &ViewReader, expr: Expr) -> Result<Expr> {
     let mut names: BTreeSet<String> = BTreeSet::new();
     for cond in expr.conditions() {
         if cond.target.elements == Elements::Same {
-            return Err(Fail::usage("[*] means nothing outside csub -w"));
+            return Err(Fail::usage("[*] has no meaning outside csub -w"));
         }
         if let JobRef::Name(name) = &cond.target.job {
             names.insert(name.clone());
@@ -79,7 +79,7 @@ pub(super) fn resolve(reader: &ViewReader, expr: Expr) -> Result<Expr> {
     })
 }
 
-/// True when `name` is `wanted`, which may end in `*`.
+/// Whether `name` matches `wanted`, which may end in `*`.
 fn named(wanted: &str, name: &str) -> bool {
     match wanted.strip_suffix('*') {
         Some(front) => name.starts_with(front),
@@ -137,7 +137,7 @@ impl JobFacts {
         expr.eval(self)
     }
 
-    /// In which states the targets of `expr` are.
+    /// The states of the targets of `expr`.
     pub(super) fn counts(&self, expr: &Expr) -> Counts {
         let mut counts = Counts::default();
         for (target, _) in targets(expr) {
@@ -148,7 +148,7 @@ impl JobFacts {
         counts
     }
 
-    /// How the targets of `expr` ended that are not all DONE, a sentence each.
+    /// How the targets of `expr` that are not DONE have ended, in one sentence each.
     pub(super) fn not_done(&self, expr: &Expr) -> Vec<String> {
         let sentence = |(target, id): (&Target, u32)| {
             let all = self.picked(target).unwrap_or_default();
@@ -214,7 +214,7 @@ impl JobFacts {
     }
 }
 
-/// Targets by id, as they are printed.
+/// A target with its id in the form in which it is printed.
 struct JobKeyText<'a>(&'a Target, u32);
 
 impl std::fmt::Display for JobKeyText<'_> {

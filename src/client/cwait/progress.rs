@@ -6,10 +6,10 @@ use crate::model::JobStat;
 use crate::sys::signals;
 use std::io::{IsTerminal as _, Write as _};
 
-/// Exit code of a wait that was interrupted.
+/// Exit code of an interrupted wait.
 pub(super) const INTERRUPTED: i32 = 130;
 
-/// How many jobs and elements are in which state.
+/// The number of jobs and elements in each state.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Counts {
     pub pend: u64,
@@ -35,7 +35,7 @@ impl Counts {
         self.pend + self.run + self.susp + self.done + self.exit
     }
 
-    /// `40 of 100 ended (2 as EXIT), 8 running, 52 pending`.
+    /// Returns e.g. `40 of 100 ended (2 as EXIT), 8 running, 52 pending`.
     fn text(&self) -> String {
         let ended = format!("{} of {} ended", self.done + self.exit, self.all());
         let mut text = said(&ended).into_owned();
@@ -54,7 +54,7 @@ impl Counts {
     }
 }
 
-/// The line on standard error, where that is a terminal.
+/// The progress line on standard error, if that is a terminal.
 pub(super) struct Progress {
     command: &'static str,
     on: bool,
@@ -63,7 +63,7 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(crate) fn of(command: &'static str, quiet: bool) -> Progress {
-        // From here on an interruption ends the wait with a sentence.
+        // From now on an interruption ends the wait with a message.
         drop(signals::catch_term());
         Progress {
             command,
@@ -72,7 +72,7 @@ impl Progress {
         }
     }
 
-    /// One that shows nothing.
+    /// A progress line that shows nothing.
     pub(crate) fn none() -> Progress {
         Progress {
             command: "",
@@ -81,7 +81,7 @@ impl Progress {
         }
     }
 
-    /// Shows the counts, if there is more than one job to wait for.
+    /// Shows the counts if the wait concerns more than one job.
     pub(crate) fn show(&mut self, counts: Counts) {
         if self.on && counts.all() > 1 && counts != self.shown {
             self.shown = counts;
@@ -90,7 +90,7 @@ impl Progress {
         }
     }
 
-    /// Takes the line away, before something else is written.
+    /// Clears the line before other output is written.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) != Counts::default() {
             eprint!("\r\x1b[K");

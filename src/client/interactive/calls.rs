@@ -10,13 +10,13 @@ use crate::sys::stream::{self, Listener, Watched, Wire};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
-/// Most callers at a time: a further one takes the place of the oldest.
+/// Maximum number of callers at a time: another one replaces the oldest.
 const CALLS_MAX: usize = 8;
-/// How long a caller has (ms).
+/// Time limit of a caller, ms.
 const CALL_MS: u64 = 10_000;
-/// How long a caller of a job that is over has (ms).
+/// Time limit of a caller for a job that has ended, ms.
 const LAST_CALL_MS: u64 = 2_000;
-/// So many refused callers are named.
+/// Maximum number of refused callers that are reported.
 const NAMED_MAX: usize = 3;
 
 struct Call {
@@ -27,12 +27,12 @@ struct Call {
     welcomed: bool,
 }
 
-/// What a look at a caller says.
+/// The result of reading from a caller.
 enum Seen {
     Waits,
-    /// It has the key.
+    /// It has proved that it has the key.
     Proven,
-    /// It has not, or is gone.
+    /// It does not have the key.
     Refused,
     Gone,
 }
@@ -64,8 +64,8 @@ impl Calls {
         })
     }
 
-    /// Takes new callers and listens to all; the one that has the key. `welcome`: what the job's
-    /// host is told.
+    /// Accepts new callers and reads from all of them; returns the one that has the key. `welcome`:
+    /// what the job's host learns.
     pub(super) fn turn(&mut self, listener: &Listener, welcome: Welcome, now: u64) -> Option<Peer> {
         while let Some((wire, from)) = listener.accept() {
             if self.calls.len() >= CALLS_MAX {
@@ -106,8 +106,8 @@ impl Calls {
         None
     }
 
-    /// The caller whose call came before the job's end was seen. The host of a short job may call,
-    /// run it and report its end between two turns; its output is in this call.
+    /// The caller that connected before the end of the job was seen. The host of a short job may
+    /// connect, run it and report its end between two turns; the output is then in this connection.
     pub(super) fn last(&mut self, listener: &Listener, welcome: Welcome) -> Option<Peer> {
         let until = clock::boot_ms() + LAST_CALL_MS;
         loop {
@@ -193,7 +193,7 @@ mod tests {
             Wire::call(&at, 2_000).unwrap()
         }
 
-        /// Turns until `done`, which gets whether a caller was believed.
+        /// Takes turns until `done`, which gets the accepted caller, if any.
         fn until(&mut self, mut done: impl FnMut(Option<&Peer>) -> bool) -> Option<Peer> {
             for _ in 0..2_000 {
                 let peer = self.calls.turn(&self.listener, welcome(), clock::boot_ms());
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// A caller's side, as far as it comes: the bytes that it sent.
+    /// The side of a caller, as far as the session gets: returns the bytes that it sent.
     fn converse(wire: &Wire, mut link: Link) -> Option<Vec<u8>> {
         let (mut sent, mut buf) = (Vec::new(), [0; 4096]);
         for _ in 0..2_000 {
@@ -263,7 +263,7 @@ mod tests {
         let peer = bed.until(|peer| peer.is_some()).unwrap();
         assert_eq!(peer.host, "h1");
         let (sent, _wire) = caller.join().unwrap();
-        // What it sent, sent again by another one, is not.
+        // The same bytes, sent again by another caller, are not accepted.
         let mut bed = self::bed().unwrap();
         let thief = bed.dial();
         assert!(thief.write(&sent.unwrap()).unwrap() > 0);
@@ -276,7 +276,7 @@ mod tests {
         assert!(bed.calls.last(&bed.listener, welcome()).is_none());
         let wire = bed.dial();
         let link = Link::caller(&key(1), "about", &hello(7));
-        // The caller proves the key and is gone: what it sent is there.
+        // The caller proves the key and disconnects: what it sent is received.
         let caller = std::thread::spawn(move || converse(&wire, link));
         let peer = bed.calls.last(&bed.listener, welcome()).unwrap();
         assert_eq!(peer.host, "h1");

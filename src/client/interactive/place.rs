@@ -12,11 +12,11 @@ use crate::sys::{self, clock, fs};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-/// How often the files are written again, so that they are seen to be of a command that lives, and
-/// after which age others remove them (ms).
+/// Interval at which the files are rewritten to show that their command still runs, and the age at
+/// which others remove them (ms).
 const TOUCH_MS: u64 = 3_600_000;
 const OLD_MS: i64 = 3 * 24 * 3_600_000;
-/// So many names are looked at in a search for old files.
+/// Maximum number of names that are read in a search for old files.
 const NAMES_MAX: usize = 1_000;
 
 /// The two files.
@@ -25,12 +25,12 @@ pub(super) struct Place {
     word: PathBuf,
     content: Vec<u8>,
     touched: Cell<u64>,
-    /// What asks a host to start something; that host removes it.
+    /// The request to a host to start something; that host removes it.
     request: Option<PathBuf>,
 }
 
 impl Place {
-    /// Makes them, and the user's directories where they are missing.
+    /// Creates the files, and the user's directories if missing.
     pub(super) fn make(layout: &Layout, token: Token, word: &Rendezvous) -> Result<Place> {
         let uid = sys::users::effective_uid();
         let umask = sys::caller::umask(0o007);
@@ -57,7 +57,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Leaves a request for a host, which reads it as the service account.
+    /// Leaves a request for a host, which reads it with the service account.
     pub(super) fn ask_host(
         &mut self,
         layout: &Layout,
@@ -78,7 +78,7 @@ impl Place {
         made
     }
 
-    /// What a host says that could not call. Now and then makes the files new again.
+    /// The message of a host that could not connect. Also rewrites the files at intervals.
     pub(super) fn word(&self, now: u64) -> Option<Unreached> {
         if now.saturating_sub(self.touched.get()) >= TOUCH_MS {
             self.touched.set(now);
@@ -88,14 +88,14 @@ impl Place {
         Unreached::from_bytes(&bytes)
     }
 
-    /// Says to that host that the command reads the output's file: the key is void from then on.
+    /// Tells that host that the command reads the output file: from then on the key is void.
     pub(super) fn take_notice(&self) {
         if let Err(e) = fs::overwrite_unsynced(&self.file, b"") {
             tell!("csub: {e}");
         }
     }
 
-    /// Removes what commands left that were killed.
+    /// Removes files left by killed commands.
     fn sweep(&self, dir: &Path) {
         for entry in fs::list_dir(dir, NAMES_MAX).unwrap_or_default() {
             let path = dir.join(&entry.name);
@@ -119,13 +119,14 @@ fn unwritable(e: &sys::Error) -> Fail {
     Fail::system(format!("{e}: the job was not submitted"))
 }
 
-/// A directory in which others could read or replace the key is not used.
+/// Refuses a directory in which others could read or replace the key.
 fn must_be_own(dir: &Path, uid: u32, closed: u32) -> Result<()> {
     let found = fs::owner(dir).map_err(|e| unwritable(&e))?;
     match found {
         Some(f) if f.kind == Kind::Dir && f.uid == uid && f.mode & closed == 0 => Ok(()),
         _ => Err(Fail::system(format!(
-            "{} is not a directory of yours alone: the key of an interactive job is not put there",
+            "{} is not a directory that only you can use: the key of an interactive job is not \
+             written there",
             dir.display()
         ))),
     }
@@ -186,7 +187,11 @@ mod tests {
             fs::mkdir_p(&dir, 0o700).unwrap();
             fs::chmod(&dir, open).unwrap();
             let refused = Place::make(&layout, Token(5), &word()).err().unwrap();
-            assert!(refused.text.contains("yours alone"), "{}", refused.text);
+            assert!(
+                refused.text.contains("only you can use"),
+                "{}",
+                refused.text
+            );
             fs::chmod(&dir, 0o700).unwrap();
         }
         assert!(!fs::exists(&layout.session(uid, Token(5))));

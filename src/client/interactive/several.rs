@@ -1,5 +1,5 @@
 //! The waiting side of commands on several hosts: `claunch`. Waits until each host has connected,
-//! then is the terminal of all.
+//! then serves as the terminal of all.
 
 use super::calls::Calls;
 use super::talk::{Peer, Talk, TalkOver};
@@ -11,11 +11,11 @@ use crate::model::JobKey;
 use crate::sys::signals::{self, SignalQueue};
 use crate::sys::{clock, stream};
 
-/// How long a host has to call (ms), and how often its word is looked for.
+/// Time limit for a host to connect (ms), and interval at which its message is looked for.
 const CALL_MS: u64 = 60_000;
 const LOOK_MS: u64 = 250;
 
-/// How all ended.
+/// How all commands ended.
 pub(crate) enum Over {
     /// Exit codes; `None`: the connection was lost.
     Codes(Vec<Option<i32>>),
@@ -56,10 +56,11 @@ impl<'a> Several<'a> {
         }
     }
 
-    /// Waits for all calls, then for all ends. `input`: the first command gets standard input.
+    /// Waits for all connections, then for all ends. `input`: the first command gets standard
+    /// input.
     ///
     /// # Errors
-    /// A host does not call.
+    /// A host does not connect.
     pub(crate) fn run(mut self, input: bool) -> Result<Over> {
         if let Some(signal) = self.until_called()? {
             return Ok(Over::Signal(signal));
@@ -80,7 +81,7 @@ impl<'a> Several<'a> {
         })
     }
 
-    /// Waits until every host has called; the signal that ended the wait.
+    /// Waits until every host has connected; returns the signal that ended the wait.
     fn until_called(&mut self) -> Result<Option<i32>> {
         let begin = clock::boot_ms();
         while self.all.iter().any(|one| one.peer.is_none()) {

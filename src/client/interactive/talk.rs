@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsRawFd;
 
-/// Bytes that wait to be sent; beyond it no input is read.
+/// Maximum number of bytes that wait to be sent; beyond it no input is read.
 const WAITING_MAX: usize = 64 << 10;
 
 /// The other end of a proven channel.
@@ -18,12 +18,12 @@ pub(crate) struct Peer {
     link: Link,
     wire: stream::Wire,
     pub(crate) host: String,
-    /// Bytes of input that it still takes.
+    /// Number of bytes of input that it still accepts.
     room: usize,
     end: Option<Finish>,
-    /// Nothing more comes.
+    /// Nothing more is received.
     closed: bool,
-    /// Its X11 clients, where they are passed on.
+    /// Its X11 clients, if they are forwarded.
     windows: Option<Windows>,
 }
 
@@ -41,20 +41,20 @@ impl Peer {
         }
     }
 
-    /// Passes its X11 clients on.
+    /// Forwards its X11 clients.
     pub(super) fn with(mut self, windows: Option<Windows>) -> Peer {
         self.windows = windows;
         self
     }
 
-    /// How much of its windows may be read now: keys that are pressed come soon after.
+    /// How much of its windows may be read now; limited so that keys are sent soon.
     fn windows_budget(&self) -> usize {
         let waits = self.link.outgoing().len() >= BUDGET || self.is_over();
         if waits { 0 } else { BUDGET }
     }
 
-    /// The next whole message of the program; those of its windows are carried out. What the user
-    /// is told goes to `warn`.
+    /// The next whole message of the program; messages of its windows are processed here. Messages
+    /// to the user go to `warn`.
     fn next_message(
         &mut self,
         warn: &mut dyn FnMut(&str),
@@ -78,27 +78,27 @@ impl Peer {
     }
 }
 
-/// Why a talk is over.
+/// Why a talk has ended.
 pub(crate) enum TalkOver {
     /// How each program ended; `None`: its connection was lost.
     Ended(Vec<Option<Finish>>),
-    /// This command is to end.
+    /// A signal ended this command.
     Signal(i32),
 }
 
-/// A talk with one or more programs. The first of them gets the input.
+/// A connection to one or more programs. The first of them gets the input.
 pub(crate) struct Talk<'a> {
     peers: Vec<Peer>,
     stdin: Option<File>,
     taken: Option<Taken>,
-    /// The programs have terminals, of this size.
+    /// The size of the terminals, if the programs have terminals.
     screen: Option<Screen>,
     queue: &'a SignalQueue,
 }
 
 impl<'a> Talk<'a> {
-    /// `input`: standard input is passed on. `keys`: the programs have terminals, and keys reach
-    /// them in this way.
+    /// `input`: standard input is passed on. `keys`: the programs have terminals, which get keys in
+    /// this way.
     pub(crate) fn new(
         peers: Vec<Peer>,
         input: bool,
@@ -120,9 +120,9 @@ impl<'a> Talk<'a> {
         talk
     }
 
-    /// Runs to the end of all programs.
+    /// Runs until all programs have ended.
     pub(crate) fn run(mut self) -> TalkOver {
-        // What came together with the proof of the key.
+        // Output that arrived together with the proof of the key.
         for n in 0..self.peers.len() {
             if let Err(over) = self.show_output(n) {
                 return over;
@@ -195,14 +195,14 @@ impl<'a> Talk<'a> {
         None
     }
 
-    /// Nothing more comes from machines that are gone.
+    /// Marks connections to machines that are lost as closed.
     fn look_for_lost(&mut self) {
         for peer in &mut self.peers {
             peer.closed |= peer.wire.is_lost();
         }
     }
 
-    /// How much input may be read now.
+    /// The amount of input that may be read now.
     fn input_room(&self) -> usize {
         match (&self.stdin, self.peers.first()) {
             (Some(_), Some(first)) if !first.is_over() => {
@@ -232,14 +232,14 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// No input comes any more; programs after the first never get any.
+    /// Signals the end of input; programs after the first never get any.
     fn end_input(&mut self) {
         for peer in &mut self.peers {
             peer.link.send(&Message::Data(Stream::In, Vec::new()));
         }
     }
 
-    /// Takes what a program sent and shows it.
+    /// Receives what a program sent and shows it.
     fn take_output(&mut self, n: usize) -> Result<(), TalkOver> {
         let peer = &mut self.peers[n];
         let mut buf = [0; 32 << 10];
@@ -282,17 +282,18 @@ impl<'a> Talk<'a> {
             }
             match peer.wire.write(peer.link.outgoing()) {
                 Ok(n) => peer.link.sent(n),
-                // What was sent to this end before is read first.
+                // Data that this end has received before is read first.
                 Err(_) => peer.room = 0,
             }
         }
     }
 
-    /// A signal to this command: most are the programs', as if it were they at this terminal.
+    /// Handles a signal to this command: most are passed on, as if the programs ran at this
+    /// terminal.
     fn heed(&mut self, signal: i32) -> Option<TalkOver> {
         match signals::name(signal).as_str() {
             "WINCH" => self.tell_size(),
-            // After a stop that was not asked for here.
+            // Continued after a stop that did not come through this code.
             "CONT" => self.come_back(),
             "TSTP" => {
                 self.signal_all(signal);
@@ -304,7 +305,7 @@ impl<'a> Talk<'a> {
                 self.come_back();
                 self.signal_all(signals::number("CONT").unwrap_or(18));
             }
-            // `claunch` alone catches the last two: those that warn a job.
+            // Only `claunch` catches the last two, with which a job is warned.
             "INT" | "QUIT" | "USR1" | "USR2" => self.signal_all(signal),
             _ => return Some(TalkOver::Signal(signal)),
         }
@@ -324,7 +325,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Tells the programs with terminals how large this one is, where that changed.
+    /// Sends the size of this terminal to the programs with terminals if it has changed.
     fn tell_size(&mut self) {
         let Some(told) = self.screen else { return };
         let Some((rows, cols)) = terminal::size_of(&std::io::stdin()) else {
@@ -340,8 +341,8 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// Writes output where it belongs. When nothing reads it any more this command ends, as any other
-/// program at the beginning of a pipe.
+/// Writes output to its stream. If the stream has no reader any more, this command ends like any
+/// program at the start of a pipe.
 fn show(stream: Stream, bytes: &[u8]) -> Result<(), TalkOver> {
     let written = match stream {
         Stream::In => return Ok(()),

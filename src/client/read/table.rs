@@ -6,27 +6,27 @@ use crate::client::exit::Fail;
 use crate::show::field::{Field, Get, Table};
 use clap::{ArgMatches, Command};
 
-/// What a command lists.
+/// The description of a list that a command prints.
 pub(crate) struct Listing<R: 'static> {
     pub command: &'static str,
-    /// LSF's word for the number of records.
+    /// LSF's key for the number of records.
     pub what: &'static str,
     pub fields: &'static [Field<Get<R>>],
-    /// What `-json` gives without `-o`.
+    /// The fields of `-json` without `-o`.
     pub json_default: &'static str,
     pub put_json: fn(&mut String, &R),
 }
 
 impl<R: 'static> Listing<R> {
-    /// True when neither a long page nor another form of a command is due, but a list of records.
+    /// Whether the options request a list of records rather than a long page or another form.
     pub(crate) fn is_asked(m: &ArgMatches) -> bool {
         m.has("json") || m.has("jsonl") || m.last("o").is_some()
     }
 
-    /// The rows as text; `table` makes the table for a terminal.
+    /// The rows as text; `table` creates the table for a terminal.
     ///
     /// # Errors
-    /// An `-o` text that is wrong, or options that exclude each other.
+    /// The text of `-o` is invalid, or options exclude each other.
     pub(crate) fn render(
         &self,
         m: &ArgMatches,
@@ -52,11 +52,11 @@ impl<R: 'static> Listing<R> {
         }
         let table = match m.last("o") {
             Some(text) => format(text)?,
-            // Who asks for whole values gets them.
+            // `-w` requests whole values.
             None if wide(m) => table().colored(colors()),
             None => table().colored(colors()).fitting(columns()),
         };
-        // What is missing is said on standard error: no title over nothing.
+        // Missing rows are reported on standard error: no title is printed for an empty table.
         Ok(match any {
             true => table.print(rows, !m.has("noheader")),
             false => String::new(),
@@ -64,13 +64,13 @@ impl<R: 'static> Listing<R> {
     }
 }
 
-/// `-w`, where the command has it.
+/// `-w`, if the command has this option.
 fn wide(m: &ArgMatches) -> bool {
     let given = m.try_get_one::<bool>("w").ok().flatten();
     given.copied().unwrap_or(false)
 }
 
-/// The options that every listing has.
+/// The options of every list.
 pub(crate) fn options(cmd: Command) -> Command {
     let cmd = cmd
         .arg(opt(

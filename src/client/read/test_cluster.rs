@@ -12,7 +12,7 @@ use crate::text::command::split_words;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-/// Compares what a command prints for some lines of arguments with its golden file.
+/// Compares the output of a command for some argument lines with its golden file.
 pub(crate) fn compare(command: &str, lines: &[&str], ask: impl Fn(&[&str]) -> String) {
     let mut printed = String::new();
     for line in lines {
@@ -34,7 +34,7 @@ pub(crate) fn compare(command: &str, lines: &[&str], ask: impl Fn(&[&str]) -> St
     );
 }
 
-/// A line of arguments, parsed.
+/// A parsed line of arguments.
 pub(crate) fn parse(options: Command, words: &[&str]) -> ArgMatches {
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
     cli::parse(options, &super::split_json(&words)).expect("a good line")
@@ -264,7 +264,7 @@ fn spec(id: u32, uid: u32, slots: u32) -> Row<'static> {
     }
 }
 
-/// Waiting, running, stopped, an array, failed, parallel.
+/// Jobs: waiting, running, stopped, an array, failed, parallel.
 fn jobs() -> Vec<Row<'static>> {
     let mut waiting = row(JobKey::job(1), 1, JobStat::Pend);
     waiting.why = Some(PendReason::UserSlots {

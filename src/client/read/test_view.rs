@@ -72,7 +72,7 @@ impl TestView {
         self.put(view::MANIFEST, &[manifest]);
     }
 
-    /// The bed as the user `uid` sees it.
+    /// The view as the user `uid` sees it.
     pub(crate) fn source(&self, name: &'static str, uid: u32) -> Source {
         let site = Site {
             conf: "/etc/cb.conf".into(),
@@ -125,7 +125,7 @@ pub(crate) fn spec(id: u32, uid: u32) -> Row<'static> {
     }
 }
 
-/// A row with the times its state needs, one second apart for each id.
+/// A row with the times that its state needs; submissions are one second apart by id.
 pub(crate) fn row(key: JobKey, s: u32, stat: JobStat) -> JobRow<'static> {
     let submit = NOW - 10_000_000 + i64::from(key.id) * 1000;
     let started = !stat.is_waiting();

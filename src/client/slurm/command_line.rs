@@ -14,10 +14,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::collections::HashSet;
 use std::ffi::OsString;
 
-/// Most ids and names of one command line.
+/// Maximum number of ids and names on one command line.
 const WORDS_MAX: usize = 100_000;
 
-/// A command whose letter `-h` is not its help.
+/// A command whose letter `-h` is not help.
 pub(super) fn headless(name: &'static str, about: &'static str) -> Command {
     command(name, about)
         .disable_help_flag(true)
@@ -31,12 +31,12 @@ pub(super) fn help_option() -> Arg {
         .help("Print help")
 }
 
-/// An option of Slurm's with a letter and a name.
+/// A Slurm option with a letter and a name.
 pub(super) fn both(arg: Arg, letter: char) -> Arg {
     arg.short(letter)
 }
 
-/// Options that are refused: name, letter or blank, takes a value, why.
+/// Options that are refused: name, letter or blank, whether it takes a value, why.
 pub(super) type Refused = (&'static str, char, bool, &'static str);
 
 pub(super) fn refusals(cmd: Command, list: &[Refused]) -> Command {
@@ -63,7 +63,7 @@ pub(super) fn refuse(m: &ArgMatches, list: &[Refused]) -> Result<()> {
     }
 }
 
-/// Parses a command line and runs what the command does.
+/// Parses a command line and runs the command's function.
 pub(super) fn run(
     name: &'static str,
     cmd: Command,
@@ -78,13 +78,13 @@ pub(super) fn run(
     read::end(name, answer)
 }
 
-/// The words in the values of an option, which commas separate. Commas in brackets do not.
+/// The words in the values of an option, separated by commas outside of brackets.
 pub(super) fn words(m: &ArgMatches, id: &str) -> Vec<String> {
     let text = crate::text::slurm::host_words(&m.all(id).join(","));
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Names may hold blanks.
+/// The words of an option, separated by commas only, because names may contain blanks.
 pub(super) fn comma_words(m: &ArgMatches, id: &str) -> Vec<String> {
     let text = m.last(id).unwrap_or_default();
     let words = text.split(',').filter(|word| !word.is_empty());
@@ -101,7 +101,7 @@ pub(super) fn job_words(list: &[String]) -> Result<Vec<JobWord>> {
         .collect()
 }
 
-/// The users of `-u` and `--me`; `None`: neither was given.
+/// The users of `-u` and `--me`; `None` if neither was given.
 pub(super) fn users_named(m: &ArgMatches, source: &Source, params: &Params) -> Option<Users> {
     if m.has("me") {
         return Some(Users::one(source.me.uid));
@@ -113,7 +113,7 @@ pub(super) fn users_named(m: &ArgMatches, source: &Source, params: &Params) -> O
     let (mut uids, mut gone) = (HashSet::new(), HashSet::new());
     for name in names {
         match source.users(&name, params) {
-            // A user may be named all.
+            // A user may have the name all.
             Users::These(ids, names) => {
                 uids.extend(ids);
                 gone.extend(names);
@@ -124,14 +124,14 @@ pub(super) fn users_named(m: &ArgMatches, source: &Source, params: &Params) -> O
     Some(Users::These(uids, gone))
 }
 
-/// A line of arguments, parsed.
+/// A parsed line of arguments.
 #[cfg(test)]
 pub(crate) fn parsed(cmd: Command, words: &[&str]) -> ArgMatches {
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
     cli::parse(cmd, &words).expect("a good line")
 }
 
-/// The name of a user's group on this host, or its number.
+/// The name of a user's group on this host, else its number.
 pub(super) fn group_of(uid: u32) -> String {
     let gid = sys::users::by_uid(uid).map(|user| user.gid);
     gid.map_or(String::new(), |gid| {

@@ -5,11 +5,11 @@ use super::jobs::Item;
 use crate::text::slurm::clock;
 use jiff::tz::TimeZone;
 
-/// What values are worked out with.
+/// The context in which values are computed.
 pub(crate) struct Ctx {
     pub now: i64,
     pub zone: TimeZone,
-    /// When jobs with a reservation are expected to start.
+    /// The estimated starts of jobs with a reservation.
     pub estimates: std::collections::HashMap<crate::model::JobKey, i64>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct JobField {
     pub name: &'static str,
     pub header: &'static str,
     pub get: Get,
-    /// Sorted by number.
+    /// Whether values are sorted as numbers.
     pub number: bool,
 }
 
@@ -89,7 +89,7 @@ fn end(item: &Item, ctx: &Ctx) -> String {
     moment(at, &ctx.zone, "N/A")
 }
 
-/// Memory as Slurm writes it: whole gigabytes with G, else M.
+/// Memory in the form of Slurm: whole gigabytes with G, else M.
 pub(crate) fn memory(bytes: Option<u64>) -> String {
     match bytes.map(|b| b.div_ceil(1 << 20)) {
         None => "0".to_owned(),
@@ -108,7 +108,7 @@ fn place_or_reason(item: &Item) -> String {
     }
 }
 
-/// The dependency, in the words of `csub -w`.
+/// The dependency, in the form of `csub -w`.
 fn depend(item: &Item) -> String {
     or_null(&item.spec.depend)
 }
@@ -125,7 +125,7 @@ fn file(item: &Item, path: &str) -> String {
     }
 }
 
-/// Every field.
+/// All fields.
 pub(crate) static FIELDS: &[JobField] = &[
     number('i', "JobArrayID", "JOBID", |i, _| i.text()),
     number('A', "JobID", "JOBID", |i, _| i.id().to_string()),
@@ -211,7 +211,7 @@ pub(crate) static FIELDS: &[JobField] = &[
     }),
 ];
 
-/// Other names of fields.
+/// Aliases of fields.
 const ALIASES: &[(&str, &str)] = &[
     ("User", "UserName"),
     ("NodeListReason", "ReasonList"),

@@ -4,7 +4,7 @@
 
 use crate::text::width::escape;
 
-/// Most fields of one format, and widest column.
+/// Maximum number of fields of one format, and maximum width of a column.
 const FIELDS_MAX: usize = 200;
 const WIDTH_MAX: usize = 4096;
 
@@ -15,18 +15,18 @@ pub(crate) enum Piece {
     Field(FormatColumn),
 }
 
-/// A field with its place.
+/// A field with its format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FormatColumn {
-    /// Its place among the command's fields.
+    /// Its index among the command's fields.
     pub field: usize,
     pub right: bool,
-    /// `None`: as wide as the value.
+    /// `None`: the width of the value.
     pub width: Option<usize>,
 }
 
 impl FormatColumn {
-    /// A value in its place; what is too long is cut.
+    /// Appends a value with this width; a longer one is cut.
     pub(crate) fn put(&self, out: &mut String, value: &str) {
         let value = escape(value);
         let Some(width) = self.width else {
@@ -42,11 +42,11 @@ impl FormatColumn {
     }
 }
 
-/// Parses `%[.][WIDTH]LETTER` with text between; `%%` is a percent. `find` gives the place of a
-/// letter's field.
+/// Parses `%[.][WIDTH]LETTER` with text between; `%%` is a percent sign. `find` returns the index
+/// of the field of a letter.
 ///
 /// # Errors
-/// Names the letter that is no field.
+/// Names the letter that is not a field.
 pub(crate) fn percent(
     text: &str,
     find: &dyn Fn(char) -> Option<usize>,
@@ -108,10 +108,10 @@ fn check_count(n: usize) -> Result<(), String> {
     }
 }
 
-/// Parses `NAME[:[.]WIDTH],...` of `--Format`: 20 wide without a width.
+/// Parses `NAME[:[.]WIDTH],...` of `--Format`: the default width is 20.
 ///
 /// # Errors
-/// Names the word that is no field.
+/// Names the word that is not a field.
 pub(crate) fn named(
     text: &str,
     find: &dyn Fn(&str) -> Option<usize>,
@@ -141,7 +141,7 @@ pub(crate) fn named(
     Ok(pieces)
 }
 
-/// A line: `value` gives the text of each field.
+/// A line: `value` returns the text of each field.
 pub(crate) fn line(pieces: &[Piece], value: &mut dyn FnMut(usize) -> String) -> String {
     let mut out = String::new();
     for piece in pieces {
@@ -154,7 +154,7 @@ pub(crate) fn line(pieces: &[Piece], value: &mut dyn FnMut(usize) -> String) -> 
     out
 }
 
-/// A moment as Slurm writes it: `2026-11-21T03:07:09`; 0 is none.
+/// A time in the form of Slurm: `2026-11-21T03:07:09`; `none` for 0.
 pub(crate) fn moment(ms: i64, zone: &jiff::tz::TimeZone, none: &str) -> String {
     if ms <= 0 {
         return none.to_owned();

@@ -16,16 +16,16 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Longest list of indices that is shown.
+/// Maximum length of a list of indices that is shown.
 const INDICES_MAX: usize = 64;
 
-/// What of a job an item is.
+/// The part of a job that an item represents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     Job,
-    /// An element, by its index here.
+    /// An element, by its index in Corral.
     Element(u32),
-    /// Elements that were not started.
+    /// Elements that have not started.
     Waiting(IndexSet),
 }
 
@@ -45,7 +45,7 @@ impl Item {
         self.row.j.id
     }
 
-    /// The job or element; of several the job.
+    /// The key of the job or element; for several elements that of the job.
     pub(crate) fn key(&self) -> JobKey {
         match self.part {
             Part::Element(idx) => JobKey::element(self.id(), idx),
@@ -64,7 +64,7 @@ impl Item {
         }
     }
 
-    /// `12`, `12_3`, `12_[0-9%4]`.
+    /// Returns e.g. `12`, `12_3`, `12_[0-9%4]`.
     pub(crate) fn text(&self) -> String {
         match self.index() {
             None => self.id().to_string(),
@@ -72,7 +72,7 @@ impl Item {
         }
     }
 
-    /// The index as its submitter counts: `3`, `[0-9%4]`.
+    /// The index as counted by its submitter: e.g. `3`, `[0-9%4]`.
     pub(crate) fn index(&self) -> Option<String> {
         match &self.part {
             Part::Job => None,
@@ -88,7 +88,7 @@ impl Item {
         }
     }
 
-    /// Seconds it has run.
+    /// How long it has run, in seconds.
     pub(crate) fn run_s(&self, now: i64) -> u64 {
         let row = &self.row;
         if row.start == 0 || row.stat.is_waiting() {
@@ -99,7 +99,7 @@ impl Item {
         whole.saturating_sub(row.suspended_ms) / 1000
     }
 
-    /// Slots that it has, or asks for.
+    /// The slots that it has, or requests.
     pub(crate) fn slots(&self) -> u32 {
         match self.row.hosts.iter().map(|h| h.1).sum() {
             0 => self.spec.min.max(1),
@@ -107,7 +107,7 @@ impl Item {
         }
     }
 
-    /// Hosts that it has, or at least asks for.
+    /// The number of hosts that it has, or at least requests.
     pub(crate) fn nodes(&self) -> usize {
         match self.row.hosts.len() {
             0 => asked_nodes(&self.spec),
@@ -120,7 +120,7 @@ impl Item {
         fold(&hosts.collect::<Vec<_>>())
     }
 
-    /// Whether an id of a command line names it.
+    /// Whether an id of a command line selects it.
     pub(crate) fn is_named(&self, word: &JobWord) -> bool {
         if word.id != self.id() {
             return false;
@@ -140,7 +140,7 @@ impl Item {
         }
     }
 
-    /// One item for each element that was not started.
+    /// Splits waiting elements into one item each.
     pub(crate) fn each(self, out: &mut Vec<Item>) {
         let Part::Waiting(set) = &self.part else {
             return out.push(self);
@@ -152,7 +152,7 @@ impl Item {
     }
 }
 
-/// Hosts in their order, in brackets where their names differ by numbers.
+/// Sorted hosts, in brackets where names differ only by numbers.
 pub(crate) fn fold(hosts: &[String]) -> String {
     if hosts.is_empty() {
         return String::new();
@@ -162,7 +162,7 @@ pub(crate) fn fold(hosts: &[String]) -> String {
     hostlist::fold(&sorted)
 }
 
-/// What `span[]` says of the number of hosts.
+/// The number of hosts that `span[]` implies.
 fn asked_nodes(spec: &Spec) -> usize {
     let rest = spec.res_req.split_once("span[ptile=").map(|(_, rest)| rest);
     let each = rest.and_then(|rest| rest.split(']').next()?.parse::<u32>().ok());
@@ -192,10 +192,10 @@ fn indices(set: &IndexSet, spec: &Spec) -> String {
     out
 }
 
-/// The text of an array that its elements' rows leave out.
+/// The texts of an array that the rows of its elements leave out.
 type Texts = HashMap<u32, (Arc<str>, Arc<str>)>;
 
-/// All items that are wanted, in the order of the view. Warnings are said.
+/// All requested items, in the order of the view. Prints warnings.
 ///
 /// # Errors
 /// The view cannot be read.

@@ -5,7 +5,7 @@
 use crate::sys::signals;
 use serde_json::{Value, json};
 
-/// Around a list of this name: what is before it, and what is behind it.
+/// The text before and after a list with this name.
 pub(super) fn frame(list: &str, command: &[&str], cluster: &str) -> (String, String) {
     let version = env!("CARGO_PKG_VERSION");
     let meta = json!({
@@ -23,23 +23,23 @@ pub(super) fn frame(list: &str, command: &[&str], cluster: &str) -> (String, Str
     )
 }
 
-/// One entry of the list, on a line of its own. `more`: it is not the first.
+/// Appends one entry of the list on its own line. `more`: it is not the first one.
 pub(super) fn put(out: &mut String, entry: &Value, more: bool) {
     out.push_str(if more { ",\n" } else { "\n" });
     out.push_str(&entry.to_string());
 }
 
-/// A number that may not be set.
+/// A number that may be unset.
 pub(super) fn number(n: Option<u64>) -> Value {
     json!({"set": n.is_some(), "infinite": false, "number": n.unwrap_or(0)})
 }
 
-/// A limit, without which there is no end.
+/// A limit; `None` means infinite.
 pub(super) fn limit(n: Option<u64>) -> Value {
     json!({"set": n.is_some(), "infinite": n.is_none(), "number": n.unwrap_or(0)})
 }
 
-/// `0:15`, exit code and signal, as Slurm's object.
+/// Converts `0:15`, exit code and signal, to Slurm's object.
 pub(super) fn exit_code(text: &str) -> Value {
     let (code, signal) = text.split_once(':').unwrap_or((text, "0"));
     let code: u64 = code.parse().unwrap_or(0);

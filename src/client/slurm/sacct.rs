@@ -30,12 +30,12 @@ use std::ffi::OsString;
 
 const DEFAULT: &str = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode";
 const BRIEF: &str = "JobID,State,ExitCode";
-/// Text that is collected before it is written.
+/// Size of the text that is collected before it is written.
 const OUT_BYTES: usize = 64 << 10;
-/// Most fields of one format, and widest column.
+/// Maximum number of fields of one format, and maximum width of a column.
 const FIELDS_MAX: usize = 200;
 const WIDTH_MAX: usize = 4096;
-/// Names in one line of `--helpformat`.
+/// Number of names in one line of `--helpformat`.
 const NAMES_A_LINE: usize = 4;
 
 const REFUSED: &[Refused] = &[
@@ -137,7 +137,7 @@ fn options() -> Command {
     refusals(printing(cmd), REFUSED)
 }
 
-/// The options that say what a line looks like.
+/// The options for the form of a line.
 fn printing(cmd: Command) -> Command {
     cmd.arg(both(flag("noheader", "No header"), 'n'))
         .arg(both(flag("parsable2", "Values separated by |"), 'P'))
@@ -145,7 +145,7 @@ fn printing(cmd: Command) -> Command {
             flag("parsable", "Values separated by |, one after the last, too"),
             'p',
         ))
-        .arg(opt("delimiter", "TEXT", "In place of |"))
+        .arg(opt("delimiter", "TEXT", "Separator instead of |"))
         .arg(both(flag("allocations", "Jobs without their steps"), 'X'))
         .arg(both(
             flag("duplicates", "Attempts before the last one, too"),
@@ -179,7 +179,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     })
 }
 
-/// The jobs that are wanted.
+/// The selection of jobs.
 struct Asked {
     ids: Vec<JobWord>,
     users: Users,
@@ -188,7 +188,7 @@ struct Asked {
     projects: Vec<String>,
     queues: Vec<String>,
     hosts: Vec<String>,
-    /// Jobs that were there in this time, ms.
+    /// Jobs that existed in this period, ms.
     from: i64,
     until: i64,
     duplicates: bool,
@@ -196,7 +196,7 @@ struct Asked {
 
 impl Asked {
     fn of(m: &ArgMatches, source: &Source, now: i64, zone: &TimeZone) -> Result<Asked> {
-        // Without a view the files can still be read: then every user sees their own jobs.
+        // The files can be read without a view; then every user sees only their own jobs.
         let params = source.view.params().unwrap_or_default();
         let ids = job_words(&words(m, "jobs"))?;
         let all = m.has("allusers") || source.me.uid == 0 || !ids.is_empty();
@@ -261,20 +261,20 @@ impl Asked {
         })
     }
 
-    /// Whether a month can have what is wanted.
+    /// Whether the file of a month can contain selected records.
     fn in_month(&self, month: &str) -> bool {
         self.from <= 0 || month >= month_of(self.from).as_str()
     }
 }
 
-/// How lines are written.
+/// The form of the output.
 struct Form {
-    /// As JSON, of which so many jobs were written.
+    /// JSON, with the number of jobs written so far.
     json: Option<u64>,
     columns: Vec<FormatColumn>,
-    /// Between values; `None`: in columns.
+    /// The separator of values; `None`: columns.
     between: Option<String>,
-    /// Behind the last value, too.
+    /// Whether the separator also follows the last value.
     trailing: bool,
     steps: bool,
 }
@@ -305,7 +305,7 @@ impl Form {
         })
     }
 
-    /// A line of values.
+    /// Appends a line of values.
     fn put(&self, out: &mut String, value: &mut dyn FnMut(usize) -> String) {
         for (n, column) in self.columns.iter().enumerate() {
             let text = value(column.field);
@@ -361,7 +361,7 @@ impl Form {
 }
 
 impl FormatColumn {
-    /// What is too long is cut and ends with +.
+    /// Appends a value; a longer one is cut and ends with +.
     fn put(&self, out: &mut String, value: &str) {
         let value = escape(value);
         let length = value.chars().count();
@@ -420,7 +420,7 @@ fn field_names() -> String {
     out
 }
 
-/// Prints what is wanted through `put`; gives warnings about damage.
+/// Prints the selected jobs through `put`; returns warnings about damage.
 fn show(
     m: &ArgMatches,
     source: &Source,
@@ -487,10 +487,10 @@ fn show(
     Ok(warnings)
 }
 
-/// A job as an accounting record has it, too.
+/// Keys of jobs by which accounting records of the same job are recognised.
 type Known = HashSet<(JobKey, i64)>;
 
-/// What the view has of what is wanted, by id, and the keys of all that it has.
+/// The selected jobs of the view, by id, and the keys of all its jobs.
 fn remembered(source: &Source, asked: &Asked, now: i64) -> Result<(Vec<AcctJob>, Known)> {
     let want = Want {
         ids: asked.ids.iter().map(|word| (word.id, word.id)).collect(),

@@ -1,4 +1,4 @@
-//! A job as sacct lists it, from the view or from an accounting record, and its fields.
+//! A job in the form of sacct, from the view or from an accounting record, and its fields.
 
 use super::fields::memory;
 use super::format::moment;
@@ -9,11 +9,11 @@ use crate::record::acct::AttemptRecord;
 use crate::text::slurm::long_clock;
 use jiff::tz::TimeZone;
 
-/// A job, an element, or the elements of an array that were not started.
+/// A job, an element, or the elements of an array that have not started.
 #[derive(Clone, Debug)]
 pub(crate) struct AcctJob {
     pub key: JobKey,
-    /// The id as Slurm writes it, `12_3`.
+    /// The id in the form of Slurm, `12_3`.
     pub id: String,
     pub name: String,
     pub queue: String,
@@ -34,7 +34,7 @@ pub(crate) struct Who {
     pub project: String,
 }
 
-/// Milliseconds since the epoch, 0 = not yet, and how long it ran.
+/// Times in milliseconds since the epoch (0: not yet), and how long the job ran.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JobTimes {
     pub submit: i64,
@@ -44,7 +44,7 @@ pub(crate) struct JobTimes {
     pub suspended_ms: u64,
 }
 
-/// What was asked for.
+/// What the job requested.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requested {
     pub slots: u32,
@@ -162,7 +162,7 @@ impl AcctJob {
         }
     }
 
-    /// Whether it has a batch step: it was started.
+    /// Whether it has a batch step, i.e. has started.
     pub(crate) fn has_step(&self) -> bool {
         self.times.start > 0
     }
@@ -180,7 +180,7 @@ impl AcctJob {
     }
 }
 
-/// Whether an item is one of those that the records of ended attempts have, too.
+/// Whether an item corresponds to an accounting record once it has ended.
 pub(crate) fn is_whole(item: &Item) -> bool {
     !matches!(item.part, Part::Waiting(_))
 }
@@ -194,7 +194,7 @@ pub(crate) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// A text that only the line of the job has.
+    /// A text that is only shown in the line of the job.
     fn of_job(&self, text: impl Into<String>) -> String {
         match self.step {
             true => String::new(),
@@ -231,7 +231,7 @@ impl Line<'_> {
         if self.step { step } else { job }
     }
 
-    /// Hosts and slots: a step's are those of its host.
+    /// Number of hosts; a step has those of its host only.
     fn nodes(&self) -> usize {
         match (self.step, self.entry.hosts.len()) {
             (true, _) => 1,
@@ -261,7 +261,7 @@ impl Line<'_> {
     }
 }
 
-/// `01:02:03`, or with less than an hour `02:03.456`.
+/// `01:02:03`, or below an hour `02:03.456`.
 fn cpu_clock(ms: u64) -> String {
     match ms / 1000 {
         s if s >= 3600 => long_clock(s),
@@ -271,7 +271,7 @@ fn cpu_clock(ms: u64) -> String {
 
 type Get = fn(&Line<'_>) -> String;
 
-/// A field: name, width, whether its place is at the left, value.
+/// A field: name, width, whether it is left-aligned, value.
 pub(crate) struct AcctField {
     pub name: &'static str,
     pub width: usize,
@@ -288,12 +288,12 @@ const fn field(name: &'static str, width: usize, get: Get) -> AcctField {
     }
 }
 
-/// Fields of Slurm's that are always empty.
+/// Fields of Slurm that are always empty.
 fn empty(_: &Line<'_>) -> String {
     String::new()
 }
 
-/// Every field.
+/// All fields.
 pub(crate) static FIELDS: &[AcctField] = &[
     AcctField {
         left: true,
@@ -318,7 +318,7 @@ pub(crate) static FIELDS: &[AcctField] = &[
     field("State", 10, |l| l.state()),
     field("ExitCode", 8, |l| l.exit()),
     field("DerivedExitCode", 15, |l| {
-        // There are no other steps whose codes it could be.
+        // There are no other steps from which the code could come.
         l.of_job("0:0")
     }),
     field("Elapsed", 10, |l| long_clock(l.entry.elapsed_s())),

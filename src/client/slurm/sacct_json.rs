@@ -1,4 +1,4 @@
-//! A job as `sacct --json` shows it.
+//! A job in the form of `sacct --json`.
 
 use super::jobs::fold;
 use super::json::{exit_code, limit, number};
@@ -6,7 +6,7 @@ use super::sacct_fields::AcctJob;
 use super::states::exit_codes;
 use serde_json::{Value, json};
 
-/// Slurm's numbers of what is counted.
+/// Slurm's ids of trackable resources.
 const CPU: u32 = 1;
 const MEM: u32 = 2;
 const NODE: u32 = 4;
@@ -19,12 +19,12 @@ fn seconds(ms: u64) -> Value {
     json!({"seconds": ms / 1000, "microseconds": ms % 1000 * 1000})
 }
 
-/// A moment in seconds, 0 = not yet.
+/// A time in seconds; 0: not yet.
 fn moment(ms: i64) -> i64 {
     ms / 1000
 }
 
-/// One entry of the list; with its batch step, if `steps` are wanted.
+/// One entry of the list, including its batch step if `steps` is set.
 pub(super) fn job(job: &AcctJob, steps: bool, cluster: &str) -> Value {
     let (of_job, _) = exit_codes(job.end.state, job.end.code, job.end.sig);
     let nodes: Vec<String> = job.hosts.iter().map(|(name, _)| name.clone()).collect();
@@ -60,7 +60,7 @@ pub(super) fn job(job: &AcctJob, steps: bool, cluster: &str) -> Value {
         },
         "state": {"current": [job.end.state.word()], "reason": "None"},
         "exit_code": exit_code(&of_job),
-        // There are no other steps whose codes it could be.
+        // There are no other steps from which the code could come.
         "derived_exit_code": exit_code("0:0"),
         "nodes": if nodes.is_empty() { "None assigned".to_owned() } else { fold(&nodes) },
         "allocation_nodes": nodes.len(),

@@ -11,8 +11,8 @@ use crate::client::exit::{Exit, Fail};
 use clap::Command;
 use std::ffi::OsString;
 
-/// Variables that stand for options, where the command line does not give them: the variable, the
-/// option, and whether it is one without a value.
+/// Variables that set options which the command line does not give: the variable, the option,
+/// whether it is an option without a value.
 const VARIABLES: &[(&str, &str, bool)] = &[
     ("SBATCH_ACCOUNT", "account", false),
     ("SBATCH_ARRAY_INX", "array", false),
@@ -44,7 +44,7 @@ fn options() -> Command {
         .arg(help_option().short('h'))
         .arg(trailing_command(
             "SCRIPT",
-            "The script and its arguments; nothing: the script comes by standard input",
+            "The script and its arguments; default: the script is read from standard input",
         ));
     with_options(cmd)
 }
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     }
 }
 
-/// The line that programs read.
+/// Prints the line that programs read.
 fn answer(sent: &Sent, parsable: bool) -> i32 {
     match parsable {
         true => println!("{}", sent.run.id),

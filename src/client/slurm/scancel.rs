@@ -32,7 +32,7 @@ const REFUSED: &[Refused] = &[
         false,
         "a signal goes to all processes of a job",
     ),
-    ("interactive", 'i', false, "name the jobs that are meant"),
+    ("interactive", 'i', false, "name the jobs"),
     (
         "reservation",
         'R',
@@ -74,15 +74,12 @@ fn options() -> Command {
         opt(
             "signal",
             "SIGNAL",
-            "Send this signal, by name or number, in place of ending",
+            "Send this signal, by name or number, instead of ending the jobs",
         ),
         's',
     ))
-    .arg(both(flag("verbose", "Say what is done"), 'v'))
-    .arg(both(
-        flag("quiet", "Say nothing of jobs that are not known"),
-        'Q',
-    ))
+    .arg(both(flag("verbose", "Report what is done"), 'v'))
+    .arg(both(flag("quiet", "Do not report unknown jobs"), 'Q'))
     .arg(both(
         flag("full", "No effect: signals go to all processes").hide(true),
         'f',
@@ -107,7 +104,7 @@ fn cancel(m: &ArgMatches, source: &Source) -> Result<Exit> {
     let how = match m.last("signal") {
         None => SignalHow::Kill,
         Some(text) => match signal::how(Some(text), false)? {
-            // As without a signal: what is ended first with INT and TERM counts as cancelled.
+            // The same as no signal: the job first gets INT and TERM, and counts as cancelled.
             SignalHow::Number(9) => SignalHow::Kill,
             how => how,
         },
@@ -149,7 +146,7 @@ fn cancel(m: &ArgMatches, source: &Source) -> Result<Exit> {
     }
 }
 
-/// The jobs that ids name, as the leader knows them.
+/// The ids of the selected jobs in the form of the leader.
 fn named(source: &Source, ids: &[JobWord]) -> Result<Vec<String>> {
     let mut shifts = BTreeMap::new();
     let mut all = Vec::new();
@@ -168,7 +165,7 @@ fn named(source: &Source, ids: &[JobWord]) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// The jobs that have not ended and that all options select.
+/// The unfinished jobs that match all options.
 fn selected(m: &ArgMatches, source: &Source, ids: &[JobWord]) -> Result<Vec<String>> {
     let params = source.params()?;
     let asked = users_named(m, source, &params);
@@ -221,7 +218,7 @@ fn selected(m: &ArgMatches, source: &Source, ids: &[JobWord]) -> Result<Vec<Stri
     Ok(all)
 }
 
-/// `12[3-4]` as `12_[3-4]`.
+/// Converts `12[3-4]` to `12_[3-4]`.
 fn slurm_id(id: &str) -> String {
     id.replacen('[', "_[", 1)
 }
@@ -244,7 +241,7 @@ fn report(ack: &Ack, how: SignalHow, m: &ArgMatches) -> Exit {
     exit
 }
 
-/// What is said of a job; nothing of one that is ended, or has ended anyway.
+/// The message for a job; none if it is killed, or had ended already.
 fn said(outcome: &Outcome, how: SignalHow) -> Option<String> {
     let id = slurm_id(&outcome.what);
     let why = match (outcome.code, outcome.text.as_str()) {

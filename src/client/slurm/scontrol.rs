@@ -62,16 +62,16 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     })
 }
 
-/// What `show` prints.
+/// The output of `show`.
 fn shown(
     m: &ArgMatches,
     source: &Source,
     words: &[String],
     (now, zone): (i64, TimeZone),
 ) -> Result<String> {
-    let (what, names) = words
-        .split_first()
-        .ok_or_else(|| Fail::usage("show: say what: job, node, partition, hostnames, hostlist"))?;
+    let (what, names) = words.split_first().ok_or_else(|| {
+        Fail::usage("show: give one of job, node, partition, hostnames, hostlist")
+    })?;
     let blocks = match what.to_ascii_lowercase().as_str() {
         "job" | "jobs" => job_blocks(source, names, &ctx(source, now, zone))?,
         "node" | "nodes" => node_blocks(source, names)?,
@@ -101,7 +101,8 @@ fn ctx(source: &Source, now: i64, zone: TimeZone) -> Ctx {
     }
 }
 
-/// A line for each host of a list; without one, of the job around this command.
+/// Prints one line for each host of a list; without a list, for each host of the job that runs this
+/// command.
 fn hostnames(names: &[String]) -> Result<String> {
     let hosts = match (names, std::env::var("SLURM_JOB_NODELIST")) {
         ([], Ok(list)) => expanded(&[list])?,
@@ -190,7 +191,7 @@ fn partition_blocks(source: &Source, names: &[String]) -> Result<Vec<Block>> {
     Ok(blocks.collect())
 }
 
-/// Ids as the leader knows them.
+/// Ids in the form of the leader.
 fn ids_here(source: &Source, words: &[JobWord]) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for word in words {
@@ -203,14 +204,14 @@ fn ids_here(source: &Source, words: &[JobWord]) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// `12,13` and `12 13`, perhaps after `JobId=`.
+/// Parses `12,13` and `12 13`, possibly after `JobId=`.
 fn ids_of(words: &[String]) -> Result<Vec<JobWord>> {
     let bare = |word: &String| {
         let (key, value) = word.split_once('=').unwrap_or(("jobid", word));
         match key.eq_ignore_ascii_case("jobid") || key.eq_ignore_ascii_case("job") {
             true => Ok(value.to_owned()),
             false => Err(Fail::usage(format!(
-                "{}: only job ids are taken here",
+                "{}: only job ids are accepted here",
                 crate::text::width::escape(word)
             ))),
         }
@@ -267,7 +268,8 @@ fn act(source: &Source, verb: &str, rest: &[String]) -> Result<Exit> {
     send(source, verb)
 }
 
-/// The leader stops and resumes both waiting and running jobs: which are meant is looked up.
+/// Looks up the state of the jobs, because the leader's stop and resume apply to waiting and
+/// running jobs, but each verb of scontrol only to one kind.
 fn wrong_state(source: &Source, verb: &str, words: &[JobWord]) -> Result<Option<String>> {
     let waiting = match verb {
         "hold" | "uhold" | "release" => true,
@@ -311,7 +313,7 @@ fn send(source: &Source, verb: Verb) -> Result<Exit> {
     Ok(exit)
 }
 
-/// `JobId=ID KEY=VALUE...` as changes.
+/// Carries out `JobId=ID KEY=VALUE...` as changes.
 fn update(source: &Source, words: &[String]) -> Result<Exit> {
     let of_job = |word: &&String| word.to_ascii_lowercase().starts_with("job");
     let ids: Vec<String> = words
@@ -332,7 +334,7 @@ fn update(source: &Source, words: &[String]) -> Result<Exit> {
     send(source, Verb::Modify { sel, changes })
 }
 
-/// The options of cmod that keys mean.
+/// The options of cmod for the keys.
 fn changed<'w>(
     words: impl Iterator<Item = &'w String>,
     shift: &mut dyn FnMut(u32) -> std::result::Result<u32, String>,
@@ -396,7 +398,7 @@ mod tests {
             "show hostlist n3,n1,n2",
         ];
         test_cluster::compare("scontrol", &lines, |words| {
-            // Groups are those of the machine.
+            // Groups depend on the machine.
             let out = ask(words).unwrap();
             let lines = out.lines().map(|line| match line.split_once("GroupId=") {
                 None => line.to_owned(),

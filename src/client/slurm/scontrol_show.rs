@@ -1,4 +1,4 @@
-//! Blocks of `KEY=VALUE` as `scontrol show` prints them: jobs, nodes, partitions.
+//! Blocks of `KEY=VALUE` in the form of `scontrol show`: jobs, nodes, partitions.
 //!
 //! Owns the keys: those of Slurm that have a meaning in Corral.
 
@@ -9,10 +9,10 @@ use super::states::exit_codes;
 use crate::record::view::QueueRow;
 use crate::text::slurm::long_clock;
 
-/// Lines of a block; each line is several `KEY=VALUE`.
+/// The lines of a block; each line has several `KEY=VALUE`.
 pub(crate) type Block = Vec<String>;
 
-/// Blocks as text: a line each with `-o`, else several, the later ones indented.
+/// Blocks as text: one line each with `-o`, else several, indented after the first.
 pub(crate) fn text(blocks: &[Block], one_line: bool) -> String {
     let mut out = String::new();
     for block in blocks {
@@ -32,7 +32,7 @@ fn job_value(item: &Item, ctx: &Ctx, letter: char) -> String {
     job_letter(letter).map_or(String::new(), |n| (JOB_FIELDS[n].get)(item, ctx))
 }
 
-/// A job's block.
+/// The block of a job.
 pub(crate) fn job(item: &Item, ctx: &Ctx) -> Block {
     let value = |letter| job_value(item, ctx, letter);
     let or = |text: String, none: &str| match text.is_empty() {
@@ -97,7 +97,7 @@ pub(crate) fn job(item: &Item, ctx: &Ctx) -> Block {
         format!("Command={}", item.command),
         format!("WorkDir={}", spec.cwd),
         format!("Comment={}", value('k')),
-        // Error output goes with the output where it has no file of its own.
+        // Error output goes to the output file if it has none of its own.
         format!("StdErr={}", or(file("StdErr"), &output)),
         format!("StdIn={}", or(file("StdIn"), "/dev/null")),
         format!("StdOut={output}"),
@@ -108,7 +108,7 @@ fn node_value(group: &Group<'_>, letter: char) -> String {
     node_letter(letter).map_or(String::new(), |n| (NODE_FIELDS[n].get)(group))
 }
 
-/// A node's block. `queues`: those that it serves.
+/// The block of a node. `queues`: the queues that it serves.
 pub(crate) fn node(node: &Node<'_>, queues: &[&QueueRow]) -> Block {
     let nothing = QueueRow::default();
     let group = Group {
@@ -154,7 +154,7 @@ pub(crate) fn node(node: &Node<'_>, queues: &[&QueueRow]) -> Block {
     block
 }
 
-/// The state in capitals; a node that is closed says what it does beside it.
+/// The state in capitals; for a closed node together with its use.
 fn state(node: &Node<'_>) -> String {
     let busy = match node.host.njobs {
         0 => "IDLE",
@@ -167,7 +167,7 @@ fn state(node: &Node<'_>) -> String {
     }
 }
 
-/// A partition's block.
+/// The block of a partition.
 pub(crate) fn partition(queue: &QueueRow, nodes: Vec<&Node<'_>>) -> Block {
     let group = Group { queue, nodes };
     let value = |letter| node_value(&group, letter);

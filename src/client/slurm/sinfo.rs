@@ -95,11 +95,11 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     })
 }
 
-/// The hosts that are wanted.
+/// The selection of hosts.
 struct Asked {
     hosts: Option<HashSet<String>>,
     states: Option<Vec<NodeState>>,
-    /// Those that answer, or that do not.
+    /// Those that respond, or those that do not.
     up: Option<bool>,
     reasons: bool,
 }
@@ -232,8 +232,8 @@ fn format_of(m: &ArgMatches) -> &str {
     }
 }
 
-/// Nodes in lines: those that differ in a field that is shown are apart. Where no field of queues
-/// is shown, a node of several queues stands once.
+/// Groups nodes into lines: nodes that differ in a shown field are on different lines. If no field
+/// of queues is shown, a node of several queues appears once.
 struct Lines<'a> {
     fields: Vec<&'static NodeField>,
     each: bool,
@@ -283,7 +283,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// A queue without hosts has a line, if queues have some.
+    /// Adds a line for a queue without hosts, if a field of queues is shown.
     fn add_empty(&mut self, queue: &'a QueueRow) {
         let of_queues = self.fields.iter().any(|field| field.of_queue());
         if of_queues && !self.each {
@@ -292,7 +292,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Queues in their order, then states.
+    /// The groups sorted by queue, then by state.
     fn groups(self) -> Vec<Group<'a>> {
         let mut groups: Vec<Group<'a>> = self.lines.into_iter().map(|(_, group)| group).collect();
         let rank = |group: &Group<'_>| {
@@ -305,7 +305,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Names of hosts as wide as the longest one.
+/// Makes the column of host names as wide as the longest one.
 fn widen(pieces: &mut [Piece], groups: &[Group<'_>]) {
     let names = groups.iter().flat_map(|group| &group.nodes);
     let longest = names.map(|node| node.host.name.chars().count()).max();

@@ -1,4 +1,4 @@
-//! Nodes of a partition as `sinfo --json` shows them.
+//! Nodes of a partition in the form of `sinfo --json`.
 
 use super::jobs::fold;
 use super::json::{limit, number};
@@ -6,7 +6,7 @@ use super::sinfo_nodes::{Group, NodeState, counts, gres, limit_s, why};
 use crate::record::view::{HostRow, QueueRow};
 use serde_json::{Value, json};
 
-/// Nodes that differ in one of these fields are apart.
+/// Nodes that differ in one of these fields are in different entries.
 pub(super) const FORMAT: &str = "%P %T %c %m %d %f %G %E";
 
 /// The flags of a state.

@@ -20,7 +20,7 @@ impl NodeState {
         let busy = host.njobs.saturating_sub(host.rsv) > 0;
         match host.status.as_str() {
             "unavail" | "unreach" => NodeState::Down,
-            // By an administrator, by a window.
+            // Closed by an administrator or by a window.
             "closed_Adm" | "closed_Wind" if busy => NodeState::Draining,
             "closed_Adm" | "closed_Wind" => NodeState::Drained,
             "closed_Excl" => NodeState::Allocated,
@@ -30,10 +30,10 @@ impl NodeState {
         }
     }
 
-    /// The word, and the short one.
+    /// The state's word, and its short form.
     pub(crate) fn words(self) -> (&'static str, &'static str) {
         match self {
-            // The star: it does not answer.
+            // The star means that the node does not respond.
             NodeState::Down => ("down*", "down*"),
             NodeState::Drained => ("drained", "drain"),
             NodeState::Draining => ("draining", "drng"),
@@ -43,7 +43,7 @@ impl NodeState {
         }
     }
 
-    /// The states that a word of `-t` means; `None`: it is no word of Slurm's.
+    /// The states that a word of `-t` selects; `None`: the word is unknown to Slurm.
     pub(crate) fn parse(word: &str) -> Option<Vec<NodeState>> {
         use NodeState::{Allocated, Down, Drained, Draining, Idle, Mixed};
         Some(match word.to_ascii_lowercase().as_str() {
@@ -70,7 +70,7 @@ pub(crate) struct Node<'a> {
     pub state: NodeState,
 }
 
-/// Nodes on one line; of a queue without hosts none.
+/// Nodes on one line; for a queue without hosts, none.
 pub(crate) struct Group<'a> {
     pub queue: &'a QueueRow,
     pub nodes: Vec<&'a Node<'a>>,
@@ -78,7 +78,7 @@ pub(crate) struct Group<'a> {
 
 type Get = fn(&Group<'_>) -> String;
 
-/// A field: letter, heading, value, and whether nodes that differ in it are on lines of their own.
+/// A field: letter, heading, value, and whether nodes that differ in it are on different lines.
 pub(crate) struct NodeField {
     pub letter: char,
     pub header: &'static str,
@@ -87,7 +87,7 @@ pub(crate) struct NodeField {
 }
 
 impl NodeField {
-    /// It says something of the queue, not of its nodes.
+    /// Whether the field describes the queue, not its nodes.
     pub(crate) fn of_queue(&self) -> bool {
         "PRalLghrsSp".contains(self.letter)
     }
@@ -126,12 +126,12 @@ pub(super) fn limit_s(queue: &QueueRow, title: &str) -> Option<u64> {
     Some((minutes * 60.0).round() as u64)
 }
 
-/// The same as Slurm writes times.
+/// The limit in Slurm's time format.
 fn limit(queue: &QueueRow, title: &str, none: &str) -> String {
     limit_s(queue, title).map_or_else(|| none.to_owned(), crate::text::slurm::clock)
 }
 
-/// The least of the nodes, with `+` where they differ.
+/// The minimum over the nodes, with `+` if they differ.
 fn least(group: &Group<'_>, value: impl Fn(&HostRow) -> u64) -> String {
     let all = || group.nodes.iter().map(|node| value(node.host));
     match (all().min(), all().max()) {
@@ -156,7 +156,7 @@ fn state(group: &Group<'_>, short: bool) -> String {
     if short { code } else { long }.to_owned()
 }
 
-/// Allocated, idle, other, all: of nodes, or of their slots.
+/// Allocated, idle, other, total: of nodes, or of their slots.
 pub(super) fn counts(group: &Group<'_>, slots: bool) -> [u64; 4] {
     let mut out = [0; 4];
     for node in &group.nodes {
@@ -183,7 +183,7 @@ fn slashed(numbers: &[u64]) -> String {
     words.join("/")
 }
 
-/// Units of the host that jobs get by number: `gpu:2`.
+/// The GPUs of a host in Slurm's form: `gpu:2`.
 pub(super) fn gres(host: &HostRow) -> String {
     let values = [&host.resources, &host.load.values];
     let found = values
@@ -220,7 +220,7 @@ pub(super) fn why(group: &Group<'_>) -> String {
     }
 }
 
-/// Every field.
+/// All fields.
 pub(crate) static FIELDS: &[NodeField] = &[
     one('P', "PARTITION", |g| {
         let star = if g.queue.default { "*" } else { "" };

@@ -95,7 +95,7 @@ fn options() -> Command {
         'O',
     ))
     .arg(both(
-        opt("sort", "LETTERS", "Order: letters of -o, with - backwards"),
+        opt("sort", "LETTERS", "Order: letters of -o, with - descending"),
         'S',
     ))
     .arg(flag("start", "Pending jobs with their expected start"))
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     })
 }
 
-/// The jobs that are wanted.
+/// The selection of jobs.
 struct Asked {
     ids: Vec<JobWord>,
     users: Users,
@@ -149,7 +149,7 @@ impl Asked {
             }
         };
         let mut list = words(m, "jobs");
-        // The value of -j may be missing, so that it is an operand here.
+        // The value of -j is optional, so ids may appear as operands.
         let operands = host_words(&m.all("ids").join(" "));
         list.extend(operands.split_whitespace().map(str::to_owned));
         Ok(Asked {
@@ -197,7 +197,7 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
         && known.is_empty()
     {
         let id = one.id;
-        let text = format!("Invalid job id specified\nhint: no job {id} is known any more");
+        let text = format!("Invalid job id specified\nhint: job {id} is no longer known");
         return Err(Fail::not_found(text));
     }
     let mut items = Vec::new();
@@ -235,7 +235,7 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
     Ok(out)
 }
 
-/// Whether only some of the elements are asked for.
+/// Whether only some of the waiting elements are requested.
 fn is_part(asked: &Asked, item: &Item) -> bool {
     let mut of_it = asked
         .ids
@@ -270,7 +270,7 @@ fn pieces(m: &ArgMatches) -> Result<Vec<Piece>> {
     format::percent(text, &fields::by_letter).map_err(Fail::usage)
 }
 
-/// Fields to sort by; true: backwards.
+/// Fields to sort by; true: descending.
 fn order(m: &ArgMatches) -> Result<Vec<(usize, bool)>> {
     let text = host_words(m.last("sort").unwrap_or(SORT));
     let mut keys = Vec::new();
@@ -295,7 +295,7 @@ enum Rank {
     Text(String),
 }
 
-/// Items in order, equal ones by their ids. Each value is worked out once.
+/// Sorts items, equal ones by id. Each value is computed once.
 fn sorted(items: Vec<Item>, keys: &[(usize, bool)], ctx: &Ctx) -> Vec<Item> {
     let rank = |item: &Item, n: usize| {
         let field = &FIELDS[n];
@@ -325,7 +325,7 @@ fn sorted(items: Vec<Item>, keys: &[(usize, bool)], ctx: &Ctx) -> Vec<Item> {
     all.into_iter().map(|(_, item)| item).collect()
 }
 
-/// The fields that Slurm's JSON has under the same names.
+/// The fields that have the same names in Slurm's JSON.
 fn json(items: &[Item], ctx: &Ctx) -> String {
     let number = |n: Option<u64>| {
         let (set, number) = (n.is_some(), n.unwrap_or(0));

@@ -1,9 +1,9 @@
-//! Slurm's words for the states of jobs, for pending reasons and for ends.
+//! Slurm's words for job states, pending reasons and causes of ends.
 
 use crate::client::exit::{Fail, Result};
 use crate::model::{JobStat, PendReason, TermReason};
 
-/// A state: its word, its code of two letters.
+/// A state: its word, its two-letter code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum State {
     Pending,
@@ -36,7 +36,7 @@ impl State {
         State::Requeued,
     ];
 
-    /// Words of Slurm's that no job here is ever in.
+    /// Slurm states in which no job of Corral ever is.
     const NEVER: [(&str, &str); 9] = [
         ("COMPLETING", "CG"),
         ("CONFIGURING", "CF"),
@@ -81,7 +81,7 @@ impl State {
         )
     }
 
-    /// The states that a word of `-t` or `-s` means: one, all of them, or none.
+    /// The states that a word of `-t` or `-s` selects: one, all, or none.
     pub(crate) fn parse(word: &str) -> Option<Vec<State>> {
         let upper = word.to_ascii_uppercase();
         if upper == "ALL" {
@@ -95,7 +95,7 @@ impl State {
         }
     }
 
-    /// Of a job as the view has it.
+    /// The state of a job according to the view.
     pub(crate) fn of(stat: JobStat, reason: TermReason) -> State {
         match stat {
             JobStat::Pend | JobStat::Psusp => State::Pending,
@@ -106,7 +106,7 @@ impl State {
         }
     }
 
-    /// Of an attempt that did not end well.
+    /// The state of an attempt that did not end as DONE.
     pub(crate) fn of_end(reason: TermReason) -> State {
         use TermReason as R;
         match reason {
@@ -125,7 +125,7 @@ impl State {
         }
     }
 
-    /// Slurm's word for why a job in this state ended; empty where it has none.
+    /// Slurm's word for why a job in this state ended; empty if there is none.
     pub(crate) fn why_ended(self) -> &'static str {
         match self {
             State::Failed => "NonZeroExitCode",
@@ -147,7 +147,7 @@ impl State {
     }
 }
 
-/// The states that words mean.
+/// The states that words select.
 pub(super) fn states_of(words: &[String]) -> Result<Vec<State>> {
     let mut all = Vec::new();
     for word in words {
@@ -160,23 +160,23 @@ pub(super) fn states_of(words: &[String]) -> Result<Vec<State>> {
     Ok(all)
 }
 
-/// `0:0`: exit code and signal of a job, and of its batch step.
+/// Exit code and signal (`0:0`) of a job, and of its batch step.
 pub(crate) fn exit_codes(state: State, code: Option<i32>, sig: i32) -> (String, String) {
     let text = |code: i32, sig: i32| format!("{code}:{sig}");
     let own = match sig {
-        // A shell says 128 and the signal of its last command.
+        // A shell reports a signal of its last command as 128 plus the signal.
         0 => text(code.unwrap_or(0), 0),
         sig => text(0, sig),
     };
     match state {
         State::OutOfMemory => (text(0, 125), text(0, 125)),
-        // The command was ended; its own end belongs to the step.
+        // The command was killed; its exit code and signal belong to the step.
         State::Timeout | State::Cancelled | State::Deadline | State::Preempted => (text(0, 0), own),
         _ => (own.clone(), own),
     }
 }
 
-/// Why a job waits, as one of Slurm's words.
+/// The pending reason as one of Slurm's words.
 pub(crate) fn reason(stat: JobStat, why: Option<&PendReason>) -> &'static str {
     use PendReason as P;
     match (stat, why) {

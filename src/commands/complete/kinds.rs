@@ -1,7 +1,7 @@
-//! The kinds of values of options and operands of commands, by the placeholder words in the help of
+//! The kinds of values of options and operands, determined by the placeholder words in the help of
 //! each command.
 //!
-//! Owns the table of these words and the lists of words that never change. Reads no file.
+//! Owns the table of these words and the lists of constant words. Reads no file.
 
 use crate::language::said;
 use crate::model::LAUNCH_KINDS;
@@ -9,7 +9,7 @@ use crate::show::field::Field;
 use crate::show::{acct, cron, event_json, host, info, job, limit, load, queue, slots, user};
 use crate::sys::signals;
 
-/// A word that may be meant, and what it is.
+/// A possible completion, and its description.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
     pub word: String,
@@ -30,21 +30,21 @@ impl Candidate {
     }
 }
 
-/// Names that the cluster knows.
+/// A kind of names in the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Live {
     Queues,
-    /// With host groups.
+    /// Including host groups.
     Hosts,
     HostGroups,
-    /// With user groups.
+    /// Including user groups.
     Users,
     Groups,
     Projects,
     Apps,
-    /// What the template takes whose name is in the place of the word.
+    /// The parameters of the template whose name is given instead of the word.
     AppParams,
-    /// The caller's own, in these states.
+    /// The caller's own jobs in these states.
     Jobs(States),
     JobNames,
     Limits,
@@ -52,7 +52,7 @@ pub(crate) enum Live {
     CronJobs,
 }
 
-/// The states of the jobs that a command can do something with.
+/// The states of the jobs to which a command applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum States {
     Any,
@@ -70,21 +70,21 @@ pub(super) enum Shellwork {
     Dirs,
 }
 
-/// What a word is.
+/// The kind of a word.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Nothing,
     Shell(Shellwork),
     /// One name.
     One(Live),
-    /// Names with commas or blanks between them.
+    /// Names separated by commas or blanks.
     List(Live),
     Fixed(Vec<Candidate>),
     FixedList(Vec<Candidate>),
 }
 
-/// What the value of an option, or an operand after `before` others, is: by its id and by the word
-/// that stands for it in the help of `command`.
+/// The kind of an option value, or of an operand after `before` others: determined by its id and by
+/// its placeholder in the help of `command`.
 pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> Kind {
     match (shown, command) {
         ("QUEUE", _) if id == "names" => Kind::One(Live::Queues),
@@ -132,7 +132,7 @@ pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> Kind 
     }
 }
 
-/// `auto|off`: one of these words.
+/// For a placeholder such as `auto|off`: one of these words.
 fn choice(shown: &str) -> Kind {
     let is_word = |word: &str| word.bytes().all(|b| b.is_ascii_lowercase()) && !word.is_empty();
     match shown.contains('|') && shown.split('|').all(is_word) {
@@ -149,7 +149,7 @@ fn fixed<'w>(words: impl IntoIterator<Item = &'w str>) -> Vec<Candidate> {
     words.collect()
 }
 
-/// The states of the jobs that a command can do something with.
+/// The states of the jobs to which a command applies.
 fn states(command: &str) -> States {
     match command {
         "ckill" | "cmod" | "cchkpnt" | "cstop" => States::Unfinished,

@@ -1,7 +1,7 @@
-//! Determines from a command line what its last word may become.
+//! Determines the possible completions of the last word of a command line.
 //!
-//! Owns which command, subcommand, option or operand applies, using the definitions by which the
-//! commands themselves parse their options. Names of the cluster come as an argument.
+//! Owns which command, subcommand, option or operand applies, based on the definitions with which
+//! the commands themselves parse their options. Names of the cluster are passed as an argument.
 
 use super::kinds::{self, Candidate, Kind, Live, Shellwork};
 use crate::admin;
@@ -10,10 +10,10 @@ use crate::client::options;
 use clap::{Arg, Command};
 use std::path::Path;
 
-/// Gives the names of a kind that begin like the text, best first.
+/// Returns the names of a kind that begin with the text, best first.
 pub(super) type Names<'n> = &'n dyn Fn(Live, &str) -> Vec<Candidate>;
 
-/// What the word may become.
+/// The possible completions of the word.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(super) struct Answer {
     pub shellwork: Shellwork,
@@ -38,14 +38,14 @@ impl Answer {
 
 /// A command whose options are known.
 struct Meant {
-    /// Corral's own name of it.
+    /// Corral's own name of the command.
     command: String,
     options: Command,
     /// Long options take two dashes, never one.
     two_dashes: bool,
 }
 
-/// What the word `last` may become after `before`, the first of which is the command's name.
+/// The completions of the word `last` after `before`, whose first word is the command's name.
 pub(super) fn answer(before: &[String], last: &str, names: Names<'_>) -> Answer {
     let Some((called, before)) = before.split_first() else {
         return Answer::default();
@@ -71,7 +71,7 @@ pub(super) fn called(words: &[String]) -> &str {
     }
 }
 
-/// The commands of cb; those with LSF's names once their first letter stands.
+/// The commands of cb; those with LSF names only once a first letter has been typed.
 fn commands(last: &str) -> Vec<Candidate> {
     let own = admin::all_commands().flat_map(|e| e.names.iter().map(|n| (*n, e.about)));
     let own = own.map(|(name, about)| Candidate::told(name, about));
@@ -81,7 +81,7 @@ fn commands(last: &str) -> Vec<Candidate> {
         .collect()
 }
 
-/// Corral's own name of a command, as cb finds it.
+/// Corral's own name of a command, resolved as in cb.
 fn own_name(called: &str) -> Option<&'static str> {
     use super::super::{find, find_lsf};
     if let Some(entry) = find(called).or_else(|| find(&format!("c{called}"))) {
@@ -241,7 +241,7 @@ fn of_options(meant: Meant, before: &[String], last: &str, names: Names<'_>) -> 
             let id = arg.get_id().as_str();
             let kind = kinds::kind(&command, id, shown(arg), count);
             let mut answer = values(kind, last, names);
-            // A job or host is named once.
+            // A job or host is proposed only once.
             answer.words.retain(|c| !before.contains(&c.word));
             if command == "csub" {
                 answer.words.extend(parameters(&table, before, last, names));
@@ -251,7 +251,7 @@ fn of_options(meant: Meant, before: &[String], last: &str, names: Names<'_>) -> 
     }
 }
 
-/// Parameters of the template that `-app` names, each once.
+/// Parameters of the template that `-app` names, each proposed once.
 fn parameters(table: &Table, before: &[String], last: &str, names: Names<'_>) -> Vec<Candidate> {
     let Ok(split) = table.split(before) else {
         return Vec::new();
@@ -266,13 +266,13 @@ fn parameters(table: &Table, before: &[String], last: &str, names: Names<'_>) ->
         .collect()
 }
 
-/// The word that stands for a value in the help.
+/// The placeholder of a value in the help.
 fn shown(arg: &Arg) -> &str {
     let names = arg.get_value_names().unwrap_or_default();
     names.first().map_or("", |name| name.as_str())
 }
 
-/// How an option is typed: words with a single dash, as long as a second one does not stand.
+/// The spellings of an option: words with a single dash, unless a second one has been typed.
 fn spellings(arg: &Arg, options: &Command, last: &str, two_dashes: bool) -> Vec<Candidate> {
     if arg.is_positional() || arg.is_hide_set() {
         return Vec::new();
@@ -314,7 +314,7 @@ fn values(kind: Kind, last: &str, names: Names<'_>) -> Answer {
     }
 }
 
-/// The last name of a list: what stands before it stays, and is not proposed again.
+/// The last name of a list: the names before it are kept and not proposed again.
 fn in_list(last: &str, names: impl FnOnce(&str) -> Vec<Candidate>) -> Answer {
     let at = last.rfind([' ', ',']).map_or(0, |at| at + 1);
     let (kept, word) = last.split_at(at);
@@ -325,8 +325,8 @@ fn in_list(last: &str, names: impl FnOnce(&str) -> Vec<Candidate>) -> Answer {
     Answer::of(whole.collect())
 }
 
-/// The words of bash, which separates at `=` and `:` as well: put together again, and how many
-/// bytes of the last one bash does not replace.
+/// The words as typed, with those joined that bash splits at `=` and `:`; and the number of bytes
+/// of the last one that bash does not replace.
 pub(super) fn joined(words: &[String]) -> (Vec<String>, usize) {
     let is_mark = |word: &str| !word.is_empty() && word.bytes().all(|b| b":=".contains(&b));
     let mut out: Vec<String> = Vec::new();
@@ -352,7 +352,7 @@ pub(super) fn joined(words: &[String]) -> (Vec<String>, usize) {
     (out, kept)
 }
 
-/// A word as the shell passes it: without quotes and backslashes.
+/// A word as the shell passes it on: without quotes and backslashes.
 pub(super) fn unquoted(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     let (mut quote, mut chars) = (None, word.chars());

@@ -11,12 +11,12 @@ use crate::model::JobStat;
 use crate::spool::view::{Job, Want};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most names of one kind.
+/// Maximum number of names of one kind.
 const NAMES_MAX: usize = 2000;
-/// Most jobs, the newest ones.
+/// Maximum number of jobs, the newest ones.
 const JOBS_MAX: usize = 50;
 
-/// The names of a kind that begin like `word`.
+/// The names of a kind that begin with `word`.
 pub(super) fn names(live: Live, word: &str) -> Vec<Candidate> {
     match Source::open("cb") {
         Ok(source) => of_source(&source, live, word),
@@ -78,7 +78,7 @@ fn host_groups(source: &Source) -> Vec<Candidate> {
         .collect()
 }
 
-/// Who has jobs or limits, the groups, and the caller.
+/// Users with jobs or limits, the groups, and the caller.
 fn users(source: &Source) -> Vec<Candidate> {
     let rows = source.view.users().unwrap_or_default().into_iter();
     let mut all: BTreeMap<String, &str> = rows
@@ -128,7 +128,7 @@ fn app_params(source: &Source, app: &str) -> Vec<Candidate> {
         .collect()
 }
 
-/// Of the caller's own jobs.
+/// The projects of the caller's own jobs.
 fn projects(source: &Source) -> Vec<Candidate> {
     let mut all: BTreeSet<String> = BTreeSet::new();
     for job in own_jobs(source, true) {
@@ -159,7 +159,7 @@ fn own_jobs(source: &Source, finished: bool) -> Vec<Job> {
     read.map(|(jobs, _)| jobs).unwrap_or_default()
 }
 
-/// The newest ones whose ids begin like `word`; elements of arrays once a bracket stands.
+/// The newest jobs whose ids begin with `word`; elements of arrays once a bracket has been typed.
 fn jobs(source: &Source, states: States, word: &str) -> Vec<Candidate> {
     let elements = word.contains('[');
     let mut all = own_jobs(source, states == States::Any);
@@ -197,7 +197,7 @@ fn resources(source: &Source) -> Vec<Candidate> {
         .collect()
 }
 
-/// The caller's own.
+/// The caller's own cron jobs.
 fn cron_jobs(source: &Source) -> Vec<Candidate> {
     let all = source.view.crons().unwrap_or_default().into_iter();
     let own = all.filter(|cron| cron.uid == source.me.uid);

@@ -1,5 +1,5 @@
-//! Tests what is proposed for command lines, with names that the test provides and with a published
-//! view; and that the options of completion are those of the commands.
+//! Tests the candidates for command lines, with names provided by the test and with a published
+//! view; and that the options in completion are those of the commands.
 
 use super::kinds::States;
 use super::*;
@@ -10,7 +10,7 @@ use crate::model::{JobKey, JobStat};
 use crate::record::view::{self, HostRow, Params, QueueRow, Row};
 use std::cell::RefCell;
 
-/// Two queues, two hosts and a job of everything that is asked for.
+/// Names for each kind: e.g. two queues, two hosts and a job.
 fn names(live: Live, word: &str) -> Vec<Candidate> {
     let all: &[(&str, &str)] = match live {
         Live::Queues => &[("normal", "For everything"), ("night", "Long jobs")],
@@ -23,7 +23,7 @@ fn names(live: Live, word: &str) -> Vec<Candidate> {
         .collect()
 }
 
-/// The words of a line; `_` stands for an empty one.
+/// The words of a line; `_` represents an empty one.
 fn words(line: &str) -> Vec<String> {
     let words = line.split(' ').map(|word| word.replace('_', ""));
     words.collect()
@@ -34,14 +34,14 @@ fn ask(shell: &str, line: &str) -> Vec<String> {
     out.lines().map(str::to_owned).collect()
 }
 
-/// The candidates for a line, without what they are.
+/// The candidates for a line, without their descriptions.
 fn proposed(line: &str) -> Vec<String> {
     let lines = ask("zsh", line).into_iter().skip(1);
     let word = |line: String| line.split('\t').next().unwrap_or_default().to_owned();
     lines.map(word).collect()
 }
 
-/// What kind of name was asked for.
+/// The kind of name that was requested.
 fn asked(line: &str) -> Option<Live> {
     let seen = RefCell::new(None);
     answer("zsh", &words(line), &|live, _| {
@@ -81,9 +81,9 @@ fn options_are_proposed_as_they_are_typed() {
     assert_eq!(proposed("cadmin dev up --ho"), ["--hosts"]);
     assert_eq!(proposed("cadmin dev up -ho"), [""; 0]);
     assert_eq!(proposed("csub -o"), ["-orphan", "-o", "-oo"]);
-    // LSF's options that are refused are not proposed.
+    // LSF options that are refused are not proposed.
     assert!(!proposed("cjobs -").contains(&"-sla".to_owned()));
-    // Behind the command of a job stand its own options.
+    // The options after the command of a job belong to that command.
     assert_eq!(ask("zsh", "csub sleep -"), ["files"]);
     assert_eq!(proposed("csub -zzz -"), [""; 0]);
 }
@@ -277,7 +277,7 @@ fn names_come_from_the_published_view() {
     assert_eq!(names(Live::JobNames, "he"), one("held", ""));
 }
 
-/// The help that a table of options gives, as the command itself prints it.
+/// The help of a table of options, as the command itself prints it.
 fn help(mut options: clap::Command) -> String {
     options = options.term_width(100);
     options.render_help().to_string()

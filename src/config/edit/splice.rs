@@ -9,13 +9,13 @@ use crate::text::yaml::{Node, Pos, Value};
 /// The text, and where its lines begin.
 pub(super) struct Source<'t> {
     text: &'t str,
-    /// Byte of the first character of each line, from line 1 on.
+    /// Byte offset of each line, starting with line 1.
     starts: Vec<usize>,
 }
 
 impl<'t> Source<'t> {
     pub(super) fn new(text: &'t str) -> Source<'t> {
-        // Columns do not count the mark of UTF-8 that some editors write.
+        // Columns do not count the byte order mark that some editors write.
         let first = if text.starts_with('\u{feff}') { 3 } else { 0 };
         let more = text.match_indices('\n').map(|(at, _)| at + 1);
         Source {
@@ -24,7 +24,7 @@ impl<'t> Source<'t> {
         }
     }
 
-    /// What ends the lines of this text.
+    /// The line ending of this text.
     pub(super) fn eol(&self) -> &'static str {
         if self.text.contains("\r\n") {
             "\r\n"
@@ -33,7 +33,7 @@ impl<'t> Source<'t> {
         }
     }
 
-    /// The byte at a place.
+    /// The byte offset of a place.
     fn at(&self, pos: Pos) -> Option<usize> {
         let start = *self.starts.get(pos.line.checked_sub(1)? as usize)?;
         let mut chars = self.text[start..].char_indices();
@@ -41,12 +41,12 @@ impl<'t> Source<'t> {
         at.map(|i| start + i)
     }
 
-    /// The line (from 0) of a byte.
+    /// The line (from 0) of a byte offset.
     fn line_of(&self, at: usize) -> usize {
         self.starts.partition_point(|&s| s <= at).saturating_sub(1)
     }
 
-    /// A line without its end.
+    /// A line without its line ending.
     fn line(&self, n: usize) -> &'t str {
         let rest = &self.text[self.starts[n]..];
         let line = rest.split('\n').next().unwrap_or_default();
@@ -57,7 +57,7 @@ impl<'t> Source<'t> {
         self.starts[n] + self.line(n).len()
     }
 
-    /// Puts whole lines, without the last line's end, after line `n` (from 0).
+    /// Inserts whole lines, without the last line ending, after line `n` (from 0).
     fn after_line(&self, n: usize, lines: &str) -> String {
         let eol = self.eol();
         match self.starts.get(n + 1) {
@@ -66,12 +66,12 @@ impl<'t> Source<'t> {
         }
     }
 
-    /// Puts a line below the line of a key.
+    /// Inserts a line below the line of a key.
     pub(super) fn below(&self, key: Pos, line: &str) -> String {
         self.after_line(key.line as usize - 1, line)
     }
 
-    /// Puts lines at the end of the text.
+    /// Appends lines to the text.
     pub(super) fn at_the_end(&self, lines: &str) -> String {
         let eol = self.eol();
         let closed = self.text.ends_with('\n') || self.text.is_empty();
@@ -83,7 +83,7 @@ impl<'t> Source<'t> {
         format!("{}{put}{}", &self.text[..from], &self.text[to..])
     }
 
-    /// The byte after a node that ends by itself: brackets, quotes, a word on one line.
+    /// The byte offset after a node with a clear end: brackets, quotes, a word on one line.
     fn end(&self, node: &Node) -> Option<usize> {
         let at = self.at(node.pos)?;
         match &node.value {
@@ -102,7 +102,7 @@ impl<'t> Source<'t> {
         }
     }
 
-    /// The last line (from 0) on which something of the node is known to stand.
+    /// The last line (from 0) that certainly contains a part of the node.
     fn known_to(&self, node: &Node) -> usize {
         let own = node.pos.line as usize - 1;
         if let Some(end) = self.end(node) {
@@ -112,7 +112,7 @@ impl<'t> Source<'t> {
             Value::List(items) => items.iter().map(|i| self.known_to(i)).max(),
             Value::Map(entries) => {
                 let lines = entries.iter().map(|e| match e.value.value {
-                    // The place of nothing may be that of what comes next.
+                    // The place of a null value may be that of the next node.
                     Value::Null => e.key_pos.line as usize - 1,
                     _ => self.known_to(&e.value),
                 });
@@ -133,8 +133,8 @@ impl<'t> Source<'t> {
         leads.then_some((line, indent.len()))
     }
 
-    /// The last line (from 0) of an item in a block list whose dashes stand in column `dash`:
-    /// further lines, also comments, belong to it when they are indented more.
+    /// The last line (from 0) of an item in a block list whose dashes are in column `dash`: further
+    /// lines, including comments, belong to it if they are indented more.
     fn last_line(&self, item: &Node, dash: usize) -> usize {
         let mut last = self.known_to(item);
         for n in last + 1..self.starts.len() {
@@ -156,7 +156,7 @@ impl<'t> Source<'t> {
             .is_some_and(|at| self.text[at..].starts_with('['))
     }
 
-    /// The text with one item more at the end of a list.
+    /// The text with a new item at the end of a list.
     pub(super) fn append(&self, list: &Node, item: &str) -> Option<String> {
         let Value::List(items) = &list.value else {
             return None;
@@ -181,7 +181,7 @@ impl<'t> Source<'t> {
         if !indent.trim().is_empty() {
             return Some(self.spliced(end, end, &format!(", {item}")));
         }
-        // The last item has lines of its own, and so gets this one.
+        // The last item begins a line, so the new item does, too.
         let eol = self.eol();
         let stop = self.end_of_line(self.line_of(end));
         let rest = &self.text[end..stop];
@@ -244,7 +244,8 @@ impl<'t> Source<'t> {
         (between.is_empty() || between == ",").then(|| self.spliced(from, end, ""))
     }
 
-    /// The text with other words in the place of a scalar that stands there as the tree has it.
+    /// The text with other words in place of a scalar, if the scalar is written exactly as the tree
+    /// has it.
     pub(super) fn replace(&self, scalar: &Node, words: &str) -> Option<String> {
         let Value::Text { text, quoted } = &scalar.value else {
             return None;
@@ -263,7 +264,7 @@ impl<'t> Source<'t> {
     }
 }
 
-/// A scalar as it is written: in quotes unless it is a plain word or plain words.
+/// A scalar for the text: in quotes unless it consists of plain words.
 pub(super) fn scalar_text(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-~+ ".contains(c);
     let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -278,7 +279,7 @@ fn quoted_text(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// Bytes of a quoted scalar at the beginning of `rest`.
+/// Length of a quoted scalar at the beginning of `rest`, bytes.
 fn closing_quote(rest: &str, quote: char) -> Option<usize> {
     let mut chars = rest.char_indices().skip(1).peekable();
     while let Some((i, c)) = chars.next() {
@@ -292,10 +293,11 @@ fn closing_quote(rest: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// The byte after the bracket that closes the one at `at`.
+/// The byte offset after the bracket that closes the one at `at`.
 fn closing_bracket(text: &str, at: usize) -> Option<usize> {
     let mut depth = 0_usize;
-    // The last character that was no blank: a quote is one only where a value may begin.
+    // The last character that was not a blank: a quote starts a scalar only where a value may
+    // begin.
     let mut before = ' ';
     let mut i = at;
     while let Some(c) = text[i..].chars().next() {

@@ -164,10 +164,10 @@ fn what_is_so_already_changes_nothing() {
 
 #[test]
 fn what_cannot_be_changed_safely_is_refused() {
-    // A plain text of two lines, which ends where only the parser knows.
+    // A plain scalar of two lines, whose end only the parser knows.
     let text = "hosts:\n- names: n1\n    n2\n";
     assert!(remove_host(text, "n2").is_err());
-    // The whole file in braces: a section cannot be put at its end.
+    // The whole file is in braces: a section cannot be appended.
     assert!(add_host("{queues: [{name: q}]}\n", &host("a", "")).is_err());
     assert!(add_host("hosts: 7\n", &host("a", "")).is_err());
     assert!(add_host("hosts: [\n", &host("a", "")).is_err(), "no YAML");

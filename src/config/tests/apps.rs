@@ -110,7 +110,7 @@ fn a_limit_that_names_no_profile_is_a_warning() {
     }
 }
 
-/// The job's string over its application's, over its queue's.
+/// The job's string takes precedence over that of its application, this one over that of its queue.
 #[test]
 fn requirements_merge_in_three_steps() {
     let c = good(

@@ -43,7 +43,7 @@ fn what_is_published_of_it_is_part_of_the_digest() {
     assert!(none.digest() != one.digest() && one.digest() != two.digest());
 }
 
-/// Text under `charge:`, the kind of the only problem, and what stands at its caret.
+/// Text under `charge:`, the kind of the only problem, and the text at its caret.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("{}", "missing-key", "{}"),
     ("{prices: []}", "missing-key", "{prices"),

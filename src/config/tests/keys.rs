@@ -35,7 +35,7 @@ const TABLES: &[(&[Key], &str)] = &[
     ),
 ];
 
-/// The place with the key, and what else the entry needs.
+/// The place with the key, and what else the entry requires.
 fn entry(place: &str, key: &str, value: &str) -> String {
     let mut all = format!("{key}: {value}");
     if key == "open" {
@@ -67,7 +67,7 @@ fn every_accepted_key_is_read() {
             let text = entry(place, key.name, "{wrong: [1, {b: 2}], 'c d': }");
             let got = codes(&text);
             assert!(!got.is_empty(), "{text}: the value is never looked at");
-            // The wrong value is a map: where one is right, its keys are not.
+            // The wrong value is a map: if a map is allowed, its keys are unknown.
             let unknown =
                 got.contains(&"unknown-key") && !["preemption", "job_controls"].contains(&key.name);
             assert!(!unknown, "{text}");
@@ -82,7 +82,7 @@ fn every_key_that_has_no_effect_yet_is_refused() {
         for key in table.iter().filter(|k| k.state == State::Later) {
             let text = entry(place, key.name, "1");
             let mut got = codes(&text);
-            // These alone would be all that is wrong if preemption could do without `preempt`.
+            // These alone would be the only problem if preemption did not require `preempt`.
             got.retain(|code| *code != "missing-key");
             assert_eq!(got, ["not-implemented"], "{text}");
             count += 1;
@@ -109,7 +109,7 @@ fn every_key_is_in_the_manual() {
     }
 }
 
-/// The paragraphs of NOT IMPLEMENTED with the tables that they speak of.
+/// The paragraphs of NOT IMPLEMENTED with the tables that they describe.
 const LATER: &[(&str, &[&[Key]])] = &[
     ("sections", &[keys::SECTIONS]),
     ("cluster", &[keys::CLUSTER]),
@@ -129,7 +129,7 @@ const LATER: &[(&str, &[&[Key]])] = &[
     ("resources", &[keys::RESOURCE]),
 ];
 
-/// The list at the end of the manual is what is refused, no more and no less.
+/// The list at the end of the manual is exactly what is refused.
 #[test]
 fn the_manuals_list_of_what_is_refused_is_the_tables() {
     let (_, list) = MANUAL.split_once(".SH NOT IMPLEMENTED\n").unwrap();

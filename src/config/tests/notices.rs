@@ -92,7 +92,7 @@ fn words_of_watch_are_figures_with_marks() {
     );
 }
 
-/// Sections, the kind of the only problem, and what stands at its caret.
+/// Sections, the kind of the only problem, and the text at its caret.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("mail: {from: c@x}", "missing-key", "{from"),
     ("mail: {smtp: m}", "missing-key", "{smtp"),

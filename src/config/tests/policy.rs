@@ -10,7 +10,7 @@ fn queue(extra: &str) -> Queue {
     c.queues.into_iter().next().unwrap()
 }
 
-/// The first queue's tree as `who:shares` steps, or `-` where the user has no share.
+/// The path in the first queue's tree as `node:shares` steps, or `-` if the user has no share.
 fn way(c: &Config, user: &str, os_groups: &[&str]) -> String {
     let groups: Vec<String> = os_groups.iter().map(|g| g.to_string()).collect();
     let shares = c.queues[0].policy.shares().expect("a queue with shares");
@@ -122,7 +122,7 @@ fn named_beats_group_beats_default_beats_others() {
 
 #[test]
 fn a_maze_of_groups_costs_no_more_than_its_groups() {
-    // Two groups on each of 30 levels, each with both of the next; nobody at the end.
+    // Two groups on each of 30 levels, each with both of the next; the last level has no users.
     let mut groups =
         String::from("usergroups:\n- {name: end, members: all, fairshare: '[u1,1]'}\n");
     for i in 0..30 {
@@ -149,7 +149,7 @@ fn a_queue_with_shares_takes_only_who_has_some() {
     let c = good("queues: [{name: q, fairshare: '[u1,2] [u2,1]'}, {name: r, policy: drf}]");
     let takes = |q: usize, user| c.queue_accepts(&c.queues[q], user, &[]);
     assert!(takes(0, "u2") && !takes(0, "u3") && takes(1, "u3"));
-    // A group whose own tree leaves a member out: the next entry that holds him counts.
+    // A group whose own tree omits a member: the next entry that contains the user applies.
     let c = good(
         "usergroups: [{name: g, members: u1 u2, fairshare: '[u1,1]'}]\n\
          queues: [{name: q, fairshare: '[g,5] [default,1]'}]",
@@ -405,8 +405,8 @@ fn gpus_of_hosts_can_be_reserved() {
     assert!(refused.contains("until it ends"), "{refused}");
 }
 
-/// The examples of the documentation of the product that this one follows, each as it is printed
-/// there (indented as YAML needs it) and quoted.
+/// The examples of the documentation of the product that this one follows, each as printed there
+/// (indented as YAML requires) and quoted.
 const LIMITS: &str = "\
 usergroups: [{name: g1, members: u2 u3}]
 queues: [{name: low}, {name: medium}, {name: high}]
@@ -495,7 +495,7 @@ fn the_first_open_window_gives_the_limit() {
     let c = good(LIMITS);
     let named = |name: &str| c.limits.iter().find(|q| q.name == name).unwrap();
     let slots = |text: &str| Capped::at(&named("week").slots, at(text), &TimeZone::UTC);
-    // 2026-11-23 is a Monday; the minute of an end belongs to the window.
+    // 2026-11-23 is a Monday; the end minute belongs to the window.
     for (text, want) in [
         ("2026-11-23T07:59:59Z", 5),
         ("2026-11-23T08:00:00Z", 2),
@@ -539,7 +539,7 @@ fn a_limit_of_all_hosts_needs_no_host() {
     assert!(!c.limits[2].on_any_host());
 }
 
-/// Every dimension, each as one counter and as one for each member, with each quantity.
+/// Every dimension, as one counter and as one per member, with each quantity.
 #[test]
 fn every_dimension_can_be_limited_both_ways() {
     for (name, value) in [
@@ -665,7 +665,7 @@ fn ten_thousand_limits_are_fine_and_more_are_refused() {
 
 #[test]
 fn names_of_groups_follow_the_system() {
-    // A directory service that knows nothing: the name stays a user's.
+    // A directory service that knows no names: the name is still taken as a user.
     let none = OsNames {
         user: &|_| false,
         group: &|_| false,

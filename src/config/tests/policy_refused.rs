@@ -6,7 +6,7 @@ use super::{os, read, with};
 const QUEUES: &str = "queues: [{name: hi, priority: 9, preemption: {@}}, {name: lo}, {name: up, \
                       priority: 9}]";
 
-/// Text added to a good file, the kind of the only problem, and what stands at its caret.
+/// Text added to a valid file, the kind of the only problem, and the text at its caret.
 const REFUSED: &[(&str, &str, &str)] = &[
     // order and shares
     ("queues: [{name: q, policy: lifo}]", "choice", "lifo"),
@@ -666,7 +666,7 @@ fn slips_are_answered_with_what_was_meant() {
     }
 }
 
-/// A sensor may report it: until then a warning names it, and what it may have been meant for.
+/// A sensor may report it: until then, a warning names it and what may have been meant.
 #[test]
 fn a_resource_that_nobody_knows_so_far_is_a_warning() {
     for (text, name, near) in [
@@ -711,7 +711,7 @@ fn a_problem_inside_an_unquoted_value_points_into_the_file() {
 
 #[test]
 fn a_part_that_cannot_be_read_raises_no_false_alarm() {
-    // The declaration of fpga is lost with its line; what names it is not blamed.
+    // The declaration of fpga is lost with its line; uses of fpga are not reported.
     let text = "cluster: {administrators: u1}\nhosts: [{name: h1}]\nqueues:\n\
                 - {name: q, thresholds: {fpga: 3}}\nlimits:\n\
                 - {name: l, queues: r, resources: '[fpga,1]'}\nresources: a: b\n";

@@ -43,7 +43,7 @@ fn what_it_says_is_read_and_what_it_leaves_out_is_the_default() {
     assert_eq!(portal("{trust_proxy: 127.0.0.1}").trust_proxy.len(), 1);
 }
 
-/// As the processes of the portal pass it on.
+/// As the portal's processes pass it on.
 #[test]
 fn it_comes_back_as_it_was() {
     for text in [
@@ -73,7 +73,7 @@ fn it_is_part_of_the_digest_and_of_what_a_change_comes_to() {
     assert_eq!(all[0].after.as_deref(), Some("[\"10.0.0.0/8\"]"));
 }
 
-/// Text under `portal:`, the kind of the only problem, and what stands at its caret.
+/// Text under `portal:`, the kind of the only problem, and the text at its caret.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("{pam: maybe}", "flag", "maybe"),
     ("{pma: yes}", "unknown-key", "pma"),

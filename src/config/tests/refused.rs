@@ -4,7 +4,7 @@ use super::super::*;
 use super::{codes, os, read, warnings, with};
 
 /// Rows of the bad-input matrix that concern cb.yaml, and every other kind of problem: text added
-/// to a good file, and the one refusal it gets.
+/// to a valid file, and the single refusal.
 const REFUSED: &[(&str, &str)] = &[
     // yaml itself (rows 1-27; sizes are in `bombs_are_refused`)
     ("general: &a {clean_period: 5}", "anchor"),
@@ -29,7 +29,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("general: {clean_period: 5", "syntax"),
     ("general: 'clean", "syntax"),
     ("general: clean_period: 5", "syntax"),
-    // keys (11) and features that are not built
+    // keys (11) and features that are not implemented
     ("queues: [{name: q, slotz: 4}]", "unknown-key"),
     ("queues: [{name: q, QJOB_LIMIT: 4}]", "unknown-key"),
     ("genral: {}", "unknown-key"),
@@ -380,7 +380,7 @@ fn byte_order_mark_and_carriage_returns_change_nothing() {
 proptest::proptest! {
     #![proptest_config(crate::text::cases())]
 
-    /// Whatever is written, loading ends, and each problem can be shown.
+    /// Any text is loaded to its end, and each problem can be shown.
     #[test]
     fn nothing_written_makes_it_panic(
         parts in proptest::collection::vec(0..PIECES.len(), 0..40),
@@ -397,7 +397,7 @@ proptest::proptest! {
     }
 }
 
-/// What cb.yaml is made of, whole and broken.
+/// Pieces of cb.yaml, whole and broken.
 const PIECES: &[&str] = &[
     "cluster:\n",
     "  name: c\n",

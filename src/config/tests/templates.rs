@@ -15,7 +15,7 @@ fn good(text: &str) -> Template {
     })
 }
 
-/// In `/w`: the file `a file`, the directory `d`, nothing else.
+/// A directory `/w` that contains only the file `a file` and the directory `d`.
 fn fill(template: &Template, given: &[(&str, &str)]) -> Result<Filled, String> {
     let given: Vec<(String, String)> = given
         .iter()
@@ -161,14 +161,14 @@ fn what_is_wrong_with_a_template_is_refused_with_its_place() {
     );
     assert!(read_template(b"", "t.yaml", "t").is_err(), "no name");
     assert!(read_template(&vec![b'#'; 1 << 20], "t.yaml", "t").is_err());
-    // What cannot hold a shell's marks may stand in its text.
+    // Types whose values cannot contain shell metacharacters may be used in shell text.
     good("params: [{name: A, type: int}]\noptions: [{E: 'run ${A}'}]");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// A value is in its variable as it was given, and in an option as one value.
+    /// A value is passed unchanged in its variable, and as a single value in an option.
     #[test]
     fn values_stay_values(value in "[ -~é]{1,60}") {
         let template = good("params: [{name: A}]\noptions: [{J: 'j ${A}'}]\nscript: 'run'\n");

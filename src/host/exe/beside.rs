@@ -1,6 +1,6 @@
 //! Handles commands that jobs have started on this host by `claunch`: finds them, stops and resumes
-//! them with their job, and counts them. Their shepherds record in files what is running
-//! (`host::beside`), so a restart does no harm. Starts nothing.
+//! them with their job, and counts their usage. Their shepherds record in files what is running
+//! (`host::beside`), so a restart loses nothing. Starts nothing.
 
 use super::commands::Command;
 use super::cpus;
@@ -64,7 +64,7 @@ impl Exec {
     }
 
     fn command_began(&mut self, a: AttemptId, command: Command) {
-        // It was asked for before the job was stopped.
+        // The command was requested before the job was stopped.
         if self.parts.launches.is_stopped(a) {
             deliver(&command.shepherd, TaskAct::Stop, TermReason::None, 0);
         }
@@ -80,12 +80,12 @@ impl Exec {
                 self.parts.commands.forget(a);
             }
         } else if !self.parts.commands.has(a) {
-            // The job may be over soon: its end has what was said before.
+            // The job may end soon, and its end includes only usage that was reported before.
             self.sample_part(a, &Snapshot::default(), &[]);
         }
     }
 
-    /// Stops what a job started here, or lets it go on.
+    /// Stops or resumes the commands that a job started here.
     pub(super) fn signal_beside(&mut self, a: AttemptId, p: Pending, mark: u32) {
         let stop = match p.act {
             TaskAct::Stop => true,
@@ -99,21 +99,21 @@ impl Exec {
         }
     }
 
-    /// Adds to the usage of an attempt what it has started here beside itself, and what all of it
-    /// uses of GPUs and of the network.
+    /// Adds the usage of the commands that an attempt has started here, and the use of GPUs and of
+    /// the network by the whole attempt.
     pub(super) fn add_beside(&self, a: AttemptId, usage: &mut Usage, snapshot: &Snapshot) {
         let tasks = self.parts.launches.has_tasks(a);
         self.parts.commands.add_to(a, usage, snapshot, tasks);
         usage.devices = usage.devices().plus(self.samples.devices.of(a)).boxed();
     }
 
-    /// Samples the attempts that began on other hosts, and forgets commands whose shepherds died.
+    /// Samples the parts of attempts, and forgets commands whose shepherds have died.
     pub(super) fn sample_parts(&mut self, snapshot: &Snapshot, wrong: &[WrongUnit]) {
         let gone = self.parts.commands.whose(recovery::is_gone);
         for ((a, pid), group) in gone {
             self.parts.commands.lost(a, pid);
             beside::remove(&self.place.local, a, pid);
-            // All else by which it could be found, the job's own processes have, too.
+            // Processes of the job itself match every other criterion by which they could be found.
             let env = Vec::new();
             self.spawners.send(&ToSpawner::Reap { a, group, env });
             self.spawners.flush();
@@ -144,9 +144,9 @@ impl Exec {
         }
     }
 
-    /// Why all that a part runs is to be ended, if it is.
+    /// The reason to end everything that a part runs, if there is one.
     fn part_exceeds(&self, a: AttemptId, u: &Usage) -> Option<TermReason> {
-        // Each has a group with the whole limit: together they must not use more.
+        // Each command has a control group with the whole limit; their sum must not exceed it.
         let memory = self.parts.launches.memory_of(a);
         if memory.is_some_and(|most| u.mem_kb << 10 > most) {
             return Some(TermReason::MemLimit);
@@ -155,7 +155,7 @@ impl Exec {
         judged(units.check, u)
     }
 
-    /// All processors that attempts of the table, parts and commands have.
+    /// All processors that are held by attempts of the table, parts and commands.
     pub(super) fn cpus_held(&self) -> CpuSet {
         let mut held = cpus::held(&self.table);
         held.extend(&self.parts.launches.cpus());

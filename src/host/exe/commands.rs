@@ -1,5 +1,5 @@
-//! The commands that jobs have started on this host by `claunch`, and the usage of those that are
-//! over. Values only, no files.
+//! The commands that jobs have started on this host by `claunch`, and the usage of commands that
+//! have ended. Values only, no files.
 
 use super::sample::{self, Snapshot};
 use super::table::Shepherd;
@@ -7,18 +7,18 @@ use crate::model::{AttemptId, CpuSet};
 use crate::record::report::Usage;
 use std::collections::BTreeMap;
 
-/// A command that runs.
+/// A running command.
 #[derive(Debug)]
 pub(super) struct Command {
     pub shepherd: Shepherd,
     pub cpus: CpuSet,
 }
 
-/// The commands of all attempts, by shepherd.
+/// The running commands of all attempts, by shepherd.
 #[derive(Debug, Default)]
 pub(super) struct Commands {
     running: BTreeMap<(AttemptId, i32), Command>,
-    /// What those have used that are over.
+    /// Usage of the commands that have ended.
     used: BTreeMap<AttemptId, Usage>,
 }
 
@@ -36,7 +36,7 @@ impl Commands {
         self.running.insert((a, command.shepherd.pid), command);
     }
 
-    /// Those of which this holds, with their control groups.
+    /// The commands for which `holds` is true, with their control groups.
     pub(super) fn whose(
         &self,
         holds: impl Fn(&Shepherd) -> bool,
@@ -48,38 +48,38 @@ impl Commands {
             .collect()
     }
 
-    /// What it has used is not known.
+    /// Removes a command whose usage is not known.
     pub(super) fn lost(&mut self, a: AttemptId, pid: i32) {
         self.running.remove(&(a, pid));
     }
 
-    /// The attempt is over.
+    /// Forgets the usage of an attempt that is over.
     pub(super) fn forget(&mut self, a: AttemptId) {
         self.used.remove(&a);
     }
 
-    /// There are some, so that there may be news of them.
+    /// Whether any command is running, so that new records may appear.
     pub(super) fn any(&self) -> bool {
         !self.running.is_empty()
     }
 
-    /// There are some of this attempt.
+    /// Whether commands of this attempt are running.
     pub(super) fn has(&self, a: AttemptId) -> bool {
         self.of(a).next().is_some()
     }
 
-    /// The process of each shepherd, and the attempt that it is of.
+    /// The process of each shepherd and its attempt.
     pub(super) fn shepherds(&self) -> impl Iterator<Item = (i32, AttemptId)> {
         self.running.keys().map(|(a, pid)| (*pid, *a))
     }
 
-    /// Their control groups.
+    /// The control groups of the commands.
     pub(super) fn groups(&self) -> impl Iterator<Item = String> {
         let groups = self.running.values().map(|c| c.shepherd.group.clone());
         groups.filter(|group| !group.is_empty())
     }
 
-    /// The processors that they are bound to; those of one attempt.
+    /// The processors to which commands are bound, of one attempt or of all.
     pub(super) fn cpus(&self, of: Option<AttemptId>) -> CpuSet {
         let mut all = CpuSet::default();
         for ((a, _), command) in &self.running {
@@ -90,7 +90,7 @@ impl Commands {
         all
     }
 
-    /// One is over, and has used that much.
+    /// A command has ended with this usage.
     pub(super) fn over(&mut self, (a, pid): (AttemptId, i32), u: &Usage) {
         self.running.remove(&(a, pid));
         let used = self.used.entry(a).or_default();
@@ -100,7 +100,7 @@ impl Commands {
         used.maxmem_kb = used.maxmem_kb.max(u.maxmem_kb);
     }
 
-    /// Adds what those of an attempt use and have used.
+    /// Adds the usage of the running and ended commands of an attempt.
     pub(super) fn add_to(&self, a: AttemptId, usage: &mut Usage, snapshot: &Snapshot, tasks: bool) {
         for command in self.of(a) {
             let mut u = snapshot.usage(command.shepherd.pid, sample::details);

@@ -9,7 +9,8 @@ use crate::record::order::StartOrder;
 use crate::sys::{clock, cpus};
 use crate::task::cpu_binding;
 
-/// How long what was read of the processors counts (ms): they go offline and come back.
+/// How long the list of processors is valid after it was read (ms): processors go offline and come
+/// back.
 const READ_EVERY_MS: u64 = 30_000;
 
 /// The processors of this host as last read, and when (boot clock, ms).
@@ -30,13 +31,13 @@ impl HostCpus {
         Ok(&self.0.insert(known).1)
     }
 
-    /// What the attempt is bound to, beside what is held; `None` when its queue does not bind.
+    /// Binds the attempt to processors that are not in `held`; `None` if its queue does not bind.
     pub(super) fn bind(&mut self, order: &StartOrder, held: &CpuSet) -> Option<Box<Binding>> {
         let slots = order.hosts.first().map_or(1, |share| share.1);
         self.bind_part((order.a, order.bind, slots), held)
     }
 
-    /// The same of an attempt with so many slots here.
+    /// As [`HostCpus::bind`], for an attempt with this number of slots here.
     pub(super) fn bind_part(
         &mut self,
         (a, bind, slots): (AttemptId, CpuBind, u32),
@@ -58,7 +59,7 @@ impl HostCpus {
     }
 }
 
-/// All processors that attempts of the table have.
+/// All processors that are assigned to attempts of the table.
 pub(super) fn held(table: &Table) -> CpuSet {
     let mut held = CpuSet::default();
     for (_, entry) in table.live() {

@@ -1,6 +1,6 @@
-//! What running attempts use of GPUs and of the network on this host, and what they have used so
-//! far. Owns the file that keeps the sums over a restart of `cbexe` (`use.json` in the local
-//! directory). Never decides which attempt a process is of.
+//! The use of GPUs and of the network by running attempts on this host, now and in total. Owns the
+//! file that keeps the sums over a restart of `cbexe` (`use.json` in the local directory). Never
+//! decides to which attempt a process belongs.
 
 use super::net_counts::{Bytes, NetCounts, Sum};
 use crate::host::local::Local;
@@ -10,23 +10,23 @@ use crate::sys::{fs, proc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Largest file, bytes.
+/// Maximum size of the file in bytes.
 const FILE_MAX: u64 = 16 << 20;
-/// No two samples lie further apart for the integral of the utilization, ms.
+/// Maximum interval between two samples that counts in the integral of the utilization, ms.
 const STEP_MAX_MS: u64 = 15_000;
 
-/// What the file keeps of an attempt.
+/// The entry of an attempt in the file.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     #[serde(flatten)]
     a: AttemptId,
     u: DeviceUse,
-    /// Bytes received and sent over connections that are gone.
+    /// Bytes received and sent over connections that are closed.
     #[serde(default)]
     closed: (u64, u64),
 }
 
-/// The file.
+/// The content of the file.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Document {
@@ -41,20 +41,20 @@ pub(super) struct GpuNow {
     pub mem_mb: u64,
 }
 
-/// See the file's head.
+/// See the head of this file.
 #[derive(Debug, Default)]
 pub(super) struct DeviceCounts {
     pub net: NetCounts,
     gpus: BTreeMap<AttemptId, DeviceUse>,
     sampled_at: u64,
-    /// As it was written last.
+    /// The content that was written last.
     written: Vec<u8>,
-    /// Connections cannot be listed, as the log says.
+    /// Connections cannot be listed, and this was logged.
     pub failing: bool,
 }
 
 impl DeviceCounts {
-    /// Goes on from what an earlier process of this program counted.
+    /// Continues with the sums that an earlier process of this program counted.
     pub(super) fn read(&mut self, local: &Local) {
         let bytes = match fs::read_optional(&local.device_use(), FILE_MAX) {
             Ok(Some(bytes)) => bytes,
@@ -90,7 +90,7 @@ impl DeviceCounts {
         }
     }
 
-    /// Writes what changed since it was written. A failure costs what a restart would need.
+    /// Writes changes since the last write. After a failure, a restart lacks these sums.
     pub(super) fn write(&mut self, local: &Local) {
         let attempts = self.net.sums.keys().chain(self.gpus.keys());
         let mut attempts: Vec<AttemptId> = attempts.copied().collect();
@@ -100,7 +100,7 @@ impl DeviceCounts {
         if attempts.is_empty() {
             if !self.written.is_empty() {
                 self.written.clear();
-                // What is left of it is of attempts that are over.
+                // The file has only entries of attempts that are over.
                 let _ = fs::remove(&path);
             }
             return;
@@ -127,7 +127,7 @@ impl DeviceCounts {
         }
     }
 
-    /// Takes what attempts use of GPUs at `now`.
+    /// Adds the use of GPUs by attempts at `now`.
     pub(super) fn note_gpus(&mut self, uses: &BTreeMap<AttemptId, GpuNow>, now: u64) {
         let step = match self.sampled_at {
             0 => 0,
@@ -148,7 +148,7 @@ impl DeviceCounts {
         }
     }
 
-    /// What an attempt uses and has used.
+    /// The current and the total use of an attempt.
     pub(super) fn of(&self, a: AttemptId) -> DeviceUse {
         let net = self.net.sums.get(&a).copied().unwrap_or_default().all();
         DeviceUse {
@@ -190,7 +190,7 @@ mod tests {
             (used.gpu_util, used.gpu_mem_mb, used.gpu_ms),
             (0, 0, 11_000)
         );
-        // A host that stood still for an hour did not compute for an hour.
+        // A host that was suspended for an hour did not compute for an hour.
         counts.note_gpus(&uses(1, 100, 1), 3_615_000);
         assert_eq!(counts.of(a(1)).gpu_ms, 11_000 + STEP_MAX_MS);
         counts.retain(|of| of != a(1));

@@ -1,5 +1,5 @@
-//! Which attempt uses what of GPUs and of the network now. A process is of the attempt whose
-//! shepherd, or whose command's shepherd, it descends from.
+//! Determines which attempt uses GPUs and the network, and how much. A process belongs to the
+//! attempt whose shepherd, or the shepherd of whose command, is its ancestor.
 
 use super::device_counts::GpuNow;
 use super::exec::Exec;
@@ -10,19 +10,19 @@ use crate::record::host_units::UnitDoc;
 use crate::sys::{proc, sockets};
 use std::collections::{BTreeMap, HashMap};
 
-/// Descriptors of jobs' processes that one sample looks at.
+/// Maximum number of descriptors of jobs' processes that one sample looks at.
 const DESCRIPTORS_MAX: usize = 65_536;
-/// What a sensor said longer ago is not true any more, ms.
+/// Age at which a report of a sensor is no longer used, ms.
 const OLD_MS: u64 = 300_000;
 
 impl Exec {
-    /// The processes of shepherds, and which attempt each is of.
+    /// The processes of shepherds and the attempt of each.
     pub(super) fn shepherds(&self) -> BTreeMap<i32, AttemptId> {
         let jobs = self.table.running().map(|(a, s)| (s.pid, a));
         jobs.chain(self.parts.commands.shepherds()).collect()
     }
 
-    /// Counts what attempts use of GPUs and of the network.
+    /// Counts the use of GPUs and of the network by attempts.
     pub(super) fn count_devices(&mut self, snapshot: &Snapshot, now: u64) {
         if self.spawners.is_simulated() {
             return;
@@ -47,7 +47,7 @@ impl Exec {
         self.keep_devices();
     }
 
-    /// Keeps what attempts have used that are not over, for a restart as well.
+    /// Keeps the sums of attempts that are not over, also for a restart.
     pub(super) fn keep_devices(&mut self) {
         let (table, parts) = (&self.table, &self.parts);
         self.samples.devices.retain(|a| {
@@ -85,8 +85,8 @@ impl Exec {
     }
 }
 
-/// Whose a process is that a sensor saw on a unit. One that began after the sensor looked has only
-/// the number of one that was seen.
+/// The attempt of a process that a sensor saw on a unit. A process that began after the sensor
+/// looked only has the process id of the one that was seen.
 pub(super) fn owner(
     snapshot: &Snapshot,
     shepherds: &BTreeMap<i32, AttemptId>,
@@ -97,7 +97,7 @@ pub(super) fn owner(
     snapshot.above(process, |pid| shepherds.get(&pid).copied())
 }
 
-/// The process is the one that the sensor saw.
+/// Whether the process is the one that the sensor saw.
 pub(super) fn is_seen(snapshot: &Snapshot, process: i32, unit: &UnitDoc) -> bool {
     let begin = snapshot.begin_of(process);
     let begin = begin.map(|ticks| ticks * 1000 / proc::ticks_per_second());
@@ -148,7 +148,7 @@ mod tests {
                     .unwrap()
             })
             .collect();
-        // This process with all the sockets is a job's, too.
+        // This process, which has all the sockets, belongs to a job too.
         let parent = proc::parent();
         let pids = jobs.iter().map(|job| i32::try_from(job.id()).unwrap());
         let shepherds = pids

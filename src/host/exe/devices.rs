@@ -1,6 +1,6 @@
-//! The device nodes that tasks may open: those of their own units and of no other unit, if control
-//! groups can enforce this. A task's own nodes are sent with the task; nodes that the spawner does
-//! not know stay open to all.
+//! The device nodes that tasks may open: the nodes of their own units and of no other unit, if
+//! control groups can enforce this. A task's own nodes are sent with the task; nodes that the
+//! spawner does not know stay open to all tasks.
 
 use super::exec::Exec;
 use crate::config::Config;
@@ -8,12 +8,12 @@ use crate::model::{AttemptId, DeviceNode};
 use crate::task::spec::ToSpawner;
 
 impl Exec {
-    /// Takes the settings that concern units.
+    /// Applies the settings that concern units.
     pub(super) fn configure_units(&mut self, config: Config) {
         self.starter.units.configure(config, &self.place.site.host);
     }
 
-    /// Brings up to date what is known of units, and lets the spawner know.
+    /// Updates the list of units and sends changes to the spawner.
     pub(super) fn follow_units(&mut self) {
         if self.spawners.is_simulated() {
             return;
@@ -53,7 +53,7 @@ impl Exec {
         self.starter.units.sent = Some(all);
     }
 
-    /// The device nodes of the units that an attempt or a part of one has here.
+    /// The device nodes of the units that an attempt, or its part, has here.
     pub(super) fn devices_of(&self, a: AttemptId) -> Vec<DeviceNode> {
         let entry = self.table.get(a).map(|e| &e.given.units[..]);
         let units = entry.or_else(|| self.parts.units_of(a).map(|units| units.names));

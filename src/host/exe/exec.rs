@@ -37,7 +37,7 @@ const SAMPLE_MS: u64 = 5_000;
 const BEAT_MS: u64 = 5_000;
 /// Rounds of reading orders in one turn.
 const ROUNDS: usize = 4;
-/// The end of a run that the leader believes to be running here.
+/// The reason in the end of a run that the leader believes to be running here.
 const FORGOTTEN: &str = "its host has lost the record of it";
 
 /// Everything the executor knows.
@@ -48,7 +48,7 @@ pub struct Exec {
     pub(super) orders: OrderReader,
     pub(super) starter: Starter,
     pub(super) parts: Parts,
-    /// Attempts whose resizes came in this turn.
+    /// Attempts whose resizes were received in this turn.
     pub(super) resized: BTreeSet<AttemptId>,
     /// Attempts whose limits were changed in this turn.
     pub(super) limited: BTreeSet<AttemptId>,
@@ -62,19 +62,19 @@ pub struct Exec {
     beat_at: u64,
 }
 
-/// What one turn did, for the pace of the next.
+/// The result of one turn, which determines the pace of the next.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Did {
     /// Something was read or written.
     pub work: bool,
-    /// More orders wait.
+    /// More orders are to be read.
     pub more: bool,
     /// Orders were read.
     pub orders: bool,
 }
 
 impl Exec {
-    /// An executor that has done nothing yet but remember.
+    /// An executor that has only restored its state.
     pub(super) fn new(
         place: Place,
         (table, ledger): (Table, Ledger),
@@ -101,12 +101,12 @@ impl Exec {
         }
     }
 
-    /// The id of this host's ledger, which orders name.
+    /// The id of this host's ledger, which orders refer to.
     pub fn ledger_id(&self) -> &str {
         &self.ledger.identity.id
     }
 
-    /// One turn. `look`: read the share's orders in it.
+    /// Executes one turn. `look`: read the share's orders in it.
     pub fn turn(&mut self, look: bool) -> Did {
         let mut did = Did::default();
         self.hear();
@@ -146,7 +146,7 @@ impl Exec {
         did
     }
 
-    /// The local beat: time, epoch, highest job id, and a note for administrators.
+    /// Writes the local beat: time, epoch, highest job id, and a note for administrators.
     fn beat(&self, now: u64) {
         let note = self.starter.units.note(self.spawners.note());
         let words = self.share.beat(self.table.top(), &note);
@@ -155,7 +155,8 @@ impl Exec {
         self.copy_leader();
     }
 
-    /// Keeps a copy of who leads for the commands of this host, where asking costs requests.
+    /// Keeps a copy of `leader/epoch` for the commands of this host if reading the share needs
+    /// requests.
     fn copy_leader(&self) {
         if self.place.share_is_local {
             return;
@@ -163,7 +164,7 @@ impl Exec {
         if let Some((doc, at_ms)) = self.orders.epoch_doc()
             && let Err(e) = leader_copy::write(&self.place.site.leader_copy(), doc, at_ms)
         {
-            // Commands read the share then.
+            // Commands then read the share.
             tracing::debug!("{e}");
         }
     }
@@ -260,7 +261,7 @@ impl Exec {
             let worth = sample::differs(&e.usage, &u);
             let mut unheld = self.spawners.unheld();
             if self.parts.commands.has(a) {
-                // Each has a group with the whole limit: together they must not use more.
+                // Each task has a control group with the whole limit; their sum must not exceed it.
                 (unheld.memory, unheld.procs) = (true, true);
             }
             let over = sample::exceeded(e, &u, unheld);
@@ -281,10 +282,11 @@ impl Exec {
 
     fn follow_orders(&mut self) -> Result<Did, String> {
         let mut did = Did::default();
-        // Checked before the orders are read: they cancel what was dispatched elsewhere earlier.
+        // Checked before the orders are read: these cancel starts that were dispatched elsewhere
+        // meanwhile.
         let until = silence::may_start_until(&self.place.local);
         for _ in 0..ROUNDS {
-            // Given up in the last round: what comes now waits for the next one.
+            // The spawner failed in the last round: new orders wait for the next one.
             if !self.spawners.is_ready() {
                 did.more = true;
                 break;
@@ -329,8 +331,8 @@ impl Exec {
         Ok(did)
     }
 
-    /// Starts what no order at hand has cancelled, unless reading took so long that the leader may
-    /// have dispatched it elsewhere.
+    /// Starts the tasks that no order read so far has cancelled, unless reading took so long that
+    /// the leader may have dispatched them elsewhere.
     pub(super) fn start_held_until(&mut self, until: u64) -> Result<(), String> {
         if clock::boot_ms() > until {
             return Err(
@@ -343,7 +345,7 @@ impl Exec {
         Ok(())
     }
 
-    /// Hands the spawner what no order at hand has cancelled.
+    /// Sends the spawner the tasks that no order read so far has cancelled.
     fn start_held(&mut self) {
         failpoint::hit("exe.after_ledger");
         self.drop_unnamed();
@@ -359,8 +361,8 @@ impl Exec {
         self.spawners.flush();
     }
 
-    /// Cancels starts that wait here and that the present orders do not name: the orders after the
-    /// damage are lost, and the starts are not among those in force.
+    /// Cancels waiting starts that the current orders do not name: the orders after the damage are
+    /// lost, and these starts are not among the orders in force.
     fn drop_unnamed(&mut self) {
         let place = self.orders.place();
         let named = |a: &AttemptId| self.table.get(*a).is_some_and(|e| e.named >= place);
@@ -376,7 +378,7 @@ impl Exec {
         self.reports.repeat_all();
     }
 
-    /// Puts on record what is known of the share.
+    /// Records what is known of the share.
     fn note_share(&mut self) {
         self.ledger.push(&AttemptRec::Epoch {
             e: self.share.seen.epoch,
@@ -385,7 +387,8 @@ impl Exec {
         });
     }
 
-    /// Carries out a batch: starts and cancellations are on record before anything is done.
+    /// Carries out a batch of orders: starts and cancellations are recorded before any task is
+    /// started.
     fn carry_out(&mut self, batch: Vec<Order>, before: (u64, u64)) -> Result<(), String> {
         let (mut starts, mut acts) = (BTreeSet::new(), Vec::new());
         if batch.iter().any(|order| matches!(order, Order::Start(_))) {
@@ -433,13 +436,13 @@ impl Exec {
         }
         let recorded = self.ledger.commit(true);
         if let Err(e) = &recorded {
-            // No task of it was started: forget them, and read it all again.
+            // No task of this batch was started: forget them and read the batch again.
             self.spawners.held.retain(|task| !starts.contains(&task.a));
             starts.into_iter().for_each(|a| self.table.remove(a));
             self.orders.go_to(before.1);
             self.rewrite_after_failure(&e.to_string());
         }
-        // What is to end or to stop does not wait for the disk.
+        // Kills and suspensions do not wait for the disk.
         acts.retain(|(a, _, mark)| !self.table.get(*a).is_some_and(|e| e.is_other(*mark)));
         for (a, pending, _) in &acts {
             self.signal(*a, *pending);
@@ -454,13 +457,13 @@ impl Exec {
         Ok(())
     }
 
-    /// The run of this mark, which the orders at hand name first.
+    /// The run with this mark, which the current orders name.
     pub(super) fn ordered_now(&self, mark: u32) -> RunId {
         let (epoch, _) = self.orders.place();
         RunId { mark, epoch }
     }
 
-    /// Takes note of a task. Returns the attempt if it is to be started.
+    /// Records a task. Returns the attempt if it is to be started.
     fn take_start(&mut self, o: StartOrder) -> Option<AttemptId> {
         let a = o.a;
         if a.at == 0 || a.j.id == 0 || o.hosts.first().is_none_or(|s| s.0 != self.place.site.host) {
@@ -480,7 +483,7 @@ impl Exec {
         if let Some(e) = self.table.get_mut(a) {
             let again = e.named.0 < named.0;
             e.named = e.named.max(named);
-            // Limits are not on record: after a restart the repeated order has them.
+            // Limits are not in the ledger: after a restart the repeated order contains them.
             if e.limits.now.is_none() || o.limit_changes > e.limits.known {
                 e.limits.now = Some(Box::new(crate::task::build::limits(&o.limits)));
                 e.limits.known = o.limit_changes;
@@ -488,7 +491,7 @@ impl Exec {
             e.grace_ms = o.grace_ms;
             (e.resizes.notify, e.given.launched) = (notify, launched);
             e.given.check = o.units.check;
-            // A leader that orders it again does not know its state.
+            // A leader that orders the start again does not know the state of the attempt.
             let reports = if again { e.reports(a) } else { Vec::new() };
             for report in reports {
                 self.push(a, &report);
@@ -547,8 +550,8 @@ impl Exec {
         end
     }
 
-    /// Promises that an unknown attempt, or one that still waits here, will never start; repeats
-    /// what is known of another.
+    /// Guarantees that an unknown attempt, or one that still waits here, will never start; for any
+    /// other attempt, repeats its reports.
     fn cancel(&mut self, a: AttemptId) {
         let held = &mut self.spawners.held;
         if let Some(at) = held.iter().position(|task| task.a == a) {
@@ -571,7 +574,7 @@ impl Exec {
         self.never(a, "cancelled before it was started");
     }
 
-    /// Takes up a signal of a number that was not yet taken up.
+    /// Accepts a signal whose number is higher than that of the last one.
     fn signal(&mut self, a: AttemptId, p: Pending) {
         let known = self.table.get_mut(a);
         let Some(e) = known.filter(|e| !e.is_final() && p.n > e.signals) else {
@@ -584,8 +587,8 @@ impl Exec {
         self.act(a, p);
     }
 
-    /// Carries out an act now, or when the task runs. It goes on record afterwards: a crash in
-    /// between repeats it, which harms less than losing a kill.
+    /// Carries out a signal now, or when the task runs. It is recorded afterwards: a crash in
+    /// between repeats it, which does less harm than losing a kill.
     pub(super) fn act(&mut self, a: AttemptId, p: Pending) {
         let Some(e) = self.table.get_mut(a) else {
             return;
@@ -600,7 +603,7 @@ impl Exec {
         }
     }
 
-    /// Keeps the limit that the leader ordered last, for `cbls`.
+    /// Stores the limit that the leader ordered last, for `cbls`.
     fn keep_limit(&mut self) {
         let Some(limit) = self.limit_order else {
             return;
@@ -631,7 +634,7 @@ impl Exec {
         let old_logs = self.spawners.logs.numbers().len() > 1;
         if self.ledger.wants_rewrite() || (old_logs && !self.needs_old_logs()) {
             self.rewrite();
-            // The last tasks of earlier spawners are over, and so is the use of their groups.
+            // The last tasks of earlier spawners have ended, so their groups are unused.
             self.sweep_groups();
         } else if let Err(e) = self.ledger.commit(false) {
             self.rewrite_after_failure(&e.to_string());
@@ -650,7 +653,7 @@ impl Exec {
         })
     }
 
-    /// Rewrites the ledger from the table, after which old tasks logs are not needed.
+    /// Rewrites the ledger from the table; old tasks logs are not needed after that.
     pub fn rewrite(&mut self) {
         if let Err(e) = self.ledger.rewrite(&self.table, &self.share.seen) {
             tracing::error!("{e}");
@@ -670,8 +673,8 @@ impl Exec {
     }
 }
 
-/// Signals a shepherd. Checks first that it still exists: this process may have been blocked in the
-/// share for long, and another process may have its id now.
+/// Signals a shepherd. Checks first that it still exists: this process may have been blocked for
+/// long by the share, and another process may have its id now.
 pub(super) fn deliver(s: &Shepherd, act: TaskAct, reason: TermReason, grace: u64) {
     if !recovery::is_gone(s)
         && let Err(e) = supervise::send_order(s.pid, pack_act(act, reason, grace))

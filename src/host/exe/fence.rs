@@ -55,8 +55,8 @@ impl Fence {
         self.rerunnable().iter().filter(|t| kill(t)).count()
     }
 
-    /// Shepherds of rerunnable tasks that were started here and have no end on record: process id
-    /// and when it began.
+    /// Shepherds of rerunnable tasks that were started here and have no recorded end: process id
+    /// and start time.
     fn rerunnable(&self) -> Vec<(i32, u64)> {
         let known = ledger::read(&self.local).unwrap_or_else(|e| {
             tracing::error!("{e}");

@@ -1,4 +1,4 @@
-//! Hints to this host and from it: its orders have grown, a user requests something, its reports
+//! Hints to this host and from it: its orders have grown, a user requests a launch, its reports
 //! have grown.
 //!
 //! A hint only causes a look; without hints, polls find the same data later. Looks that hints cause
@@ -6,25 +6,25 @@
 
 use crate::config::Cluster;
 use crate::host::setup::Place;
-use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, Numbers, What};
+use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, Hint, Numbers};
 use crate::spool::polling::Budget;
 use crate::sys::clock;
 use crate::sys::datagram::{self, Socket};
 use crossbeam::channel::{Receiver, never};
 
-/// Hints that are accepted per second, and in a burst.
+/// Hints that are accepted per second, and the size of a burst.
 const HEARD_PER_S: u64 = 500;
 const HEARD_MAX: u64 = 100;
-/// Looks without result that hints may cause per second, and in a burst.
+/// Looks without result that hints may cause per second, and the size of a burst.
 const VAIN_PER_S: u64 = 10;
 const VAIN_MAX: u64 = 20;
 
-/// What hints say.
+/// The content of hints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Heard {
-    /// There are orders.
+    /// There are new orders.
     pub orders: bool,
-    /// A user asks for something.
+    /// A user requests a launch.
     pub launches: bool,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Heard {
 #[derive(Debug)]
 pub(super) struct Hints {
     socket: Option<Socket>,
-    /// Where hints are taken, as the reports say it.
+    /// The address at which hints are received, as the reports state it.
     at: Option<String>,
     /// The tag of the host's name in hints.
     name: u64,
@@ -41,7 +41,7 @@ pub(super) struct Hints {
 }
 
 impl Hints {
-    /// Neither takes nor gives hints.
+    /// Neither receives nor sends hints.
     pub(super) fn none() -> Hints {
         Hints {
             socket: None,
@@ -52,7 +52,7 @@ impl Hints {
         }
     }
 
-    /// Opens a socket if the configuration wants hints here, and listens.
+    /// Opens a socket, if the configuration enables hints here, and listens.
     pub(super) fn open(place: &Place, config: &Cluster) -> Hints {
         let mut hints = Hints::none();
         let Some(ports) = config.hint_ports(place.share_is_local) else {
@@ -71,14 +71,14 @@ impl Hints {
         let mut numbers = Numbers::default();
         let heard = socket.listen("hints", move |bytes, _| {
             let (number, heard) = match hint::decode(bytes, tag)? {
-                What::Orders { number } => (
+                Hint::Orders { number } => (
                     number,
                     Heard {
                         orders: true,
                         ..Heard::default()
                     },
                 ),
-                What::Launches { number } => (
+                Hint::Launches { number } => (
                     number,
                     Heard {
                         launches: true,
@@ -101,17 +101,18 @@ impl Hints {
         hints
     }
 
-    /// Where hints are taken, if they are.
+    /// The address at which hints are received, if they are.
     pub(super) fn at(&self) -> Option<&str> {
         self.at.as_deref()
     }
 
-    /// The channel to wait on; its message goes to [`Hints::take`].
+    /// The channel to wait on; its messages are for [`Hints::take`].
     pub(super) fn heard(&self) -> &Receiver<Heard> {
         &self.heard
     }
 
-    /// Takes all hints that came, after the first. What to look at, as far as the budget permits.
+    /// Takes the hint `first` and all that are waiting. Returns what to look at, as far as the
+    /// budget permits.
     pub(super) fn take(&mut self, first: Option<Heard>, now: u64) -> Heard {
         let mut all = first.unwrap_or_default();
         while let Ok(next) = self.heard.try_recv() {
@@ -124,16 +125,16 @@ impl Hints {
         }
     }
 
-    /// A look caused by a hint found nothing.
+    /// A look that was caused by a hint found nothing.
     pub(super) fn in_vain(&mut self) {
         self.vain.spend(1);
     }
 
-    /// This host's reports have grown.
+    /// Sends a hint that this host's reports have grown.
     pub(super) fn reported(&self, leader: Option<&Endpoint>) {
         if let (Some(socket), Some(leader)) = (&self.socket, leader) {
             let (host, number) = (self.name, clock::short_number());
-            let bytes = hint::encode(leader.tag, What::Reports { host, number });
+            let bytes = hint::encode(leader.tag, Hint::Reports { host, number });
             socket.send(&bytes, &leader.addresses);
         }
     }

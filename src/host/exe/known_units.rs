@@ -1,5 +1,5 @@
-//! The host's knowledge about its units besides their names. Owns when the file of `cbls` is read
-//! again and what the current spawner knows; starts and sends nothing.
+//! What this host knows about its units. Owns when the file of `cbls` is read again and which nodes
+//! were sent to the current spawner; starts and sends nothing.
 
 use super::unit_names::read;
 use crate::config::Config;
@@ -21,29 +21,29 @@ pub(super) struct KnownUnits {
     pub here: UnitsHere,
     /// Device nodes by unit, `gpu 0`.
     nodes: BTreeMap<String, Vec<DeviceNode>>,
-    /// What the present spawner keeps tasks from; `None`: it was sent nothing.
+    /// The nodes that the current spawner denies to tasks; `None`: it was sent none.
     pub sent: Option<Vec<DeviceNode>>,
-    /// What was said in the log once.
+    /// A warning was logged once.
     pub said: bool,
     failing: bool,
-    /// What is wrong with the use of units, each said once: sentences.
+    /// Problems with the use of units as sentences, each listed once.
     pub wrong: BTreeSet<String>,
 }
 
 impl KnownUnits {
-    /// Another configuration is in force.
+    /// Applies another configuration.
     pub(super) fn configure(&mut self, config: Config, host: &str) {
         self.config = Some(Box::new(config));
         self.renew(host);
     }
 
-    /// Reads the file of `cbls` if it is another one than before.
+    /// Reads the file of `cbls` if it has changed.
     pub(super) fn look(&mut self, path: &Path, host: &str) {
         let stamp = units_file::stamp(path);
         if stamp != self.stamp {
             match units_file::read(path) {
                 Ok(doc) => (self.doc, self.stamp, self.failing) = (doc, stamp, false),
-                // What was known before still counts.
+                // What was read before still applies.
                 Err(e) if !self.failing => {
                     self.failing = true;
                     tracing::error!("{e}");
@@ -66,19 +66,19 @@ impl KnownUnits {
         }
     }
 
-    /// Some devices are named by paths, where there may be another one by now.
+    /// Whether devices are named by paths, where another device may exist by now.
     pub(super) fn has_paths(&self) -> bool {
         let mut units = self.here.values().flatten();
         units.any(|unit| unit.devices.iter().any(|text| text.starts_with('/')))
     }
 
-    /// The nodes of all units, each once.
+    /// The nodes of all units, each listed once.
     pub(super) fn all(&self) -> Vec<DeviceNode> {
         let all: BTreeSet<DeviceNode> = self.nodes.values().flatten().copied().collect();
         all.into_iter().take(DEVICES_MAX).collect()
     }
 
-    /// The nodes of these units, as attempts name them.
+    /// The nodes of these units, named as in attempts.
     pub(super) fn nodes_of(&self, units: &[String]) -> Vec<DeviceNode> {
         let of = |unit: &String| {
             let (res, name, _) = read(unit);
@@ -88,24 +88,24 @@ impl KnownUnits {
         own.into_iter().collect()
     }
 
-    /// What a unit has of a resource of its own, in thousandths; `None`: nothing says that.
+    /// The amount that a unit has of one of its own resources, in thousandths; `None`: not known.
     pub(super) fn size(&self, res: &str, name: &str, own: &str) -> Option<i64> {
         let units = self.here.get(res)?;
         let unit = units.iter().find(|unit| unit.name == name)?;
         unit.sizes.get(own).copied()
     }
 
-    /// Another spawner is in use: it knows nothing.
+    /// Another spawner is in use: it has been sent nothing.
     pub(super) fn new_spawner(&mut self) {
         self.sent = None;
     }
 
-    /// The boot whose clock the times of processes are by.
+    /// The boot whose clock measures the times of processes.
     pub(super) fn boot(&self) -> &str {
         &self.doc.boot
     }
 
-    /// The note for administrators with what is wrong with the use of units now.
+    /// The note for administrators about current problems with the use of units.
     pub(super) fn note(&self, more: &str) -> String {
         let all = self.wrong.iter().map(String::as_str);
         let all = all.chain((!more.is_empty()).then_some(more));
@@ -126,24 +126,24 @@ pub(super) struct WrongUnit {
     pub pid: u32,
 }
 
-/// Most of one attempt that are named.
+/// Maximum number of units that are named for one attempt.
 const NAMED_MAX: usize = 8;
 
-/// Those of an attempt, in words.
+/// The wrong units of an attempt, in words.
 pub(super) fn named(all: &[WrongUnit], a: AttemptId) -> Vec<String> {
     let of = all.iter().filter(|wrong| wrong.a == a).take(NAMED_MAX);
     of.map(|wrong| format!("{} (process {})", wrong.unit, wrong.pid))
         .collect()
 }
 
-/// Those of a part, which the job's other hosts do not know.
+/// The wrong units of a part, with the host, because the job's other hosts do not know it.
 pub(super) fn named_on(host: &str, all: &[WrongUnit], a: AttemptId) -> Vec<String> {
     let of = all.iter().filter(|wrong| wrong.a == a).take(NAMED_MAX);
     of.map(|wrong| format!("{} (process {} on {host})", wrong.unit, wrong.pid))
         .collect()
 }
 
-/// Why an attempt of a queue with this check is to be ended for the units that it uses.
+/// Whether an attempt of a queue with this check is to be ended because of the units that it uses.
 pub(super) fn judged(check: UnitCheck, u: &Usage) -> Option<TermReason> {
     let kill = check == UnitCheck::Kill && !u.wrong_units.is_empty();
     kill.then_some(TermReason::Units)

@@ -1,6 +1,6 @@
 //! The usage of parts of attempts that are over on this host: commands started for them may run on
-//! for a moment and still count. Reported whenever it grows, until nothing runs for the part any
-//! more. Lost when this program ends; the leader counts what it received.
+//! for a moment, and their usage still counts. It is reported when no command of the part runs and
+//! it has grown. It is lost when this program ends; the leader counts what it received.
 
 use super::exec::Exec;
 use super::sample::{self, Snapshot};
@@ -8,26 +8,26 @@ use crate::model::AttemptId;
 use crate::record::report::{Report, RunId, Usage};
 use std::collections::BTreeMap;
 
-/// So long a part is remembered at least: a command may have been on its way, ms.
+/// Minimum time for which a part is remembered, because a command may be about to start, ms.
 const KEPT_MS: u64 = 10_000;
-/// Most of them.
+/// Maximum number of parts that are remembered.
 const PARTS_MAX: usize = 10_000;
 
 #[derive(Debug)]
 struct LatePart {
     run: RunId,
     used: Usage,
-    /// The present leader has heard that.
+    /// The usage was reported to the current leader.
     said: bool,
     since: u64,
 }
 
-/// See the file's head.
+/// See the head of this file.
 #[derive(Debug, Default)]
 pub(super) struct LateParts(BTreeMap<AttemptId, LatePart>);
 
 impl LateParts {
-    /// A part is over, of which `used` was said.
+    /// Adds a part that is over, of which the usage `used` was reported.
     pub(super) fn add(&mut self, a: AttemptId, (used, run): (Usage, RunId), now: u64) {
         if self.0.len() >= PARTS_MAX {
             self.0.pop_first();
@@ -49,12 +49,12 @@ impl LateParts {
         self.0.contains_key(&a)
     }
 
-    /// Another leader knows nothing of what was said.
+    /// A new leader has received no reports yet.
     pub(super) fn forget_reported(&mut self) {
         self.0.values_mut().for_each(|part| part.said = false);
     }
 
-    /// What all of them have used.
+    /// The reports of all parts.
     pub(super) fn reports(&self) -> impl Iterator<Item = (Report, RunId)> {
         self.0.iter().map(|(a, part)| {
             let (a, u) = (*a, part.used.clone());
@@ -62,7 +62,7 @@ impl LateParts {
         })
     }
 
-    /// The report of a part that has used that much by now, if it is to be said.
+    /// The report of a part that has used this much by now, if it is to be reported.
     fn renew(&mut self, a: AttemptId, now: Usage) -> Option<(Report, RunId)> {
         let part = self.0.get_mut(&a)?;
         let u = sample::merge(&part.used, now);
@@ -73,7 +73,7 @@ impl LateParts {
         Some((Report::PartUsage { a, u }, part.run))
     }
 
-    /// Forgets a part that nothing may be added to any more. True when it was one.
+    /// Forgets a part whose usage can no longer grow. Returns true if it was forgotten.
     fn leave(&mut self, a: AttemptId, now: u64) -> bool {
         let old = |part: &LatePart| now.saturating_sub(part.since) > KEPT_MS;
         self.0.get(&a).is_some_and(old) && self.0.remove(&a).is_some()
@@ -81,7 +81,7 @@ impl LateParts {
 }
 
 impl Exec {
-    /// Says what parts that are over have used, once nothing runs for them.
+    /// Reports the usage of parts that are over, once nothing runs for them.
     pub(super) fn follow_late_parts(&mut self, now: u64) {
         let all: Vec<AttemptId> = self.parts.late.0.keys().copied().collect();
         for a in all {

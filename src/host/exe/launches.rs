@@ -2,7 +2,7 @@
 //! requests. Values only, no files.
 //!
 //! A command runs here only for an attempt, or a part of one, that the leader ordered on this host,
-//! on several slots or of an application, and only for the user of that job.
+//! and that has several slots or an application, and only for the user of that job.
 
 use crate::model::{AttemptId, Binding, CpuSet, Spec};
 use crate::record::launch::LaunchRequest;
@@ -11,36 +11,36 @@ use crate::record::report::{RunId, Usage};
 use crate::task::spec::TaskLimits;
 use std::collections::BTreeMap;
 
-/// Least pause between two looks where all that runs here has one slot (ms): what is started beside
-/// it is the way to its program, which a person opens.
+/// Minimum pause between two looks if everything that runs here has one slot (ms): the only command
+/// started beside such a job connects a person to its program.
 const RARE_MS: u64 = 5_000;
 
-/// What may be added to here.
+/// An attempt or part to which commands may be added here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Work {
     pub uid: u32,
-    /// Number of its specification in the present orders.
+    /// Number of its specification in the current orders.
     pub spec: u32,
     /// It starts a task for each slot.
     pub tasks: bool,
-    /// It has one slot: little is started beside it.
+    /// It has one slot: commands are rarely started beside it.
     pub is_rare: bool,
     pub own: Own,
-    /// Which run it is, where another host runs the command; `None`: this one does.
+    /// The run, if another host runs the job's command; `None`: this host does.
     pub part_of: Option<RunId>,
-    /// Something was started for it.
+    /// A command was started for it.
     launched: bool,
-    /// It is stopped, as the signal of this number says.
+    /// It is stopped by the signal with the number `signals`.
     stopped: bool,
     signals: u32,
-    /// Number of the last change of its limits that what was started here knows.
+    /// Number of the last change of its limits that was sent to the commands started here.
     limits_told: u32,
-    /// What was last reported of a part.
+    /// Usage that was last reported of a part.
     used: Usage,
 }
 
 impl Work {
-    /// Of a specification, which has this number in the orders.
+    /// From a specification, which has the number `n` in the orders.
     pub(super) fn new((spec, n): (&Spec, u32), own: Own, part_of: Option<RunId>) -> Work {
         Work {
             uid: spec.uid,
@@ -53,7 +53,7 @@ impl Work {
     }
 }
 
-/// What of this host is the attempt's.
+/// What belongs to the attempt on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Own {
     pub limits: TaskLimits,
@@ -66,7 +66,7 @@ pub(super) struct Own {
 pub(super) struct Launches {
     works: BTreeMap<AttemptId, Work>,
     looked_at: u64,
-    /// A hint asks for a look now.
+    /// A hint requests a look now.
     hinted: bool,
 }
 
@@ -83,7 +83,7 @@ impl Launches {
                     work.own.limits = known.own.limits;
                 }
             }
-            // What runs is bound to that.
+            // Running commands are bound to these processors.
             work.own.binding = known.own.binding.or(work.own.binding);
         }
         self.works.insert(a, work);
@@ -98,12 +98,12 @@ impl Launches {
         self.works.get(&a).is_some_and(|work| work.tasks)
     }
 
-    /// What one of them is bound to here.
+    /// The processors to which an attempt or part is bound here.
     pub(super) fn binding_of(&self, a: AttemptId) -> Option<Box<Binding>> {
         self.works.get(&a)?.own.binding.clone()
     }
 
-    /// What the parts here are bound to.
+    /// The processors to which the parts here are bound.
     pub(super) fn cpus(&self) -> CpuSet {
         let mut all = CpuSet::default();
         for binding in self.works.values().filter_map(|w| w.own.binding.as_deref()) {
@@ -112,13 +112,13 @@ impl Launches {
         all
     }
 
-    /// Something was started for one of them.
+    /// Whether a command was started for any of them.
     pub(super) fn any_launched(&self) -> bool {
         self.works.values().any(|work| work.launched)
     }
 
-    /// Takes up an order to stop it or to let it go on, with number and mark; false: it is done
-    /// already, or for another run.
+    /// Accepts an order to stop or resume it, with number and mark. Returns false if the order was
+    /// carried out already or is for another run.
     pub(super) fn suspend(&mut self, a: AttemptId, stop: bool, (n, mark): (u32, u32)) -> bool {
         let Some(work) = self.works.get_mut(&a) else {
             return false;
@@ -131,7 +131,8 @@ impl Launches {
         true
     }
 
-    /// Takes the changed limits of a part; false: it has later ones, or they are another run's.
+    /// Accepts changed limits of a part. Returns false if it has later ones or they are for another
+    /// run.
     pub(super) fn limit(&mut self, a: AttemptId, limits: TaskLimits, mark: u32) -> bool {
         let Some(work) = self.works.get_mut(&a) else {
             return false;
@@ -153,7 +154,7 @@ impl Launches {
         part.map(|work| &work.own.limits)
     }
 
-    /// Whether what was started for it does not know this change of its limits.
+    /// Whether the commands started for it do not know this change of its limits.
     pub(super) fn wants_limits(&self, a: AttemptId, n: u32) -> bool {
         self.works.get(&a).is_some_and(|work| n > work.limits_told)
     }
@@ -162,12 +163,12 @@ impl Launches {
         self.works.get(&a).is_some_and(|work| work.launched)
     }
 
-    /// What was started for it may have others than it has by now.
+    /// Whether a command that starts now may have outdated limits.
     pub(super) fn has_other_limits(&self, a: AttemptId) -> bool {
         self.works.get(&a).is_some_and(|work| work.limits_told > 0)
     }
 
-    /// What was started for it knows this change of its limits by now.
+    /// The commands started for it now know this change of its limits.
     pub(super) fn told_limits(&mut self, a: AttemptId, n: u32) {
         if let Some(work) = self.works.get_mut(&a) {
             work.limits_told = n;
@@ -184,30 +185,30 @@ impl Launches {
         parts.map(|(a, _)| *a).collect()
     }
 
-    /// What was last reported of a part, and the run that it is of.
+    /// The usage that was last reported of a part, and its run.
     pub(super) fn part_usage(&mut self, a: AttemptId) -> Option<(&mut Usage, RunId)> {
         let work = self.works.get_mut(&a)?;
         Some((&mut work.used, work.part_of?))
     }
 
-    /// Another leader knows nothing of what was reported.
+    /// A new leader has received no reports yet.
     pub(super) fn forget_reported(&mut self) {
         for work in self.works.values_mut() {
             work.used = Usage::default();
         }
     }
 
-    /// Its limit of memory in bytes here.
+    /// Its memory limit on this host, in bytes.
     pub(super) fn memory_of(&self, a: AttemptId) -> Option<u64> {
         self.works.get(&a)?.own.limits.mem_b
     }
 
-    /// Forgets it. True when something may run for it.
+    /// Forgets it. Returns true if commands may be running for it.
     pub(super) fn end(&mut self, a: AttemptId) -> bool {
         self.works.remove(&a).is_some_and(|work| work.launched)
     }
 
-    /// How long until the next look (ms); `None`: there is nothing to look for.
+    /// Time until the next look (ms); `None`: there is nothing to look for.
     pub(super) fn due_in(&self, now: u64, pause_ms: u64) -> Option<u64> {
         let pause_ms = match self.works.values().all(|work| work.is_rare) {
             true => pause_ms.max(RARE_MS),
@@ -220,30 +221,30 @@ impl Launches {
         (!self.works.is_empty()).then(|| next.saturating_sub(now))
     }
 
-    /// Notes that they are looked for. True when a hint asked for it.
+    /// Records a look. Returns true if a hint requested it.
     pub(super) fn looked(&mut self, now: u64) -> bool {
         self.looked_at = now;
         std::mem::take(&mut self.hinted)
     }
 
-    /// They are looked for in the next turn.
+    /// Requests a look in the next turn.
     pub(super) fn look_now(&mut self) {
         self.hinted = true;
     }
 
-    /// Notes that something was started for it.
+    /// Records that a command was started for it.
     pub(super) fn launched(&mut self, a: AttemptId) {
         if let Some(work) = self.works.get_mut(&a) {
             work.launched = true;
         }
     }
 
-    /// All of them.
+    /// All attempts and parts.
     pub(super) fn attempts(&self) -> Vec<AttemptId> {
         self.works.keys().copied().collect()
     }
 
-    /// Whose they are.
+    /// Users of the attempts and parts.
     pub(super) fn uids(&self) -> Vec<u32> {
         let mut uids: Vec<u32> = self.works.values().map(|work| work.uid).collect();
         uids.sort_unstable();
@@ -251,10 +252,10 @@ impl Launches {
         uids
     }
 
-    /// The attempt or part for which this user may start something here.
+    /// The attempt or part for which this user may start a command here.
     ///
     /// # Errors
-    /// Why that is not to be started here.
+    /// The reason why the command is not started here.
     pub(super) fn judge(&self, launch: &LaunchRequest, owner: u32) -> Result<&Work, String> {
         match self.works.get(&launch.a) {
             Some(work) if work.uid == owner => Ok(work),
@@ -292,7 +293,7 @@ mod tests {
             !all.suspend(attempt(1), false, (1, 7)),
             "an order read again"
         );
-        // Orders that are repeated change nothing.
+        // Repeated orders change nothing.
         all.note(attempt(1), part(7));
         assert!(all.is_stopped(attempt(1)));
         assert!(all.suspend(attempt(1), false, (2, 7)) && !all.is_stopped(attempt(1)));
@@ -329,14 +330,14 @@ mod tests {
         assert!(all.wants_limits(attempt(1), 2));
         all.told_limits(attempt(1), 2);
         assert!(!all.wants_limits(attempt(1), 2));
-        // The order to prepare it, read again.
+        // The order to prepare it is read again.
         all.note(attempt(1), part(0, 9, 7));
         assert_eq!(all.memory_of(attempt(1)), Some(5));
         assert!(!all.wants_limits(attempt(1), 2));
-        // By a leader who knows more.
+        // From a leader that knows later limits.
         all.note(attempt(1), part(3, 4, 7));
         assert_eq!(all.memory_of(attempt(1)), Some(4));
-        // Another run by that name begins with its own.
+        // Another run with the same id begins with its own limits.
         all.note(attempt(1), part(0, 9, 8));
         assert_eq!(all.memory_of(attempt(1)), Some(9));
         assert!(all.wants_limits(attempt(1), 1));

@@ -1,7 +1,7 @@
 //! The local log of `cbexe`: `attempts.log`, written and synced before anything is started.
 //!
-//! Rewritten completely at each start (so that nothing is appended to a torn tail), appended to
-//! otherwise. After a failed write it is rewritten under the same name.
+//! It is rewritten completely at each start (so that nothing is appended to a torn tail), and
+//! appended to otherwise. After a failed write it is rewritten under the same name.
 
 use super::table::{Entry, Given, Status, Table};
 use crate::host::local::Local;
@@ -14,19 +14,19 @@ use crate::sys::{self, clock, fs};
 use crate::task::log::AttemptRec;
 use std::path::PathBuf;
 
-/// Largest log that is read back.
+/// Maximum size of a log that is read.
 const READ_MAX: u64 = 4 << 30;
 /// Space reserved for records, so that ends can be reported while the disk is full.
 const RESERVE: u64 = 1 << 20;
-/// Size at which it is rewritten.
+/// Size at which the log is rewritten.
 const REWRITE_AT: u64 = 64 << 20;
 
-/// The name of a ledger. The leader's orders are for the ledger that it knows: after the loss of a
-/// host's local directory they are not followed again.
+/// The name of a ledger. The leader's orders are for the ledger that it knows: after a host has
+/// lost its local directory, it does not carry them out again.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Identity {
     pub id: String,
-    /// The ledger is older than its name, so orders without one are for it too.
+    /// The ledger is older than ledger names, so orders without a name are for it too.
     pub kept: bool,
 }
 
@@ -38,11 +38,11 @@ pub(super) struct Ledger {
     file: Appender,
     seq: u64,
     buf: Vec<u8>,
-    /// Something was pushed that must be durable before it is acted on.
+    /// A pushed record must be durable before it is acted on.
     urgent: bool,
 }
 
-/// What the log of earlier processes said.
+/// What earlier processes recorded in the log.
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     pub table: Table,
@@ -50,29 +50,29 @@ pub(super) struct Remembered {
     pub share: ShareSeen,
     /// Lines that could not be read, with their offset.
     pub bad: Vec<(u64, frame::Damage)>,
-    /// None where it was never given, or where lines are missing: a ledger that lost records must
-    /// not keep its name.
+    /// `None` if it has no name, or if lines are missing: a ledger that lost records must not keep
+    /// its name.
     pub identity: Option<Identity>,
 }
 
-/// What a host remembers of the share, to notice when an older copy takes its place.
+/// What a host remembers of the share, to notice if an older copy takes its place.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct ShareSeen {
     /// Highest epoch whose orders were followed.
     pub epoch: u64,
-    /// How far the journal had come when orders were last given.
+    /// The position of the journal in the last orders.
     pub points: Points,
-    /// The last restored share (`Order::Restored`) to which everything was reported again.
+    /// The last restored share (`Order::Restored`) to which all reports were repeated.
     pub restored: u64,
 }
 
-/// Reads the log back; damage costs only the lines it hit.
+/// Reads the log; damage only loses the damaged lines.
 pub(super) fn read(local: &Local) -> sys::Result<Remembered> {
     let Some(bytes) = fs::read_optional(&local.attempts(), READ_MAX)? else {
         return Ok(Remembered::default());
     };
     let mut found = decode(&bytes);
-    // What was torn off at the end was not yet acted upon.
+    // A torn record at the end was not yet acted on.
     let torn = |(_, damage): &(u64, frame::Damage)| *damage == frame::Damage::Torn;
     let whole = found.bad.iter().all(torn) && !bytes.is_empty();
     found.identity = match (whole, found.identity) {
@@ -178,7 +178,7 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
     }
 }
 
-/// That an attempt was given to the spawner that writes tasks log `l`.
+/// Records that an attempt was given to the spawner that writes tasks log `l`.
 pub(super) fn given(a: AttemptId, entry: &Entry, l: u64) -> AttemptRec {
     let (e, p) = entry.named;
     AttemptRec::Given {
@@ -195,7 +195,7 @@ pub(super) fn given(a: AttemptId, entry: &Entry, l: u64) -> AttemptRec {
     }
 }
 
-/// The records that give the table back.
+/// The records from which the table can be restored.
 fn records(identity: &Identity, table: &Table, share: &ShareSeen) -> Vec<AttemptRec> {
     let (id, kept) = (identity.id.clone(), identity.kept);
     let mut out = vec![
@@ -227,7 +227,8 @@ fn records(identity: &Identity, table: &Table, share: &ShareSeen) -> Vec<Attempt
             }
             _ => out.push(given(a, entry, l)),
         }
-        // What waits for the start was not carried out: after a crash it is to be read again.
+        // Signals that wait for the start were not carried out: after a crash they are to be read
+        // again.
         let waits = entry.waiting.first().map(|p| p.n.saturating_sub(1));
         let n = waits.unwrap_or(entry.signals);
         if n > 0 {
@@ -249,10 +250,10 @@ fn records(identity: &Identity, table: &Table, share: &ShareSeen) -> Vec<Attempt
 }
 
 impl Ledger {
-    /// Writes a fresh log that says what `table` says, durably, and opens it.
+    /// Writes a new log with the content of `table`, durably, and opens it.
     ///
     /// # Errors
-    /// When the local directory cannot be written.
+    /// The local directory cannot be written.
     pub(super) fn create(
         local: &Local,
         cluster: &str,
@@ -276,20 +277,19 @@ impl Ledger {
         })
     }
 
-    /// Adds a record to those that `commit` writes.
+    /// Adds a record, which the next `commit` writes.
     pub(super) fn push(&mut self, rec: &AttemptRec) {
         frame::write(&mut self.buf, self.seq, rec).expect("plain data becomes JSON");
         self.seq += 1;
-        // Losing an acknowledgement costs a report that is repeated; a point comes with the start
-        // that it belongs to, or again with the next orders.
+        // If an acknowledgement is lost, a report is repeated; a point is written together with the
+        // start that it belongs to, or again with the next orders.
         self.urgent |= !matches!(rec, AttemptRec::Acked { .. } | AttemptRec::Journal(_));
     }
 
-    /// Writes what was pushed; with `durable`, nothing of it but acknowledgements can be lost
-    /// afterwards.
+    /// Writes the pushed records; with `durable`, only acknowledgements can be lost afterwards.
     ///
     /// # Errors
-    /// When it cannot be written: nothing of it may be acted on, and `rewrite` comes next.
+    /// The records cannot be written: none of them may be acted on, and `rewrite` must follow.
     pub(super) fn commit(&mut self, durable: bool) -> sys::Result<()> {
         if !self.buf.is_empty() {
             let bytes = std::mem::take(&mut self.buf);
@@ -302,15 +302,15 @@ impl Ledger {
         Ok(())
     }
 
-    /// True when the log has become long, or cannot be appended to any more.
+    /// Whether the log has become long or can no longer be appended to.
     pub(super) fn wants_rewrite(&self) -> bool {
         self.file.is_poisoned() || self.file.valid_len() > REWRITE_AT
     }
 
-    /// Replaces the log by one that says what `table` says.
+    /// Replaces the log by one with the content of `table`.
     ///
     /// # Errors
-    /// When it cannot be written; the old one stays.
+    /// The new log cannot be written; the old one is kept.
     pub(super) fn rewrite(&mut self, table: &Table, share: &ShareSeen) -> sys::Result<()> {
         let (bytes, seq) = whole(&self.cluster, &self.identity, table, share);
         fs::durable_write_mode(&self.path, &bytes, 0o600)?;
@@ -325,7 +325,7 @@ impl Ledger {
 
 #[cfg(test)]
 impl Ledger {
-    /// From now on there is no room for it.
+    /// From now on there is no disk space for it.
     pub(super) fn on_full_disk(&mut self) {
         self.file = Appender::open_existing("/dev/full".as_ref()).unwrap();
         self.path = "/dev/full/attempts.log".into();
@@ -377,7 +377,7 @@ mod tests {
         bad[good.len() / 2] ^= 1;
         assert_eq!(identity(&bad), None);
         assert_eq!(identity(b""), None);
-        // One from before ledgers had names keeps what it knows.
+        // A ledger from before ledgers had names keeps its records.
         let from = good.iter().position(|b| *b == b'\n').unwrap() + 1;
         let to = from + good[from..].iter().position(|b| *b == b'\n').unwrap() + 1;
         let old = [&good[..from], &good[to..]].concat();
@@ -489,7 +489,7 @@ mod tests {
         assert_eq!(read(&local).unwrap().table.get(a(1)).unwrap().signals, 1);
     }
 
-    /// A damaged line is not a torn end, whatever words its damage is described with.
+    /// A damaged line is not a torn end, whatever text describes its damage.
     #[test]
     fn only_a_torn_end_keeps_the_name_of_a_ledger() {
         let d = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
 //! Limits of running attempts that the leader changed: stored for the samples, and sent to the
-//! shepherd, and to the shepherds of the commands that `claunch` started here for the attempt,
-//! which are all that a part has.
+//! shepherd and to the shepherds of the commands that `claunch` started here for the attempt. A
+//! part has only the latter.
 //!
 //! Each change has a number. A higher number replaces a lower one, in the ledger here and in the
-//! shepherd, so that an order that is read again restores no earlier limit.
+//! shepherd, so an order that is read again does not restore an earlier limit.
 
 use super::exec::{Exec, deliver};
 use super::table::Status;
@@ -15,7 +15,7 @@ use crate::task::spec::{NewLimits, TaskAct};
 use std::path::Path;
 
 impl Exec {
-    /// Takes note of a change; running tasks get it at the end of this batch of orders.
+    /// Records a change; running tasks get it at the end of this batch of orders.
     pub(super) fn take_limits(&mut self, (a, mark): (AttemptId, u32), limits: &Limits, n: u32) {
         if self.table.get(a).is_none() {
             if self.parts.limit((a, mark), limits, n) {
@@ -32,24 +32,23 @@ impl Exec {
         self.limited.insert(a);
     }
 
-    /// Gives running tasks the limits that were changed in this turn.
+    /// Sends running tasks the limits that were changed in this turn.
     pub(super) fn limit_all(&mut self) {
         for a in std::mem::take(&mut self.limited) {
             self.limit(a);
         }
     }
 
-    /// Gives what runs of an attempt here the limits that it has by now, where it does not have
-    /// them yet.
+    /// Sends the current limits to the processes of an attempt here that do not have them yet.
     pub(super) fn limit(&mut self, a: AttemptId) {
         self.limit_task(a);
         self.limit_commands(a);
     }
 
-    /// The commands that it has started here.
+    /// Sends the limits to the commands that the attempt has started here.
     fn limit_commands(&mut self, a: AttemptId) {
         if !self.parts.launches.is_launched(a) && !self.parts.commands.has(a) {
-            // What it starts later has them.
+            // Commands that it starts later get the new limits.
             return;
         }
         let limits = match self.table.get(a) {
@@ -97,7 +96,7 @@ impl Exec {
         let (limits, shepherd) = ((**limits).clone(), shepherd.clone());
         let path = self.place.local.limits_file(a);
         if let Err(text) = self.write_limits(&path, &NewLimits { n, limits }) {
-            // Tried again with the next order that names the attempt, at the latest by the next
+            // Repeated with the next order that names the attempt, at the latest by the next
             // leader.
             tracing::error!("attempt {a}: {text}; its limits are not changed");
             return;

@@ -1,7 +1,8 @@
-//! `cbexe`, the executor of a host: reads orders, has tasks started, reports their results.
+//! `cbexe`, the executor of a host: reads orders, starts tasks, reports their results.
 //!
-//! One thread owns the state (`exec`). Others only wait: for the fifo that shepherds write to, for
-//! the spawner, for signals; and the watchdog of `fence`. A restart at any moment harms no task.
+//! One thread owns the state (`exec`). The other threads only wait: for the fifo that shepherds
+//! write to, for the spawner, for signals; and the watchdog of `fence`. A restart at any time harms
+//! no task.
 
 mod beside;
 mod commands;
@@ -52,11 +53,11 @@ use crossbeam::channel::{Receiver, bounded, never, select};
 pub use exec::{Did, Exec};
 use std::time::Duration;
 
-/// `poll_interval` where the configuration cannot be read, ms.
+/// `poll_interval` if the configuration cannot be read, ms.
 const POLL_MS: u64 = 1_000;
-/// Pause between two looks at the share when nothing happens but changes raise events, ms.
+/// Pause between two looks at the share if nothing happens and changes raise events, ms.
 const IDLE_WATCHED_MS: u64 = 5_000;
-/// Turns closer together than this wait for each other, so that records go in groups, ms.
+/// Minimum time between two turns, so that records are written in groups, ms.
 const GROUP_MS: u64 = 2;
 /// Pause between two looks at the configuration, ms.
 const CONFIG_MS: u64 = 60_000;
@@ -64,18 +65,18 @@ const CONFIG_MS: u64 = 60_000;
 /// Options of the command line.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Do without control groups, whatever the configuration says.
+    /// Do not use control groups, whatever the configuration says.
     pub no_cgroups: bool,
-    /// What stands for spawners: in simulations.
+    /// Replaces the spawners in simulations.
     pub stand: Option<spawn::Stand>,
-    /// Takes late orders of lower epochs: a rule that simulations take away.
+    /// Accept late orders of lower epochs: for simulations without the rule against them.
     pub follow_lower: bool,
 }
 
 /// Runs until a signal ends it; tasks continue.
 ///
 /// # Errors
-/// What kept it from starting.
+/// The reason why it could not start.
 pub fn run(options: &Options) -> Result<(), setup::Stop> {
     let place = Place::find().map_err(setup::refused)?;
     crate::sys::logging::start("info");
@@ -85,10 +86,10 @@ pub fn run(options: &Options) -> Result<(), setup::Stop> {
     Ok(serve(place, options, &term)?)
 }
 
-/// Runs at `place` until `term` speaks.
+/// Runs at `place` until `term` receives a signal.
 ///
 /// # Errors
-/// What kept it from starting.
+/// The reason why it could not start.
 pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<(), String> {
     let config = place.config();
     if let Err(e) = &config {
@@ -121,7 +122,7 @@ pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<()
     end
 }
 
-/// Remembers what earlier processes did and takes their tasks up again.
+/// Restores the state of earlier processes and takes over their tasks.
 ///
 /// # Errors
 /// The ledger cannot be read or rewritten, or the logs of tasks cannot be opened.
@@ -171,9 +172,9 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
     Ok(exec)
 }
 
-/// Has a spawner started, and clears away what earlier processes left.
+/// Has a spawner started, and removes what earlier processes left.
 fn begin(exec: &mut Exec, fresh: bool) {
-    // The first look-up of an account loads libraries: not in the way of the first job.
+    // The first look-up of an account loads libraries; this must not delay the first job.
     users::groups_of(&users::me());
     if let Err(e) = super::beside::prepare(&exec.place.local) {
         tracing::error!("{e}: commands that jobs start here cannot begin");
@@ -186,7 +187,7 @@ fn begin(exec: &mut Exec, fresh: bool) {
     exec.sweep_scratch();
 }
 
-/// What of this host goes into its tasks.
+/// The properties of this host that its tasks get.
 fn whereabouts(place: &Place, options: &Options) -> build::Place {
     let root = users::may_switch();
     let (uid, gid) = (place.cluster.service_uid, place.cluster.service_gid);
@@ -212,8 +213,8 @@ fn whereabouts(place: &Place, options: &Options) -> build::Place {
     }
 }
 
-/// The directory with the names of the commands: that of the programs, or the one with links to
-/// them that a cluster has above its `cb.conf`.
+/// The directory with the names of the commands: the directory of the programs, or the directory
+/// with links to them that a cluster has above its `cb.conf`.
 fn bindir(envdir: &std::path::Path) -> std::path::PathBuf {
     let programs = fs::parent(&child::sibling("cb")).to_path_buf();
     let has_all = |dir: &std::path::PathBuf| fs::exists(&dir.join("claunch"));
@@ -258,8 +259,8 @@ fn listen(local: &Local) -> Result<Receiver<()>, String> {
     Ok(rx)
 }
 
-/// Longest pause between two looks at the share that no hint asks for, ms: with two requests per
-/// look, half as long again as `poll_interval` stays below two operations a second by default.
+/// Longest pause between two looks at the share that no hint requests, ms: with two requests per
+/// look, 1.5 times `poll_interval` stays below two operations per second by default.
 fn idle_ms(events: bool, poll_ms: u64) -> u64 {
     if events {
         IDLE_WATCHED_MS
@@ -268,7 +269,7 @@ fn idle_ms(events: bool, poll_ms: u64) -> u64 {
     }
 }
 
-/// Says that the first turn is done, if there was none at `last`.
+/// Reports that the first turn is done, if there was none at `last`.
 fn serves(last: u64) {
     if last == 0 {
         service::ready("follows orders");
@@ -276,7 +277,7 @@ fn serves(last: u64) {
 }
 
 fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(), String> {
-    // A simulation has no pipes: its turns come by time alone.
+    // A simulation has no pipes: its turns are triggered by time alone.
     let bell = match exec.spawners.is_simulated() {
         false => listen(&exec.place.local)?,
         true => never(),
@@ -350,20 +351,20 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
     }
 }
 
-/// Notes what came of a look for the pace of the next.
+/// Adjusts the pace of the next looks to the result of a look.
 fn after_look(polling: &mut Polling, did: Did, now: u64, (hinted, events): (bool, bool)) {
     polling.looked(now, did.orders, hinted);
     match (did.more, did.work) {
         (true, _) => polling.at_once(now),
-        // What was done here makes room for more.
+        // What was done here may cause more orders.
         (false, true) => polling.expect(now),
-        // With events a silent share needs no frequent looks.
+        // With events, an idle share needs no frequent looks.
         (false, false) if events => polling.rest(now),
         (false, false) => {}
     }
 }
 
-/// Puts changed settings into use; the new `poll_interval` in ms.
+/// Applies changed settings. Returns the new `poll_interval` in ms.
 fn reconfigure(exec: &mut Exec) -> Option<u64> {
     match exec.place.config() {
         Ok(config) => {
@@ -403,7 +404,7 @@ mod tests {
         assert_eq!(idle_ms(true, 200), IDLE_WATCHED_MS);
     }
 
-    /// A spawner that dies of the first task it is sent.
+    /// A spawner that dies when it is sent the first task.
     struct Deaf {
         _says: crossbeam::channel::Sender<spawn::SpawnerEvent>,
     }
@@ -425,7 +426,7 @@ mod tests {
         fn kill(&mut self) {}
     }
 
-    /// An executor of host h1 below `dir` whose spawners die of the first task.
+    /// An executor of host h1 below `dir` whose spawners die with the first task.
     fn deaf_executor(dir: &std::path::Path) -> Exec {
         let layout = crate::spool::Layout::new(dir.join("share"));
         for dir in [layout.host("h1"), layout.leader_dir()] {
@@ -474,7 +475,7 @@ mod tests {
         adopt(place, false, &options).unwrap()
     }
 
-    /// A ledger of an earlier executor below `dir` that has given job 1 to the spawner of log `l`.
+    /// A ledger of an earlier executor below `dir` that gave job 1 to the spawner of log `l`.
     fn given(dir: &std::path::Path, l: u64) -> Local {
         let local = Local::at(&dir.join("local"));
         fs::mkdir_p(local.dir(), 0o755).unwrap();
@@ -512,7 +513,7 @@ mod tests {
     fn what_may_stand_on_a_log_that_cannot_be_read_is_not_taken_for_never_started() {
         let dir = tempfile::tempdir().unwrap();
         let (local, a) = (given(dir.path(), 1), first(1));
-        // A directory can be opened, not read.
+        // A directory can be opened but not read.
         fs::mkdir(&local.tasks(1), 0o755).unwrap();
         let mut exec = deaf_executor(dir.path());
         let is_given = |e: &Exec| e.table.get(a).unwrap().status == table::Status::Given(1);
@@ -523,7 +524,7 @@ mod tests {
         exec.recover(2);
         assert!(is_given(&exec) && exec.spawners.died == [(a, pid)]);
         exec.spawners.died.clear();
-        // It can be read again: the task runs.
+        // The log can be read again: the task runs.
         fs::remove_dir(&local.tasks(1)).unwrap();
         let start = crate::task::log::TaskRec::Start {
             a,
@@ -565,12 +566,12 @@ mod tests {
         Order::Spec { id, spec }
     }
 
-    /// Writes a part of the orders of epoch 1, which greet this executor first.
+    /// Writes a part of the orders of epoch 1, beginning with this executor's ledger.
     fn publish(exec: &Exec, part: u64, orders: &[Order]) {
         publish_in(1, exec, part, orders);
     }
 
-    /// The same in another epoch.
+    /// As [`publish`], in another epoch.
     fn publish_in(epoch: u64, exec: &Exec, part: u64, orders: &[Order]) {
         let layout = &exec.place.layout;
         let mut out = Vec::new();
@@ -596,13 +597,13 @@ mod tests {
         let cancel = |id| Order::Cancel { a: first(id) };
         publish(&exec, 1, &[]);
         exec.turn(true);
-        // The next part stands there already: its orders are part of what is at hand.
+        // The next part exists already: its orders belong to this batch.
         let next = Order::Next { part: 2 };
         publish(&exec, 2, &[cancel(2)]);
         let orders = [spec(1), spec(2), start(1), start(2), cancel(1), next];
         publish(&exec, 1, &orders);
         exec.turn(true);
-        // The spawner would have died of either.
+        // The spawner would have died with either task.
         assert!(exec.spawners.is_ready());
         for id in [1, 2] {
             let entry = exec.table.get(first(id)).expect("its order was read");
@@ -638,7 +639,7 @@ mod tests {
         publish(&exec, 2, &[spec(2), start(2)]);
         let next = Order::Next { part: 2 };
         publish(&exec, 1, &[spec(1), start(1), next]);
-        // The spawner dies of the first; another one is started with the next turn.
+        // The spawner dies with the first task; another one is started in the next turn.
         exec.turn(true);
         exec.turn(true);
         for id in [1, 2] {

@@ -1,16 +1,16 @@
-//! Bytes that attempts have received and sent over TCP on this host, counted from one list of
-//! connections to the next: what a connection carried that is gone stays counted. Values only: it
-//! lists no connections and looks at no process.
+//! Bytes that attempts have received and sent over TCP on this host, summed up from one list of
+//! connections to the next: the bytes of a closed connection stay counted. Values only: it lists no
+//! connections and looks at no process.
 
 use crate::model::AttemptId;
 use crate::sys::sockets::Connection;
 use std::collections::{BTreeMap, HashMap};
 
-/// So often a connection is looked for among the descriptors of jobs' processes before it counts as
-/// one of no job. A job's shepherd may become known after the job has connected.
+/// How many times a connection is searched among the descriptors of jobs' processes before it
+/// counts as belonging to no job. A job's shepherd may become known after the job has connected.
 const LOOKS: u8 = 3;
 
-/// Received and sent.
+/// Bytes received and sent.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Bytes {
     pub received: u64,
@@ -41,16 +41,16 @@ struct Seen {
 /// The sums of one attempt.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Sum {
-    /// What connections carried that are gone.
+    /// Bytes of closed connections.
     pub(super) closed: Bytes,
-    /// What those carried that were in the last list.
+    /// Bytes of the connections in the last list.
     live: Bytes,
-    /// What was counted before this program began.
+    /// Bytes that were counted before this program began.
     least: Bytes,
 }
 
 impl Sum {
-    /// As it was before this program began.
+    /// The sum as it was before this program began.
     pub(super) fn kept(closed: Bytes, least: Bytes) -> Sum {
         let live = Bytes::default();
         Sum {
@@ -60,23 +60,23 @@ impl Sum {
         }
     }
 
-    /// All that it has received and sent.
+    /// All bytes that the attempt has received and sent.
     pub(super) fn all(self) -> Bytes {
         self.closed.plus(self.live).each(self.least, u64::max)
     }
 }
 
-/// See the file's head.
+/// See the head of this file.
 #[derive(Debug, Default)]
 pub(super) struct NetCounts {
-    /// Those of the last list, by cookie.
+    /// The connections of the last list, by cookie.
     connections: HashMap<u64, Seen>,
     pub sums: BTreeMap<AttemptId, Sum>,
 }
 
 impl NetCounts {
-    /// Takes all connections that there are now. True: of some of them it is not known whose they
-    /// are.
+    /// Takes the list of all current connections. Returns true if the owner of some of them is not
+    /// known.
     pub(super) fn note(&mut self, all: &[Connection]) -> bool {
         let mut before = std::mem::take(&mut self.connections);
         self.connections.reserve(all.len());
@@ -88,7 +88,7 @@ impl NetCounts {
             let seen = before.remove(&found.cookie).unwrap_or(Seen {
                 owner: None,
                 inode: found.inode,
-                // No process has it open.
+                // No process has the socket open.
                 looks: if found.inode == 0 { LOOKS } else { 0 },
                 bytes,
             });
@@ -105,8 +105,8 @@ impl NetCounts {
         all.any(|seen| seen.owner.is_none() && seen.looks < LOOKS)
     }
 
-    /// Takes which sockets the processes of attempts have open. A connection is its first owner's
-    /// for good.
+    /// Takes the sockets that processes of attempts have open. The first owner of a connection
+    /// stays its owner.
     pub(super) fn claim(&mut self, open: &HashMap<u64, AttemptId>) {
         for seen in self.connections.values_mut() {
             if seen.owner.is_none() && seen.looks < LOOKS {
@@ -129,7 +129,7 @@ impl NetCounts {
         }
     }
 
-    /// Forgets attempts. What is left of their connections counts for no job.
+    /// Forgets attempts. The rest of their connections counts for no job.
     pub(super) fn retain(&mut self, keep: impl Fn(AttemptId) -> bool) {
         self.sums.retain(|a, _| keep(*a));
         for seen in self.connections.values_mut() {
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::model::first_attempt as a;
 
-    /// A connection whose inode is its cookie and 100.
+    /// A connection whose inode is its cookie plus 100.
     fn open(cookie: u64, received: u64, sent: u64) -> Connection {
         Connection {
             cookie,
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(all(&counts, 1), (115, 225));
         counts.note(&[open(3, 100, 300)]);
         assert_eq!(all(&counts, 1), (115, 325));
-        // Another socket with the inode of the first is another connection.
+        // Another socket with the same inode is another connection.
         let other = Connection {
             inode: 101,
             ..open(4, 5, 5)
@@ -212,7 +212,7 @@ mod tests {
         assert!(!counts.note(&[open(1, 10, 20)]));
         counts.claim(&HashMap::from([(101, a(1))]));
         assert_eq!(all(&counts, 1), (0, 0));
-        // The usual job without connections has nothing to be remembered.
+        // The usual job without connections leaves no entry.
         assert!(counts.sums.is_empty());
     }
 

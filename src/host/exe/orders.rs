@@ -1,8 +1,8 @@
 //! Reading orders: the epoch first, then the highest part of that epoch, by offset.
 //!
 //! Every look opens, reads and closes the file, so that a network file system returns fresh data.
-//! Orders of a lower epoch than the highest ever seen are not read. At a damaged place, reading
-//! ends: the damage is reported, and the leader repeats everything in force in another part.
+//! Orders of a lower epoch than the highest ever seen are not read. Reading stops at damage: the
+//! damage is reported, and the leader repeats everything in force in another part.
 
 mod quiet;
 
@@ -21,26 +21,26 @@ use crate::sys::{clock, fs};
 use quiet::QuietShare;
 use std::path::PathBuf;
 
-/// Most bytes of orders taken in one turn.
+/// Maximum number of bytes of orders that are read in one turn.
 const CHUNK: usize = 4 << 20;
-/// How often a further part is looked for that the present one does not name (ms).
+/// How often a further part is looked for that the current one does not name (ms).
 const NEXT_MS: u64 = 5000;
-/// The same while the present one is damaged (ms).
+/// The same while the current part is damaged (ms).
 const DAMAGED_MS: u64 = 1000;
-/// How long an epoch that was read or found unchanged is not asked for again (ms), where asking is
-/// a request. An order of the epoch before that is followed meanwhile is one that could have been
-/// followed before the epoch ended: its successor knows of it, and waits for this host's word.
+/// How long an epoch that was read or found unchanged is not checked again (ms), if a check costs a
+/// request. An order of the previous epoch that is followed in this time could also have been
+/// followed before that epoch ended: the new leader knows of it and waits for this host's report.
 const EPOCH_MS: u64 = 1000;
-/// Longest reason in a report of damage, in characters.
+/// Maximum length of the reason in a report of damage, in characters.
 const WHY_MAX: usize = 300;
 
-/// Where the orders lie, and whose they are.
+/// Where the orders are, and the owners of their files.
 #[derive(Debug)]
 struct OrdersPlace {
     layout: Layout,
     host: String,
     cluster: String,
-    /// The owner whose files are followed; none: any owner.
+    /// The owners whose files are accepted; `None`: any owner.
     owners: Option<Owners>,
 }
 
@@ -54,22 +54,22 @@ impl OrdersPlace {
     }
 }
 
-/// What keeps reading from going on.
+/// What prevents further reading.
 #[derive(Debug, Default)]
 struct Trouble {
-    /// Where it does not go on.
+    /// The place at which reading stopped.
     suspect: Suspect,
-    /// The damage of the present part, once it is certain.
+    /// The damage of the current part, once it is certain.
     damage: Option<Report>,
     /// The last error that was logged, so that it is logged once.
     logged: String,
 }
 
-/// Who leads, by `leader/epoch`.
+/// The leader according to `leader/epoch`.
 #[derive(Debug, Default)]
 struct LeaderSeen {
     doc: EpochDoc,
-    /// Where it takes hints.
+    /// The address at which it receives hints.
     endpoint: Option<Endpoint>,
     /// When the document was read or found unchanged last (boot clock, ms).
     seen_at: u64,
@@ -85,12 +85,12 @@ impl LeaderSeen {
     }
 }
 
-/// Where reading stands.
+/// The position of reading.
 #[derive(Debug)]
 pub(super) struct OrderReader {
     from: OrdersPlace,
     epoch: u64,
-    /// 0: none found yet.
+    /// 0: no part found yet.
     part: u64,
     offset: u64,
     seq: u64,
@@ -98,31 +98,33 @@ pub(super) struct OrderReader {
     trouble: Trouble,
     /// When a further part was last looked for (boot clock, ms).
     next_at: u64,
-    /// Takes what a lower epoch's leader published late: a rule that simulations take away.
+    /// Accept what a lower epoch's leader published late: for simulations without the rule against
+    /// it.
     pub follow_lower: bool,
     identity: Identity,
-    /// What stands here is for this host's ledger; `None`: the file has not said for whom.
+    /// Whether the orders read are for this host's ledger; `None`: the file has not named a ledger
+    /// yet.
     ours: Option<bool>,
     leader: LeaderSeen,
     quiet: QuietShare,
 }
 
-/// What one look found.
+/// The result of one look.
 #[derive(Debug, Default)]
 pub(super) struct Look {
     pub orders: Vec<Order>,
-    /// The part in which they stand.
+    /// The part that contains the orders.
     pub part: u64,
-    /// A higher epoch than before: to be remembered before its orders are followed.
+    /// A higher epoch than before: it must be recorded before its orders are followed.
     pub new_epoch: bool,
-    /// There is more to read at once.
+    /// More can be read at once.
     pub more: bool,
-    /// Orders after this place cannot be read, now or at all: one of them may cancel a start.
+    /// Orders after this place cannot be read, now or ever: one of them may cancel a start.
     pub held_up: bool,
-    /// Damage that was found for certain in this look.
+    /// Damage that became certain in this look.
     pub damage: Option<Report>,
-    /// The highest epoch ever claimed here is this one, and lower than what was followed before:
-    /// the share is older than what happened.
+    /// The highest epoch ever claimed here, if it is lower than the epoch that was followed before:
+    /// the share is an older copy.
     pub went_back: Option<u64>,
 }
 
@@ -157,18 +159,19 @@ impl OrderReader {
         }
     }
 
-    /// Follows files of these owners alone.
+    /// Accepts only files of these owners.
     pub(super) fn follow_only(&mut self, owners: Owners) {
         self.from.owners = Some(owners);
     }
 
-    /// On a network file system a look begins with what the server says of epoch and orders, and
-    /// ends there if neither can hold anything new.
+    /// On a network file system a look begins with requests for the attributes of the epoch's file
+    /// and the orders, and ends there if neither can contain anything new.
     pub(super) fn ask_first(&mut self) {
         self.quiet.asked = true;
     }
 
-    /// Whether a hint asks for the next look: then it does not ask first whether it is worth it.
+    /// Whether a hint caused the next look: it then skips the check whether reading is worth the
+    /// requests.
     pub(super) fn set_hinted(&mut self, hinted: bool) {
         self.quiet.hinted = hinted;
     }
@@ -183,13 +186,13 @@ impl OrderReader {
         (self.epoch, self.part)
     }
 
-    /// Where the leader takes hints, if it does.
+    /// The address at which the leader receives hints, if it does.
     pub(super) fn leader(&self) -> Option<&Endpoint> {
         self.leader.endpoint.as_ref()
     }
 
-    /// The document of the epoch that is followed, and when it was read or found unchanged last
-    /// (boot clock, ms).
+    /// The document of the epoch that is followed, and the time when it was last read or found
+    /// unchanged (boot clock, ms).
     pub(super) fn epoch_doc(&self) -> Option<(&EpochDoc, u64)> {
         let known = self.epoch > 0 && self.leader.doc.epoch == self.epoch;
         known.then_some((&self.leader.doc, self.leader.seen_at))
@@ -200,10 +203,10 @@ impl OrderReader {
         self.trouble.damage.as_ref()
     }
 
-    /// Looks once.
+    /// Executes one look.
     ///
     /// # Errors
-    /// When the share does not answer, as a sentence; nothing is lost by it.
+    /// The share does not answer, as a sentence; nothing is lost.
     pub(super) fn look(&mut self) -> Result<Look, String> {
         let now = clock::boot_ms();
         if self.quiet.may_ask() && self.is_quiet(now) {
@@ -218,8 +221,8 @@ impl OrderReader {
         Ok(look)
     }
 
-    /// Whether the epoch and the orders are as the last look left them, which found nothing. The
-    /// epoch is read before any order, as without this.
+    /// Whether the epoch and the orders are unchanged since the last look, which found nothing. As
+    /// in a full look, no order is read before the epoch.
     fn is_quiet(&mut self, now: u64) -> bool {
         if !self.quiet.is_recent(now) {
             return false;
@@ -264,7 +267,8 @@ impl OrderReader {
             look.new_epoch = true;
         }
         if epoch < self.epoch && !self.follow_lower {
-            // A late claimant may have overwritten the file; its successor's claim stands beside.
+            // A late claimant may have overwritten the file; the claim of its successor exists as
+            // well.
             let highest = self.highest_claim()?.max(epoch);
             look.went_back = Some(highest).filter(|highest| *highest < self.epoch);
         }
@@ -284,8 +288,9 @@ impl OrderReader {
         Ok(look)
     }
 
-    /// A leader whose share was full goes on in a further part, and may have had no room to say so
-    /// in this one. All that is in force stands there again. True when there is one.
+    /// A leader whose share was full continues in a further part, and may have had no space to
+    /// record that in this one. The further part repeats everything in force. Returns true if it
+    /// exists.
     fn find_next(&mut self) -> Result<bool, String> {
         let now = clock::boot_ms();
         let every = self.trouble.damage.as_ref().map_or(NEXT_MS, |_| DAMAGED_MS);
@@ -306,7 +311,7 @@ impl OrderReader {
         Ok(next.is_some())
     }
 
-    /// Goes on in another part, from its first byte.
+    /// Continues in another part, from its first byte.
     pub(super) fn go_to(&mut self, part: u64) {
         (self.part, self.offset, self.seq) = (part, 0, 0);
         self.ours = None;
@@ -315,13 +320,13 @@ impl OrderReader {
         self.trouble.suspect.clear();
     }
 
-    /// Lets what cannot be read stand there for so much longer, in tests.
+    /// Makes unreadable data look older by this time, in tests.
     #[cfg(test)]
     pub(super) fn grow_older(&mut self, ms: u64) {
         self.trouble.suspect.grow_older(ms);
     }
 
-    /// Reading ends here for good, in this part.
+    /// Reading of this part ends here.
     fn give_up(&mut self, look: &mut Look, why: &str) {
         if self.trouble.damage.is_some() {
             return;
@@ -358,7 +363,7 @@ impl OrderReader {
                 }
                 Ok(epoch)
             }
-            // A host that follows a number without a claim would follow no later leader.
+            // If it followed a number without a claim, this host would follow no later leader.
             Ok(doc) => match epoch_known(&self.from.layout, doc.epoch) {
                 Ok(None) => {
                     let epoch = doc.epoch;
@@ -373,7 +378,7 @@ impl OrderReader {
                 )),
                 Err(e) => Err(e.to_string()),
             },
-            // Seen in the moment of being overwritten: the next look gets it.
+            // The file was read while it was being overwritten: the next look reads it again.
             Err(_) => {
                 self.quiet.epoch_missed();
                 Ok(self.epoch)
@@ -402,7 +407,7 @@ impl OrderReader {
             .max())
     }
 
-    /// A stranger's file must not hide the leader's.
+    /// A file of a foreign owner must not hide the leader's file.
     fn believed(&self, epoch: u64, part: u64) -> bool {
         let (path, owners) = (self.from.file(epoch, part), self.from.owners);
         owners.is_none_or(|o| o.refusal_of(&path).is_none())
@@ -417,7 +422,7 @@ impl OrderReader {
         });
         let chunk = match chunk {
             Ok(chunk) => chunk,
-            // Named before this client can see it, or gone; the share itself has just answered.
+            // Named before this client can see it, or removed; the share itself has just answered.
             Err(e) => {
                 look.held_up = true;
                 let suspect = &mut self.trouble.suspect;
@@ -438,7 +443,7 @@ impl OrderReader {
         found.retain(|order| self.concerns(order));
         look.orders.append(&mut found);
         (self.offset, self.seq) = (reader.offset(), reader.next_seq());
-        // Not where a damaged order stands in front: the next look finds the same.
+        // Not if reading stopped at a damaged order: the next look would find the same.
         let moved = self.offset > before;
         look.more = moved && chunk.file_len > self.offset && chunk.bytes.len() == CHUNK;
         let shorter = chunk.file_len < self.offset;
@@ -462,7 +467,7 @@ impl OrderReader {
 }
 
 impl OrderReader {
-    /// Reading does not get further in this look.
+    /// Reading stops here in this look.
     fn stop_at(&mut self, look: &mut Look, damage: &Damage, file_len: u64, why: String) {
         look.held_up = true;
         let now = clock::boot_ms();
@@ -477,8 +482,8 @@ impl OrderReader {
         }
     }
 
-    /// Starts and cancellations are for one ledger only: another one cannot know whether they were
-    /// carried out. All other orders are harmless where the attempt is unknown.
+    /// Starts and cancellations are for one ledger only: a host with another ledger cannot know
+    /// whether they were carried out. All other orders are harmless if the attempt is unknown.
     fn concerns(&mut self, order: &Order) -> bool {
         match order {
             Order::Ledger { id } => {
@@ -498,7 +503,7 @@ fn next_part(order: &Order) -> Option<u64> {
     }
 }
 
-/// Takes whole orders until the end, or to a line that is not whole yet.
+/// Reads whole orders until the end or until an incomplete line.
 fn read_orders(
     reader: &mut Reader<'_>,
     cluster: &str,
@@ -521,7 +526,7 @@ fn read_orders(
                         return Ok(());
                     }
                 }
-                // An intact order of a kind this version does not know concerns it not.
+                // An intact order of a kind that this version does not know does not concern it.
                 Err(e) => tracing::error!("order {} is not understood: {e:?}", line.seq),
             },
         }

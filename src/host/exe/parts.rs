@@ -1,7 +1,7 @@
 //! Parts of attempts whose first host is another one: checked here, kept until they are over.
 //!
-//! A part contains nothing that a restart could lose, so nothing of it is on disk: after a restart,
-//! orders are read and answered again. Never starts anything.
+//! A restart loses nothing of a part, so nothing of it is on disk: after a restart, the orders are
+//! read and answered again. Never starts anything.
 
 use super::commands::Commands;
 use super::exec::Exec;
@@ -15,28 +15,28 @@ use crate::task::build;
 use crate::task::spec::TaskLimits;
 use std::collections::BTreeMap;
 
-/// What a part is bound to, if its queue binds jobs; or why it cannot be prepared.
+/// The binding of a part, if its queue binds jobs; or why the part cannot be prepared.
 type Prepared = Result<Option<Box<Binding>>, String>;
 
-/// The parts this host was asked for.
+/// The parts that this host was ordered to prepare.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    /// Prepared and bound, or why not; for which run.
+    /// The result of preparing each part, and its run.
     known: BTreeMap<AttemptId, (Prepared, RunId)>,
-    /// Asked for since the last look, with specification, slots and what is theirs here.
+    /// Parts ordered since the last look, with specification, slots and what belongs to them here.
     asked: BTreeMap<AttemptId, ((u32, u32, OwnPart), RunId)>,
-    /// Units that each has here, and what happens if it uses others.
+    /// Units of each part on this host, and what happens if it uses others.
     units: BTreeMap<AttemptId, (Vec<String>, UnitCheck)>,
-    /// To which of them, and of the attempts that began here, users may add.
+    /// The parts, and the attempts that began here, to which users may add commands.
     pub(super) launches: Launches,
-    /// What they have started.
+    /// The commands started for them.
     pub(super) commands: Commands,
-    /// Those that are over and may have used more than was said.
+    /// Parts that are over and may have used more than was reported.
     pub(super) late: LateParts,
 }
 
 impl Parts {
-    /// Notes that a part is to be prepared: of this run, not of an earlier one by the same name.
+    /// Notes that a part is to be prepared: for this run, not for an earlier one with the same id.
     pub(super) fn ask(&mut self, a: AttemptId, of: (u32, u32, OwnPart), run: RunId) {
         self.known
             .retain(|known, (_, of)| *known != a || *of == run);
@@ -45,10 +45,10 @@ impl Parts {
         self.asked.insert(a, (of, run));
     }
 
-    /// Takes limits that the leader changed; false: they are not for a part here, or it has later
-    /// ones.
+    /// Accepts limits that the leader changed. Returns false if they are not for a part here, or it
+    /// has later ones.
     pub(super) fn limit(&mut self, (a, mark): (AttemptId, u32), limits: &Limits, n: u32) -> bool {
-        // Of the same orders as the part, which is not prepared yet.
+        // The limits may be in the same orders as the part, which is then not prepared yet.
         if let Some(((_, _, own), run)) = self.asked.get_mut(&a)
             && n > own.limit_changes
             && (mark == 0 || run.mark == 0 || mark == run.mark)
@@ -58,8 +58,8 @@ impl Parts {
         self.launches.limit(a, numbered(limits, n), mark)
     }
 
-    /// Notes an attempt that begins here: what has several slots may start more, and the program of
-    /// an application's job may be reached from elsewhere.
+    /// Notes an attempt that begins here: one with several slots may start more commands, and the
+    /// program of an application's job may be connected to from another host.
     pub(super) fn note_start(&mut self, o: &StartOrder, spec: Option<&Spec>) {
         let Some(spec) = spec else { return };
         let is_rare = !build::has_hosts_file(&o.hosts, spec);
@@ -82,7 +82,7 @@ impl Parts {
         self.units.remove(&a);
     }
 
-    /// Units that a part has here; `None`: there is no such part.
+    /// Units of a part on this host; `None`: there is no such part.
     pub(super) fn units_of(&self, a: AttemptId) -> Option<OwnUnits<'_>> {
         self.units.get(&a).map(own_units)
     }
@@ -92,13 +92,13 @@ impl Parts {
         self.units.iter().map(|(a, units)| (*a, own_units(units)))
     }
 
-    /// Some have units that no process of another job may use.
+    /// Whether a part has units whose use is checked.
     pub(super) fn are_checked(&self) -> bool {
         let mut all = self.units.values();
         all.any(|(names, check)| !names.is_empty() && !check.is_off())
     }
 
-    /// The reports of all parts, and what those have used that are over.
+    /// The reports of all parts, and the usage of parts that are over.
     pub(super) fn reports(&self) -> impl Iterator<Item = (Report, RunId)> {
         let all = self.known.iter();
         let all = all.map(|(a, (how, run))| (report(*a, how), *run));
@@ -106,7 +106,7 @@ impl Parts {
     }
 }
 
-/// Limits that hold so many changes.
+/// Limits with the number of their last change.
 fn numbered(limits: &Limits, changes: u32) -> TaskLimits {
     TaskLimits {
         changes,
@@ -133,7 +133,7 @@ fn report(a: AttemptId, how: &Prepared) -> Report {
 }
 
 impl Exec {
-    /// Prepares the parts that were asked for and answers for each.
+    /// Prepares the parts that were ordered and reports on each.
     pub(super) fn prepare_parts(&mut self) {
         for (a, ((spec, slots, own), run)) in std::mem::take(&mut self.parts.asked) {
             let how = self.starter.check(spec);
@@ -154,7 +154,7 @@ impl Exec {
 }
 
 impl Exec {
-    /// Takes note of an order to prepare a part.
+    /// Notes an order to prepare a part.
     pub(super) fn take_part(&mut self, order: Order) {
         if let Order::Part {
             a,
@@ -170,11 +170,12 @@ impl Exec {
         }
     }
 
-    /// What of this host is the part's: cores that no other has, before anything runs on them.
+    /// What belongs to the part on this host: cores that are assigned to no other, before anything
+    /// runs on them.
     fn own_of_part(&mut self, a: AttemptId, slots: u32, own: OwnPart) -> Own {
         let cpus = self.parts.commands.cpus(Some(a));
         let binding = match cpus.is_empty() {
-            // Of before a restart.
+            // Its commands were started before a restart.
             false => Some(Box::new(Binding {
                 cpus,
                 why: String::new(),

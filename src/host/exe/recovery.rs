@@ -19,9 +19,10 @@ pub(super) fn is_gone(s: &Shepherd) -> bool {
 }
 
 impl Exec {
-    /// Starts a spawner and recovers the attempts of the last one.
+    /// Starts a spawner and recovers the attempts of the previous one.
     pub fn respawn(&mut self) {
-        // Also above those that are on record but gone: what was on them is not on this one.
+        // Also above the numbers of recorded logs that no longer exist: their content is not in the
+        // new log.
         let known = self.table.live().filter_map(|(_, e)| match e.status {
             Status::Given(log) => Some(log.saturating_add(1)),
             _ => None,
@@ -54,7 +55,7 @@ impl Exec {
         for a in given {
             let Some(e) = self.table.get(a) else { continue };
             let logs = &self.spawners.logs;
-            // What the log of started tasks held at a power loss need not be there any more.
+            // The log of started tasks may have lost its last records at a power failure.
             let unknown = if e.given.boot != proc::boot_id() {
                 Some("the host was restarted before its start was safely on record")
             } else if matches!(e.status, Status::Given(n) if n > 0 && !logs.is_whole(n)) {
@@ -90,7 +91,8 @@ impl Exec {
         self.spawners.flush();
     }
 
-    /// A shepherd is gone without a record: its end is unknown, what it left is killed.
+    /// A shepherd has ended without a record: the end of its task is unknown, and its processes are
+    /// killed.
     pub(super) fn lost(&mut self, a: AttemptId, pid: i32) {
         let Some(e) = self.table.get(a) else { return };
         let log = match &e.status {
@@ -98,7 +100,7 @@ impl Exec {
             Status::Given(n) => *n,
             _ => return,
         };
-        // What it recorded may be on the log.
+        // The log that cannot be read may contain its record.
         if self.spawners.logs.fails(log) {
             if !self.spawners.died.contains(&(a, pid)) {
                 self.spawners.died.push((a, pid));
@@ -136,7 +138,7 @@ impl Exec {
         self.conclude(end);
     }
 
-    /// What every process of an attempt has in its environment.
+    /// Variables that every process of an attempt has in its environment.
     pub(super) fn env_of(&self, a: AttemptId) -> Vec<String> {
         let mut env = self.host_env();
         env.push(format!("CB_JOBID={}", a.j.id));
@@ -145,7 +147,7 @@ impl Exec {
         env
     }
 
-    /// What every process of a job on this host has in its environment.
+    /// Variables that every process of a job on this host has in its environment.
     fn host_env(&self) -> Vec<String> {
         let conf = crate::sys::fs::parent(&self.place.site.conf);
         vec![
@@ -154,7 +156,7 @@ impl Exec {
         ]
     }
 
-    /// Looks whether the shepherds of running tasks are alive.
+    /// Checks whether the shepherds of running tasks are alive.
     pub(super) fn find_lost(&mut self) {
         let mut dead = std::mem::take(&mut self.spawners.died);
         let gone = self.table.running().filter(|(_, s)| is_gone(s));
@@ -162,7 +164,7 @@ impl Exec {
         if dead.is_empty() {
             return;
         }
-        // One that ended by itself has written so before it was gone.
+        // A shepherd that ended normally has written its record before.
         self.follow_tasks();
         for (a, pid) in dead {
             self.lost(a, pid);
@@ -170,7 +172,7 @@ impl Exec {
     }
 
     /// Ends processes of an earlier executor of this host that this one does not know: its ledger
-    /// is lost, and no attempt of the leader refers to them. Where there are control groups, the
+    /// is lost, and no attempt of the leader refers to them. On hosts with control groups, the
     /// spawner's sweep has ended them.
     pub fn clear_away(&mut self) {
         if self.spawners.unrecovered || self.table.live().next().is_some() {
@@ -181,8 +183,8 @@ impl Exec {
         self.spawners.flush();
     }
 
-    /// Removes copies of scripts and directories for temporary files whose shepherds were killed
-    /// before they could.
+    /// Removes copies of scripts and temporary directories whose shepherds were killed before they
+    /// could remove them.
     pub fn sweep_scratch(&mut self) {
         if self.spawners.unrecovered {
             return;

@@ -1,8 +1,9 @@
-//! The executor's reports: collected during a turn and written in one group at its end; and the
-//! decision when to begin another file, which repeats what is not acknowledged.
+//! The executor's reports, collected during a turn and written in one group at its end; and the
+//! decision when a new file is begun, which repeats what is not acknowledged.
 //!
-//! A start waits a moment for its end: for the leader a dispatched job is running, so a short job
-//! needs only one report. Never decides what is durable: see [`super::reporting`].
+//! The report of a start is delayed for a moment: for the leader a dispatched job is running, so a
+//! short job needs only the report of its end. Never decides what is durable: see
+//! [`super::reporting`].
 
 use super::reports::Reporter;
 use super::table::{Entry, Status, Table};
@@ -14,24 +15,24 @@ use crate::record::report::{Report, RunId};
 use crate::sys::clock;
 use std::collections::BTreeMap;
 
-/// Pause before a reports file is tried to be made again, ms.
+/// Pause before the creation of a reports file is tried again, ms.
 const RETRY_MS: u64 = 2_000;
 /// How often this host checks that its reports file was not replaced, ms.
 const CHECK_MS: u64 = 30_000;
-/// A disk that damages each file must not fill the share with them: the second one within
-/// [`CALM_MS`] waits this long, the next twice as long, up to the second number, ms.
+/// Limits the number of files that a damaging disk can cause: the second file within [`CALM_MS`] is
+/// delayed by the first number, each further one twice as long, up to the second number, ms.
 const PAUSE_MS: (u64, u64) = (2_000, 300_000);
 const CALM_MS: u64 = 600_000;
-/// How long a start waits for its end where a report costs requests to a file server, ms.
+/// How long the report of a start is delayed if a report costs requests to a file server, ms.
 const START_WAITS_MS: u64 = 300;
 
-/// What is to be reported, and the file it goes to.
+/// Reports to be written, and their file.
 #[derive(Default)]
 pub(super) struct ReportQueue {
     file: Option<Reporter>,
-    /// Starts that are not reported yet, and until when each waits (boot clock, ms).
+    /// Starts that are not reported yet, and when each is due (boot clock, ms).
     starts: BTreeMap<AttemptId, u64>,
-    /// Ends wait until they are durable.
+    /// There are ends to be made durable before they are written.
     ends: bool,
     /// Runs that are never started here because another run has their id, with their marks.
     refused: BTreeMap<AttemptId, u32>,
@@ -39,18 +40,18 @@ pub(super) struct ReportQueue {
     forget_old: bool,
     /// Number and length of the file, as last published to `cbls`.
     published: (u64, u64),
-    /// The next file is begun then (boot clock, ms).
+    /// When the next file may be begun (boot clock, ms).
     begin_at: u64,
-    /// When the present one was last looked for by its name (boot clock, ms).
+    /// When the current file was last checked by its name (boot clock, ms).
     checked_at: u64,
-    /// How long the next one waits after the leader has called one damaged (ms), and when it last
-    /// did.
+    /// Delay of the next file after the leader has reported damage (ms), and the time of its last
+    /// report.
     pause: (u64, u64),
     /// The leader knows a file with this number.
     above: u64,
 }
 
-/// The report of the start of a task that runs.
+/// The report of the start of a running task.
 fn start_of(table: &Table, a: AttemptId) -> Option<Report> {
     let entry = table.get(a)?;
     match &entry.status {
@@ -69,17 +70,17 @@ fn is_final(report: &Report) -> bool {
 }
 
 impl ReportQueue {
-    /// The number of the present file.
+    /// The number of the current file.
     pub(super) fn number(&self) -> Option<u64> {
         self.file.as_ref().map(Reporter::number)
     }
 
-    /// When the first start that waits is due.
+    /// The time when the first delayed start is due.
     pub(super) fn due_ms(&self) -> Option<u64> {
         self.starts.values().min().copied()
     }
 
-    /// Reports a start: at once on a local file system, where a report costs next to nothing.
+    /// Reports a start: without delay on a local file system, where a report costs next to nothing.
     pub(super) fn push_start(&mut self, a: AttemptId, share_is_local: bool) {
         let wait = match share_is_local {
             true => 0,
@@ -88,7 +89,7 @@ impl ReportQueue {
         self.starts.insert(a, clock::boot_ms() + wait);
     }
 
-    /// Adds the starts that have waited long enough.
+    /// Adds the starts that are due.
     pub(super) fn push_due_starts(&mut self, table: &mut Table) {
         let now = clock::boot_ms();
         let due = self.starts.iter().filter(|(_, until)| **until <= now);
@@ -102,7 +103,7 @@ impl ReportQueue {
     }
 
     /// Adds a report to the next group, if there is a file; a new file repeats everything anyway. A
-    /// start that waits is written before any report but the end, which includes it.
+    /// delayed start is written before any report except the end, which includes it.
     pub(super) fn push(&mut self, table: &mut Table, a: AttemptId, report: &Report) {
         let waited = self.starts.remove(&a).is_some();
         if waited
@@ -130,14 +131,15 @@ impl ReportQueue {
         }
     }
 
-    /// Adds a report of what is not in the table of attempts.
+    /// Adds a report on something that is not in the table of attempts.
     pub(super) fn push_beside(&mut self, report: &Report, run: RunId) {
         if let Some(r) = self.file.as_mut() {
             r.push(report, run);
         }
     }
 
-    /// Ends wait to be made durable; the caller does it now, or says that [`Self::ends_failed`].
+    /// Whether there are ends to be made durable; the caller does it now or calls
+    /// [`Self::ends_failed`].
     pub(super) fn take_ends(&mut self) -> bool {
         std::mem::take(&mut self.ends)
     }
@@ -155,12 +157,12 @@ impl ReportQueue {
         self.push_beside(&refusal(a), RunId::marked(mark));
     }
 
-    /// The mark of the run that was refused under this name.
+    /// The mark of the run that was refused with this id.
     pub(super) fn refused(&self, a: AttemptId) -> Option<u32> {
         self.refused.get(&a).copied()
     }
 
-    /// The next epoch's orders name the runs again.
+    /// The orders of the next epoch name the runs again.
     pub(super) fn forget_refused(&mut self) {
         self.refused.clear();
     }
@@ -171,24 +173,24 @@ impl ReportQueue {
         all.map(|(a, mark)| (refusal(*a), RunId::marked(*mark)))
     }
 
-    /// The present file is given up: another one repeats what is not acknowledged.
+    /// Closes the current file: another one repeats what is not acknowledged.
     pub(super) fn close(&mut self) {
         self.file = None;
     }
 
-    /// Reports everything again, and drops then what is over: the share was replaced.
+    /// Reports everything again and drops final attempts afterwards: the share was replaced.
     pub(super) fn repeat_all(&mut self) {
         self.close();
         self.forget_old = true;
     }
 
-    /// Everything was repeated: true when what is over may be dropped.
+    /// Whether everything was repeated, so that final attempts may be dropped.
     pub(super) fn take_forget_old(&mut self) -> bool {
         std::mem::take(&mut self.forget_old)
     }
 
-    /// The leader cannot read the present file any more, or waits for one with a number above that
-    /// of the present one: another one repeats everything that is not acknowledged.
+    /// The leader cannot read the current file any more, or expects a file with a higher number:
+    /// another file repeats everything that is not acknowledged.
     pub(super) fn renew(&mut self, place: &Place, (part, seq, at): (u64, u64, u64)) {
         let Some(number) = self.number().filter(|number| *number <= part) else {
             return;
@@ -210,9 +212,10 @@ impl ReportQueue {
         self.begin_new();
     }
 
-    /// The next report goes into a new file, which repeats what is not acknowledged and names the
-    /// damage of the orders, if there is any. That damage may hide the order to renew reports that
-    /// the leader cannot read: a request in those would never arrive.
+    /// The next report goes into a new file, which repeats what is not acknowledged and reports the
+    /// damage of the orders, if there is any. That damage may hide an order to begin a new file
+    /// because the leader cannot read the current one; it could not read a report of the damage
+    /// there either.
     pub(super) fn begin_new(&mut self) {
         let now = clock::boot_ms();
         let (pause, last) = self.pause;
@@ -225,7 +228,7 @@ impl ReportQueue {
         self.file = None;
     }
 
-    /// Checks now and then that the reports file is still the one that the leader reads.
+    /// Checks from time to time that the reports file is still the one that the leader reads.
     pub(super) fn check_file(&mut self) {
         let now = clock::boot_ms();
         if now.saturating_sub(self.checked_at) < CHECK_MS {
@@ -238,17 +241,17 @@ impl ReportQueue {
         }
     }
 
-    /// A file is to be begun now.
+    /// Whether a file is to be begun now.
     pub(super) fn wants_file(&self) -> bool {
         let wanted = self.file.as_ref().is_none_or(Reporter::is_full);
         wanted && clock::boot_ms() >= self.begin_at
     }
 
-    /// Makes the next file; a failure is logged and tried again later.
+    /// Creates the next file; a failure is logged, and the creation is tried again later.
     pub(super) fn create(&mut self, place: &Place) -> Option<Reporter> {
         let (host, cluster) = (&place.site.host, &place.cluster.cluster);
         let sync = !place.share_is_local;
-        // Where the directory was lost, the leader still waits for a number above the last one.
+        // If the directory was lost, the leader still expects a number above the last one.
         let above = self.above.max(read_news(&place.local).0);
         let named = (host.as_str(), above);
         match Reporter::create(&place.layout, named, cluster, sync) {
@@ -261,13 +264,13 @@ impl ReportQueue {
         }
     }
 
-    /// Puts a file to use that has all that was to be reported, starts included.
+    /// Uses a new file that contains all reports, starts included.
     pub(super) fn put_to_use(&mut self, file: Reporter) {
         self.starts.clear();
         self.file = Some(file);
     }
 
-    /// Writes the group; true when the file has grown.
+    /// Writes the group. Returns true if the file has grown.
     pub(super) fn flush(&mut self) -> bool {
         let Some(reports) = self.file.as_mut().filter(|r| !r.is_empty()) else {
             return false;
@@ -291,14 +294,14 @@ impl ReportQueue {
         }
     }
 
-    /// Ends all pauses; when the next file would have been begun.
+    /// Ends all pauses. Returns the time when the next file would have been begun.
     #[cfg(test)]
     pub(super) fn end_pauses(&mut self) -> u64 {
         self.checked_at = 0;
         std::mem::take(&mut self.begin_at)
     }
 
-    /// Nothing is refused.
+    /// Whether no run is refused.
     #[cfg(test)]
     pub(super) fn refuses_none(&self) -> bool {
         self.refused.is_empty()

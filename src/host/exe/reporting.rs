@@ -1,4 +1,4 @@
-//! The executor writes its reports: at the end of a turn, and all of them again in each new file.
+//! The executor writes its reports at the end of a turn, and all of them again in each new file.
 //!
 //! Owns the rule that an end is durable in the local directory before it is written on the share.
 
@@ -10,7 +10,7 @@ use crate::task::log::AttemptRec;
 
 impl Exec {
     /// Answers an order to start a run whose id another run has here: the ordered run is never
-    /// started here, and the known run is not taken for it. The job gets its next attempt.
+    /// started here, and the known run is not confused with it. The job gets its next attempt.
     pub(super) fn refuse(&mut self, a: AttemptId, mark: u32) {
         let (e, p) = self.orders.place();
         if let Some(entry) = self.table.get_mut(a) {
@@ -81,7 +81,7 @@ impl Exec {
         }
     }
 
-    /// What the leader reads first of a file: who writes it.
+    /// The first reports of a file, which identify its writer.
     fn introduction(&self) -> impl Iterator<Item = Report> {
         let hello = Report::Hello {
             boot: proc::boot_id().to_owned(),

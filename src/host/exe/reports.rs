@@ -27,11 +27,11 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    /// Begins a new file, with a number above `above` and those that are there. `sync`: what is
-    /// appended must be synced to be seen by the leader.
+    /// Begins a new file with a number above `above` and above all existing ones. `sync`: appended
+    /// data must be synced before the leader can see it.
     ///
     /// # Errors
-    /// When the share cannot be written.
+    /// The share cannot be written.
     pub(super) fn create(
         layout: &Layout,
         (host, above): (&str, u64),
@@ -49,7 +49,7 @@ impl Reporter {
         let mut number = numbers.last().copied().unwrap_or(0).max(above) + 1;
         let file = loop {
             match Appender::create_new(&layout.reports(host, number)) {
-                // A name this client did not see: the next one then.
+                // A name that this client did not see: the next number is tried.
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
                 other => break other?,
             }
@@ -81,7 +81,7 @@ impl Reporter {
         (self.number, self.file.valid_len())
     }
 
-    /// Adds a report of this run to those that `flush` writes; returns its sequence number.
+    /// Adds a report of this run for the next `flush`. Returns its sequence number.
     pub(super) fn push(&mut self, report: &Report, run: RunId) -> u64 {
         let marked = Marked { report, run };
         frame::write(&mut self.buf, self.seq, &marked).expect("plain data becomes JSON");
@@ -89,15 +89,15 @@ impl Reporter {
         self.seq - 1
     }
 
-    /// True when nothing was pushed since the last flush.
+    /// Whether nothing was pushed since the last flush.
     pub(super) fn is_empty(&self) -> bool {
         self.buf.is_empty()
     }
 
-    /// Writes what was pushed, in one append.
+    /// Writes the pushed reports with one append.
     ///
     /// # Errors
-    /// When the share cannot be written: this file is given up, `create` another.
+    /// The share cannot be written: this file must be given up and another one created.
     pub(super) fn flush(&mut self) -> sys::Result<()> {
         if self.buf.is_empty() {
             return Ok(());
@@ -107,8 +107,8 @@ impl Reporter {
         if self.sync { self.file.sync() } else { Ok(()) }
     }
 
-    /// False when the name has another file by now, or the file lost something: the share was put
-    /// back from a copy, and the leader does not read what is written here.
+    /// Returns false if another file has this name by now, or the file has lost data: the share was
+    /// restored from a copy, and the leader does not read what is written here.
     pub(super) fn is_in_place(&self) -> bool {
         match fs::mark(self.file.path()) {
             Ok(mark) => mark.ino == self.ino && mark.len >= self.file.valid_len(),
@@ -116,7 +116,7 @@ impl Reporter {
         }
     }
 
-    /// True when a new file should be begun.
+    /// Whether a new file should be begun.
     pub(super) fn is_full(&self) -> bool {
         self.file.valid_len() > FILE_BYTES
     }

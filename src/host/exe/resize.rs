@@ -12,11 +12,11 @@ use crate::task::build;
 use crate::task::log::AttemptRec;
 use crate::task::spec::{Notice, TaskAct};
 
-/// Largest list of hosts and largest notice.
+/// Maximum size of a list of hosts and of a notice, in bytes.
 const FILE_MAX: u64 = 16 << 20;
 
 impl Exec {
-    /// Notes a resize of which the job was not notified.
+    /// Notes a resize of which the job has not been notified yet.
     pub(super) fn take_resize(&mut self, a: AttemptId, new: Resize) {
         let entry = self.table.get_mut(a).filter(|e| !e.is_final());
         let Some(e) = entry.filter(|e| new.n > e.resizes.done) else {
@@ -29,7 +29,7 @@ impl Exec {
         }
     }
 
-    /// Notifies running jobs of the resizes that came in this turn.
+    /// Notifies running jobs of the resizes that were received in this turn.
     pub(super) fn resize_all(&mut self) {
         for a in std::mem::take(&mut self.resized) {
             self.resize(a);
@@ -50,7 +50,7 @@ impl Exec {
         };
         let n = new.n;
         e.resizes.done = n;
-        // Its shepherd opens the devices of units that came.
+        // The shepherd opens the devices of added units.
         let devices = self.starter.units.nodes_of(&e.given.units);
         let notify = e.resizes.notify || !devices.is_empty();
         if let Err(text) = self.notify_resize(a, &new, notify.then_some(devices)) {
@@ -63,7 +63,7 @@ impl Exec {
         self.ledger.push(&AttemptRec::Resized { a, n });
     }
 
-    /// `devices`: of its units, where its shepherd is to read the notice.
+    /// `devices`: the devices of its units, if its shepherd is to read the notice.
     fn notify_resize(
         &self,
         a: AttemptId,
@@ -79,7 +79,8 @@ impl Exec {
         if let Some(devices) = devices {
             let notice = local.notice(a);
             let known = read(&notice)?.and_then(|b| serde_json::from_slice::<Notice>(&b).ok());
-            // Written before a crash: only it knows what was before.
+            // If the notice was written before a crash, only it contains the state before the
+            // resize.
             if known.is_none_or(|known| known.n != *n) {
                 let env = build::resize_env(&before, hosts, units);
                 let notice_of = Notice {

@@ -1,7 +1,7 @@
 //! Usage of running tasks, and the limits that can only be enforced by samples.
 //!
-//! A task's processes are the descendants of its shepherd, which collects every orphan of the
-//! task. Pure but for `read`, which looks at `/proc`.
+//! A task's processes are the descendants of its shepherd, which collects every orphan of the task.
+//! All functions are pure except `read`, which reads `/proc`.
 
 use super::device_counts::DeviceCounts;
 use super::table::{Entry, Status};
@@ -12,21 +12,22 @@ use crate::sys::proc::{self, ProcInfo};
 use crate::task::spec::{TaskLimits, Unheld};
 use std::collections::HashMap;
 
-/// Process ids in a sample.
+/// Maximum number of process ids in a sample.
 pub(super) const PIDS_MAX: usize = 16;
-/// Tasks in a sample.
+/// Maximum number of tasks in a sample.
 const TASKS_MAX: usize = 256;
-/// Longest name in one, characters.
+/// Maximum length of a name in a sample, in characters.
 const WORD_MAX: usize = 64;
-/// So far above a process its shepherd is looked for.
+/// Maximum number of levels above a process at which its shepherd is searched.
 const DEPTH_MAX: usize = 1000;
-/// So far below the shepherd the starter of tasks is looked for: what runs it may stand between.
+/// Number of levels below the shepherd at which tasks are searched: a container runtime and the
+/// starter of the tasks may be in between.
 const LEVELS: usize = 4;
 
-/// What stays from one sample to the next.
+/// Data that is kept from one sample to the next.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
-    /// When the last one was taken.
+    /// When the last sample was taken.
     pub at: u64,
     pub devices: DeviceCounts,
 }
@@ -35,14 +36,14 @@ pub(super) struct Samples {
 #[derive(Default)]
 pub(super) struct Snapshot {
     by_parent: HashMap<i32, Vec<ProcInfo>>,
-    /// Parent and begin (clock ticks) of each.
+    /// Parent and start time (clock ticks) of each process.
     parents: HashMap<i32, (i32, u64)>,
-    /// CPU time that shepherds have collected of ended processes, in ticks.
+    /// CPU time of ended processes that shepherds have collected, in ticks.
     collected: HashMap<i32, u64>,
 }
 
 impl Snapshot {
-    /// Reads them.
+    /// Reads all processes.
     pub(super) fn read() -> Snapshot {
         Snapshot::of(proc::all())
     }
@@ -61,15 +62,15 @@ impl Snapshot {
         }
     }
 
-    /// When a process began, in clock ticks after boot; `None`: it is not there.
+    /// When a process began, in clock ticks after boot; `None`: the process does not exist.
     pub(super) fn begin_of(&self, pid: i32) -> Option<u64> {
         self.parents.get(&pid).map(|(_, begin)| *begin)
     }
 
-    /// The first of these that is the process or one above it.
+    /// The first result of `found` for the process or one of its ancestors.
     pub(super) fn above<T: Copy>(&self, pid: i32, found: impl Fn(i32) -> Option<T>) -> Option<T> {
         let mut at = pid;
-        // A process may have moved while they were read: no circle is followed for ever.
+        // A process may have moved while they were read, so the parents may form a cycle.
         for _ in 0..DEPTH_MAX {
             if let Some(found) = found(at) {
                 return Some(found);
@@ -122,8 +123,8 @@ impl Snapshot {
         u
     }
 
-    /// The tasks that a job below a shepherd has started. `known`: which task a process is, by its
-    /// environment.
+    /// The tasks that a job below a shepherd has started. `known`: the task that a process is,
+    /// according to its environment.
     pub(super) fn tasks(
         &self,
         shepherd: i32,
@@ -145,7 +146,7 @@ impl Snapshot {
         Vec::new()
     }
 
-    /// A task with what its process and all below it use.
+    /// A task with the usage of its process and of all descendants.
     fn used(&self, own: &ProcInfo, task: TaskUse) -> TaskUse {
         let (mut ticks, mut rss) = (0, 0);
         for p in std::iter::once(own).chain(self.below(own.pid)) {
@@ -161,11 +162,11 @@ impl Snapshot {
     }
 }
 
-/// Which task of its job a process is, as its environment says.
+/// The task of its job that a process is, according to its environment.
 pub(super) fn named_task(pid: i32) -> Option<TaskUse> {
     let names = ["CB_RANK", "CB_TASK", "CB_REPLICA", "CB_TASK_HOST"];
     let [rank, section, replica, host] = proc::variables(pid, names);
-    // Its user may have made it up: short at least.
+    // The user may have invented the value: limit its length.
     let short = |text: String| text.chars().take(WORD_MAX).collect();
     Some(TaskUse {
         rank: rank?.parse().ok()?,
@@ -176,7 +177,7 @@ pub(super) fn named_task(pid: i32) -> Option<TaskUse> {
     })
 }
 
-/// Tasks of now and those of before, which have ended if they are not there any more.
+/// The current tasks and the previous ones; previous tasks that no longer exist have ended.
 fn merge_tasks(old: &[TaskUse], mut new: Vec<TaskUse>) -> Vec<TaskUse> {
     let gone = old.iter().filter(|o| !new.iter().any(|n| n.rank == o.rank));
     let gone = gone.cloned().map(|task| TaskUse {
@@ -196,7 +197,7 @@ pub(super) fn details(pid: i32) -> (u64, u64, u64) {
     (proc::swap_bytes(pid), read, write)
 }
 
-/// Joins a sample to what was known: maxima stay, counters never fall.
+/// Merges a sample with earlier ones: maxima are kept, counters never decrease.
 pub(super) fn merge(old: &Usage, mut new: Usage) -> Usage {
     new.maxmem_kb = old.maxmem_kb.max(new.mem_kb).max(new.maxmem_kb);
     new.maxswap_kb = old.maxswap_kb.max(new.swap_kb).max(new.maxswap_kb);
@@ -208,7 +209,7 @@ pub(super) fn merge(old: &Usage, mut new: Usage) -> Usage {
     new
 }
 
-/// The usage recorded with an end: the shepherd's own figures, and the maxima that samples saw.
+/// The usage recorded with an end: the shepherd's own figures, and the maxima of the samples.
 pub(super) fn at_end(end: &Usage, seen: &Usage) -> Usage {
     let mut u = merge(seen, end.clone());
     u.procs = seen.procs.max(1);
@@ -218,7 +219,7 @@ pub(super) fn at_end(end: &Usage, seen: &Usage) -> Usage {
     u
 }
 
-/// The same of GPUs and of the network. Utilization goes up and down: a fifth of a GPU.
+/// As [`differs`], for GPUs and network. Utilization fluctuates: a fifth of a GPU counts.
 fn devices_differ(old: DeviceUse, new: DeviceUse) -> bool {
     let far = |a: u64, b: u64, part: u64, least: u64| a.abs_diff(b) > (a.max(b) / part).max(least);
     let net = |u: DeviceUse| u.net_in_kb.saturating_add(u.net_out_kb);
@@ -228,7 +229,7 @@ fn devices_differ(old: DeviceUse, new: DeviceUse) -> bool {
         || far(net(old), net(new), 10, 1024)
 }
 
-/// True when the difference is worth a report: a tenth of any figure, or other processes.
+/// Whether the difference is worth a report: a tenth of any figure, or other processes.
 pub(super) fn differs(old: &Usage, new: &Usage) -> bool {
     let far = |a: u64, b: u64, least: u64| a.abs_diff(b) > (a.max(b) / 10).max(least);
     far(old.mem_kb, new.mem_kb, 1024)
@@ -252,8 +253,7 @@ pub(super) fn differs(old: &Usage, new: &Usage) -> bool {
             .any(|(a, b)| (a.pid, a.ended) != (b.pid, b.ended) || far(a.cpu_ms, b.cpu_ms, 1000))
 }
 
-/// The limit that a task exceeds, if any. What a control group holds is left to
-/// it.
+/// The limit that a task exceeds, if any. Limits that its control group enforces are not checked.
 pub(super) fn exceeded(entry: &Entry, u: &Usage, unheld: Unheld) -> Option<TermReason> {
     let limits: &TaskLimits = entry.limits.now.as_deref()?;
     let Status::Running(shepherd) = &entry.status else {
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn tasks_are_what_their_starter_has_started() {
-        // A shepherd, a runtime, the starter, two tasks, a child of one of them.
+        // A shepherd, a runtime, the starter, two tasks, a child of one task.
         let mut all = vec![p(10, 1, 0), p(11, 10, 1), p(12, 11, 1)];
         all.extend([p(13, 12, 3 << 10), p(14, 12, 4 << 10), p(15, 13, 1 << 10)]);
         let known = |pid: i32| {
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(exceeded(&e, &fat, none), Some(TermReason::MemLimit));
         e.status = Status::Running(shepherd("g"));
         assert_eq!(exceeded(&e, &fat, none), None);
-        // The group is there for freezing only.
+        // The group exists only for freezing.
         let memory = Unheld {
             memory: true,
             ..none

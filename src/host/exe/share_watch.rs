@@ -1,7 +1,7 @@
-//! This host's knowledge about the share: how far it has followed it, whether an older copy has
+//! What this host knows about the share: how far it has followed it, whether an older copy has
 //! replaced it, and whether its orders are for this host's ledger.
 //!
-//! Reads nothing itself: the reader of orders passes in what it found.
+//! Reads nothing itself: the reader of orders passes in its results.
 
 use super::fence;
 use super::ledger::ShareSeen;
@@ -12,16 +12,16 @@ use crate::sys::clock;
 /// How long the leader may take to read of a new ledger before a warning is logged, ms.
 const FOREIGN_MS: u64 = 60_000;
 
-/// See the top of this file.
+/// See the head of this file.
 #[derive(Debug, Default)]
 pub(super) struct ShareWatch {
-    /// What is on record.
+    /// The recorded state.
     pub seen: ShareSeen,
     /// The newest epoch on a share that is older than what this host has followed; logged once.
     went_back: Option<u64>,
     /// The last error of the share, so that it is logged once.
     pub error: String,
-    /// Since when orders are for another ledger than this one; 0 = they are for this one.
+    /// Since when the orders are for another ledger than this one; 0 = they are for this one.
     foreign_at: u64,
     /// The leader has addressed orders to this ledger.
     addressed: bool,
@@ -35,8 +35,8 @@ impl ShareWatch {
         }
     }
 
-    /// The share as the local beat names it, for `cbls` and administrators; `top`: the highest job
-    /// id here.
+    /// The state of the share in the local beat, for `cbls` and administrators; `top`: the highest
+    /// job id here.
     pub(super) fn beat(&self, top: u32, note: &str) -> String {
         let epoch = self.seen.epoch;
         let back = match self.went_back {
@@ -59,8 +59,8 @@ impl ShareWatch {
         }
     }
 
-    /// Notes that the share went back to an older copy. True when it is current again: then
-    /// everything is reported again, since the acknowledgements were lost.
+    /// Notes that the share was replaced by an older copy. Returns true if it is current again:
+    /// then everything is reported again, because the acknowledgements were lost.
     pub(super) fn judge(&mut self, look: &Look) -> bool {
         let current = look.new_epoch && self.went_back.take().is_some();
         if current {
@@ -79,7 +79,7 @@ impl ShareWatch {
     }
 
     /// An administrator has confirmed that the share was restored: acknowledgements of final
-    /// reports may be lost. False when this is known.
+    /// reports may be lost. Returns false if this was known.
     pub(super) fn is_restored(&mut self, above: u64) -> bool {
         if above <= self.seen.restored {
             return false;
@@ -90,10 +90,10 @@ impl ShareWatch {
         true
     }
 
-    /// Judges whether the leader's orders are for this ledger (`foreign`; none: not known). If they
-    /// were and are not any longer, another machine or directory uses this host's name: the leader
-    /// has given up the tasks of this one and may run them elsewhere, so they must not run here
-    /// too.
+    /// Checks whether the leader's orders are for this ledger (`foreign`; `None`: not known). If
+    /// they were and no longer are, another machine or directory uses this host's name: the leader
+    /// has given up the tasks of this one and may run them elsewhere, so they must not run here as
+    /// well.
     pub(super) fn check_identity(&mut self, foreign: Option<bool>, place: &Place) {
         self.addressed |= foreign == Some(false);
         if foreign != Some(true) {

@@ -16,15 +16,15 @@ use std::path::PathBuf;
 const SEND_MS: u64 = 20_000;
 const READ_MAX: usize = 16 << 10;
 
-/// The other end of the wire to a spawner.
+/// The connection to a spawner.
 pub trait Wire: Send {
     fn pid(&self) -> i32;
     /// Sends bytes.
     ///
     /// # Errors
-    /// It is gone or does not read.
+    /// The spawner has ended or does not read.
     fn send(&mut self, bytes: &[u8]) -> std::io::Result<()>;
-    /// Nothing more will be sent: it finishes and ends.
+    /// Closes the connection: nothing more is sent, and the spawner finishes its work and ends.
     fn close(&mut self);
     fn has_ended(&mut self) -> bool;
     fn kill(&mut self);
@@ -58,7 +58,8 @@ impl Wire for Process {
     }
 }
 
-/// Starts what stands for a spawner that appends to tasks log `log` and speaks on the channel.
+/// Starts a replacement of the spawner that appends to tasks log `log` and sends its events to the
+/// channel.
 pub type Stand = std::sync::Arc<
     dyn Fn(&Local, u64, Sender<SpawnerEvent>) -> Result<Box<dyn Wire>, String> + Send + Sync,
 >;
@@ -69,13 +70,13 @@ pub struct How {
     pub program: PathBuf,
     pub host: String,
     pub cgroups: bool,
-    /// Make it root again: `cbexe` acts under the service account.
+    /// Give it root privileges again: `cbexe` acts as the service account.
     pub privileged: bool,
-    /// Started instead of the program: in simulations.
+    /// Started instead of the program in simulations.
     pub stand: Option<Stand>,
 }
 
-/// What comes from a spawner; `Ended` is the last.
+/// Events of a spawner; `Ended` is the last one.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SpawnerEvent {
     Message(FromSpawner),
@@ -91,7 +92,7 @@ pub struct Spawner {
     pub log: u64,
 }
 
-/// The number for the next tasks log: higher than all there are.
+/// The number for the next tasks log: higher than all existing ones.
 pub fn next_log(local: &Local) -> u64 {
     let names = fs::list_dir(local.dir(), 100_000).unwrap_or_default();
     let used = names
@@ -104,7 +105,7 @@ impl Spawner {
     /// Starts a spawner that appends to tasks log `log`.
     ///
     /// # Errors
-    /// When the program cannot be started.
+    /// The program cannot be started.
     pub fn start(how: &How, local: &Local, log: u64) -> Result<Spawner, String> {
         let (tx, heard) = unbounded();
         let wire = match &how.stand {
@@ -123,18 +124,18 @@ impl Spawner {
         self.wire.pid()
     }
 
-    /// Adds a message to those that `flush` sends.
+    /// Adds a message for the next `flush`.
     ///
     /// # Errors
-    /// When the message is too long.
+    /// The message is too long.
     pub fn push(&mut self, message: &ToSpawner) -> Result<(), String> {
         encode(&mut self.buf, message)
     }
 
-    /// Sends what was pushed.
+    /// Sends the pushed messages.
     ///
     /// # Errors
-    /// When the spawner is gone or does not read: it must be given up then.
+    /// The spawner has ended or does not read; it must then be given up.
     pub fn flush(&mut self) -> Result<(), String> {
         if self.buf.is_empty() {
             return Ok(());
@@ -144,18 +145,19 @@ impl Spawner {
         result.map_err(|e| format!("the spawner (pid {}) takes no orders: {e}", self.pid()))
     }
 
-    /// Lets it finish what it was sent and end; its tasks go on. Poll `has_ended` afterwards.
+    /// Lets it finish the tasks that it was sent and end; its tasks continue. Poll `has_ended`
+    /// afterwards.
     pub fn retire(&mut self) {
         let _ = self.flush();
         self.wire.close();
     }
 
-    /// True once it has ended.
+    /// Whether it has ended.
     pub fn has_ended(&mut self) -> bool {
         self.wire.has_ended()
     }
 
-    /// Ends it; its tasks go on.
+    /// Kills it; its tasks continue.
     pub fn give_up(mut self) {
         self.wire.kill();
     }

@@ -1,6 +1,6 @@
-//! The spawner in use and those before it: messages to it, the logs that its shepherds write, and
-//! the tasks that wait to be given to it.
-//! A spawner that fails is given up and its tasks continue. Never decides what is started.
+//! The current spawner and earlier ones: messages to it, the logs that its shepherds write, and the
+//! tasks that wait to be sent to it. A spawner that fails is given up and its tasks continue. Never
+//! decides what is started.
 
 use super::spawn::{How, Spawner, SpawnerEvent};
 use super::tasklogs::TaskLogs;
@@ -19,12 +19,12 @@ const LOG_BYTES: u64 = 64 << 20;
 pub(super) struct Spawners {
     how: How,
     current: Option<Spawner>,
-    /// They end when their tasks have started.
+    /// Earlier spawners, which end when their tasks have started.
     retired: Vec<Spawner>,
     pub logs: TaskLogs,
-    /// Tasks on record that wait for the rest of the orders at hand: a later one may cancel them.
+    /// Recorded tasks that wait for the rest of the current orders: a later order may cancel them.
     pub held: Vec<TaskSpec>,
-    /// A tasks log could not be read when a spawner was ready: what was on it is not settled.
+    /// A tasks log could not be read when a spawner became ready: the state of its tasks is open.
     pub unrecovered: bool,
     /// Shepherds that ended while the tasks log with their records could not be read.
     pub died: Vec<(AttemptId, i32)>,
@@ -45,7 +45,7 @@ pub(super) fn note(cgroups: String, unheld: Unheld) -> String {
 }
 
 impl Spawners {
-    /// None runs yet.
+    /// Without a running spawner.
     pub(super) fn new(how: How, logs: TaskLogs) -> Spawners {
         Spawners {
             how,
@@ -64,39 +64,39 @@ impl Spawners {
         self.how.stand.is_some()
     }
 
-    /// A spawner takes messages.
+    /// Whether a spawner accepts messages.
     pub(super) fn is_ready(&self) -> bool {
         self.current.is_some()
     }
 
-    /// The log of the present spawner's tasks.
+    /// The tasks log of the current spawner.
     pub(super) fn log(&self) -> Option<u64> {
         self.current.as_ref().map(|s| s.log)
     }
 
-    /// What administrators should know of the control groups here; may be empty.
+    /// The note for administrators about the control groups on this host; may be empty.
     pub(super) fn note(&self) -> &str {
         &self.note
     }
 
-    /// Limits that samples must hold even of tasks in control groups: of tasks of earlier spawners
-    /// too, since the machine is the same.
+    /// Limits that samples must enforce even for tasks in control groups: also for tasks of earlier
+    /// spawners, since the machine is the same.
     pub(super) fn unheld(&self) -> Unheld {
         self.unheld
     }
 
-    /// Where the present spawner's messages come.
+    /// The channel with the messages of the current spawner.
     pub(super) fn channel(&self) -> Option<&Receiver<SpawnerEvent>> {
         self.current.as_ref().map(|s| &s.heard)
     }
 
-    /// The next message of the present spawner.
+    /// The next message of the current spawner.
     pub(super) fn hear(&self) -> Option<SpawnerEvent> {
         self.channel()?.try_recv().ok()
     }
 
-    /// Starts a spawner with tasks log `log` and puts it to use. What was held for the last one is
-    /// dropped: it is recovered as never started.
+    /// Starts a spawner with tasks log `log` and uses it. Tasks that waited for the previous one
+    /// are dropped: they are recovered as never started.
     ///
     /// # Errors
     /// It did not become ready.
@@ -112,7 +112,7 @@ impl Spawners {
     }
 
     fn begin(&self, local: &Local, log: u64) -> Result<(Spawner, String, Unheld), String> {
-        // Made here, so that this process may read it when the spawner is root and this is not.
+        // Created here, so that this process can read it if only the spawner runs as root.
         fs::ensure_file(&local.tasks(log), 0o600).map_err(|e| e.to_string())?;
         let spawner = Spawner::start(&self.how, local, log)?;
         match thread::recv_timeout(&spawner.heard, READY_MS) {
@@ -135,7 +135,7 @@ impl Spawners {
         }
     }
 
-    /// Adds a message to those that `flush` sends.
+    /// Adds a message for the next `flush`.
     ///
     /// # Errors
     /// There is no spawner, or the message is too large.
@@ -146,7 +146,7 @@ impl Spawners {
         }
     }
 
-    /// As [`Spawners::push`]: without a spawner nothing is done.
+    /// As [`Spawners::push`], but does nothing without a spawner.
     pub(super) fn send(&mut self, message: &ToSpawner) {
         if self.is_ready()
             && let Err(e) = self.push(message)
@@ -162,7 +162,8 @@ impl Spawners {
         }
     }
 
-    /// Retires the present spawner when its log is full; true: another one is to be started.
+    /// Retires the current spawner if its log is full. Returns true if another one is to be
+    /// started.
     pub(super) fn retire_full(&mut self) -> bool {
         self.retired.retain_mut(|s| !s.has_ended());
         let full = |s: &mut Spawner| self.held.is_empty() && self.logs.len_of(s.log) > LOG_BYTES;
@@ -174,7 +175,7 @@ impl Spawners {
         true
     }
 
-    /// Removes the logs of earlier spawners; only where no task needs them.
+    /// Removes the logs of earlier spawners, if no task needs them.
     pub(super) fn remove_old_logs(&mut self) {
         if self.retired.is_empty() {
             let present = self.log().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! Commands that users start on this host for their running jobs (`claunch`): found in their drop
-//! boxes, checked, and given to the spawner.
+//! boxes, checked, and sent to the spawner.
 //!
-//! The owner of the file is the requester. A command lives as long as the `claunch` that waits for
+//! The owner of the file is the requester. A command runs as long as the `claunch` that waits for
 //! it, and is ended with the job's part at the latest.
 
 use super::exec::Exec;
@@ -14,10 +14,11 @@ use crate::sys::{clock, fs};
 use crate::task::spec::ToSpawner;
 use std::ffi::OsStr;
 
-/// Pause between two looks, ms: where looking is free, and where it asks a file server.
+/// Pause between two looks, ms: on a local file system, and where a look costs requests to a
+/// server.
 const LOOK_MS: u64 = 100;
 const REMOTE_MS: u64 = 1_000;
-/// Most names of one user that are looked at in one look, and so many are started.
+/// Maximum number of names of one user that one look reads, and of commands that it starts.
 const NAMES_MAX: usize = 1_000;
 const STARTS_MAX: usize = 64;
 
@@ -30,7 +31,7 @@ impl Exec {
         }
     }
 
-    /// Takes hints; true when orders are to be looked at.
+    /// Accepts hints. Returns true if a hint requests a look at the orders.
     pub(super) fn hear_hints(&mut self, first: Option<Heard>) -> bool {
         let heard = self.hints.take(first, clock::boot_ms());
         if heard.launches {
@@ -39,7 +40,7 @@ impl Exec {
         heard.orders
     }
 
-    /// How long a turn may be waited for (ms).
+    /// Time until the next look for commands (ms).
     pub(super) fn launches_due_ms(&self) -> u64 {
         let due = self
             .parts
@@ -72,13 +73,13 @@ impl Exec {
         }
     }
 
-    /// How many requests there were.
+    /// Handles the requests of one user. Returns their number.
     fn follow_user(&mut self, uid: u32) -> Result<usize, DropError> {
         let layout = self.place.layout.clone();
         let inbox = DropBox::open(&layout.inbox()).map_err(DropError::System)?;
         let place = match inbox.enter(OsStr::new(&Layout::launches_below_inbox(uid))) {
             Ok(place) => place,
-            // The usual user starts nothing.
+            // Most users start no commands.
             Err(_) => return Ok(0),
         };
         if place.uid != uid || place.open_to_all {
@@ -109,7 +110,7 @@ impl Exec {
     fn start_launch(&mut self, launch: &LaunchRequest, owner: u32) -> Result<(), String> {
         let work = self.parts.launches.judge(launch, owner)?;
         let (spec, mut own) = (work.spec, work.own.clone());
-        // Of an attempt that began here, what is its own is known better.
+        // For an attempt that began here, the table has the current values.
         if let Some(e) = self.table.get(launch.a) {
             own.binding = e.given.binding.clone();
             own.limits = e.limits.now.as_deref().cloned().unwrap_or_default();
@@ -126,9 +127,9 @@ impl Exec {
         Ok(())
     }
 
-    /// The work is over here: nothing that was started for it goes on.
+    /// The attempt or part is over on this host: everything that was started for it is ended.
     pub(super) fn end_launches(&mut self, a: AttemptId) {
-        // What an earlier process of this program started, this one knows as a command only.
+        // Commands that an earlier process of this program started are known only as commands.
         let runs = self.parts.commands.has(a);
         let used = self.parts.launches.part_usage(a);
         let used = used.map(|(u, run)| (u.clone(), run));

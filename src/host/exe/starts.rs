@@ -20,19 +20,19 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Largest environment or script.
+/// Maximum size of an environment or script in bytes.
 const BLOB_MAX: u64 = 16 << 20;
-/// So many scripts and environments are kept in memory, and of at most this size (bytes).
+/// Number of scripts and environments that are kept in memory, and their maximum size in bytes.
 const KEPT_BLOBS: usize = 16;
 const KEPT_BYTES: usize = 256 << 10;
-/// Shared parts kept before starting over, and their bytes.
+/// Number of shared parts at which all are dropped, and the same for their bytes.
 const BASES_MAX: usize = 1_000;
 const BASES_BYTES: u64 = 16 << 20;
 
 /// Why a task cannot be started.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refused {
-    /// For the job's owner.
+    /// The text for the job's owner.
     pub text: String,
     /// The job is not at fault: the share or the local directory failed.
     pub elsewhere: bool,
@@ -52,21 +52,21 @@ impl From<sys::Error> for Refused {
     }
 }
 
-/// Makes tasks out of orders.
+/// Converts orders to tasks.
 pub(super) struct Starter {
     layout: Layout,
     local: Local,
     place: Place,
-    /// Epoch and part of the orders whose specifications these are.
+    /// Epoch and part of the orders that contain these specifications.
     part: (u64, u64),
     specs: HashMap<u32, Box<Spec>>,
-    /// Specification and niceness to the number of its shared part.
+    /// Number of the shared part for a specification and niceness.
     bases: HashMap<(u32, i32), u32>,
     bases_bytes: u64,
     next: u32,
-    /// Shared parts below this number are not needed once the tasks at hand were sent.
+    /// Shared parts below this number are not needed once the current tasks were sent.
     forget: Option<u32>,
-    /// Scripts and environments that were read last, by their hashes: what stands under one never
+    /// Scripts and environments that were read last, by their hashes: the content of a hash never
     /// changes, and reading it costs requests to a file server.
     read: VecDeque<(String, Arc<Vec<u8>>)>,
     pub(super) cpus: HostCpus,
@@ -91,18 +91,18 @@ impl Starter {
         }
     }
 
-    /// The shared parts that the spawner is to drop. Sent after the tasks that name them.
+    /// The shared parts that the spawner is to drop. Sent after the tasks that refer to them.
     pub(super) fn forget_now(&mut self) -> Option<ToSpawner> {
         self.forget.take().map(|below| ToSpawner::Forget { below })
     }
 
-    /// The present spawner knows nothing.
+    /// The current spawner knows no shared parts.
     pub(super) fn new_spawner(&mut self) {
         self.bases.clear();
         (self.bases_bytes, self.forget) = (0, None);
     }
 
-    /// Takes a specification; one that changed under its number is prepared again.
+    /// Stores a specification; if it changed under its number, its shared part is built again.
     pub(super) fn learn(&mut self, id: u32, spec: Box<Spec>) {
         if self.specs.get(&id) != Some(&spec) {
             self.bases.retain(|(s, _), _| *s != id);
@@ -110,8 +110,8 @@ impl Starter {
         }
     }
 
-    /// What comes stands in this part of the orders. Each part defines what it names, so that
-    /// those of the part before are not needed: without this they would grow as long as one leader
+    /// The next orders are in this part. Each part defines the specifications that it names, so
+    /// those of the previous part are dropped: otherwise they would accumulate while one leader
     /// leads, and another epoch restarts the numbers.
     pub(super) fn read_part(&mut self, part: (u64, u64)) {
         if part != self.part {
@@ -121,7 +121,7 @@ impl Starter {
         }
     }
 
-    /// No task that is built from now on names a shared part that is known.
+    /// Tasks that are built from now on use no known shared part.
     fn drop_bases(&mut self) {
         self.bases.clear();
         (self.bases_bytes, self.forget) = (0, Some(self.next));
@@ -131,16 +131,16 @@ impl Starter {
         self.specs.get(&id).map(|s| &**s)
     }
 
-    /// How many specifications are kept.
+    /// The number of stored specifications.
     #[cfg(test)]
     pub(super) fn known(&self) -> usize {
         self.specs.len()
     }
 
-    /// Builds the task. Messages that must go before it are handed to `send`.
+    /// Builds the task. Messages that must precede it are passed to `send`.
     ///
     /// # Errors
-    /// Why it cannot be started here, for its owner.
+    /// The reason why it cannot be started here, for its owner.
     pub(super) fn task(
         &mut self,
         order: &StartOrder,
@@ -188,10 +188,10 @@ impl Starter {
         Ok(brought::variables_of_app(&hooks.env, &own))
     }
 
-    /// Builds what a user starts beside a running job of specification `s`.
+    /// Builds the task of a command that a user starts beside a running job of specification `s`.
     ///
     /// # Errors
-    /// Why it cannot be started here.
+    /// The reason why it cannot be started here.
     pub(super) fn launch(
         &mut self,
         launch: &LaunchRequest,
@@ -233,7 +233,7 @@ impl Starter {
         Ok(task)
     }
 
-    /// The list of the job's hosts as a file of this host; the job's own is on its first host.
+    /// Writes the job's list of hosts on this host; the job's own list is on its first host.
     fn hosts_beside(&self, launch: &LaunchRequest) -> Result<String, Refused> {
         let path = self.local.hosts_file(launch.a);
         if !fs::exists(&path) {
@@ -243,18 +243,18 @@ impl Starter {
         Ok(path_text(path))
     }
 
-    /// Whether this host knows no account for the user of specification `s`.
+    /// Whether the user of specification `s` has no account on this host.
     pub(super) fn lacks_account(&self, s: u32) -> bool {
         let spec = self.specs.get(&s);
         let found = spec.map(|spec| account(spec, &self.place));
-        // One that could not be looked up may be there.
+        // An account that could not be looked up may exist.
         matches!(found, Some(Err(refused)) if !refused.elsewhere)
     }
 
     /// Checks that a job of specification `s` could run here: its account, its directory.
     ///
     /// # Errors
-    /// Why it could not, for its owner.
+    /// The reason why it could not, for its owner.
     pub(super) fn check(&self, s: u32) -> Result<(), String> {
         let Some(spec) = self.specs.get(&s) else {
             return Err(format!("specification {s} is missing in the orders"));
@@ -267,7 +267,7 @@ impl Starter {
                 "host {host} runs without privilege and cannot become uid {uid}"
             ));
         }
-        // What this process may not look into, the user perhaps may.
+        // The user may have access where this process has none.
         match fs::stat(spec.cwd.as_ref()) {
             Ok(None) if !spec.cwd_create => {
                 Err(format!("there is no directory {} on this host", spec.cwd))
@@ -294,7 +294,8 @@ impl Starter {
         }
         let n = self.next;
         self.next += 1;
-        // A specification that fails is tried again with the next order: the reason may be gone.
+        // A specification that fails is tried again with the next order: the cause may have been
+        // removed.
         let base = self.build_base(spec, order.nice)?;
         self.bases_bytes += base.env.iter().map(|line| line.len() as u64).sum::<u64>();
         send(&ToSpawner::Base {
@@ -335,7 +336,7 @@ impl Starter {
             .map_err(|e| format!("the environment of the job is damaged: {e}").into())
     }
 
-    /// What runs around the command, by whom.
+    /// The programs that run around the command, and their users.
     fn hooks(
         &mut self,
         order: &StartOrder,
@@ -361,7 +362,7 @@ impl Starter {
         Ok(all)
     }
 
-    /// What lies beside each checkpoint of a job.
+    /// The data that is stored with each checkpoint of a job.
     fn saved_job(&mut self, order: &StartOrder, spec: &Spec) -> Result<String, Refused> {
         let hooks = order.hooks.as_deref();
         let Some(order_of) = hooks.and_then(|hooks| hooks.checkpoint.as_ref()) else {
@@ -406,7 +407,7 @@ impl Starter {
         Ok(Some(Box::new(all)))
     }
 
-    /// A job whose checkpoints could never be made does not begin.
+    /// Refuses a job whose checkpoints could never be made.
     fn check_methods(&self, all: &TaskHooks, method: &str) -> Result<(), Refused> {
         let of_task = all.checkpoint.as_ref().map(|task| task.program.as_str());
         let restore = all.pre.iter().map(|hook| hook.checked.as_str());
@@ -448,7 +449,7 @@ impl Starter {
         }
     }
 
-    /// Writes the list of hosts of a job of several slots.
+    /// Writes the list of hosts of a job with several slots.
     fn hosts_file(&self, order: &StartOrder, spec: &Spec) -> Result<String, Refused> {
         if !build::has_hosts_file(&order.hosts, spec) {
             return Ok(String::new());
@@ -480,14 +481,14 @@ fn path_text(path: PathBuf) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The account of a job as this host knows it.
+/// The account of a job on this host.
 fn account(spec: &Spec, place: &Place) -> Result<Account, Refused> {
     let own = !place.may_switch && spec.uid == place.uid;
     let known = match users::look_up(spec.uid) {
         Err(_) if own => None,
         known => known?,
     };
-    // Without privilege the job runs as this process, whether its user has a name here or not.
+    // Without privilege the job runs as this process, even if its user has no name here.
     let facts = match known {
         Some(facts) => facts,
         None if own => users::me(),
@@ -517,7 +518,7 @@ fn account_of(facts: users::UserFacts, place: &Place) -> Account {
     }
 }
 
-/// The account `pre_post_exec_user` as this host knows it. A missing one is the host's fault.
+/// The account `pre_post_exec_user` on this host. If it is missing, the host is at fault.
 fn hook_account(name: &str, place: &Place) -> Result<Account, Refused> {
     let refused = |why: &str| {
         let host = &place.host;

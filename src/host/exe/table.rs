@@ -10,11 +10,11 @@ use crate::record::report::{Ended, Report, RunId, Usage};
 use crate::task::spec::{TaskAct, TaskLimits};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A shepherd as its start record names it.
+/// A shepherd according to its start record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Shepherd {
     pub pid: i32,
-    /// When it began, ms of the boot-time clock.
+    /// When it began, in ms of the boot-time clock.
     pub born: u64,
     pub boot: String,
     /// Its control group, empty = none.
@@ -25,7 +25,7 @@ pub(super) struct Shepherd {
     pub log: u64,
 }
 
-/// An act that was ordered: what, why, the grace in ms, its number.
+/// An ordered act: kind, reason, grace in ms, number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Pending {
     pub act: TaskAct,
@@ -35,7 +35,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// What an order does to a running attempt by a signal, with the mark that it names.
+    /// The act of an order on a running attempt, with the mark that the order names.
     pub(super) fn of(order: &Order) -> Option<(AttemptId, Pending, u32)> {
         match *order {
             Order::Signal {
@@ -83,18 +83,18 @@ fn task_act(act: Act) -> TaskAct {
     }
 }
 
-/// Where an attempt stands.
+/// The state of an attempt.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Status {
-    /// Durably given to this spawner (its log number); no start on record yet.
+    /// Durably given to this spawner (its log number); no start recorded yet.
     Given(u64),
     Running(Shepherd),
     Over(Box<Ended>),
-    /// Not started, and never will be.
+    /// Not started, and never will be; with the reason.
     Never(String),
 }
 
-/// What an attempt has after slots were added.
+/// The resources of an attempt after slots were added.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Resize {
     pub hosts: Vec<Share>,
@@ -102,41 +102,41 @@ pub(super) struct Resize {
     pub units: TaskUnits,
 }
 
-/// Slots that an attempt was given while it ran.
+/// Slots that an attempt got while it ran.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Resizes {
-    /// Number of the last one of which the job was notified.
+    /// Number of the last resize of which the job was notified.
     pub done: u32,
-    /// One still to be sent, with its number.
+    /// A resize that is still to be sent, with its number.
     pub next: Option<Box<Resize>>,
-    /// The job has a command to be run at resizes.
+    /// The job has a command to run after resizes.
     pub notify: bool,
 }
 
 /// The limits of an attempt, and their changes by number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct HeldLimits {
-    /// Known only after its start order was read by this process.
+    /// Known only after this process has read the start order.
     pub now: Option<Box<TaskLimits>>,
-    /// The last change that `now` has.
+    /// The last change that is included in `now`.
     pub known: u32,
-    /// The last one that its shepherd was given.
+    /// The last change that its shepherd was sent.
     pub given: u32,
 }
 
-/// What is on record of how an attempt was given to a spawner.
+/// How an attempt was given to a spawner, as recorded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Given {
-    /// Boot of the host at that time; empty = not on record.
+    /// The boot of the host at that time; empty = not recorded.
     pub boot: String,
-    /// Of a queue that binds its jobs.
+    /// Binding, if its queue binds jobs.
     pub binding: Option<Box<Binding>>,
     /// Units that it has here (`gpu 0`): no other attempt starts with one of them before this one
     /// is over.
     pub units: Vec<String>,
-    /// It starts a task for each slot. Not on record: the repeated order says it.
+    /// It starts a task for each slot. Not recorded: the repeated order contains it.
     pub launched: bool,
-    /// What happens if it uses units that are not its own. Not on record, likewise.
+    /// What happens if it uses units that it does not have. Not recorded either.
     pub check: UnitCheck,
 }
 
@@ -154,18 +154,18 @@ pub(super) struct Entry {
     /// Epoch and part of the orders that named it.
     pub named: (u64, u64),
     pub rerunnable: bool,
-    /// What its start order said (`StartOrder::mark`); 0 = not known.
+    /// The mark in its start order (`StartOrder::mark`); 0 = not known.
     pub mark: u32,
     /// The epoch whose orders named it first; 0 = not known.
     pub ordered: u64,
     pub limits: HeldLimits,
     pub grace_ms: u64,
-    /// Highest number of a signal taken up.
+    /// Highest number of an accepted signal.
     pub signals: u32,
     /// Acts to carry out once it runs.
     pub waiting: Vec<Pending>,
     pub resizes: Resizes,
-    /// It was warned that it will be preempted, and finds a file that says so.
+    /// It was warned that it will be preempted, and the file with the warning exists.
     pub warned: bool,
     /// Suspended since (wall ms), as last recorded.
     pub suspended: Option<i64>,
@@ -196,18 +196,18 @@ impl Entry {
         }
     }
 
-    /// An order with this mark means another run than this one.
+    /// Whether an order with this mark is for another run.
     pub(super) fn is_other(&self, mark: u32) -> bool {
         self.mark != 0 && mark != 0 && self.mark != mark
     }
 
-    /// Which run it is, for reports.
+    /// The id of the run for reports.
     pub(super) fn run(&self) -> RunId {
         let (mark, epoch) = (self.mark, self.ordered);
         RunId { mark, epoch }
     }
 
-    /// Nothing will happen to it any more.
+    /// Whether its state can no longer change.
     pub(super) fn is_final(&self) -> bool {
         matches!(self.status, Status::Over(_) | Status::Never(_))
     }
@@ -222,7 +222,7 @@ impl Entry {
         }
     }
 
-    /// The reports from which its whole present state follows.
+    /// The reports that describe its complete current state.
     pub(super) fn reports(&self, a: AttemptId) -> Vec<Report> {
         match &self.status {
             Status::Given(_) => Vec::new(),
@@ -235,7 +235,7 @@ impl Entry {
                 let mut out = vec![self.started(a, s)];
                 match self.suspended {
                     Some(t) => out.push(Report::Suspended { a, t }),
-                    // The report of its resumption may have been lost with an earlier file.
+                    // The report that it was resumed may have been lost with an earlier file.
                     None if self.signals > 0 => out.push(Report::Resumed { a, t: s.t }),
                     None => {}
                 }
@@ -251,15 +251,15 @@ impl Entry {
     }
 }
 
-/// All attempts this host knows.
+/// All attempts that this host knows.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     map: BTreeMap<AttemptId, Entry>,
-    /// Those that are not final.
+    /// Attempts that are not final.
     live: BTreeSet<AttemptId>,
-    /// Final reports of the present file that are not acknowledged: sequence number, attempt.
+    /// Final reports in the current file that are not acknowledged: sequence number, attempt.
     waiting: BTreeMap<u64, AttemptId>,
-    /// Highest job id that was ever in it.
+    /// Highest job id that was ever in the table.
     top: u32,
 }
 
@@ -268,7 +268,7 @@ impl Table {
         self.map.get(&a)
     }
 
-    /// For changes other than of the status (`set` does those).
+    /// For changes other than of the status, which `set` makes.
     pub(super) fn get_mut(&mut self, a: AttemptId) -> Option<&mut Entry> {
         self.map.get_mut(&a)
     }
@@ -282,7 +282,7 @@ impl Table {
         self.map.insert(a, entry);
     }
 
-    /// Moves an attempt to another status; a final one stays what it is.
+    /// Changes the status of an attempt; a final status is not changed.
     pub(super) fn set(&mut self, a: AttemptId, status: Status) -> bool {
         let Some(e) = self.map.get_mut(&a).filter(|e| !e.is_final()) else {
             return false;
@@ -294,12 +294,12 @@ impl Table {
         true
     }
 
-    /// Highest job id that was ever in it.
+    /// Highest job id that was ever in the table.
     pub(super) fn top(&self) -> u32 {
         self.top
     }
 
-    /// Learns of a job id that was in it before.
+    /// Notes a job id that was in the table before.
     pub(super) fn raise_top(&mut self, id: u32) {
         self.top = self.top.max(id);
     }
@@ -317,7 +317,7 @@ impl Table {
         self.waiting.retain(|_, a| map.contains_key(a));
     }
 
-    /// Takes back what was never recorded.
+    /// Removes an attempt that was never recorded.
     pub(super) fn remove(&mut self, a: AttemptId) {
         self.map.remove(&a);
         self.live.remove(&a);
@@ -334,7 +334,7 @@ impl Table {
             .filter_map(|a| Some((*a, self.map.get(a)?)))
     }
 
-    /// Attempts that run, with their shepherds.
+    /// Running attempts with their shepherds.
     pub(super) fn running(&self) -> impl Iterator<Item = (AttemptId, &Shepherd)> {
         self.live().filter_map(|(a, e)| match &e.status {
             Status::Running(s) => Some((a, s)),
@@ -342,7 +342,7 @@ impl Table {
         })
     }
 
-    /// Notes the sequence number of an attempt's final report in the present file.
+    /// Notes the sequence number of an attempt's final report in the current file.
     pub(super) fn reported(&mut self, a: AttemptId, seq: u64) {
         if self.map.get(&a).is_some_and(|e| e.is_final() && !e.acked) {
             self.waiting.insert(seq, a);
@@ -354,7 +354,7 @@ impl Table {
         self.waiting.clear();
     }
 
-    /// Notes that reports up to `seq` of the present file are journalled; returns the attempts
+    /// Notes that reports up to `seq` of the current file are journalled. Returns the attempts
     /// whose final report is among them.
     pub(super) fn acknowledge(&mut self, seq: u64) -> Vec<AttemptId> {
         let later = self.waiting.split_off(&seq.saturating_add(1));
@@ -369,7 +369,7 @@ impl Table {
         done
     }
 
-    /// Drops what is acknowledged and was named by orders that are no longer read.
+    /// Drops acknowledged attempts whose orders are no longer read.
     pub(super) fn forget(&mut self, now: (u64, u64)) -> usize {
         let before = self.map.len();
         self.map

@@ -1,8 +1,7 @@
 //! Adds the records of shepherds in the tasks logs to the table of attempts and reports them.
 //!
 //! Owns the rule that a record counts only for the run that it names: a log outlives the ledger's
-//! entries about its attempts, and a restored share may give their names to other runs. Never
-//! writes.
+//! entries about its attempts, and a restored share may give their ids to other runs. Never writes.
 
 use super::exec::Exec;
 use super::sample;
@@ -12,7 +11,7 @@ use crate::record::report::{Ended, Report};
 use crate::task::log::{MarkedTask, TaskRec};
 
 impl Exec {
-    /// Takes what shepherds have written.
+    /// Reads what shepherds have written.
     pub fn follow_tasks(&mut self) -> bool {
         let recs = self.spawners.logs.read();
         let any = !recs.is_empty();
@@ -29,17 +28,18 @@ impl Exec {
         any
     }
 
-    /// Applies one record; returns the attempt if it has started.
+    /// Applies one record. Returns the attempt if it has started.
     fn take_task(&mut self, log: u64, task: MarkedTask) -> Option<AttemptId> {
         let MarkedTask { rec, mark } = task;
         let a = rec.attempt();
         match self.table.get(a) {
-            // Of a run before the share was restored; the log is kept for other tasks.
+            // The record of a run from before the share was restored; the log is kept for other
+            // tasks.
             Some(e) if e.is_other(mark) => return None,
             Some(_) => {}
             None if matches!(rec, TaskRec::Susp { .. } | TaskRec::Saved { .. }) => return None,
             None => {
-                // The ledger was lost, or has forgotten what was acknowledged; not the run.
+                // The ledger was lost or has dropped an acknowledged attempt; the run exists.
                 let mut found = Entry::new(Status::Given(0), (0, 0), false);
                 found.mark = mark;
                 self.table.insert(a, found);
@@ -82,7 +82,7 @@ impl Exec {
                 None
             }
             TaskRec::Saved { t, why, .. } => {
-                // Once: what is lost with this process costs a line of the history.
+                // Reported once: if this process ends before, only a line of the history is lost.
                 let live = self.table.get(a).is_some_and(|e| !e.is_final());
                 if live {
                     self.push(a, &Report::Checkpointed { a, t, why });
@@ -92,7 +92,7 @@ impl Exec {
         }
     }
 
-    /// The ledger that knew what it is bound to may be lost.
+    /// Keeps the processors to which the task is bound if the ledger with the binding was lost.
     fn hold_cpus(&mut self, a: AttemptId, cpus: CpuSet) {
         let entry = self.table.get_mut(a).filter(|_| !cpus.is_empty());
         if let Some(e) = entry.filter(|e| e.given.binding.is_none()) {
@@ -123,7 +123,7 @@ impl Exec {
         let Some(e) = self.table.get_mut(a) else {
             return;
         };
-        // An act that still waits never reached the task: it has no part in this end.
+        // Waiting acts never reached the task, so they do not affect this end.
         end.u = sample::at_end(&end.u, &e.usage);
         // Small changes were not reported.
         let used = self.samples.devices.of(a).totals();

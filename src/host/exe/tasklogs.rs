@@ -1,6 +1,6 @@
-//! Follows the tasks logs: several files, each appended to by shepherds of one spawner.
+//! Follows the tasks logs: several files, each appended to by the shepherds of one spawner.
 //!
-//! The files are local, so a read at the known offset is cheap and sees everything written.
+//! The files are local, so reading from the known offset is cheap and sees everything written.
 
 use crate::host::local::Local;
 use crate::sys::append::Appender;
@@ -14,11 +14,11 @@ const CHUNK: usize = 8 << 20;
 #[derive(Debug, Default)]
 struct Tail {
     offset: u64,
-    /// Read up to here, synced up to there.
+    /// The offset up to which the file is synced; `offset` is the one up to which it is read.
     synced: u64,
     /// Lines were not understood.
     damaged: bool,
-    /// Why it could not be read to its end the last time; empty when it could.
+    /// Why the last reading did not reach the end; empty if it did.
     fails: String,
     missing: bool,
 }
@@ -28,7 +28,7 @@ impl Tail {
         loop {
             let chunk = match fs::read_from(path, self.offset, CHUNK) {
                 Ok(chunk) => chunk,
-                // Gone for good, with whatever was on it.
+                // The file is permanently lost with its content.
                 Err(e) if e.is_not_found() => {
                     self.missing = true;
                     self.damaged |= self.offset > 0;
@@ -60,10 +60,10 @@ pub(super) struct TaskLogs {
 }
 
 impl TaskLogs {
-    /// Follows every log that exists.
+    /// Follows every existing log.
     ///
     /// # Errors
-    /// When the local directory cannot be listed: then the content of its logs is unknown.
+    /// The local directory cannot be listed, so the content of its logs is unknown.
     pub(super) fn new(local: &Local) -> sys::Result<TaskLogs> {
         let names = fs::list_dir(local.dir(), 1_000_000)?;
         let numbers = names
@@ -86,8 +86,8 @@ impl TaskLogs {
         self.tails.keys().copied().collect()
     }
 
-    /// Reads what is new, with the log's number. A log that cannot be read is said and remembered:
-    /// see `fails`; what the others hold comes all the same.
+    /// Reads new records, with the log's number. A log that cannot be read is logged and
+    /// remembered: see `fails`; the others are read nevertheless.
     pub(super) fn read(&mut self) -> Vec<(u64, MarkedTask)> {
         let mut out = Vec::new();
         for (n, tail) in &mut self.tails {
@@ -101,10 +101,10 @@ impl TaskLogs {
         out
     }
 
-    /// Makes everything read so far durable: before an end is reported.
+    /// Makes everything read so far durable, before an end is reported.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// The disk reports an error.
     pub(super) fn sync(&mut self) -> sys::Result<()> {
         for (n, tail) in &mut self.tails {
             if tail.synced < tail.offset {
@@ -115,30 +115,30 @@ impl TaskLogs {
         Ok(())
     }
 
-    /// True when log `n` is there and everything in it was understood: what is not on it did not
+    /// Whether log `n` exists and everything in it was understood: what it does not contain did not
     /// happen.
     pub(super) fn is_whole(&self, n: u64) -> bool {
         let whole = |t: &Tail| !t.damaged && !t.missing && t.fails.is_empty();
         self.tails.get(&n).is_some_and(whole)
     }
 
-    /// True when log `n` could not be read to its end just now: nothing can be said of what is not
-    /// on it.
+    /// Whether the last reading of log `n` failed: what it does not contain may still have
+    /// happened.
     pub(super) fn fails(&self, n: u64) -> bool {
         self.tails.get(&n).is_some_and(|t| !t.fails.is_empty())
     }
 
-    /// True when that is so of any log.
+    /// Whether the last reading of any log failed.
     pub(super) fn any_fails(&self) -> bool {
         self.tails.values().any(|t| !t.fails.is_empty())
     }
 
-    /// The length read of log `n`.
+    /// The offset up to which log `n` was read.
     pub(super) fn len_of(&self, n: u64) -> u64 {
         self.tails.get(&n).map_or(0, |t| t.offset)
     }
 
-    /// Removes logs that `keep` refuses.
+    /// Removes the logs for which `keep` is false.
     pub(super) fn remove_unless(&mut self, keep: impl Fn(u64) -> bool) {
         let local = &self.local;
         self.tails
@@ -187,7 +187,7 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         let local = Local::at(d.path());
         assert!(TaskLogs::new(&Local::at(&d.path().join("none"))).is_err());
-        // A directory can be opened, not read.
+        // A directory can be opened but not read.
         fs::mkdir(&local.tasks(1), 0o755).unwrap();
         let a = AttemptId {
             j: JobKey::job(2),
@@ -204,7 +204,7 @@ mod tests {
         assert!(logs.read().is_empty() && !logs.is_whole(1) && !logs.any_fails());
         SharedAppender::open(&local.tasks(1)).unwrap();
         assert!(logs.read().is_empty() && logs.is_whole(1) && !logs.any_fails());
-        // One that was read and is gone may have held more.
+        // A log that was read and is gone may have contained more.
         fs::remove(&local.tasks(2)).unwrap();
         assert!(logs.read().is_empty() && !logs.is_whole(2) && !logs.any_fails());
     }

@@ -2,8 +2,8 @@
 //! that the sensor saw on a unit, and reports which jobs use units of others.
 //!
 //! A process of a job descends from the shepherd of the job or of a command that claunch started.
-//! Information in the environment of a process is not trusted, because another user's job could be
-//! ended by it. Kills nothing itself: a sample ends a job that is to be killed.
+//! The environment of a process is not trusted, because it could be used to end another user's job.
+//! Kills nothing itself: a sample ends a job that is to be killed.
 
 use super::device_sample::{is_seen, owner};
 use super::exec::Exec;
@@ -14,7 +14,7 @@ use crate::model::AttemptId;
 use crate::sys::proc;
 
 impl Exec {
-    /// What of `gpu_check` is broken now, said once in the log and in the host's note.
+    /// Current violations of `gpu_check`; each is logged once and is in the host's note.
     pub(super) fn wrong_units(&mut self, snapshot: &Snapshot) -> Vec<WrongUnit> {
         let seen = self.seen_on_units(snapshot);
         let (mut wrong, mut sentences) = (Vec::new(), Vec::new());
@@ -41,14 +41,14 @@ impl Exec {
         wrong
     }
 
-    /// Units that an attempt has here, or its part where another host runs its command.
+    /// Units that an attempt has here, or its part if another host runs its command.
     fn own_units(&self, a: AttemptId) -> Option<OwnUnits<'_>> {
         let entry = self.table.get(a).map(|e| e.given.own_units());
         entry.or_else(|| self.parts.units_of(a))
     }
 
-    /// A process that no job with `gpu_check` answers for, where the job that has the unit wants to
-    /// know.
+    /// A sentence about a process that belongs to no job with `gpu_check`, if the job that has the
+    /// unit is checked.
     fn stranger(&self, unit: &str, pid: u32, owner: Option<AttemptId>) -> Option<String> {
         let live = self.table.live().map(|(a, e)| (a, e.given.own_units()));
         let mut all = live.chain(self.parts.all_units());
@@ -61,7 +61,7 @@ impl Exec {
         ))
     }
 
-    /// Processes on units, with the attempts that they are of.
+    /// Processes on units, with the attempts to which they belong.
     fn seen_on_units(&self, snapshot: &Snapshot) -> Vec<(String, u32, Option<AttemptId>)> {
         if self.starter.units.boot() != proc::boot_id() {
             return Vec::new();

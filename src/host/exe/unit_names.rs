@@ -4,8 +4,8 @@
 use crate::model::{UnitCheck, WHOLE_UNIT};
 use crate::record::order::TaskUnits;
 
-/// Units as attempts are compared by: `gpu 0`, or a part in thousandths, `gpu 0 250`, and what else
-/// is had of it, `gpu 0 250 gpu_mem=10240000`.
+/// Units in the form in which attempts are compared: `gpu 0`, or thousandths of a unit, `gpu 0
+/// 250`, with amounts of its other resources, `gpu 0 250 gpu_mem=10240000`.
 pub(super) fn names_of(units: &TaskUnits) -> Vec<String> {
     let mut out = Vec::new();
     for units in &units.list {
@@ -25,7 +25,7 @@ pub(super) fn names_of(units: &TaskUnits) -> Vec<String> {
     out
 }
 
-/// Resource and name of a unit, and thousandths of it. Neither has a blank.
+/// Resource and name of a unit, and thousandths of it. Neither contains a blank.
 pub(super) fn read(unit: &str) -> (&str, &str, u32) {
     let mut words = unit.split(' ');
     let mut word = || words.next().unwrap_or_default();
@@ -33,7 +33,7 @@ pub(super) fn read(unit: &str) -> (&str, &str, u32) {
     (res, name, part.parse().unwrap_or(WHOLE_UNIT))
 }
 
-/// What is had of a unit's own resources, in thousandths.
+/// The amounts of a unit's own resources, in thousandths.
 pub(super) fn beside(unit: &str) -> impl Iterator<Item = (&str, i64)> {
     let amount = |word: &'_ str| -> Option<i64> { word.parse().ok() };
     let words = unit.split(' ').skip(3);
@@ -43,22 +43,22 @@ pub(super) fn beside(unit: &str) -> impl Iterator<Item = (&str, i64)> {
     })
 }
 
-/// Units that an attempt, or a part of one, has here.
+/// Units that an attempt, or its part, has on this host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnUnits<'a> {
     pub names: &'a [String],
-    /// What happens if it uses others.
+    /// What happens if it uses other units.
     pub check: UnitCheck,
 }
 
 impl OwnUnits<'_> {
-    /// Whether this is one of them (`gpu 0`).
+    /// Whether the unit is one of them (`gpu 0`).
     pub(super) fn has(self, unit: &str) -> bool {
         self.names.iter().any(|held| is_unit(held, unit))
     }
 }
 
-/// Whether what an attempt has (`gpu 0 250`) is of this unit (`gpu 0`).
+/// Whether a unit of an attempt (`gpu 0 250`) is this one (`gpu 0`).
 fn is_unit(held: &str, unit: &str) -> bool {
     let (res, name, _) = read(held);
     unit.split_once(' ') == Some((res, name))

@@ -1,4 +1,4 @@
-//! Two attempts on this host never run with the same unit, or with parts of one that exceed the
+//! Two attempts on this host never run with the same unit, or with parts of a unit that exceed the
 //! whole, whatever the leader assumes: a run that is over for the leader may still be running here
 //! (`ckill -r`, a restored share). A start whose units are not free waits for the end of the
 //! attempts that have them.
@@ -9,13 +9,13 @@ use crate::model::WHOLE_UNIT;
 use crate::task::spec::TaskSpec;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A unit by resource and name, and a resource of its own.
+/// A unit by resource and name, and one of its own resources.
 type OwnOf<'a> = (&'a str, &'a str, &'a str);
 
-/// What a unit has of a resource of its own, in thousandths, where that is known.
+/// The amount that a unit has of one of its own resources, in thousandths, if known.
 type SizeOf<'a> = &'a dyn Fn(OwnOf<'_>) -> Option<i64>;
 
-/// Thousandths of units that are in use, by resource and name, and of their own resources.
+/// Thousandths of units in use, by resource and name, and amounts of their own resources in use.
 #[derive(Default)]
 struct InUse<'a> {
     parts: BTreeMap<(&'a str, &'a str), u32>,
@@ -35,7 +35,7 @@ impl<'a> InUse<'a> {
         }
     }
 
-    /// Nothing else has too much of one of these.
+    /// Whether these units are free beside what is in use.
     fn leaves(&self, wanted: &'a [String], size: SizeOf<'_>) -> bool {
         let mut all = InUse::default();
         all.add(wanted);
@@ -52,7 +52,7 @@ impl<'a> InUse<'a> {
 }
 
 impl Exec {
-    /// Takes the tasks out of those held that may start now.
+    /// Takes the held tasks that may start now.
     pub(super) fn take_ready(&mut self) -> Vec<TaskSpec> {
         let held = std::mem::take(&mut self.spawners.held);
         let units = |task: &TaskSpec| self.table.get(task.a).map_or(&[][..], |e| &e.given.units);

@@ -5,7 +5,7 @@ use crate::model::AttemptId;
 use crate::sys::{clock, fs};
 
 impl Exec {
-    /// Writes the file of the warning with number `n`, for `at` (ms); 0: it was taken back.
+    /// Writes the file of the warning with number `n`, for `at` (ms); 0: the warning was withdrawn.
     pub(super) fn take_warning(&mut self, (a, mark): (AttemptId, u32), at: i64, n: u32) {
         let path = self.place.local.warning_file(a);
         let Some(e) = self.table.get_mut(a).filter(|e| !e.is_final()) else {
@@ -25,12 +25,12 @@ impl Exec {
         let written = scratch.and_then(|()| fs::publish_mode(&path, text.as_bytes(), 0o644));
         match written {
             Ok(()) => e.warned = true,
-            // The signal comes all the same.
+            // The signal is sent nevertheless.
             Err(e) => tracing::error!("attempt {a}: {e}; it finds no file of its warning"),
         }
     }
 
-    /// The file goes with the task, or when the task goes on after it was suspended.
+    /// Removes the file: the task has ended, or continues after a suspension.
     pub(super) fn end_warning(&mut self, a: AttemptId) {
         let entry = self.table.get_mut(a);
         if entry.is_some_and(|e| std::mem::take(&mut e.warned)) {

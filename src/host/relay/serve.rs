@@ -1,5 +1,6 @@
 //! A running relay: finds the waiting command, proves that it has the key, then forwards bytes in
-//! both directions until the task is over or the command is gone. Owns the limits of buffered data.
+//! both directions until the task is over or the command has ended. Owns the limits of buffered
+//! data.
 
 use super::windows::Forward;
 use super::{Ask, LINE_MAX, Reached, Sides, ToRelay, say_line};
@@ -16,30 +17,30 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// How long one address is tried, and how long an answer there may take (ms).
+/// How long a connection to one address may take, and how long an answer from there (ms).
 const CALL_MS: u64 = 2_000;
 const ANSWER_MS: u64 = 5_000;
-/// How long a command that cannot be reached has to take notice through the share, and how often
-/// that is looked for (ms).
+/// How long a command that cannot be reached has to react to a notice on the share, and how often
+/// that is checked (ms).
 const NOTICE_MS: u64 = 60_000;
 const LOOK_MS: u64 = 200;
-/// Output that waits to be sent; beyond it the task's is not read.
+/// Maximum amount of output that waits to be sent; beyond it the task's output is not read.
 const WAITING_MAX: usize = 256 << 10;
-/// How long the end of the output may fail to come after the task's end (ms).
+/// How long after the task's end the end of its output may be missing (ms).
 const STUCK_MS: u64 = 60_000;
-/// A terminal that no process has open is looked at again after this (ms).
+/// How soon a terminal that no process has open is read again (ms).
 const QUIET_MS: u64 = 50;
 
-/// Exit codes of a relay: all was sent; the command is gone.
+/// Exit codes of a relay: everything was sent; the command has ended.
 const SENT: i32 = 0;
 const LOST: i32 = 1;
 
-/// Tells the shepherd.
+/// Reports to the shepherd.
 pub(super) fn say(control: &File, what: &Reached) {
     say_line(control, what);
 }
 
-/// Runs to the end; the exit code of this process.
+/// Runs to the end. Returns the exit code of this process.
 pub(super) fn serve(ask: &Ask<'_>, sides: Sides, control: File) -> i32 {
     let file = Path::new(&ask.caller.file);
     let reached = match find(file) {
@@ -84,7 +85,7 @@ pub(super) fn serve(ask: &Ask<'_>, sides: Sides, control: File) -> i32 {
     .run()
 }
 
-/// Reads where the command waits.
+/// Reads the address of the waiting command.
 fn find(file: &Path) -> Result<Rendezvous, String> {
     let gone = "the command that waited for this job is gone";
     match fs::read_small_owned(file, RENDEZVOUS_MAX) {
@@ -100,10 +101,10 @@ fn find(file: &Path) -> Result<Rendezvous, String> {
     }
 }
 
-/// Calls the command at its addresses, one after the other.
+/// Connects to the command at its addresses, one after the other.
 ///
 /// # Errors
-/// What each of them answered.
+/// The error of each address.
 fn call(ask: &Ask<'_>, at: &Rendezvous) -> Result<(Link, Wire, Welcome), String> {
     let mut wrong: Vec<String> = Vec::new();
     for address in &at.at {
@@ -161,8 +162,8 @@ fn flush(link: &mut Link, wire: &Wire) -> std::io::Result<usize> {
     Ok(n)
 }
 
-/// Asks a command that cannot be reached to read the files of the output, and waits until it has
-/// taken notice: it empties its own file then. One that is gone does not.
+/// Requests through the share that a command that cannot be reached reads the output files, and
+/// waits until it confirms by emptying its own file. A command that has ended does not confirm.
 fn instead(ask: &Ask<'_>, file: &Path, why: String) -> Reached {
     let word = Unreached {
         host: ask.host.to_owned(),
@@ -198,23 +199,23 @@ struct Pump {
     wire: Wire,
     sides: Sides,
     control: File,
-    /// Of the shepherd's words, what is not a whole line yet.
+    /// Bytes of the shepherd's messages that are not a whole line yet.
     heard: Vec<u8>,
-    /// Input that the task has not taken.
+    /// Input that the task has not read.
     waiting: Vec<u8>,
-    /// No more input comes.
+    /// No more input follows.
     input_over: bool,
     /// The task's first process.
     leader: Option<i32>,
     finish: Option<Finish>,
     end_sent: bool,
-    /// The terminal was open in no process: not read before.
+    /// Until when a terminal that no process had open is not read.
     quiet_until: u64,
-    /// The task's X11 clients, where they are passed on.
+    /// The task's X11 clients, if they are forwarded.
     windows: Option<Forward>,
 }
 
-/// Why the work ends.
+/// The reason why the work ends.
 enum Over {
     Sent,
     Lost,
@@ -243,7 +244,7 @@ impl Pump {
             match turned {
                 Ok(true) => moved_at = clock::boot_ms(),
                 Ok(false) => {
-                    // A command that is stopped may take its output later.
+                    // A command that is suspended may read its output later.
                     let waits_for_task = self.link.outgoing().is_empty();
                     let quiet = clock::boot_ms() - moved_at;
                     if self.finish.is_some() && waits_for_task && quiet > STUCK_MS {
@@ -260,7 +261,8 @@ impl Pump {
         }
     }
 
-    /// The command, the shepherd and the task's streams; `reads`: its output is read.
+    /// The descriptors of command, shepherd and the task's streams; `reads`: read the task's
+    /// output.
     fn watched(&self, reads: bool) -> Vec<Watched> {
         let mut list = vec![
             Watched {
@@ -287,7 +289,7 @@ impl Pump {
         list
     }
 
-    /// Waits for something and carries what there is. True when something moved.
+    /// Waits for events and forwards available bytes. Returns true if something was forwarded.
     fn turn(&mut self) -> Result<bool, Over> {
         let now = clock::boot_ms();
         let room = self.link.outgoing().len() < WAITING_MAX;
@@ -331,7 +333,8 @@ impl Pump {
         Ok(moved)
     }
 
-    /// The shepherd's words. When it is gone without a last one, so is what it knew.
+    /// Reads the shepherd's messages. If it ended without a last message, the task's end is
+    /// unknown.
     fn hear(&mut self) -> Result<(), Over> {
         let read = userfile::read_more(&self.control, &mut self.heard, LINE_MAX);
         if !matches!(read, Ok(n) if n > 0) {
@@ -348,14 +351,14 @@ impl Pump {
         Ok(())
     }
 
-    /// Gives the task input that waits.
+    /// Writes waiting input to the task.
     fn feed(&mut self) {
         let Some(input) = &self.sides.input else {
             return;
         };
         match terminal::write_now(input, &self.waiting) {
             Ok(n) => self.took(n),
-            // It reads no more.
+            // The task has closed its input.
             Err(_) => {
                 self.sides.input = None;
                 self.took(self.waiting.len());
@@ -371,12 +374,12 @@ impl Pump {
         }
     }
 
-    /// Says the end of the input to the task, once it has taken all of it.
+    /// Ends the task's input, once it has read all of it.
     fn end_input(&mut self) {
         if !self.input_over || !self.waiting.is_empty() {
             return;
         }
-        // A pipe that is closed is at its end.
+        // Closing a pipe ends it.
         let input = self.sides.input.take();
         if let (Some(input), Some(master)) = (input, &self.sides.master)
             && let Some(key) = terminal::end_of_input(master)
@@ -391,7 +394,7 @@ impl Pump {
         let stream = *stream;
         match terminal::read_now(file, &mut buf) {
             Ok(Some(0)) | Err(_) if self.sides.master.is_some() && self.finish.is_none() => {
-                // No process has it open now; another one may.
+                // No process has it open now; another one may open it.
                 self.quiet_until = clock::boot_ms() + QUIET_MS;
             }
             Ok(Some(0)) | Err(_) => {
@@ -403,7 +406,7 @@ impl Pump {
         }
     }
 
-    /// What the command sends.
+    /// Reads messages of the command.
     fn take_in(&mut self) -> Result<bool, Over> {
         let mut buf = [0; 32 << 10];
         match self.wire.read(&mut buf)? {
@@ -444,7 +447,7 @@ impl Pump {
         Ok(true)
     }
 
-    /// A signal to what the user has before their eyes: the foreground of the terminal, else the
+    /// Sends a signal to the processes in the foreground of the user's terminal, otherwise to the
     /// group of the task's first process.
     fn signal(&self, n: i32) {
         let foreground = self.sides.master.as_ref().and_then(terminal::foreground);
@@ -457,7 +460,7 @@ impl Pump {
         }
     }
 
-    /// The command is gone: the task gets the signal of a terminal that hangs up. The shepherd
+    /// The command has ended: the task gets the signal of a terminal that hangs up. The shepherd
     /// does the rest when this process ends.
     fn hang_up(&mut self) {
         self.signal(HANG_UP);
@@ -542,7 +545,7 @@ mod tests {
         let how = instead(&ask(&caller), &file, "refused".into());
         assert_eq!(how, Reached::Files("refused".into()));
         assert_eq!(notice.join().unwrap().host, "h1");
-        // One that went away meanwhile.
+        // A command that ends meanwhile.
         fs::publish(&file, b"x").unwrap();
         let file_ = file.clone();
         let gone = std::thread::spawn(move || {

@@ -1,5 +1,5 @@
 //! The job's side of its windows: a port to which its X11 clients connect, and the file with the
-//! cookie that they present. Never judges a client: the waiting command decides who is accepted.
+//! cookie that they present. Never judges a client: the waiting command decides which are accepted.
 
 use crate::channel::{ChannelError, Cookie, Link, Message, XMessage};
 use crate::sys::stream::{Listener, Watched};
@@ -8,10 +8,10 @@ use crate::x11::{Address, Lanes, PORT, entry};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// Numbers of displays that are tried. Lower ones are those of people at the machine.
+/// Display numbers that are tried. Lower ones are used by local sessions of the machine.
 const FIRST: u16 = 10;
 const TRIED: u16 = 500;
-/// Most new clients in one turn.
+/// Maximum number of new clients in one turn.
 const CLIENTS_MAX: usize = 16;
 
 pub(super) struct Forward {
@@ -21,11 +21,11 @@ pub(super) struct Forward {
 }
 
 impl Forward {
-    /// Listens, and gives the job what its clients need: a file in its directory `dir`, which goes
-    /// with that, and these variables.
+    /// Listens, and creates what the job's clients need: a file in its directory `dir`, which is
+    /// removed with that, and the returned variables.
     ///
     /// # Errors
-    /// Why it has no windows.
+    /// The reason why the job has no windows. Why it has no windows.
     pub(super) fn open(
         cookie: &Cookie,
         dir: Option<&Path>,
@@ -35,11 +35,11 @@ impl Forward {
             (FIRST..FIRST + TRIED).find_map(|n| Some((n, Listener::on_loopback(PORT + n).ok()?)));
         let (number, listener) = free.ok_or("no port from 6010 to 6509 is free")?;
         let file = dir.join(".Xauthority");
-        // For programs that look for their machine, and those that know it by another name.
+        // For programs that look up the machine's name, and for those that use another name for it.
         let of = [Address::Local(host::node_name()), Address::Any];
         let entries = of.map(|of| entry(&of, number, cookie)).concat();
         fs::publish_mode(&file, &entries, 0o600).map_err(|e| e.to_string())?;
-        // By its address: a name may have a second one, at which another user listens.
+        // By address: a host name may have a second address, at which another user listens.
         let env = vec![
             format!("DISPLAY=127.0.0.1:{number}.0"),
             format!("XAUTHORITY={}", file.display()),
@@ -52,7 +52,7 @@ impl Forward {
         Ok((forward, env))
     }
 
-    /// What is waited for.
+    /// The descriptors to wait for.
     pub(super) fn watched(&self, budget: usize) -> impl Iterator<Item = Watched> {
         let listener = Watched {
             fd: self.listener.as_raw_fd(),
@@ -62,7 +62,8 @@ impl Forward {
         std::iter::once(listener).chain(self.lanes.watched(budget))
     }
 
-    /// Takes new clients and carries bytes, as it was watched for. True when something moved.
+    /// Accepts new clients and forwards bytes on ready descriptors. Returns true if anything
+    /// happened.
     pub(super) fn carry(&mut self, ready: &[(bool, bool)], budget: usize, link: &mut Link) -> bool {
         let Some(((calls, _), lanes)) = ready.split_first() else {
             return false;
@@ -72,7 +73,7 @@ impl Forward {
             let Some(client) = self.listener.accept_near() else {
                 break;
             };
-            // One too many is closed at once.
+            // A client beyond the maximum is closed at once.
             if self.lanes.open(self.next, Some(client)).is_ok() {
                 link.send(&Message::X(XMessage::Open(self.next)));
                 self.next = self.next.wrapping_add(1);
@@ -81,10 +82,10 @@ impl Forward {
         moved || *calls
     }
 
-    /// What the waiting command says of a client.
+    /// Handles a message of the waiting command about a client.
     ///
     /// # Errors
-    /// It says more than it may.
+    /// The message is not allowed.
     pub(super) fn heed(&mut self, said: XMessage, link: &mut Link) -> Result<(), ChannelError> {
         match said {
             XMessage::Data(n, bytes) => self.lanes.heed(n, &bytes, link),
@@ -106,7 +107,7 @@ mod tests {
     use std::net::TcpStream;
     use std::os::unix::fs::PermissionsExt as _;
 
-    /// The relay's end of a channel, and the other one.
+    /// The relay's end of a channel, and the other end.
     fn links() -> (Link, Link) {
         let key = Key::new([1; 32]);
         let mut mine = Link::caller(&key, "x", &Hello::default());
@@ -163,7 +164,7 @@ mod tests {
             };
             assert_eq!(said, Message::X(XMessage::Open(n)));
         }
-        // One more is closed without a word; once one is over there is room.
+        // Another client is closed without a message; once one has ended there is room.
         let mut late = call();
         let patience = Some(std::time::Duration::from_secs(5));
         late.set_read_timeout(patience).unwrap();

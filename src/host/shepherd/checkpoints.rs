@@ -1,7 +1,7 @@
 //! Checkpoints of the running job: the shepherd runs the method's program as the job's user beside
 //! the job, from a file that no other user could have written, in a clean environment and for at
-//! most `checkpoint_timeout`, and records the result. `task::machine` decides when one is taken,
-//! and what follows.
+//! most `checkpoint_timeout`, and records the result. `task::machine` decides when a checkpoint is
+//! taken and what follows.
 
 use super::{Phase, Shepherd, Stdio, c_strings};
 use crate::sys::{clock, ipc, proc, supervise};
@@ -10,29 +10,29 @@ use crate::task::log::TaskRec;
 use crate::task::{controls, hooks, machine};
 use std::ffi::{CStr, CString};
 
-/// In the place of the time until which a program may run: it was killed for that.
+/// Replaces the time limit of a program that was killed because it had passed.
 const KILLED: u64 = u64::MAX;
 
 /// Programs that run beside the job.
 #[derive(Default)]
 pub(super) struct Helpers {
-    /// Those of the queue that act on the job, and until when each may (boot-time clock).
+    /// Programs of the queue that act on the job, with the time limit of each (boot-time clock).
     pub controls: Vec<(i32, u64)>,
-    /// The one that saves it, likewise.
+    /// The program that saves the job, with its time limit.
     pub save: Option<(i32, u64)>,
     /// The job's first process, which leads its own group.
     pub leader: i32,
 }
 
 impl Shepherd<'_> {
-    /// Checkpoints of the command that begins at `now`.
+    /// The checkpoints of the command that begins at `now`.
     pub(super) fn checkpoints(&self, now: u64) -> Option<Checkpoints> {
         let hooks = self.task.hooks.as_deref()?;
         let task = hooks.checkpoint.as_ref()?;
         Some(Checkpoints::new(task, &hooks.controls, now))
     }
 
-    /// Begins one. If that fails, it is over.
+    /// Begins a checkpoint. If that fails, it is reported as failed.
     pub(super) fn save(&mut self, force: bool) {
         match self.launch_save(force) {
             Ok(running) => self.helpers.save = Some(running),
@@ -59,14 +59,14 @@ impl Shepherd<'_> {
         Ok((pid, clock::boot_ms().saturating_add(task.limit_ms)))
     }
 
-    /// A program that ran beside the job has ended.
+    /// Handles the end of a program that ran beside the job.
     pub(super) fn helper_ended(&mut self, pid: i32, how: supervise::Ended) {
         if self.helpers.save.is_some_and(|(save, _)| save == pid) {
             let end = self.helpers.save.take().map(|(_, end)| end);
             let late = end == Some(KILLED);
             let killed = matches!(how, supervise::Ended::Killed(machine::signal::KILL, _));
             if killed && !late && self.machine.is_over() {
-                // It ended with the job, before one could be made.
+                // It ended with the job, before it could make a checkpoint.
                 return;
             }
             return self.saved(match how {
@@ -84,7 +84,7 @@ impl Shepherd<'_> {
         self.helpers.controls.retain(|(control, _)| *control != pid);
     }
 
-    /// One is over: made, or not and why.
+    /// A checkpoint is over: it was made, or not for the reason `why`.
     fn saved(&mut self, why: Option<String>) {
         let made = why.is_none();
         if self.phase == Phase::Command {
@@ -96,9 +96,9 @@ impl Shepherd<'_> {
         self.carry_out(&effects);
     }
 
-    /// Ends programs beside the job whose time is over.
+    /// Ends programs beside the job whose time limit has passed.
     pub(super) fn end_late_helpers(&mut self, now: u64) {
-        // Before the job hears of its end, and it of the job's.
+        // It must end before the job gets the signal of its termination.
         let before_end = self.machine.save_ends().unwrap_or(u64::MAX);
         if let Some((pid, end)) = &mut self.helpers.save
             && now >= before_end.min(*end)
@@ -109,7 +109,7 @@ impl Shepherd<'_> {
         self.end_late_controls(now);
     }
 
-    /// When the time of one of them is over.
+    /// The next time limit of these programs.
     pub(super) fn helper_ends(&self) -> Option<u64> {
         let save = self.helpers.save.iter();
         let all = self.helpers.controls.iter().chain(save);

@@ -14,7 +14,7 @@ use crate::task::machine::Effect;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 
-/// Longest time that one round of killing without a control group may take (ms).
+/// Maximum time of one round of killing without a control group (ms).
 const KILL_TREE_MS: u64 = 50;
 
 impl Shepherd<'_> {
@@ -49,7 +49,7 @@ impl Shepherd<'_> {
         let at = clock::wall_ms() / 1000 + left_s as i64;
         let text = format!("reason={why}\nat={at}\nseconds={left_s}\n");
         let local = &self.inherited.local;
-        // The job's own mask may hide it from the job.
+        // The job's own umask might make the file unreadable for the job.
         userfile::set_umask(0o022);
         let scratch = fs::mkdir_p(&local.scratch(), 0o711);
         let path = local.warning_file(self.task.a);
@@ -63,7 +63,7 @@ impl Shepherd<'_> {
         }
     }
 
-    /// It goes on: a warning that it would be suspended is void.
+    /// The task continues: a warning that it would be suspended is void.
     fn end_warning(&self) {
         if self.task.limits.warn.is_some() && !self.machine.is_warned() {
             let _ = fs::remove(&self.inherited.local.warning_file(self.task.a));
@@ -106,7 +106,8 @@ impl Shepherd<'_> {
         }
     }
 
-    /// Lets the task go on. One that is being ended meets the signal, not an action of the queue.
+    /// Lets the task continue. A task that is being ended gets the signal, not an action of the
+    /// queue.
     fn go_on(&mut self) {
         self.thaw();
         if !self.machine.is_ending() {
@@ -114,7 +115,8 @@ impl Shepherd<'_> {
         }
     }
 
-    /// Carries out what the queue has set in the place of an act; false: nothing, or it failed.
+    /// Carries out the action that the queue defines instead of an act. Returns false if it defines
+    /// none or the action failed.
     fn control(&mut self, of: ControlOf) -> bool {
         let all = self.task.hooks.as_deref().map(|hooks| &hooks.controls);
         let act = all.and_then(|all| all.get(of)).cloned();
@@ -127,7 +129,8 @@ impl Shepherd<'_> {
             }
             Some(ControlAct::Program(words)) => match self.run_control(of, &words) {
                 Ok(pid) => {
-                    // What it stopped by signals goes on by one when the job is resumed.
+                    // Processes that the program stopped by signals need a signal when the job is
+                    // resumed.
                     self.stopped |= of == ControlOf::Suspend;
                     let end = clock::boot_ms().saturating_add(self.task.grace_ms);
                     self.helpers.controls.push((pid, end));
@@ -168,7 +171,7 @@ impl Shepherd<'_> {
         (pids, groups)
     }
 
-    /// Ends programs of the queue whose time is over.
+    /// Ends programs of the queue whose time limit has passed.
     pub(super) fn end_late_controls(&mut self, now: u64) {
         let all = std::mem::take(&mut self.helpers.controls).into_iter();
         let (late, rest): (Vec<_>, Vec<_>) = all.partition(|(_, end)| now >= *end);
@@ -187,8 +190,8 @@ fn libc_stop() -> i32 {
     crate::sys::signals::number("STOP").unwrap_or(19)
 }
 
-/// Kills the descendants of this process but one child, each as soon as it is seen: what it has
-/// started until then comes to this process, and is found in the next round.
+/// Kills the descendants of this process except one child, each as soon as it is found: its
+/// children then become children of this process and are found in the next round.
 fn kill_tree(but: i32) {
     let me = std::process::id() as i32;
     let (begin, mut known) = (clock::boot_ms(), HashSet::new());
@@ -216,7 +219,7 @@ fn kill_tree(but: i32) {
     }
 }
 
-/// All descendants of this process but one child.
+/// All descendants of this process except one child and its descendants.
 fn own_tree(but: i32) -> Vec<i32> {
     let mut found = proc::children(std::process::id() as i32);
     found.retain(|pid| *pid != but);

@@ -1,5 +1,5 @@
 //! The shepherd runs the hooks around the command: pre-exec and post-exec of queue and job, in the
-//! task's group and under its limits, each with its own time limit. Owns which orders reach them;
+//! task's group and under its limits, each with its own time limit. Owns which orders affect them;
 //! `task::hooks` decides what their ends mean.
 
 use super::{Phase, Shepherd, Stdio, c_strings};
@@ -20,7 +20,7 @@ impl Shepherd<'_> {
     /// Runs all pre-exec commands.
     ///
     /// # Errors
-    /// The end of the job, which is not to be started, and whose command was the last.
+    /// The end of the job, which is not to be started, and the owner of the last hook.
     pub(super) fn before(&mut self) -> Result<(), (HookOf, Box<Ended>)> {
         let Some(all) = self.task.hooks.as_deref() else {
             return Ok(());
@@ -49,7 +49,7 @@ impl Shepherd<'_> {
         Machine::new(clock::boot_ms(), limit_ms, self.task.grace_ms)
     }
 
-    /// This machine decides from now on. A stop stays in force.
+    /// This machine decides from now on. A suspension stays in force.
     fn follow_with(&mut self, machine: Machine) {
         let effects = self.machine.go_over(machine, clock::boot_ms());
         self.carry_out(&effects);
@@ -67,8 +67,9 @@ impl Shepherd<'_> {
         (self.phase, self.times.begun) = (Phase::Command, clock::wall_ms());
     }
 
-    /// Runs all post-exec commands that this end lets run. Returns what went wrong with them.
-    /// `stopped_at`: whose pre-exec was the last, and the command never ran.
+    /// Runs all post-exec commands that apply to this end. Returns the problems with them.
+    /// `stopped_at`: the owner of the pre-exec after which the job was stopped, so that the command
+    /// never ran.
     pub(super) fn after(&mut self, end: &Ended, stopped_at: Option<HookOf>) -> Option<String> {
         let all = self.task.hooks.as_deref()?;
         let status = hooks::end_env(end, stopped_at.is_none());
@@ -92,7 +93,7 @@ impl Shepherd<'_> {
         (!wrong.is_empty()).then(|| wrong.join("; "))
     }
 
-    /// Runs one hook to the end of all its processes.
+    /// Runs one hook until all its processes have ended.
     fn run_hook(&mut self, hook: &Hook, status: &[String]) -> HookEnd {
         if let Err(reason) = self.until_resumed() {
             return HookEnd::Ended(Top::Killed(signal::TERM, false), reason);
@@ -114,8 +115,8 @@ impl Shepherd<'_> {
         }
     }
 
-    /// A program that the administrator names runs only from a file that no other user could have
-    /// written: with root's rights only from one of root's.
+    /// A program that the administrator specifies runs only from a file that no other user could
+    /// have written: with root's rights only from a file of root.
     fn check_program(&self, hook: &Hook) -> Result<(), String> {
         if hook.of == HookOf::Job {
             return Ok(());
@@ -124,7 +125,7 @@ impl Shepherd<'_> {
         self.check_file(hook.program(), as_root)
     }
 
-    /// The same of a program's file.
+    /// As `check_program`, for the file of a program.
     pub(super) fn check_file(&self, program: &str, as_root: bool) -> Result<(), String> {
         let owners = match &self.prepared.base.service {
             _ if as_root => Owners { uid: 0, gid: 0 },
@@ -187,8 +188,8 @@ impl Shepherd<'_> {
         self.launch(&hook.argv, &env, None, Stdio::Hook(user, input.as_ref()))
     }
 
-    /// Whether an order has no business with what runs now. A job whose command is over has ended:
-    /// no user stops or ends what its queue runs after it, only force and limits do.
+    /// Whether an order does not apply to what runs now. A job whose command is over has ended:
+    /// users cannot stop or end what its queue runs after it; only force and limits can.
     pub(super) fn ignores(&self, act: TaskAct, reason: TermReason) -> bool {
         if self.phase == Phase::Command && self.machine.is_over() {
             return act == TaskAct::Stop;

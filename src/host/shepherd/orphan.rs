@@ -1,12 +1,12 @@
-//! Returns what a shepherd borrowed to the spawner that forked it. A shepherd that outlives its
-//! spawner, and ends while no other spawner is at work on this host's directory, removes it itself;
+//! Returns what a shepherd borrowed from the spawner that forked it. A shepherd that outlives its
+//! spawner, and ends while no other spawner works in this host's directory, removes it itself;
 //! otherwise it would stay until the next `cbexe`.
 
 use super::Shepherd;
 use crate::sys::{fs, lock, proc};
 
 impl Shepherd<'_> {
-    /// The spawner has ended.
+    /// Whether the spawner has ended.
     pub(super) fn is_orphan(&self) -> bool {
         proc::parent() != self.inherited.spawner
     }
@@ -17,11 +17,11 @@ impl Shepherd<'_> {
             return;
         }
         self.step_out();
-        // A spawner that begins meanwhile waits for this lock before it makes a group.
+        // A spawner that starts meanwhile waits for this lock before it creates a group.
         let file = fs::open_rw(&self.inherited.local.spawner_lock());
         let held = match &file {
             Ok(file) => lock::wait_for(file, 0),
-            // The host's directory is gone, and no spawner works there.
+            // The host's directory was removed, so no spawner works there.
             Err(e) if e.is_not_found() => None,
             Err(_) => return,
         };

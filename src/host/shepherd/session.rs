@@ -13,14 +13,14 @@ use crate::sys::{clock, proc};
 use crate::task::machine::signal;
 use crate::task::spec::{Caller, TaskAct};
 
-/// How long the relay is listened to before orders are looked at (ms).
+/// How long to wait for the relay before orders are handled (ms).
 const LISTEN_MS: u64 = 20;
 /// SIGHUP and SIGCONT.
 const HANG_UP: i32 = 1;
 const CONTINUE: i32 = 18;
 
 impl Shepherd<'_> {
-    /// Connects the job's input and output to the command that waits for it, if one does.
+    /// Connects the job's input and output to the command that waits for it, if there is one.
     ///
     /// # Errors
     /// The end of the job, which is not to be started.
@@ -28,7 +28,7 @@ impl Shepherd<'_> {
         let Some(caller) = self.prepared.base.caller.as_deref() else {
             return Ok(None);
         };
-        // What is in the group gets the task's signals.
+        // Processes in the group get the task's signals.
         self.step_out();
         let failed = |s: &Self, e: &dyn std::fmt::Display| Box::new(s.failed(None, e.to_string()));
         let begun = relay::begin(&self.ask(caller));
@@ -71,7 +71,7 @@ impl Shepherd<'_> {
         }
     }
 
-    /// Listens to the relay and carries out orders meanwhile.
+    /// Waits for the relay and carries out orders meanwhile.
     ///
     /// # Errors
     /// The job is ended before its command could begin.
@@ -101,8 +101,8 @@ impl Shepherd<'_> {
         }
     }
 
-    /// The relay ended before the job did: the waiting command is gone. The job hears what it
-    /// would hear of a terminal that hangs up, and is ended as by an order.
+    /// The relay ended before the job did: the waiting command has ended. The job gets the signals
+    /// of a terminal that hangs up, and is ended as by an order.
     pub(super) fn client_lost(&mut self) {
         self.relay = 0;
         if self.phase != Phase::Command {
@@ -112,20 +112,20 @@ impl Shepherd<'_> {
         let act = TaskAct::Terminate;
         let effects = self.machine.order(act, TermReason::Owner, grace, now);
         self.signal_all(HANG_UP);
-        // A process that is stopped would not hear it.
+        // A stopped process would not receive it.
         self.thaw();
         self.signal_all(CONTINUE);
         self.carry_out(&effects);
     }
 
-    /// Nothing but the relay is left of this process's children.
+    /// Whether the relay is the only remaining child of this process.
     pub(super) fn has_relay_only(&self) -> bool {
         let children = proc::children(std::process::id() as i32);
         self.relay > 0 && children.iter().all(|pid| *pid == self.relay)
     }
 }
 
-/// What the waiting command learns of an end.
+/// The end as reported to the waiting command.
 pub(super) fn finish_of(end: &Ended) -> Finish {
     let text = match (end.reason, end.text.as_str()) {
         (TermReason::None, text) => text.to_owned(),

@@ -1,4 +1,4 @@
-//! Nothing of a task is launched while it is suspended. In a frozen group, the new process would
+//! Nothing of a task is started while it is suspended. In a frozen group, the new process would
 //! stop before its program, and this process, which waits for that, could accept no order; without
 //! a group, the new process would simply run.
 
@@ -8,14 +8,14 @@ use crate::record::report::Ended;
 use crate::sys::clock;
 use crate::sys::supervise::{self, Reaped, Woken};
 
-/// Longest pause between two looks at time (ms).
+/// Longest wait for an order (ms).
 const LOOK_MS: u64 = 60_000;
 
 impl Shepherd<'_> {
-    /// Takes orders until the task may go on.
+    /// Accepts orders until the task may continue.
     ///
     /// # Errors
-    /// Why it is ended instead.
+    /// The reason why it is ended instead.
     pub(super) fn until_resumed(&mut self) -> Result<(), TermReason> {
         if !self.machine.is_suspended() {
             return Ok(());

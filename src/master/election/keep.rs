@@ -2,7 +2,7 @@
 //!
 //! * `beat` overwrites `leader/beat` through an open descriptor and does nothing else: bulk data of
 //!   the leader on the same share delays each answer of the server, and this takes one or two.
-//! * `look` looks at `leader/epoch`, and proves or tries the election lock. It may be slower.
+//! * `look` checks `leader/epoch`, and proves or tries the election lock. It may be slower.
 //! * `watchdog` reads only the clock and atomics, so that a hanging share cannot keep it from
 //!   ending the leadership.
 //!

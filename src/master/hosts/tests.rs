@@ -130,7 +130,7 @@ fn an_idle_second_costs_no_more_with_many_listed_hosts() {
             let mut inputs = Vec::new();
             let before = crate::sys::failpoint::calls();
             hosts.listen((now, 0), Which::Due, 1000, &|_| true, &mut inputs);
-            // The first seconds are those of a new leader, who looks around.
+            // In its first seconds, a new leader checks more.
             if now > 60_000 {
                 calls += crate::sys::failpoint::calls() - before;
             }
@@ -145,7 +145,7 @@ fn an_idle_second_costs_no_more_with_many_listed_hosts() {
             }
         }
         assert_eq!(heard.len(), 3);
-        // Beats, the list of hosts, and a few hosts without signs of life in turn.
+        // Beats, the list of hosts, and in turn a few hosts without signs of life.
         assert!(calls <= 4 * 120, "{calls} calls in 120 s with {n} hosts");
     }
 }
@@ -230,7 +230,7 @@ fn a_host_with_work_whose_name_stands_still_is_looked_at_each_time() {
             beat_by_name(&layout, "n0000", now / 1_000, 0);
         }
         if now > 60_000 && now <= 70_000 {
-            // It has an older version, which was installed again.
+            // An older version was installed again on the host.
             let doc = LoadDoc {
                 incarnation: "old".into(),
                 iso_ms: Some(9_000),

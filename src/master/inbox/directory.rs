@@ -1,7 +1,8 @@
 //! The directory of all drop boxes, `inbox/`: examined a few names at a time.
 //!
-//! Any user may create names here, without limit, and one look costs no more because of that. Opens
-//! the directory again for each listing and creates it if it is missing; never enters a drop box.
+//! Any user may create names here, without limit; their number does not increase the cost of one
+//! search. Opens the directory again for each listing and creates it if it is missing; never enters
+//! a drop box.
 
 use crate::spool::Layout;
 use crate::spool::polling::Gate;

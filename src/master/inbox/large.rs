@@ -12,7 +12,7 @@ use crossbeam::channel::{Receiver, TryRecvError, bounded};
 pub(super) const LARGE: u64 = 1 << 20;
 /// How often the leader checks whether it has been read, in milliseconds.
 const LOOK_MS: u64 = 20;
-/// A request that no turn has asked for in this time was withdrawn, in milliseconds.
+/// A request that no turn has looked for in this time was withdrawn, in milliseconds.
 const KEPT_MS: u64 = 60_000;
 
 /// A request as it was read: its bytes, its owner and its content.

@@ -322,7 +322,7 @@ fn a_request_that_cannot_be_removed_is_answered_once() {
     s.request(&own, 1);
     assert_eq!(s.inbox.take(1, Boxes::All).0.len(), 0, "it is passed over");
     assert!(fs::exists(&path));
-    // Once it can be removed, it is removed, and a later entry with its name counts.
+    // Once it can be removed, it is removed, and a later entry with its name is accepted.
     s.inbox.find_users(clock::boot_ms()).unwrap();
     assert!(!fs::exists(&path));
     s.request(&own, 1);

@@ -367,7 +367,7 @@ fn speed_of_two_million_jobs() {
     println!("resident with the state: {} MB", resident_mb());
     let t = Instant::now();
     let at = journal::Writer::create(&layout, "c", 1).unwrap().position();
-    let mut w = snapshot::Writer::create(&layout, "c", at, 1).unwrap();
+    let mut w = snapshot::SnapshotWriter::create(&layout, "c", at, 1).unwrap();
     for record in bed.state.snapshot() {
         w.push(&record).unwrap();
     }

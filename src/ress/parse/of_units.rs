@@ -7,40 +7,40 @@ use crate::model::{DEVICES_MAX, DeviceNode, ProcessUse};
 use crate::text::units;
 use crate::text::yaml::{Entry, Node, Value};
 
-/// Longest path of a device.
+/// Maximum length of the path of a device.
 const PATH_MAX: usize = 256;
-/// Most processes of one unit.
+/// Maximum number of processes of one unit.
 const PROCESSES_MAX: usize = 4096;
 
-/// What is said of the units of a resource.
+/// The information about the units of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OfUnits {
-    /// Their names, where anything is said.
+    /// Their names, if there is any information.
     pub names: Vec<String>,
-    /// Of each unit paths or numbers; empty = nothing is said of devices.
+    /// Paths or numbers for each unit; empty = no information about devices.
     pub devices: Vec<Vec<String>>,
-    /// Of each unit; empty = nothing is said of processes.
+    /// Processes of each unit; empty = no information about processes.
     pub processes: Vec<Vec<u32>>,
-    /// Of each unit what processes use of it; empty = nothing is said of that.
+    /// Use of each unit by processes; empty = no information about that.
     pub used: Vec<Vec<ProcessUse>>,
 }
 
 impl OfUnits {
-    /// Nothing is said of any unit.
+    /// Whether there is no information about any unit.
     pub fn is_empty(&self) -> bool {
         self.devices.is_empty() && self.says_nothing_of_processes()
     }
 }
 
 impl OfUnits {
-    /// Neither which ones there are nor what they use.
+    /// Whether neither processes nor their use are known.
     pub fn says_nothing_of_processes(&self) -> bool {
         self.processes.is_empty() && self.used.is_empty()
     }
 }
 
 impl Item<'_> {
-    /// Reads the lists of a resource with these units (its value as a word).
+    /// Parses the lists of a resource with these units (its value as a word).
     pub(super) fn of_units(&self, assign: bool, value: &str) -> Result<OfUnits, Problem> {
         let mut out = OfUnits::default();
         for key in ["devices", "processes", "use"] {
@@ -64,7 +64,7 @@ impl Item<'_> {
         Ok(out)
     }
 
-    /// Of each unit its words.
+    /// The words for each unit.
     fn words_of_units(&self, entry: &Entry, n: usize) -> Result<Vec<Vec<String>>, Problem> {
         let one = |node: &Node| match &node.value {
             Value::Text { text, .. } => Some(text.split_whitespace().map(str::to_owned).collect()),

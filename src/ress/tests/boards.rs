@@ -1,4 +1,4 @@
-//! Values of one host: their age, their definitions, what is reported.
+//! Tests of the values of one host: their age, their definitions, what is reported.
 
 use crate::record::load::{LoadDoc, SensedKind, encode};
 use crate::ress::board::{Board, DEFINED_MS, FIRST_PERIOD_MS, PERIOD_MS, PERIODS};
@@ -117,7 +117,7 @@ fn a_mistake_in_every_document_is_told_once() {
         let parsed = document(bad.as_bytes(), 100 * n);
         assert!(b.take(&sensor("ress.host"), parsed, n).is_empty());
     }
-    // A sensor that makes up new mistakes all the time does not fill the memory.
+    // A sensor that prints new mistakes all the time does not fill the memory.
     let told = (0..3000).filter(|n| {
         let text = format!("- resource: r{n}\n  value: abc\n");
         !take(&mut b, "ress.host", &text, 9).is_empty()

@@ -1,4 +1,4 @@
-//! The combined result of the sensors of several hosts.
+//! Tests of the combined sensors of several hosts.
 
 use crate::config::{Config, OsNames, ResourceKind};
 use crate::record::load::{Sensed, SensedKind};
@@ -28,7 +28,7 @@ fn report(entries: &[(&str, SensedKind, &str, &str)]) -> Option<BTreeMap<String,
 
 const N: SensedKind = SensedKind::Number;
 
-/// The configuration with what `g` defines at `now`.
+/// Applies the definitions of `g` at `now` to the configuration.
 fn defined(g: &mut Gather, config: &mut Config, now: u64) -> bool {
     let new = g.define(config, now);
     let changed = new.is_some();
@@ -66,7 +66,7 @@ fn locales_say_who_has_a_value() {
         "{warnings:?}"
     );
     assert_eq!(g.values("h2", &c).shared["b"], "h1");
-    // The host falls silent: what it shared is gone with it.
+    // The host becomes silent: its shared values are removed too.
     assert!(g.take("h1", None));
     assert!(values(&g, &c, "h2").is_empty());
 }
@@ -98,7 +98,7 @@ fn the_first_definition_stays_while_anybody_reports_it() {
         said,
         ["resource x is a number elsewhere: its value is not used"]
     );
-    // Nobody reports it any more: the other one's turn comes after a while.
+    // No host reports it any more: the other definition applies after a while.
     g.take("h2", report(&[]));
     assert!(!defined(&mut g, &mut c, 2 * SETTLE_MS));
     assert!(!defined(&mut g, &mut c, 2 * SETTLE_MS + LINGER_MS - 1));
@@ -175,7 +175,7 @@ fn a_reader_of_the_view_defines_what_the_leader_defines() {
     assert_eq!(sensed["gpu_mem"].per_unit.as_deref(), Some("gpu"));
     let mut view = published(sensed);
     assert!(view.values().all(|sensed| sensed.value.is_none()));
-    // One of a later version.
+    // A kind of a later version.
     let kind = SensedKind::Unknown;
     view.insert(
         "new".to_owned(),

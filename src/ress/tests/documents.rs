@@ -1,11 +1,11 @@
-//! Cutting streams and reading documents.
+//! Tests of cutting streams and parsing documents.
 
 use crate::record::load::SensedKind;
 use crate::ress::parse::{Parsed, VALUE_MAX, document, number};
 use crate::ress::split::{DOCUMENT_MAX, Excess, LINE_MAX, PAUSE_MS, Piece, Splitter, all};
 use proptest::prelude::*;
 
-/// What the example of the manual prints, byte for byte.
+/// The output of the example in the manual, byte for byte.
 const CLKSND: &str = "- resource: clksnd\n description: The second value of the current clock\n \
                       type: number\n direction: increase\n value: 07\n \
                       locale: master node01\n---\n";
@@ -266,7 +266,7 @@ fn units_are_a_number_or_a_list_of_names() {
         value("port\n  assign: yes\n  value:\n  - a\n  - b"),
         units("[a,b]")
     );
-    // A GPU is a unit, whatever is said.
+    // A GPU is a unit, whatever the document states.
     assert_eq!(
         value("gpu\n  value: [GPU-1, GPU-2]"),
         units("[GPU-1,GPU-2]")
@@ -429,7 +429,7 @@ fn a_flood_without_a_line_costs_no_memory() {
 }
 
 proptest! {
-    /// However a stream arrives, the same documents come out of it.
+    /// However a stream is divided, the same documents result.
     #[test]
     fn the_same_documents_come_out_however_the_stream_is_cut(
         lines in prop::collection::vec(prop_oneof![
@@ -457,7 +457,7 @@ proptest! {
         }
     }
 
-    /// Whatever is printed, reading it ends, and what is taken is within its limits.
+    /// Whatever is printed, parsing ends, and accepted values are within the limits.
     #[test]
     fn any_text_is_read_or_refused(text in "[ \\-a-z0-9:#'\"\\[\\]{},|>&*!%\n\u{e9}]{0,400}") {
         let parsed = read(&text);
@@ -470,7 +470,7 @@ proptest! {
         }
     }
 
-    /// A resource written with any indentation of its attributes is read all the same.
+    /// A resource is read whatever the indentation of its attributes.
     #[test]
     fn indentation_does_not_matter(blanks in 1usize..9, dash in 0usize..4, value in 0u32..100_000) {
         let (d, b) = (" ".repeat(dash), " ".repeat(dash + blanks));

@@ -1,4 +1,4 @@
-//! Starting again, hanging, complaining, and which files are sensors.
+//! Tests of restarts, hanging sensors, messages, and which files are sensors.
 
 use crate::ress::life::{ABSENT_MS, ABSENT_TRIES, BACKOFF_MS, HANG_MS, Life, STEADY_MS};
 use crate::ress::quiet::{EVERY_MS, LINES, Quiet};
@@ -21,7 +21,7 @@ fn each_failure_doubles_the_pause_and_a_steady_run_forgets_them() {
         assert!(life.is_due(now));
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
-    // Long, but it printed nothing.
+    // A long run, but nothing was printed.
     life.started(now);
     assert_eq!(life.ended(now + STEADY_MS), BACKOFF_MS.1);
     life.started(now);
@@ -45,7 +45,7 @@ fn a_sensor_with_nothing_to_measure_is_tried_for_an_hour() {
     life.started(now);
     assert_eq!(life.nothing_here(now), None);
     assert!(life.due_at().is_none() && !life.is_due(u64::MAX) && !life.hangs(None, u64::MAX));
-    // A driver that comes and goes begins anew.
+    // A driver that comes and goes resets the count.
     let mut life = Life::new(0);
     for _ in 0..3 * ABSENT_TRIES {
         life.started(now);
@@ -62,7 +62,7 @@ fn a_sensor_hangs_after_ten_of_its_periods() {
     assert!(!life.hangs(None, 1000 + HANG_MS.1));
     assert!(life.hangs(None, 1001 + HANG_MS.1));
     life.good(5000);
-    // Periods of 5 s would mean 50 s.
+    // Ten periods of 5 s would be 50 s, which is below the minimum.
     assert!(!life.hangs(Some(5_000), 5000 + HANG_MS.0));
     assert!(life.hangs(Some(5_000), 5001 + HANG_MS.0));
     assert!(!life.hangs(Some(10_000), 105_000));

@@ -60,7 +60,8 @@ impl Pass<'_> {
             .work(j)
             .filter(|work| work.stat == JobStat::Run)?;
         let run = work.run.as_deref()?;
-        let steady = run.start != Stamp(0) && run.killing.is_none() && run.halt.is_none();
+        let steady =
+            run.start != Stamp(0) && run.killing.is_none() && run.suspension.by_system.is_none();
         (steady && !allocation.exclusive && shape.bad.is_none() && shape.is_simple())
             .then_some((run.start, more))
     }

@@ -9,7 +9,7 @@ use crate::sched::hosts::HostInfo;
 use crate::sched::resource_names::{amount_text, is_size};
 use crate::sched::shape::{Shape, Unfit};
 use crate::sched::units::UNIT;
-use crate::text::resreq::{Direction, HostFacts, Node, Op, Resources as _, Select};
+use crate::text::resreq::{Direction, HostFacts, Op, Resources as _, Select, SelectExpr};
 
 /// Maximum number of conditions of `select[]` that a reason repeats, and their total length.
 const PARTS_MAX: usize = 3;
@@ -181,7 +181,7 @@ impl Pass<'_> {
         }
         let (_, _, at) = best?;
         let facts = view.facts(shape, at);
-        let missed: Vec<&Node> = parts.into_iter().filter(|p| !p.accepts(&facts)).collect();
+        let missed: Vec<&SelectExpr> = parts.into_iter().filter(|p| !p.accepts(&facts)).collect();
         let shown = missed.iter().take(PARTS_MAX);
         let mut part = shown
             .clone()
@@ -239,32 +239,32 @@ pub(super) fn total(host: &HostInfo, name: &str, stated: bool) -> Option<i64> {
 }
 
 /// The conditions that must all hold; `None` if one of several lists is enough.
-pub(super) fn conditions(select: &Select) -> Option<Vec<&Node>> {
+pub(super) fn conditions(select: &Select) -> Option<Vec<&SelectExpr>> {
     match &select.alternatives[..] {
-        [Node::And(parts)] => Some(parts.iter().collect()),
+        [SelectExpr::And(parts)] => Some(parts.iter().collect()),
         [one] => Some(vec![one]),
         _ => None,
     }
 }
 
 /// A comparison of a resource with a number.
-pub(super) fn compared(node: &Node) -> Option<(&str, Op, f64)> {
-    let Node::Compare(left, op, right) = node else {
+pub(super) fn compared(node: &SelectExpr) -> Option<(&str, Op, f64)> {
+    let SelectExpr::Compare(left, op, right) = node else {
         return None;
     };
     match (&**left, &**right) {
-        (Node::Value(name), Node::Number(n)) => Some((name, *op, *n)),
+        (SelectExpr::Value(name), SelectExpr::Number(n)) => Some((name, *op, *n)),
         _ => None,
     }
 }
 
 /// How far a condition is from being met, as a fraction of the requested value.
-pub(super) fn gap(node: &Node, facts: &impl HostFacts) -> f64 {
+pub(super) fn gap(node: &SelectExpr, facts: &impl HostFacts) -> f64 {
     let value = compared(node).and_then(|(name, _, n)| Some((facts.number(name)?, n)));
     value.map_or(1e9, |(has, n)| (has - n).abs() / n.abs().max(1e-9))
 }
 
-pub(super) fn part_text(node: &Node) -> String {
+pub(super) fn part_text(node: &SelectExpr) -> String {
     match compared(node) {
         Some((name, op, n)) if is_size(name) => {
             format!(
@@ -278,7 +278,7 @@ pub(super) fn part_text(node: &Node) -> String {
 }
 
 /// The host's value of the resource that a condition requests.
-pub(super) fn has_text(node: &Node, facts: &impl HostFacts) -> Option<String> {
+pub(super) fn has_text(node: &SelectExpr, facts: &impl HostFacts) -> Option<String> {
     if let Some((name, ..)) = compared(node) {
         return Some(match facts.number(name) {
             Some(has) => format!("{name} {}", value_text(name, has)),
@@ -286,11 +286,13 @@ pub(super) fn has_text(node: &Node, facts: &impl HostFacts) -> Option<String> {
         });
     }
     match node {
-        Node::Text { name, .. } => Some(match facts.text(name) {
+        SelectExpr::Text { name, .. } => Some(match facts.text(name) {
             Some(has) => format!("{name} {has}"),
             None => format!("no {name}"),
         }),
-        Node::Tag(name) | Node::Defined(name) | Node::Value(name) => Some(format!("no {name}")),
+        SelectExpr::Tag(name) | SelectExpr::Defined(name) | SelectExpr::Value(name) => {
+            Some(format!("no {name}"))
+        }
         _ => None,
     }
 }

@@ -287,7 +287,7 @@ impl<'a> Pass<'a> {
         let allocation = self.picture.allocations.get(&j)?;
         // A stopped exclusive job would still block all others.
         let stuck = allocation.exclusive && rules.method == PreemptMethod::Suspend;
-        let free = run.killing.is_none() && run.halt.is_none() && !run.forced;
+        let free = run.killing.is_none() && run.suspension.by_system.is_none() && !run.forced;
         let marked = allocation.halted || self.memory.preemption.is_victim(j);
         (free && !marked && !stuck).then_some(run)
     }
@@ -328,7 +328,7 @@ impl<'a> Pass<'a> {
                 let ran = self
                     .now
                     .since_ms(run.dispatch)
-                    .saturating_sub(run.suspended_ms);
+                    .saturating_sub(run.suspension.total_ms);
                 let lost = ran.saturating_mul(u64::from(run.slots()));
                 let (priority, cost) = match rules.order {
                     PreemptOrder::LeastPriority => (priority, (Reverse(gain.min(need)), lost)),

@@ -40,7 +40,9 @@ impl Pass<'_> {
         };
         let still = |j: &&crate::model::JobKey| {
             let run = self.state.work(**j).and_then(|work| work.run.as_deref());
-            run.is_some_and(|run| run.halt.is_none() && run.killing.is_none() && !run.forced)
+            run.is_some_and(|run| {
+                run.suspension.by_system.is_none() && run.killing.is_none() && !run.forced
+            })
         };
         let running: Vec<_> = on.iter().filter(still).copied().collect();
         for j in running {

@@ -9,7 +9,7 @@ use crate::sched::hosts::Obstacle;
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::resource_names::amount_text;
 use crate::sched::shape::{HostQuery, Shape, Unfit};
-use crate::text::resreq::{HostFacts, Node};
+use crate::text::resreq::{HostFacts, SelectExpr};
 
 /// Number of hosts of a stage that are named.
 const NAMED: usize = 3;
@@ -338,7 +338,7 @@ fn amount_lack(stage: Stage, what: &str, need: i64, has: i64) -> Lack {
 }
 
 /// The host's exact value of the resource that a condition compares, not rounded.
-fn has_exactly(node: &Node, facts: &impl HostFacts) -> Option<String> {
+fn has_exactly(node: &SelectExpr, facts: &impl HostFacts) -> Option<String> {
     match compared(node).and_then(|(name, ..)| Some((name, facts.number(name)?))) {
         Some((name, has)) => Some(format!(
             "{name} {}",
@@ -348,7 +348,7 @@ fn has_exactly(node: &Node, facts: &impl HostFacts) -> Option<String> {
     }
 }
 
-fn select_lack(node: &Node, facts: &impl HostFacts) -> Lack {
+fn select_lack(node: &SelectExpr, facts: &impl HostFacts) -> Lack {
     Lack {
         need: part_text(node),
         has: has_exactly(node, facts).unwrap_or_default(),

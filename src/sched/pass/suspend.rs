@@ -118,7 +118,7 @@ impl Pass<'_> {
         if exceeded(host, &host.entry.thresholds, Dispatch(0)).is_some() {
             return false;
         }
-        if let Some(SuspReason::Threshold { index, .. }) = run.halt.as_deref()
+        if let Some(SuspReason::Threshold { index, .. }) = run.suspension.by_system.as_deref()
             && index == "pg"
             && host.load.it * 60_000.0 < self.config().general.pg_susp_it_ms as f64
         {
@@ -150,12 +150,14 @@ impl Pass<'_> {
             let queue = self.picture.allocations.get(j)?.queue?;
             let priority = self.config().queues[usize::from(queue)].priority;
             let stopped_for_load = matches!(
-                run.halt.as_deref(),
+                run.suspension.by_system.as_deref(),
                 Some(SuspReason::Threshold { .. } | SuspReason::StopCond { .. })
             );
             let fits = match halted {
                 true => stopped_for_load,
-                false => run.halt.is_none() && self.state.stat(*j) == Some(JobStat::Run),
+                false => {
+                    run.suspension.by_system.is_none() && self.state.stat(*j) == Some(JobStat::Run)
+                }
             };
             (fits && run.killing.is_none()).then_some((priority, Reverse((run.dispatch, *j))))
         };
@@ -249,7 +251,7 @@ impl Pass<'_> {
             let job = self.state.job(j.id)?;
             let run = self.state.work(*j)?.run.as_deref()?;
             let waits_for_load = matches!(
-                run.halt.as_deref()?,
+                run.suspension.by_system.as_deref()?,
                 SuspReason::Threshold { .. } | SuspReason::StopCond { .. }
             );
             if waits_for_load

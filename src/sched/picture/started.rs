@@ -200,14 +200,14 @@ impl Picture {
             until: end_at(
                 // The dispatch time, not the start, which is reported later: reservations would be
                 // computed twice.
-                run.dispatch.plus_ms(run.suspended_ms),
+                run.dispatch.plus_ms(run.suspension.total_ms),
                 Length::of(spec, &self.config).at(table, first),
             ),
             parts,
             ident,
             count,
             exclusive,
-            halted: run.halt.is_some(),
+            halted: run.suspension.by_system.is_some(),
             lent: run.lends(),
             units: Box::default(),
         };

@@ -54,7 +54,7 @@ struct Seat {
     active: bool,
 }
 
-const NOBODY: u32 = u32::MAX;
+const NO_SEAT: u32 = u32::MAX;
 
 /// A tournament over seats: a change takes as many comparisons as the height of the tree.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl Default for Contest {
     fn default() -> Contest {
         Contest {
             seats: Vec::new(),
-            winners: vec![NOBODY; 2],
+            winners: vec![NO_SEAT; 2],
             room: 2,
         }
     }
@@ -88,7 +88,7 @@ impl Contest {
         });
         if self.seats.len() > self.room {
             self.room *= 2;
-            self.winners = vec![NOBODY; self.room];
+            self.winners = vec![NO_SEAT; self.room];
             self.replay();
         }
         seat
@@ -97,7 +97,7 @@ impl Contest {
     /// The next seat among those that are active.
     #[inline]
     pub(super) fn best(&self) -> Option<u32> {
-        Some(self.winners[1]).filter(|winner| *winner != NOBODY)
+        Some(self.winners[1]).filter(|winner| *winner != NO_SEAT)
     }
 
     pub(super) fn set_cost(&mut self, seat: u32, cost: Cost) {
@@ -154,10 +154,10 @@ impl Contest {
     /// Which of two comes first; `None` comes last.
     #[inline]
     fn better(&self, one: u32, other: u32) -> u32 {
-        if one == NOBODY {
+        if one == NO_SEAT {
             return other;
         }
-        if other == NOBODY {
+        if other == NO_SEAT {
             return one;
         }
         let (a, b) = (&self.seats[one as usize], &self.seats[other as usize]);
@@ -172,7 +172,7 @@ impl Contest {
         match at.checked_sub(self.room) {
             None => self.winners[at],
             Some(seat) if self.seats.get(seat).is_some_and(|s| s.active) => seat as u32,
-            Some(_) => NOBODY,
+            Some(_) => NO_SEAT,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What `chist` prints: the summary table, the long page, JSON lines.
+//! The output of `chist`: the summary table, the long page, JSON Lines.
 
 use super::{COLUMNS, Episode, Spent};
 use crate::language::said;
@@ -20,7 +20,7 @@ macro_rules! add {
     };
 }
 
-/// `TERM_OWNER: killed by its owner`.
+/// E.g. `TERM_OWNER: killed by its owner`.
 pub(crate) fn reason_words(reason: TermReason) -> String {
     match reason {
         TermReason::None => "it ended by itself".to_owned(),
@@ -28,7 +28,7 @@ pub(crate) fn reason_words(reason: TermReason) -> String {
     }
 }
 
-/// The sentence of an end.
+/// The sentence about the end of an attempt.
 pub(crate) fn ending(e: &Ended, requeue: bool, hold: bool) -> String {
     let not_started = e.reason == TermReason::StartFailed;
     let mut s = match (e.code, e.sig) {
@@ -98,7 +98,7 @@ pub(crate) fn put_row(out: &mut String, e: &Episode<'_>, now: i64, wide: bool) {
 }
 
 fn total(spent: &Spent) -> u64 {
-    // The sum of the columns shown, so that the row adds up.
+    // The sum of the displayed columns, so that the row adds up.
     spent.iter().map(|ms| ms / 1000).sum()
 }
 
@@ -168,7 +168,7 @@ fn submitted(s: &mut String, e: &Episode<'_>) {
     s.push(';');
 }
 
-/// Appends the lines of one job for the chronological form: moment, job, what happened.
+/// The lines of one job for the chronological form: time, job, event.
 pub(crate) fn events(e: &Episode<'_>) -> Vec<(i64, String)> {
     let mut key = String::new();
     put_key(&mut key, e.key);

@@ -7,14 +7,14 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan as _};
 
-/// A range of moments in milliseconds, the end left out.
+/// A range of times in milliseconds, excluding the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Range {
     pub from: i64,
     pub to: i64,
 }
 
-/// How to write one.
+/// Help on the notation of a range.
 pub(crate) const HINT: &str = "write START,END, START, or ,END or one moment; a moment is \
     [[year/]month/]day[/hour:minute], hour:minute, . for now, .-N for N days ago or .-N: for N \
     hours ago";
@@ -23,7 +23,7 @@ impl Range {
     /// Parses a range; `now` is the wall clock (ms).
     ///
     /// # Errors
-    /// A sentence that names the part that is wrong.
+    /// A sentence that names the invalid part.
     pub(crate) fn parse(text: &str, now: i64, zone: &TimeZone) -> Result<Range, String> {
         let moment = |part: &str| Moment::parse(part.trim(), now, zone);
         match text.split_once(',') {
@@ -44,7 +44,7 @@ impl Range {
                     to => moment(to)?.to,
                 };
                 if from >= to {
-                    return Err(format!("'{}': the end lies before the start", shown(text)));
+                    return Err(format!("'{}': the end is before the start", shown(text)));
                 }
                 Ok(Range { from, to })
             }
@@ -56,14 +56,15 @@ impl Range {
     }
 }
 
-/// How to write one moment.
+/// Help on the notation of a single time.
 pub(crate) const MOMENT_HINT: &str = "write [[year/]month/]day[/hour:minute], hour:minute, \
     2026-11-26T14:30:05, 90m or 2h30m for so long ago";
 
-/// One moment, ms: as in a range, as ISO 8601 has it, or a time with a unit for so long ago.
+/// Parses a single time, ms: as in a range, in ISO 8601, or an amount of time with a unit, before
+/// now.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// A sentence that describes the error.
 pub(crate) fn moment(text: &str, now: i64, zone: &TimeZone) -> Result<i64, String> {
     let text = text.trim();
     if let Ok(at) = text.parse::<Timestamp>() {
@@ -88,7 +89,7 @@ fn shown(text: &str) -> String {
     crate::text::width::escape(&part).into_owned()
 }
 
-/// A moment as exact as it was written: a day, an hour or a minute.
+/// A time with the precision of its notation: a day or a minute.
 struct Moment {
     from: i64,
     to: i64,
@@ -128,7 +129,7 @@ impl Moment {
         })
     }
 
-    /// What follows the dot: nothing, `-N`, `-N/` (days) or `-N:` (hours).
+    /// Parses the text after the dot: nothing, `-N`, `-N/` (days) or `-N:` (hours).
     fn relative(rest: &str, now: i64, today: DateTime, zone: &TimeZone) -> Option<Moment> {
         if rest.is_empty() {
             return Some(Moment {
@@ -151,7 +152,7 @@ impl Moment {
     }
 }
 
-/// `""`, `day`, `month/day`, `year/month/day`.
+/// Parses `""`, `day`, `month/day`, `year/month/day`.
 fn day_of(text: &str, today: Date) -> Option<Date> {
     let mut fields = [
         today.year(),
@@ -169,7 +170,7 @@ fn day_of(text: &str, today: Date) -> Option<Date> {
     Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
 }
 
-/// `hour:minute` or `hour:`.
+/// Parses `hour:minute` or `hour:`.
 fn clock_of(text: &str) -> Option<Time> {
     let (hour, minute) = text.split_once(':')?;
     let minute = if minute.is_empty() {

@@ -1,4 +1,4 @@
-//! The fold from events to pages.
+//! Tests the way from events to pages.
 
 use super::page::*;
 use super::*;
@@ -354,7 +354,7 @@ fn what_happened_is_in_the_language_of_the_person_and_json_is_not() {
         out
     };
     let chinese = crate::language::in_chinese(page);
-    // Labels and states are LSF's.
+    // Labels and states are those of LSF.
     for part in [
         "Job <7>, Job Name <作业>, User <alice>, Project <p1>, Command <./work>",
         ": 从主机 <h0> 提交到队列 <normal>, CWD </data>;",

@@ -1,7 +1,7 @@
-//! What leaders have counted and measured over time, as counters and histograms.
+//! Values that leaders have counted and measured over time, as counters and histograms.
 //!
-//! A new leader continues from what the previous one had published. A counter that starts again at
-//! 0 is what readers of counters expect.
+//! A new leader continues from the values that the previous one published. If a counter restarts at
+//! 0, readers of counters handle it.
 
 use super::page::{Label, Page, Sample, label};
 use crate::record::figures::{Figures, Histogram, JOB_BOUNDS_S, QueueFigures, WORK_BOUNDS_S};
@@ -98,7 +98,7 @@ fn put_queues(page: &mut Page, figures: &Figures) {
     );
 }
 
-/// `None`: nothing was counted yet, or by other bounds.
+/// `None`: nothing has been counted yet, or the bounds differ.
 fn sample(histogram: &Histogram, bounds_s: &[f64]) -> Option<Sample> {
     if histogram.counts.len() != bounds_s.len() + 1 {
         return None;
@@ -140,7 +140,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "{line}\nin\n{text}");
         }
-        // No queue has run anything yet.
+        // No queue has run a job yet.
         assert!(!text.contains("corral_job_run_seconds"), "{text}");
     }
 }

@@ -8,20 +8,21 @@ use prometheus_client::registry::Registry;
 /// A label and its value.
 pub(super) type Label = (&'static str, String);
 
-/// One number as rules see it.
+/// A single number for alert rules.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Point {
-    /// As readers of the text know it: with `_total` where it counts.
+    /// The name in the text: with `_total` for a counter.
     pub name: String,
     pub labels: Vec<(&'static str, String)>,
     pub value: f64,
 }
 
-/// What a metric has at one set of labels.
+/// The value of a metric for one set of labels.
 #[derive(Clone, Debug)]
 pub(super) enum Sample {
     Number(f64),
-    /// Sum of all values; upper bounds with the values up to each and above the one before.
+    /// Sum of all values; upper bounds, each with the number of values up to it and above the one
+    /// before.
     Buckets(f64, Vec<(f64, u64)>),
 }
 
@@ -43,7 +44,7 @@ impl Sample {
 /// One metric with its points.
 #[derive(Debug)]
 struct Metric {
-    /// Without `_total`, which the text adds to a counter.
+    /// Without `_total`, which the text adds to the name of a counter.
     name: &'static str,
     help: &'static str,
     kind: MetricType,
@@ -70,7 +71,7 @@ impl Collector for Page {
 }
 
 impl Page {
-    /// A metric that is left out where it has no points.
+    /// Adds a gauge, unless it has no points.
     pub(super) fn put(
         &mut self,
         name: &'static str,
@@ -82,7 +83,7 @@ impl Page {
         self.put_as(name, help, MetricType::Gauge, points);
     }
 
-    /// The same of a kind.
+    /// Adds a metric of a kind, unless it has no points.
     pub(super) fn put_as(
         &mut self,
         name: &'static str,
@@ -117,7 +118,7 @@ impl Page {
         registry.register_collector(Box::new(self));
         let mut out = String::new();
         text::encode(&mut out, &registry)?;
-        // The node exporter and promtool look for help and type by the name of the samples.
+        // The node exporter and promtool look up help and type by the name of the samples.
         for name in counters {
             for line in ["HELP", "TYPE"] {
                 let (from, to) = (

@@ -1,16 +1,15 @@
 //! The commands that run a job's container by docker's daemon, and that remove it.
 //!
-//! The daemon is root and starts containers as its own children. So that limits, stops, kills and
-//! accounts of the job reach them nevertheless, each container gets a control group below that of
-//! the job. Where that cannot be, nothing is started: the job has no group, its group has different
-//! paths in the hierarchies of version 1, or the daemon leaves groups to systemd, which takes only
-//! slices.
-//! Owns the shell text. Runs nothing.
+//! The daemon is root and starts containers as its own children. So that limits, suspensions, kills
+//! and accounting of the job apply to them nevertheless, each container gets a control group below
+//! that of the job. If that is impossible, nothing is started: the job has no group, its group has
+//! different paths in the hierarchies of version 1, or the daemon leaves groups to systemd, which
+//! accepts only slices. Owns the shell text. Runs nothing.
 
-/// `$1` working directory, `$2` script or nothing, `$3` how many words of options follow; then
-/// these, image and command. What keeps the container in the job comes after the job's own options,
-/// where the last word counts. The daemon's limits of a process are not the job's: those are handed
-/// over.
+/// `$1` working directory, `$2` script or empty, `$3` number of words of options; then these, image
+/// and command. The options that keep the container in the job follow the job's own options,
+/// because the last one takes effect. The daemon's process limits differ from the job's, so the
+/// job's are passed.
 pub(super) const RUN: &str = r#"
 cwd=$1 script=$2 own=$3 bound= group=; shift 3
 fail() { echo "container: $*" >&2; exit 125; }
@@ -86,7 +85,7 @@ mod tests {
         std::fs::write(path, text).unwrap();
     }
 
-    /// Runs the text with a `docker` that says what it was called with.
+    /// Runs the text with a `docker` that prints its arguments.
     fn run(host: &str, driver: &str) -> (Option<i32>, String) {
         let dir = tempfile::tempdir().unwrap();
         let docker = dir.path().join("docker");

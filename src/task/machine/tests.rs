@@ -1,4 +1,4 @@
-//! Orders and time in, effects out.
+//! Tests of the machine: orders and time in, effects out.
 
 use super::super::spec::TaskCheckpoint;
 use super::*;
@@ -28,7 +28,7 @@ fn a_task_is_warned_before_its_termination_time_if_that_comes_first() {
     let machine = || Machine::new(1000, Some(9000), 20).warned(Some(warning));
     let mut m = machine().ends_at(Some(7000));
     assert_eq!(m.next_at(1000), Some(5000));
-    // The termination time comes while it is suspended, too.
+    // The termination time also comes while it is suspended.
     m.order(TaskAct::Stop, TermReason::Owner, 0, 1500);
     assert_eq!(m.tick(5000), [Warn(10, 2000, TermReason::Deadline)]);
     assert_eq!(m.tick(7500), [], "the leader ends it");
@@ -69,7 +69,7 @@ fn checkpoints_come_by_the_clock_and_when_asked_for_but_not_of_a_suspended_task(
     assert_eq!((m.next_at(101), m.tick(5000)), (None, vec![]));
     assert_eq!(m.checkpoint_over(false, 5000), []);
     assert_eq!(m.tick(5000), [Checkpoint(false)]);
-    // A stop waits until it is over.
+    // A suspension waits until the checkpoint is over.
     assert_eq!(m.order(TaskAct::Stop, TermReason::Owner, 0, 5001), []);
     assert_eq!(m.checkpoint_over(true, 5002), [Freeze]);
     assert_eq!((m.next_at(9000), m.tick(9000)), (None, vec![]));
@@ -207,7 +207,7 @@ fn a_task_is_warned_before_the_system_stops_it_and_not_by_its_owner() {
     assert_eq!(stop(&mut warned(), TermReason::None, 5), [Freeze]);
     let mut m = Machine::new(0, None, 20);
     assert_eq!(stop(&mut m, TermReason::Load, 5), [Freeze]);
-    // Not longer than an act may take, whatever -wt says.
+    // The time is at most that of an action, whatever -wt says.
     let mut m = warned();
     let first = m.order(TaskAct::Stop, TermReason::Load, 300, 5);
     assert_eq!(first, [Warn(10, 300, TermReason::Load)]);
@@ -334,7 +334,7 @@ fn a_task_is_warned_once_before_its_limit_and_again_before_another_one() {
     assert_eq!((m.tick(4020), m.next_at(4020)), (vec![], Some(6000)));
     assert!(m.set_run_limit(Some(9000)), "it was warned for nothing");
     assert_eq!((m.tick(4030), m.next_at(4030)), (vec![], Some(8000)));
-    // Suspended it comes no nearer.
+    // While it is suspended, the limit does not approach.
     m.order(TaskAct::Stop, TermReason::Owner, 0, 5000);
     assert_eq!((m.tick(9500), m.next_at(9500)), (vec![], None));
     m.order(TaskAct::Resume, TermReason::Owner, 0, 10_000);

@@ -1,5 +1,5 @@
-//! Tests the calendar of cron jobs: refusals, the nearest weekday by trying all days, changed
-//! clocks, missed times.
+//! Tests the calendar of cron jobs: refusals, the nearest weekday by trying all days, clock
+//! changes, missed times.
 
 use super::*;
 use jiff::ToSpan;
@@ -199,7 +199,7 @@ fn days_of_month_and_week_are_alternatives_unless_one_begins_with_a_star() {
 
 #[test]
 fn what_never_comes_has_no_next_time_and_ends_soon() {
-    // 30 February or a Monday that begins with a star: both, so never.
+    // 30 February, and a Monday by a field that begins with a star: both are required, so never.
     let s = schedule("0 0 30 2 */7");
     assert_eq!(s.next_after(Stamp(0), &zone("UTC")).map(|_| ()), None);
 }
@@ -277,7 +277,7 @@ fn zones_are_those_of_the_program() {
 proptest! {
     #![proptest_config(super::super::cases())]
 
-    /// Nothing makes the parser panic, and what it takes moves forward from every moment.
+    /// No text makes the parser panic, and what it accepts makes progress from every moment.
     #[test]
     fn any_text_is_refused_or_moves_on(
         text in "[0-9*/,#LWa-f -]{0,24}|([0-9]{1,2}|\\*|\\*/[1-9]|[1-9]-[1-9]) ([0-9]|\\*) ([1-9]|\\*|L|[1-9]W) ([1-9]|\\*) ([0-7]|\\*|[0-6]L|[0-6]#[1-5])",

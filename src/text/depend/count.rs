@@ -1,10 +1,10 @@
 //! Conditions on how many elements of an array are in a state: `numdone(7, >= 10)`.
 //!
-//! Owns the states that are counted and how a number of elements is compared.
+//! Owns the states that are counted, and the comparison of a number of elements.
 
 use super::{Op, Seen};
 
-/// States that elements are counted in.
+/// States in which elements are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
     /// Ended with success.
@@ -23,14 +23,14 @@ pub enum Count {
     Start,
 }
 
-/// With what a number of elements is compared.
+/// The value with which a number of elements is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// `*`: it is that of all elements.
+    /// `*`: the number of all elements.
     All,
-    /// With a number.
+    /// A number.
     Number(Op, u32),
-    /// With so many of a hundred elements; `80%` alone asks for at least these.
+    /// A percentage of all elements; `80%` alone means at least this percentage.
     Percent(Op, u32),
 }
 
@@ -46,7 +46,8 @@ pub(super) const COUNTS: [(&str, Count); 7] = [
 ];
 
 impl Count {
-    /// How many elements are counted now, and how many at least and at most may come to be.
+    /// The number of elements that are counted now, and its possible minimum and maximum in the
+    /// future.
     pub(super) fn range(self, seen: &Seen) -> (u64, u64, u64) {
         let open = seen.total() - seen.ended();
         let (now, most) = match self {
@@ -58,15 +59,15 @@ impl Count {
             Count::Run => (seen.run, open),
             Count::Start => (seen.run + seen.susp, open),
         };
-        // Ends only add up, the other counts may fall again.
+        // The number of ended elements only grows; the other counts may fall again.
         let grows = matches!(self, Count::Done | Count::Ended | Count::Exit);
         (now, if grows { now } else { 0 }, most)
     }
 }
 
 impl Wanted {
-    /// Whether `now` of `total` elements are as wanted, and whether any number from `least` to
-    /// `most` is.
+    /// Whether `now` of `total` elements satisfy the comparison, and whether any number from
+    /// `least` to `most` does.
     pub(super) fn holds(self, now: u64, (least, most): (u64, u64), total: u64) -> (bool, bool) {
         let (scale, op, n) = match self {
             Wanted::All => (1, Op::Eq, total),
@@ -78,7 +79,7 @@ impl Wanted {
     }
 }
 
-/// True when a number from `least` to `most`, times `scale`, compares to `n` as `op` says.
+/// True if a number from `least` to `most`, times `scale`, satisfies `op` with `n`.
 fn reachable(op: Op, n: u64, (least, most): (u64, u64), scale: u64) -> bool {
     let (low, high) = (least * scale, most * scale);
     match op {

@@ -24,7 +24,7 @@ impl Facts for Table {
         }
     }
 
-    /// Of job 2, and of one element of job 5.
+    /// Post-exec failures of job 2 and of one element of job 5.
     fn post_failed(&self, target: &Target) -> u64 {
         u64::from(matches!(target.job, JobRef::Id(2 | 5)))
     }

@@ -1,14 +1,14 @@
-//! Joining requirements: several `-R` of one job, and a job's over its queue's.
+//! Merging requirements: several `-R` of one job, and a job's over its queue's.
 
 use crate::text::ParseError;
 
 use super::{Body, MAX_ALTERNATIVES, ResReq, Resources, Select, Simple, Usage};
 
-/// Most bytes all strings of one job may have together.
+/// Maximum size of all strings of one job together, in bytes.
 const MAX_TOGETHER: usize = 64 * 1024;
 
-/// Parses the `-R` options of one job and joins them: selects with `&&`, amounts side by side,
-/// every other section once.
+/// Parses the `-R` options of one job and merges them: selects with `&&`, amounts combined, every
+/// other section at most once.
 ///
 /// ```
 /// use corral::text::resreq::{Builtins, merge_all};
@@ -17,7 +17,8 @@ const MAX_TOGETHER: usize = 64 * 1024;
 /// ```
 ///
 /// # Errors
-/// The number of the text, from 0, that is wrong or cannot be joined with those before it, and why.
+/// The number of the text, from 0, that is invalid or cannot be merged with those before it, and
+/// the reason.
 pub fn merge_all(texts: &[&str], resources: &dyn Resources) -> Result<ResReq, (usize, ParseError)> {
     let mut all = ResReq::default();
     let mut bytes = 0;
@@ -52,8 +53,8 @@ impl ResReq {
         }
     }
 
-    /// The requirement of a job over that of its queue: both selects hold, the job's order, span,
-    /// same and cu replace the queue's, amounts are united and the job's win.
+    /// The requirement of a job over that of its queue: both selects must be true; the job's order,
+    /// span, same and cu replace the queue's; amounts are combined, with precedence for the job's.
     #[must_use]
     pub fn over(&self, queue: &Simple) -> ResReq {
         let mut merged = self.clone();
@@ -68,7 +69,7 @@ impl ResReq {
 }
 
 impl Simple {
-    /// Joins two strings of the same job; the error says what cannot be joined.
+    /// Merges two strings of the same job; the error states what cannot be merged.
     fn join(self, other: Simple) -> Result<Simple, String> {
         fn once<T>(name: &str, a: Option<T>, b: Option<T>) -> Result<Option<T>, String> {
             if a.is_some() && b.is_some() {
@@ -100,12 +101,13 @@ impl Simple {
         })
     }
 
-    /// `self` over a more general requirement, which gives way where both speak.
+    /// Merges `self` over a more general requirement; where both have a section, `self` takes
+    /// precedence.
     #[must_use]
     pub fn over(&self, general: &Simple) -> Simple {
         let select = match (&self.select, &general.select) {
-            // A job that has alternatives is not bound by those of the queue; alternatives of the
-            // queue give way to a plain select of the job.
+            // Alternatives of the job override those of the queue; alternatives of the queue are
+            // dropped for a plain select of the job.
             (Some(a), Some(b)) if a.alternatives.len() == 1 && b.alternatives.len() == 1 => {
                 Some(a.both(b).expect("one alternative each"))
             }
@@ -132,7 +134,7 @@ impl Simple {
         Simple {
             select,
             order: self.order.clone().or_else(|| general.order.clone()),
-            // Too many combinations: the job's own amounts alone.
+            // Too many combinations: use only the job's own amounts.
             rusage: united.unwrap_or_else(|_: String| self.rusage.clone()),
             span: self.span.or(general.span),
             same: pick(&self.same, &general.same),
@@ -143,7 +145,7 @@ impl Simple {
 }
 
 impl Select {
-    /// Both hold: every alternative of one with every alternative of the other.
+    /// Both must be true: every alternative of one with every alternative of the other.
     fn both(&self, other: &Select) -> Result<Select, String> {
         let alternatives = cross(&self.alternatives, &other.alternatives, |a, b| {
             Ok(a.clone().and(b.clone()))
@@ -152,7 +154,7 @@ impl Select {
     }
 }
 
-/// Every pair of two lists put together; an empty list leaves the other as it is.
+/// Every combination of two lists; an empty list leaves the other unchanged.
 fn cross<T: Clone>(
     first: &[T],
     second: &[T],

@@ -16,17 +16,17 @@ pub use super::scan::Op;
 
 pub use merge::merge_all;
 pub use print::amount;
-pub use select::{HostFacts, Node, Select};
+pub use select::{HostFacts, Select, SelectExpr};
 pub use table::{
     Anything, BUILTINS, Builtin, Builtins, Def, Direction, Kind, Resources, Steps, builtin,
     check_resource_name, left_to_sensors,
 };
 
-/// Most groups `n{...}` of one request.
+/// Maximum number of groups `n{...}` of a request.
 pub const MAX_GROUPS: usize = 100;
-/// Most alternatives of a request, of its select and of its rusage.
+/// Maximum number of alternatives of a request, of its select and of its rusage.
 pub const MAX_ALTERNATIVES: usize = 16;
-/// Most slots one group may ask for.
+/// Maximum number of slots of a group.
 pub const MAX_SLOTS: u32 = 10_000_000;
 
 /// A whole requirement: alternatives that are tried in order; an empty text is one empty
@@ -40,9 +40,9 @@ pub struct ResReq {
 /// One way to satisfy a requirement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alternative {
-    /// What it asks for.
+    /// The content of the request.
     pub body: Body,
-    /// Seconds after submission before it may be used.
+    /// Time in seconds after submission before it may be used.
     pub delay_s: Option<u32>,
 }
 
@@ -65,7 +65,7 @@ pub enum Body {
 pub struct Group {
     /// Slots, 1 or more.
     pub slots: u32,
-    /// What each of them asks for.
+    /// The request of each slot.
     pub req: Simple,
 }
 
@@ -76,9 +76,9 @@ pub struct Simple {
     pub select: Option<Select>,
     /// Which hosts first.
     pub order: Option<Order>,
-    /// What is reserved: alternatives tried in order, each with its amounts; empty for nothing.
+    /// Reserved amounts: alternatives that are tried in order, each with its amounts; may be empty.
     pub rusage: Vec<Vec<Usage>>,
-    /// How slots spread over hosts.
+    /// How slots are distributed over hosts.
     pub span: Option<Span>,
     /// Resources whose values must be equal on all hosts of the job.
     pub same: Vec<String>,
@@ -113,15 +113,15 @@ pub struct Usage {
     pub name: String,
     /// Thousandths of the resource's unit (of a megabyte for memory).
     pub amount: u64,
-    /// What the amount is for.
+    /// The scope of the amount.
     pub per: Per,
-    /// Seconds after the start when the reservation ends; for the whole run without.
+    /// Time in seconds after the start when the reservation ends; `None`: the whole run.
     pub duration_s: Option<u32>,
-    /// True when it falls in a straight line to nothing over the duration.
+    /// True if the amount decreases linearly to zero over the duration.
     pub decay: bool,
 }
 
-/// What a reserved amount is counted for.
+/// The scope of a reserved amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Per {
     /// Not written: see [`Usage::scope`].
@@ -134,19 +134,19 @@ pub enum Per {
     Task,
 }
 
-/// How slots spread over hosts.
+/// How slots are distributed over hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
     /// `hosts=1` or `hosts=min,max`.
     Hosts {
-        /// Fewest hosts, at least 1.
+        /// Minimum number of hosts, at least 1.
         min: u32,
-        /// Most hosts.
+        /// Maximum number of hosts.
         max: u32,
     },
-    /// `hosts=-1`: no matter what the queue says.
+    /// `hosts=-1`: no restriction, even if the queue has one.
     Free,
-    /// `ptile=n`: n slots on each host, the rest on the last.
+    /// `ptile=n`: n slots on each host, the remainder on the last.
     Ptile(u32),
     /// `ptile='!'`: as many slots on each host as it has.
     PtileAll,
@@ -156,12 +156,12 @@ pub enum Span {
     Stride(u32),
 }
 
-/// Compute units: groups of hosts that are near to each other.
+/// Compute units: groups of hosts that are close to each other.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cu {
     /// Kind of unit, such as rack.
     pub kind: Option<String>,
-    /// Most units the job may span.
+    /// Maximum number of units that the job may span.
     pub max: Option<u32>,
     /// Which units first.
     pub pref: Option<CuPref>,
@@ -169,7 +169,7 @@ pub struct Cu {
     pub balance: bool,
     /// Whole units, with no other job.
     pub excl: bool,
-    /// Fewest slots used in each unit.
+    /// Minimum number of slots used in each unit.
     pub usable_slots: Option<u32>,
 }
 
@@ -178,7 +178,7 @@ pub struct Cu {
 pub enum CuPref {
     /// As configured.
     Config,
-    /// Least free slots first.
+    /// Fewest free slots first.
     MinAvail,
     /// Most free slots first.
     MaxAvail,
@@ -219,13 +219,14 @@ impl ResReq {
     /// ```
     ///
     /// # Errors
-    /// Names what is wrong, with its column: a section, a resource that is not known, a value.
+    /// Names the error with its column: a section, an unknown resource, a value.
     pub fn parse(text: &str, resources: &dyn Resources) -> Result<ResReq, ParseError> {
         parse::parse(text, resources)
     }
 
-    /// Parses a string that we printed, even if a declaration has gone since: `resources` are those
-    /// declared now. Longer and deeper than [`ResReq::parse`] allows, since merging adds to both.
+    /// Parses printed text, even if a declaration has been removed since: `resources` are those
+    /// declared now. The text may be longer and deeper than [`ResReq::parse`] allows, since merging
+    /// increases both.
     ///
     /// # Errors
     /// As [`ResReq::parse`].
@@ -233,7 +234,7 @@ impl ResReq {
         parse::parse_stored(text, &Anything(resources))
     }
 
-    /// The sections when there is one alternative without groups.
+    /// The sections if there is one alternative without groups.
     pub fn simple(&self) -> Option<&Simple> {
         match &self.alternatives[..] {
             [
@@ -246,14 +247,14 @@ impl ResReq {
         }
     }
 
-    /// True when nothing is asked for.
+    /// True if the requirement is empty.
     pub fn is_empty(&self) -> bool {
         self.simple().is_some_and(|s| *s == Simple::default())
     }
 }
 
 impl Body {
-    /// Slots of all groups; `None` when the number of slots is given elsewhere.
+    /// Slots of all groups; `None` if the number of slots is specified elsewhere.
     pub fn slots(&self) -> Option<u32> {
         match self {
             Body::Simple(_) => None,
@@ -263,8 +264,8 @@ impl Body {
         }
     }
 
-    /// The groups with the common sections merged in and every amount that says nothing else
-    /// counted per task; one group without a slot number when there are none.
+    /// The groups with the common sections merged in and every amount without a scope counted per
+    /// task; one group without a number of slots if there are no groups.
     pub fn effective(&self) -> Vec<(Option<u32>, Simple)> {
         match self {
             Body::Simple(simple) => vec![(None, simple.clone())],
@@ -287,8 +288,8 @@ impl Body {
 impl Simple {}
 
 impl Usage {
-    /// What the amount is counted for: what was written, else once per slot for a resource that
-    /// is declared so, once per job for one that all hosts share, else once per host.
+    /// The scope of the amount: as written; else per slot for a resource declared so, per job for
+    /// one that all hosts share, else per host.
     pub fn scope(&self, slot_resource: bool, shared: bool) -> Per {
         match self.per {
             Per::Default if slot_resource => Per::Task,

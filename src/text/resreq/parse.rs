@@ -1,6 +1,7 @@
-//! The parser of resource requirements around `select`: alternatives, groups and sections.
+//! Parses resource requirements: alternatives, groups and sections, without the expressions of
+//! `select`.
 //!
-//! Owns the grammar down to one section each. Expressions inside `select` are read by `select`.
+//! Owns the grammar down to a single section. `select` parses the expressions inside `select`.
 
 use crate::text::error::nearest;
 use crate::text::scan::{Cursor, MAX_DEPTH};
@@ -15,7 +16,7 @@ use super::{
 
 const MAX_TEXT: usize = 64 * 1024;
 const MAX_STORED: usize = 4 * 1024 * 1024;
-/// Largest amount of `rusage`, in units of the resource.
+/// Maximum amount of `rusage`, in units of the resource.
 const MAX_AMOUNT: u64 = 1_000_000_000_000_000;
 const SECTIONS: [&str; 7] = ["select", "order", "rusage", "span", "same", "cu", "filter"];
 
@@ -30,7 +31,7 @@ pub(super) fn parse(text: &str, resources: &dyn Resources) -> Result<ResReq, Par
     read(text, resources, MAX_DEPTH)
 }
 
-/// As [`parse`] for text that we printed: merging may have made it longer and deeper.
+/// As [`parse`] for printed text: merging may have made it longer and deeper.
 pub(super) fn parse_stored(text: &str, resources: &dyn Resources) -> Result<ResReq, ParseError> {
     if text.len() > MAX_STORED {
         return Err(ParseError::too_long(
@@ -118,7 +119,7 @@ impl Reader<'_> {
         Ok(Body::Groups { groups, common })
     }
 
-    /// True when `n{` or `n*{` comes next.
+    /// True if `n{` or `n*{` comes next.
     fn group_ahead(&mut self) -> bool {
         let mut ahead = self.cursor.clone();
         ahead.blanks();
@@ -127,8 +128,8 @@ impl Reader<'_> {
         !digits.is_empty() && ahead.eat("{")
     }
 
-    /// Sections up to the end, a closing brace or `||`; a bare expression may lead when
-    /// `leading` is true.
+    /// Parses sections up to the end, a closing brace or `||`; they may begin with a bare
+    /// expression if `leading` is true.
     fn simple(&mut self, leading: bool) -> Result<Simple, ParseError> {
         let mut simple = Simple::default();
         let mut first = leading;
@@ -263,8 +264,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Groups separated by commas; `duration` and `decay` apply to the amounts of their group, or
-    /// for all when their group has no amount.
+    /// Parses groups separated by commas; `duration` and `decay` apply to the amounts of their
+    /// group, or to all amounts if their group has none.
     fn usage_list(&mut self) -> Result<Vec<Usage>, ParseError> {
         let mut all: Vec<Usage> = Vec::new();
         // What groups without an amount set also applies to the amounts after them.
@@ -463,7 +464,7 @@ impl Reader<'_> {
         Ok(span)
     }
 
-    /// Names separated by `:` or `,`, resources or any.
+    /// Parses names separated by `:` or `,`; `resources`: they must be names of resources.
     fn names_list(&mut self, resources: bool) -> Result<Vec<String>, ParseError> {
         let mut list: Vec<String> = Vec::new();
         loop {

@@ -1,10 +1,12 @@
-//! The printer of resource requirements: what it prints, the parser reads back.
+//! Prints resource requirements in a form that the parser accepts.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
 use super::select::{is_short, is_word};
 use super::table::builtin;
-use super::{Alternative, Body, Cu, CuPref, Node, Order, Per, ResReq, Select, Simple, Span, Usage};
+use super::{
+    Alternative, Body, Cu, CuPref, Order, Per, ResReq, Select, SelectExpr, Simple, Span, Usage,
+};
 
 impl Display for ResReq {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -80,7 +82,7 @@ fn joined<T: Display>(items: &[T], sign: &str) -> String {
 impl Display for Select {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let text = joined(&self.alternatives, ", ");
-        // A lone minus sign would be read as the short form's "not".
+        // A lone minus sign would be parsed as "not" of the short form.
         if is_short(&text) {
             write!(f, "({text})")
         } else {
@@ -89,20 +91,20 @@ impl Display for Select {
     }
 }
 
-impl Node {
-    /// How tightly the node binds: 1 is loosest.
+impl SelectExpr {
+    /// Precedence of the node: 1 is the lowest.
     fn binding(&self) -> u8 {
         match self {
-            Node::Or(_) => 1,
-            Node::And(_) => 2,
-            Node::Compare(..) | Node::Text { .. } => 3,
-            Node::Sum(_) => 4,
-            Node::Product(_) => 5,
+            SelectExpr::Or(_) => 1,
+            SelectExpr::And(_) => 2,
+            SelectExpr::Compare(..) | SelectExpr::Text { .. } => 3,
+            SelectExpr::Sum(_) => 4,
+            SelectExpr::Product(_) => 5,
             _ => 6,
         }
     }
 
-    /// Writes a part of a node that binds with `outer`, in parentheses where they are needed.
+    /// Writes an operand of a node with precedence `outer`, in parentheses if necessary.
     fn part(&self, f: &mut Formatter<'_>, outer: u8) -> fmt::Result {
         if self.binding() <= outer {
             write!(f, "({self})")
@@ -112,11 +114,11 @@ impl Node {
     }
 }
 
-impl Display for Node {
+impl Display for SelectExpr {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let outer = self.binding();
         match self {
-            Node::Or(parts) | Node::And(parts) => {
+            SelectExpr::Or(parts) | SelectExpr::And(parts) => {
                 let sign = if outer == 1 { " || " } else { " && " };
                 for (n, part) in parts.iter().enumerate() {
                     f.write_str(if n > 0 { sign } else { "" })?;
@@ -124,15 +126,15 @@ impl Display for Node {
                 }
                 Ok(())
             }
-            Node::Not(inner) => {
+            SelectExpr::Not(inner) => {
                 f.write_char('!')?;
                 inner.part(f, 5)
             }
-            Node::Minus(inner) => {
+            SelectExpr::Minus(inner) => {
                 f.write_char('-')?;
                 inner.part(f, 5)
             }
-            Node::Compare(left, op, right) => {
+            SelectExpr::Compare(left, op, right) => {
                 left.part(f, outer)?;
                 write!(f, " {} ", op.sign())?;
                 let outer = if looks_like_text(left, right) {
@@ -142,7 +144,7 @@ impl Display for Node {
                 };
                 right.part(f, outer)
             }
-            Node::Text { name, op, word } => {
+            SelectExpr::Text { name, op, word } => {
                 let plain = !word.is_empty() && word.chars().all(|c| is_word(c) || c == '-');
                 let quote = match (plain, word.contains('"')) {
                     (true, _) => "",
@@ -151,7 +153,7 @@ impl Display for Node {
                 };
                 write!(f, "{name}{}{quote}{word}{quote}", op.sign())
             }
-            Node::Sum(parts) | Node::Product(parts) => {
+            SelectExpr::Sum(parts) | SelectExpr::Product(parts) => {
                 let signs = if outer == 4 {
                     [" + ", " - "]
                 } else {
@@ -167,17 +169,17 @@ impl Display for Node {
                 }
                 Ok(())
             }
-            Node::Number(value) => write!(f, "{value}"),
-            Node::Value(name) | Node::Tag(name) => f.write_str(name),
-            Node::Defined(name) => write!(f, "defined({name})"),
+            SelectExpr::Number(value) => write!(f, "{value}"),
+            SelectExpr::Value(name) | SelectExpr::Tag(name) => f.write_str(name),
+            SelectExpr::Defined(name) => write!(f, "defined({name})"),
         }
     }
 }
 
-/// True for a comparison of two declared numbers: without their declarations it would read like
-/// that of a text with a word, so the right side is put in parentheses.
-fn looks_like_text(left: &Node, right: &Node) -> bool {
-    let declared = |n: &Node| matches!(n, Node::Value(name) if builtin(name).is_none());
+/// True for a comparison of two declared numbers: without their declarations it would be parsed as
+/// the comparison of a text with a word, so the right side is put in parentheses.
+fn looks_like_text(left: &SelectExpr, right: &SelectExpr) -> bool {
+    let declared = |n: &SelectExpr| matches!(n, SelectExpr::Value(name) if builtin(name).is_none());
     declared(left) && declared(right)
 }
 
@@ -214,7 +216,7 @@ impl Display for Usage {
     }
 }
 
-/// Thousandths as a decimal number without needless zeros.
+/// Thousandths as a decimal number without trailing zeros.
 ///
 /// ```
 /// assert_eq!(corral::text::resreq::amount(1500), "1.5");

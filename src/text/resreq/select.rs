@@ -12,53 +12,53 @@ use super::table::{Def, Direction, Kind, Resources};
 /// A parsed `select`: alternatives in the order they were written, at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Select {
-    /// Expressions separated by commas; the first one that some host satisfies applies.
-    pub alternatives: Vec<Node>,
+    /// Expressions separated by commas; the first one that a host satisfies applies.
+    pub alternatives: Vec<SelectExpr>,
 }
 
 /// A node of a select expression. Every value is a number; a condition is 1 or 0.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Node {
+pub enum SelectExpr {
     /// `||`, at least two parts.
-    Or(Vec<Node>),
+    Or(Vec<SelectExpr>),
     /// `&&`, at least two parts.
-    And(Vec<Node>),
+    And(Vec<SelectExpr>),
     /// `!`.
-    Not(Box<Node>),
+    Not(Box<SelectExpr>),
     /// A comparison of numbers.
-    Compare(Box<Node>, Op, Box<Node>),
+    Compare(Box<SelectExpr>, Op, Box<SelectExpr>),
     /// A comparison of a text resource with a word; `any` and `local` have their own meaning.
     Text {
         /// The resource.
         name: String,
-        /// The sign.
+        /// The comparison operator.
         op: Op,
         /// The word.
         word: String,
     },
-    /// Terms, each with true when it is subtracted.
-    Sum(Vec<(bool, Node)>),
-    /// Factors, each with true when it divides.
-    Product(Vec<(bool, Node)>),
+    /// Terms; true: the term is subtracted.
+    Sum(Vec<(bool, SelectExpr)>),
+    /// Factors; true: divides by the factor.
+    Product(Vec<(bool, SelectExpr)>),
     /// A minus sign before an operand.
-    Minus(Box<Node>),
+    Minus(Box<SelectExpr>),
     /// A literal.
     Number(f64),
     /// The value of a number resource.
     Value(String),
-    /// 1 when the tag is present.
+    /// 1 if the tag is present.
     Tag(String),
-    /// 1 when the host has the resource.
+    /// 1 if the host has the resource.
     Defined(String),
 }
 
-/// What a host has, as far as an expression may ask.
+/// The values of a host that an expression may use.
 pub trait HostFacts {
-    /// The value of a number resource, corrected by reservations; `None` when the host lacks it.
+    /// The value of a numeric resource, corrected by reservations; `None` if the host lacks it.
     fn number(&self, name: &str) -> Option<f64>;
-    /// The value of a text resource; `None` when the host lacks it.
+    /// The value of a text resource; `None` if the host lacks it.
     fn text(&self, name: &str) -> Option<&str>;
-    /// True when the host has the tag.
+    /// True if the host has the tag.
     fn tag(&self, name: &str) -> bool;
     /// The value of a text resource on the submission host, for the word `local`.
     fn local(&self, _name: &str) -> Option<&str> {
@@ -67,84 +67,97 @@ pub trait HostFacts {
 }
 
 impl Select {
-    /// True when the host meets one of the alternatives.
+    /// True if the host satisfies one of the alternatives.
     pub fn accepts(&self, host: &impl HostFacts) -> bool {
         self.alternatives.iter().any(|a| a.accepts(host))
     }
 
-    /// True when a text or tag decides, so that the host type is not asked to be the local one.
+    /// True if a text or tag is mentioned; then the host type need not be the local one.
     pub fn mentions_text_or_tag(&self) -> bool {
         self.alternatives.iter().any(|a| {
-            a.any(&mut |n| matches!(n, Node::Text { .. } | Node::Tag(_) | Node::Defined(_)))
+            a.any(&mut |n| {
+                matches!(
+                    n,
+                    SelectExpr::Text { .. } | SelectExpr::Tag(_) | SelectExpr::Defined(_)
+                )
+            })
         })
     }
 }
 
-impl Node {
-    /// True when the expression is certainly true on the host.
+impl SelectExpr {
+    /// True if the expression is certainly true on the host.
     pub fn accepts(&self, host: &impl HostFacts) -> bool {
         self.eval(host).is_some_and(|v| v != 0.0)
     }
 
-    /// The value on the host, `None` when it depends on something the host lacks.
+    /// The value on the host; `None` if it depends on something that the host lacks.
     pub fn eval(&self, host: &impl HostFacts) -> Option<f64> {
         let truth = |b: bool| Some(f64::from(u8::from(b)));
         match self {
-            Node::Or(parts) => kleene(parts, host, true),
-            Node::And(parts) => kleene(parts, host, false),
-            Node::Not(inner) => inner.eval(host).and_then(|v| truth(v == 0.0)),
-            Node::Compare(left, op, right) => truth(op.holds(left.eval(host)?, right.eval(host)?)),
-            Node::Text { name, op, word } => compare_text(host, name, *op, word).and_then(truth),
-            Node::Sum(terms) => finite(terms.iter().try_fold(0.0, |sum, (minus, t)| {
+            SelectExpr::Or(parts) => kleene(parts, host, true),
+            SelectExpr::And(parts) => kleene(parts, host, false),
+            SelectExpr::Not(inner) => inner.eval(host).and_then(|v| truth(v == 0.0)),
+            SelectExpr::Compare(left, op, right) => {
+                truth(op.holds(left.eval(host)?, right.eval(host)?))
+            }
+            SelectExpr::Text { name, op, word } => {
+                compare_text(host, name, *op, word).and_then(truth)
+            }
+            SelectExpr::Sum(terms) => finite(terms.iter().try_fold(0.0, |sum, (minus, t)| {
                 let value = t.eval(host)?;
                 Some(if *minus { sum - value } else { sum + value })
             })),
-            Node::Product(factors) => finite(factors.iter().try_fold(1.0, |product, (div, f)| {
-                let value = f.eval(host)?;
-                Some(if *div {
-                    product / value
-                } else {
-                    product * value
-                })
-            })),
-            Node::Minus(inner) => inner.eval(host).map(|v| -v),
-            Node::Number(value) => Some(*value),
-            // A tag that is no longer declared is read as a value.
-            Node::Value(name) => {
+            SelectExpr::Product(factors) => {
+                finite(factors.iter().try_fold(1.0, |product, (div, f)| {
+                    let value = f.eval(host)?;
+                    Some(if *div {
+                        product / value
+                    } else {
+                        product * value
+                    })
+                }))
+            }
+            SelectExpr::Minus(inner) => inner.eval(host).map(|v| -v),
+            SelectExpr::Number(value) => Some(*value),
+            // A tag that is no longer declared is parsed as a value.
+            SelectExpr::Value(name) => {
                 finite(host.number(name).or_else(|| host.tag(name).then_some(1.0)))
             }
-            Node::Tag(name) => truth(host.tag(name)),
-            Node::Defined(name) => {
+            SelectExpr::Tag(name) => truth(host.tag(name)),
+            SelectExpr::Defined(name) => {
                 truth(host.number(name).is_some() || host.text(name).is_some() || host.tag(name))
             }
         }
     }
 
-    fn any(&self, test: &mut impl FnMut(&Node) -> bool) -> bool {
+    fn any(&self, test: &mut impl FnMut(&SelectExpr) -> bool) -> bool {
         test(self)
             || match self {
-                Node::Or(parts) | Node::And(parts) => parts.iter().any(|p| p.any(test)),
-                Node::Not(inner) | Node::Minus(inner) => inner.any(test),
-                Node::Compare(left, _, right) => left.any(test) || right.any(test),
-                Node::Sum(parts) | Node::Product(parts) => parts.iter().any(|(_, p)| p.any(test)),
+                SelectExpr::Or(parts) | SelectExpr::And(parts) => parts.iter().any(|p| p.any(test)),
+                SelectExpr::Not(inner) | SelectExpr::Minus(inner) => inner.any(test),
+                SelectExpr::Compare(left, _, right) => left.any(test) || right.any(test),
+                SelectExpr::Sum(parts) | SelectExpr::Product(parts) => {
+                    parts.iter().any(|(_, p)| p.any(test))
+                }
                 _ => false,
             }
     }
 
     /// Joins with `&&`, keeping conjunctions flat.
-    pub(super) fn and(self, other: Node) -> Node {
+    pub(super) fn and(self, other: SelectExpr) -> SelectExpr {
         let parts = |node| match node {
-            Node::And(parts) => parts,
+            SelectExpr::And(parts) => parts,
             single => vec![single],
         };
         let mut all = parts(self);
         all.extend(parts(other));
-        Node::And(all)
+        SelectExpr::And(all)
     }
 }
 
 /// `||` (`decisive` true) and `&&` (false) with unknown parts.
-fn kleene(parts: &[Node], host: &impl HostFacts, decisive: bool) -> Option<f64> {
+fn kleene(parts: &[SelectExpr], host: &impl HostFacts, decisive: bool) -> Option<f64> {
     let mut unknown = false;
     for part in parts {
         match part.eval(host) {
@@ -181,12 +194,12 @@ pub(super) fn is_word(c: char) -> bool {
 pub(super) struct Reader<'a> {
     pub cursor: Cursor<'a>,
     pub resources: &'a dyn Resources,
-    /// Levels of nesting a select expression may have.
+    /// Maximum depth of a select expression.
     pub depth: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// An expression list up to a character that cannot go on with it.
+    /// Parses a list of expressions up to a character that cannot continue it.
     pub(super) fn select(&mut self) -> Result<Select, ParseError> {
         let mut alternatives = vec![self.or(self.depth)?];
         while self.cursor.eat(",") {
@@ -208,33 +221,33 @@ impl<'a> Reader<'a> {
         Ok(Select { alternatives })
     }
 
-    fn or(&mut self, depth: usize) -> Result<Node, ParseError> {
+    fn or(&mut self, depth: usize) -> Result<SelectExpr, ParseError> {
         let mut parts = Vec::new();
         loop {
             match self.and(depth)? {
-                Node::Or(inner) => parts.extend(inner),
+                SelectExpr::Or(inner) => parts.extend(inner),
                 part => parts.push(part),
             }
             if !self.cursor.eat("||") {
-                return Ok(single_or(parts, Node::Or));
+                return Ok(single_or(parts, SelectExpr::Or));
             }
         }
     }
 
-    fn and(&mut self, depth: usize) -> Result<Node, ParseError> {
+    fn and(&mut self, depth: usize) -> Result<SelectExpr, ParseError> {
         let mut parts = Vec::new();
         loop {
             match self.comparison(depth)? {
-                Node::And(inner) => parts.extend(inner),
+                SelectExpr::And(inner) => parts.extend(inner),
                 part => parts.push(part),
             }
             if !self.cursor.eat("&&") {
-                return Ok(single_or(parts, Node::And));
+                return Ok(single_or(parts, SelectExpr::And));
             }
         }
     }
 
-    fn comparison(&mut self, depth: usize) -> Result<Node, ParseError> {
+    fn comparison(&mut self, depth: usize) -> Result<SelectExpr, ParseError> {
         if let Some(text) = self.text_comparison()? {
             return Ok(text);
         }
@@ -252,11 +265,12 @@ impl<'a> Reader<'a> {
             )
             .hint("write a < b && b < c"));
         }
-        Ok(Node::Compare(Box::new(left), op, Box::new(right)))
+        Ok(SelectExpr::Compare(Box::new(left), op, Box::new(right)))
     }
 
-    /// `name op word` or `"word" op name` for a text resource; `None` when something else comes.
-    fn text_comparison(&mut self) -> Result<Option<Node>, ParseError> {
+    /// Parses `name op word` or `"word" op name` for a text resource; `None` if something else
+    /// comes.
+    fn text_comparison(&mut self) -> Result<Option<SelectExpr>, ParseError> {
         let mut ahead = self.cursor.clone();
         match ahead.peek() {
             Some(quote @ ('"' | '\'')) => {
@@ -274,7 +288,7 @@ impl<'a> Reader<'a> {
                     ));
                 }
                 let name = def.name.to_owned();
-                return Ok(Some(Node::Text {
+                return Ok(Some(SelectExpr::Text {
                     name,
                     op: mirrored(op),
                     word: word.to_owned(),
@@ -323,15 +337,15 @@ impl<'a> Reader<'a> {
                 word
             }
         };
-        Ok(Some(Node::Text {
+        Ok(Some(SelectExpr::Text {
             name,
             op,
             word: word.to_owned(),
         }))
     }
 
-    /// For a resource of unknown kind: a comparison with quotes or with a word that is not a number
-    /// and no built-in resource is one of texts.
+    /// For a resource of unknown kind: a comparison with quotes, or with a word that is neither a
+    /// number nor a built-in resource, compares texts.
     fn looks_like_text(&self, mut ahead: Cursor<'a>) -> bool {
         if ahead.comparison().is_none() {
             return false;
@@ -370,7 +384,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn sum(&mut self, depth: usize) -> Result<Node, ParseError> {
+    fn sum(&mut self, depth: usize) -> Result<SelectExpr, ParseError> {
         let mut terms = vec![(false, self.product(depth)?)];
         loop {
             let minus = match self.cursor.peek() {
@@ -384,11 +398,11 @@ impl<'a> Reader<'a> {
         Ok(if terms.len() == 1 {
             terms.remove(0).1
         } else {
-            Node::Sum(terms)
+            SelectExpr::Sum(terms)
         })
     }
 
-    fn product(&mut self, depth: usize) -> Result<Node, ParseError> {
+    fn product(&mut self, depth: usize) -> Result<SelectExpr, ParseError> {
         let mut factors = vec![(false, self.unary(depth)?)];
         loop {
             let divides = match self.cursor.peek() {
@@ -402,11 +416,11 @@ impl<'a> Reader<'a> {
         Ok(if factors.len() == 1 {
             factors.remove(0).1
         } else {
-            Node::Product(factors)
+            SelectExpr::Product(factors)
         })
     }
 
-    fn unary(&mut self, depth: usize) -> Result<Node, ParseError> {
+    fn unary(&mut self, depth: usize) -> Result<SelectExpr, ParseError> {
         let next = self.cursor.peek();
         if !matches!(next, Some('!' | '-' | '(')) {
             return self.atom();
@@ -418,8 +432,8 @@ impl<'a> Reader<'a> {
         };
         self.cursor.skip(1);
         match next {
-            Some('!') => Ok(Node::Not(Box::new(self.unary(deeper)?))),
-            Some('-') => Ok(Node::Minus(Box::new(self.unary(deeper)?))),
+            Some('!') => Ok(SelectExpr::Not(Box::new(self.unary(deeper)?))),
+            Some('-') => Ok(SelectExpr::Minus(Box::new(self.unary(deeper)?))),
             _ => {
                 let inner = self.or(deeper)?;
                 self.cursor.expect(")")?;
@@ -428,31 +442,33 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn atom(&mut self) -> Result<Node, ParseError> {
+    fn atom(&mut self) -> Result<SelectExpr, ParseError> {
         let (at, word) = self.word();
         if word.is_empty() {
             return Err(self.cursor.expected("a resource name or a number"));
         }
         if word.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-            return number(word).map(Node::Number).map_err(|e| e.shifted(at));
+            return number(word)
+                .map(SelectExpr::Number)
+                .map_err(|e| e.shifted(at));
         }
         if word == "defined" && self.cursor.eat("(") {
             let (at, name) = self.word();
             let name = self.find(name, at)?.name.to_owned();
             self.cursor.expect(")")?;
-            return Ok(Node::Defined(name));
+            return Ok(SelectExpr::Defined(name));
         }
         let def = self.find(word, at)?;
         let name = def.name.to_owned();
         match def.kind {
-            Kind::Number | Kind::Unknown => Ok(Node::Value(name)),
-            Kind::Tag => Ok(Node::Tag(name)),
+            Kind::Number | Kind::Unknown => Ok(SelectExpr::Value(name)),
+            Kind::Tag => Ok(SelectExpr::Tag(name)),
             Kind::Text => Err(ParseError::new(at, word.len(), format!("{name} is a text"))
                 .hint(format!("compare it: {name}==word"))),
         }
     }
 
-    /// The next word and where it starts.
+    /// The next word and its position.
     pub(super) fn word(&mut self) -> (usize, &'a str) {
         self.cursor.blanks();
         (self.cursor.at(), self.cursor.take_while(is_word))
@@ -477,7 +493,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The old short form, `mem=20:swp=12:-ultrix`, of the word `text` at the cursor.
+    /// Parses the old short form, `mem=20:swp=12:-ultrix`, of the word `text` at the cursor.
     pub(super) fn short_form(&mut self, text: &'a str) -> Result<Select, ParseError> {
         let mut parts = Vec::new();
         let mut at = self.cursor.at();
@@ -487,12 +503,12 @@ impl<'a> Reader<'a> {
         }
         self.cursor.skip(text.len());
         Ok(Select {
-            alternatives: vec![single_or(parts, Node::And)],
+            alternatives: vec![single_or(parts, SelectExpr::And)],
         })
     }
 
-    fn short_term(&mut self, term: &'a str, at: usize) -> Result<Node, ParseError> {
-        let text = |name: &str, word: &str| Node::Text {
+    fn short_term(&mut self, term: &'a str, at: usize) -> Result<SelectExpr, ParseError> {
+        let text = |name: &str, word: &str| SelectExpr::Text {
             name: name.to_owned(),
             op: Op::Eq,
             word: word.to_owned(),
@@ -523,8 +539,8 @@ impl<'a> Reader<'a> {
                     .hint(format!("compare it: {name}=word")));
             }
             (Kind::Text, Some(word)) if !word.is_empty() => text(def.name, word),
-            (Kind::Tag, None) => Node::Tag(def.name.to_owned()),
-            (_, None) => Node::Value(def.name.to_owned()),
+            (Kind::Tag, None) => SelectExpr::Tag(def.name.to_owned()),
+            (_, None) => SelectExpr::Value(def.name.to_owned()),
             (_, Some(value)) => {
                 let number = number(value).map_err(|e| e.shifted(at + name.len() + 1))?;
                 let op = if def.direction == Direction::Decrease {
@@ -533,21 +549,21 @@ impl<'a> Reader<'a> {
                     Op::Le
                 };
                 let left = Box::new(match def.kind {
-                    Kind::Tag => Node::Tag(def.name.to_owned()),
-                    _ => Node::Value(def.name.to_owned()),
+                    Kind::Tag => SelectExpr::Tag(def.name.to_owned()),
+                    _ => SelectExpr::Value(def.name.to_owned()),
                 });
-                Node::Compare(left, op, Box::new(Node::Number(number)))
+                SelectExpr::Compare(left, op, Box::new(SelectExpr::Number(number)))
             }
         };
         Ok(if negated {
-            Node::Not(Box::new(node))
+            SelectExpr::Not(Box::new(node))
         } else {
             node
         })
     }
 }
 
-/// True when `text` is written in the old short form.
+/// True if `text` is written in the old short form.
 pub(super) fn is_short(text: &str) -> bool {
     let normal = text.contains(|c: char| c.is_ascii_whitespace() || "()|!<>&+*/,\"'".contains(c));
     let short = text.starts_with('-') || text.contains([':', '=']);
@@ -564,7 +580,10 @@ fn mirrored(op: Op) -> Op {
     }
 }
 
-fn single_or(mut parts: Vec<Node>, many: impl Fn(Vec<Node>) -> Node) -> Node {
+fn single_or(
+    mut parts: Vec<SelectExpr>,
+    many: impl Fn(Vec<SelectExpr>) -> SelectExpr,
+) -> SelectExpr {
     if parts.len() == 1 {
         parts.remove(0)
     } else {
@@ -572,12 +591,12 @@ fn single_or(mut parts: Vec<Node>, many: impl Fn(Vec<Node>) -> Node) -> Node {
     }
 }
 
-/// A literal: digits with at most one point and a suffix K, M, G or T that counts in megabytes.
+/// A literal: digits with at most one point and a suffix K, M, G or T, in megabytes.
 pub(super) fn number(word: &str) -> Result<f64, ParseError> {
     let (digits, factor) = split_suffix(word)?;
     let value: f64 = digits.parse().expect("checked to be digits with one point");
     let value = value * factor;
-    // What is printed must be read again: at most 15 digits before the point, 32 in all.
+    // Printed numbers must be readable again: at most 15 digits before the point, 32 in total.
     match value {
         1e15.. => Err(ParseError::new(0, word.len(), "the number is too big")),
         v if v > 0.0 && v < 1e-9 => Err(ParseError::new(0, word.len(), "the number is too small")),
@@ -621,5 +640,5 @@ pub(super) fn split_suffix(word: &str) -> Result<(&str, f64), ParseError> {
     Ok((digits, factor))
 }
 
-/// Deepest nesting in text that we printed: merging strings adds levels.
+/// Maximum depth of printed text: merging strings adds levels.
 pub(super) const STORED_DEPTH: usize = MAX_DEPTH + 8;

@@ -1,10 +1,10 @@
-//! The built-in resources, and how a parser asks about any other.
+//! The built-in resources, and the interface by which a parser looks up any other.
 //!
-//! Owns names, kinds, directions and units of what every host has. Never knows a value.
+//! Owns names, kinds, directions and units of resources that every host has. Never knows a value.
 
 use crate::text::{ErrorKind, ParseError, names};
 
-/// What kind of value a resource has.
+/// The kind of a resource's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A number.
@@ -13,44 +13,44 @@ pub enum Kind {
     Text,
     /// Present or absent.
     Tag,
-    /// Not known here: a string that was checked earlier is read again without its declarations.
+    /// Unknown: a string that was checked earlier is parsed without its declarations.
     Unknown,
 }
 
-/// Which end of a number is the better one.
+/// Which values of a number are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// It increases with the load: less is better.
+    /// It increases with the load: lower is better.
     Increase,
-    /// It decreases with the load: more is better.
+    /// It decreases with the load: higher is better.
     Decrease,
     /// It has no order.
     None,
 }
 
-/// Which amounts of a resource may be reserved.
+/// Valid amounts of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steps {
     Any,
     Whole,
-    /// Whole units, handed out one by one, or a part of one unit.
+    /// Whole units, assigned individually, or a part of one unit.
     UnitsOrPart,
 }
 
-/// What a parser needs to know of a resource.
+/// The properties of a resource that a parser needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Def<'a> {
-    /// The proper name; differs from the asked one for an alias.
+    /// The canonical name; differs from the requested one for an alias.
     pub name: &'a str,
     /// Kind of value.
     pub kind: Kind,
-    /// Better end.
+    /// Which values are better.
     pub direction: Direction,
-    /// True when `rusage` may reserve it.
+    /// True if `rusage` may reserve it.
     pub reserve: bool,
-    /// Which amounts make sense.
+    /// Valid amounts.
     pub steps: Steps,
-    /// True when it is counted in megabytes, so that K, M, G and T may follow a number.
+    /// True if it is counted in megabytes, so that a number may have a suffix K, M, G or T.
     pub megabytes: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct Def<'a> {
 pub trait Resources {
     /// The resource called `name`, aliases included.
     fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>>;
-    /// All names, for the hint on a misspelt one.
+    /// All names, for the hint about a misspelled one.
     fn names(&self) -> Vec<&str>;
 }
 
@@ -69,22 +69,22 @@ pub struct Builtin {
     pub name: &'static str,
     /// Kind of value.
     pub kind: Kind,
-    /// Better end.
+    /// Which values are better.
     pub direction: Direction,
     /// Unit of the number, empty for plain counts.
     pub unit: &'static str,
-    /// Seconds between two measurements, 0 for what never changes.
+    /// Seconds between two measurements; 0 if the value never changes.
     pub interval_s: u32,
-    /// True when a suspended job gives it back.
+    /// True if a suspended job releases it.
     pub release: bool,
-    /// True when `rusage` may reserve it.
+    /// True if `rusage` may reserve it.
     pub reserve: bool,
-    /// One line for people.
+    /// A line of description for users.
     pub about: &'static str,
 }
 
 impl Builtin {
-    /// The parser's view.
+    /// The definition for the parser.
     pub fn def(&self) -> Def<'static> {
         Def {
             name: self.name,
@@ -247,7 +247,7 @@ pub fn builtin(name: &str) -> Option<&'static Builtin> {
     BUILTINS.iter().find(|b| b.name == proper)
 }
 
-/// True for the built-in resources that Corral does not measure itself: a sensor may.
+/// True for built-in resources that Corral does not measure itself but a sensor may.
 pub fn left_to_sensors(name: &str) -> bool {
     const LEFT: [&str; 10] = [
         "gpu",
@@ -278,11 +278,11 @@ impl Resources for Builtins {
     }
 }
 
-/// Accepts every name: for strings that were checked when they came in, some of whose declarations
-/// may have gone since.
+/// Accepts every name: for strings that were checked when they were submitted, some of whose
+/// declarations may have been removed since.
 #[derive(Clone, Copy)]
 pub struct Anything<'r>(
-    /// What is declared now.
+    /// The current declarations.
     pub &'r dyn Resources,
 );
 
@@ -305,11 +305,11 @@ impl Resources for Anything<'_> {
 }
 
 /// Accepts names for declared resources: a letter or `_`, then letters, digits, `_` and `.`, up to
-/// 64 in all, none of the built-in names and none of the words of the language. (`-` would read as
-/// a subtraction.)
+/// 64 characters, except built-in names and keywords of the language. (`-` would be parsed as a
+/// subtraction.)
 ///
 /// # Errors
-/// Says what is wrong with the name.
+/// The reason why the name is refused.
 pub fn check_resource_name(name: &str) -> Result<(), ParseError> {
     const WORDS: [&str; 6] = ["any", "local", "defined", "duration", "decay", "others"];
     names::check_name(name)?;

@@ -13,8 +13,8 @@ fn at(date: Date, time: Time, tz: &TimeZone) -> Option<Zoned> {
     DateTime::from_parts(date, time).to_zoned(tz.clone()).ok()
 }
 
-/// When a job may start, ms since the epoch: [`moment`], where a time of day that has passed means
-/// tomorrow's.
+/// The earliest start of a job, ms since the epoch: [`moment`], where a time of day that has passed
+/// means the next day.
 ///
 /// # Errors
 /// The text has another form.
@@ -58,7 +58,7 @@ fn read(text: &str, now_ms: i64, tz: &TimeZone, next: bool) -> Option<i64> {
         "today" | "tomorrow" => {
             let days = if lower == "today" { 0 } else { 1 };
             let day = today.checked_add(i64::from(days).days()).ok()?;
-            // Of a job: at this time of day; of a range: from the day's beginning.
+            // For a job: at the current time of day; for a range: from the beginning of the day.
             let time = if next { now.time() } else { Time::midnight() };
             at(day, time, tz)?
         }
@@ -76,7 +76,7 @@ fn read(text: &str, now_ms: i64, tz: &TimeZone, next: bool) -> Option<i64> {
     Some(ms(&found))
 }
 
-/// `+2hours`, `+90` (seconds), nothing.
+/// `+2hours`, `+90` (seconds), or empty.
 fn offset(text: &str) -> Option<i64> {
     if text.is_empty() {
         return Some(0);
@@ -152,7 +152,7 @@ fn day(text: &str, today: Date) -> Option<Date> {
     }
 }
 
-/// A moment of PBS's `-a`: `[[[[CC]YY]MM]DD]hhmm[.SS]`; what is left out is that of the next such
+/// A moment of PBS's `-a`: `[[[[CC]YY]MM]DD]hhmm[.SS]`; omitted parts are those of the next such
 /// moment.
 ///
 /// # Errors

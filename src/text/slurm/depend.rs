@@ -2,10 +2,10 @@
 
 use super::{JobWord, shown};
 
-/// Most ids of one dependency.
+/// Maximum number of ids of a dependency.
 const IDS_MAX: usize = 1000;
 
-/// Which condition stands for a kind of dependency.
+/// The condition for a kind of dependency.
 fn condition(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "after" => "started",
@@ -16,11 +16,11 @@ fn condition(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// The condition for `afterok:12:13,afterany:14`; `?` in place of commas: one is enough. `shift`
-/// says by how much the indices of a job were raised.
+/// The condition for `afterok:12:13,afterany:14`; with `?` in place of commas, one is enough.
+/// `shift` returns by how much the indices of a job were increased.
 ///
 /// # Errors
-/// Names the kind that has no counterpart, or the id that is wrong.
+/// Names the kind that has no equivalent, or the invalid id.
 pub fn dependency(
     text: &str,
     shift: &mut dyn FnMut(u32) -> Result<u32, String>,
@@ -65,7 +65,7 @@ pub fn dependency(
 /// dot names its server.
 ///
 /// # Errors
-/// As [`dependency`]; `before...` and `on` have no counterpart.
+/// As [`dependency`]; `before...` and `on` have no equivalent.
 pub fn pbs_dependency(text: &str) -> Result<String, String> {
     let mut slurm = Vec::new();
     for part in text.split(',') {

@@ -1,4 +1,4 @@
-//! Forms of Slurm's and PBS's values.
+//! Forms of the values of Slurm and PBS.
 
 use super::*;
 use jiff::tz::TimeZone;

@@ -1,19 +1,19 @@
-//! Puts quotes around the only value form that administrators write and YAML does not know:
-//! `resources: [mem,5000] [gpu, 2]`, bracket groups side by side. Remembers where, so that columns
-//! are still reported as written.
+//! Puts quotes around the only form of values that administrators write and YAML does not allow:
+//! `resources: [mem,5000] [gpu, 2]`, bracket groups side by side. Records where, so that columns
+//! are reported as written.
 
 use super::Pos;
 use super::prescan::BlockText;
 
-/// A text for the parser, and how to get from its places to those of the file.
+/// A text for the parser, with a mapping of its places to those of the file.
 pub(super) struct Quoted {
     pub text: String,
-    /// Line (from 1) and column (from 0, in the new line) of each character put in, ascending.
+    /// Line (from 1) and column (from 0, in the new line) of each added character, ascending.
     added: Vec<(usize, usize)>,
 }
 
 impl Quoted {
-    /// The place in the file of parser line (from 1) and column (from 0).
+    /// The place in the file for the parser's line (from 1) and column (from 0).
     pub(super) fn original(&self, line: usize, col: usize) -> Pos {
         let first = self.added.partition_point(|&(l, _)| l < line);
         let before = self.added.partition_point(|&at| at < (line, col)) - first;
@@ -62,7 +62,7 @@ fn quote_line(line: &str, number: usize, keys: &[&str], out: &mut Quoted) {
     push(out, rest);
 }
 
-/// Bytes of `rest` (which starts at byte `base` of `line`) that hold the groups of the next key.
+/// The bytes of `rest` (which starts at byte `base` of `line`) with the groups of the next key.
 fn find_groups(rest: &str, base: usize, line: &str, keys: &[&str]) -> Option<(usize, usize)> {
     let mut quote: Option<char> = None;
     for (i, c) in rest.char_indices() {
@@ -82,7 +82,7 @@ fn find_groups(rest: &str, base: usize, line: &str, keys: &[&str]) -> Option<(us
     None
 }
 
-/// A quote character opens a quoted text only where a value or key may begin.
+/// A quote character starts a quoted text only where a value or key may begin.
 fn opens_quote(before: &str) -> bool {
     let b = before.trim_end();
     b.is_empty() || b.ends_with(['{', '[', ',', ':', '-', '?'])

@@ -1,9 +1,9 @@
-//! Checks the raw bytes before any parser does: size, encoding, control characters, tabs. Also
-//! splits a text into parts that can be left out.
+//! Checks the raw bytes before parsing: size, encoding, control characters, tabs. Also splits a
+//! text into parts that can be omitted.
 
 use super::{Defect, Limits, Pos};
 
-/// A text that is worth parsing, in lines without their ends.
+/// A text that can be parsed, as lines without line endings.
 pub(super) struct Scan {
     pub lines: Vec<String>,
     /// Lines indented with tabs.
@@ -11,7 +11,7 @@ pub(super) struct Scan {
 }
 
 /// # Errors
-/// What makes the bytes unreadable as a whole.
+/// Why the bytes cannot be parsed at all.
 pub(super) fn check(bytes: &[u8], limits: &Limits) -> Result<Scan, Vec<Defect>> {
     let whole = |code, message: String| Defect::new(Pos::new(1, 1), code, message);
     if bytes.len() > limits.bytes {
@@ -73,7 +73,7 @@ fn control_bytes(lines: &[String], most: usize) -> Vec<Defect> {
     let mut found = Vec::new();
     for (i, line) in lines.iter().enumerate() {
         let bad = |c: &char| c.is_control() && *c != '\t' && *c != '\u{85}';
-        // Almost every line has none: do not decode its characters.
+        // A shortcut: almost no line contains such bytes, so its characters need not be decoded.
         if !line.bytes().any(|b| b < b' ' || b == 0x7f || b == 0xc2) {
             continue;
         }
@@ -118,7 +118,7 @@ fn tabs(lines: &[String], most: usize) -> Vec<Defect> {
     found
 }
 
-/// Follows a text line by line and says which lines belong to a block text (`key: |`), where
+/// Follows a text line by line and reports which lines belong to a block text (`key: |`), where
 /// everything is content.
 #[derive(Default)]
 pub(super) struct BlockText {
@@ -148,8 +148,8 @@ impl BlockText {
     }
 }
 
-/// Blanks the smallest self-contained part of the text around line `at` (from 0): the item of
-/// a list right below a top-level key, else the lines of the top-level key. Answers the number of
+/// Blanks the smallest self-contained part of the text around line `at` (from 0): the item of a
+/// list directly below a top-level key, else the lines of the top-level key. Returns the number of
 /// the first line after it.
 pub(super) fn drop_part(lines: &mut [String], at: usize) -> usize {
     let top = |l: &str| !l.is_empty() && !l.starts_with([' ', '\t', '#', '-']);

@@ -1,4 +1,4 @@
-//! Tests what the reader accepts, refuses and survives.
+//! Tests what the reader accepts, refuses and tolerates.
 
 use super::*;
 

@@ -16,7 +16,7 @@ const PAUSE_MS: (u64, u64) = (1_000, 60_000);
 pub(in crate::turn) struct GangStarts {
     preparing: BTreeMap<AttemptId, PartPreparation>,
     delayed: BTreeMap<u32, RetryDelay>,
-    /// The attempts whose preparation an earlier leader began have been looked up.
+    /// Whether the attempts whose preparation an earlier leader began were looked up.
     resumed: bool,
 }
 

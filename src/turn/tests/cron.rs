@@ -53,7 +53,7 @@ fn pass(b: &mut Bench, ms: i64) {
     b.turn(Vec::new());
 }
 
-/// The records of the history: what, due minute, how often.
+/// The records of the history: kind, due minute, number.
 fn history(b: &Bench) -> Vec<(CronWhat, i64, u32)> {
     let records = cron(b).history.iter();
     records.map(|r| (r.what, r.due.0 / MINUTE, r.n)).collect()

@@ -56,7 +56,7 @@ impl Bench {
         limits(&self.last.orders)
     }
 
-    /// Removes `iso_timeout: SECONDS` from cb.yaml.
+    /// Sets `iso_timeout` in cb.yaml.
     fn set_limit(&mut self, seconds: u64) {
         let mut config = (*self.core.config).clone();
         config.general.iso_timeout_ms = seconds * 1000;
@@ -183,7 +183,8 @@ fn a_snapshot_remembers_as_what_an_attempt_was_dispatched() {
             .run
             .as_ref()
             .unwrap()
-            .rerunnable
+            .rerun
+            .allowed
     };
     assert!(!run(&restored) && !run(&b.core.state));
 }

@@ -18,7 +18,7 @@ fn migrate(b: &mut Bench, ids: &[&str], hosts: &str) -> Ack {
     b.ask(5, vec![Verb::Migrate { sel, hosts, force }])
 }
 
-/// Answers in words.
+/// Codes and texts of an answer.
 fn said(ack: &Ack) -> Vec<(Code, &str)> {
     ack.results
         .iter()

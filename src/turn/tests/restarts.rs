@@ -1,4 +1,4 @@
-//! `crestart`: what of a saved job is taken over, and which jobs are not taken up.
+//! `crestart`: which parts of a saved job are copied, and which jobs are refused.
 
 use super::*;
 use crate::model::{Checkpoint, Restart};
@@ -42,7 +42,7 @@ fn a_job_that_has_not_ended_is_not_taken_up() {
     let ack = ask(&mut b, 5, of.clone(), |_| {});
     assert_eq!(ack.results[0].code, Code::Refused, "{ack:?}");
     assert!(ack.results[0].text.contains("job 1 has not ended"));
-    // Another job that has the ID by now, or of another user, has nothing to do with it.
+    // A later job with the same id, or a job of another user, is unrelated.
     let mut other = of.clone();
     other.t = Stamp(of.t.0 + 1);
     assert_eq!(ask(&mut b, 5, other, |_| {}).ids.len(), 1);
@@ -60,7 +60,7 @@ fn it_has_the_options_that_were_saved_but_for_those_given() {
         job.spec.env = "old".into();
     });
     let mut of = restart_of(&b, 1, &["W"]);
-    // A user who writes the file himself is no other user for that.
+    // A user who edits the file does not become another user.
     (of.old.uid, of.old.user) = (0, "root".into());
     kill(&mut b, "1");
     let ack = ask(&mut b, 5, of, |job| {

@@ -167,7 +167,7 @@ fn check(row: &Row, uid: u32, role: Role) -> Result<(), String> {
     let (codes, left) = answered(&mut b, uid, verb);
     let said = format!("{:?} by u{uid} ({role:?}): {codes:?}", row.action);
     let expected = match row.action {
-        // Not refused, but carried out in a smaller range: before all others, or not.
+        // Not refused, but limited: the job moves before all others, or only before the user's own.
         Action::MoveAmongAll => {
             let stranger = b.core.state.job(1).unwrap().order;
             let order = b.core.state.job(2).unwrap().order;
@@ -221,7 +221,7 @@ fn running_work_that_an_administrator_stopped_is_not_resumed_by_its_owner() {
     assert!(started(&b));
     let stop = |b: &Bench| {
         let run = b.core.state.work(JobKey::job(2)).unwrap().run.clone();
-        run.is_some_and(|run| run.user_stop)
+        run.is_some_and(|run| run.user_stop.wanted)
     };
     let deny = vec![Code::Permission];
     b.ask(OWNER, vec![signal(SignalHow::Stop)]);
@@ -263,7 +263,7 @@ fn every_option_that_says_what_runs_as_the_owner_is_his_alone() {
     assert_eq!(answered(&mut b, 1004, mixed).0, [Code::Permission]);
 }
 
-/// Makes a good submission a bad one.
+/// Turns a valid submission into an invalid one.
 type Spoil<'a> = Box<dyn Fn(&mut Submission) + 'a>;
 
 /// The same checks for a change as for a submission (GE-3761: `qalter` was forgotten).

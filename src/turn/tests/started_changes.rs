@@ -148,7 +148,7 @@ fn changes_of_a_pending_job_make_no_order() {
     let sel = selector(&["1"]);
     b.ask(5, vec![Verb::Signal { sel, how: resume }]);
     let run = b.core.state.work(JobKey::job(1)).unwrap().run.as_ref();
-    assert_eq!(run.unwrap().limit_changes, 0);
+    assert_eq!(run.unwrap().orders.limits, 0);
 }
 
 #[test]

@@ -15,13 +15,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::io::copy_bidirectional;
 
-/// Longest time in which the head of an answer comes.
+/// Maximum time in which the head of a response arrives.
 const HEAD_TIME: Duration = Duration::from_secs(120);
-/// Most headers of an answer, and most bytes of them.
+/// Maximum number of headers of a response, and maximum size of its head, bytes.
 const HEADERS_MAX: usize = 100;
 const HEAD_MAX: usize = 64 << 10;
 
-/// To whom it goes.
+/// The program that gets the request.
 pub(super) struct Program<'a> {
     pub(super) tunnel: &'a Arc<Tunnel>,
     pub(super) port: u16,
@@ -38,10 +38,10 @@ pub(super) fn unreached(why: impl Into<String>) -> WebError {
 }
 
 impl Program<'_> {
-    /// Passes a request on.
+    /// Forwards a request.
     ///
     /// # Errors
-    /// The program cannot be reached, or gives no answer.
+    /// The program cannot be reached, or sends no response.
     pub(super) async fn ask(&self, mut request: Request<Body>) -> Result<Response, WebError> {
         let is_socket = is_websocket(request.method(), request.headers());
         let browser = request.extensions_mut().remove::<OnUpgrade>();
@@ -54,7 +54,7 @@ impl Program<'_> {
             .map_err(|_| WebError::wrong("no path"))?;
         *onward.headers_mut() = for_program(&parts.headers, self.port, self.own, is_socket);
         let Connection { io, why } = self.tunnel.open().await.map_err(unreached)?;
-        let told = |e: &dyn std::fmt::Display| {
+        let failed = |e: &dyn std::fmt::Display| {
             let why = why.lock().unwrap_or_else(PoisonError::into_inner).clone();
             unreached(if why.is_empty() { e.to_string() } else { why })
         };
@@ -62,16 +62,16 @@ impl Program<'_> {
             .max_buf_size(HEAD_MAX)
             .max_headers(HEADERS_MAX)
             .handshake(TokioIo::new(io));
-        let (mut sender, connection) = shaken.await.map_err(|e| told(&e))?;
+        let (mut sender, connection) = shaken.await.map_err(|e| failed(&e))?;
         tokio::spawn(connection.with_upgrades());
         let answer = tokio::time::timeout(HEAD_TIME, sender.send_request(onward)).await;
         let mut answer = answer
             .map_err(|_| unreached("the program of the job does not answer"))?
-            .map_err(|e| told(&e))?;
+            .map_err(|e| failed(&e))?;
         let switches = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
         if switches {
             let Some(browser) = browser.filter(|_| is_socket) else {
-                return Err(unreached("the program switched to what nobody asked for"));
+                return Err(unreached("the program switched to an unrequested protocol"));
             };
             tokio::spawn(join(browser, upgrade::on(&mut answer)));
         }
@@ -83,7 +83,7 @@ impl Program<'_> {
     }
 }
 
-/// Carries bytes between a browser and a program until one of them ends.
+/// Forwards bytes between a browser and a program until one of them ends.
 async fn join(browser: OnUpgrade, program: OnUpgrade) {
     let both = async { Ok::<(Upgraded, Upgraded), hyper::Error>((browser.await?, program.await?)) };
     match both.await {

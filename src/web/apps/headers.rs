@@ -8,7 +8,8 @@ use crate::guard::comes_from;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use corral::api::portal::claimed_uid;
 
-/// Headers of one connection, which no proxy passes on, and what says who called a proxy.
+/// Headers of a single connection, which proxies do not forward, and those that state who called a
+/// proxy.
 const OF_CONNECTION: &[&str] = &[
     "connection",
     "keep-alive",
@@ -26,7 +27,8 @@ const OF_CONNECTION: &[&str] = &[
     "x-forwarded-proto",
     "x-real-ip",
 ];
-/// Headers of an answer that speak for more than the program's own pages, or for its connection.
+/// Headers of a response that affect more than the program's own pages, or that describe its
+/// connection.
 const OF_OTHERS: &[&str] = &[
     "strict-transport-security",
     "alt-svc",
@@ -34,7 +36,7 @@ const OF_OTHERS: &[&str] = &[
     "sourcemap",
 ];
 
-/// Why a request is not passed on.
+/// A request from another site, which is not forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Foreign;
 
@@ -44,10 +46,10 @@ pub(super) fn is_websocket(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::GET && value.is_some_and(|kind| kind.eq_ignore_ascii_case("websocket"))
 }
 
-/// A change and a WebSocket must come from the program's own pages, at `host`.
+/// A change or a WebSocket must come from the program's own pages, at `host`.
 ///
 /// # Errors
-/// It comes from pages of another place.
+/// The request comes from pages of another site.
 pub(super) fn check_origin(
     method: &Method,
     headers: &HeaderMap,
@@ -57,7 +59,7 @@ pub(super) fn check_origin(
     if !is_socket && matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
     }
-    // Browsers always say from where a WebSocket comes.
+    // Browsers always state the origin of a WebSocket.
     match comes_from(headers, [host].into_iter()).unwrap_or(!is_socket) {
         true => Ok(()),
         false => Err(Foreign),
@@ -98,7 +100,7 @@ pub(super) fn for_program(
         }
     };
     put(header::HOST, &place);
-    // It was held against the name by which the browser knows the program.
+    // The origin was compared with the name by which the browser knows the program.
     if headers.contains_key(header::ORIGIN) {
         put(header::ORIGIN, &format!("http://{place}"));
     }
@@ -109,8 +111,8 @@ pub(super) fn for_program(
     out
 }
 
-/// Whether a header is of the connection, not of the message: by its name, or because `Connection`
-/// names it.
+/// Whether a header belongs to the connection, not to the message: by its name, or because
+/// `Connection` names it.
 fn of_connection(headers: &HeaderMap) -> impl Fn(&HeaderName) -> bool + use<> {
     let all = headers.get_all(header::CONNECTION).iter();
     let texts = all.filter_map(|value| value.to_str().ok());
@@ -122,7 +124,7 @@ fn of_connection(headers: &HeaderMap) -> impl Fn(&HeaderName) -> bool + use<> {
     }
 }
 
-/// A token of the portal, which only it may see; a program's own has another form.
+/// A token of the portal, which only the portal may see; a program's own tokens have another form.
 fn is_the_portals(value: &HeaderValue) -> bool {
     let text = value.to_str().unwrap_or_default();
     let (kind, secret) = text.split_once(' ').unwrap_or_default();
@@ -141,7 +143,7 @@ fn cookies_for_program(headers: &HeaderMap, own: &dyn Fn(&str) -> bool) -> Strin
     kept.join("; ")
 }
 
-/// The headers of a program's answer, as a browser gets them.
+/// The headers of a program's response, for a browser.
 pub(super) fn for_browser(
     headers: &HeaderMap,
     port: u16,
@@ -169,7 +171,8 @@ pub(super) fn for_browser(
     out
 }
 
-/// A cookie of the program is for its own name alone, and none of the portal's.
+/// A cookie of a program is valid only for the program's own name, and must not have a name of the
+/// portal's cookies.
 fn cookie_for_browser(value: &HeaderValue, own: &dyn Fn(&str) -> bool) -> Option<HeaderValue> {
     let text = std::str::from_utf8(value.as_bytes()).ok()?;
     let mut parts = text.split(';');
@@ -186,7 +189,8 @@ fn cookie_for_browser(value: &HeaderValue, own: &dyn Fn(&str) -> bool) -> Option
     HeaderValue::from_str(&all.join("; ")).ok()
 }
 
-/// A program that names itself by its own address means the name by which it was called.
+/// Replaces the program's own address by a path, so that the browser stays at the name that it
+/// called.
 fn location_for_browser(value: &HeaderValue, port: u16) -> HeaderValue {
     let text = value.to_str().unwrap_or_default();
     let own = ["127.0.0.1", "localhost"].iter().find_map(|name| {
@@ -200,7 +204,7 @@ fn location_for_browser(value: &HeaderValue, port: u16) -> HeaderValue {
         true => rest.to_owned(),
         false => format!("/{rest}"),
     };
-    // Two slashes would begin the name of another host.
+    // Two slashes would start the name of another host.
     let path = format!("/{}", path.trim_start_matches('/'));
     HeaderValue::from_str(&path).unwrap_or_else(|_| value.clone())
 }

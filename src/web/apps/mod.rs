@@ -36,23 +36,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 use tunnel::Tunnel;
 
-/// How long a ticket is good, ms.
+/// Validity of a ticket, ms.
 const TICKET_MS: i64 = 60_000;
-/// Most tickets and most programs that are open, of all, and of each for one session.
+/// Maximum number of tickets and of open programs in total, and of each for one session.
 const TICKETS_MAX: usize = 1_000;
 const VISITS_MAX: usize = 4_096;
 const OF_SESSION_MAX: usize = 32;
-/// Most ways to jobs, of all and of one user.
+/// Maximum number of tunnels to jobs, in total and for one user.
 pub const TUNNELS_MAX: usize = 64;
 pub const OF_USER_MAX: usize = 8;
-/// How often a request counts as a use of the session, ms.
+/// Interval at which requests count as a use of the session, ms.
 const USED_MS: i64 = 60_000;
-/// Where a ticket is taken, at a program's own name.
+/// The path that takes a ticket, at a program's own name.
 const ENTER: &str = "/.corral/enter";
-/// Largest form in which a program is told its password, and largest answer to it.
+/// Maximum size of the login form sent to a program, and of its response.
 const LOGIN_MAX: usize = 1 << 20;
 
-/// Who may see which program.
+/// The right of a session to see the program of a job.
 #[derive(Clone)]
 struct Right {
     who: Identity,
@@ -72,13 +72,13 @@ struct Visit {
     right: Right,
     port: u16,
     used: i64,
-    /// When that last counted as a use of the session.
-    told: i64,
+    /// When a request last counted as a use of the session.
+    counted: i64,
 }
 
 type Way = Arc<OnceCell<Arc<Tunnel>>>;
 
-/// All that is open. Secrets are kept by their digests.
+/// All open programs. Secrets are stored as digests.
 #[derive(Default)]
 pub struct Apps {
     tickets: Mutex<HashMap<String, Ticket>>,
@@ -91,8 +91,8 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has the oldest one give way: of the session, where it has [`OF_SESSION_MAX`], or of all, where
-/// there are `most`. A single session pushes out none of another.
+/// Removes the oldest entry: of the session if it has [`OF_SESSION_MAX`] entries, or of all if
+/// there are `most`. So the entries of a single session do not displace those of others.
 fn make_room<T>(
     all: &mut HashMap<String, T>,
     most: usize,
@@ -116,7 +116,7 @@ fn cookie_name(settings: &Settings) -> String {
     format!("{}_app", settings.cookie)
 }
 
-/// Whether a cookie is the portal's, which no program sees or sets.
+/// Whether a cookie is the portal's, which a program can neither see nor set.
 fn is_own_cookie(settings: &Settings, name: &str) -> bool {
     name == settings.cookie
         || name == cookie_name(settings)
@@ -140,7 +140,7 @@ impl Apps {
         secret
     }
 
-    /// Uses up a ticket to this job's program.
+    /// Uses up a ticket for this job's program.
     fn take_ticket(&self, secret: &str, key: JobKey, now: i64) -> Option<Ticket> {
         let ticket = lock(&self.tickets).remove(&digest(secret))?;
         (ticket.right.key == key && ticket.ends > now).then_some(ticket)
@@ -155,14 +155,14 @@ impl Apps {
             right,
             port,
             used: now,
-            told: now,
+            counted: now,
         };
         all.insert(digest(&secret), visit);
         secret
     }
 
-    /// The right that a cookie gives to this job's program, the program's port, and whether the
-    /// session is to be told that it is used.
+    /// The right that a cookie gives to this job's program, the program's port, and whether this
+    /// request counts as a use of the session.
     fn visit(&self, secret: &str, key: JobKey, now: i64) -> Option<(Right, u16, bool)> {
         let mut all = lock(&self.visits);
         let visit = all.get_mut(&digest(secret))?;
@@ -170,21 +170,21 @@ impl Apps {
             return None;
         }
         visit.used = now;
-        let tells = now - visit.told >= USED_MS;
-        if tells {
-            visit.told = now;
+        let counts = now - visit.counted >= USED_MS;
+        if counts {
+            visit.counted = now;
         }
-        Some((visit.right.clone(), visit.port, tells))
+        Some((visit.right.clone(), visit.port, counts))
     }
 
     fn end_visit(&self, secret: &str) {
         lock(&self.visits).remove(&digest(secret));
     }
 
-    /// The place of a way to a job, which may have to be begun.
+    /// The place of the tunnel to a job; the tunnel may not have been started yet.
     fn way(&self, right: &Right) -> Result<Way, WebError> {
         let mut all = lock(&self.ways);
-        // One that is not begun is kept while it is being begun.
+        // A place without a tunnel is kept while the tunnel is being started.
         all.retain(|_, (_, way)| match way.get() {
             Some(tunnel) => !tunnel.is_over(),
             None => Arc::strong_count(way) > 1,
@@ -217,7 +217,7 @@ impl Apps {
         lock(&self.ways).remove(&(right.key, right.session.clone()));
     }
 
-    /// Ends what a session has open.
+    /// Closes everything that a session has open.
     pub fn end_session(&self, session: &str) {
         lock(&self.tickets).retain(|_, ticket| ticket.right.session != session);
         lock(&self.visits).retain(|_, visit| visit.right.session != session);
@@ -231,7 +231,7 @@ impl Apps {
     }
 }
 
-/// The way to a job, begun where there is none.
+/// The tunnel to a job; it is started if there is none.
 async fn way_to(app: &App, right: &Right) -> Result<Arc<Tunnel>, WebError> {
     let way = app.apps.way(right)?;
     let begun = way.get_or_try_init(|| async {
@@ -252,7 +252,7 @@ async fn way_to(app: &App, right: &Right) -> Result<Arc<Tunnel>, WebError> {
     }
 }
 
-/// `GET /apps/{id}` of the portal: to the program of a job of the caller's.
+/// `GET /apps/{id}` of the portal: redirects to the program of one of the caller's jobs.
 pub(crate) async fn open(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -285,11 +285,11 @@ pub(crate) async fn open(
     let announced = read_announced(&about, key.id, key.idx).map_err(unreached)?;
     let now = sys::clock::wall_ms();
     let ticket = app.apps.give_ticket(right, announced, now);
-    // Without the scheme: it stays the one by which the portal was called.
+    // Without a scheme, so that the browser keeps the one by which it called the portal.
     Ok(Redirect::to(&format!("//{place}{ENTER}?ticket={ticket}")).into_response())
 }
 
-/// Only the own program, and only while it runs.
+/// Only the user's own program, and only while the job runs.
 fn check_job(me: u32, owner: u32, stat: JobStat) -> Result<(), WebError> {
     if owner != me {
         let why = "the job is another user's: only its user opens its program";
@@ -301,7 +301,7 @@ fn check_job(me: u32, owner: u32, stat: JobStat) -> Result<(), WebError> {
     }
 }
 
-/// Requests to names of programs go there; all others are the portal's.
+/// Serves requests to names of programs; passes all others to the portal.
 pub async fn divert(State(app): State<App>, request: Request, next: Next) -> Response {
     let host = guard::text(request.headers(), header::HOST).to_owned();
     let Some(key) = names::job_of(&host, &app.settings) else {
@@ -324,7 +324,7 @@ pub async fn divert(State(app): State<App>, request: Request, next: Next) -> Res
     response
 }
 
-/// A refusal at a program's name: text, without anything of the portal's pages.
+/// A refusal at a program's name: plain text, without the portal's pages.
 fn plain(error: &WebError, look: Look) -> Response {
     let mut text = look.words.t(error.title()).to_owned();
     for line in [&error.why, &error.hint] {
@@ -386,7 +386,7 @@ async fn serve(
     program.ask(request).await
 }
 
-/// A request uses the session; false: it is over.
+/// Counts a request as a use of the session; false: the session has ended.
 async fn uses(app: &App, right: &Right, now: i64) -> bool {
     let is_there = app.sessions().find(&right.session, now).is_some();
     let (actor, session) = (app.actor.clone(), right.session.clone());
@@ -396,8 +396,8 @@ async fn uses(app: &App, right: &Right, now: i64) -> bool {
             .unwrap_or(false)
 }
 
-/// Takes a ticket: sets the cookie of this name, and leads to where the program begins, with what
-/// it asks for.
+/// Takes a ticket: sets the cookie of this name, and redirects to the program's start page, with
+/// the token that the program requires.
 async fn enter(
     app: &App,
     key: JobKey,
@@ -432,7 +432,8 @@ async fn enter(
     } else {
         ""
     };
-    // Strict would not be sent after this answer, which another site's link has led to.
+    // A Strict cookie would not be sent after this response, because the redirect came from another
+    // site.
     let cookie = format!("{name}={secret}; Path=/; HttpOnly; SameSite=Lax{secure}");
     let cookie = HeaderValue::from_str(&cookie).map_err(|_| WebError::internal())?;
     response.headers_mut().append(header::SET_COOKIE, cookie);
@@ -448,7 +449,7 @@ async fn enter(
     Ok(response)
 }
 
-/// Where a program begins. What it asks for is in the place where its kind looks for that.
+/// The program's start page. The token is where this kind of program expects it.
 fn first_place(announced: &Announced) -> String {
     let (path, token) = (&announced.path, &announced.token);
     let is_plain = token.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -458,14 +459,14 @@ fn first_place(announced: &Announced) -> String {
     let mark = if path.contains('?') { '&' } else { '?' };
     match announced.kind.as_str() {
         "jupyter" => format!("{path}{mark}token={token}"),
-        // A fragment is not sent to anybody.
+        // Browsers do not send fragments to servers.
         "vnc" => format!("{path}#password={token}"),
         _ => path.clone(),
     }
 }
 
-/// The cookies of a program that wants its password in a form: code-server. None where it does not
-/// take it; the user is asked then.
+/// Logs in to a program that expects its password in a form (code-server); returns its cookies.
+/// Empty if the program refuses the password; the user is then prompted for it.
 async fn log_in(app: &App, right: &Right, announced: &Announced) -> Vec<HeaderValue> {
     if announced.kind != "vscode" || announced.token.is_empty() {
         return Vec::new();
@@ -494,7 +495,7 @@ async fn log_in(app: &App, right: &Right, announced: &Announced) -> Vec<HeaderVa
         .iter()
         .cloned()
         .collect();
-    // Read to its end, so that the program is done with it.
+    // Read to the end, so that the program can finish the connection.
     let _ = axum::body::to_bytes(answer.into_body(), LOGIN_MAX).await;
     cookies
 }

@@ -8,10 +8,10 @@ use crate::Settings;
 use crate::guard::OWN_NAMES;
 use corral::model::JobKey;
 
-/// Below it are the names for who calls the portal by a name of this machine for itself.
+/// The parent of the names for callers that reach the portal by a name of this machine for itself.
 const NEAR: &str = "localhost";
 
-/// The first part of the name of a job's program.
+/// The first label of the name of a job's program.
 fn label(key: JobKey) -> String {
     match key.idx {
         0 => format!("j{}", key.id),
@@ -28,11 +28,11 @@ fn key_of(text: &str) -> Option<JobKey> {
         id: id.parse().ok()?,
         idx: idx.parse().ok()?,
     };
-    // One name each: no zeros before, no plus sign.
+    // Each job has exactly one name: no leading zeros, no plus sign.
     (label(key) == text).then_some(key)
 }
 
-/// Name and port of a header Host; the port with its colon, or empty.
+/// Splits a header Host into name and port; the port has its colon, or is empty.
 pub(super) fn split(host: &str) -> (&str, &str) {
     match host.rfind(':') {
         Some(at) if host[at + 1..].bytes().all(|b| b.is_ascii_digit()) => host.split_at(at),
@@ -40,7 +40,7 @@ pub(super) fn split(host: &str) -> (&str, &str) {
     }
 }
 
-/// The job whose program a Host names; `None`: it is none of these names.
+/// The job whose program a Host names; `None`: the name does not belong to a program.
 pub(super) fn job_of(host: &str, settings: &Settings) -> Option<JobKey> {
     let host = host.to_ascii_lowercase();
     let (name, _) = split(&host);
@@ -53,8 +53,8 @@ pub(super) fn job_of(host: &str, settings: &Settings) -> Option<JobKey> {
     far.or_else(|| below(NEAR))
 }
 
-/// The Host of a job's program for who called the portal by `host`; `None`: there is no domain for
-/// these.
+/// The Host of a job's program for a caller that reached the portal by `host`; `None`: there is no
+/// domain for such callers.
 pub(super) fn host_of(key: JobKey, host: &str, settings: &Settings) -> Option<String> {
     let host = host.to_ascii_lowercase();
     let (name, port) = split(&host);

@@ -19,15 +19,15 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-/// Bytes between a connection and who uses it.
+/// Bytes buffered between a connection and its user.
 const BETWEEN: usize = 64 << 10;
 /// Frames that wait to be sent.
 const WAITING: usize = 64;
-/// A way that nobody uses for so long is given up.
+/// A tunnel that was unused for this long is closed.
 const IDLE: Duration = Duration::from_secs(600);
-/// How often it is looked whether anybody does, and whether the session goes on.
+/// Interval at which use and session are checked.
 const LOOK: Duration = Duration::from_secs(5);
-/// Longest wait for what the job's program says of itself: its host looks for us at its own pace.
+/// Maximum wait for the program's description: the job's host polls for this connection.
 const ABOUT_TIME: Duration = Duration::from_secs(60);
 
 type About = Result<Vec<u8>, String>;
@@ -35,17 +35,17 @@ type About = Result<Vec<u8>, String>;
 /// A connection to the program.
 pub(super) struct Connection {
     pub(super) io: DuplexStream,
-    /// Why it was ended from the other side, where it was.
+    /// Why the other side ended it, if it did.
     pub(super) why: Arc<Mutex<String>>,
 }
 
-/// A connection, as the way sees it.
+/// A connection, as seen by the tunnel.
 struct Stream {
-    /// For who uses it; closed: its end.
+    /// Data for the user of the connection; its end closes the connection.
     down: mpsc::UnboundedSender<Vec<u8>>,
-    /// Bytes that the program's side still takes.
+    /// Bytes that the program's side can still receive.
     room: Arc<Semaphore>,
-    /// Bytes that came and were not taken.
+    /// Bytes that arrived and were not read yet.
     waits: Arc<std::sync::atomic::AtomicUsize>,
     why: Arc<Mutex<String>>,
 }
@@ -56,12 +56,12 @@ struct State {
     last: u32,
     asking: Vec<oneshot::Sender<About>>,
     is_over: bool,
-    /// Why, where the other side has said so.
+    /// The reason that the other side has stated.
     why: String,
 }
 
 impl State {
-    /// Who has asked and waits no more would keep the way from being unused, and add up.
+    /// Removes requests that no longer wait: they would keep the tunnel in use, and accumulate.
     fn forget_gone(&mut self) {
         self.asking.retain(|asked| !asked.is_closed());
     }
@@ -83,7 +83,7 @@ fn over() -> String {
 }
 
 impl Tunnel {
-    /// Over what was started, for as long as this session goes on.
+    /// A tunnel over a started `capps tunnel`, which lasts as long as the session.
     ///
     /// # Errors
     /// The descriptor cannot be used.
@@ -116,7 +116,7 @@ impl Tunnel {
         lock(&self.state).is_over
     }
 
-    /// Ends it with all its connections.
+    /// Closes the tunnel with all its connections.
     pub(super) fn end(&self) {
         let _ = self.end.send(true);
     }
@@ -160,10 +160,10 @@ impl Tunnel {
         }
     }
 
-    /// What the job's program says of itself.
+    /// The description that the job's program has announced.
     ///
     /// # Errors
-    /// It says nothing, or cannot be asked.
+    /// There is none, or it cannot be requested.
     pub(super) async fn about(&self) -> About {
         let (to, answer) = oneshot::channel();
         {
@@ -182,10 +182,10 @@ impl Tunnel {
         }
     }
 
-    /// A new connection to it.
+    /// Opens a connection to the program.
     ///
     /// # Errors
-    /// The way is closed, or has as many as it may have.
+    /// The tunnel is closed, or has the maximum number of connections.
     pub(super) async fn open(self: &Arc<Self>) -> Result<Connection, String> {
         let (mine, theirs) = tokio::io::duplex(BETWEEN);
         let (down, coming) = mpsc::unbounded_channel();
@@ -230,7 +230,7 @@ impl Tunnel {
         Ok(Connection { io: mine, why })
     }
 
-    /// Takes what comes, until it ends; why it did.
+    /// Handles incoming frames until the stream ends; returns why it ended.
     async fn hear(&self, mut from: OwnedReadHalf) -> String {
         let (mut came, mut buf) = (Vec::new(), vec![0; 32 << 10]);
         loop {
@@ -261,7 +261,7 @@ impl Tunnel {
         let mut state = lock(&self.state);
         match frame {
             Frame::About(about) => {
-                // It is said once more before the way ends.
+                // It is repeated when the tunnel ends.
                 if let Err(why) = &about {
                     state.why.clone_from(why);
                 }
@@ -310,10 +310,10 @@ async fn write(mut to: OwnedWriteHalf, mut frames: mpsc::Receiver<Frame>) {
     }
 }
 
-/// The connection ended before its time.
+/// The connection ended prematurely.
 struct Broken;
 
-/// Passes on what its user writes, as far as the other side takes it.
+/// Sends what the user of the connection writes, as far as the other side can receive it.
 async fn send_up(
     frames: &mpsc::Sender<Frame>,
     n: u32,
@@ -333,7 +333,7 @@ async fn send_up(
     }
 }
 
-/// Gives its user what comes, and grants as much again.
+/// Gives incoming data to the user of the connection, and acknowledges it.
 async fn take_down(
     frames: &mpsc::Sender<Frame>,
     n: u32,

@@ -1,17 +1,17 @@
-// Comfort for the pages, all of which work without it: login by the link's fragment, lists that
-// renew themselves, logs that follow, a question before jobs are killed.
+// Additions to the pages, all of which work without it: login by the link's fragment, lists that
+// update themselves, logs that follow, a confirmation before jobs are killed.
 "use strict";
 
 function login(form) {
   const token = location.hash.slice(1);
   if (!token) return;
-  // Out of the history at once: the link is a secret.
+  // Removed from the history at once: the link is a secret.
   history.replaceState(null, "", location.pathname);
   form.elements.token.value = token;
   form.submit();
 }
 
-// Renews the parts that are marked, and keeps what is marked in them.
+// Replaces the marked parts, and keeps the selection and the focus in them.
 async function renew() {
   const answer = await fetch(location.href, { headers: { accept: "text/html" } });
   if (!answer.ok || answer.redirected) return;

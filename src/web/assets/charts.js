@@ -1,4 +1,5 @@
-// Draws the tables of charts with uPlot, again when the page is renewed. Without it they are read.
+// Draws the tables of charts with uPlot, again after each update of the page. Without it the tables
+// are readable.
 "use strict";
 
 const colours = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6"];
@@ -14,7 +15,7 @@ function table(figure) {
   return figure.querySelector("details table");
 }
 
-// Moments in seconds, then the values of each column; what is not known is null.
+// Moments in seconds, then the values of each column; an unknown value is null.
 function numbers(figure) {
   const rows = [...table(figure).querySelectorAll("tbody tr")];
   const columns = table(figure).querySelectorAll("thead th").length - 1;
@@ -24,7 +25,7 @@ function numbers(figure) {
   return all;
 }
 
-// Moments of the axis: with seconds for a short time, with the day for a long one.
+// Labels of the time axis: with seconds for a short time span.
 function moments(self, splits) {
   const span = self.scales.x.max - self.scales.x.min;
   const parts = { hour: "2-digit", minute: "2-digit", hour12: false };

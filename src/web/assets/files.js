@@ -1,11 +1,11 @@
-// Uploads of the page of files: a part at a time, so that a large file needs little memory and goes
-// on where it stopped.
+// Uploads of the page of files: one part at a time, so that a large file needs little memory and an
+// upload continues where it stopped.
 "use strict";
 
 const PART = 1 << 20;
 const TRIES = 5;
 
-// What this browser has begun to send: an upload goes on only with the same file.
+// Whether this browser has begun to send the file: an upload continues only with the same file.
 function known(key, file) {
   return localStorage.getItem(key) === `${file.size} ${file.lastModified}`;
 }
@@ -20,7 +20,7 @@ async function ask(url, body) {
   throw failure;
 }
 
-// As `ask`, again after a pause when the connection fails.
+// As `ask`, but repeated after a pause if the connection fails.
 async function patient(url, body) {
   for (let n = 1; ; n += 1) {
     try { return await ask(url, body); } catch (failure) {

@@ -1,6 +1,6 @@
-// Styles of xterm.js without a gap in the Content-Security-Policy, which lets no page write styles into
-// its text. The emulator makes <style> elements and style attributes; here the first become style sheets
-// that a script constructs and the second single properties, which the policy allows.
+// Styles of xterm.js without weakening the Content-Security-Policy, which forbids styles within a
+// page. The emulator creates <style> elements and style attributes; here the former become style
+// sheets constructed by a script and the latter single properties, both of which the policy allows.
 "use strict";
 
 (() => {
@@ -9,7 +9,7 @@
     if (String(name).toLowerCase() !== "style") return create.call(this, name, ...rest);
     const sheet = new CSSStyleSheet();
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
-    // It stands in the page in the place of the style element, and shows nothing.
+    // A placeholder for the style element, which shows nothing.
     const stand = create.call(this, "template");
     Object.defineProperty(stand, "textContent", {
       get: () => "",

@@ -1,5 +1,5 @@
-// The page of a terminal: xterm.js at a WebSocket. Keys go as binary messages in pieces; sizes, and how
-// much was shown, as text, so that a shell that writes without end waits for the page.
+// The page of a terminal: xterm.js over a WebSocket. Keys are sent as binary messages in pieces;
+// sizes and numbers of shown bytes as text, so that a shell with endless output waits for the page.
 "use strict";
 
 (() => {
@@ -50,7 +50,7 @@
     socket = new WebSocket(place);
     socket.binaryType = "arraybuffer";
     socket.addEventListener("open", () => {
-      // What was kept comes again.
+      // The portal sends the last output again.
       term.reset();
       state.textContent = "";
       tries = 0;

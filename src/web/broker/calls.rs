@@ -22,10 +22,10 @@ use serde_json::Value;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 
-/// Longest time in which a call comes whole, and in which its answer is taken, ms.
+/// Maximum time in which a call is received, and in which its answer is read, ms.
 const TRANSFER_MS: u64 = 20_000;
 
-/// A job's description, as it travels.
+/// A job's description, as it is transferred.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlainJob {
@@ -69,7 +69,7 @@ impl From<&JobRequest> for PlainJob {
 
 impl PlainJob {
     /// # Errors
-    /// It names an option that the portal does not state.
+    /// The description names an option that the portal does not accept.
     fn request(self) -> Result<JobRequest, Failure> {
         let known = |(name, value): (String, String)| match option_named(&name) {
             Some(option) => Ok((option, value)),
@@ -94,7 +94,7 @@ impl PlainJob {
     }
 }
 
-/// What is done for a user: one method of [`AsUser`] each.
+/// An action for a user: one method of [`AsUser`] each.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Call {
@@ -128,20 +128,21 @@ pub enum Call {
         idx: u32,
     },
     Token {},
-    /// Something that stays while its socket is open: of a process that the broker lets stay.
+    /// Something that lasts while its socket is open: only in a process that the broker started for
+    /// this.
     Attend {
         ask: AttendAsk,
     },
 }
 
-/// What a call gives: a value, and a descriptor where it has one.
+/// The result of a call: a value, and a descriptor if there is one.
 type Given = Result<(Value, Option<File>), Failure>;
 
-/// What a token must allow for a call.
+/// The scope that a token needs for a call.
 fn needs(call: &Call) -> Scope {
     match call {
         Call::DryRun { .. } | Call::Output { .. } | Call::Token {} => Scope::Read,
-        // The user's files and secrets are more than what the cluster shows.
+        // The user's files and secrets are more than the cluster shows.
         Call::Submit { .. }
         | Call::Act { .. }
         | Call::Clone { .. }
@@ -202,15 +203,15 @@ fn denied(text: &str) -> Failure {
     }
 }
 
-/// By what the broker lets a process act.
+/// The proof by which the broker lets a process act.
 pub(super) enum By {
-    /// A session that it has found to be the user's.
+    /// A session, which the broker has checked to be the user's.
     Session,
-    /// A token, which the process must find among the user's own.
+    /// A token, which the process must find among the user's tokens.
     Token(String),
 }
 
-/// Becomes the user for good, with all groups of theirs.
+/// Becomes the user permanently, with all groups of the user.
 ///
 /// # Errors
 /// There is no such user, it is root, or the system refuses.
@@ -229,15 +230,15 @@ fn become_the_user(uid: u32) -> Result<UserFacts, Failure> {
     if users::effective_uid() != uid || users::effective_gid() != facts.gid {
         return Err(system("the process has not become the user"));
     }
-    // What is asked for before becoming another user is forgotten then.
+    // Only now, because changing the user clears this setting.
     sys::proc::die_with_parent(9);
     confine::login_environment(&facts);
     sys::caller::umask(0o022);
     Ok(facts)
 }
 
-/// The life of a process that does one call: becomes the user, reads the call, answers. Runs in a
-/// process of its own; gives its exit code.
+/// A process that carries out one call: becomes the user, reads the call, answers. Returns its exit
+/// code.
 pub(super) fn serve(site: &Site, uid: u32, by: &By, socket: &File) -> i32 {
     if sys::descriptors::limit_time(socket, TRANSFER_MS).is_err() {
         return 1;
@@ -273,12 +274,12 @@ fn answer(site: &Site, uid: u32, by: &By, socket: &File) -> Given {
     call.run(&SameUser::new(site.clone()), &who, token.as_ref())
 }
 
-/// How often a process that stays looks after what it has started, ms.
+/// Interval at which an attending process checks what it has started, ms.
 const LOOK_MS: u64 = 500;
 
-/// The life of a process that stays with what the user speaks to: becomes the user, reads the
-/// call, starts it, hands its descriptor over, and ends it when the socket is closed. Gives its
-/// exit code.
+/// A process that attends to something with which the user communicates: becomes the user, reads
+/// the call, starts it, passes on its descriptor, and ends it when the socket is closed. Returns
+/// its exit code.
 pub(super) fn attend(site: &Site, uid: u32, socket: &File) -> i32 {
     if sys::descriptors::limit_time(socket, TRANSFER_MS).is_err() {
         return 1;
@@ -299,20 +300,20 @@ pub(super) fn attend(site: &Site, uid: u32, socket: &File) -> i32 {
         }
     };
     let sent = wire::send(socket, &Ok::<_, Failure>(Value::Null), Some(&end));
-    // Who speaks to it has the only end from now on.
+    // From now on, only the receiver has this end.
     drop(end);
     while sent.is_ok() && !attended.has_ended() && !is_closed(socket) {}
     attended.end();
     i32::from(sent.is_err())
 }
 
-/// Whether a socket is closed at its other end, at which nothing is said any more. Waits a little.
+/// Whether the other end of a socket, which sends nothing more, is closed. Waits a little.
 fn is_closed(socket: &File) -> bool {
     let mut from = socket;
     sys::ipc::wait_readable(socket, Some(LOOK_MS)) && !from.read(&mut [0; 1]).is_ok_and(|n| n > 0)
 }
 
-/// The life of a process that uses up a login link: tells the broker the user's name if it is good.
+/// A process that uses up a login link: reports the user's name to the broker if the link is valid.
 pub(super) fn log_in(site: &Site, link: &str, tell: &File) -> i32 {
     let Some(uid) = claimed_uid(link) else {
         return 1;

@@ -22,7 +22,7 @@ use serde_json::Value;
 use std::fs::File;
 use std::net::IpAddr;
 
-/// Longest wait for an answer, ms: the leader's is awaited for a minute.
+/// Maximum wait for an answer, ms: the leader's answer is awaited for a minute.
 const ANSWER_MS: u64 = 90_000;
 
 /// See the top of this file.
@@ -37,7 +37,7 @@ impl BrokerClient {
         BrokerClient { control, site }
     }
 
-    /// Tells the broker that the HTTP process answers.
+    /// Reports to the broker that the HTTP process answers.
     ///
     /// # Errors
     /// The broker is gone.
@@ -45,7 +45,7 @@ impl BrokerClient {
         self.ask(&Ask::Ready {}).map(drop)
     }
 
-    /// Asks, and gives the socket over which the answer comes.
+    /// Sends a request; returns the socket over which the answer comes.
     fn ask(&self, ask: &Ask) -> Result<File, Failure> {
         let (mine, other) = ipc::pair().map_err(failed)?;
         descriptors::limit_time(&mine, ANSWER_MS).map_err(failed)?;
@@ -54,10 +54,11 @@ impl BrokerClient {
         Ok(mine)
     }
 
-    /// Has a call done as `who`, and gives the descriptor that came with the answer, too.
+    /// Has a call carried out as `who`; returns its value and the descriptor that came with the
+    /// answer.
     ///
     /// # Errors
-    /// The call's own, or the broker refuses or does not answer.
+    /// Those of the call; or the broker refuses or does not answer.
     pub fn call_with<T: DeserializeOwned>(
         &self,
         who: &Identity,
@@ -71,14 +72,14 @@ impl BrokerClient {
         Ok((value, with))
     }
 
-    /// Asks, sends the call; its answer, the descriptor that came with it, and the socket.
+    /// Sends a request and its call; returns the answer, its descriptor, and the socket.
     fn answered<T: DeserializeOwned>(
         &self,
         ask: &Ask,
         call: &Call,
     ) -> Result<(T, Option<File>, File), Failure> {
         let socket = self.ask(ask)?;
-        // Who refuses does not read the call: its answer stands there all the same.
+        // A broker that refuses does not read the call, but its answer can still be read.
         let sent = wire::send(&socket, call, None);
         let got = wire::receive::<Result<Value, Failure>>(&socket);
         let (answer, with) = match (got, sent) {
@@ -158,7 +159,7 @@ impl AsUser for BrokerClient {
         let (Value::Null, Some(end), socket) = self.answered(&ask, &call)? else {
             return Err(failed("the answer is without a descriptor"));
         };
-        // While the socket is open, what was started goes on.
+        // What was started runs as long as the socket is open.
         Ok(Held::new(end, socket))
     }
 
@@ -189,7 +190,7 @@ impl AsUser for BrokerClient {
         }
         let user = user.to_owned();
         let socket = self.ask(&Ask::Password { user, from })?;
-        // Who refuses does not read it: the answer stands there all the same.
+        // A broker that refuses does not read the password, but its answer can still be read.
         let _ = wire::send_password(&socket, password);
         let got = wire::receive::<Result<PasswordSaid, Failure>>(&socket);
         got.map_err(failed)?.0

@@ -39,24 +39,26 @@ use std::os::fd::AsRawFd as _;
 use throttle::Throttle;
 use wire::{Ask, Begun, PasswordSaid};
 
-/// Most processes that act for users at once, for one of them, and for logins.
+/// Maximum number of processes that act for users at once: in total, for one user, and for login
+/// links.
 pub const PROCESSES_MAX: usize = 64;
 pub const OF_USER_MAX: usize = 16;
 pub const LOGINS_MAX: usize = 16;
-/// Most processes that stay with what users speak to, and of one user.
+/// Maximum number of processes that attend to something with which users communicate, in total and
+/// for one user.
 pub const ATTENDED_MAX: usize = 128;
 pub const ATTENDED_OF_USER_MAX: usize = 16;
-/// Longest life of one, ms: the leader's answer is awaited for a minute.
+/// Maximum lifetime of a process, ms: the leader's answer is awaited for a minute.
 const LIFE_MS: u64 = 80_000;
-/// How often it is looked whether the sessions of those that stay still are, ms.
+/// Interval at which the sessions of attending processes are checked, ms.
 const SESSION_LOOK_MS: u64 = 5_000;
-/// How soon it is looked again at a process that ends, ms.
+/// Interval at which a process that is ending is checked, ms.
 const ENDING_MS: u64 = 20;
-/// Longest time that the HTTP process gets to end, ms.
+/// Time that the HTTP process gets to end, ms.
 const END_MS: u64 = 10_000;
 /// Random bytes of a session's secret.
 const SECRET: usize = 32;
-/// Most that a process tells the broker, bytes: a user, or settings.
+/// Maximum size of what a process reports to the broker, bytes: a user, or settings.
 const SAID_MAX: usize = 1024;
 /// Interval at which the settings of the portal are read again, ms.
 const SETTINGS_MS: u64 = 60_000;
@@ -65,36 +67,36 @@ const SETTINGS_MS: u64 = 60_000;
 struct Worker {
     process: Forked,
     uid: u32,
-    /// When it is killed, ms since boot.
+    /// When the process is killed, ms since boot.
     ends: u64,
-    /// The session that it ends with; other processes end with their call.
+    /// The session with which the process ends; other processes end with their call.
     session: Option<String>,
-    /// Closed when it has ended; before that, what it tells.
-    told: File,
+    /// The socket for reports of the process; closed when the process has ended.
+    reports: File,
     said: Vec<u8>,
     work: Work,
 }
 
-/// What a process is there for, and what its end means.
+/// The purpose of a process, which determines what its end means.
 enum Work {
-    /// It answers itself.
+    /// A call; the process answers it itself.
     Call,
-    /// It uses up a login link. Where the answer goes.
+    /// Uses up a login link; contains the socket for the answer.
     Link(File),
-    /// It asks PAM.
+    /// Asks PAM.
     Password(Try),
-    /// It reads the settings of the portal again.
+    /// Reads the settings of the portal again.
     Settings,
 }
 
 impl Worker {
-    /// Ends it with all that it has started.
+    /// Kills the process and everything that it has started.
     fn kill(&self) {
         self.process.kill();
         self.kill_group();
     }
 
-    /// Ends what it has started and left.
+    /// Kills the processes that it started and that still run.
     fn kill_group(&self) {
         if self.process.pid() > 1 {
             let _ = proc::killpg(self.process.pid(), signals::number("KILL").unwrap_or(9));
@@ -107,14 +109,14 @@ pub struct Broker {
     site: Site,
     control: File,
     sessions: Sessions,
-    /// What counts of section `portal`, and when it is read again, ms since boot.
+    /// The settings of section `portal` that apply, and when they are read again, ms since boot.
     portal: Portal,
     read_again: u64,
     throttle: Throttle,
-    /// Answers about passwords that wait for their time, ms since boot.
+    /// Answers to passwords with the time at which each is sent, ms since boot.
     late: Vec<(u64, File, PasswordSaid)>,
     workers: Vec<Worker>,
-    /// Those that have told their end and are not quite gone: a file server may hold them.
+    /// Processes that have closed their socket but still exist: a file server may block them.
     ending: Vec<Worker>,
     is_ready: bool,
 }
@@ -122,9 +124,9 @@ pub struct Broker {
 /// Why the broker has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// A signal said so.
-    Told,
-    /// The HTTP process is gone.
+    /// A signal ended it.
+    BySignal,
+    /// The HTTP process has ended.
     Alone,
 }
 
@@ -145,7 +147,7 @@ impl Broker {
         }
     }
 
-    /// With these settings, which are read again while it runs.
+    /// Uses these settings, which are read again at intervals.
     pub fn following(mut self, portal: &Portal) -> Broker {
         self.read_again = clock::boot_ms() + SETTINGS_MS;
         self.set(counting(portal));
@@ -157,8 +159,8 @@ impl Broker {
         self.portal = portal;
     }
 
-    /// Serves until a signal comes and the HTTP process, `http`, has ended. `ready` is called when
-    /// that process answers.
+    /// Serves until a signal has come and the HTTP process, `http`, has ended. `ready` is called
+    /// when that process answers.
     ///
     /// # Errors
     /// The system refuses to wait, or `ready` fails.
@@ -209,7 +211,7 @@ impl Broker {
         http.kill();
         let _ = http.wait();
         Ok(match ends {
-            Some(_) => Ended::Told,
+            Some(_) => Ended::BySignal,
             None => Ended::Alone,
         })
     }
@@ -227,7 +229,7 @@ impl Broker {
         }
     }
 
-    /// Until something is due, ms.
+    /// Time until something is due, ms.
     fn pause(&self, ends: Option<u64>, now: u64) -> Option<u64> {
         let workers = self.workers.iter().map(|worker| worker.ends);
         let late = self.late.iter().map(|(at, ..)| *at);
@@ -240,13 +242,13 @@ impl Broker {
 
     fn watched(&self, queue: &SignalQueue) -> Vec<Watched> {
         let own = [self.control.as_raw_fd(), queue.as_raw_fd()];
-        let told = self.workers.iter().map(|worker| worker.told.as_raw_fd());
+        let reports = self.workers.iter().map(|worker| worker.reports.as_raw_fd());
         let watched = |fd| Watched {
             fd,
             read: true,
             write: false,
         };
-        own.into_iter().chain(told).map(watched).collect()
+        own.into_iter().chain(reports).map(watched).collect()
     }
 
     fn end_late_ones(&mut self, now: u64) {
@@ -266,12 +268,12 @@ impl Broker {
                 }
             }
             worker.kill();
-            // Once: one that a file server holds ends when that answers.
+            // Only once: a process that is blocked by a file server ends when the server answers.
             worker.ends = u64::MAX;
         }
     }
 
-    /// Takes what processes tell. One that tells nothing more is about to end.
+    /// Reads reports of processes. A process that closes its socket is about to end.
     fn hear(&mut self, seen: &[(bool, bool)]) {
         let mut over = Vec::new();
         for (at, worker) in self.workers.iter_mut().enumerate() {
@@ -279,7 +281,7 @@ impl Broker {
                 continue;
             }
             let mut bytes = [0u8; SAID_MAX];
-            match (&worker.told).read(&mut bytes) {
+            match (&worker.reports).read(&mut bytes) {
                 Ok(n) if n > 0 && worker.said.len() + n <= SAID_MAX => {
                     worker.said.extend_from_slice(&bytes[..n]);
                 }
@@ -293,15 +295,15 @@ impl Broker {
         self.bury();
     }
 
-    /// Forgets the processes that have ended, and answers their logins. Waits for none.
+    /// Removes the processes that have ended, and answers their logins. Does not wait for any.
     fn bury(&mut self) {
         let mut at = 0;
         while at < self.ending.len() {
-            // While it is known here, its number is nobody else's.
+            // As long as the process was not waited for, its pid cannot be reused.
             self.ending[at].kill_group();
             let code = match self.ending[at].process.try_wait() {
                 Ok(Some(code)) => Some(code),
-                // It cannot be waited for: nothing is known of it, and nothing is begun.
+                // It cannot be waited for: its result is unknown, so no session is begun.
                 Err(_) => None,
                 Ok(None) => {
                     at += 1;
@@ -338,7 +340,7 @@ impl Broker {
         Begun { uid, name, session }
     }
 
-    /// Has the settings of the portal read by a process that waits for the file server.
+    /// Starts a process that reads the settings of the portal and may wait for the file server.
     fn read_settings(&mut self) {
         let mut all = self.workers.iter().chain(&self.ending);
         if all.any(|worker| matches!(worker.work, Work::Settings)) || self.count() >= PROCESSES_MAX
@@ -359,14 +361,14 @@ impl Broker {
                 self.set(portal);
             }
             Ok(_) => {}
-            // It has said itself why it could not read them.
+            // The process has already logged why it could not read them.
             Err(_) if said.is_empty() => {}
             Err(e) => tracing::error!("the settings of the portal are not understood: {e}"),
         }
     }
 
-    /// Does what a message asks; true: that process answers for the first time. What is no message
-    /// is passed over.
+    /// Carries out a message; true: the HTTP process answers for the first time. An invalid message
+    /// is ignored.
     fn take(&mut self, bytes: &[u8], socket: Option<File>) -> bool {
         let (Some(ask), Some(socket)) = (wire::parse_ask(bytes), socket) else {
             tracing::warn!("a message of the HTTP process is not understood");
@@ -400,13 +402,13 @@ impl Broker {
         false
     }
 
-    /// By what a process may become this user.
+    /// The proof by which a process may become this user.
     fn right_of(&mut self, uid: u32, proof: String, now: i64) -> Result<By, Failure> {
         match self.sessions.find(&proof, now) {
             Some(session) if session.who.uid == uid => return Ok(By::Session),
             Some(session) => {
                 let whose = session.who.uid;
-                tracing::warn!("a session of uid {whose} is no right to act for uid {uid}");
+                tracing::warn!("a session of uid {whose} gives no right to act for uid {uid}");
             }
             None if claimed_uid(&proof) == Some(uid) => return Ok(By::Token(proof)),
             None => {}
@@ -414,7 +416,7 @@ impl Broker {
         Err(no_session())
     }
 
-    /// Starts a process that stays, for a session of this user.
+    /// Starts an attending process for a session of this user.
     fn attend(&mut self, uid: u32, session: String, socket: &File) {
         let all = self
             .workers
@@ -482,7 +484,7 @@ impl Broker {
         }
     }
 
-    /// All processes that do a call.
+    /// The number of processes that carry out a call.
     fn count(&self) -> usize {
         let calls = self
             .workers
@@ -491,20 +493,20 @@ impl Broker {
         calls.count() + self.ending.len()
     }
 
-    fn keep(&mut self, (process, told): (Forked, File), uid: u32, life_ms: u64, work: Work) {
+    fn keep(&mut self, (process, reports): (Forked, File), uid: u32, life_ms: u64, work: Work) {
         self.workers.push(Worker {
             process,
             uid,
             ends: clock::boot_ms() + life_ms,
             session: None,
-            told,
+            reports,
             said: Vec::new(),
             work,
         });
     }
 }
 
-/// What the broker goes by, and nothing else of it.
+/// Only those settings that the broker uses.
 fn counting(portal: &Portal) -> Portal {
     Portal {
         pam: portal.pam,
@@ -515,8 +517,8 @@ fn counting(portal: &Portal) -> Portal {
     }
 }
 
-/// The life of a process that reads what counts of section `portal`, as the owner of the share, and
-/// tells it; gives its exit code.
+/// A process that reads the settings of section `portal` for the broker, as the owner of the share,
+/// and reports them; returns its exit code.
 fn tell_settings(site: &Site, tell: &File) -> i32 {
     let owner = sys::fs::stat(&site.layout().cluster()).ok().flatten();
     let became = owner.is_some_and(|owner| {
@@ -539,10 +541,10 @@ fn tell_settings(site: &Site, tell: &File) -> i32 {
     }
 }
 
-/// A process of its own for `work`, which gets the socket that tells the broker of its end. Of the
-/// broker's descriptors it has `keep` only.
+/// Starts a process for `work`, which gets the socket for its reports to the broker. Of the
+/// broker's descriptors it inherits only `keep`.
 fn fork(keep: Option<&File>, work: impl FnOnce(&File) -> i32) -> sys::Result<(Forked, File)> {
-    let (told, tell) = ipc::pair()?;
+    let (reports, tell) = ipc::pair()?;
     let process = fork_snapshot(|| {
         signals::reset_all();
         signals::ignore_sigpipe();
@@ -551,10 +553,10 @@ fn fork(keep: Option<&File>, work: impl FnOnce(&File) -> i32) -> sys::Result<(Fo
         stand_alone(c"cbweb-call", &kept);
         work(&tell)
     })?;
-    Ok((process, told))
+    Ok((process, reports))
 }
 
-/// Answers without waiting: a socket that takes nothing is the asker's loss.
+/// Answers without waiting: if the socket cannot take the answer, it is lost.
 fn answer<T: Serialize>(to: &File, value: &T) {
     let sent = wire::frame(value).and_then(|bytes| descriptors::send(to, &bytes, None, false));
     if let Err(e) = sent {

@@ -15,27 +15,27 @@ use std::fs::File;
 use std::io::Write as _;
 use std::net::IpAddr;
 
-/// Most tries at once, those whose answer waits for its time included, and the longest life of a
-/// process that asks PAM, ms.
+/// Maximum number of concurrent attempts, including those whose answer is delayed, and maximum
+/// lifetime of a process that asks PAM, ms.
 pub const PASSWORDS_MAX: usize = 8;
 const PASSWORD_MS: u64 = 30_000;
-/// Longest time in which the password comes, ms.
+/// Maximum time in which the password arrives, ms.
 const READ_MS: u64 = 5_000;
-/// Answers other than the good ones are given at multiples of this time after the question, ms: how
-/// long PAM takes for a user that there is and for one that there is not is not seen.
+/// Negative answers are sent at multiples of this time after the request, ms, so that the time that
+/// PAM takes does not reveal whether a user exists.
 pub const STEP_MS: u64 = 2_000;
 
-/// A try whose process runs.
+/// An attempt whose process runs.
 pub(super) struct Try {
-    /// Where the answer goes.
+    /// The socket for the answer.
     pub to: File,
     pub user: String,
     pub from: Option<IpAddr>,
-    /// When it was asked for, ms since boot.
+    /// When the attempt was requested, ms since boot.
     pub begun: u64,
 }
 
-/// What the process tells when the password is right.
+/// What the process reports if the password is right.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Known {
     pub uid: u32,
@@ -49,7 +49,7 @@ const PASSWORD_EXPIRED: i32 = 11;
 const ACCOUNT_EXPIRED: i32 = 12;
 const DENIED: i32 = 13;
 
-/// How a try has ended.
+/// The result of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     Right,
@@ -60,7 +60,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// By the exit code of the process; `None`: nothing is known of it.
+    /// The result by the exit code of the process; `None`: the code is unknown.
     pub(super) fn of(code: Option<i32>) -> End {
         match code {
             Some(GOOD) => End::Right,
@@ -72,7 +72,7 @@ impl End {
         }
     }
 
-    /// As the log says it.
+    /// The word for the log.
     pub(super) fn word(self) -> &'static str {
         match self {
             End::Right => "right",
@@ -85,14 +85,14 @@ impl End {
     }
 }
 
-/// When the answer to a question of `begun` is given that is known at `now`, ms since boot.
+/// When a negative answer that is known at `now` to a request of `begun` is sent, ms since boot.
 pub(super) fn answer_at(begun: u64, now: u64) -> u64 {
     let took = now.saturating_sub(begun);
     begun + (took / STEP_MS + 1) * STEP_MS
 }
 
-/// The life of the process; gives its exit code. `socket` brings the password, `tell` tells the
-/// broker whose it is.
+/// The process that asks PAM; returns its exit code. The password comes over `socket`; the user is
+/// reported to the broker over `tell`.
 pub(super) fn ask(service: &str, user: &str, from: &str, socket: &File, tell: &File) -> i32 {
     let closed = confine::close_memory().is_ok();
     if !closed || descriptors::limit_time(socket, READ_MS).is_err() {
@@ -101,8 +101,9 @@ pub(super) fn ask(service: &str, user: &str, from: &str, socket: &File, tell: &F
     let Ok(password) = wire::receive_password(socket) else {
         return WRONG;
     };
-    // An empty password opens an account without one, or a directory to nobody in particular.
-    // Root's is not tried: the portal does not act for root, and nobody shall guess it here.
+    // An empty password would open an account without one, or bind to a directory anonymously.
+    // Root's password is not checked: the portal does not act for root, and must not let callers
+    // guess it.
     let is_root = |name: &str| users::by_name(name).is_some_and(|facts| facts.uid == 0);
     if password.is_empty() || is_root(user) {
         return WRONG;
@@ -142,14 +143,14 @@ pub(super) fn ask(service: &str, user: &str, from: &str, socket: &File, tell: &F
     }
 }
 
-/// The user that the process has told; `None`: it has told none.
-pub(super) fn told(said: &[u8]) -> Option<Known> {
+/// The user that the process has reported; `None`: it reported none.
+pub(super) fn reported_user(said: &[u8]) -> Option<Known> {
     let known: Known = serde_json::from_slice(said).ok()?;
     (known.uid != 0 && !known.name.is_empty()).then_some(known)
 }
 
 impl Broker {
-    /// Begins a try, if one may be made now.
+    /// Begins an attempt, if one is allowed now.
     pub(super) fn try_password(&mut self, user: String, from: Option<IpAddr>, socket: File) {
         let say = |said: PasswordSaid| answer(&socket, &Ok::<_, Failure>(said));
         if !self.portal.pam {
@@ -163,7 +164,7 @@ impl Broker {
         }
         let all = self.workers.iter().chain(&self.ending);
         let asking = all.filter(|worker| matches!(worker.work, Work::Password(_)));
-        // Each answer that waits holds a thread of the HTTP process.
+        // Each delayed answer occupies a thread of the HTTP process.
         if asking.count() + self.late.len() >= PASSWORDS_MAX || self.count() >= PROCESSES_MAX {
             return say(PasswordSaid::Busy);
         }
@@ -190,7 +191,7 @@ impl Broker {
         }
     }
 
-    /// Makes of the end of the process what it means: a session only where PAM has said so.
+    /// Evaluates the end of the process: a session begins only if PAM has accepted the password.
     pub(super) fn end_of_password(&mut self, tried: Try, said: &[u8], code: Option<i32>) {
         let Try {
             to,
@@ -199,7 +200,7 @@ impl Broker {
             begun,
         } = tried;
         let end = End::of(code);
-        let known = told(said).filter(|_| end == End::Right);
+        let known = reported_user(said).filter(|_| end == End::Right);
         let end = if end == End::Right && known.is_none() {
             End::Unchecked
         } else {
@@ -227,7 +228,7 @@ impl Broker {
     }
 }
 
-/// Who tried, from where, and what came of it: for the log.
+/// Logs user, origin and result of an attempt.
 fn audit(user: &str, from: Option<IpAddr>, result: &str) {
     let from = from.map_or_else(|| "here".to_owned(), |from| from.to_string());
     tracing::info!(
@@ -254,9 +255,15 @@ mod tests {
         ] {
             assert_eq!(End::of(code), End::Unchecked, "{code:?}");
         }
-        assert!(told(b"").is_none() && told(b"{\"uid\":0,\"name\":\"root\"}").is_none());
-        assert!(told(b"{\"uid\":5,\"name\":\"\"}").is_none());
-        assert_eq!(told(b"{\"uid\":5,\"name\":\"u\"}").map(|k| k.uid), Some(5));
+        assert!(
+            reported_user(b"").is_none()
+                && reported_user(b"{\"uid\":0,\"name\":\"root\"}").is_none()
+        );
+        assert!(reported_user(b"{\"uid\":5,\"name\":\"\"}").is_none());
+        assert_eq!(
+            reported_user(b"{\"uid\":5,\"name\":\"u\"}").map(|k| k.uid),
+            Some(5)
+        );
     }
 
     #[test]

@@ -8,23 +8,23 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Tries that cost no wait, of one user name and of one address, where many may work.
+/// Attempts without a wait, for one user name and for one address; many users may share an address.
 pub const FREE_OF_USER: u32 = 3;
 pub const FREE_OF_ADDRESS: u32 = 10;
-/// The wait after the next one, ms; it doubles with each, up to these.
+/// The wait after the next attempt, ms; it is doubled with each further one, up to these maxima.
 const FIRST_MS: u64 = 1_000;
 pub const LONGEST_OF_USER_MS: u64 = 15 * 60_000;
 pub const LONGEST_OF_ADDRESS_MS: u64 = 60_000;
-/// A name or an address is forgotten after so long without a wrong try, ms.
+/// A name or an address is forgotten after this time without a wrong attempt, ms.
 pub const FORGET_MS: u64 = 60 * 60_000;
-/// Wrong tries of all within a minute.
+/// Maximum number of wrong attempts per minute, in total.
 pub const OF_ALL_MAX: u32 = 120;
 const MINUTE_MS: u64 = 60_000;
-/// Most names and most addresses that are remembered. More than `OF_ALL_MAX` cannot come within a
-/// minute, so none is forgotten before its time by others' tries.
+/// Maximum number of names and of addresses that are remembered. At most `OF_ALL_MAX` attempts are
+/// possible per minute, so attempts of others cannot displace an entry early.
 pub const KNOWN_MAX: usize = 8_192;
 
-/// Wrong tries of one name or address.
+/// Wrong attempts of one name or address.
 #[derive(Clone, Copy, Debug)]
 struct Wrong {
     n: u32,
@@ -32,7 +32,7 @@ struct Wrong {
 }
 
 impl Wrong {
-    /// When the next try may be made.
+    /// When the next attempt is allowed.
     fn until(self, free: u32, longest: u64) -> u64 {
         let over = self.n.saturating_sub(free);
         let wait = match over {
@@ -50,11 +50,11 @@ impl Wrong {
 pub struct Throttle {
     users: HashMap<String, Wrong>,
     addresses: HashMap<Place, Wrong>,
-    /// Wrong tries of all since this moment.
+    /// Start of the current minute, and the number of wrong attempts in it.
     all: (u64, u32),
 }
 
-/// An address as it is counted: of IPv6 the net, which is one caller's.
+/// An address as it is counted: for IPv6 the /64 network, which belongs to one caller.
 type Place = [u8; 8];
 
 fn place(from: IpAddr) -> Place {
@@ -66,13 +66,13 @@ fn place(from: IpAddr) -> Place {
     out
 }
 
-/// A name as it is counted: directories take it in capital letters, too.
+/// A name as it is counted: some directories ignore its case.
 fn name(user: &str) -> String {
     user.to_lowercase()
 }
 
 impl Throttle {
-    /// How long a try must wait, ms; 0: it may be made now.
+    /// How long an attempt must wait, ms; 0: it is allowed now.
     pub fn wait(&self, user: &str, from: Option<IpAddr>, now: u64) -> u64 {
         let of_user = self.users.get(&name(user));
         let until = of_user.map_or(0, |w| w.until(FREE_OF_USER, LONGEST_OF_USER_MS));
@@ -87,7 +87,7 @@ impl Throttle {
         until.max(of_all).saturating_sub(now)
     }
 
-    /// A try begins.
+    /// Counts an attempt at its beginning.
     pub fn begin(&mut self, user: &str, from: Option<IpAddr>, now: u64) {
         note(&mut self.users, name(user), now);
         if let Some(from) = from {
@@ -100,14 +100,14 @@ impl Throttle {
         };
     }
 
-    /// The password was right: the name begins anew. Of the address only this try is taken back:
-    /// who has one password must not get more tries at others by it.
+    /// The password was right: the name starts again from zero. For the address, only this attempt
+    /// is taken back: knowing one password must not give a caller more attempts at others.
     pub fn was_right(&mut self, user: &str, from: Option<IpAddr>) {
         self.users.remove(&name(user));
         self.take_back_others(from);
     }
 
-    /// Nothing was looked at: the try does not count.
+    /// The password was not checked: the attempt does not count.
     pub fn was_none(&mut self, user: &str, from: Option<IpAddr>) {
         less(&mut self.users, &name(user));
         self.take_back_others(from);
@@ -182,7 +182,7 @@ mod tests {
             "capitals are the same name"
         );
         assert_eq!(t.wait("bob", from(200), now), 0);
-        // Long after the last one it begins anew.
+        // Long after its last attempt, a name starts again from zero.
         let later = now + FORGET_MS;
         t.begin("alice", None, later);
         assert_eq!(t.wait("alice", None, later), 0);
@@ -196,7 +196,7 @@ mod tests {
         }
         assert_eq!(t.wait("somebody", from(1), 5_000), 1_000);
         assert_eq!(t.wait("somebody", from(2), 5_000), 0);
-        // Of IPv6 a caller has a whole net.
+        // An IPv6 caller has a whole network.
         let (a, b) = ("2001:db8::1", "2001:db8::ffff:1");
         for n in 0..=FREE_OF_ADDRESS {
             t.begin(&format!("v{n}"), a.parse().ok(), 5_000);
@@ -237,7 +237,7 @@ mod tests {
             t.begin("alice", from, now);
         }
         assert!(now > 1_000 * LONGEST_OF_USER_MS / 2, "{now}");
-        // Many names from many addresses: so many a minute, and none is forgotten too early.
+        // Many names from many addresses: only so many per minute, and none is forgotten too early.
         let mut t = Throttle::default();
         let (mut now, mut minute) = (0, 0);
         for n in 0..20_000u32 {

@@ -17,37 +17,38 @@ use zeroize::Zeroizing;
 
 /// Largest message on the control socket, bytes.
 pub const ASK_MAX: usize = 1024;
-/// Largest frame: a script of 1 MiB with its environment, of which JSON may double every byte.
+/// Maximum size of a frame: a script of 1 MiB with its environment, where JSON may double every
+/// byte.
 pub const FRAME_MAX: usize = 24 << 20;
-/// Longest secret, bytes.
+/// Maximum length of a secret, bytes.
 pub const SECRET_MAX: usize = 160;
-/// Longest name of a user and longest password, bytes.
+/// Maximum length of a user name and of a password, bytes.
 pub const USER_MAX: usize = 128;
 pub const PASSWORD_MAX: usize = 512;
 
-/// What the HTTP process asks of the broker.
+/// A request of the HTTP process to the broker.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Ask {
-    /// It listens and answers.
+    /// The HTTP process listens and answers.
     Ready {},
     /// Use up this login link and begin a session.
     LogIn { link: String },
-    /// Have PAM judge a password, which follows on the socket, and begin a session.
+    /// Have PAM check a password, which follows on the socket, and begin a session.
     Password { user: String, from: Option<IpAddr> },
-    /// Let a process become this user, if `proof` is a session or a token of theirs. A frame with
+    /// Let a process become this user, if `proof` is a session or a token of the user. A frame with
     /// the call follows.
     Act { uid: u32, proof: String },
-    /// Let a process become this user and stay while the socket is open, for something that they
-    /// speak to; `proof` is a session of theirs. A frame with the call follows.
+    /// Let a process become this user and run while the socket is open, for something with which
+    /// the user communicates; `proof` is a session of the user. A frame with the call follows.
     Attend { uid: u32, proof: String },
-    /// Whether this session may go on; it counts as used.
+    /// Report whether this session may go on; it counts as used.
     GoOn { session: String },
-    /// This session is over.
+    /// End this session.
     End { session: String },
 }
 
-/// A session that the broker has begun, as it answers a login; `None` where the link is not good.
+/// The answer to a login: a session that the broker has begun; `None` if the link is not valid.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Begun {
@@ -57,23 +58,23 @@ pub struct Begun {
     pub session: String,
 }
 
-/// How a login by password has ended.
+/// The result of a login by password.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum PasswordSaid {
     Begun(Begun),
-    /// User or password is wrong, or it cannot be known.
+    /// User or password is wrong, or the password did not arrive.
     Wrong,
-    /// Nothing was looked at: first so many seconds must pass.
+    /// Not checked: this many seconds must pass first.
     Wait(u64),
-    /// The password is right, and does not do.
+    /// The password is right, but the login is refused.
     Refused(Refused),
-    /// Nothing was looked at: passwords cannot be judged here now, or as many as may be are being.
+    /// Not checked: passwords cannot be checked here now, or too many are being checked.
     Unchecked,
     Busy,
 }
 
-/// Why a right password does not do.
+/// Why a login with the right password is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Refused {
@@ -82,7 +83,7 @@ pub enum Refused {
     Denied,
 }
 
-/// Reads a message of the HTTP process; `None`: it is none.
+/// Parses a message of the HTTP process; `None`: invalid.
 pub fn parse_ask(bytes: &[u8]) -> Option<Ask> {
     if bytes.len() > ASK_MAX {
         return None;
@@ -100,23 +101,23 @@ pub fn parse_ask(bytes: &[u8]) -> Option<Ask> {
     is_secret(secret).then_some(ask)
 }
 
-/// Whether a text can be a secret: the broker looks nothing else up.
+/// Whether a text can be a secret: the broker looks up no other text.
 pub fn is_secret(text: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
     !text.is_empty() && text.len() <= SECRET_MAX && text.bytes().all(is_plain)
 }
 
-/// Whether a text can be the name of a user: PAM is asked for no other.
+/// Whether a text can be the name of a user: PAM gets no other text.
 pub fn is_user(text: &str) -> bool {
     let is_odd = |c: char| c.is_control() || c.is_whitespace() || "/:\"'`$*?<>|;&()".contains(c);
     let is_short = !text.is_empty() && text.len() <= USER_MAX;
     is_short && !text.starts_with(['-', '.', '+']) && !text.contains(is_odd)
 }
 
-/// Sends a password over the socket of its question.
+/// Sends a password over the socket of its request.
 ///
 /// # Errors
-/// It is too long, or nobody takes it in time.
+/// The password is too long, or is not read in time.
 pub fn send_password(socket: &File, password: &str) -> sys::Result<()> {
     let wrong = |why: String| sys::Error::invalid("send", Path::new("a password"), why);
     if password.len() > PASSWORD_MAX {
@@ -125,14 +126,14 @@ pub fn send_password(socket: &File, password: &str) -> sys::Result<()> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(4 + PASSWORD_MAX));
     bytes.extend_from_slice(&(password.len() as u32).to_le_bytes());
     bytes.extend_from_slice(password.as_bytes());
-    // Few bytes into an empty socket: they never wait for a reader.
+    // A few bytes into an empty socket never wait for a reader.
     descriptors::send(socket, &bytes, None, false)
 }
 
-/// The password that comes over the socket of a question.
+/// Receives the password over the socket of a request.
 ///
 /// # Errors
-/// It does not come in time or whole, or is too long.
+/// The password does not arrive completely and in time, or is too long.
 pub fn receive_password(socket: &File) -> sys::Result<Zeroizing<Vec<u8>>> {
     let wrong = |why: String| sys::Error::invalid("receive", Path::new("a password"), why);
     let mut from = socket;
@@ -149,10 +150,10 @@ pub fn receive_password(socket: &File) -> sys::Result<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-/// A value as a frame.
+/// Encodes a value as a frame.
 ///
 /// # Errors
-/// It is larger than [`FRAME_MAX`].
+/// The value is larger than [`FRAME_MAX`].
 pub fn frame<T: Serialize>(value: &T) -> sys::Result<Vec<u8>> {
     let mut out = vec![0; 4];
     let wrong = |why: String| sys::Error::invalid("write", Path::new("a frame"), why);
@@ -165,23 +166,23 @@ pub fn frame<T: Serialize>(value: &T) -> sys::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Sends a frame over the socket of a call, with a descriptor.
+/// Sends a value as a frame over the socket of a call, with a descriptor.
 ///
 /// # Errors
-/// The value is too large, or nobody takes it in time.
+/// The value is too large, or is not read in time.
 pub fn send<T: Serialize>(socket: &File, value: &T, with: Option<&File>) -> sys::Result<()> {
     let bytes = frame(value)?;
-    // The descriptor goes with the length, so that it comes before the end of the frame.
+    // The descriptor is sent with the length, so that it arrives before the end of the frame.
     descriptors::send(socket, &bytes[..4], with, true)?;
     let mut to = socket;
     let sent = to.write_all(&bytes[4..]);
     sent.map_err(|e| sys::Error::invalid("send", Path::new("a frame"), e.to_string()))
 }
 
-/// The frame that comes over the socket of a call, and the descriptor that came with it.
+/// Receives a frame over the socket of a call, and the descriptor that came with it.
 ///
 /// # Errors
-/// It does not come in time or whole, is too large, or is no value of this kind.
+/// The frame does not arrive completely and in time, is too large, or is not a value of this type.
 pub fn receive<T: DeserializeOwned>(socket: &File) -> sys::Result<(T, Option<File>)> {
     let wrong = |why: String| sys::Error::invalid("receive", Path::new("a frame"), why);
     let (mut head, mut with) = (Vec::new(), None);

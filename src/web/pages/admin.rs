@@ -1,8 +1,8 @@
-//! Pages of administrators: what is wrong with the cluster, queues and hosts opened and closed,
-//! the checks of `cadmin check`, cb.yaml read, checked and saved.
+//! Pages of administrators: problems of the cluster, opening and closing queues and hosts, the
+//! checks of `cadmin check`, and cb.yaml, which can be read, checked and saved.
 //!
-//! Owns which buttons there are. Who may use them is judged behind [`AsUser::administer`], and by
-//! the leader once more; a token for programs, which may be less than its owner, is refused here.
+//! Owns which buttons exist. [`AsUser::administer`] and the leader check the user's rights; a token
+//! for programs, which may have fewer rights than its owner, is refused here.
 //!
 //! [`AsUser::administer`]: crate::identity::AsUser::administer
 
@@ -23,12 +23,12 @@ use corral::api::admin::{
 use corral::api::portal::Scope;
 use corral::api::read::{HostKind, Reader};
 
-/// Names of one act.
+/// Maximum number of names in one request.
 const NAMES_MAX: usize = 1_000;
-/// Rows of hosts on the page.
+/// Maximum number of hosts on the page.
 const HOSTS_MAX: usize = 500;
 
-/// What can be done to queues and to hosts: the value of the button, the key of its words.
+/// Actions on queues and hosts: the value of the button, the key of its words.
 const QUEUE_ACTS: &[(&str, &str)] = &[
     ("open", "admin.open"),
     ("close", "admin.close"),
@@ -37,7 +37,7 @@ const QUEUE_ACTS: &[(&str, &str)] = &[
 ];
 const HOST_ACTS: &[(&str, &str)] = &[("open", "admin.open"), ("close", "admin.close")];
 
-/// A queue or a host of the page.
+/// A queue or a host on the page.
 struct Line {
     name: String,
     status: String,
@@ -52,16 +52,16 @@ struct AdminPage {
     health: String,
     queues: Vec<Line>,
     hosts: Vec<Line>,
-    /// Hosts that the page has no room for.
+    /// The number of hosts that do not fit on the page.
     left_out: usize,
     queue_acts: &'static [(&'static str, &'static str)],
     host_acts: &'static [(&'static str, &'static str)],
     comment_max: usize,
-    /// What `cadmin check` says, once it was asked.
+    /// The output of `cadmin check`, if it was requested.
     check: Option<String>,
 }
 
-/// A token may be less than its owner.
+/// A token may have fewer rights than its owner.
 fn allowed(caller: &Caller) -> Result<(), WebError> {
     match caller.scope >= Scope::Admin {
         true => Ok(()),
@@ -75,7 +75,8 @@ fn allowed(caller: &Caller) -> Result<(), WebError> {
     }
 }
 
-/// The text of a command; why there is none is text, too, unless the caller may not ask.
+/// The output of a command; its error is returned as text, too, unless the caller has no right to
+/// it.
 fn text_of(app: &App, caller: &Caller, act: &AdminAct) -> Result<String, WebError> {
     match app.actor.administer(&caller.who, act) {
         Ok(AdminAnswer::Text(text)) => Ok(text),
@@ -150,7 +151,7 @@ pub(super) async fn check(
     .await
 }
 
-/// What a form asks for.
+/// The action that a form requests.
 fn act_of(form: &Fields) -> Result<AdminAct, WebError> {
     let (names, comment) = (form.all("name"), form.get("comment").to_owned());
     if names.len() > NAMES_MAX {
@@ -209,7 +210,7 @@ pub(super) async fn act(
 struct ConfigPage {
     f: Frame,
     path: String,
-    /// The digest of the text from which the shown one was made.
+    /// The digest of the text on which the shown text is based.
     base: String,
     text: String,
     verdict: Option<ConfigVerdict>,
@@ -239,7 +240,7 @@ fn config_now(app: &App, caller: &Caller) -> Result<ConfigText, WebError> {
     }
 }
 
-/// The text of the form as files have it: browsers end lines with CR LF.
+/// The text of the form in the format of files: browsers end lines with CR LF.
 fn text_in(form: &Fields) -> String {
     let all = form.all("text");
     let text = all.first().map_or("", String::as_str);
@@ -301,7 +302,7 @@ pub(super) async fn save_config(
             Ok(AdminAnswer::Saved(saved)) => shown.saved = Some(saved),
             Ok(_) => return Err(WebError::internal()),
             Err(failure) => {
-                // What was typed is not lost.
+                // The text that was typed is kept.
                 (shown.text, shown.base) = (text, base);
                 shown.failure = Some(failure.into());
             }

@@ -1,8 +1,8 @@
-//! A form for each template of an application, made of its parameters; jobs that are repeated as
-//! they are, or in a form.
+//! A form for each template of an application, generated from its parameters; jobs that are
+//! submitted again unchanged or in a form.
 //!
-//! Owns the form. Values are checked by the library that `csub -app` uses; nothing of a template
-//! is taken for HTML.
+//! Owns the form. Values are checked by the same code as those of `csub -app`; no text of a
+//! template is used as HTML.
 
 use super::frame::{Frame, page};
 use super::jobs::in_path;
@@ -24,7 +24,7 @@ use corral::spool::view::Job;
 use corral::sys;
 use corral::text::command::split_words;
 
-/// Beginning of the names of fields that are parameters.
+/// Prefix of the names of fields that are parameters.
 const PARAM: &str = "p.";
 /// Fields of every form: the name, the key of the label.
 const COMMON: &[(&str, &str)] = &[
@@ -42,7 +42,7 @@ fn say(text: &Text, w: Words) -> &str {
     }
 }
 
-/// A text, or what stands for it where there is none.
+/// A text, or `otherwise` if it is empty.
 fn say_or(text: &Text, w: Words, otherwise: &str) -> String {
     match say(text, w) {
         "" => otherwise.to_owned(),
@@ -50,16 +50,16 @@ fn say_or(text: &Text, w: Words, otherwise: &str) -> String {
     }
 }
 
-/// A parameter's field.
+/// The field of a parameter.
 struct ParamField {
     name: String,
     label: String,
     help: String,
-    /// What may be typed: limits, pattern.
+    /// What is allowed: limits, pattern.
     hint: String,
     value: String,
     required: bool,
-    /// Of a choice, and yes and no: value and label.
+    /// For a choice or a boolean: value and label.
     choices: Vec<(String, String)>,
     is_number: bool,
 }
@@ -117,14 +117,14 @@ fn hint(param: &Param, w: Words) -> String {
 #[template(path = "app.html")]
 struct AppPage {
     f: Frame,
-    /// The name within a path.
+    /// The name as part of a path.
     link: String,
     label: String,
     about: String,
     help: String,
     fields: Vec<ParamField>,
     common: Vec<(&'static str, &'static str, String)>,
-    /// The label of the field for a command or more words, where the template takes them.
+    /// The label of the field for a command or more words, if the template takes them.
     words: Option<&'static str>,
     command: String,
     key: String,
@@ -132,7 +132,7 @@ struct AppPage {
     answer: Option<Vec<(String, String)>>,
 }
 
-/// Label and link of each application's form; none where they cannot be read.
+/// Label and link of each application's form; empty if the applications cannot be read.
 pub(super) fn links(app: &App, caller: &Caller, w: Words) -> Vec<(String, String)> {
     let reader = app.actor.reader(&caller.who);
     let all = reader
@@ -287,7 +287,7 @@ pub(super) async fn check(
     .await
 }
 
-/// Submits a job like a known one and shows the new one.
+/// Submits an unchanged copy of a job and shows the new job.
 pub(super) async fn clone_job(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -303,7 +303,8 @@ pub(super) async fn clone_job(
     .await
 }
 
-/// The form that a job came from, filled with its values; else the plain form.
+/// The form that was used to submit a job, filled with its values; if there is none, the plain
+/// form.
 pub(super) async fn form_of_job(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -325,8 +326,8 @@ pub(super) async fn form_of_job(
     .await
 }
 
-/// Longest script that is put into a link; a longer one is left out, as the head of a request is
-/// limited.
+/// Maximum size of a script that is put into a link, bytes; a longer one is omitted because the
+/// head of a request is limited.
 const SCRIPT_MAX: usize = 8 << 10;
 
 fn filled(templates: &[Template], job: &Job, script: String) -> String {

@@ -7,7 +7,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use rust_embed::RustEmbed;
 
-/// How long browsers keep them, seconds.
+/// How long browsers cache the files, seconds.
 const KEEP: &str = "max-age=600";
 
 #[derive(RustEmbed)]
@@ -18,7 +18,7 @@ pub(super) async fn give(Path(name): Path<String>) -> Result<Response, WebError>
     answer(&name, &name)
 }
 
-/// Files of others, each with its licence beside it.
+/// Third-party files; the licence of each is stored beside it.
 pub(super) async fn give_vendored(Path(name): Path<String>) -> Result<Response, WebError> {
     answer(&name, &format!("vendor/{name}"))
 }

@@ -6,16 +6,16 @@ use super::text::moment;
 use crate::history::{JobRing, JobSample, Rings};
 use crate::words::Words;
 
-/// Points of a chart, so that a page stays small.
+/// Maximum number of points of a chart, so that a page stays small.
 const POINTS: usize = 48;
-/// Lines of a chart; those with the largest values, the rest are added up.
+/// Maximum number of lines of a chart: those with the largest values; the others are added up.
 const LINES: usize = 6;
 
 /// A chart, as a table.
 pub(super) struct Chart {
     pub id: &'static str,
     pub title: &'static str,
-    /// Since when there are samples.
+    /// When the first sample was taken.
     pub since: String,
     pub columns: Vec<String>,
     pub rows: Vec<ChartRow>,
@@ -28,14 +28,14 @@ pub(super) struct ChartRow {
     pub values: Vec<String>,
 }
 
-/// Values of some lines at the same moments, in ms since 1970.
+/// Values of some lines at the same moments; moments are in ms since 1970.
 struct Lines {
     at: Vec<i64>,
     lines: Vec<(String, Vec<f32>)>,
 }
 
 impl Lines {
-    /// At most [`POINTS`] points, each the mean of those that it stands for.
+    /// Reduces the points to at most [`POINTS`], each the mean of those that it replaces.
     fn thinned(self) -> Lines {
         let step = self.at.len().div_ceil(POINTS).max(1);
         let at = self.at.chunks(step).map(|part| part[part.len() / 2]);
@@ -53,7 +53,7 @@ impl Lines {
         }
     }
 
-    /// At most [`LINES`] lines: the largest, and the sum of the others.
+    /// Reduces the lines to at most [`LINES`]: the largest, and the sum of the others.
     fn largest(mut self, others: &str) -> Lines {
         if self.lines.len() <= LINES {
             return self;
@@ -85,7 +85,7 @@ impl Lines {
     }
 }
 
-/// `3`, `0.25`; nothing for what is not known.
+/// `3`, `0.25`; empty for an unknown value.
 fn written(value: f32) -> String {
     if !value.is_finite() {
         return String::new();
@@ -94,8 +94,8 @@ fn written(value: f32) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// One of the values of all names, as a chart; `None`: there are not two moments yet. `sees`: whose
-/// line is shown.
+/// A chart of one value for all names; `None`: there are fewer than two samples. `sees`: whether
+/// the line of a name may be shown.
 pub(super) fn of_names<const N: usize>(
     rings: &Rings<N>,
     which: usize,
@@ -115,7 +115,7 @@ pub(super) fn of_names<const N: usize>(
     is_there.then(|| all.largest(w.t("chart.others")).chart(id, title, now))
 }
 
-/// The values of one name, each a chart of its own.
+/// Charts of all values of one name, one chart for each value.
 pub(super) fn of_name<const N: usize>(
     rings: &Rings<N>,
     name: &str,
@@ -135,8 +135,8 @@ pub(super) fn of_name<const N: usize>(
     titles.into_iter().enumerate().map(one).collect()
 }
 
-/// What a job used over its run: processors, memory, processes, what it read and wrote, and GPUs
-/// and network where it used them.
+/// Charts of a job's usage over its run: processors, memory, processes, I/O; GPUs and network if it
+/// used them.
 pub(super) fn of_job(ring: &JobRing, w: Words, now: i64) -> Vec<Chart> {
     let samples = &ring.samples;
     if samples.len() < 2 {
@@ -187,10 +187,10 @@ pub(super) fn of_job(ring: &JobRing, w: Words, now: i64) -> Vec<Chart> {
     charts.into_iter().map(one).collect()
 }
 
-/// A chart before it has its times: its name, the key of its title, its lines.
+/// A chart without its times: its name, the key of its title, its lines.
 type Untimed = (&'static str, &'static str, Vec<(String, Vec<f32>)>);
 
-/// GPUs and network traffic, of a job that has used them.
+/// Charts of GPUs and network traffic, for a job that has used them.
 fn of_devices(ring: &JobRing, w: Words) -> Vec<Untimed> {
     let all = &ring.samples;
     let each = |of: fn(&JobSample) -> u64| all.iter().map(|s| of(s) as f32).collect::<Vec<f32>>();
@@ -211,7 +211,7 @@ fn of_devices(ring: &JobRing, w: Words) -> Vec<Untimed> {
     charts
 }
 
-/// A counter as a rate by ms: since the sample before, at the first since the start.
+/// A counter as a rate per ms since the previous sample; the first one since the start.
 fn rates(ring: &JobRing, of: fn(&JobSample) -> u64) -> Vec<f32> {
     let mut before = (ring.start, 0);
     let each = ring.samples.iter().map(|s| {
@@ -222,7 +222,7 @@ fn rates(ring: &JobRing, of: fn(&JobSample) -> u64) -> Vec<f32> {
     each.collect()
 }
 
-/// KB by ms as MB by second.
+/// Converts KB per ms into MB per second.
 fn megabytes(rates: Vec<f32>) -> Vec<f32> {
     rates.into_iter().map(|kb_ms| kb_ms / 1.024).collect()
 }

@@ -1,7 +1,7 @@
-//! The user's files: a directory's list, a file's text or picture, new directories, other names,
-//! removal. Uploads go by the script of the page to the REST interface.
+//! The user's files: the list of a directory, the text or picture of a file, creating directories,
+//! renaming, removing. The page's script uploads files through the REST interface.
 //!
-//! Owns what of a file is shown. A name or a text is never part of a page as anything but text.
+//! Owns which part of a file is shown. Names and texts appear in a page only as text.
 
 use super::frame::{Frame, page};
 use super::text::moment;
@@ -19,23 +19,23 @@ use corral::api::files::{FileAsk, FileEntry, FileKind, FilePlace, FileSaid};
 use corral::sys;
 use corral::text::size;
 
-/// Names of one page.
+/// Maximum number of names on a page.
 const COUNT: usize = 500;
-/// First bytes of a file that are shown as text.
+/// Maximum size of the beginning of a file that is shown as text, bytes.
 const SHOWN: usize = 256 << 10;
 
-/// A name of a directory as it is shown.
+/// An entry of a directory as it is shown.
 struct NameRow {
     name: String,
-    /// Where it leads: the list of a directory, the page of anything else.
+    /// The page of the entry: the list of a directory, the content of anything else.
     link: String,
-    /// The page that changes it.
+    /// The page for changing the entry.
     change: String,
     kind: FileKind,
     size: String,
     time: String,
     mode: String,
-    /// Of a link: as it is written, and where that is a place of its own.
+    /// For a symbolic link: its target as it is written, and the page of an absolute target.
     target: String,
     target_link: String,
 }
@@ -71,13 +71,13 @@ impl NameRow {
         self.kind == FileKind::Link
     }
 
-    /// Whether it can be kept by the browser.
+    /// Whether the browser can download it.
     fn is_file(&self) -> bool {
         self.kind == FileKind::File
     }
 }
 
-/// The directories above a place, from the one that was chosen down: name and link.
+/// The directories above a place, starting with the selected root: name and link.
 fn trail(at: &FilePlace) -> Vec<(String, String)> {
     let mut out = vec![(shown(&at.root), format!("/files?{}", query(&at.root, b"")))];
     let mut path = Vec::new();
@@ -98,7 +98,7 @@ struct FilesPage {
     f: Frame,
     trail: Vec<(String, String)>,
     root: String,
-    /// The place within a URL.
+    /// The place as a query of a URL.
     here: String,
     rows: Vec<NameRow>,
     first: usize,
@@ -127,7 +127,7 @@ pub(super) async fn list(
         let here = query(&at.root, &at.path);
         let said = app.actor.files(&caller.who, &ask).map_err(WebError::from);
         let said = match said {
-            // It may be a link to a file.
+            // The place may be a link to a file.
             Err(e) if e.status == StatusCode::BAD_REQUEST && !at.path.is_empty() => {
                 return Ok(Redirect::to(&format!("/files/view?{here}")).into_response());
             }
@@ -171,15 +171,15 @@ struct FilePage {
     trail: Vec<(String, String)>,
     name: String,
     here: String,
-    /// Why its content is not shown.
+    /// Why the content is not shown.
     failure: Option<String>,
     is_picture: bool,
     is_text: bool,
     text: String,
     size: String,
-    /// Only its beginning is shown.
+    /// Only the beginning is shown.
     is_cut: bool,
-    /// The new name that is proposed.
+    /// The default for a new name.
     rename: String,
 }
 
@@ -222,7 +222,7 @@ pub(super) async fn view(
                 }
             }
             Err(e) if e.status == StatusCode::NOT_FOUND => return Err(e),
-            // A directory, a pipe, a file of another: it can still get another name.
+            // A directory, a pipe, a file of another user: it can still be renamed.
             Err(e) => out.failure = Some(e.why),
         }
         page(&out)
@@ -230,7 +230,7 @@ pub(super) async fn view(
     .await
 }
 
-/// Text whose hidden characters are seen: what is copied from a page may end in a terminal.
+/// Makes hidden characters visible: text that is copied from a page may be pasted into a terminal.
 fn text(bytes: &[u8]) -> String {
     let all = String::from_utf8_lossy(bytes);
     let line = |line: &str| {
@@ -271,7 +271,7 @@ pub(super) async fn picture(
     give(app, caller, asked, headers, Give::Picture).await
 }
 
-/// A name that was typed: one name, not a path.
+/// The name that was typed: a single name, not a path.
 fn typed(form: &Fields) -> Result<Vec<u8>, WebError> {
     let name = form.get("name");
     let wrong = name.is_empty() || name.contains('/') || matches!(name, "." | "..");
@@ -281,7 +281,7 @@ fn typed(form: &Fields) -> Result<Vec<u8>, WebError> {
     }
 }
 
-/// Changes something and shows the directory that it is in.
+/// Changes a file and shows the directory that contains it.
 async fn change(
     app: App,
     caller: Caller,

@@ -7,10 +7,10 @@ use crate::words::{Language, Words};
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 
-/// Alarms that stand on every page.
+/// Maximum number of alarms on a page.
 const ALARMS_MAX: usize = 5;
 
-/// The pages: place, and the key of its name in the catalogue. Each stands in the menu.
+/// The pages of the menu: path, and the key of the name in the catalogue.
 pub const MENU: &[(&str, &str)] = &[
     ("/", "menu.overview"),
     ("/jobs", "menu.jobs"),
@@ -26,16 +26,16 @@ pub const MENU: &[(&str, &str)] = &[
     ("/usage", "menu.usage"),
     (ADMIN, "menu.admin"),
 ];
-/// Stands in the menu of administrators only.
+/// Shown in the menu of administrators only.
 const ADMIN: &str = "/admin";
 
-/// What stands around every page.
+/// What surrounds every page.
 pub(super) struct Frame {
     pub w: Words,
     pub theme: &'static str,
-    /// Where the page is, with its query: the way back after a setting.
+    /// The page with its query, to which the browser returns after changing a setting.
     pub here: String,
-    /// Its place in the menu.
+    /// The menu entry of the page.
     pub menu: &'static str,
     pub user: String,
     /// The user administers the cluster.
@@ -43,7 +43,7 @@ pub(super) struct Frame {
     pub csrf: String,
     pub cluster: String,
     pub alarms: Vec<String>,
-    /// Why what is shown may be old.
+    /// Why the data shown may be old.
     pub trouble: Option<String>,
 }
 
@@ -75,7 +75,7 @@ impl Frame {
         }
     }
 
-    /// The menu: place, name, whether it is the page's own.
+    /// The menu: path, name, whether it is the entry of this page.
     pub(super) fn menu(&self) -> Vec<(&'static str, &'static str, bool)> {
         let entry = |(place, key): &(&'static str, &'static str)| {
             (*place, self.w.t(key), *place == self.menu)
@@ -86,7 +86,7 @@ impl Frame {
         shown.map(entry).collect()
     }
 
-    /// Languages: tag, own name, whether it is the page's.
+    /// Languages: tag, own name, whether it is the language of the page.
     pub(super) fn languages(&self) -> Vec<(&'static str, &'static str, bool)> {
         let name = |language| match language {
             Language::English => "English",
@@ -97,7 +97,7 @@ impl Frame {
     }
 }
 
-/// A page as an answer.
+/// Renders a page as a response.
 pub(super) fn page(template: &impl Template) -> Result<Response, WebError> {
     Ok(Html(template.render()?).into_response())
 }

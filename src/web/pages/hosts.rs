@@ -18,9 +18,9 @@ use corral::api::read::{HostKind, Reader, Reading};
 use corral::record::view::HostRow;
 use corral::sys;
 
-/// Steps of use in the map.
+/// Number of usage levels in the map.
 const STEPS: u64 = 5;
-/// Rows of one page.
+/// Maximum number of rows on a page.
 const ROWS_MAX: usize = 500;
 
 struct Row {
@@ -33,7 +33,7 @@ struct Row {
     run: u32,
     susp: u32,
     percent: u64,
-    /// Class of its field in the map.
+    /// The class of the host's field in the map.
     heat: String,
     r1m: String,
     ut: String,
@@ -120,12 +120,12 @@ pub(super) async fn list(
 struct HostPage {
     f: Frame,
     row: Row,
-    /// The text of chosts -l and cload -l.
+    /// The output of chosts -l and cload -l.
     long: String,
     load: String,
-    /// The last hour.
+    /// Charts of the last hour.
     charts: Vec<Chart>,
-    /// The link to the jobs that run there.
+    /// The link to the jobs that run on the host.
     jobs: String,
 }
 

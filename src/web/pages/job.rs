@@ -22,10 +22,10 @@ use corral::record::report::TaskUse;
 use corral::spool::view::Job;
 use corral::sys;
 
-/// Last bytes of a file that are shown on the page, and lines that a search finds.
+/// The last bytes of a file that the page shows, and the maximum number of lines found by a search.
 const SHOWN: usize = 64 << 10;
 const FOUND_MAX: usize = 500;
-/// Last bytes that are searched.
+/// The last bytes that are searched.
 const SEARCHED: usize = 256 << 10;
 
 /// A file of the job.
@@ -35,10 +35,10 @@ struct File {
     failure: Option<String>,
 }
 
-/// What stands at the head of the page.
+/// The head of the page.
 struct Facts {
     id: String,
-    /// The ID within a path.
+    /// The id as part of a path.
     link: String,
     name: String,
     command: String,
@@ -47,7 +47,7 @@ struct Facts {
     project: String,
     stat: &'static str,
     class: &'static str,
-    /// Why it waits or does not run.
+    /// Why the job waits or does not run.
     why: String,
     /// Name, link, slots.
     hosts: Vec<(String, String, u32)>,
@@ -85,22 +85,22 @@ struct JobPage {
     charts: Vec<Chart>,
     files: Vec<File>,
     find: String,
-    /// The text of cjobs -l.
+    /// The output of cjobs -l.
     long: String,
-    /// The text of chist -l.
+    /// The output of chist -l.
     history: String,
     acts: Vec<(&'static str, String)>,
     texts: Option<Texts>,
-    /// What its program is that can be opened, for its user.
+    /// For the job's user: the kind of the program of the job that can be opened.
     program: Option<String>,
 }
 
-/// What only the job's user sees.
+/// What only the job's user can see.
 struct Texts {
     texts: JobTexts,
-    /// The list of its directory.
+    /// The link to the list of the job's directory.
     cwd: String,
-    /// The same form sent twice is one job.
+    /// A form that is sent twice submits one job.
     key: String,
 }
 
@@ -158,7 +158,7 @@ pub(super) async fn show(
     .await
 }
 
-/// The kind of program that a running job has announced, as far as its file is seen from here.
+/// The kind of program that a running job has announced, if its file can be read here.
 fn program(app: &App, caller: &Caller, job: &Job) -> Option<String> {
     let is_own = job.spec.uid == caller.who.uid && !caller.secret.is_empty();
     if !is_own || job.row.stat != JobStat::Run || job.row.arr.is_some() {
@@ -180,7 +180,7 @@ fn program(app: &App, caller: &Caller, job: &Job) -> Option<String> {
     Some(read_announced(&bytes, id, idx).ok()?.kind)
 }
 
-/// What the present or last attempt used.
+/// Charts of the usage of the current or last attempt.
 fn charts(app: &App, w: Words, job: &Job) -> Vec<Chart> {
     let (history, row) = (app.history(), &job.row);
     let ring = history.job(row.j, row.start);
@@ -189,7 +189,7 @@ fn charts(app: &App, w: Words, job: &Job) -> Vec<Chart> {
     })
 }
 
-/// Name and command; an element has those of its array.
+/// Name and command; those of the array for an element.
 fn names(reader: &Reader, job: &Job) -> (String, String) {
     let row = &job.row;
     let own = |job: &Job| {
@@ -235,7 +235,7 @@ fn moments(job: &Job) -> Vec<(&'static str, String)> {
     there.map(|(key, ms)| (key, moment(ms, now))).collect()
 }
 
-/// The end of a file, or the lines of it that a search finds.
+/// The end of a file, or those of its lines that a search finds.
 fn shown(file: &JobOutput, find: &str) -> File {
     let (text, failure) = match &file.bytes {
         Ok(bytes) => (String::from_utf8_lossy(bytes).into_owned(), None),

@@ -19,7 +19,7 @@ use corral::record::ack::{Code, Outcome};
 use corral::sys;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
-/// Columns: what they sort by, the key of their name.
+/// Columns: the sort key, the key of the name.
 const COLUMNS: &[(&str, &str)] = &[
     ("id", "col.id"),
     ("name", "col.name"),
@@ -33,7 +33,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("submit", "col.submit"),
 ];
 
-/// A row as it is shown.
+/// A row of the table.
 struct Row {
     id: String,
     link: String,
@@ -47,7 +47,7 @@ struct Row {
     time: String,
     mem: String,
     submit: String,
-    /// Of an array: its elements by state, and the link to them.
+    /// For an array: its elements by state, and the link to them.
     elements: String,
     below: String,
 }
@@ -82,20 +82,20 @@ impl Row {
     }
 }
 
-/// Bytes that are written in another way within a path.
+/// Bytes that need no encoding in a path.
 const SAFE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
-/// An id within a path.
+/// An id as part of a path.
 pub(super) fn in_path(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, SAFE).to_string()
 }
 
-/// A column's title: its name, the link that sorts by it, `aria-sort`.
+/// The title of a column: its name, the link that sorts by it, `aria-sort`.
 struct Title {
     name: &'static str,
     link: String,
     sorted: &'static str,
-    /// Numbers stand at the right.
+    /// Numbers are aligned to the right.
     class: &'static str,
 }
 
@@ -110,7 +110,7 @@ struct JobsPage {
     titles: Vec<Title>,
     rows: Vec<Row>,
     counts: Vec<(&'static str, &'static str, u64)>,
-    /// First and last row of the page, and how many there are.
+    /// Numbers of the first and last row on the page, and the total number of rows.
     first: usize,
     last: usize,
     total: usize,
@@ -160,7 +160,7 @@ pub(super) async fn show(
     .await
 }
 
-/// The acts, each with its name.
+/// The actions, each with its name.
 pub(super) fn acts(w: Words) -> Vec<(&'static str, String)> {
     let name = |act: JobAct| w.t_or(&format!("act.{}", act.word()), act.word());
     JobAct::ALL
@@ -195,7 +195,7 @@ fn titles(asked: &Fields, w: Words) -> Vec<Title> {
     COLUMNS.iter().map(title).collect()
 }
 
-/// The links to the pages before and after.
+/// The links to the previous and the next page.
 fn ways(asked: &Fields, found: &JobPage, count: usize) -> (Option<String>, Option<String>) {
     let to = |from: usize| format!("/jobs?{}", asked.with("from", &from.to_string()));
     let before = (found.from > 0).then(|| to(found.from.saturating_sub(count)));
@@ -203,7 +203,7 @@ fn ways(asked: &Fields, found: &JobPage, count: usize) -> (Option<String>, Optio
     (before, (next < found.total).then(|| to(next)))
 }
 
-/// How one job fared.
+/// The outcome for one job.
 pub(super) struct Fared {
     id: String,
     text: String,
@@ -218,7 +218,7 @@ pub(super) struct ActedPage {
     pub back: String,
 }
 
-/// Most jobs of one act.
+/// Maximum number of jobs in one action.
 const ACT_MAX: usize = 1_000;
 
 pub(super) async fn act(

@@ -105,7 +105,7 @@ pub(super) async fn limits(
 #[template(path = "shares.html")]
 struct SharesPage {
     f: Frame,
-    /// Each with how deep it is in its tree, and its own name.
+    /// Each row with its depth in the tree, and its own name.
     rows: Vec<(ShareRow, usize, String)>,
 }
 
@@ -135,13 +135,13 @@ pub(super) async fn shares(
     .await
 }
 
-/// A page that shows what commands print.
+/// A page with the output of commands.
 #[derive(Template)]
 #[template(path = "texts.html")]
 struct TextsPage {
     f: Frame,
     title: &'static str,
-    /// What stands above it, and the text, for each part.
+    /// Heading and text of each part.
     parts: Vec<(&'static str, String)>,
     empty: &'static str,
 }

@@ -1,8 +1,8 @@
 //! Login by a link of `clogin` or by password, logout, language and colours.
 //!
 //! A login always begins a new session with a new secret: a session that the browser had before is
-//! ended, never taken over. A form with a password has its own token, which its browser got with
-//! the page, so that no other page can log a user in.
+//! ended, never reused. The password form has its own token, which the browser got with the page,
+//! so that another site cannot log a user in.
 
 use super::frame::page;
 use crate::broker::wire::{Begun, PasswordSaid, Refused};
@@ -22,9 +22,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 use corral::sys;
 
-/// How long a preference is kept, seconds.
+/// How long a preference is stored, seconds.
 const KEEP_S: i64 = 365 * 86_400;
-/// Random bytes of a session's secret and of its CSRF token, and the letters that come of them.
+/// Random bytes of a session's secret and of its CSRF token, and the number of letters that encode
+/// them.
 const SECRET: usize = 32;
 const LETTERS: usize = 2 * SECRET;
 
@@ -33,27 +34,27 @@ const LETTERS: usize = 2 * SECRET;
 struct LoginPage {
     w: Words,
     theme: &'static str,
-    /// Why the last try has failed; empty: there was none.
+    /// Why the last attempt failed; empty: there was none.
     wrong: String,
-    /// The token of the form with a password; empty: there is no such form.
+    /// The token of the password form; empty: there is no such form.
     csrf: String,
-    /// The name that was typed before.
+    /// The user name that was typed before.
     user: String,
 }
 
-/// Name of the cookie with the token of the form with a password.
+/// The name of the cookie with the token of the password form.
 fn form_cookie(app: &App) -> String {
     format!("{}_login", app.settings.cookie)
 }
 
-/// The token of this browser's form with a password.
+/// The token of this browser's password form.
 fn form_token<'h>(app: &App, headers: &'h HeaderMap) -> Option<&'h str> {
     let token = cookie(headers, &form_cookie(app))?;
     let is_one = token.len() == LETTERS && token.bytes().all(|b| b.is_ascii_alphanumeric());
     is_one.then_some(token)
 }
 
-/// The page; `wrong`: why the last try has failed.
+/// The login page; `wrong`: why the last attempt failed.
 fn login_page(
     app: &App,
     look: Look,
@@ -119,11 +120,12 @@ pub(super) async fn log_in(
     Ok(begin(&app, &headers, who, &from).await)
 }
 
-/// Begins a session for who has logged in, and ends the one that the browser brought.
+/// Begins a session for a user that has logged in, and ends the previous session of the browser.
 async fn begin(app: &App, headers: &HeaderMap, mut who: Identity, from: &Origin) -> Response {
     let now = sys::clock::wall_ms();
     tracing::info!("{} has logged in from {from}", who.name);
-    // Who acts for users begins the session itself, and gives its secret; never the browser.
+    // A broker begins the session itself and returns its secret; the secret never comes from the
+    // browser.
     let secret = match std::mem::take(&mut who.proof) {
         Proof(own) if own.is_empty() => sys::clock::nonce(SECRET),
         Proof(given) => given,
@@ -150,7 +152,7 @@ async fn begin(app: &App, headers: &HeaderMap, mut who: Identity, from: &Origin)
     answer
 }
 
-/// A login by the password of the operating system.
+/// Login by the password of the operating system.
 async fn by_password(
     app: &App,
     look: Look,
@@ -224,7 +226,7 @@ async fn end(app: &App, secret: String) {
     .await;
 }
 
-/// Sets language and colours.
+/// Sets language and theme.
 pub(super) async fn set(Extension(form): Extension<Fields>) -> Response {
     let mut cookies = Vec::new();
     if let Some(language) = Language::parse(form.get("lang")) {
@@ -242,7 +244,7 @@ pub(super) async fn set(Extension(form): Extension<Fields>) -> Response {
         .into_response()
 }
 
-/// A place of this portal, whatever the form says.
+/// A path of this portal, whatever the form contains.
 fn way_back(text: &str) -> String {
     let is_place = text.starts_with('/') && !text.starts_with("//") && !text.contains('\\');
     let is_plain = text.bytes().all(|b| b.is_ascii_graphic());

@@ -1,7 +1,7 @@
-//! Pages for users: HTML made on the server, readable without scripts.
+//! Pages for users: HTML rendered on the server, readable without scripts.
 //!
-//! Owns which page has which path. The frame around all of them is in `frame`; a page's own file
-//! collects its data; its template has the form. Every visible word comes from the catalogue.
+//! Owns the paths of pages. `frame` has what surrounds every page; the file of a page collects its
+//! data, its template defines the layout. Every visible word comes from the catalogue.
 
 mod admin;
 mod apps;
@@ -26,7 +26,7 @@ use crate::App;
 use axum::Router;
 use axum::routing::{get, post};
 
-/// All pages, with what they post.
+/// The routes of all pages and of their forms.
 pub fn routes() -> Router<App> {
     Router::new()
         .route("/", get(overview::show))

@@ -18,7 +18,7 @@ use corral::record::view::HostRow;
 use corral::sys;
 use std::collections::BTreeMap;
 
-/// Users that are shown, those with the most slots.
+/// Maximum number of users shown: those with the most slots.
 const USERS_MAX: usize = 20;
 
 #[derive(Template)]
@@ -28,7 +28,7 @@ struct Overview {
     slots: u64,
     used: u64,
     percent: u64,
-    /// Hosts by state.
+    /// Hosts by state: the key of its name, its class, the number of hosts.
     hosts: Vec<(&'static str, &'static str, u64)>,
     queues: Vec<(String, JobSum)>,
     users: Vec<(String, JobSum)>,
@@ -42,7 +42,7 @@ struct Overview {
     past: Past,
 }
 
-/// What was before now.
+/// Charts and statistics of the past.
 struct Past {
     charts: Vec<Chart>,
     waits: Option<WaitTable>,
@@ -51,7 +51,7 @@ struct Past {
 /// How long jobs waited for their first start.
 struct WaitTable {
     since: String,
-    /// Up to which time, how many, their part in percent.
+    /// Upper bound of the waiting time, number of jobs, share in percent.
     rows: Vec<(String, u64, u64)>,
 }
 
@@ -79,7 +79,7 @@ pub(super) async fn show(
             .map(|h| u64::from(h.njobs))
             .sum();
         let total = |of: fn(&JobSum) -> u64| sums.by_queue.values().map(of).sum();
-        // In the order of the queues, those without jobs too.
+        // In the order of the queues, including those without jobs.
         let queues = now.queues.iter().map(|q| {
             let sum = sums.by_queue.get(&q.name).copied().unwrap_or_default();
             (q.name.clone(), sum)
@@ -108,7 +108,7 @@ pub(super) async fn show(
     .await
 }
 
-/// The last day. Who does not see the jobs of others sees no line of theirs.
+/// Charts of the last day. A user who may not see the jobs of others sees no lines of other users.
 fn charts(app: &App, w: Words, sees_all: bool, user: &str) -> Vec<Chart> {
     let (history, now) = (app.history(), sys::clock::wall_ms());
     let (queues, users) = (&history.queues, &history.users);
@@ -151,7 +151,7 @@ fn title(w: Words, id: &'static str, key: &'static str) -> (&'static str, &'stat
     (id, w.t(key))
 }
 
-/// All queues together; `None`: nothing is counted.
+/// Waiting times of all queues together; `None`: nothing has been counted.
 fn waits(app: &App, w: Words) -> Option<WaitTable> {
     let waits = app.cluster.waits().ok()?;
     let mut counts = vec![0; waits.bounds_s.len() + 1];
@@ -172,7 +172,7 @@ fn waits(app: &App, w: Words) -> Option<WaitTable> {
     })
 }
 
-/// Hosts by kind of state: the key of its name, its class, how many.
+/// Hosts by state: the key of its name, its class, the number of hosts.
 fn states(hosts: &[HostRow]) -> Vec<(&'static str, &'static str, u64)> {
     let kinds = [
         (HostKind::Open, "host.ok", "run"),
@@ -190,7 +190,7 @@ fn states(hosts: &[HostRow]) -> Vec<(&'static str, &'static str, u64)> {
         .collect()
 }
 
-/// Those with the most slots, then the most pending jobs.
+/// The users with the most slots, then those with the most pending jobs.
 fn most(all: BTreeMap<String, JobSum>) -> Vec<(String, JobSum)> {
     let mut all: Vec<(String, JobSum)> = all.into_iter().collect();
     all.sort_by_key(|(_, sum)| std::cmp::Reverse((sum.slots, sum.pending)));

@@ -1,4 +1,4 @@
-//! The form that submits a job, with what is known about its chances.
+//! The form that submits a job, and the result of its dry run.
 
 use super::frame::{Frame, page};
 use crate::error::WebError;
@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use corral::sys;
 use serde_json::Value;
 
-/// A field of one line: its name, and the key of its label in the catalogue.
+/// Single-line fields: the name, and the key of the label in the catalogue.
 const BASIC: &[(&str, &str)] = &[
     ("name", "submit.name"),
     ("slots", "submit.slots"),
@@ -34,7 +34,7 @@ const MORE: &[(&str, &str)] = &[
     ("options", "submit.options"),
 ];
 
-/// A field with what was typed.
+/// A field with its value.
 struct Field {
     name: &'static str,
     label: &'static str,
@@ -51,12 +51,12 @@ struct SubmitPage {
     asked: Fields,
     basic: Vec<Field>,
     more: Vec<Field>,
-    /// Something is typed in one of these.
+    /// At least one of these fields has a value.
     is_more: bool,
-    /// The same form sent twice is one job.
+    /// A form that is sent twice submits one job.
     key: String,
     failure: Option<WebError>,
-    /// What the check says, line by line.
+    /// The result of the dry run, line by line.
     answer: Option<Vec<(String, String)>>,
 }
 
@@ -179,7 +179,7 @@ pub(super) async fn check(
     .await
 }
 
-/// The members of the check's answer that say something, in its order, with their names.
+/// The members of the dry run's answer that are not empty, in their order, with their names.
 pub(super) fn answer(text: &str, w: Words) -> Vec<(String, String)> {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     let members = value.as_object().into_iter().flatten();

@@ -12,9 +12,9 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use corral::api::attend::AttendAsk;
 
-/// Its place in the menu.
+/// The menu entry of the page.
 const PLACE: &str = "/terminal";
-/// The screen until the page says its own.
+/// The size of the screen until the page reports its own.
 const SCREEN: (u16, u16) = (24, 80);
 
 #[derive(Template)]
@@ -67,7 +67,7 @@ pub(super) async fn list(
     form(&app, look, &caller, Fields::default(), None)
 }
 
-/// What the form asks for.
+/// The terminal that the form requests.
 fn ask_of(form: &Fields, w: Words) -> Result<AttendAsk, WebError> {
     let slots = match form.get("slots") {
         "" => Ok(1),
@@ -129,7 +129,7 @@ pub(super) async fn show(
 ) -> Result<Response, WebError> {
     session_only(&caller)?;
     let Some(label) = app.terminals.label(&caller, &name) else {
-        // One that has ended.
+        // The terminal has ended.
         return Ok(Redirect::to(PLACE).into_response());
     };
     let here = format!("{PLACE}/{name}");

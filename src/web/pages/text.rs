@@ -1,10 +1,10 @@
-//! Moments, times and amounts in the form of the pages.
+//! Moments, times and amounts as pages show them.
 
 use corral::model::JobStat;
 use corral::text::duration;
 use jiff::tz::TimeZone;
 
-/// A moment near now: `Nov 26 11:20`; nothing for 0.
+/// A moment near now: `Nov 26 11:20`; empty for 0.
 pub(super) fn moment(ms: i64, now: i64) -> String {
     match ms {
         0 => String::new(),
@@ -17,7 +17,7 @@ pub(super) fn time(ms: u64) -> String {
     duration::short(ms)
 }
 
-/// `1.5 GB`; nothing for 0.
+/// `1.5 GB`; empty for 0.
 pub(super) fn kilobytes(kb: u64) -> String {
     match kb {
         0 => String::new(),

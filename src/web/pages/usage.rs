@@ -26,7 +26,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("queue", "-q", "col.queue"),
     ("project", "-P", "submit.project"),
 ];
-/// What totals may be by, and the key of its name.
+/// Criteria by which totals can be grouped, and the keys of their names.
 const BY: &[(&str, &str)] = &[
     ("user", "col.user"),
     ("group", "usage.group"),
@@ -35,17 +35,17 @@ const BY: &[(&str, &str)] = &[
     ("app", "usage.app"),
     ("host", "col.host"),
 ];
-/// Ended jobs whose efficiency is listed, the newest.
+/// Maximum number of ended jobs whose efficiency is listed: the newest.
 const JOBS_MAX: usize = 200;
 
-/// A field of one line, with what was typed.
+/// A single-line field with its value.
 struct Field {
     name: &'static str,
     label: &'static str,
     value: String,
 }
 
-/// What an ended attempt used of what it had.
+/// Usage of an ended attempt compared with its allocation.
 struct Used {
     id: String,
     link: String,
@@ -54,12 +54,13 @@ struct Used {
     ended: String,
     run: String,
     slots: u64,
-    /// CPU time of the time of its slots, and memory of the limit, in percent; `None`: not known.
+    /// CPU time as a share of run time times slots, and memory as a share of the limit, in percent;
+    /// `None`: unknown.
     cpu: Option<u64>,
     mem: Option<u64>,
 }
 
-/// A record of `cacct --json`, as far as it is needed.
+/// The members of a record of `cacct --json` that are needed here.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Record {
@@ -104,9 +105,9 @@ struct UsagePage {
     fields: Vec<Field>,
     month: String,
     ended: String,
-    /// What totals are by: value, key of its name, chosen.
+    /// Criteria of totals: value, key of the name, whether it is selected.
     by: Vec<(&'static str, &'static str, bool)>,
-    /// The efficiency is shown, not the totals.
+    /// Whether the efficiency is shown instead of the totals.
     efficiency: bool,
     /// Links to the two views.
     links: (String, String),
@@ -116,7 +117,7 @@ struct UsagePage {
     jobs: Vec<Used>,
 }
 
-/// The first and the last day of a month, as `-C` takes them.
+/// The first and the last day of a month, in the format of `-C`.
 fn month_range(month: &str) -> Result<String, WebError> {
     let wrong = || WebError::wrong("a month is written as 2026-11");
     let first: Date = format!("{month}-01").parse().map_err(|_| wrong())?;
@@ -128,7 +129,7 @@ fn month_range(month: &str) -> Result<String, WebError> {
     ))
 }
 
-/// The words that choose what is counted.
+/// The options that select what is counted.
 fn words(asked: &Fields) -> Result<Vec<String>, WebError> {
     let mut words = Vec::new();
     let mut put = |option: &str, value: &str| {
@@ -160,7 +161,7 @@ fn answer(reader: &Reader, words: &[String], more: &[&str]) -> Result<String, We
     Ok(reader.answer(Reading::Accounting, &words)?)
 }
 
-/// The newest of the records.
+/// The newest records.
 fn newest(text: &str, now: i64) -> Vec<Used> {
     let read = text
         .lines()

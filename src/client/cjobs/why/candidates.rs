@@ -7,16 +7,18 @@ use crate::client::cluster_copy::ClusterCopy;
 use crate::model::{JobKey, JobStat, PendReason, Spec};
 use crate::sched::{AmountRoom, Examination, Stage};
 use crate::text::command::quote;
-use crate::text::resreq::{Alternative, Anything, Body, Builtins, Node, ResReq, Simple, Usage};
+use crate::text::resreq::{
+    Alternative, Anything, Body, Builtins, ResReq, SelectExpr, Simple, Usage,
+};
 
-/// Most candidates of one job.
+/// Maximum number of candidates for one job.
 pub(super) const CANDIDATES_MAX: usize = 40;
-/// Most queues that are tried, and most closed hosts.
+/// Maximum number of queues that are tried, and of closed hosts.
 const QUEUES_MAX: usize = 16;
 const HOSTS_MAX: usize = 2;
-/// Most conditions of `select[]` that are left out one by one.
+/// Maximum number of conditions of `select[]` that are removed one by one.
 const CONDITIONS_MAX: usize = 8;
-/// Memory from this many MB on is offered in whole gigabytes.
+/// From this size on, in MB, memory is offered in whole gigabytes.
 const WHOLE_GB_FROM_MB: i64 = 4096;
 
 /// A command that may help.
@@ -27,16 +29,16 @@ pub(super) enum Remedy {
     /// `cresume`.
     Release,
     ArrayLimit(u32),
-    /// What an administrator may do.
+    /// An action of an administrator.
     OpenHost(String),
     ActivateQueue(String),
 }
 
-/// Something to try.
+/// A change to try.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
     pub remedy: Remedy,
-    /// What it does, for the reader.
+    /// The effect of the change, for the reader.
     pub about: String,
 }
 
@@ -48,7 +50,7 @@ impl Candidate {
         }
     }
 
-    /// As it is typed.
+    /// The command to type.
     pub(super) fn command(&self, id: u32) -> String {
         match &self.remedy {
             Remedy::Modify(words) => {
@@ -62,13 +64,13 @@ impl Candidate {
         }
     }
 
-    /// Only an administrator may do it.
+    /// Whether only an administrator may do it.
     pub(super) fn is_for_admin(&self) -> bool {
         matches!(self.remedy, Remedy::OpenHost(_) | Remedy::ActivateQueue(_))
     }
 }
 
-/// What is known of the job when candidates are looked for.
+/// What is known of the job for the search for candidates.
 pub(super) struct Case<'a> {
     pub copy: &'a ClusterCopy,
     pub j: JobKey,
@@ -77,7 +79,7 @@ pub(super) struct Case<'a> {
     pub hosts: Option<&'a Examination>,
 }
 
-/// Changes that are worth trying, the gentlest first.
+/// Changes that are worth trying, the least costly first.
 pub(super) fn candidates(case: &Case<'_>) -> Vec<Candidate> {
     let mut out = Vec::new();
     out.extend(by_reason(case));
@@ -108,7 +110,7 @@ pub(super) fn candidates(case: &Case<'_>) -> Vec<Candidate> {
     out
 }
 
-/// What the reason itself asks for.
+/// Changes that follow from the pending reason.
 fn by_reason(case: &Case<'_>) -> Vec<Candidate> {
     let stat = case.copy.state.stat(case.j);
     let mut out = Vec::new();
@@ -145,7 +147,7 @@ fn by_reason(case: &Case<'_>) -> Vec<Candidate> {
     out
 }
 
-/// What limits, and what is shared, leave to the job.
+/// Changes that fit what limits and shared resources leave to the job.
 fn by_limit(case: &Case<'_>) -> Vec<Candidate> {
     let mut out = Vec::new();
     match case.reason {
@@ -203,7 +205,7 @@ fn by_limit(case: &Case<'_>) -> Vec<Candidate> {
     out
 }
 
-/// Fewer slots, if it asks for more than so many.
+/// Fewer slots, if the job requests more than `n`.
 fn slots(spec: &Spec, n: u32, about: &str) -> Option<Candidate> {
     let fewer = n > 0 && n < spec.min;
     let plain = simple(&spec.res_req).is_some() || spec.res_req.is_empty();
@@ -223,7 +225,7 @@ fn fewer_slots(spec: &Spec, hosts: &Examination) -> Vec<Candidate> {
     out
 }
 
-/// The own requirement of a job, if it is one set of sections.
+/// The job's own requirement, if it has no alternatives and at most one `rusage`.
 fn simple(text: &str) -> Option<Simple> {
     let req = ResReq::parse_stored(text, &Anything(&Builtins)).ok()?;
     let simple = req.simple().cloned();
@@ -240,7 +242,7 @@ fn printed(simple: Simple) -> String {
     units::with_units(&req.to_string())
 }
 
-/// The option that gives the job these sections.
+/// The option that sets this requirement.
 fn request(simple: Simple, about: impl Into<String>) -> Candidate {
     match printed(simple).as_str() {
         "" => Candidate::modify(&["-Rn"], about),
@@ -248,7 +250,7 @@ fn request(simple: Simple, about: impl Into<String>) -> Candidate {
     }
 }
 
-/// An amount that people would write, not above `milli`.
+/// A round amount of at most `milli`.
 fn rounded(resource: &str, milli: i64) -> i64 {
     let whole = milli / 1000;
     let size = units::SIZES.contains(&resource);
@@ -270,7 +272,7 @@ fn set_amount(list: &mut [Usage], resource: &str, milli: i64) -> bool {
     fewer
 }
 
-/// The job with less of a resource: `milli` for `times` of what it asks.
+/// The job with less of a resource: `milli` divided by `times`.
 fn with_amount(
     spec: &Spec,
     resource: &str,
@@ -296,7 +298,7 @@ fn without_amount(spec: &Spec, resource: &str) -> Option<Candidate> {
     fewer.then(|| request(simple, format!("without {resource} in rusage[]")))
 }
 
-/// Of each resource as much as a host has left, or as one has in all.
+/// For each resource, the amount that a host has left, or the total amount of a host.
 fn fewer_amounts(case: &Case<'_>, hosts: &Examination) -> Vec<Candidate> {
     let mut out = Vec::new();
     for room in &hosts.amounts {
@@ -317,7 +319,7 @@ fn fewer_amounts(case: &Case<'_>, hosts: &Examination) -> Vec<Candidate> {
     out
 }
 
-/// All amounts and the slots of the nearest host at once.
+/// The amounts and slots of the nearest host, all at once.
 fn both(case: &Case<'_>, hosts: &Examination) -> Option<Candidate> {
     let nearest = hosts.nearest.as_ref()?;
     if nearest.lacks.len() < 2 {
@@ -364,7 +366,7 @@ fn without_span(spec: &Spec) -> Option<Candidate> {
     Some(request(simple, "its slots on any number of hosts"))
 }
 
-/// The requirement with one condition of `select[]` less, each in turn, then with none.
+/// The requirement without one condition of `select[]`, each in turn, then without all of them.
 fn without_conditions(spec: &Spec) -> Vec<Candidate> {
     let mut out = Vec::new();
     let Some(whole) = simple(&spec.res_req) else {
@@ -373,13 +375,13 @@ fn without_conditions(spec: &Spec) -> Vec<Candidate> {
     let Some(select) = &whole.select else {
         return out;
     };
-    if let [Node::And(parts)] = &select.alternatives[..] {
+    if let [SelectExpr::And(parts)] = &select.alternatives[..] {
         for (at, part) in parts.iter().enumerate().take(CONDITIONS_MAX) {
             let mut left = parts.clone();
             left.remove(at);
             let node = match left.len() {
                 1 => left.remove(0),
-                _ => Node::And(left),
+                _ => SelectExpr::And(left),
             };
             let mut req = whole.clone();
             if let Some(select) = &mut req.select {
@@ -407,7 +409,7 @@ fn with_any_type(spec: &Spec) -> Option<String> {
     Some(printed(simple))
 }
 
-/// Run limits that end before a window closes, or before a reservation begins.
+/// Run limits that end before a window closes or before a reservation begins.
 fn shorter(case: &Case<'_>) -> Vec<Candidate> {
     let run_s = case.spec.limits.run_s;
     let minutes: Vec<u64> = match case.reason {

@@ -6,11 +6,11 @@ use crate::model::{JobStat, Spec, TermReason};
 use crate::record::view::JobRow;
 use crate::text::{duration, size};
 
-/// A raised limit: so many percent of what was used or allowed.
+/// A raised limit, in percent of what was used or allowed.
 const RAISED_PERCENT: u64 = 150;
-/// Memory that is advised above the peak.
+/// The advised memory, in percent of the peak.
 const MEM_PERCENT: u64 = 125;
-/// Run limits are advised in steps of so many minutes.
+/// Run limits are advised in steps of this many minutes.
 const RUN_STEP_MIN: u64 = 5;
 const NOT_EXECUTABLE: [&str; 1] =
     ["chmod +x the program, or name its interpreter: csub bash SCRIPT"];
@@ -20,25 +20,25 @@ const NO_PROGRAM_OR_NOT_EXECUTABLE: [&str; 2] = [
     "chmod +x the program, or name its interpreter: csub bash SCRIPT",
 ];
 const NOT_STARTED: [&str; 2] = [
-    "correct what it says on that host and submit it again: csub -clone",
+    "correct the cause on that host and submit the job again: csub -clone",
     "or choose what can be used there: -cwd DIR, -o FILE, -e FILE, -i FILE, -E COMMAND",
 ];
 const MIB: u64 = 1 << 20;
 
-/// What is known of an end.
+/// What is known about the end of a job.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Cause {
     /// A stable word for scripts.
     pub word: &'static str,
     /// What happened, with limits and peaks.
     pub text: String,
-    /// A limit that was reached, and what was used of it, as people write them.
+    /// A limit that was reached, and the usage of it, both as users write them.
     pub limit: String,
     pub used: String,
     pub advice: Vec<String>,
 }
 
-/// The cause of an end. `signal` names a signal by its number.
+/// The cause of an end. `signal` returns the name of a signal.
 pub(super) fn cause(row: &JobRow<'_>, spec: &Spec, signal: &dyn Fn(i32) -> String) -> Cause {
     let mut out = match row.reason {
         TermReason::None => by_itself(row, signal),
@@ -53,8 +53,8 @@ pub(super) fn cause(row: &JobRow<'_>, spec: &Spec, signal: &dyn Fn(i32) -> Strin
     };
     if row.oom && row.stat == JobStat::Done {
         out.text.push_str(
-            "; one of its processes was killed for want of memory on the way, so its results may \
-             be incomplete",
+            "; one of its processes was killed for lack of memory before, so its results may be \
+             incomplete",
         );
         out.advice
             .push(format!("look at the output; {}", more_memory(row)));
@@ -81,10 +81,10 @@ fn by_itself(row: &JobRow<'_>, signal: &dyn Fn(i32) -> String) -> Cause {
     match (row.stat, row.code, row.sig) {
         (JobStat::Done, Some(code), _) if code != 0 => made(
             "done",
-            format!("it ended well: exit code {code} is a success (success_exit_values)"),
+            format!("it succeeded: exit code {code} is a success (success_exit_values)"),
             &[],
         ),
-        (JobStat::Done, ..) => made("done", "it ended well (exit code 0)", &[]),
+        (JobStat::Done, ..) => made("done", "it succeeded (exit code 0)", &[]),
         (_, Some(126), _) => made(
             "not_executable",
             "exit code 126: the shell found its command and could not execute it",
@@ -121,29 +121,28 @@ fn by_itself(row: &JobRow<'_>, signal: &dyn Fn(i32) -> String) -> Cause {
     }
 }
 
-/// What a signal usually means that nobody of Corral sent.
+/// The usual meaning of a signal that Corral has not sent.
 fn signal_advice(sig: i32) -> &'static [&'static str] {
     match sig {
         4 => &[
             "illegal instruction: build the program for this kind of processor, or choose \
                 others with -R select[model==...]",
         ],
-        6 => &["the program gave up by itself (abort): its last words are in its output"],
+        6 => &["the program aborted itself: its last messages are in its output"],
         9 => &[
-            "somebody on the host, or its kernel for want of memory, killed it: ask for \
-                memory with -mem",
+            "another process on the host killed it, or the kernel for lack of memory: request \
+             memory with -mem",
         ],
-        11 | 7 => &[
-            "the program used memory that is not its own: a bug in it, or a stack that \
-                     is too small (-S)",
-        ],
+        11 | 7 => {
+            &["the program accessed invalid memory: a bug in it, or a stack that is too small (-S)"]
+        }
         24 => &["it used up a CPU time limit of its own (ulimit -t)"],
         25 => &["it wrote a file larger than its limit allows (-F, ulimit -f)"],
         _ => &["look at the last lines of its output"],
     }
 }
 
-/// How long it ran, without suspension.
+/// How long the job ran, without suspensions.
 fn ran_s(row: &JobRow<'_>) -> u64 {
     let ms = u64::try_from(row.end - row.start).unwrap_or(0);
     ms.saturating_sub(row.suspended_ms) / 1000
@@ -169,7 +168,7 @@ fn run_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     out.advice
         .push(format!("csub -clone {} -W {h}:{m:02}", row.j));
     out.advice
-        .push("or let it save its state and go on: csub -k, -signal".to_owned());
+        .push("or let it save its state and continue: csub -k, -signal".to_owned());
     (out.limit, out.used) = (limit, used);
     out
 }
@@ -188,7 +187,7 @@ fn cpu_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     out
 }
 
-/// Its peak and a quarter, or one and a half of the limit that it reached, in whole units.
+/// The peak plus a quarter, or one and a half times the reached limit, in whole units.
 fn memory_for(row: &JobRow<'_>, limit_b: Option<u64>) -> String {
     let peak_b = row.usage.maxmem_kb.saturating_mul(1024);
     let bytes = match limit_b {
@@ -234,7 +233,7 @@ fn swap_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     let mut out = made(
         "swap_limit",
         text,
-        &["raise -v, or ask for more memory: -mem"],
+        &["raise -v, or request more memory: -mem"],
     );
     (out.limit, out.used) = (limit, peak);
     out
@@ -279,7 +278,7 @@ fn not_started(row: &JobRow<'_>) -> Cause {
         why => why,
     };
     let text = format!("it could not be started on host {host}: {why}");
-    // The text says which of them it is; it is the system's own, so nothing is judged by it.
+    // The text says which of the two it is, but it comes from the system, so it is not evaluated.
     let (word, advice): (_, &[&str]) = match row.code {
         Some(127) => ("no_program", &NO_PROGRAM_OR_NOT_EXECUTABLE),
         Some(126) => ("not_executable", &NOT_EXECUTABLE),
@@ -288,14 +287,14 @@ fn not_started(row: &JobRow<'_>) -> Cause {
     made(word, text, advice)
 }
 
-/// Ends that somebody or the system ordered, and those that nobody saw.
+/// Ends that were ordered by a user or the system, and those that were not observed.
 fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
     let (word, advice): (_, &[&str]) = match reason {
         TermReason::Owner => ("owner", &["chist -l says when"]),
         TermReason::Admin => ("admin", &["chist -l says who and when"]),
         TermReason::Force => (
             "force",
-            &["its processes may have gone on: chist -l says who removed it"],
+            &["its processes may have continued to run: chist -l says who removed it"],
         ),
         TermReason::Deadline => ("deadline", &["submit it with a later -t, or without"]),
         TermReason::Requeue => ("requeue", &["chist -l says who requeued it"]),
@@ -308,11 +307,11 @@ fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
             "window",
             &["give it a run limit that fits the window (cqueues -l), or another queue"],
         ),
-        TermReason::Migrate => ("migrate", &["chist -l says who had it migrate"]),
-        TermReason::Checkpoint => ("checkpoint", &["crequeue lets it go on from there"]),
+        TermReason::Migrate => ("migrate", &["chist -l says who migrated it"]),
+        TermReason::Checkpoint => ("checkpoint", &["crequeue continues it from there"]),
         TermReason::HostLost => (
             "host_lost",
-            &["submit it again; with -r it is run again by itself"],
+            &["submit it again; with -r it is rerun automatically"],
         ),
         TermReason::ShepherdLost => (
             "shepherd_lost",
@@ -320,7 +319,7 @@ fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
         ),
         TermReason::Fenced => (
             "fenced",
-            &["its host could not reach the share; with -r it is run again by itself"],
+            &["its host could not reach the share; with -r it is rerun automatically"],
         ),
         TermReason::Orphan => (
             "orphan",

@@ -14,7 +14,7 @@ use crate::text::duration;
 use crate::text::width::escape;
 use std::fmt::Write as _;
 
-/// How it is printed.
+/// The form of the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
     Text,
@@ -27,25 +27,25 @@ pub(super) enum Form {
 /// What is known of a job.
 pub(super) enum JobCase {
     Waits(Box<WaitingJob>),
-    /// It has started; a sentence.
+    /// The job has started; a sentence about it.
     Started(String),
     Ended(Box<Cause>, Vec<Output>),
 }
 
-/// When a waiting job starts.
+/// The estimated start of a waiting job.
 pub(super) struct Estimate {
     pub now: i64,
     /// Milliseconds since the epoch.
     pub at: Option<i64>,
-    /// The cluster was run forward until then and the job had not started.
+    /// The time up to which the cluster was run forward without the job starting.
     pub cut_at: Option<i64>,
-    /// Why it waits at the end.
+    /// Why the job waits at that time.
     pub why: String,
-    /// Unfinished jobs without a run limit.
+    /// Number of unfinished jobs without a run limit.
     pub unlimited: u64,
 }
 
-/// The end of a file of output, or why it cannot be shown.
+/// The end of an output file, or why it cannot be shown.
 pub(super) struct Output {
     pub path: String,
     pub lines: Result<Vec<String>, String>,
@@ -63,7 +63,7 @@ macro_rules! add {
     };
 }
 
-/// A line of the page, in the language of the process. What stands before its first word is kept.
+/// A line of the page, in the language of the process. Leading blanks are kept.
 macro_rules! line {
     ($out:expr, $($what:tt)*) => {{
         let text = format!($($what)*);
@@ -72,12 +72,12 @@ macro_rules! line {
     }};
 }
 
-/// A job that has started and has not ended.
+/// The sentence for a job that has started and not ended.
 pub(super) fn started(row: &JobRow<'_>) -> String {
     let hosts: Vec<&str> = row.hosts.iter().take(3).map(|share| &*share.0).collect();
     let on = hosts.join(" ");
     match (row.stat, &row.halt) {
-        (JobStat::Ususp, _) => format!("stopped by a user on {on}: cresume lets it go on"),
+        (JobStat::Ususp, _) => format!("stopped by a user on {on}: cresume continues it"),
         (_, Some(halt)) => format!("stopped by the system on {on}: {halt}"),
         (JobStat::Unkwn, _) => {
             format!("its host {on} does not respond: whether it still runs is unknown")
@@ -87,7 +87,7 @@ pub(super) fn started(row: &JobRow<'_>) -> String {
     }
 }
 
-/// The last lines of some bytes, without what is not text.
+/// The last lines of some bytes, with invalid UTF-8 replaced.
 pub(super) fn last_lines(bytes: &[u8], most: usize) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines: Vec<String> = text.lines().rev().take(most).map(str::to_owned).collect();

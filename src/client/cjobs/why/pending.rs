@@ -13,33 +13,34 @@ use crate::sched::Examination;
 use crate::text::size::Unit;
 use std::path::Path;
 
-/// Most changes that are shown for one job.
+/// Maximum number of changes that are shown for one job.
 const HELPS_MAX: usize = 6;
 
 /// What is known of a waiting job.
 pub(super) struct WaitingJob {
-    /// As the scheduler on the copy sees it. `None`: nothing holds it back, it can start.
+    /// The reason according to the scheduler of the copy. `None`: the job can start.
     pub reason: Option<PendReason>,
-    /// It can never run as it stands.
+    /// The job can never run without a change.
     pub never: bool,
     pub hosts: Option<Examination>,
     pub ahead: Ahead,
-    /// What becomes of it, if its dependency can never be met.
+    /// What happens to the job if its dependency can never be met.
     pub orphans: Option<Orphans>,
     pub helps: Vec<Help>,
-    /// Changes that were tried; fewer than there were if time ran out.
+    /// Number of changes that were tried, which is less than the number of candidates if time ran
+    /// out.
     pub tried: usize,
     pub cut: bool,
 }
 
-/// Pending jobs that come first.
+/// Pending jobs that are considered before this one.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Ahead {
     /// In queues of higher priority.
     pub higher: u64,
     /// In its own queue, or one of equal priority.
     pub same: u64,
-    /// The queue goes by submission; else `same` counts all its pending jobs.
+    /// The queue starts jobs in submission order; else `same` counts all its pending jobs.
     pub by_order: bool,
 }
 
@@ -52,13 +53,13 @@ pub(super) struct Help {
 
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum HelpEffect {
-    /// It starts at once on these hosts.
+    /// The job starts at once on these hosts.
     Starts(Vec<String>),
-    /// It waits still, but for something that ends.
+    /// The job still waits, but for something that can end.
     Possible(Option<PendReason>),
 }
 
-/// Whether a job with this reason can never run as it stands.
+/// Whether a job with this reason can never run without a change.
 pub(super) fn is_never(why: &PendReason) -> bool {
     matches!(
         why,
@@ -69,7 +70,7 @@ pub(super) fn is_never(why: &PendReason) -> bool {
     )
 }
 
-/// Explains a waiting job; trials go on as long as `go_on` says so.
+/// Explains a waiting job; changes are tried as long as `go_on` returns true.
 pub(super) fn explain(
     copy: &mut ClusterCopy,
     j: JobKey,
@@ -152,14 +153,14 @@ fn try_all(
             }
         }
     }
-    // The trials took the reasons of the job's class with them.
+    // The trials have cleared the reasons of the job's class.
     copy.settle();
     let room = HELPS_MAX.saturating_sub(out.helps.len());
     out.helps.extend(possible.into_iter().take(room));
 }
 
-/// What the command would do, checked as the leader checks it. `None`: it would be refused, or
-/// change nothing.
+/// The effect of the command, checked as the leader would. `None`: the command would be refused or
+/// would change nothing.
 pub(super) fn deed(
     copy: &ClusterCopy,
     (j, spec): (JobKey, &Spec),
@@ -177,7 +178,7 @@ pub(super) fn deed(
     }
 }
 
-/// The specification after `cmod` with these words.
+/// The specification after `cmod` with these options.
 fn modified(copy: &ClusterCopy, j: JobKey, spec: &Spec, words: &[String]) -> Option<Spec> {
     let here = Here {
         now_ms: copy.now.0,
@@ -230,7 +231,7 @@ fn ahead(copy: &ClusterCopy, j: JobKey) -> Ahead {
     out
 }
 
-/// Elements that an entry of the pending order stands for.
+/// The number of elements that an entry of the pending order represents.
 fn jobs_at(copy: &ClusterCopy, j: JobKey) -> u64 {
     let array = copy.state.job(j.id).and_then(|job| job.array());
     match array {

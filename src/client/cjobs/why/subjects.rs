@@ -1,4 +1,4 @@
-//! Which jobs are explained: the named jobs that the caller may see, with similar elements of an
+//! Selects the jobs to explain: the named jobs that the caller may see, with similar elements of an
 //! array combined. Pure.
 
 use crate::model::{JobKey, JobStat, PendReason, Spec, TermReason};
@@ -10,35 +10,35 @@ use crate::text::jobids::JobSel;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Most groups of one array that are explained.
+/// Maximum number of groups of one array that are explained.
 pub(super) const GROUPS_MAX: usize = 20;
 
 /// A job, or elements of an array in the same state for the same reason.
 pub(super) struct JobSubject {
-    /// As it is named: `12`, `12[3-5]`.
+    /// The name that is shown: `12`, `12[3-5]`.
     pub label: String,
     /// The job, or the first of the elements.
     pub j: JobKey,
     pub row: JobRow<'static>,
     pub spec: Arc<Spec>,
-    /// What the leader has published.
+    /// The reason that the leader has published.
     pub why: Option<PendReason>,
-    /// Other elements that are alike.
+    /// Number of other elements that are similar.
     pub more: u64,
 }
 
-/// What makes elements alike: state, reason, how they ended.
+/// What similar elements have in common: state, reason, how they ended.
 type Alike = (JobStat, u32, String, Option<i32>, i32, String, String);
 
-/// The subjects in the order of ids, which of the selections were found, and how many groups of
-/// arrays were left out.
+/// The subjects by id, which of the selections were found, and how many groups of arrays were left
+/// out.
 pub(super) struct Found {
     pub subjects: Vec<JobSubject>,
     pub lost: Vec<String>,
     pub left_out: usize,
 }
 
-/// Picks and groups.
+/// Selects the jobs and groups similar elements.
 pub(super) fn find(jobs: Vec<Job>, ids: &[JobSel], users: &Users) -> Found {
     let mut singles = Vec::new();
     let mut arrays: BTreeMap<u32, BTreeMap<Alike, (JobSubject, IndexSet)>> = BTreeMap::new();
@@ -79,7 +79,8 @@ pub(super) fn find(jobs: Vec<Job>, ids: &[JobSel], users: &Users) -> Found {
     }
 }
 
-/// The indices of a row that are meant; empty for a single job, `None`: nothing of it is meant.
+/// The indices of a row that are selected; empty for a single job. `None`: nothing of it is
+/// selected.
 fn indices(row: &JobRow<'_>, ids: &[JobSel], hit: &mut [bool]) -> Option<IndexSet> {
     let j = row.j;
     let waiting: IndexSet = match row.arr.as_deref() {

@@ -1,5 +1,5 @@
 //! Scenarios of waiting jobs: the explanation names the cause, and a change that it shows starts
-//! the job when it is made on another copy of the cluster.
+//! the job if it is made on another copy of the cluster.
 
 mod ended_jobs;
 mod waiting_jobs;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// Sat Nov 21 03:07:09 2026 UTC.
 const NOW: Stamp = Stamp(1_795_230_429_000);
 
-/// A cluster of which copies are made.
+/// A cluster from which copies are made.
 struct Site {
     config: Arc<Config>,
     state: State,
@@ -105,7 +105,7 @@ impl Site {
         id
     }
 
-    /// A job with a requirement.
+    /// Submits a job with a requirement.
     fn ask(&mut self, slots: u32, res_req: &str) -> u32 {
         self.submit(Spec {
             min: slots,
@@ -129,7 +129,7 @@ impl Site {
         waiting
     }
 
-    /// Types a command of the explanation, as the leader would carry it out.
+    /// Enters a command of the explanation, as the leader would carry it out.
     fn type_in(&mut self, command: &str) {
         let mut words = split_words(command).expect("a good line");
         let target = words.pop().expect("a target");
@@ -201,7 +201,7 @@ impl Site {
         });
     }
 
-    /// The explanation says `verdict` and offers `command`, which starts the job.
+    /// Checks that the explanation has `verdict` and offers `command`, which starts the job.
     fn check(mut self, id: u32, verdict: &str, command: &str) -> WaitingJob {
         let waiting = self.explain(id);
         let said = text::verdict(&waiting);

@@ -6,13 +6,13 @@ use crate::sched::{Examination, Lack, LostHosts, NearestMiss, Stage};
 use crate::text::count::count;
 use std::fmt::Write as _;
 
-/// What keeps hosts at one stage, in words.
+/// What excludes hosts at a stage, in words.
 pub(super) fn stage(lost: &LostHosts, spec: &Spec, hosts: &Examination) -> String {
     let resource = lost.resource.as_str();
     let need = || need_of(hosts, resource);
     match lost.stage {
         Stage::NotInQueue => format!("not used by queue {}", spec.queue),
-        Stage::NotAsked => format!("not among the hosts asked for (-m {})", spec.hosts),
+        Stage::NotAsked => format!("not among the requested hosts (-m {})", spec.hosts),
         Stage::NoServer => "runs no jobs (server: no)".to_owned(),
         Stage::Closed => "closed by an administrator".to_owned(),
         Stage::Unavailable => "unavailable".to_owned(),
@@ -36,7 +36,7 @@ pub(super) fn stage(lost: &LostHosts, spec: &Spec, hosts: &Examination) -> Strin
     }
 }
 
-/// ` (needs 40G)`, where it is known.
+/// ` (needs 40G)`, if the amount is known.
 fn need_of(hosts: &Examination, resource: &str) -> String {
     let lacks = hosts.nearest.iter().flat_map(|nearest| &nearest.lacks);
     let mut same = lacks.filter(|lack| lack.what == resource);
@@ -44,7 +44,7 @@ fn need_of(hosts: &Examination, resource: &str) -> String {
         .map_or(String::new(), |lack| format!(" (needs {})", lack.need))
 }
 
-/// One thing that a host lacks.
+/// Describes one lack of a host.
 pub(super) fn lack(lack: &Lack) -> String {
     let Lack {
         stage,
@@ -67,7 +67,7 @@ pub(super) fn lack(lack: &Lack) -> String {
     }
 }
 
-/// What keeps a host that no amount tells of.
+/// The sentence for an excluded host if no amount explains it.
 fn obstacle(stage: Stage) -> &'static str {
     match stage {
         Stage::Closed => "it is closed by an administrator",
@@ -90,7 +90,7 @@ pub(super) fn nearest(miss: &NearestMiss) -> String {
     format!("host {}: {}", miss.host, lacks.join("; "))
 }
 
-/// One sentence: what the job waits for.
+/// A sentence about what the job waits for.
 pub(super) fn verdict(waiting: &WaitingJob) -> String {
     let Some(reason) = &waiting.reason else {
         return "nothing holds it back: it starts in one of the next passes of the scheduler"
@@ -111,7 +111,7 @@ pub(super) fn verdict(waiting: &WaitingJob) -> String {
     }
 }
 
-/// Who comes first; empty: nobody.
+/// The jobs that come first; empty: none.
 pub(super) fn ahead(ahead: &Ahead) -> String {
     let mut out = String::new();
     if ahead.same > 0 {
@@ -120,7 +120,7 @@ pub(super) fn ahead(ahead: &Ahead) -> String {
             true => write!(out, "{jobs} before it in its queue"),
             false => write!(
                 out,
-                "{jobs} more in its queue, which goes by shares or in turn"
+                "{jobs} more in its queue, which starts jobs by shares or in turn"
             ),
         }
         .expect("a string takes every write");
@@ -133,16 +133,16 @@ pub(super) fn ahead(ahead: &Ahead) -> String {
     out
 }
 
-/// What becomes of a job whose dependency can never be met.
+/// What happens to a job whose dependency can never be met.
 pub(super) fn orphans(policy: Orphans) -> &'static str {
     match policy {
-        Orphans::Hold => "it waits until somebody changes or kills it",
+        Orphans::Hold => "it waits until it is changed or killed",
         Orphans::Kill => "it ends",
         Orphans::Run => "it runs as if the dependency were met",
     }
 }
 
-/// What a change does.
+/// The effect of a change.
 pub(super) fn effect(help: &Help) -> String {
     let about = &help.candidate.about;
     match &help.effect {

@@ -5,13 +5,13 @@
 
 use crate::text::size::{self, Unit};
 
-/// Resources that count megabytes.
+/// Resources whose amounts are in megabytes.
 pub(super) const SIZES: &[&str] = &[
     "mem", "swp", "swap", "tmp", "maxmem", "maxswp", "maxtmp", "gpu_mem",
 ];
 const MB: f64 = 1_048_576.0;
 
-/// A printed requirement with sizes instead of megabytes.
+/// A printed requirement with short sizes instead of megabytes.
 pub(super) fn with_units(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -40,7 +40,7 @@ fn word_end(text: &str) -> usize {
     text.find(|c| !word(c)).unwrap_or(text.len())
 }
 
-/// A sign with its blanks, a number that ends there, and what follows.
+/// A comparison sign with its blanks, the number after it, and the rest.
 fn compared(text: &str) -> Option<(&str, &str, &str)> {
     let sign = text
         .find(|c: char| !" =<>!".contains(c))
@@ -57,7 +57,7 @@ fn compared(text: &str) -> Option<(&str, &str, &str)> {
     (!number.is_empty() && !goes_on).then_some((sign, number, after))
 }
 
-/// A number of megabytes as a short size of the same value.
+/// A number of megabytes as a short size of equal value.
 fn as_size(number: &str) -> Option<String> {
     let bytes = number.parse::<f64>().ok()? * MB;
     if !(MB..1e18).contains(&bytes) {

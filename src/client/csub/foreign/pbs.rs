@@ -7,7 +7,7 @@ use crate::text::slurm::{self, IndexList};
 
 type Text<T> = std::result::Result<T, String>;
 
-/// Options with a value, and without.
+/// Options with a value, and those without.
 const WITH_VALUE: &str = "AaCcdejJklmMNopPqrStuvW";
 const FLAGS: &str = "hVzIXfx";
 
@@ -47,14 +47,14 @@ pub(super) fn of_line(words: &[String], at: &str) -> Result<Vec<ForeignOption>> 
     Ok(all)
 }
 
-/// What `-l` and the like ask for, gathered from all lines.
+/// What `-l` and similar options request, collected from all lines.
 #[derive(Default)]
 struct Wishes {
     shape: Shape,
-    /// Hosts may not be shared by chunks; all chunks on one host.
+    /// Each chunk on its own host; all chunks on one host.
     scatter: bool,
     pack: bool,
-    /// Bytes for each slot, of the whole job, for each chunk.
+    /// Bytes for each slot, for the whole job, for each chunk.
     slot_mem: Option<u64>,
     job_mem: Option<u64>,
     chunk_mem: Option<u64>,
@@ -65,7 +65,7 @@ struct Wishes {
     output: Option<String>,
     error: Option<String>,
     join: String,
-    /// Words of csub's -notify; `None`: -m is not given.
+    /// Words of csub's -notify; `None`: -m was not given.
     mail_at: Option<String>,
     mail_to: String,
 }
@@ -73,7 +73,7 @@ struct Wishes {
 /// All options of a script.
 ///
 /// # Errors
-/// Names the option that is wrong or cannot be honoured, with its line.
+/// Names the option that is wrong or not supported, with its line.
 pub(super) fn translate(all: &[ForeignOption], context: &mut Context<'_>) -> Result<Foreign> {
     let mut out = Foreign::default();
     let mut wishes = Wishes::default();
@@ -88,7 +88,7 @@ pub(super) fn translate(all: &[ForeignOption], context: &mut Context<'_>) -> Res
         out.chosen.add("J", &text.map_err(Fail::usage)?);
     }
     if let Some(text) = env_text("PBS_O_WORKDIR", context.cwd) {
-        // Scripts change into it: without it they would be at home.
+        // Scripts change to it: with an empty value they would run in the home directory.
         out.chosen.add("env", &text);
     }
     Ok(out)
@@ -132,16 +132,16 @@ fn one(
         "p" => out.note_no_effect(asked, "queues and shares decide the order of jobs"),
         "P" => out.note_no_effect(asked, "-A names the project"),
         "z" | "f" | "X" => out.note_no_effect(asked, "it is an option of the command line"),
-        "C" => return Err("lines of another mark are not read".to_owned()),
+        "C" => return Err("lines with another prefix are not read".to_owned()),
         "I" => return Err("csub -I makes a job interactive".to_owned()),
         "c" => return Err("csub -k saves the state of jobs".to_owned()),
-        "u" => return Err("a job is its submitter's".to_owned()),
+        "u" => return Err("a job belongs to its submitter".to_owned()),
         _ => return Err("it is not available".to_owned()),
     }
     Ok(())
 }
 
-/// `-m abe`; `n` is none.
+/// `-m abe`; `n` means no mail.
 fn mail_events(value: &str) -> Text<String> {
     let mut words = Vec::new();
     for letter in value.chars() {
@@ -156,7 +156,7 @@ fn mail_events(value: &str) -> Text<String> {
     Ok(words.join(" "))
 }
 
-/// An address alone means mail about failures, as PBS sends it.
+/// An address alone requests mail about failures, as in PBS.
 fn mails(wishes: &Wishes, out: &mut Foreign) {
     let events = match (&wishes.mail_at, wishes.mail_to.is_empty()) {
         (Some(events), _) => events,
@@ -171,7 +171,7 @@ fn mails(wishes: &Wishes, out: &mut Foreign) {
     }
 }
 
-/// A path, perhaps after a host's name.
+/// A path, possibly after a host name.
 fn path(text: &str) -> String {
     let path = match text.split_once(':') {
         Some((host, path)) if !host.contains('/') => path,
@@ -210,7 +210,7 @@ fn attributes(text: &str, out: &mut Foreign) -> Text<()> {
 
 fn variables(text: &str, out: &mut Foreign) -> Text<()> {
     for word in text.split(',').filter(|word| !word.is_empty()) {
-        // A plain name goes along with all others anyway.
+        // A plain name needs no entry: all variables are sent anyway.
         let Some((name, value)) = word.split_once('=') else {
             continue;
         };
@@ -265,7 +265,7 @@ fn select(text: &str, wishes: &mut Wishes, out: &mut Foreign) -> Text<()> {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         match name {
             "ncpus" => cpus = number(value)?,
-            // Tasks of a chunk: its slots are said by ncpus.
+            // Tasks of a chunk: its slots are given by ncpus.
             "mpiprocs" | "ompthreads" => drop(number(value)?),
             "mem" => wishes.chunk_mem = Some(slurm::pbs_size(value)?),
             "ngpus" => wishes.gpus = Some(number(value)?),
@@ -332,7 +332,7 @@ fn room(wishes: &Wishes, out: &mut Foreign) -> Text<()> {
     }
     let cpus = u64::from(shape.cpus.unwrap_or(1));
     let all = u64::from(slots.slots);
-    // By slots, since chunks may be on one host or on several.
+    // For each slot, since chunks may be on one host or on several.
     let per_slot = match (wishes.slot_mem, wishes.chunk_mem, wishes.job_mem) {
         (Some(bytes), ..) => Some(bytes),
         (None, Some(bytes), _) => Some(bytes.div_ceil(cpus)),

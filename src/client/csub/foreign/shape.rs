@@ -2,7 +2,7 @@
 
 use super::terms::number;
 
-/// What was asked for; `None`: it was not said.
+/// The requested numbers; `None`: not specified.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
     pub tasks: Option<u32>,
@@ -11,15 +11,15 @@ pub(crate) struct Shape {
     pub per_node: Option<u32>,
 }
 
-/// The same in slots.
+/// The request in slots.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Slots {
     pub slots: u32,
     pub tasks: u32,
     pub span: Option<Span>,
-    /// Hosts, where their number is known.
+    /// Number of hosts, if known.
     pub hosts: Option<u32>,
-    /// Most slots on one host, where that is known.
+    /// Maximum number of slots on one host, if known.
     pub on_host: Option<u32>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Slots {
 pub(crate) enum Span {
     OneHost,
     OnEach(u32),
-    /// Slots of a task stay together.
+    /// The slots of a task stay together.
     Blocks(u32),
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn hosts(text: &str) -> Result<u32, String> {
 }
 
 impl Shape {
-    /// True when nothing was asked for.
+    /// Whether nothing was requested.
     pub(crate) fn is_empty(self) -> bool {
         self == Shape::default()
     }
@@ -92,7 +92,7 @@ impl Shape {
         })
     }
 
-    /// Nothing was said of hosts.
+    /// The slots of a request without a number of hosts.
     fn anywhere(self, cpus: u32) -> Result<Slots, String> {
         let tasks = self.tasks.unwrap_or(1);
         let one = tasks == 1;

@@ -14,13 +14,13 @@ use std::sync::LazyLock;
 
 type Text<T> = std::result::Result<T, String>;
 
-/// Seconds before the run limit at which `--signal` without a time warns.
+/// Time before the run limit at which `--signal` without a time warns, in seconds.
 const SIGNAL_S: u32 = 60;
 
 /// The options of one `#SBATCH` line.
 ///
 /// # Errors
-/// Names what is not an option, or not one of a script.
+/// Names what is not an option, or an option that a script cannot give.
 pub(super) fn of_line(words: &[String], at: &str) -> Result<Vec<ForeignOption>> {
     static TABLE: LazyLock<Table> =
         LazyLock::new(|| Table::new(with_options(command("sbatch", ""))));
@@ -46,7 +46,7 @@ pub(super) fn of_line(words: &[String], at: &str) -> Result<Vec<ForeignOption>> 
     Ok(all)
 }
 
-/// Options of which each stands once: the last one counts.
+/// Options that count once: the last one applies.
 struct Given<'a> {
     list: Vec<&'a ForeignOption>,
 }
@@ -61,7 +61,7 @@ impl<'a> Given<'a> {
         self.get(option).is_some()
     }
 
-    /// What the value of an option says.
+    /// The parsed value of an option.
     fn read<T>(&self, option: &str, read: impl FnOnce(&str) -> Text<T>) -> Result<Option<T>> {
         let Some(asked) = self.get(option) else {
             return Ok(None);
@@ -76,10 +76,10 @@ impl<'a> Given<'a> {
     }
 }
 
-/// All options, those that count more last.
+/// Converts all options, which are in increasing order of precedence.
 ///
 /// # Errors
-/// Names the option that is wrong or cannot be honoured, with its place.
+/// Names the option that is wrong or not supported, and its position.
 pub(crate) fn translate(all: &[ForeignOption], context: &mut Context<'_>) -> Result<Foreign> {
     let mut out = Foreign::default();
     let mut given = Given { list: Vec::new() };
@@ -90,7 +90,7 @@ pub(crate) fn translate(all: &[ForeignOption], context: &mut Context<'_>) -> Res
             Some(Fate::Refused(why)) => {
                 return Err(asked.refuse(&format!("it is not available here: {why}")));
             }
-            // `help` and the like.
+            // `help` and similar options.
             None => {}
         }
     }
@@ -107,7 +107,7 @@ pub(crate) fn translate(all: &[ForeignOption], context: &mut Context<'_>) -> Res
     Ok(out)
 }
 
-/// --mail-type, and --mail-user beside it.
+/// --mail-type, together with --mail-user.
 fn mails(given: &Given<'_>, out: &mut Foreign) -> Result<()> {
     let events = given.read("mail-type", |text| {
         let mut events = Vec::new();
@@ -132,7 +132,7 @@ fn mails(given: &Given<'_>, out: &mut Foreign) -> Result<()> {
     Ok(())
 }
 
-/// Options whose value is csub's.
+/// Options whose value has the same form in csub.
 fn simple(given: &Given<'_>, out: &mut Foreign) {
     for (option, id) in [
         ("partition", "q"),
@@ -165,14 +165,18 @@ fn shape(given: &Given<'_>, sbatch: bool, out: &mut Foreign) -> Result<Option<Sl
         per_node: given.read("ntasks-per-node", number)?,
     };
     let named = given.read("nodelist", host_count)?;
-    // Of several hosts that are named all are meant.
+    // If several hosts are named, all of them are requested.
     if shape.nodes.is_none() && named.is_some_and(|n| n > 1) {
         shape.nodes = named;
     }
     if let Some(asked) = given.get("exclusive") {
         match asked.value.as_str() {
             "" => out.chosen.add("x", ""),
-            _ => return Err(asked.refuse("only whole hosts can be asked for: --exclusive alone")),
+            _ => {
+                return Err(
+                    asked.refuse("only whole hosts can be requested: --exclusive without a value")
+                );
+            }
         }
     }
     let slots = shape.slots().map_err(Fail::usage)?;
@@ -220,7 +224,7 @@ fn hosts(given: &Given<'_>, out: &mut Foreign) -> Result<()> {
     Ok(())
 }
 
-/// Slots on each host, or on the one that has most; without any wish the job has one.
+/// Slots on each host, or the maximum on one host; the job has one slot if none are requested.
 fn on_host(slots: Option<&Slots>) -> Option<u32> {
     slots.map_or(Some(1), |slots| slots.on_host)
 }
@@ -255,7 +259,7 @@ fn memory(given: &Given<'_>, slots: Option<&Slots>, out: &mut Foreign) -> Result
     Ok(())
 }
 
-/// `gpu:2`, `gpu`, `NAME:N`; a kind of units (`gpu:a100:2`) has no counterpart.
+/// `gpu:2`, `gpu`, `NAME:N`; a type of GPU (`gpu:a100:2`) has no counterpart.
 fn gres(text: &str) -> Text<Vec<(String, u32)>> {
     let mut all = Vec::new();
     for part in text.split(',').filter(|part| *part != "none") {
@@ -266,7 +270,7 @@ fn gres(text: &str) -> Text<Vec<(String, u32)>> {
             [name, n] => (name, number(n).map_err(|e| format!("{part}: {e}"))?),
             _ => {
                 return Err(format!(
-                    "{part}: a kind cannot be named: ask for it with --constraint"
+                    "{part}: a type cannot be named: request it with --constraint"
                 ));
             }
         };
@@ -315,7 +319,7 @@ fn resources(given: &Given<'_>, slots: Option<&Slots>, out: &mut Foreign) -> Res
     Ok(())
 }
 
-/// The name with the array. True: it is an array.
+/// The name with the array. Returns true for an array.
 fn name(given: &Given<'_>, context: &Context<'_>, out: &mut Foreign) -> Result<bool> {
     let array = given.read("array", |text| {
         let list = IndexList::parse(text)?;
@@ -427,7 +431,7 @@ fn signal(text: &str) -> Text<String> {
     }
 }
 
-/// `ALL,A=1` as `-env` has it.
+/// `ALL,A=1` in the form of `-env`.
 fn export(text: &str) -> Text<String> {
     let mut words = Vec::new();
     let mut rest = text;
@@ -445,7 +449,7 @@ fn export(text: &str) -> Text<String> {
         words.push(match word {
             "ALL" => "all".to_owned(),
             "NONE" | "NIL" => "none".to_owned(),
-            // csub reads a name in small letters otherwise.
+            // csub would read the lower-case word as a keyword.
             "all" | "none" => return Err(format!("write {} in capitals", word)),
             word => word.to_owned(),
         });
@@ -465,7 +469,7 @@ fn environment(given: &Given<'_>, context: &Context<'_>, out: &mut Foreign) -> R
         && !given.has("export")
         && let Some(text) = env_text("SLURM_SUBMIT_DIR", context.cwd)
     {
-        // Scripts change into it: without it they would be at home.
+        // Scripts change to it: with an empty value they would run in the home directory.
         out.chosen.add("env", &text);
     }
     Ok(())

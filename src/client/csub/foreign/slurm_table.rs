@@ -1,29 +1,29 @@
 //! The options of Slurm's sbatch: which are supported, which change nothing, and which are refused
-//! because the job would be a different one without them.
+//! because the job would differ without them.
 //!
 //! Owns only the table; the effect of a supported option is in `slurm`.
 
 use crate::client::cli::{flag, maybe, opt};
 use clap::{Arg, Command};
 
-/// Whether an option has a value.
+/// Whether an option takes a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
     No,
-    /// The name of the value, for the help.
+    /// The name of the value in the help.
     Value(&'static str),
-    /// It may be missing.
+    /// The value is optional; its name in the help.
     Maybe(&'static str),
 }
 
-/// What becomes of an option.
+/// What happens to an option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It counts: its help.
+    /// It is supported; its help.
     Counts(&'static str),
-    /// The job computes the same without it: why nothing follows.
+    /// The job computes the same without it; why it has no effect.
     NoEffect(&'static str),
-    /// Why not, or what to do instead.
+    /// It is refused; why, or what to use instead.
     Refused(&'static str),
 }
 
@@ -195,7 +195,7 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         "signal",
         ' ',
         Value("[B:]SIG[@S]"),
-        Counts("Warn the job so many seconds before its run limit [60]"),
+        Counts("Warn the job this many seconds before its run limit [60]"),
     ),
     row(
         "comment",
@@ -221,7 +221,7 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         Value("COMMAND"),
         Counts("Run this command line, without a script"),
     ),
-    row("parsable", ' ', No, Counts("Print the id alone")),
+    row("parsable", ' ', No, Counts("Print only the id")),
     row("quiet", 'Q', No, Counts("No warnings")),
     row(
         "mail-type",
@@ -244,12 +244,17 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
     ),
     row("nice", ' ', Maybe("N"), ORDER),
     row("priority", ' ', Value("N"), ORDER),
-    row("verbose", 'v', No, NoEffect("there is nothing more to say")),
+    row(
+        "verbose",
+        'v',
+        No,
+        NoEffect("there is nothing more to report"),
+    ),
     row(
         "get-user-env",
         ' ',
         Maybe("TIME"),
-        NoEffect("the environment goes along"),
+        NoEffect("the environment is always sent"),
     ),
     row(
         "propagate",
@@ -304,13 +309,13 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         "prefer",
         ' ',
         Value("FEATURES"),
-        NoEffect("--constraint asks for features"),
+        NoEffect("--constraint requests features"),
     ),
     row(
         "switches",
         ' ',
         Value("N"),
-        NoEffect("csub -R cu[] asks for hosts beside each other"),
+        NoEffect("csub -R cu[] requests adjacent hosts"),
     ),
     row(
         "oversubscribe",
@@ -364,7 +369,7 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         "contiguous",
         ' ',
         No,
-        Refused("csub -R cu[] asks for hosts beside each other"),
+        Refused("csub -R cu[] requests adjacent hosts"),
     ),
     row(
         "gpus-per-socket",
@@ -383,7 +388,7 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         "tmp",
         ' ',
         Value("SIZE"),
-        Refused("csub -R select[tmp>SIZE] asks for it"),
+        Refused("csub -R select[tmp>SIZE] requests it"),
     ),
     row(
         "nodefile",
@@ -425,13 +430,13 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         "uid",
         ' ',
         Value("USER"),
-        Refused("a job is its submitter's"),
+        Refused("a job belongs to its submitter"),
     ),
     row(
         "gid",
         ' ',
         Value("GROUP"),
-        Refused("a job is its submitter's"),
+        Refused("a job belongs to its submitter"),
     ),
     row("clusters", 'M', Value("LIST"), CLUSTERS),
     row("cluster-constraint", ' ', Value("LIST"), CLUSTERS),
@@ -486,7 +491,7 @@ pub(crate) fn option(long: &str) -> Option<&'static SlurmOption> {
 /// Options that `#SBATCH` lines cannot give.
 pub(crate) const NOT_IN_A_SCRIPT: &[&str] = &["wrap", "parsable", "test-only", "quiet"];
 
-/// A command with all options of sbatch; those that count are in its help.
+/// A command with all options of sbatch; the supported ones are in its help.
 pub(crate) fn with_options(cmd: Command) -> Command {
     OPTIONS.iter().fold(cmd, |cmd, o| {
         let help = match o.fate {

@@ -5,51 +5,51 @@ use crate::client::exit::Fail;
 use crate::model::{SlurmJob, Stamp, Submission};
 use std::fmt::Write as _;
 
-/// An option as it was given.
+/// An option as given.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ForeignOption {
-    /// Its long name, in PBS its letter.
+    /// Its long name; in PBS its letter.
     pub option: String,
     pub value: String,
-    /// `SCRIPT:3: `, or nothing: on the command line.
+    /// `SCRIPT:3: `; empty for the command line.
     pub at: String,
 }
 
 impl ForeignOption {
-    /// A refusal of it.
+    /// A failure that refuses the option.
     pub(crate) fn refuse(&self, why: &str) -> Fail {
         let dash = if self.option.len() == 1 { "-" } else { "--" };
         Fail::usage(format!("{}{dash}{}: {why}", self.at, self.option))
     }
 }
 
-/// What options are read against.
+/// The context in which options are converted.
 pub(crate) struct Context<'a> {
     pub now_ms: i64,
     pub user: &'a str,
-    /// The job's name if none is given; empty: it has none.
+    /// The name of the job if none is given; empty: no name.
     pub name: &'a str,
     pub cwd: &'a str,
-    /// The job is submitted by `sbatch`: what is not said is as in Slurm.
+    /// The job is submitted by `sbatch`: defaults are those of Slurm.
     pub sbatch: bool,
-    /// By how much the indices of a job were raised.
+    /// Returns by how much the indices of a job were raised.
     pub shift: &'a mut dyn FnMut(u32) -> std::result::Result<u32, String>,
 }
 
-/// Options of another system as csub's.
+/// Options of another system, converted to those of csub.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Foreign {
     pub chosen: Chosen,
-    /// When it may start, ms since the epoch: `-b` has no seconds.
+    /// The earliest start, ms since the epoch, because `-b` has no seconds.
     pub begin: Option<i64>,
-    /// For the environment of a job of `sbatch`.
+    /// Values for the environment of an `sbatch` job.
     pub facts: SlurmJob,
     /// Options that change nothing, and why.
     pub no_effect: Vec<(String, String)>,
 }
 
 impl Foreign {
-    /// Sets what csub has no option for. `chosen`: all options of the job.
+    /// Sets values for which csub has no option. `chosen`: all options of the job.
     pub(crate) fn complete(&self, job: &mut Submission, chosen: &Chosen) {
         if !chosen.has("b") {
             job.spec.begin = self.begin.map(Stamp).or(job.spec.begin);
@@ -108,7 +108,7 @@ pub(super) fn number(text: &str) -> std::result::Result<u32, String> {
     }
 }
 
-/// `NAME[INDICES]%LIMIT` of `-J`.
+/// `NAME[INDICES]%LIMIT` for `-J`.
 pub(super) fn job_name(
     name: &str,
     array: Option<&crate::text::slurm::IndexList>,
@@ -125,12 +125,12 @@ pub(super) fn job_name(
     })
 }
 
-/// Memory as `-R` and `-M` take it.
+/// Memory in the form of `-R` and `-M`.
 pub(super) fn mem_text(bytes: u64) -> String {
     format!("{}M", bytes.div_ceil(1 << 20))
 }
 
-/// `VAR=VALUE` of `-env`, quoted.
+/// `VAR=VALUE` for `-env`, quoted.
 pub(super) fn env_text(name: &str, value: &str) -> Option<String> {
     let quote = ['\'', '"'].into_iter().find(|q| !value.contains(*q))?;
     Some(format!("{name}={quote}{value}{quote}"))

@@ -30,7 +30,7 @@ fn shown(found: &Foreign) -> String {
     words.join("; ")
 }
 
-/// Lines of one language as csub's options, without the variable of the directory.
+/// Converts lines of one system to csub's options, without the variable of the directory.
 fn options(lines: &[&str]) -> String {
     let found = read_as(&lines.join("\n"), false);
     match found {
@@ -108,7 +108,7 @@ fn what_sbatch_lines_cannot_have_is_refused_by_its_line() {
         ("-o %N", "--output: %N in a file name"),
         (
             "--gres=gpu:a100:2",
-            "--gres: gpu:a100:2: a kind cannot be named",
+            "--gres: gpu:a100:2: a type cannot be named",
         ),
         ("-N 1-4", "--nodes: a range of hosts"),
         ("-n 0", "--ntasks: '0' is not a number"),

@@ -88,7 +88,7 @@ fn nothing_is_read_again_before_something_changed() {
     let needed = needed_jobs(true, false);
     assert!(look(&mut looking, &bed, 10, &needed).is_some());
     assert!(look(&mut looking, &bed, 10, &needed).is_none());
-    // Another needed is another reading.
+    // Other needs cause another read.
     assert!(look(&mut looking, &bed, 10, &needed_jobs(false, false)).is_some());
     assert!(look(&mut looking, &bed, 10, &needed).is_some());
     // A document of the view is replaced.
@@ -101,7 +101,7 @@ fn nothing_is_read_again_before_something_changed() {
     assert_eq!(world.queues.unwrap()[0].name, "new");
     assert!(world.jobs.is_none(), "the jobs are as they were");
     assert!(look(&mut looking, &bed, 10, &needed).is_none());
-    // What the screen does not show is not looked at.
+    // Data that the screen does not show is not checked.
     bed.put(view::HOSTS, &[] as &[view::HostRow]);
     assert!(look(&mut looking, &bed, 10, &needed).is_none());
     bed.publish(&[(

@@ -1,38 +1,38 @@
 //! Decides whether a look at the orders is worth its requests: on a network file system, the
-//! lengths and marks of two files show that there can be nothing new.
+//! lengths and marks of two files can show that there is nothing new.
 
 use crate::spool::polling::Gate;
 use crate::sys::fs;
 use std::path::Path;
 
-/// How long a look may end with what the server says of epoch and orders (ms).
+/// How long looks may end after checking the attributes of the epoch's file and the orders (ms).
 pub(super) const QUIET_MS: u64 = 60_000;
 
-/// What the last look knew of a share where nothing was new.
+/// What the last look knew of a share without changes.
 #[derive(Debug, Default)]
 pub(super) struct QuietShare {
-    /// Looks ask first.
+    /// Looks check the attributes first.
     pub asked: bool,
-    /// But not the next one.
+    /// The next look does not check them.
     pub hinted: bool,
-    /// When everything was last looked at, if nothing more was there (boot clock, ms).
+    /// When everything was last read, if that found nothing more (boot clock, ms).
     pub since: Option<u64>,
-    /// The epoch was read since its file changed last.
+    /// The epoch was read after the last change of its file.
     pub epoch_read: bool,
     epoch_gate: Gate,
-    /// The host's directory, while it holds no orders of the epoch: a leader that has nothing to
-    /// say makes none.
+    /// The host's directory while it contains no orders of the epoch: a leader without orders for
+    /// this host creates no file.
     dir_gate: Gate,
 }
 
 impl QuietShare {
-    /// Whether this look asks first.
+    /// Whether this look checks the attributes first.
     pub(super) fn may_ask(&mut self) -> bool {
         let hinted = std::mem::take(&mut self.hinted);
         self.asked && !hinted
     }
 
-    /// The last whole look is not long ago; otherwise nothing is taken for known.
+    /// Whether the last full look was recent; otherwise all that is known is forgotten.
     pub(super) fn is_recent(&mut self, now: u64) -> bool {
         let recent = |at: u64| now.saturating_sub(at) < QUIET_MS;
         let recent = self.since.is_some_and(recent);
@@ -48,7 +48,7 @@ impl QuietShare {
         fs::mark(dir).map_or(true, |mark| self.dir_gate.must_look(mark, now))
     }
 
-    /// Whether the epoch's file is as it was when it was read last: one request, where opening it
+    /// Whether the epoch's file is unchanged since it was last read: one request, while opening it
     /// takes two or three.
     pub(super) fn epoch_stands(&mut self, path: &Path, now: u64) -> bool {
         let mark = fs::mark(path);
@@ -57,7 +57,7 @@ impl QuietShare {
         self.epoch_read
     }
 
-    /// The epoch's file was seen in the moment of being overwritten.
+    /// The epoch's file was read while it was being overwritten.
     pub(super) fn epoch_missed(&mut self) {
         self.epoch_gate.forget();
     }

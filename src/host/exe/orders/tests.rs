@@ -1,4 +1,4 @@
-//! Tests reading of orders by a host: parts, epochs, damage, quiet looks.
+//! Tests of how a host reads orders: parts, epochs, damage, quiet looks.
 
 use super::*;
 use crate::model::{AttemptId, JobKey};
@@ -123,7 +123,7 @@ fn a_lower_epoch_is_never_followed() {
     let look = r.look().unwrap();
     assert!(look.orders.is_empty() && !look.new_epoch);
     assert_eq!((r.place(), look.went_back), ((2, 1), Some(1)));
-    // With its claim there, only the file is late.
+    // Now its claim exists, and only the file is late.
     fs::publish(&s.layout.claim(2), b"").unwrap();
     assert_eq!(r.look().unwrap().went_back, None);
 }
@@ -167,11 +167,11 @@ fn orders_and_epochs_of_a_stranger_are_not_followed() {
     let mut r = s.reader();
     r.follow_only(Owners { uid: 0, gid: 0 });
     assert_eq!(r.look().unwrap().orders, [cancel(1)]);
-    // The file being read is replaced by one of a stranger.
+    // The file being read is replaced by a file of another owner.
     s.file(1, 1, &[cancel(1), cancel(3)]);
     stranger(s.layout.orders("h1", 1, 1));
     assert!(r.look().unwrap_err().contains("uid 65534"));
-    // A forged epoch would have the host follow forged orders.
+    // A forged epoch would make the host follow forged orders.
     s.epoch(9);
     s.file(9, 1, &[cancel(4)]);
     stranger(s.layout.epoch());

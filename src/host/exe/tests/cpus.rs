@@ -1,4 +1,4 @@
-//! Cores belong to one task at a time, whatever part of this host's local state is lost.
+//! Each core belongs to one task at a time, whatever part of this host's local state is lost.
 
 use super::fencing::{shepherds_write, start_record};
 use super::*;
@@ -8,7 +8,7 @@ use crate::record::order::StartOrder;
 use crate::sys::cpus as machine;
 use crate::task::log::{AttemptRec, TaskRec};
 
-/// The machine's processors that this process may use, without their places.
+/// The processors of the machine that this process may use, without their topology.
 fn processors() -> Vec<Cpu> {
     machine::read(machine::SYSTEM.as_ref(), &machine::allowed().unwrap()).unwrap()
 }
@@ -28,7 +28,7 @@ fn cores() -> u32 {
     cores.len() as u32
 }
 
-/// An order for a job that binds so many slots to cores.
+/// An order for a job that binds this number of slots to cores.
 fn order(id: u32, slots: u32) -> StartOrder {
     let Order::Start(order) = start(id) else {
         panic!("no start");
@@ -45,7 +45,7 @@ fn bind(exec: &mut Exec, order: &StartOrder) -> Option<Box<Binding>> {
     exec.starter.cpus.bind(order, &held)
 }
 
-/// A host whose ledger has attempt 1, given to the spawner of log 1 and bound as that says.
+/// A host whose ledger has attempt 1, given to the spawner of log 1 with this binding.
 fn with_given(dir: &std::path::Path, binding: Option<Binding>) {
     let local = Local::at(&dir.join("local"));
     fs::mkdir_p(local.dir(), 0o755).unwrap();
@@ -86,7 +86,7 @@ fn write_start(dir: &std::path::Path, cpus: CpuSet) {
     log.append(&line).unwrap();
 }
 
-/// Attempt 1 runs on the first core: no other job gets it until the end is on record.
+/// Attempt 1 runs on the first core: no other job gets it until the end is recorded.
 fn holds_its_core(exec: &mut Exec) {
     let all = bind(exec, &order(2, cores())).unwrap();
     assert!(all.cpus.is_empty(), "{all}");
@@ -112,7 +112,7 @@ fn cores_of_an_adopted_task_are_not_given_again() {
     with_given(dir.path(), Some(on(first_core())));
     write_start(dir.path(), CpuSet::default());
     let mut exec = deaf_executor(dir.path());
-    // The ledger is written anew by every executor.
+    // Every executor rewrites the ledger.
     drop(exec);
     exec = deaf_executor(dir.path());
     holds_its_core(&mut exec);
@@ -146,7 +146,7 @@ fn cores_are_on_record_with_the_task_that_gets_them() {
     let local = Local::at(&dir.path().join("local"));
     let known = ledger::read(&local).unwrap();
     assert_eq!(known.table.get(first(1)).unwrap().given, given(&exec));
-    // Its spawner died of it: it never starts, and holds nothing.
+    // Its spawner died when it got the task: it never starts and holds nothing.
     exec.turn(true);
     assert!(cpus::held(&exec.table).is_empty());
     assert_eq!(bind(&mut exec, &order(2, 1)).unwrap().cpus, first_core());

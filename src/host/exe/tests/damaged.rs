@@ -12,7 +12,7 @@ fn told(exec: &Exec) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// An end that the leader has not acknowledged, on record with `exec`.
+/// An unacknowledged end, recorded by `exec`.
 fn unacknowledged(exec: &mut Exec, a: AttemptId) {
     let end = crate::record::report::Ended {
         a,
@@ -31,14 +31,14 @@ fn damaged_reports_are_told_again_in_a_new_file_at_once_and_then_after_pauses() 
     unacknowledged(&mut exec, first(3));
     exec.turn(true);
     let first_file = number(&exec).unwrap();
-    // Of a file that is over nothing is to be done.
+    // For a file that is closed nothing is done.
     exec.reports.renew(&exec.place, (first_file - 1, 1, 90));
     assert_eq!(number(&exec), Some(first_file));
     exec.reports.renew(&exec.place, (first_file, 1, 90));
     exec.turn(false);
     assert_eq!(number(&exec), Some(first_file + 1), "the first one at once");
     assert!(told(&exec).contains("\"k\":\"ended\""), "{}", told(&exec));
-    // A disk that spoils each file: pauses that double.
+    // A disk that damages each file: pauses that double.
     let mut pauses = Vec::new();
     for _ in 0..3 {
         let before = number(&exec).unwrap();
@@ -52,7 +52,7 @@ fn damaged_reports_are_told_again_in_a_new_file_at_once_and_then_after_pauses() 
     }
     assert_eq!(pauses, [2, 4, 8]);
     assert!(told(&exec).contains("\"k\":\"ended\""));
-    // The directory was lost, and with it the number that the leader waits for.
+    // The directory was lost together with the number that the leader expects.
     exec.reports.renew(&exec.place, (first_file + 70, 1, 0));
     exec.reports.end_pauses();
     exec.turn(false);
@@ -82,7 +82,7 @@ fn an_acknowledgement_of_the_file_before_says_nothing_of_the_new_one() {
     assert!(told(&exec).contains("\"k\":\"ended\""));
 }
 
-/// A leader that orders it again has not read its end, whatever the one before it acknowledged.
+/// A leader that orders it again has not read its end, even if the previous leader acknowledged it.
 #[test]
 fn an_ended_attempt_that_the_next_leader_orders_again_is_reported_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -103,7 +103,7 @@ fn an_ended_attempt_that_the_next_leader_orders_again_is_reported_again() {
     assert!(exec.spawners.is_ready(), "it dies of the first task");
 }
 
-/// Flips a byte of the order behind `orders` in part 1.
+/// Flips a byte of the order after `orders` in part 1.
 fn flip_the_last(exec: &Exec, orders: &[Order]) {
     publish(exec, 1, orders);
     let path = exec.place.layout.orders("h1", 1, 1);
@@ -113,7 +113,7 @@ fn flip_the_last(exec: &Exec, orders: &[Order]) {
     fs::publish(&path, &bytes).unwrap();
 }
 
-/// The leader may have met damage in the present file of reports, too: then it reads no more of it.
+/// The leader may have found damage in the current reports file too: then it reads no more of it.
 #[test]
 fn damaged_orders_are_reported_in_a_new_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -28,7 +28,7 @@ pub(super) fn start_record(a: AttemptId) -> TaskRec {
     }
 }
 
-/// The leader starts it elsewhere after this word: a restart must not forget that it was given.
+/// After this report the leader starts it elsewhere: a restart must not forget the report.
 #[test]
 fn a_promise_never_to_start_survives_a_restart() {
     let dir = tempfile::tempdir().unwrap();
@@ -78,7 +78,7 @@ fn a_success_that_is_read_with_its_start_is_not_laid_to_a_signal_that_waits() {
     assert_eq!((end.code, end.reason), (Some(0), TermReason::None));
 }
 
-/// A stop that every further leader repeats must not undo the resume that came after it.
+/// A stop that every later leader repeats must not undo the resume that followed it.
 #[test]
 fn a_signal_that_is_ordered_again_is_taken_up_once() {
     let dir = tempfile::tempdir().unwrap();

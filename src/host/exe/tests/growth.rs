@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The leader's parts end at a size: each defines the specifications that it names.
+/// The leader's parts have a maximum size: each defines the specifications that it names.
 #[test]
 fn specifications_go_with_the_part_of_the_orders_that_defined_them() {
     let dir = tempfile::tempdir().unwrap();
@@ -11,7 +11,7 @@ fn specifications_go_with_the_part_of_the_orders_that_defined_them() {
     for part in 1..=12_u32 {
         let ids = (part - 1) * 100 + 1..=part * 100;
         let mut orders: Vec<Order> = ids.map(spec).collect();
-        // One that was in use before, too.
+        // Each part also has a specification that was used before.
         orders.push(spec(1));
         if part < 12 {
             let part = u64::from(part) + 1;

@@ -1,11 +1,11 @@
-//! Usage on a host after its part of a job was over is reported once all commands have ended.
+//! Usage on a host after its part of a job is over is reported once all commands have ended.
 
 use super::*;
 use crate::host::exe::launches::{Own, Work};
 use crate::model::CpuSet;
 use crate::record::report::{RunId, Usage};
 
-/// Its shepherd is this process.
+/// A command whose shepherd is this process.
 fn command() -> commands::Command {
     let shepherd = table::Shepherd {
         pid: i32::try_from(std::process::id()).unwrap(),
@@ -26,14 +26,14 @@ fn used(cpu_ms: u64) -> Usage {
     }
 }
 
-/// CPU times of job 2 in the present reports file.
+/// CPU times of job 2 in the current reports file.
 fn told(exec: &Exec) -> Vec<u64> {
     let number = exec.reports.number().unwrap();
     let text = std::fs::read_to_string(exec.place.layout.reports("h1", number)).unwrap();
     let lines = text.lines().filter(|l| l.contains("\"part_usage\""));
     let json = |line: &str| {
         let from = line.find('{').unwrap();
-        // A checksum follows.
+        // A checksum follows the value.
         let values = serde_json::Deserializer::from_str(&line[from..]).into_iter();
         let value: serde_json::Value = values.map(Result::unwrap).next().unwrap();
         assert_eq!(value["m"], 7, "{line}");
@@ -69,7 +69,7 @@ fn what_a_part_used_after_its_end_is_said_and_said_again_to_another_leader() {
     exec.parts.commands.over((a, 51), &used(200));
     assert_eq!(follow(&mut exec, now), [500]);
     assert_eq!(follow(&mut exec, now), [500], "once");
-    // It was on its way when the part ended.
+    // The command was about to start when the part ended.
     exec.parts.commands.over((a, 52), &used(50));
     assert_eq!(follow(&mut exec, now), [500, 550]);
     exec.parts.late.forget_reported();

@@ -19,7 +19,7 @@ fn change(a: AttemptId, n: u32, run_s: u64) -> Order {
     Order::Limits { a, limits, n, mark }
 }
 
-/// The number and the run limit of the file that a shepherd reads.
+/// The number and the run limit in the file that a shepherd reads.
 fn on_file(exec: &Exec, a: AttemptId) -> Option<(u32, Option<u64>)> {
     read_limits(&exec.place.local.limits_file(a))
 }
@@ -30,7 +30,7 @@ fn read_limits(path: &std::path::Path) -> Option<(u32, Option<u64>)> {
     Some((new.n, new.limits.run_ms))
 }
 
-/// Attempt 1 of job 2 was given to the spawner; its shepherd is a process that is gone.
+/// Attempt 1 of job 2 was given to the spawner; its shepherd is a process that has ended.
 fn with_task(dir: &std::path::Path) -> (Exec, AttemptId, TaskRec) {
     given(dir, 7);
     let mut exec = deaf_executor(dir);
@@ -86,7 +86,7 @@ fn an_order_of_limits_that_is_read_again_after_a_restart_brings_no_earlier_ones_
     let remembered = ledger::read(&exec.place.local).unwrap();
     let given = remembered.table.get(a).unwrap().limits.given;
     assert_eq!(given, 2);
-    // As the next process finds it: the limits are not on record, the number is.
+    // The state after a restart: the limits are not recorded, but the number is.
     let entry = exec.table.get_mut(a).unwrap();
     let (now, known) = (None, 0);
     entry.limits = table::HeldLimits { now, known, given };
@@ -107,7 +107,7 @@ fn limits_for_another_run_of_that_name_are_not_taken() {
     assert_eq!(exec.table.get(a).unwrap().limits.known, 0);
 }
 
-/// Job 2 has a part here, for which the process `pid` looks after a command.
+/// Job 2 has a part here, with a command whose shepherd is the process `pid`.
 fn with_command(dir: &std::path::Path, pid: i32) -> (Exec, AttemptId) {
     let mut exec = deaf_executor(dir);
     let a = first(2);
@@ -151,7 +151,7 @@ fn what_a_job_of_another_host_started_here_takes_its_changed_limits() {
     assert_eq!(exec.parts.launches.memory_of(a), Some(1 << 30));
     // The signal of an order ends a process that does not expect it.
     assert!(!child.wait().unwrap().success());
-    // What it starts from now on has them, and the file goes with the part.
+    // Commands that it starts from now on get these limits, and the file is removed with the part.
     assert_eq!(exec.parts.launches.limits_of(a).unwrap().changes, 2);
     exec.end_launches(a);
     assert!(!fs::exists(&path));

@@ -1,5 +1,5 @@
-//! A host's memory of a share that an older copy may replace, and of runs whose name now belongs to
-//! another job.
+//! What a host remembers of a share that an older copy may replace, and of runs whose id now
+//! belongs to another job.
 
 use super::*;
 use crate::task::log::TaskRec;
@@ -22,7 +22,7 @@ fn how_far_the_journal_had_come_is_remembered_over_a_restart() {
     assert_eq!(exec.share.seen.points.to_string(), text);
     let (_, told) = crate::host::ls::read_beat(&exec.place.local.exe_beat()).unwrap();
     assert!(told.contains(text), "{told}");
-    // Told by the ledger, before any order is read.
+    // Known from the ledger before any order is read.
     exec.ledger.commit(true).unwrap();
     drop(exec);
     let exec = deaf_executor(dir.path());
@@ -54,7 +54,7 @@ fn a_restored_share_is_told_all_once_more_and_only_once() {
     let told = std::fs::read_to_string(path).unwrap();
     assert!(told.contains("\"k\":\"ended\""), "{told}");
     assert_eq!((number(&exec), exec.share.seen.restored), (before + 1, 1));
-    // Read again by a later process, it is nothing new.
+    // A later process reads the same orders again, without effect.
     drop(exec);
     let mut exec = deaf_executor(dir.path());
     exec.turn(true);
@@ -89,7 +89,7 @@ fn an_order_for_another_run_by_a_known_name_starts_nothing_and_tells_no_old_end(
         let number = e.reports.number().unwrap();
         std::fs::read_to_string(e.place.layout.reports("h1", number)).unwrap()
     };
-    // A restart reads the same orders again, and the known run was acknowledged long ago.
+    // A restart reads the same orders again; the known run was acknowledged long before.
     for _ in 0..2 {
         exec.turn(true);
         exec.turn(true);
@@ -105,14 +105,14 @@ fn an_order_for_another_run_by_a_known_name_starts_nothing_and_tells_no_old_end(
         drop(exec);
         exec = deaf_executor(dir.path());
     }
-    // The run itself is known by its mark.
+    // The run itself is recognized by its mark.
     publish(&exec, 3, &[spec(3), marked(5)]);
     exec.turn(true);
     assert!(exec.spawners.is_ready() && exec.reports.refuses_none());
     assert!(!told(&exec).contains("\"never\""));
 }
 
-/// The tasks log is kept for other tasks; the ledger has forgotten what was acknowledged.
+/// The tasks log is kept for other tasks; the ledger has dropped the acknowledged attempt.
 #[test]
 fn what_the_tasks_log_tells_of_a_forgotten_run_is_not_taken_for_another_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ fn what_the_tasks_log_tells_of_a_forgotten_run_is_not_taken_for_another_by_its_n
     assert!(ended.is_some_and(|l| l.contains("\"m\":5")), "{text}");
     drop(exec);
 
-    // Another run by that name is on record: the old records are not about it.
+    // Another run with this id is recorded: the old records are not about it.
     let dir = tempfile::tempdir().unwrap();
     given(dir.path(), 7);
     let mut exec = deaf_executor(dir.path());
@@ -206,7 +206,7 @@ fn a_part_is_told_with_the_run_that_it_was_asked_for() {
         lines.len() == 1 && lines[0].contains("\"m\":6,\"e\":1"),
         "{lines:?}"
     );
-    // Another run by the same name: what was prepared for the first is not told any more.
+    // Another run with the same id: the result of the first one is no longer reported.
     publish(&exec, 2, &[spec(3), part(7)]);
     publish(&exec, 1, &[spec(3), part(6), Order::Next { part: 2 }]);
     exec.turn(true);
@@ -218,7 +218,7 @@ fn a_part_is_told_with_the_run_that_it_was_asked_for() {
         lines.len() == 1 && lines[0].contains("\"m\":7"),
         "{lines:?}"
     );
-    // One that is told as soon as it is prepared.
+    // A part is reported as soon as it is prepared.
     publish(&exec, 2, &[spec(3), part(7), part_of(4, 9)]);
     exec.turn(true);
     let lines = told(&exec);
@@ -245,7 +245,7 @@ fn a_reports_file_that_a_copy_of_the_share_replaced_is_left() {
         kept
     };
     assert!(in_place(&mut exec), "nothing happened to it");
-    // As it was earlier, under its name.
+    // The file's earlier content, under the same name.
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, &written[..written.len() - 9]).unwrap();
     assert!(!in_place(&mut exec));

@@ -1,5 +1,5 @@
-//! `gpu_check`: to which job a process on a unit belongs, and what happens to jobs on other jobs'
-//! units.
+//! `gpu_check`: the job to which a process on a unit belongs, and what happens to jobs that use
+//! units of other jobs.
 
 use super::*;
 use crate::host::exe::known_units::{judged, named};
@@ -22,7 +22,7 @@ fn shepherd(pid: i32) -> table::Shepherd {
     }
 }
 
-/// Job 1 runs below this process and has unit 0; `pid` is on `unit`, seen at `seen`.
+/// Job 1 runs below this process and has unit 0; process `pid` is on `unit`, seen at `seen`.
 fn bed(dir: &std::path::Path, check: UnitCheck, (unit, pid, seen): (usize, u32, u64)) -> Exec {
     let mut exec = deaf_executor(dir);
     let shepherd = shepherd(i32::try_from(std::process::id()).unwrap());
@@ -90,7 +90,7 @@ fn a_process_on_a_unit_of_others_is_said_or_ends_its_job() {
     child.wait().unwrap();
 }
 
-/// A process that job 1, whose own shepherd is another one, did not start; it says that it is the
+/// A process that job 1, which has another shepherd, did not start, but that claims to be the
 /// job's.
 fn stranger(exec: impl FnOnce(u32) -> Exec) -> (Exec, std::process::Child) {
     let child = std::process::Command::new("sleep")
@@ -167,8 +167,8 @@ fn with_part(dir: &std::path::Path, check: UnitCheck, (unit, pid): (usize, u32))
     exec
 }
 
-/// What a process of job 2 on this unit comes to: what is said, and the job's usage; and whether it
-/// is ended.
+/// The effect of a process of job 2 on this unit: the note, the job's usage, and whether the
+/// process is ended.
 fn command_on(unit: usize, check: UnitCheck) -> (String, Vec<String>, bool) {
     let mut child = std::process::Command::new("sleep")
         .arg("60")
@@ -212,7 +212,7 @@ fn what_a_job_of_another_host_started_here_answers_for_the_units_it_uses() {
     let warned = (said.clone(), named.clone(), false);
     assert_eq!(command_on(0, UnitCheck::Warn), warned);
     assert_eq!(command_on(0, UnitCheck::Kill), (said, named, true));
-    // It does not answer for itself, but whose unit it is wants to know.
+    // Job 2 is not checked, but the job that has the unit is.
     let told = "process N of job 2 uses gpu 0, which job 1 has".to_owned();
     let told = (told, Vec::new(), false);
     assert_eq!(command_on(0, UnitCheck::Off), told);

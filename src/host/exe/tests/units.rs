@@ -3,7 +3,7 @@
 use super::*;
 use crate::task::spec::TaskSpec;
 
-/// An attempt of job `id` that was given to the spawner, or waits to be.
+/// Adds an attempt of job `id` that was given to the spawner or, if `held`, waits to be.
 fn add(exec: &mut Exec, id: u32, units: &[&str], held: bool) {
     let a = first(id);
     let mut entry = table::Entry::new(table::Status::Given(1), (1, 1), false);
@@ -29,7 +29,7 @@ fn a_start_waits_for_the_end_of_the_attempt_that_has_its_unit() {
     add(&mut exec, 2, &["gpu 0", "gpu 1"], true);
     add(&mut exec, 3, &["port 0"], true);
     add(&mut exec, 4, &[], true);
-    // A later one does not pass by with a unit of one that waits no longer than it must.
+    // A later start may use a unit of an earlier one that has to wait for another unit anyway.
     add(&mut exec, 5, &["gpu 1"], true);
     assert_eq!(ready(&mut exec), [3, 4, 5]);
     assert_eq!(ready(&mut exec), [0; 0]);
@@ -73,7 +73,7 @@ fn memory_of_a_unit_is_used_together_up_to_what_it_has() {
     add(&mut exec, 2, &["gpu 0 250 gpu_mem=11"], true);
     add(&mut exec, 3, &["gpu 0 250 gpu_mem=10"], true);
     add(&mut exec, 4, &["gpu 0 250"], true);
-    // What it has is not known: only the parts count.
+    // The size of the unit is not known: only the thousandths count.
     add(&mut exec, 5, &["gpu 1 500 gpu_mem=90"], true);
     add(&mut exec, 6, &["gpu 1 500 gpu_mem=90"], true);
     assert_eq!(ready(&mut exec), [3, 4, 5, 6]);

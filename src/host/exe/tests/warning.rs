@@ -1,4 +1,4 @@
-//! What a task that will be preempted finds.
+//! The file that a task finds if it will be preempted.
 
 use super::*;
 

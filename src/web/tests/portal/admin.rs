@@ -56,7 +56,7 @@ async fn tokens_and_other_users_get_no_page_of_administrators() {
         assert_eq!(answer.status, StatusCode::FORBIDDEN);
     }
     assert!(bed.done.lock().unwrap().administered.is_empty());
-    // Where nobody is an administrator.
+    // A cluster without administrators.
     let rows = vec![
         spec(1, ME),
         Row::Job(Box::new(job(1, 1, JobStat::Run, "x"))),
@@ -101,7 +101,7 @@ async fn a_configuration_is_checked_and_its_effects_are_shown_before_it_is_saved
     assert!(page.text.contains("action=\"/admin/config/save\""));
     let bad = send("/admin/config/check", "queues: 7\r\n").await;
     assert!(bad.text.contains("^") && !bad.text.contains("action=\"/admin/config/save\""));
-    // A text with problems, or made from another text, is not written.
+    // A text with errors, or one based on an older text, is not saved.
     let refused = send("/admin/config/save", "queues: 7\r\n").await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), old);

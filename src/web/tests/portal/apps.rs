@@ -9,7 +9,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// A program that writes down what it is asked.
+/// A program that records the requests that it gets.
 struct Program {
     port: u16,
     heard: Arc<Mutex<Vec<String>>>,
@@ -30,7 +30,7 @@ impl Program {
         Program { port, heard }
     }
 
-    /// All that it has heard, in small letters.
+    /// All requests, in lower case.
     fn heard(&self) -> String {
         self.heard.lock().unwrap().join("\n").to_ascii_lowercase()
     }
@@ -97,7 +97,7 @@ fn bed(kind: &str, path: &str) -> (Live, Program) {
     (Live::start(bed), program)
 }
 
-/// Opens the program of job 1: the way to it, its Host, and the cookie of that name.
+/// Opens the program of job 1; returns the response, its Host, and the cookie of that name.
 fn open(live: &Live) -> (Answered, String, String) {
     let cookie = live.login.cookie.as_str();
     let answer = live.ask("GET /apps/1", &live.host(), &[("Cookie", cookie)], "");
@@ -137,7 +137,7 @@ fn a_program_is_reached_at_its_own_name_with_what_it_asks_for() {
     let posted = live.ask("POST /save", &host, &headers, &"y".repeat(600_000));
     assert_eq!(posted.body(), "program at /save");
     assert!(program.heard().contains(&"y".repeat(600_000)));
-    // One way serves all of it.
+    // A single tunnel serves all requests.
     let asked = live.bed.done.lock().unwrap().attended.clone();
     assert_eq!(asked, [AttendAsk::Tunnel { id: 1, idx: 0 }]);
 }
@@ -154,7 +154,7 @@ fn a_websocket_goes_through() {
     let mut buf = [0; 10];
     at.stream.read_exact(&mut buf).unwrap();
     assert_eq!(&buf[6..], b"ping", "the program echoes it");
-    // With the session the connection is over.
+    // The connection ends with the session.
     let csrf = format!("csrf={}", live.login.csrf);
     live.run(
         live.bed
@@ -222,7 +222,7 @@ fn only_the_jobs_user_opens_it_and_only_with_a_login() {
         .sessions()
         .begin("other", "csrf".into(), who, now);
     assert_eq!(status("/apps/1", &[("Cookie", "corral_1=other")]), 403);
-    // At the program's name the portal's session, a token and made-up cookies are nothing.
+    // At the program's name, the portal's session, a token and invented cookies are not accepted.
     let (_, host, own) = open(&live);
     let bearer = format!("Bearer {SUBMIT_TOKEN}");
     let ask = |host: &str, headers: &[(&str, &str)]| live.ask("GET /", host, headers, "").status();
@@ -230,11 +230,11 @@ fn only_the_jobs_user_opens_it_and_only_with_a_login() {
     assert_eq!(ask(&host, &[("Cookie", &cookie)]), 403);
     assert_eq!(ask(&host, &[("Authorization", &bearer)]), 403);
     assert_eq!(ask(&host, &[("Cookie", "corral_1_app=x")]), 403);
-    // The cookie of one program opens no other.
+    // The cookie of one program does not open another one.
     let other = host.replace("j1.", "j4-1.");
     assert_eq!(ask(&other, &[("Cookie", &own)]), 403);
     assert!(program.heard().is_empty(), "{}", program.heard());
-    // The portal has none of its pages there, and the other way round.
+    // The portal serves none of its pages there, and no program at its own name.
     assert_eq!(ask(&host, &[("Cookie", &own)]), 200);
     assert_eq!(status("/", &[("Cookie", &own)]), 303);
 }
@@ -292,7 +292,7 @@ fn what_cannot_be_opened_says_why() {
     let (live, program) = bed("jupyter", "/");
     let mine = [("Cookie", live.login.cookie.as_str())];
     let (_, host, own) = open(&live);
-    // It has ended since: its port is nobody's.
+    // The program has ended: no process listens on its port.
     let announced = live.bed.done.lock().unwrap().announced.clone();
     let text = String::from_utf8(announced).unwrap();
     let free = TcpListener::bind("127.0.0.1:0")
@@ -314,7 +314,7 @@ fn what_cannot_be_opened_says_why() {
         live.ask("GET /", &host, &[("Cookie", &own)], "").status(),
         200
     );
-    // Nothing announced, and no names for programs.
+    // No program is announced, and there are no names for programs.
     let none = Live::start(Bed::new());
     let cookie = [("Cookie", none.login.cookie.as_str())];
     assert_eq!(

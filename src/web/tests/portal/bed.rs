@@ -43,10 +43,10 @@ pub const READ_TOKEN: &str = "read-token";
 pub const SUBMIT_TOKEN: &str = "submit-token";
 /// The right password of the bed's user.
 pub const PASSWORD: &str = "right & <b>";
-/// A name that a page must not take for its own words.
+/// A name that a page must not interpret as HTML.
 pub const EVIL: &str = "<script>alert(1)</script>\"'&";
 
-/// What the portal asked for.
+/// The actions that the portal requested.
 #[derive(Default)]
 pub struct Done {
     pub acts: Vec<(JobAct, Vec<String>)>,
@@ -54,7 +54,7 @@ pub struct Done {
     pub administered: Vec<AdminAct>,
     pub clones: Vec<(String, String)>,
     pub link_used: bool,
-    /// Users whose passwords were to be judged, and from where.
+    /// Users whose passwords were to be checked, and the callers' addresses.
     pub tried: Vec<(String, Option<IpAddr>)>,
     pub attended: Vec<AttendAsk>,
     /// What job 1 has announced.
@@ -139,7 +139,8 @@ impl AsUser for MadeUp {
         }
     }
 
-    /// With the rights of who runs the test; the made-up home directory is one of the bed.
+    /// With the rights of the user who runs the test; the user's home directory is a directory of
+    /// the bed.
     fn files(&self, _: &Identity, ask: &FileAsk) -> Result<FileSaid, Failure> {
         let mut ask = ask.clone();
         let (FileAsk::List { at, .. }
@@ -176,7 +177,7 @@ impl AsUser for MadeUp {
         Ok(self.reader(who)?.texts(job))
     }
 
-    /// A shell of who runs the test, or the far end of a way in a thread.
+    /// A shell of the user who runs the test, or the other end of a tunnel in a thread.
     fn attend(&self, _: &Identity, ask: &AttendAsk) -> Result<Held, Failure> {
         let mut done = self.done.lock().unwrap();
         done.attended.push(ask.clone());
@@ -264,11 +265,11 @@ fn home(share: &Path) -> PathBuf {
     std::fs::canonicalize(share).unwrap().join("home")
 }
 
-/// An answer, read whole.
+/// A response with its whole body.
 pub struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,
-    /// The body; what is not UTF-8 in it is replaced.
+    /// The body; bytes that are not UTF-8 are replaced.
     pub text: String,
     pub bytes: Vec<u8>,
 }
@@ -306,7 +307,7 @@ impl Bed {
         Bed::with(true, jobs())
     }
 
-    /// With these rows of jobs; `all`: everybody sees all jobs.
+    /// A view with these rows of jobs; `all`: every user may see all jobs.
     pub fn with(all: bool, rows: Vec<Row<'static>>) -> Bed {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("view")).unwrap();
@@ -343,7 +344,7 @@ impl Bed {
         }
     }
 
-    /// The home directory of its user.
+    /// The home directory of the bed's user.
     pub fn home(&self) -> PathBuf {
         home(self.dir.path())
     }
@@ -380,7 +381,7 @@ impl Bed {
         }
     }
 
-    /// The page at a place, with the headers given.
+    /// The page at a path, requested with these headers.
     pub async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
         let mut request = Request::get(path).header("host", "localhost:1");
         for (name, value) in headers {

@@ -20,13 +20,13 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One at a time: its signal handlers are the process's.
+/// One broker at a time: its signal handlers are those of the process.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a broker while `with` has the socket to it; it must go on until that is closed.
+/// Runs a broker while `with` has its socket; the broker must run until the socket is closed.
 fn served(with: impl FnOnce(&File, &client::BrokerClient)) {
     served_over(&Portal::default(), |_| (), with);
 }
@@ -50,7 +50,7 @@ fn served_over(
         servers: None,
         esubs: None,
     };
-    // Before the sockets, which it would hold open.
+    // Before the sockets are created, because this process would keep them open.
     let mut http = fork_snapshot(|| {
         clock::sleep_ms(60_000);
         0
@@ -70,7 +70,7 @@ fn served_over(
     assert_eq!(running.join().unwrap(), Ok(Ended::Alone));
 }
 
-/// Asks it something; what it answers, if anything, before it closes the socket.
+/// Sends a request; returns the answer, if any, before the socket is closed.
 fn asked(control: &File, bytes: &[u8]) -> Option<Result<serde_json::Value, Failure>> {
     let (mine, other) = ipc::pair().unwrap();
     descriptors::limit_time(&mine, 30_000).unwrap();
@@ -126,7 +126,7 @@ fn nobody_acts_without_a_session_or_token_of_theirs() {
                 }
             }
         }
-        // A token of a form that is right, of root and of a user whom nobody knows.
+        // A valid token of root and of an unknown user.
         for uid in [0, 4_000_000_000] {
             let secret = corral::record::portal::secret_of(uid, &[3; 32]);
             assert!(asker.token(&secret, 0).is_none());
@@ -138,7 +138,7 @@ fn nobody_acts_without_a_session_or_token_of_theirs() {
             let call = Call::Token {};
             let failure = asker.call_with::<String>(&who, &call).unwrap_err();
             assert_eq!(failure.kind, FailureKind::Permission, "{failure}");
-            // A token, whosever it is, begins nothing that stays.
+            // A token, of any user, starts nothing that lasts.
             let ask = AttendAsk::Tunnel { id: 1, idx: 0 };
             let failure = asker.attend(&who, &ask).err().unwrap();
             assert_eq!(failure.kind, FailureKind::Permission, "{failure}");
@@ -147,10 +147,10 @@ fn nobody_acts_without_a_session_or_token_of_theirs() {
     });
 }
 
-/// Tries of one test.
+/// Attempts of one test.
 const TRIES: usize = 12;
 
-/// Tries at once are counted at once: so many are looked at, the others wait, whoever they are.
+/// Parallel attempts are counted together: a few are checked, the others must wait.
 #[test]
 fn wrong_passwords_are_counted_by_the_broker() {
     let portal = Portal {
@@ -175,7 +175,7 @@ fn wrong_passwords_are_counted_by_the_broker() {
                 println!("skipped: there is no PAM here");
                 return;
             }
-            // On a slow machine a wait or two have passed before the last is begun.
+            // On a slow machine, one or two waits are over before the last attempt begins.
             let wrong = all.iter().filter(|said| **said == PasswordSaid::Wrong);
             let (wrong, free) = (wrong.count(), FREE_OF_USER as usize + 1);
             assert!((free..free + 3).contains(&wrong), "{all:?}");
@@ -183,7 +183,7 @@ fn wrong_passwords_are_counted_by_the_broker() {
                 .iter()
                 .filter(|said| matches!(said, PasswordSaid::Wait(1..)));
             assert_eq!(wait.count(), TRIES - wrong, "{all:?}");
-            // What is no user is not asked about, and answered alike.
+            // An invalid user name is not passed to PAM, but gets the same answer.
             assert_eq!(tried("a b"), PasswordSaid::Wrong);
         },
     );
@@ -197,16 +197,16 @@ fn no_password_is_looked_at_where_none_is_wanted() {
     });
 }
 
-/// An account of every system, and another one.
+/// An account that exists on every system, and another one.
 const ONE: u32 = 1;
 const TWO: u32 = 2;
 
-/// A token of root's that may do all.
+/// A token of root with all scopes.
 fn token_of_root() -> String {
     secret_of(0, &[7; 32])
 }
 
-/// A link and a token that only reads, of the first account; their secrets.
+/// A login link and a token that only reads, of the first account; returns their secrets.
 fn proofs(share: &Path) -> (String, String) {
     std::fs::set_permissions(share, std::fs::Permissions::from_mode(0o755)).unwrap();
     let own = share.join("inbox").join(ONE.to_string());
@@ -238,7 +238,8 @@ fn proofs(share: &Path) -> (String, String) {
     (link, token)
 }
 
-/// Who has a session or token of one user acts for no other, and within its scope.
+/// A session or token of one user does not give the rights of another, and a token gives only those
+/// of its scope.
 #[test]
 fn a_session_and_a_token_are_their_users_alone() {
     if !corral::sys::users::may_switch() {
@@ -277,11 +278,11 @@ fn a_session_and_a_token_are_their_users_alone() {
             let refused = files(uid, token).unwrap_err();
             assert_eq!(refused.kind, FailureKind::Permission, "{uid}: {refused}");
         }
-        // The token is good, for reading the cluster alone.
+        // The token is valid, but only for reading the cluster.
         assert_eq!(asker.token(token, 0).unwrap().1.scope, Scope::Read);
         let refused = files(ONE, token).unwrap_err();
         assert!(refused.text.contains("reading only"), "{refused}");
-        // Nobody acts for root, whatever root has left.
+        // The portal does not act for root, whatever files root has left.
         assert!(asker.token(&token_of_root(), 0).is_none());
         assert_eq!(
             files(0, &token_of_root()).unwrap_err().kind,

@@ -13,7 +13,7 @@ const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded")
 const PROXY: &str = "10.0.0.1";
 const STRANGER: &str = "192.0.2.66";
 
-/// A portal behind proxies of a net, where passwords are taken.
+/// A portal behind proxies of a network, which accepts passwords.
 fn bed() -> Bed {
     let bed = Bed::new().with_settings(Settings {
         cookie: "corral_1".into(),
@@ -47,7 +47,7 @@ async fn sent(
     bed.send(request).await
 }
 
-/// The form of a browser: its cookie and the form's token.
+/// The form in a browser: the cookie and the form's token.
 async fn form(bed: &Bed, peer: &str) -> (String, String) {
     let page = sent(bed, peer, ("GET", "/login"), &[], "").await;
     let cookie = page.header("set-cookie").split(';').next().unwrap();
@@ -80,14 +80,14 @@ async fn headers_of_a_proxy_count_from_that_proxy_alone() {
         ("x-forwarded-proto", "https"),
         ("x-forwarded-host", "evil.example"),
     ];
-    // From a stranger: not an address, not a name, not an encrypted connection.
+    // From an untrusted address: address, name and encryption are ignored.
     let answer = tried(&bed, STRANGER, "me", &forged).await;
     assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text);
     assert!(!answer.header("set-cookie").contains("Secure"));
     assert!(answer.header("strict-transport-security").is_empty());
     let last = bed.done.lock().unwrap().tried.pop();
     assert_eq!(last.unwrap().1, STRANGER.parse().ok());
-    // From the proxy: all of it, so that the name must be known.
+    // From the proxy: all of them are used, so the name must be known.
     let answer = tried(&bed, PROXY, "me", &forged).await;
     assert_eq!(answer.status, StatusCode::MISDIRECTED_REQUEST);
     let good = [
@@ -106,7 +106,7 @@ async fn headers_of_a_proxy_count_from_that_proxy_alone() {
     let host = [("host", "evil.example"), good[2]];
     let answer = sent(&bed, PROXY, ("GET", "/login"), &host, "").await;
     assert_eq!(answer.status, StatusCode::MISDIRECTED_REQUEST);
-    // A page of another place stays one, whatever name the caller claims to have used.
+    // A page of another site is refused, whatever name the caller claims to have used.
     let lie = [
         ("x-forwarded-host", "evil.example"),
         ("origin", "http://evil.example"),

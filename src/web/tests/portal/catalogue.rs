@@ -13,7 +13,7 @@ fn texts(dir: &str, ending: &str, out: &mut String) {
     }
 }
 
-/// Every text in quotes that looks like a key.
+/// Every quoted text that looks like a key.
 fn quoted(text: &str) -> BTreeSet<String> {
     let is_key = |word: &&str| {
         let letters = word
@@ -33,7 +33,7 @@ fn no_key_is_missing_and_none_is_unused() {
     let named = quoted(&text);
     let all: std::collections::BTreeMap<String, [String; 2]> =
         serde_yaml::from_str(corral_web::words::CATALOGUE).unwrap();
-    // Keys that are made of parts: of acts, and of the members of the dry run's answer.
+    // Keys that are composed: of actions, and of the members of the dry run's answer.
     let made = |key: &str| key.starts_with("act.") || key.starts_with("check.");
     let unused: Vec<&String> = all
         .keys()
@@ -59,7 +59,7 @@ fn no_key_is_missing_and_none_is_unused() {
     }
 }
 
-/// Words that a template holds itself would stay in one language.
+/// Words that a template contains itself would not be translated.
 #[test]
 fn templates_hold_no_words_of_their_own() {
     let mut text = String::new();

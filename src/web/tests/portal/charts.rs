@@ -6,8 +6,8 @@ use corral::model::JobStat;
 use corral::record::view::Row;
 use sha2::{Digest, Sha256};
 
-/// uPlot 1.6.32, @xterm/xterm 6.0.0 and @xterm/addon-fit 0.11.0 as npm has them. To renew one: `npm pack
-/// NAME`, then these files of `dist`, `lib` and `css`, and the licence.
+/// uPlot 1.6.32, @xterm/xterm 6.0.0 and @xterm/addon-fit 0.11.0 from npm. To update one: `npm pack
+/// NAME`, then copy these files of `dist`, `lib` and `css`, and the licence.
 const VENDORED: &[(&str, &str)] = &[
     (
         "uPlot.iife.min.js",
@@ -109,7 +109,7 @@ async fn who_does_not_see_others_sees_no_line_of_theirs() {
     let rows = vec![spec(1, ME), spec(2, ME + 1), row(1, 1), row(2, 2)];
     let bed = Bed::with(false, rows);
     let login = bed.login().await;
-    // The process of a service sees all; here its samples are made as such a one's.
+    // The process of a service sees all jobs; these samples are made as in such a process.
     let sums = corral::api::jobs::JobSums {
         by_user: ["u4711", "u4712"]
             .map(|name| {

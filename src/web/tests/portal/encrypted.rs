@@ -1,4 +1,4 @@
-//! TLS of the portal's own, by a client that checks the certificate.
+//! The portal's own TLS, tested by a client that checks the certificate.
 
 use crate::bed::{Bed, LINK};
 use axum::body::Body;
@@ -20,7 +20,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 const CERTIFICATE: &str = include_str!("tls/localhost.pem");
 const KEY: &str = include_str!("tls/key.pem");
 
-/// The files of certificate and key, the key with this mode.
+/// The files of certificate and key; the key has this mode.
 fn files(dir: &Path, mode: u32) -> (PathBuf, PathBuf) {
     let (certificate, key) = (dir.join("c.pem"), dir.join("k.pem"));
     std::fs::write(&certificate, CERTIFICATE).unwrap();
@@ -56,7 +56,7 @@ async fn a_browser_is_served_by_tls_and_not_without() {
     let mut text = String::new();
     stream.read_to_string(&mut text).await.unwrap();
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
-    // Without TLS there is no page; who says nothing holds up nobody.
+    // Without TLS there is no page; a silent connection does not delay others.
     let _silent = TcpStream::connect(place).await.unwrap();
     let mut plain = TcpStream::connect(place).await.unwrap();
     plain.write_all(ask.as_bytes()).await.unwrap();

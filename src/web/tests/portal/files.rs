@@ -1,4 +1,5 @@
-//! Files over the router: what is shown and kept, what must not be reached, uploads in parts.
+//! Files through the router: what is shown and downloaded, what must not be reached, uploads in
+//! parts.
 
 use crate::bed::{Bed, EVIL, READ_TOKEN, SUBMIT_TOKEN};
 use axum::http::StatusCode;
@@ -108,7 +109,7 @@ async fn nothing_leads_out_of_the_directory_that_was_chosen() {
         let headers = [("authorization", auth.as_str())];
         for act in ["mkdir?", "rename?to=x&", "upload?size=1&"] {
             let url = format!("/api/v1/files/{act}path={path}");
-            // A link itself may get another name.
+            // A link itself can be renamed.
             let is_own = act.starts_with("rename") && !path.contains(['.', '/', '%']);
             let answer = bed.post(&url, "x", &headers).await;
             assert!(

@@ -1,4 +1,4 @@
-//! Forms of applications, jobs that are repeated, script and environment of a job.
+//! Forms of applications, jobs that are submitted again, script and environment of a job.
 
 use crate::bed::{Bed, ME, OTHER, SUBMIT_TOKEN, job};
 use axum::http::StatusCode;

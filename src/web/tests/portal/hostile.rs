@@ -5,12 +5,13 @@ use axum::http::StatusCode;
 use corral::model::{JobStat, Spec};
 use corral::record::view::{JobRow, Row};
 
-/// HTML, a code that colours, one that writes into the title, a mark that turns the direction.
+/// HTML, a colour code, a code that sets the title of a terminal, a mark that reverses the
+/// direction of text.
 fn evil() -> String {
     format!("{EVIL}\u{1b}[31m\u{1b}]0;x\u{7}\u{202e}\u{0}")
 }
 
-/// A job all of whose texts are so.
+/// A job whose texts are all of this kind.
 fn rows() -> Vec<Row<'static>> {
     let text = evil;
     let spec = Spec {
@@ -58,7 +59,7 @@ fn percent(text: &str) -> String {
     text.bytes().map(|b| format!("%{b:02x}")).collect()
 }
 
-/// No page takes a text for its own, and no other answer passes on what a terminal would obey.
+/// No page uses a text as HTML, and no other response contains codes that a terminal would obey.
 fn is_harmless(place: &str, answer: &Answer) {
     if answer.header("content-type").starts_with("text/html") {
         assert!(
@@ -68,7 +69,7 @@ fn is_harmless(place: &str, answer: &Answer) {
         );
         return;
     }
-    // A redirection has no text.
+    // A redirection has no body.
     let kind = answer.header("content-type");
     assert!(
         answer.text.is_empty() || kind.contains("json"),

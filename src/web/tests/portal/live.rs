@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// Longest wait for anything.
+/// Maximum wait for anything.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Live {
@@ -45,12 +45,12 @@ impl Live {
         format!("localhost:{}", self.port)
     }
 
-    /// Runs something of the bed's.
+    /// Runs a future of the bed.
     pub fn run<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
 
-    /// Sends a request; the connection, and the head of the answer.
+    /// Sends a request; returns the connection and the head of the response.
     pub fn ask(&self, line: &str, host: &str, headers: &[(&str, &str)], body: &str) -> Answered {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -82,7 +82,7 @@ impl Live {
         }
     }
 
-    /// The same with a wish to become a WebSocket.
+    /// The same with a request for a WebSocket.
     pub fn ask_socket(&self, path: &str, host: &str, headers: &[(&str, &str)]) -> Answered {
         let wish = [
             ("Connection", "Upgrade"),
@@ -95,7 +95,7 @@ impl Live {
     }
 }
 
-/// An answer's head, in small letters and as it came, and the connection behind it.
+/// The head of a response, in lower case and as received, and its connection.
 pub struct Answered {
     pub head: String,
     pub raw: String,
@@ -122,7 +122,7 @@ impl Answered {
         self.all(name).into_iter().next().unwrap_or_default()
     }
 
-    /// The body of an answer that says its length.
+    /// The body of a response that states its length.
     pub fn body(mut self) -> String {
         let len = self.header("content-length").parse().unwrap_or(0);
         let mut bytes = vec![0; len];
@@ -130,7 +130,7 @@ impl Answered {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// A message to the other end. `kind`: 1 text, 2 bytes, 8 close.
+    /// Sends a message to the other end. `kind`: 1 text, 2 bytes, 8 close.
     pub fn say(&mut self, kind: u8, bytes: &[u8]) {
         let mut out = vec![0x80 | kind];
         match bytes.len() {
@@ -146,7 +146,7 @@ impl Answered {
         self.stream.write_all(&out).unwrap();
     }
 
-    /// The next message that is no ping: its kind and bytes.
+    /// The next message other than a ping: its kind and bytes.
     pub fn next(&mut self) -> (u8, Vec<u8>) {
         let began = Instant::now();
         loop {
@@ -174,7 +174,7 @@ impl Answered {
         }
     }
 
-    /// Reads output until it has this text; all of it.
+    /// Reads output until it contains this text; returns all of it.
     pub fn until(&mut self, text: &str) -> String {
         let mut got = String::new();
         while !got.contains(text) {
@@ -191,7 +191,7 @@ impl Answered {
         got
     }
 
-    /// The code of the close that comes next.
+    /// The code of the close frame that comes next.
     pub fn closed(&mut self) -> u16 {
         loop {
             let (kind, bytes) = self.next();

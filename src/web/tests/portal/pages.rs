@@ -10,7 +10,7 @@ async fn every_page_answers_in_both_languages() {
     let bed = Bed::new();
     let login = bed.login().await;
     for (place, _) in MENU {
-        // Without a cluster file accounting cannot be read; that page says so.
+        // Without a cluster file, accounting cannot be read; the page reports it.
         let want = if *place == "/usage" { 503 } else { 200 };
         for (lang, other) in [("en", "Log out"), ("zh-CN", "退出")] {
             let cookie = format!("{}; corral_lang={lang}", login.cookie);

@@ -9,7 +9,7 @@ fn bearer(token: &str) -> String {
     format!("Bearer {token}")
 }
 
-/// A query with which a route has something to do, in the order of the table.
+/// A query for which a route has a result, in the order of the table.
 fn sample(method: &str, path: &str) -> &'static str {
     match (method, path) {
         (_, "/files/content") => "?path=kept",
@@ -50,7 +50,7 @@ async fn every_route_is_documented_and_answers() {
                 bed.post(&path, "{\"command\":\"true\"}", &headers).await
             }
         };
-        // There is no journal and no accounting in this view.
+        // This view has no journal and no accounting.
         let bare = ["/jobs/{id}/history", "/acct"].contains(&route.path);
         let good = answer.status.is_success() || (bare && answer.status.as_u16() == 503);
         assert!(good, "{path}: {} {}", answer.status, answer.text);

@@ -56,7 +56,7 @@ async fn another_host_name_is_refused() {
         assert_eq!(answer.status, StatusCode::MISDIRECTED_REQUEST, "{host}");
         assert!(!answer.text.contains("waits"), "{host}");
     }
-    // A second Host header is not one that is passed over.
+    // A second Host header is not ignored.
     let twice = bed
         .get("/jobs", &[("host", "evil"), ("cookie", &login.cookie)])
         .await;
@@ -101,7 +101,7 @@ async fn a_link_works_once_and_begins_a_new_session() {
         wrong.text.contains("name=\"token\""),
         "the form to try again"
     );
-    // A secret that somebody else has put into the browser is not made valid by a login.
+    // A login does not make a secret valid that an attacker has put into the browser.
     let fixed = ("cookie", "corral_1=known-to-others");
     let answer = bed.form("/login", &format!("token={LINK}"), &[fixed]).await;
     assert_eq!(answer.status, StatusCode::SEE_OTHER);
@@ -192,7 +192,7 @@ async fn every_answer_has_the_headers_of_safety() {
         );
         assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
         assert_eq!(answer.header("x-frame-options"), "DENY", "{path}");
-        // With another one browsers send `Origin: null` with the portal's own forms.
+        // With another policy, browsers send `Origin: null` with the portal's own forms.
         assert_eq!(answer.header("referrer-policy"), "same-origin", "{path}");
         if path.contains("nowhere") {
             assert_eq!(answer.status, StatusCode::NOT_FOUND);

@@ -1,4 +1,4 @@
-//! A hundred thousand jobs: the size of a page of the list. Its time is measured by hand
+//! A hundred thousand jobs: the size of a page of the list. Its time is measured manually
 //! (`docs/portal.md`), because a test of it would fail on a busy machine.
 
 use crate::bed::{Bed, ME, job, spec};

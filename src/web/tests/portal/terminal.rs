@@ -6,7 +6,7 @@ use corral::api::attend::AttendAsk;
 use corral_web::identity::Identity;
 use corral_web::terminal::OF_USER_MAX;
 
-/// Begins a terminal; its place.
+/// Starts a terminal; returns its path.
 fn begin(live: &Live, login: &Login) -> String {
     let body = format!("csrf={}&queue=night&slots=2&run_limit=1:30", login.csrf);
     let answer = live.run(
@@ -54,11 +54,11 @@ fn a_page_is_at_a_shell_that_ends_with_it() {
     at.say(2, b"stty size; echo be''gun\n");
     let got = at.until("begun\r\n");
     assert!(got.contains("41 133"), "{got}");
-    // Another page of the session takes its place, and gets what was shown.
+    // Another page of the session replaces it, and gets the last output.
     let mut next = socket(&live, &place);
     assert_eq!(at.closed(), 4001);
     next.until("begun\r\n");
-    // A connection that is lost ends nothing at once.
+    // The loss of a connection does not end the terminal at once.
     drop(next);
     let mut next = socket(&live, &place);
     next.say(2, b"echo still he''re\n");
@@ -78,7 +78,7 @@ fn a_shell_that_writes_without_end_waits_for_its_page() {
     let place = begin(&live, &live.login);
     let mut at = socket(&live, &place);
     at.say(2, b"yes | head -c 3000000; echo; echo do''ne\n");
-    // Nothing is said to be shown: it stops, and goes on when it is.
+    // Without reports of shown bytes the output stops; it continues after a report.
     let mut got = 0;
     at.stream
         .set_read_timeout(Some(std::time::Duration::from_secs(3)))
@@ -107,7 +107,7 @@ fn nobody_else_is_at_a_terminal() {
     let (host, cookie) = (live.host(), live.login.cookie.clone());
     let origin = format!("http://{host}");
     let status = |headers: &[(&str, &str)]| live.ask_socket(&ws, &host, headers).status();
-    // From a page of another place, or of one that does not say.
+    // A page of another site, or one that does not state its origin.
     for foreign in [
         "http://evil.example",
         "null",
@@ -127,7 +127,7 @@ fn nobody_else_is_at_a_terminal() {
         ("Sec-Fetch-Site", "same-site"),
     ];
     assert_eq!(status(&cross), 403);
-    // A token is less than a login.
+    // A token gives fewer rights than a login.
     for token in [READ_TOKEN, SUBMIT_TOKEN] {
         let bearer = format!("Bearer {token}");
         assert_eq!(
@@ -164,7 +164,7 @@ fn nobody_else_is_at_a_terminal() {
         let list = live.run(live.bed.get("/terminal", &theirs));
         assert!(!list.text.contains(&place), "{}", list.text);
     }
-    // It is still there.
+    // The terminal still exists.
     socket(&live, &place).say(2, b"exit\n");
     let forged = live.run(
         live.bed

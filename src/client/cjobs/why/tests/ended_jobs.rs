@@ -30,7 +30,7 @@ fn told(row: &JobRow<'_>, limits: Limits) -> Cause {
     cause(row, &spec, &|n| format!("S{n}"))
 }
 
-/// What is said, and the first advice.
+/// The sentence, and the first advice.
 fn said(row: &JobRow<'_>) -> (String, String) {
     let cause = told(row, Limits::default());
     let advice = cause.advice.first().cloned().unwrap_or_default();
@@ -109,8 +109,8 @@ fn a_success_with_a_process_that_was_killed_for_memory() {
         ..peak(TermReason::None, 1 << 20)
     };
     let (text, _) = said(&done);
-    assert!(text.starts_with("it ended well"), "{text}");
-    assert!(text.contains("for want of memory"), "{text}");
+    assert!(text.starts_with("it succeeded"), "{text}");
+    assert!(text.contains("for lack of memory"), "{text}");
 }
 
 #[test]

@@ -222,7 +222,7 @@ fn a_run_limit_longer_than_the_window() {
         "hosts:\n- {names: 'h[1-2]', slots: 4}\n\
          queues:\n- {name: normal, run_window: '20:00-4:07'}\n",
     );
-    // It closes in 60 min 51 s: the last minute is inside.
+    // The window closes in 60 min 51 s: the last minute is inside it.
     let id = site.submit(limited(7200, job()));
     site.check(id, "closes in", &format!("cmod -W 1:00 {id}"));
 }
@@ -282,7 +282,7 @@ fn a_reservation_that_a_short_job_may_use() {
          - {name: wide, priority: 50, slot_reserve: 24h, backfill: yes}\n\
          - {name: normal, priority: 10, backfill: yes}\n",
     );
-    // Three slots run for two hours; then the wide one takes the host.
+    // Three slots run for two hours; then the wide job gets the host.
     site.submit(limited(
         7200,
         Spec {
@@ -317,7 +317,7 @@ fn a_reservation_that_a_short_job_may_use() {
     );
 }
 
-/// The same question from the other side: `cslots`.
+/// The same question asked by `cslots`.
 #[test]
 fn slots_beside_a_reservation_last_until_it_begins() {
     let site = |normal: &str| {
@@ -352,7 +352,7 @@ fn slots_beside_a_reservation_last_until_it_begins() {
     let backfills = site(", backfill: yes");
     let beside = ("h1".to_owned(), vec![(1, Some(7200))]);
     assert_eq!(slots(&backfills, &job()), [beside, free.clone()]);
-    // A queue without backfill has what no reservation ever needs.
+    // A queue without backfill gets what no reservation ever needs.
     assert_eq!(slots(&site(""), &job()), std::slice::from_ref(&free));
     let never = Spec {
         res_req: "select[mem>999999]".into(),
@@ -389,7 +389,7 @@ fn jobs_that_come_first_are_counted() {
     );
     let id = site.ask(1, "");
     let waiting = site.explain(id);
-    // One of the four of the queue high runs.
+    // One of the four jobs of the queue high runs.
     let want = Ahead {
         higher: 3,
         same: 2,
