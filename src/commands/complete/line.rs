@@ -74,10 +74,10 @@ pub(super) fn called(words: &[String]) -> &str {
 /// The commands of cb; those with LSF names only once a first letter has been typed.
 fn commands(last: &str) -> Vec<Candidate> {
     let own = admin::all_commands().flat_map(|e| e.names.iter().map(|n| (*n, e.about)));
-    let own = own.map(|(name, about)| Candidate::told(name, about));
+    let own = own.map(|(name, about)| Candidate::described(name, about));
     let lsf = admin::lsf_commands().filter(|_| !last.is_empty());
     let lsf = lsf.flat_map(|e| e.names.iter().map(|n| (*n, e.about)));
-    own.chain(lsf.map(|(name, about)| Candidate::told(name, about)))
+    own.chain(lsf.map(|(name, about)| Candidate::described(name, about)))
         .collect()
 }
 
@@ -130,10 +130,10 @@ fn of_aip(before: &[String], last: &str, names: Names<'_>) -> Answer {
     let words: Vec<&str> = before.iter().map(String::as_str).collect();
     match words[..] {
         [] => Answer::of(vec![
-            Candidate::told("cronjob", "jobs that the calendar submits, as ccron"),
-            Candidate::told("job", "submit the job that a file describes"),
+            Candidate::described("cronjob", "jobs that the calendar submits, as ccron"),
+            Candidate::described("job", "submit the job that a file describes"),
         ]),
-        ["job"] => Answer::of(vec![Candidate::told("submit", "as csub -spec FILE")]),
+        ["job"] => Answer::of(vec![Candidate::described("submit", "as csub -spec FILE")]),
         ["job", "submit"] => Answer::shell(Shellwork::Files),
         ["job", "submit", _, ..] => of_command("csub", &before[3..], last, names),
         ["cronjob" | "cron", "info", ..] => {
@@ -154,7 +154,7 @@ fn of_ccron(before: &[String], last: &str, names: Names<'_>) -> Answer {
         };
         let subs = options::of_ccron();
         return Answer::of(
-            subs.map(|(name, options)| Candidate::told(name, &about(options)))
+            subs.map(|(name, options)| Candidate::described(name, &about(options)))
                 .collect(),
         );
     };
@@ -173,7 +173,7 @@ fn of_ccron(before: &[String], last: &str, names: Names<'_>) -> Answer {
 fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> Answer {
     let subs = admin::subcommands(command);
     let Some((word, mut before)) = before.split_first() else {
-        let subs = subs.iter().map(|s| Candidate::told(s.name, s.about));
+        let subs = subs.iter().map(|s| Candidate::described(s.name, s.about));
         return Answer::of(subs.collect());
     };
     let Some(sub) = subs.into_iter().find(|s| s.name == word) else {
@@ -184,8 +184,9 @@ fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> 
         let Some((part, rest)) = before.split_first() else {
             let parts = options.get_subcommands();
             let about = |part: &Command| part.get_about().map(ToString::to_string);
-            let parts = parts
-                .map(|part| Candidate::told(part.get_name(), &about(part).unwrap_or_default()));
+            let parts = parts.map(|part| {
+                Candidate::described(part.get_name(), &about(part).unwrap_or_default())
+            });
             return Answer::of(parts.collect());
         };
         let Some(found) = options.find_subcommand(part) else {
@@ -284,7 +285,7 @@ fn spellings(arg: &Arg, options: &Command, last: &str, two_dashes: bool) -> Vec<
     };
     let mut out = Vec::new();
     if let Some(short) = arg.get_short() {
-        out.push(Candidate::told(format!("-{short}"), &about(arg)));
+        out.push(Candidate::described(format!("-{short}"), &about(arg)));
         if ["help", "version"].contains(&arg.get_id().as_str()) && !two {
             return out;
         }
@@ -299,7 +300,7 @@ fn spellings(arg: &Arg, options: &Command, last: &str, two_dashes: bool) -> Vec<
         Some(lines) if long == "json" && two => about(lines),
         _ => about(arg),
     };
-    out.push(Candidate::told(format!("{dashes}{long}"), &about));
+    out.push(Candidate::described(format!("{dashes}{long}"), &about));
     out
 }
 
