@@ -97,8 +97,8 @@ fn argument(arg: Arg) -> Arg {
     let (short, long) = (text(arg.get_help()), text(arg.get_long_help()));
     let (values, described, default) = (values(&arg), described_values(&arg), default(&arg));
     let with = |text: Option<&str>, more: &[&str]| {
-        let parts = text.iter().chain(more).filter(|part| !part.is_empty());
-        folded(&parts.copied().collect::<Vec<_>>().join(" "))
+        let text = folded(text.unwrap_or_default());
+        more.iter().fold(text, |text, part| beside(text, part))
     };
     let arg = match with(short.as_deref(), &[&default, &values]) {
         text if text.is_empty() => arg,
@@ -113,6 +113,16 @@ fn argument(arg: Arg) -> Arg {
         }
     };
     arg.hide_default_value(true).hide_possible_values(true)
+}
+
+/// Adds a part in brackets, on a line of its own if the last line has no room for it.
+fn beside(text: String, part: &str) -> String {
+    if text.is_empty() || part.is_empty() {
+        return text + part;
+    }
+    let last = text.lines().next_back().unwrap_or_default();
+    let fits = width::width(last) + 1 + width::width(part) <= HELP_COLUMNS;
+    text + if fits { " " } else { "\n" } + part
 }
 
 /// What clap shows as `[default: N]`.
@@ -228,5 +238,16 @@ mod tests {
         let joint = |text: &str| text.replace(['\n', ' '], "");
         assert_eq!(joint(&folded), joint(&text));
         assert_eq!(super::folded("short"), "short");
+    }
+
+    #[test]
+    fn a_default_is_never_taken_apart() {
+        let long = "作业".repeat(14);
+        assert_eq!(beside("短".into(), "[默认值：1]"), "短 [默认值：1]");
+        assert_eq!(
+            beside(long.clone(), "[默认值：1]"),
+            format!("{long}\n[默认值：1]")
+        );
+        assert_eq!(beside(String::new(), "[默认值：1]"), "[默认值：1]");
     }
 }

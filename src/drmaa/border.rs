@@ -233,6 +233,25 @@ mod tests {
     }
 
     #[test]
+    fn messages_are_said_in_chinese_with_their_parts() {
+        let said = |text: &str| corral::api::Language::Chinese.said(text).into_owned();
+        // SAFETY: a null pointer is allowed.
+        let problem = unsafe { text("the job template", std::ptr::null()) }.unwrap_err();
+        assert_eq!(said(&problem.text), "作业模板为 NULL");
+        // SAFETY: it ends with a zero.
+        let problem = unsafe { text("the name", c"\xff".as_ptr()) }.unwrap_err();
+        assert_eq!(said(&problem.text), "名称 不是 UTF-8 文本");
+        assert_eq!(
+            said("job 7[2] is PEND: the job cannot be resumed: it is not suspended"),
+            "作业 7[2] 的状态是 PEND：作业无法恢复：它没有挂起"
+        );
+        assert_eq!(
+            said("drmaa_output_path: '/tmp/x' is not of the form [host]:path"),
+            "drmaa_output_path: '/tmp/x' 不是 [host]:path 的形式"
+        );
+    }
+
+    #[test]
     fn lists_end_at_a_null_pointer() {
         let list = [c"a".as_ptr(), c"".as_ptr(), std::ptr::null()];
         // SAFETY: it ends with a null pointer.

@@ -119,5 +119,5 @@ unsafe extern "C" fn drmaa_get_DRMAA_implementation(
 /// The sentence of an error code; it lasts as long as the process.
 #[unsafe(no_mangle)]
 extern "C" fn drmaa_strerror(drmaa_errno: c_int) -> *const c_char {
-    codes::told(drmaa_errno, codes::language()).as_ptr()
+    codes::translated(drmaa_errno, codes::language()).as_ptr()
 }

@@ -125,7 +125,7 @@ pub(crate) fn language() -> Language {
 }
 
 /// The sentence of a code in this language; it lasts as long as the process.
-pub(crate) fn told(number: i32, language: Language) -> &'static CStr {
+pub(crate) fn translated(number: i32, language: Language) -> &'static CStr {
     static CHINESE: OnceLock<Vec<CString>> = OnceLock::new();
     if language == Language::English {
         return sentence(number);
@@ -204,15 +204,21 @@ mod tests {
     fn every_sentence_is_there_in_chinese() {
         for number in -1..=26 {
             let (english, chinese) = (
-                told(number, Language::English),
-                told(number, Language::Chinese),
+                translated(number, Language::English),
+                translated(number, Language::Chinese),
             );
             assert_eq!(english, sentence(number));
             let text = chinese.to_str().unwrap();
             let is_chinese = |c: char| ('\u{4e00}'..='\u{9fff}').contains(&c);
             assert!(text.contains(is_chinese), "{number}: {text}");
         }
-        assert_eq!(told(18, Language::Chinese).to_str(), Ok("没有这个作业"));
-        assert_eq!(told(-1, Language::Chinese), told(99, Language::Chinese));
+        assert_eq!(
+            translated(18, Language::Chinese).to_str(),
+            Ok("没有这个作业")
+        );
+        assert_eq!(
+            translated(-1, Language::Chinese),
+            translated(99, Language::Chinese)
+        );
     }
 }

@@ -343,6 +343,34 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_is_said_in_chinese() {
+        let is_chinese = |c: char| ('\u{4e00}'..='\u{9fff}').contains(&c);
+        for text in [
+            "",
+            "url: es:9200",
+            "url: []",
+            "url: https://u:p@es",
+            "url: http://a\nuser: x",
+            "url: http://a\nuser: x\npassword_file: p",
+            "url: http://a\nindex_prefix: Cor",
+            "url: http://a\nsend: [loads]",
+            "url: http://a\nsend: []",
+            "url: http://a\ninterval_s: 0",
+            "url: http://a\nstate_dir: x",
+        ] {
+            let why = Settings::parse(text, &site()).expect_err(text);
+            let why = format!("cb-export: /e/export.yaml: {why}");
+            let said = corral::api::Language::Chinese.said(&why).into_owned();
+            let rest = said.strip_prefix("cb-export: /e/export.yaml: ");
+            let rest = rest.unwrap_or_else(|| panic!("{said}"));
+            assert!(
+                rest.contains(is_chinese) && !rest.contains(" is "),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
     fn a_secret_that_others_may_read_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");

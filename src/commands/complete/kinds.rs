@@ -25,7 +25,7 @@ impl Candidate {
     }
 
     /// With a description of ours, in the language of this process.
-    pub(super) fn told(word: impl Into<String>, about: &str) -> Candidate {
+    pub(super) fn described(word: impl Into<String>, about: &str) -> Candidate {
         Candidate::new(word, said(about))
     }
 }

@@ -75,10 +75,10 @@ pub(super) fn called(words: &[String]) -> &str {
 /// The commands of cb; those with LSF names only once a first letter has been typed.
 fn commands(last: &str) -> Vec<Candidate> {
     let own = admin::all_commands().flat_map(|e| e.names.iter().map(|n| (*n, e.about)));
-    let own = own.map(|(name, about)| Candidate::told(name, about));
+    let own = own.map(|(name, about)| Candidate::described(name, about));
     let lsf = admin::lsf_commands().filter(|_| !last.is_empty());
     let lsf = lsf.flat_map(|e| e.names.iter().map(|n| (*n, e.about)));
-    own.chain(lsf.map(|(name, about)| Candidate::told(name, about)))
+    own.chain(lsf.map(|(name, about)| Candidate::described(name, about)))
         .collect()
 }
 
@@ -134,10 +134,10 @@ fn of_aip(before: &[String], last: &str, names: Names<'_>) -> Answer {
             let mut nouns: Vec<Candidate> = Vec::new();
             for form in aip::FORMS {
                 if nouns.last().is_none_or(|last| last.word != form.noun[0]) {
-                    nouns.push(Candidate::told(form.noun[0], form.about));
+                    nouns.push(Candidate::described(form.noun[0], form.about));
                 }
             }
-            let cron = Candidate::told("cronjob", "jobs that the calendar submits, as ccron");
+            let cron = Candidate::described("cronjob", "jobs that the calendar submits, as ccron");
             nouns.push(cron);
             Answer::of(nouns)
         }
@@ -175,7 +175,7 @@ fn of_ccron(before: &[String], last: &str, names: Names<'_>) -> Answer {
         };
         let subs = options::of_ccron();
         return Answer::of(
-            subs.map(|(name, options)| Candidate::told(name, &about(options)))
+            subs.map(|(name, options)| Candidate::described(name, &about(options)))
                 .collect(),
         );
     };
@@ -194,7 +194,7 @@ fn of_ccron(before: &[String], last: &str, names: Names<'_>) -> Answer {
 fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> Answer {
     let subs = admin::subcommands(command);
     let Some((word, mut before)) = before.split_first() else {
-        let subs = subs.iter().map(|s| Candidate::told(s.name, s.about));
+        let subs = subs.iter().map(|s| Candidate::described(s.name, s.about));
         return Answer::of(subs.collect());
     };
     let Some(sub) = subs.into_iter().find(|s| s.name == word) else {
@@ -205,8 +205,9 @@ fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> 
         let Some((part, rest)) = before.split_first() else {
             let parts = options.get_subcommands();
             let about = |part: &Command| part.get_about().map(ToString::to_string);
-            let parts = parts
-                .map(|part| Candidate::told(part.get_name(), &about(part).unwrap_or_default()));
+            let parts = parts.map(|part| {
+                Candidate::described(part.get_name(), &about(part).unwrap_or_default())
+            });
             return Answer::of(parts.collect());
         };
         let Some(found) = options.find_subcommand(part) else {
@@ -305,7 +306,7 @@ fn spellings(arg: &Arg, options: &Command, last: &str, two_dashes: bool) -> Vec<
     };
     let mut out = Vec::new();
     if let Some(short) = arg.get_short() {
-        out.push(Candidate::told(format!("-{short}"), &about(arg)));
+        out.push(Candidate::described(format!("-{short}"), &about(arg)));
         if ["help", "version"].contains(&arg.get_id().as_str()) && !two {
             return out;
         }
@@ -320,7 +321,7 @@ fn spellings(arg: &Arg, options: &Command, last: &str, two_dashes: bool) -> Vec<
         Some(lines) if long == "json" && two => about(lines),
         _ => about(arg),
     };
-    out.push(Candidate::told(format!("{dashes}{long}"), &about));
+    out.push(Candidate::described(format!("{dashes}{long}"), &about));
     out
 }
 

@@ -66,7 +66,7 @@ fn hosts(source: &Source) -> Vec<Candidate> {
     hosts
         .map(|h| {
             let about = about(&h.status, h.slots);
-            Candidate::told(h.name, &about)
+            Candidate::described(h.name, &about)
         })
         .collect()
 }
@@ -74,7 +74,7 @@ fn hosts(source: &Source) -> Vec<Candidate> {
 fn host_groups(source: &Source) -> Vec<Candidate> {
     let groups = source.params().unwrap_or_default().host_groups.into_iter();
     groups
-        .map(|(name, _)| Candidate::told(name, "host group"))
+        .map(|(name, _)| Candidate::described(name, "host group"))
         .collect()
 }
 
@@ -89,7 +89,7 @@ fn users(source: &Source) -> Vec<Candidate> {
     all.insert("all".to_owned(), "every user");
     let mut all: Vec<Candidate> = all
         .into_iter()
-        .map(|(name, about)| Candidate::told(name, about))
+        .map(|(name, about)| Candidate::described(name, about))
         .collect();
     all.extend(groups(source));
     all
@@ -98,7 +98,7 @@ fn users(source: &Source) -> Vec<Candidate> {
 fn groups(source: &Source) -> Vec<Candidate> {
     let groups = source.params().unwrap_or_default().user_groups.into_iter();
     groups
-        .map(|(name, ..)| Candidate::told(name, "user group"))
+        .map(|(name, ..)| Candidate::described(name, "user group"))
         .collect()
 }
 
