@@ -151,7 +151,7 @@ fn of_aip(before: &[String], last: &str, names: Names<'_>) -> Answer {
             let verbs = aip::forms(noun);
             Answer::of(
                 verbs
-                    .map(|form| Candidate::new(form.verb[0], form.about))
+                    .map(|form| Candidate::described(form.verb[0], form.about))
                     .collect(),
             )
         }

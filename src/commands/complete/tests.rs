@@ -100,11 +100,16 @@ fn descriptions_are_in_the_language_of_the_command() {
     let chinese = |line: &str| crate::language::in_chinese(|| ask("fish", line));
     assert_eq!(chinese("cb cqu"), ["words", "cqueues\t列出队列"]);
     assert_eq!(chinese("cjobs -noh"), ["words", "-noheader\t不输出表头"]);
-    assert_eq!(
-        chinese("aip job _"),
-        ["words", "submit\t同 csub -spec FILE"]
-    );
-    for line in ["cadmin _", "cadmin dev _", "ccron _", "csub -", "cb _"] {
+    let verbs = chinese("aip job _");
+    assert_eq!(verbs[2], "submit\t文件所描述的作业，同 csub --spec");
+    for line in [
+        "cadmin _",
+        "cadmin dev _",
+        "ccron _",
+        "csub -",
+        "cb _",
+        "aip _",
+    ] {
         let lines = chinese(line);
         let about = lines
             .iter()
