@@ -118,7 +118,13 @@ pub(crate) fn terminal(place: &str, (cookie, csrf): &(String, String)) -> TcpStr
 
 /// Opens the program of a job: its Host, the header with the cookie of that name, where it begins.
 pub(crate) fn open(place: &str, cookie: &str, job: u32) -> (String, String, String) {
-    let opened = said(place, &format!("GET /apps/{job}"), &[cookie], "");
+    open_as(place, place, cookie, job)
+}
+
+/// The same where the portal is called by this name.
+pub(crate) fn open_as(place: &str, name: &str, cookie: &str, job: u32) -> (String, String, String) {
+    let line = format!("GET /apps/{job}");
+    let opened = head(&mut ask_as(place, name, &line, &[cookie]));
     assert_eq!(status(&opened), 303, "{opened}");
     let to = header(&opened, "location")
         .strip_prefix("//")

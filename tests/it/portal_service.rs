@@ -156,7 +156,7 @@ fn encrypted_programs(site: &Site) {
     make.args(["-nodes", "-days", "2", "-subj", "/CN=portal"]);
     make.args([
         "-addext",
-        "subjectAltName=IP:127.0.0.1,DNS:*.apps.corral.test",
+        "subjectAltName=IP:127.0.0.1,DNS:portal.corral.test,DNS:*.apps.corral.test",
     ]);
     make.arg("-keyout").arg(&key).arg("-out").arg(&cert);
     let made = make.output().expect("openssl is installed");
@@ -167,25 +167,16 @@ fn encrypted_programs(site: &Site) {
     );
     let mut command = command(site);
     command.args(["--apps-domain", "apps.corral.test"]);
+    command.args(["--name", "portal.corral.test"]);
     command
         .arg("--tls-cert")
         .arg(&cert)
         .arg("--tls-key")
         .arg(&key);
     let mut service = Service::spawn(site, command);
-    let mut relay = Command::new("python3");
-    relay.arg(source::root().join("tests/portal/tls_relay.py"));
-    let mut relay = relay
-        .arg(&service.place)
-        .arg(&cert)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut port = String::new();
-    BufReader::new(relay.stdout.take().expect("a pipe"))
-        .read_line(&mut port)
-        .unwrap();
-    let place = format!("127.0.0.1:{}", port.trim());
+    let (_, port) = service.place.rsplit_once(':').expect("a port");
+    let relay = Relay::start(&format!("127.0.0.1:{port}"), &cert);
+    let place = format!("127.0.0.1:{}", relay.port);
     let hers = programs::session(&place, &site.ok(&site.alice, "clogin", &[]));
     let home = site.home(&site.alice);
     let heard = home.join("heard-encrypted");
@@ -193,7 +184,8 @@ fn encrypted_programs(site: &Site) {
     let mut csub = site.command(&site.alice, "csub");
     csub.env("HOME", &home);
     let id = programs::begun(csub, &home, &["-n", "2", &line]);
-    let at = programs::open(&place, &hers.0, id);
+    let name = format!("portal.corral.test:{}", relay.port);
+    let at = programs::open_as(&place, &name, &hers.0, id);
     assert!(
         at.0.starts_with(&format!("j{id}.apps.corral.test")),
         "{at:?}"
@@ -202,8 +194,35 @@ fn encrypted_programs(site: &Site) {
     site.ok(&site.alice, "ckill", &[&id.to_string()]);
     signal(service.child.id() as i32, "-TERM");
     assert!(service.child.wait().unwrap().success());
-    relay.kill().unwrap();
-    relay.wait().unwrap();
+}
+
+/// What takes plain connections and passes them on, encrypted.
+struct Relay {
+    child: Child,
+    port: String,
+}
+
+impl Relay {
+    fn start(place: &str, cert: &Path) -> Relay {
+        let mut command = Command::new("python3");
+        command.arg(source::root().join("tests/portal/tls_relay.py"));
+        command.arg(place).arg(cert);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let out = child.stdout.take().expect("a pipe");
+        let mut port = String::new();
+        BufReader::new(out).read_line(&mut port).unwrap();
+        Relay {
+            child,
+            port: port.trim().to_owned(),
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// Programs of one's own job and shells in pages are the user's alone, and end with the session.
