@@ -281,7 +281,7 @@ mod tests {
             (RUN_LIMIT, "1:99", InvalidAttributeFormat),
             (NAME, "a[1-2]", InvalidAttributeValue),
             (NATIVE, "-J 'x", InvalidAttributeFormat),
-            (NATIVE, "-gpu num=1", InvalidAttributeValue),
+            (NATIVE, "-freq 2", InvalidAttributeValue),
             (NATIVE, "-K", InvalidAttributeValue),
             (CATEGORY, "x", InvalidAttributeValue),
             ("drmaa_wct_hlimit", "10", InvalidArgument),
