@@ -287,12 +287,17 @@ impl<'a> Pass<'a> {
         let allocation = self.picture.allocations.get(&j)?;
         // A stopped exclusive job would still block all others.
         let stuck = allocation.exclusive && rules.method == PreemptMethod::Suspend;
-        let spec = self.state.spec_of(j.id)?;
-        let spared = (self.config().app(&spec.app)).is_some_and(|app| !app.preemptable);
         let stopped = run.killing.is_some() || run.suspension.by_system.is_some();
-        let free = !stopped && !run.forced && !spared;
         let marked = allocation.halted || self.memory.preemption.is_victim(j);
-        (free && !marked && !stuck).then_some(run)
+        let free = !stopped && !run.forced && !marked && !stuck;
+        (free && !self.is_protected(j)).then_some(run)
+    }
+
+    /// Whether the application of the job has `preemptable: no`.
+    fn is_protected(&self, j: JobKey) -> bool {
+        let app = self.state.spec_of(j.id).map(|spec| spec.app.as_str());
+        let app = app.and_then(|name| self.config().app(name));
+        app.is_some_and(|app| !app.preemptable)
     }
 
     /// All jobs that may be stopped on hosts where that helps, in the order in which they are
