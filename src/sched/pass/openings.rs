@@ -4,6 +4,7 @@
 use super::Pass;
 use super::stages::{Least, least};
 use crate::model::Share;
+use crate::sched::amount::Bundle;
 use crate::sched::compiled_request::TrialUse;
 use crate::sched::examine::Stage;
 use crate::sched::limit_checks::user_room;
@@ -11,7 +12,7 @@ use crate::sched::openings::Opening;
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::profile::{FOREVER, Step};
 use crate::sched::quota::Need;
-use crate::sched::shape::{HostQuery, TrialHosts};
+use crate::sched::shape::HostQuery;
 use std::collections::BTreeSet;
 
 /// A number of slots of one host that are free until some time.
@@ -87,44 +88,47 @@ impl Pass<'_> {
         until: Option<i64>,
         most: u32,
     ) -> Vec<Share> {
-        let (mut left, mut spot) = (most, Vec::new());
+        let way = &self.shape(pending.shape).ways[0];
+        let (mut left, mut out, mut so_far) = (most, Vec::new(), Vec::new());
         for (at, steps) in hosts {
+            if left == 0 {
+                break;
+            }
             // The first step that lasts has the most slots.
             let step = steps.iter().find(|step| step.lasts(until));
             let free = step.map_or(0, |step| step.slots).min(left);
-            let slots = free.min(self.limits_leave(pending, *at, &spot));
+            if free == 0 {
+                continue;
+            }
+            let slots = free.min(self.limits_leave(pending, *at, &so_far));
             if slots > 0 {
-                spot.push((*at, slots));
+                so_far.push((*at, way.bundle(slots)));
+                out.push(Share(self.table.at(*at as usize).name.clone(), slots));
                 left -= slots;
             }
         }
-        let share = |(at, slots): (u32, u32)| {
-            let host = self.table.at(at as usize).name.clone();
-            Share(host, slots)
-        };
-        spot.into_iter().map(share).collect()
+        out
     }
 
     /// What section `limits` leaves to a job on one more host beside what it has on others.
-    fn limits_leave(&self, pending: &PendingClass, at: u32, spot: &[(u32, u32)]) -> u32 {
+    fn limits_leave(&self, pending: &PendingClass, at: u32, so_far: &[(u32, Bundle)]) -> u32 {
         let (ident, quotas) = (&pending.ident, &self.picture.quotas);
         if ident.is_free() {
             return u32::MAX;
         }
         let (shape, hold) = (self.shape(pending.shape), TrialUse::default());
         let query = HostQuery {
-            first: spot.is_empty(),
-            so_far: TrialHosts::Slots(spot),
+            first: so_far.is_empty(),
             ..HostQuery::new(0, 0, &hold)
         };
-        let ((per_slot, fixed), so_far) = (shape.needs_at(&query), shape.so_far(&query));
+        let (per_slot, fixed) = shape.needs_at(&query);
         let need = Need {
             slots: 1,
             per_slot: &per_slot,
             fixed: &fixed,
         };
-        let here = quotas.room_on_host(ident, at, &need, &so_far);
-        let all = quotas.room_beside(ident, &need, &so_far);
+        let here = quotas.room_on_host(ident, at, &need, so_far);
+        let all = quotas.room_beside(ident, &need, so_far);
         here.unwrap_or(0).min(all.unwrap_or(0))
     }
 
