@@ -22,49 +22,58 @@ pub(crate) struct AipForm {
 
 /// All forms but those of `aip cronjob`.
 pub(crate) const FORMS: &[AipForm] = &[
-    AipForm {
-        noun: ["cluster", "c"],
-        verb: ["info", "i"],
-        command: "cid",
-        option: "-l",
-        about: "the cluster, as cid -l",
-    },
-    AipForm {
-        noun: ["host", "h"],
-        verb: ["info", "i"],
-        command: "chosts",
-        option: "",
-        about: "hosts, as chosts",
-    },
-    AipForm {
-        noun: ["host", "h"],
-        verb: ["res", "r"],
-        command: "chosts",
-        option: "-s",
-        about: "resources of hosts, as chosts -s",
-    },
-    AipForm {
-        noun: ["queue", "q"],
-        verb: ["info", "i"],
-        command: "cqueues",
-        option: "",
-        about: "queues, as cqueues",
-    },
-    AipForm {
-        noun: ["job", "j"],
-        verb: ["info", "i"],
-        command: "cjobs",
-        option: "",
-        about: "jobs, as cjobs; -p: with their tasks, as cjobs -t",
-    },
-    AipForm {
-        noun: ["job", "j"],
-        verb: ["submit", "s"],
-        command: "csub",
-        option: "--spec",
-        about: "the job that a file describes, as csub --spec",
-    },
+    form(
+        ["cluster", "c"],
+        ["info", "i"],
+        ("cid", "-l"),
+        "the cluster, as cid -l",
+    ),
+    form(
+        ["host", "h"],
+        ["info", "i"],
+        ("chosts", ""),
+        "hosts, as chosts",
+    ),
+    form(
+        ["host", "h"],
+        ["res", "r"],
+        ("chosts", "-s"),
+        "resources of hosts, as chosts -s",
+    ),
+    form(
+        ["queue", "q"],
+        ["info", "i"],
+        ("cqueues", ""),
+        "queues, as cqueues",
+    ),
+    form(
+        ["job", "j"],
+        ["info", "i"],
+        ("cjobs", ""),
+        "jobs, as cjobs; -p: with their tasks, as cjobs -t",
+    ),
+    form(
+        ["job", "j"],
+        ["submit", "s"],
+        ("csub", "--spec"),
+        "the job that a file describes, as csub --spec",
+    ),
 ];
+
+const fn form(
+    noun: [&'static str; 2],
+    verb: [&'static str; 2],
+    (command, option): (&'static str, &'static str),
+    about: &'static str,
+) -> AipForm {
+    AipForm {
+        noun,
+        verb,
+        command,
+        option,
+        about,
+    }
+}
 
 /// The forms of a noun.
 pub(crate) fn forms(noun: &str) -> impl Iterator<Item = &'static AipForm> {
