@@ -6,7 +6,7 @@
 use super::journal::time_text;
 use super::subcommand::{Sub, cmd, matches};
 use crate::client::cli::{Values, operands, opt};
-use crate::client::env::Site;
+use crate::client::env::{Site, cluster_of};
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::finish;
 use crate::client::read;
@@ -14,12 +14,14 @@ use crate::journal::{Entry, History};
 use crate::language::tell;
 use crate::model::Stamp;
 use crate::record::event::Event;
-use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::show::event::{Sentences, time_of};
 use crate::show::history::range::{self, Range};
 use crate::sys;
 use clap::{ArgMatches, Command};
 use jiff::tz::TimeZone;
+
+/// Bytes of output that are written at once.
+const PART: usize = 64 << 10;
 
 /// Which events are asked for.
 struct Asked {
@@ -78,27 +80,29 @@ fn print(s: &Sub, m: &ArgMatches) -> Result<i32> {
     };
     let site = Site::find()?;
     let layout = site.layout();
-    let bytes = sys::fs::read_small(&layout.cluster(), CLUSTER_MAX)
-        .map_err(|_| Fail::system(site.diagnose()))?;
-    let cluster = ClusterDoc::decode(&bytes)
-        .map_err(|e| Fail::system(format!("{}: {e}", layout.cluster().display())))?;
+    let cluster = cluster_of(&site)?;
     let sentences = Sentences::new(sys::signals::name);
-    let mut out = String::new();
+    // Written in parts: the journal may have more events than fit into memory.
+    let (mut out, mut found, mut written) = (String::new(), false, Ok(()));
     let mut history = History::new(&layout, &cluster.cluster);
     let read = history.read(&mut |entry| match entry {
         Entry::Problem(text) => tell!("!! {text}"),
         Entry::Event { event, .. } => {
             if let Some(t) = asked.time(&event) {
                 out += &format!("{}  {}\n", time_text(t, &zone), sentences.of(&event));
+                found = true;
+            }
+            if out.len() > PART && written.is_ok() {
+                written = read::put(&std::mem::take(&mut out));
             }
         }
     });
     read.map_err(|e| Fail::system(e.to_string()))?;
-    if out.is_empty() {
+    written.and_then(|()| read::put(&out))?;
+    if !found {
         tell!("No matching event found");
         return Ok(Exit::NotFound.code());
     }
-    read::put(&out)?;
     Ok(Exit::Ok.code())
 }
 

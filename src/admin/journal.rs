@@ -5,12 +5,11 @@
 //! at its place, and reading continues after it. Exit code 1 if nothing matched.
 
 use super::journal_export::Export;
-use crate::client::env::Site;
+use crate::client::env::{Site, cluster_of};
 use crate::client::exit::{Exit, Fail};
 use crate::client::read::{OWN_ONLY, Source};
 use crate::journal::{Entry, History, Position};
 use crate::model::{JobKey, Stamp};
-use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::show::event::{Sentences, concerns, time_of};
 use crate::spool::view::Want;
 use crate::sys;
@@ -74,10 +73,7 @@ pub(crate) fn run(words: &[String]) -> i32 {
 fn print(args: &Args) -> Result<usize, Fail> {
     let site = Site::find()?;
     let layout = site.layout();
-    let bytes = sys::fs::read_small(&layout.cluster(), CLUSTER_MAX)
-        .map_err(|_| Fail::system(site.diagnose()))?;
-    let cluster = ClusterDoc::decode(&bytes)
-        .map_err(|e| Fail::system(format!("{}: {e}", layout.cluster().display())))?;
+    let cluster = cluster_of(&site)?;
     check_visible(&site, &args.jobs)?;
     let ids: Vec<u32> = args.jobs.iter().map(|j| j.id).collect();
     let mut history = History::new(&layout, &cluster.cluster).of_jobs(&ids);

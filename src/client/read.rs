@@ -4,14 +4,14 @@
 //! Takes no lock and writes nothing but standard output and standard error. Knows no command.
 
 use super::cli::Values as _;
-use super::env::Site;
+use super::env::{Site, cluster_of};
 use super::exit::{Exit, Fail};
 use super::job_requests::not_a_job_id;
 use super::past_view::PastView;
 use super::visibility::{Sets, Visible};
 use crate::language::tell;
 use crate::model::{Spec, Stamp};
-use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
+use crate::record::leader::ClusterDoc;
 use crate::record::view::{HostRow, Params, QueueRow};
 use crate::show::Dates;
 use crate::show::job::Ctx;
@@ -95,10 +95,7 @@ impl Source {
     /// # Errors
     /// There is none, or it cannot be read.
     pub(crate) fn cluster(&self) -> Result<ClusterDoc, Fail> {
-        let path = self.layout.cluster();
-        let bytes = sys::fs::read_optional(&path, CLUSTER_MAX)?
-            .ok_or_else(|| Fail::system(self.site.diagnose()))?;
-        ClusterDoc::decode(&bytes).map_err(|e| Fail::system(format!("{}: {e}", path.display())))
+        cluster_of(&self.site)
     }
 
     /// Turns a failure to read the view into one for the user.

@@ -3,11 +3,10 @@
 //! Owns their location, the rule that only the cluster's account may have written them, and the
 //! limits on their number. `config::template` parses their content.
 
-use super::env::Site;
+use super::env::{Site, cluster_of};
 use super::exit::{Fail, Result};
 use crate::config::template::{PathKind, Run, Template};
 use crate::config::{Problem, TEMPLATE_MAX, read_template};
-use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::request::SCRIPT_MAX;
 use crate::spool;
 use crate::sys;
@@ -162,12 +161,7 @@ pub(crate) fn trusted_script(site: &Site, template: &Template, path: &Path) -> R
 }
 
 fn owners(site: &Site) -> Result<Owners> {
-    let path = site.layout().cluster();
-    let bytes =
-        sys::fs::read_optional(&path, CLUSTER_MAX)?.ok_or_else(|| Fail::system(site.diagnose()))?;
-    let cluster =
-        ClusterDoc::decode(&bytes).map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
-    Ok(spool::owners(&cluster))
+    Ok(spool::owners(&cluster_of(site)?))
 }
 
 fn check_owner(owners: Owners, path: &Path) -> Result<()> {

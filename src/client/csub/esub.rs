@@ -6,9 +6,8 @@
 //! barrier.
 
 use super::options::Chosen;
-use crate::client::env::Site;
+use crate::client::env::{Site, cluster_of};
 use crate::client::exit::{Fail, Result};
-use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::request::RequestHead;
 use crate::spool;
 use crate::sys::{self, child, clock};
@@ -81,12 +80,7 @@ pub(super) fn run(site: &Site, mut chosen: Chosen, command: &str) -> Result<(Cho
     if programs.is_empty() {
         return Ok((chosen, data));
     }
-    let path = site.layout().cluster();
-    let bytes =
-        sys::fs::read_optional(&path, CLUSTER_MAX)?.ok_or_else(|| Fail::system(site.diagnose()))?;
-    let cluster =
-        ClusterDoc::decode(&bytes).map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
-    let owners = spool::owners(&cluster);
+    let owners = spool::owners(&cluster_of(site)?);
     let base = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
     let files = base.join(format!("csub.{}", clock::nonce(12)));
     sys::fs::mkdir(&files, 0o700)?;
