@@ -16,14 +16,24 @@ use corral_web::identity::{AsUser as _, Identity, Proof};
 use corral_web::secret::Secret;
 use proptest::prelude::*;
 use std::fs::File;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{PermissionsExt as _, chown};
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-/// One broker at a time: its signal handlers are those of the process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Tells the process of a broker its settings: see [`the_process_of_a_broker`].
+const SETTINGS: &str = "CORRAL_TEST_BROKER";
+
+fn site(share: &Path) -> Site {
+    Site {
+        conf: "/etc/cb.conf".into(),
+        share: share.to_path_buf(),
+        host: "h1".into(),
+        local: None,
+        unsafe_mount: false,
+        servers: None,
+        esubs: None,
+    }
 }
 
 /// Runs a broker while `with` has its socket; the broker must run until the socket is closed.
@@ -37,37 +47,44 @@ fn served_over(
     prepare: impl FnOnce(&Path),
     with: impl FnOnce(&File, &client::BrokerClient),
 ) {
-    let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("inbox")).unwrap();
     prepare(dir.path());
-    let site = Site {
-        conf: "/etc/cb.conf".into(),
-        share: dir.path().to_path_buf(),
-        host: "h1".into(),
-        local: None,
-        unsafe_mount: false,
-        servers: None,
-        esubs: None,
-    };
-    // Before the sockets are created, because this process would keep them open.
-    let mut http = fork_snapshot(|| {
-        clock::sleep_ms(60_000);
-        0
-    })
-    .unwrap();
     let (mine, theirs) = descriptors::message_pair().unwrap();
-    let (other, portal) = (site.clone(), portal.clone());
-    let running = std::thread::spawn(move || {
-        let mut ready = || Ok(());
-        let mut broker = Broker::new(mine, other).following(&portal);
-        broker.run(&mut http, &mut ready)
-    });
-    let asker = client::BrokerClient::new(theirs.try_clone().unwrap(), site);
+    let settings = serde_json::to_string(&(dir.path(), portal)).unwrap();
+    let mut running = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "broker::the_process_of_a_broker"])
+        .args(["--test-threads=1", "--nocapture"])
+        .env(SETTINGS, settings)
+        .stdin(OwnedFd::from(mine))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let asker = client::BrokerClient::new(theirs.try_clone().unwrap(), site(dir.path()));
     with(&theirs, &asker);
     assert!(!asker.may_go_on("nothing"), "it still answers");
     drop((theirs, asker));
-    assert_eq!(running.join().unwrap(), Ok(Ended::Alone));
+    assert!(running.wait().unwrap().success());
+}
+
+/// A broker forks and goes on in the new process, so it must not share its process with threads that
+/// may hold a lock at that moment: [`served_over`] runs this test alone in a process, on its main
+/// thread. In a run of all tests it does nothing.
+#[test]
+fn the_process_of_a_broker() {
+    let Ok(settings) = std::env::var(SETTINGS) else {
+        return;
+    };
+    let (share, portal): (PathBuf, Portal) = serde_json::from_str(&settings).unwrap();
+    let mut http = fork_snapshot(|| {
+        clock::sleep_ms(600_000);
+        0
+    })
+    .unwrap();
+    let control = File::from(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
+    let mut broker = Broker::new(control, site(&share)).following(&portal);
+    let ended = broker.run(&mut http, &mut || Ok(()));
+    assert_eq!(ended, Ok(Ended::Alone));
 }
 
 /// Sends a request; returns the answer, if any, before the socket is closed.
