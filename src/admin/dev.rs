@@ -8,6 +8,7 @@
 mod demo;
 mod down;
 pub(super) mod processes;
+mod progress;
 mod ready;
 pub(super) mod site;
 mod templates;

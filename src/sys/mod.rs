@@ -55,6 +55,7 @@ pub mod tail;
 pub mod terminal;
 pub mod thread;
 pub mod trust;
+mod unwinder;
 pub mod userfile;
 pub mod users;
 pub mod watch;

@@ -273,3 +273,22 @@ fn the_figures_of_metrics_are_those_of_the_commands() {
     let refused = cluster.run("cadmin", &["metrics", "--file", "/nosuch/x.prom"]);
     assert_eq!(refused.status.code(), Some(5));
 }
+
+/// Each library adds about 0.15 ms to the start of a command, which scripts start once a job.
+#[test]
+#[cfg(target_env = "gnu")]
+fn commands_and_tasks_load_no_library_but_that_of_c() {
+    let cb = std::path::Path::new(env!("CARGO_BIN_EXE_cb"));
+    for name in ["cb", "cbtask"] {
+        let bytes = std::fs::read(cb.with_file_name(name)).unwrap();
+        let loads = |library: &str| {
+            bytes
+                .windows(library.len())
+                .any(|at| at == library.as_bytes())
+        };
+        assert!(loads("libc.so.6"), "{name}: the search finds nothing");
+        for library in ["libgcc_s.so", "libm.so", "libstdc++.so", "libdl.so"] {
+            assert!(!loads(library), "{name} loads {library}");
+        }
+    }
+}

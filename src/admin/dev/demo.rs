@@ -1,14 +1,13 @@
 //! `cadmin dev demo`: a demonstration for new users. Submits an array, a job that depends on it and
 //! a parallel job with the same commands that the user will use, and shows their progress.
 
+use super::progress::ProgressLines;
 use super::site::Site;
 use crate::client::Fail;
 use crate::language::{answer, said};
 use crate::spool::view::{ViewReader, Want};
 use crate::sys::{clock, fs, reason};
 use crate::text::width::pad_left;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
 use std::path::Path;
 use std::process::Command;
 
@@ -31,7 +30,8 @@ const EXAMPLES: &[(&str, &str)] = &[
 struct Shown {
     id: u32,
     elements: u32,
-    bar: ProgressBar,
+    /// The number of its line of progress.
+    line: usize,
     said: bool,
 }
 
@@ -42,25 +42,18 @@ struct Shown {
 pub(super) fn demo(site: &Site) -> Result<(), Fail> {
     let work = site.dir.join("demo");
     fs::mkdir_p(&work, 0o755)?;
-    let bars = if std::io::stderr().is_terminal() {
-        MultiProgress::new()
-    } else {
-        MultiProgress::with_draw_target(indicatif::ProgressDrawTarget::hidden())
-    };
     let mut shown = Vec::new();
     for (label, elements, words) in jobs(site) {
         let id = submit(site, &work, &words)?;
         shown.push((label, id, elements));
     }
     println!();
+    let mut progress = ProgressLines::new();
     let mut shown: Vec<Shown> = shown
         .into_iter()
-        .map(|(label, id, elements)| show(&bars, label, id, elements))
+        .map(|(label, id, elements)| show(&mut progress, label, id, elements))
         .collect();
-    let failed = watch(site, &mut shown)?;
-    for one in &shown {
-        one.bar.finish();
-    }
+    let failed = watch(site, &mut shown, &mut progress)?;
     println!();
     if failed > 0 {
         return Err(Fail::system(format!(
@@ -160,17 +153,14 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn show(bars: &MultiProgress, label: &str, id: u32, elements: u32) -> Shown {
-    let style = ProgressStyle::with_template("{prefix} {bar:30.green} {pos}/{len} {msg}")
-        .expect("the template is a constant that parses");
-    let bar = bars.add(ProgressBar::new(u64::from(elements)).with_style(style));
+fn show(progress: &mut ProgressLines, label: &str, id: u32, elements: u32) -> Shown {
     let label = format!("{} {id}", said(label));
-    bar.set_prefix(pad_left(&label, LABEL_COLUMNS));
-    bar.set_message(said("pending").into_owned());
+    let line = progress.add(pad_left(&label, LABEL_COLUMNS), elements);
+    progress.set(line, 0, said("pending").into_owned());
     Shown {
         id,
         elements,
-        bar,
+        line,
         said: false,
     }
 }
@@ -184,7 +174,7 @@ struct Count {
 }
 
 /// Follows the jobs to their ends; returns how many elements failed.
-fn watch(site: &Site, shown: &mut [Shown]) -> Result<u32, Fail> {
+fn watch(site: &Site, shown: &mut [Shown], progress: &mut ProgressLines) -> Result<u32, Fail> {
     let reader = ViewReader::new(&site.layout());
     let end = clock::boot_ms() + PATIENCE_MS;
     loop {
@@ -195,15 +185,14 @@ fn watch(site: &Site, shown: &mut [Shown]) -> Result<u32, Fail> {
             let ended = count.ended >= one.elements;
             open += u32::from(!ended);
             let running = count.started - count.ended;
-            one.bar.set_position(u64::from(count.ended));
             let state = match (ended, count.failed, running) {
                 (true, 0, _) => "done".to_string(),
                 (_, n, _) if n > 0 => format!("{n} failed"),
                 (_, _, 0) => "pending".to_string(),
                 (_, _, n) => format!("{n} running"),
             };
-            one.bar.set_message(said(&state).into_owned());
-            if ended && !one.said && one.bar.is_hidden() {
+            progress.set(one.line, count.ended, said(&state).into_owned());
+            if ended && !one.said && progress.is_hidden() {
                 one.said = true;
                 answer!(
                     "Job <{}>: {} of {} ended",
@@ -213,6 +202,7 @@ fn watch(site: &Site, shown: &mut [Shown]) -> Result<u32, Fail> {
                 );
             }
         }
+        progress.draw();
         if open == 0 {
             return Ok(failed);
         }

@@ -31,8 +31,8 @@ impl Readiness {
     }
 
     /// Number of completed steps: one for the leader and one for each host.
-    pub(super) fn steps(&self) -> u64 {
-        u64::from(self.leader.is_some()) + self.hosts.len() as u64
+    pub(super) fn steps(&self) -> u32 {
+        u32::from(self.leader.is_some()) + self.hosts.len() as u32
     }
 
     /// What is still missing.

@@ -1,6 +1,7 @@
 //! `cadmin dev up`: starts the daemons that are not running and waits until the cluster is ready.
 
 use super::processes::{self, MARK, MARK_NAME, Processes};
+use super::progress::ProgressLines;
 use super::ready::{self, Readiness};
 use super::site::{Daemon, Site};
 use crate::client::Fail;
@@ -8,10 +9,8 @@ use crate::language::answer;
 use crate::sys::detach::{self, Background};
 use crate::sys::{clock, failpoint, fs, proc};
 use crate::text::count::count;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
@@ -63,9 +62,9 @@ pub(crate) fn up(site: &Site, wait_ms: Option<u64>) -> Result<(), Fail> {
         answer!("{} started.", count(started.len(), "daemon"));
         return Ok(());
     };
-    let bar = bar(site);
-    let progress = wait(site, &mut started, timeout_ms, &bar);
-    bar.finish_and_clear();
+    let mut lines = ProgressLines::new();
+    let progress = wait(site, &mut started, timeout_ms, &mut lines);
+    lines.clear();
     let progress = progress?;
     answer!(
         "Cluster in {} is up: leader on {}, {} ok, {} started.",
@@ -126,34 +125,29 @@ pub(super) fn program(bin: &Path, role: &str) -> PathBuf {
     }
 }
 
-/// A progress bar on a terminal, hidden otherwise.
-fn bar(site: &Site) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(1 + u64::from(site.settings.hosts));
-    let style = ProgressStyle::with_template("{bar:30.green} {pos}/{len} {msg} ({elapsed})")
-        .expect("the template is a constant that parses");
-    bar.set_style(style);
-    bar
-}
-
 fn wait(
     site: &Site,
     started: &mut [(Daemon, Child)],
     timeout_ms: u64,
-    bar: &ProgressBar,
+    lines: &mut ProgressLines,
 ) -> Result<Readiness, Fail> {
     let layout = site.layout();
-    let end = clock::boot_ms().saturating_add(timeout_ms);
+    let begin = clock::boot_ms();
+    let end = begin.saturating_add(timeout_ms);
+    let line = lines.add(String::new(), 1 + site.settings.hosts);
     loop {
         if let Some(fail) = ended(site, started) {
             return Err(fail);
         }
         let processes: Processes = processes::find(site);
         let progress = ready::look(&layout, &site.settings, &processes);
-        bar.set_position(progress.steps());
-        bar.set_message(progress.missing());
+        let text = format!(
+            "{} ({} s)",
+            progress.missing(),
+            (clock::boot_ms() - begin) / 1000
+        );
+        lines.set(line, progress.steps(), text);
+        lines.draw();
         if progress.complete() {
             return Ok(progress);
         }

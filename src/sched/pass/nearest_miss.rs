@@ -17,9 +17,8 @@ const PARTS_BYTES: usize = 200;
 
 /// A measured value with two digits, so that a reason does not change with every sample.
 fn value_text(resource: &str, value: f64) -> String {
-    let digits = value.abs().max(1e-9).log10().floor() as i32 - 1;
-    let step = 10f64.powi(digits);
-    let rounded = (value / step).round() * step;
+    // Not by `log10`: all commands would load the library of mathematics at each start.
+    let rounded: f64 = format!("{value:.1e}").parse().unwrap_or(value);
     match is_size(resource) {
         true => amount_text(resource, (rounded * 1000.0) as i64),
         false => ((rounded * 1000.0).round() / 1000.0).to_string(),
