@@ -380,6 +380,10 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
         view_all_jobs: config.general.user_view_alljobs,
         params,
         resources: crate::sched::resource_table(config),
+        released: {
+            let own = config.hosts.declared().filter(|(_, decl)| decl.release);
+            own.map(|(name, _)| name.clone()).collect()
+        },
         sensed: crate::ress::gather::published(&config.hosts.sensed),
         models: config
             .host_models
