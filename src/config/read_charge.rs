@@ -130,8 +130,8 @@ fn never_reached(ctx: &mut Ctx<'_>, f: &Fields<'_>, before: &[Price]) {
     }
 }
 
-/// The names of a key, of these queues if given; an application may be a template of `apps.d`, which
-/// is not read here.
+/// The names of a key, of these queues if given; an application may be a template of `apps.d`,
+/// which is not read here.
 fn name_list(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str, queues: Option<&[Queue]>) -> NameList {
     let words = f.words(ctx, key);
     let set = words.and_then(|w| names(ctx, &w, queues));

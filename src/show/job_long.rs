@@ -138,7 +138,7 @@ fn submitted(v: &JobView<'_>) -> String {
         }
     }
     if !spec.stdin_blob.is_empty() {
-        s.push_str(", Input Copied at Submission");
+        s.push_str(", Copied Input File");
     }
     if spec.max > spec.min {
         let range = said(&format!("{} to {}", spec.min, spec.max)).into_owned();

@@ -124,7 +124,7 @@ fn options_are_on_the_long_page_of_their_job() {
         stdin_blob: "0".repeat(64),
         ..job(&["true"]).spec
     };
-    assert!(shown(&spec).contains("Input Copied at Submission"));
+    assert!(shown(&spec).contains("Copied Input File"));
 }
 
 #[test]
