@@ -8,6 +8,7 @@ mod alert;
 mod badmin;
 pub(crate) mod check;
 mod command_names;
+mod config_effects;
 pub(crate) mod config_file;
 mod daemons;
 pub(crate) mod dev;
@@ -393,7 +394,10 @@ fn prompt() -> Result<i32> {
 
 fn ckconfig_options(s: &Sub) -> Command {
     cmd(s)
-        .arg(flag("v", "Show what the file defines"))
+        .arg(flag(
+            "v",
+            "Show what the file defines and what it would change",
+        ))
         .arg(operands(
             "file",
             "FILE",
@@ -428,6 +432,10 @@ fn check(m: &ArgMatches) -> Result<i32> {
         println!("cluster {}", c.cluster.name);
         let queues: Vec<&str> = c.queues.iter().map(|q| q.name.as_str()).collect();
         println!("queues {}", queues.join(" "));
+        // Outside a cluster there is nothing to compare with.
+        if let Ok(site) = Site::find() {
+            print!("{}", config_effects::told(&site, c)?);
+        }
     }
     answer!("No errors found in {}.", path.display());
     Ok(Exit::Ok.code())

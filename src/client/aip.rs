@@ -94,13 +94,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
             println!("aip {}", env!("CARGO_PKG_VERSION"));
             Exit::Ok.code()
         }
-        [noun, ..] if is_cronjob(noun) => {
-            let mut rest: Vec<OsString> = args[1..].to_vec();
-            if rest.first().is_some_and(|word| word == "info") {
-                rest[0] = "show".into();
-            }
-            ccron::run(&rest)
-        }
+        [noun, ..] if is_cronjob(noun) => ccron::run(&cronjob_words(&args[1..])),
         [noun, "-h" | "--help", ..] if forms(noun).next().is_some() => help(),
         [noun, verb, ..] if forms(noun).any(|form| form.verb.contains(verb)) => {
             let form = forms(noun).find(|form| form.verb.contains(verb));
@@ -139,6 +133,20 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
             .report("aip")
         }
     }
+}
+
+/// The words for `ccron`: `info` is `show`, whose `-l` asks for JSON.
+fn cronjob_words(given: &[OsString]) -> Vec<OsString> {
+    let (verb, rest) = match given {
+        [verb, rest @ ..] if verb == "info" || verb == "i" => (Some("show".into()), rest),
+        _ => (None, given),
+    };
+    let is_info = verb.is_some();
+    let turned = rest.iter().map(|word| match is_info && word == "-l" {
+        true => "--json".into(),
+        false => word.clone(),
+    });
+    verb.into_iter().chain(turned).collect()
 }
 
 fn help() -> i32 {
@@ -212,6 +220,21 @@ mod tests {
             ),
         ] {
             assert_eq!(meant(form), command, "{form}");
+        }
+    }
+
+    #[test]
+    fn cron_jobs_are_those_of_ccron() {
+        for (given, words) in [
+            ("info -l nightly", "show --json nightly"),
+            ("i", "show"),
+            ("list -u all", "list -u all"),
+            ("remove -l", "remove -l"),
+        ] {
+            let given: Vec<OsString> = given.split(' ').map(OsString::from).collect();
+            let got = cronjob_words(&given);
+            let got: Vec<&str> = got.iter().filter_map(|word| word.to_str()).collect();
+            assert_eq!(got.join(" "), words, "{given:?}");
         }
     }
 

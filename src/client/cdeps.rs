@@ -8,7 +8,7 @@ use super::exit::{Exit, Fail, Result};
 use super::read::{self, Source};
 use crate::language::tell;
 use crate::model::JobStat;
-use crate::record::view::Params;
+use crate::record::view::{JobRow, Params};
 use crate::show::cell::Object;
 use crate::spool::view::{Job, Want};
 use crate::text::depend::Expr;
@@ -186,7 +186,9 @@ fn read_jobs(source: &Source, params: &Params, ids: &[u32], children: bool) -> R
 fn note(jobs: &mut Jobs, job: &Job) {
     let row = &job.row;
     let known = jobs.entry(row.j.id).or_default();
-    known.stats.insert(JobStat::word(row.stat));
+    if has_state(row) {
+        known.stats.insert(JobStat::word(row.stat));
+    }
     known.name = match row.name.as_ref() {
         "" => row.command.to_string(),
         name => name.to_owned(),
@@ -195,6 +197,12 @@ fn note(jobs: &mut Jobs, job: &Job) {
         known.depend.clone_from(&job.spec.depend);
         known.parents = parents(&job.spec.depend);
     }
+}
+
+/// The row of an array has the state of its elements without rows, if there are any.
+fn has_state(row: &JobRow<'_>) -> bool {
+    let array = row.arr.as_deref();
+    array.is_none_or(|array| !array.waiting.is_empty())
 }
 
 /// The jobs that a condition names.
@@ -301,6 +309,7 @@ fn json(out: &mut String, edge: &Edge, jobs: &Jobs, children: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::view::ArrayRow;
 
     fn jobs(all: &[(u32, &str)]) -> Jobs {
         let known = |depend: &str| Known {
@@ -334,6 +343,22 @@ mod tests {
             [(1, 2, 1), (1, 3, 1), (1, 4, 1)]
         );
         assert!(walk(&all, 1, false, 5).is_empty());
+    }
+
+    #[test]
+    fn an_array_whose_elements_have_all_started_is_not_pending() {
+        let row = |waiting: Option<&str>| JobRow {
+            arr: waiting.map(|waiting| {
+                Box::new(ArrayRow {
+                    all: "1-3".into(),
+                    waiting: waiting.into(),
+                    ..ArrayRow::default()
+                })
+            }),
+            ..JobRow::default()
+        };
+        assert!(has_state(&row(None)) && has_state(&row(Some("2-3"))));
+        assert!(!has_state(&row(Some(""))));
     }
 
     #[test]

@@ -86,13 +86,16 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     if m.has("r") {
         let shares = source.view.shares().map_err(|e| source.failed(e))?;
         let mut out = String::new();
-        if shares.is_empty() && m.all("names").is_empty() {
+        if m.all("names").is_empty() && !rows.iter().any(|q| queue::has_shares(q)) {
             tell!("cqueues: no queue has a share tree (policy: fairshare or drf)");
         }
         for q in rows {
             let tree: Vec<_> = shares.iter().filter(|s| s.queue == q.name).collect();
             match (m.has("json") || m.has("jsonl"), tree.is_empty()) {
                 (true, _) => tree.iter().for_each(|s| share::put_json(&mut out, s)),
+                (false, true) if queue::has_shares(q) => {
+                    tell!("queue {}: no user has used its shares yet", q.name);
+                }
                 // Without queue names, only the existing trees are requested.
                 (false, true) if m.all("names").is_empty() => {}
                 (false, true) => tell!("queue {} has no share tree", q.name),

@@ -534,7 +534,11 @@ pub(crate) fn resources_table(
             let known = all.lines().filter_map(|line| line.split(' ').next());
             let hint = did_you_mean(name, known);
             let name = crate::text::width::escape(name);
-            tell!("{command}: no host has a resource {name}{hint}");
+            // cload shows what sensors report and what hosts share.
+            match command {
+                "cload" => tell!("{command}: no sensor reports a resource {name}{hint}"),
+                _ => tell!("{command}: no host has a resource {name}{hint}"),
+            }
         }
     }
     let out = match wanted {

@@ -458,6 +458,7 @@ pub(super) const PORTAL: &[Key] = &[
 pub(super) const PRICE: &[Key] = &[
     now("queues", "queue"),
     now("hosts", "host"),
+    now("apps", "app"),
     now("slot_hour", "cpuperhour"),
     now("mem_gb_hour", ""),
     now("gpu_hour", "gpuperhour"),

@@ -100,8 +100,9 @@ fn price(ctx: &mut Ctx<'_>, f: &Fields<'_>, queues: &[Queue], defined: &Defined<
         names: set.names,
     });
     let out = Price {
-        queues: queue_list(ctx, f, queues),
+        queues: name_list(ctx, f, "queues", Some(queues)),
         hosts: hosts.unwrap_or_else(NameList::all),
+        apps: name_list(ctx, f, "apps", None),
         slot_hour: amount(ctx, f, "slot_hour"),
         mem_gb_hour: amount(ctx, f, "mem_gb_hour"),
         gpu_hour: amount(ctx, f, "gpu_hour"),
@@ -117,19 +118,23 @@ fn price(ctx: &mut Ctx<'_>, f: &Fields<'_>, queues: &[Queue], defined: &Defined<
     out
 }
 
-/// Warns of a price that follows one for all queues and hosts.
+/// Warns of a price that follows one for everything.
 fn never_reached(ctx: &mut Ctx<'_>, f: &Fields<'_>, before: &[Price]) {
     let all = |list: &NameList| *list == NameList::all();
-    if before.iter().any(|p| all(&p.queues) && all(&p.hosts)) {
-        let message = "an earlier price is for all queues and hosts: this one has no effect";
+    let whole = |p: &Price| all(&p.queues) && all(&p.hosts) && all(&p.apps);
+    if before.iter().any(whole) {
+        let message =
+            "an earlier price is for all queues, hosts and applications: this one has no effect";
         let hint = "the first price that fits counts: move it up";
         ctx.warn(f.pos, "no-effect", message, Some(hint.into()));
     }
 }
 
-fn queue_list(ctx: &mut Ctx<'_>, f: &Fields<'_>, queues: &[Queue]) -> NameList {
-    let words = f.words(ctx, "queues");
-    let set = words.and_then(|w| names(ctx, &w, Some(queues)));
+/// The names of a key, of these queues if given; an application may be a template of `apps.d`,
+/// which is not read here.
+fn name_list(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str, queues: Option<&[Queue]>) -> NameList {
+    let words = f.words(ctx, key);
+    let set = words.and_then(|w| names(ctx, &w, queues));
     set.map_or_else(NameList::all, |set| NameList {
         all_but: set.all_but,
         names: set.names,
@@ -166,7 +171,7 @@ fn discount(
 ) -> Option<Discount> {
     let users = f.words(ctx, "users");
     let users = users.and_then(|w| user_set(ctx, &w, defined.user_groups));
-    let queues = queue_list(ctx, f, queues);
+    let queues = name_list(ctx, f, "queues", Some(queues));
     // Only checked here; it is parsed again when it is used.
     let window = match windows(ctx, f, "window") {
         Some(_) => f.words(ctx, "window").map(|w| w.text),

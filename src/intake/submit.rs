@@ -139,7 +139,7 @@ fn check_texts(job: &Submission, config: &Config) -> Result<Option<IndexSet>, Re
         .map_err(|e| Refusal::usage(format!("-J: {e}")))?;
     let most = u64::from(config.general.max_array_size);
     if set.is_empty() || set.len() > most {
-        return Err(Refusal::usage(format!(
+        return Err(Refusal::refused(format!(
             "-J: an array has 1 to {most} elements here (max_array_size), not {}",
             set.len()
         )));
@@ -196,7 +196,7 @@ fn check_pending(n: u64, who: &Requester, config: &Config, state: &State) -> Res
 fn check_priority(priority: u32, who: &Requester, config: &Config) -> Result<(), Refusal> {
     let most = config.general.max_user_priority;
     if priority > most {
-        return Err(Refusal::usage(format!(
+        return Err(Refusal::refused(format!(
             "-sp: {priority} is above the largest user priority {most}"
         )));
     }

@@ -58,12 +58,15 @@ impl fmt::Display for NameList {
     }
 }
 
-/// Prices per hour in these queues on these hosts, in millionths.
+/// Prices per hour of these applications in these queues on these hosts, in millionths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Price {
     pub queues: NameList,
     pub hosts: NameList,
+    /// A leader of an earlier version publishes none.
+    #[serde(default = "NameList::all")]
+    pub apps: NameList,
     pub slot_hour: u64,
     pub mem_gb_hour: u64,
     pub gpu_hour: u64,
@@ -100,6 +103,9 @@ impl Charge {
 impl fmt::Display for Price {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "queues: {}, hosts: {}", self.queues, self.hosts)?;
+        if self.apps != NameList::all() {
+            write!(f, ", apps: {}", self.apps)?;
+        }
         for (key, micro) in [
             ("slot_hour", self.slot_hour),
             ("mem_gb_hour", self.mem_gb_hour),
@@ -166,6 +172,7 @@ mod tests {
             prices: vec![Price {
                 queues: list(false, &["gpu", "big"]),
                 hosts: list(true, &["h1"]),
+                apps: list(false, &["cfd"]),
                 slot_hour: 20_000,
                 gpu_hour: 1_500_000,
                 ..Price::default()
@@ -187,12 +194,15 @@ mod tests {
             [
                 "currency = EUR",
                 "timezone = UTC",
-                "prices.1 = queues: big gpu, hosts: all ~h1, slot_hour: 0.02, gpu_hour: 1.5",
+                "prices.1 = queues: big gpu, hosts: all ~h1, apps: cfd, slot_hour: 0.02, gpu_hour: 1.5",
                 "discounts.1 = users: g1 ~u2, queues: all, window: 20:00-8:00, percent: 12.5",
             ]
         );
         let stored = serde_json::to_string(&charge).unwrap();
         assert_eq!(serde_json::from_str::<Charge>(&stored).unwrap(), charge);
+        let earlier = stored.replace(r#""apps":{"all_but":false,"names":["cfd"]},"#, "");
+        let earlier = serde_json::from_str::<Charge>(&earlier).unwrap();
+        assert_eq!(earlier.prices[0].apps, NameList::all());
         assert!(charge.prices[0].queues.contains("gpu") && !charge.prices[0].hosts.contains("h1"));
     }
 }

@@ -9,7 +9,7 @@ use super::health;
 use super::host::HostGet;
 use super::load::megabytes;
 use crate::record::view::{HostRow, Params};
-use crate::text::width;
+use crate::text::{resreq, width};
 use std::fmt::Write as _;
 
 fn size(out: &mut String, mb: u64) {
@@ -207,15 +207,28 @@ pub(crate) fn put_long(out: &mut String, params: &Params, names: &[String]) {
         if !wanted(names, name) {
             continue;
         }
-        let builtin = super::load::index_names().any(|n| n == name);
+        let builtin = resreq::builtin(name);
+        let interval = builtin.map_or(0, |b| b.interval_s);
+        let dynamic = interval > 0 || params.sensed.contains_key(name);
+        let released = match builtin {
+            Some(builtin) => builtin.release,
+            None => params.released.contains(name),
+        };
         let yes = |b: bool| if b { "Yes" } else { "No" };
+        let interval = match interval {
+            0 => "-".to_owned(),
+            seconds => seconds.to_string(),
+        };
         line(out, format_args!("RESOURCE_NAME:  {name}"));
         line(out, format_args!("DESCRIPTION: {about}"));
-        out.push_str("TYPE       ORDER  BUILTIN  DYNAMIC\n");
-        let dynamic = yes(builtin);
+        out.push_str("TYPE       ORDER  INTERVAL  BUILTIN  DYNAMIC  RELEASE\n");
+        let (builtin, dynamic) = (yes(builtin.is_some()), yes(dynamic));
+        let released = yes(released);
         line(
             out,
-            format_args!("{kind:<10} {order:>5}  {:>7}  {dynamic:>7}\n", yes(builtin)),
+            format_args!(
+                "{kind:<10} {order:>5}  {interval:>8}  {builtin:>7}  {dynamic:>7}  {released:>7}\n"
+            ),
         );
     }
 }
@@ -371,11 +384,21 @@ a_host_with_a_ X86_64  EPYC       1.5    64   251G  4096M    Yes (fast)
         let want = "\
 RESOURCE_NAME:  r15s
 DESCRIPTION: 15-second CPU run queue
-TYPE       ORDER  BUILTIN  DYNAMIC
-Numeric      Inc      Yes      Yes
+TYPE       ORDER  INTERVAL  BUILTIN  DYNAMIC  RELEASE
+Numeric      Inc        15      Yes      Yes      Yes
 
 ";
         assert_eq!(out, want);
+        let more = Params {
+            released: vec!["fast".into()],
+            ..params()
+        };
+        for (params, yes) in [(params(), "No"), (more, "Yes")] {
+            let mut out = String::new();
+            put_long(&mut out, &params, &["fast".into()]);
+            let row: Vec<&str> = out.lines().nth(3).unwrap().split_whitespace().collect();
+            assert_eq!(row, ["Boolean", "N/A", "-", "No", "No", yes], "{out}");
+        }
         let mut out = String::new();
         put_json(&mut out, &params(), &[host()], &Dates::new(TimeZone::UTC));
         let v: serde_json::Value = serde_json::from_str(&out).unwrap();

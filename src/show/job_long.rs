@@ -137,6 +137,9 @@ fn submitted(v: &JobView<'_>) -> String {
             add!(s, ", {title}{how} <{file}>");
         }
     }
+    if !spec.stdin_blob.is_empty() {
+        s.push_str(", Copied Input File");
+    }
     if spec.max > spec.min {
         let range = said(&format!("{} to {}", spec.min, spec.max)).into_owned();
         add!(s, ", {range} Slot(s) Requested");

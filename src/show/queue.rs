@@ -172,6 +172,17 @@ fn numbers(q: &QueueRow) -> String {
     )
 }
 
+/// The policy that orders its jobs.
+fn policy(q: &QueueRow) -> &str {
+    let setting = q.settings.iter().find(|(title, _)| title == "POLICY");
+    setting.map_or("fifo", |(_, value)| value.as_str())
+}
+
+/// Whether its policy has a share tree, which is published once its shares are used.
+pub(crate) fn has_shares(q: &QueueRow) -> bool {
+    matches!(policy(q), "fairshare" | "drf")
+}
+
 /// Appends the long page of a queue.
 pub(crate) fn put_long(out: &mut String, q: &QueueRow) {
     let mut page = String::new();
@@ -205,11 +216,9 @@ pub(crate) fn put_long(out: &mut String, q: &QueueRow) {
     ] {
         put_limits(&mut page, q, prefix, title);
     }
-    let policy = q.settings.iter().find(|(title, _)| title == "POLICY");
-    let policy = policy.map_or("fifo", |(_, value)| value.as_str());
     add(
         &mut page,
-        format_args!("\nSCHEDULING POLICIES:  {}\n\n", safe(policy)),
+        format_args!("\nSCHEDULING POLICIES:  {}\n\n", safe(policy(q))),
     );
     add(&mut page, format_args!("USERS: {}\n", or(&q.users, "all")));
     add(

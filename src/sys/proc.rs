@@ -282,16 +282,21 @@ pub fn command_line(pid: i32) -> String {
     words.join(" ").trim().to_string()
 }
 
-/// Bytes read and written by a process to storage (`/proc/<pid>/io`); zeros when not readable.
+/// Bytes that a process read from and wrote to storage (`/proc/<pid>/io`); zeros when not readable.
 pub fn io_bytes(pid: i32) -> (u64, u64) {
     let path = PathBuf::from(format!("/proc/{pid}/io"));
     let bytes = super::fs::read_small(&path, STAT_LIMIT).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes).into_owned();
+    storage_bytes(&String::from_utf8_lossy(&bytes))
+}
+
+/// The same from the text of that file, whose rchar and wchar count pipes, devices and reads from
+/// the page cache as well.
+fn storage_bytes(text: &str) -> (u64, u64) {
     let get = |key: &str| {
         let line = text.lines().find_map(|l| l.strip_prefix(key));
         line.and_then(|v| v.trim().parse().ok()).unwrap_or(0)
     };
-    (get("rchar:"), get("wchar:"))
+    (get("read_bytes:"), get("write_bytes:"))
 }
 
 /// The swap used by a process, bytes (`VmSwap`); 0 when not readable.
@@ -350,6 +355,14 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
         assert!(has_ended(child.id() as i32, super::super::clock::boot_ms()));
+    }
+
+    #[test]
+    fn input_and_output_are_those_of_storage() {
+        let text = "rchar: 9000\nwchar: 8000\nsyscr: 7\nsyscw: 6\nread_bytes: 4096\n\
+                    write_bytes: 12288\ncancelled_write_bytes: 512\n";
+        assert_eq!(storage_bytes(text), (4096, 12288));
+        assert_eq!(storage_bytes(""), (0, 0));
     }
 
     #[test]

@@ -340,6 +340,12 @@ fn setting_text(value: &serde_json::Value) -> String {
     }
 }
 
+/// The names of the resources that a suspended job releases, without the built-in ones.
+fn released(config: &Config) -> Vec<String> {
+    let own = config.hosts.declared().filter(|(_, decl)| decl.release);
+    own.map(|(name, _)| name.clone()).collect()
+}
+
 /// Facts about the cluster. `master`: host of the leader; `since`: when it began to lead.
 pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Params {
     let config = &core.config;
@@ -380,6 +386,7 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
         view_all_jobs: config.general.user_view_alljobs,
         params,
         resources: crate::sched::resource_table(config),
+        released: released(config),
         sensed: crate::ress::gather::published(&config.hosts.sensed),
         models: config
             .host_models

@@ -27,6 +27,14 @@ fn site(hosts: u32, slots: u32) -> Cluster {
     policies::cluster(hosts.len() as u32, &sections)
 }
 
+/// Open MPI finds its hosts in a file, and a program to use instead of ssh.
+fn mpi_finds_its_hosts(site: &Cluster) {
+    let line = "cat $OMPI_MCA_orte_default_hostfile >mpi.0; test -x $OMPI_MCA_plm_rsh_agent";
+    let job = site.csub(&["-n", "3", "--launch", "mpi", line]);
+    policies::until(site, job, "DONE", policies::is("DONE"));
+    assert_eq!(said(&site.work(), "mpi", 1), ["h1 slots=3"]);
+}
+
 #[test]
 fn every_slot_is_a_task_with_its_place_and_sections_have_commands_of_their_own() {
     let site = site(1, 4);
@@ -67,6 +75,7 @@ fn every_slot_is_a_task_with_its_place_and_sections_have_commands_of_their_own()
     assert!(lines[0].starts_with("0 2 0 127.0.0.1 2"), "{lines:?}");
     let port = lines[0].rsplit(' ').next().unwrap();
     assert_eq!(lines[1], format!("1 2 1 127.0.0.1 {port}"));
+    mpi_finds_its_hosts(&site);
     // A script is a command as well, and what csub refuses says why.
     std::fs::write(
         dir.join("s.sh"),

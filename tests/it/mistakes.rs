@@ -71,6 +71,13 @@ const OPERANDS: &[(&str, &str)] = &[
     ("cview -once -screen host hh1", "h1"),
 ];
 
+/// Values above a limit of the cluster, or that a queue does not take.
+const ABOVE: &[(&str, &str)] = &[
+    ("csub -sp 101 true", "largest user priority 100"),
+    ("csub -J a[1-200000] true", "max_array_size"),
+    ("csub -x true", "exclusive"),
+];
+
 struct Bed {
     cluster: Cluster,
     wrong: String,
@@ -151,6 +158,10 @@ fn one_mistake_has_one_exit_code_in_every_command() {
     for (line, meant) in OPERANDS {
         let words: Vec<&str> = line.split(' ').collect();
         bed.check(&words, 1, &[&format!("did you mean \"{meant}\"?")]);
+    }
+    for (line, says) in ABOVE {
+        let words: Vec<&str> = line.split(' ').collect();
+        bed.check(&words, 4, &[says]);
     }
     let job = |id| ["cview", "-once", "-screen", "job", id];
     bed.check(&job("99"), 1, &["Job <99> is not found"]);

@@ -164,6 +164,50 @@ fn large_is_refused(place: &str, header: &str) -> bool {
     answer.is_empty() || answer.starts_with(b"HTTP/1.1 431")
 }
 
+/// What the journal has of a job and of its specification, without ids, times and the host of the
+/// submission.
+fn recorded(cluster: &Cluster, id: u64) -> [serde_json::Value; 2] {
+    let journal = cluster.ok("cadmin", &["journal", "--json"]);
+    let records = journal.lines().map(|line| -> serde_json::Value {
+        serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))
+    });
+    let records: Vec<_> = records.collect();
+    let find = |kind: &str, id: &serde_json::Value| {
+        let found = records.iter().find(|r| r["k"] == kind && r["id"] == *id);
+        found.unwrap_or_else(|| panic!("no {kind} of {id}")).clone()
+    };
+    let mut job = find("submitted", &id.into());
+    let mut spec = find("spec", &job["s"]);
+    for member in ["id", "t", "s", "tok"] {
+        job.as_object_mut().unwrap().remove(member);
+    }
+    spec.as_object_mut().unwrap().remove("id");
+    spec["spec"].as_object_mut().unwrap().remove("sub_host");
+    [job, spec]
+}
+
+/// One job by the command line, by a file that describes it, and by REST: the same records.
+fn three_ways_are_one(cluster: &Cluster, post: impl Fn(&str) -> u64) {
+    let line = "-H -q normal -J three -n 2 -W 30 -M 500 -P proj -R rusage[mem=5] -o out.%J \
+                -cwd / -retries 1 -sp 7 -env none,A=1";
+    let args: Vec<&str> = line.split_whitespace().chain(["echo hi; true"]).collect();
+    let one = cluster.csub(&args);
+    let file = cluster.dir().join("three.yaml");
+    let text = "{Command: 'echo hi; true', Hold: yes, Queue: normal, JobName: three, Slots: 2,\n\
+                MaxRunTime: 30, MemLimit: 500, Project: proj, Resource: {Need: mem=5},\n\
+                OutFile: out.%J, Cwd: /, Retries: 1, Priority: 7, Envs: 'none,A=1'}\n";
+    std::fs::write(&file, text).unwrap();
+    let two = cluster.csub(&["--spec", file.to_str().unwrap()]);
+    let three = post(
+        r#"{"command":"echo hi; true","hold":true,"queue":"normal","name":"three","slots":2,
+            "run_limit":30,"memory":500,"project":"proj","requirement":"rusage[mem=5]",
+            "output":"out.%J","cwd":"/","options":["-retries","1","-sp","7","-env","none,A=1"]}"#,
+    );
+    let first = recorded(cluster, u64::from(one));
+    assert_eq!(first, recorded(cluster, u64::from(two)));
+    assert_eq!(first, recorded(cluster, three));
+}
+
 #[test]
 fn a_program_submits_watches_and_kills_a_job() {
     build("--bins");
@@ -201,6 +245,10 @@ fn a_program_submits_watches_and_kills_a_job() {
         id,
         "the same key names the same job"
     );
+    three_ways_are_one(&cluster, |body| {
+        let answer = answered(&said(&place, "POST /api/v1/jobs", &[&auth, json], body));
+        answer["id"].as_u64().unwrap_or_else(|| panic!("{answer}"))
+    });
     event(&mut events, "started", id);
     let job = answered(&said(
         &place,

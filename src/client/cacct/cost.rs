@@ -99,7 +99,10 @@ impl<'p> Rates<'p> {
         let weight = self.weight(known, record);
         let parts = host_parts(record);
         let costs = parts.iter().map(|part| {
-            let here = |p: &&Price| p.queues.contains(&record.queue) && p.hosts.contains(part.host);
+            let here = |p: &&Price| {
+                let job = p.queues.contains(&record.queue) && p.apps.contains(&record.app);
+                job && p.hosts.contains(part.host)
+            };
             let price = self.charge.prices.iter().find(here);
             let cost = price.map_or(0, |price| cost(price, weight, record, part));
             (part.host, cost)
@@ -229,6 +232,7 @@ mod tests {
         let price = |queues, hosts, slot_hour, mem_gb_hour, gpu_hour| Price {
             queues,
             hosts,
+            apps: NameList::all(),
             slot_hour,
             mem_gb_hour,
             gpu_hour,
@@ -239,10 +243,15 @@ mod tests {
             window: window.into(),
             percent,
         };
+        let priced_app = Price {
+            apps: list(&["cfd"]),
+            ..price(list(&["day"]), NameList::all(), 100_000, 0, 0)
+        };
         let charge = Charge {
             currency: "EUR".into(),
             timezone: "Europe/Berlin".into(),
             prices: vec![
+                priced_app,
                 price(list(&["gpu"]), NameList::all(), 50_000, 0, 1_500_000),
                 price(NameList::all(), list(&["big"]), 30_000, 0, 0),
                 price(NameList::all(), NameList::all(), 20_000, 1_000, 0),
@@ -309,8 +318,12 @@ mod tests {
             start: 0,
             ..plain.clone()
         };
+        let app = AttemptRecord {
+            app: "cfd".into(),
+            ..plain.clone()
+        };
         assert_eq!(
-            costs(&[plain, memory, two_hosts, gpu, never]),
+            costs(&[plain, memory, two_hosts, gpu, never, app]),
             [
                 // 2 slots * 3 h * 0.02, and 4 GB * 3 h * 0.001
                 120_000,
@@ -320,6 +333,8 @@ mod tests {
                 // 2 * 3 h * 0.05 + 0.5 * 3 h * 1.5
                 300_000 + 2_250_000,
                 0,
+                // The application has a price of its own in that queue: 2 * 3 h * 0.1
+                600_000,
             ]
         );
     }

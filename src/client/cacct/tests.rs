@@ -293,6 +293,7 @@ fn costs_are_in_every_form_and_sums_are_those_of_the_records() {
             all_but: false,
             names: hosts.iter().map(|h| (*h).to_owned()).collect(),
         },
+        apps: NameList::all(),
         slot_hour,
         mem_gb_hour,
         ..Price::default()

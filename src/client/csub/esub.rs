@@ -61,9 +61,18 @@ const NAMES: &[(&str, &str)] = &[
     ("NUM_PROCESSORS", "n"),
     ("USER_PRIORITY", "sp"),
     ("CWD", "cwd"),
+    ("NOTIFY_BEGIN", "B"),
+    ("NOTIFY_END", "N"),
+    ("MAIL_USER", "u"),
 ];
 /// Those whose options take no value.
-const FLAGS: &[&str] = &["x", "r"];
+const FLAGS: &[&str] = &["x", "r", "B", "N"];
+/// Parameters that are only shown, with the options that set them.
+const INTERACTIVE: &[(&str, &[&str])] = &[
+    ("INTERACTIVE", &["I", "Ip", "Is", "XF"]),
+    ("PTY", &["Ip", "Is"]),
+    ("PTY_SHELL", &["Is"]),
+];
 
 /// Runs the site's programs, if any: `esub`, then those that `-a` names. Returns the resulting
 /// options, and what the programs wrote to their standard output for the `eexec` of the job's host.
@@ -209,6 +218,18 @@ fn shown(chosen: &Chosen, command: &str) -> String {
             (false, all) => put(name, &all.join(" ")),
         }
     }
+    for (name, ids) in INTERACTIVE {
+        if ids.iter().any(|id| chosen.has(id)) {
+            put(name, "Y");
+        }
+    }
+    let mut checkpoint = chosen.get("k").unwrap_or_default().split_whitespace();
+    if let Some(dir) = checkpoint.next() {
+        put("CHKPNT_DIR", dir);
+        if let Some(minutes) = checkpoint.find(|word| word.bytes().all(|b| b.is_ascii_digit())) {
+            put("CHKPNT_PERIOD", minutes);
+        }
+    }
     if let Some(names) = chosen.get("a") {
         put("ADDITIONAL", names);
     }
@@ -298,6 +319,28 @@ mod tests {
         let wanted = "LSB_SUB_QUEUE=\"a\"\nLSB_SUB_EXCLUSIVE=\"Y\"\nLSB_SUB_RES_REQ=\"mem>1 ut<1\"\n\
                       LSB_SUB_OTHER_FILES_0=\"a > b\"\nLSB_SUB_COMMAND_LINE=\"x \\\"y\\\"\"\n";
         assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn parameters_show_mail_terminals_and_checkpoints() {
+        let text = |words: &[&str]| shown(&chosen(words), "x");
+        assert_eq!(
+            text(&["-B", "-u", "a@b", "-k", "/d init=2 10 method=m"]),
+            "LSB_SUB_NOTIFY_BEGIN=\"Y\"\nLSB_SUB_MAIL_USER=\"a@b\"\nLSB_SUB_CHKPNT_DIR=\"/d\"\n\
+             LSB_SUB_CHKPNT_PERIOD=\"10\"\nLSB_SUB_COMMAND_LINE=\"x\"\n"
+        );
+        let shell = text(&["-Is"]);
+        for name in ["INTERACTIVE", "PTY", "PTY_SHELL"] {
+            assert!(shell.contains(&format!("LSB_SUB_{name}=\"Y\"")), "{shell}");
+        }
+        assert!(!text(&["-I"]).contains("PTY") && text(&["-I"]).contains("INTERACTIVE"));
+        let after = changed(
+            chosen(&["-B"]),
+            "LSB_SUB_NOTIFY_BEGIN=SUB_RESET\nLSB_SUB_NOTIFY_END=Y",
+        );
+        let after = after.unwrap();
+        assert!(!after.has("B") && after.has("N"));
+        assert!(changed(chosen(&["-I"]), "LSB_SUB_INTERACTIVE=SUB_RESET").is_err());
     }
 
     #[test]

@@ -264,8 +264,12 @@ pub(crate) fn problems(template: &Template, path: &Path) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::spec::{Here, submission};
     use super::*;
     use crate::config::read_template;
+    use crate::config::template::PathKind;
+    use crate::task::launch::section_slots;
+    use crate::text::size::Unit;
 
     const FORM: &str = "name: t\nparams:\n- {name: CASE, type: file, exists: no}\n\
         - {name: N, type: int, default: 2, min: 1}\n- {name: GPU, type: bool, default: no}\n\
@@ -340,5 +344,77 @@ mod tests {
         let template = read_template(bad.as_bytes(), "t.yaml", "t").unwrap();
         let found = problems(&template, Path::new("t.yaml"));
         assert!(found[0].contains("unknown option"), "{found:?}");
+    }
+
+    /// A value for a parameter that has to be given: the first of these that it accepts.
+    const VALUES: &[&str] = &["/w/a", "/w/a.inp", "/w/a.sim", "/w/a.spck", "/w/dir"];
+
+    /// The job that a template of the source tree makes if only what is required and `more` are given.
+    fn shipped(template: &Template, more: &[(&str, &str)]) -> crate::model::Spec {
+        let kind = |path: &Path| match path.ends_with("w") || path.ends_with("dir") {
+            true => PathKind::Dir,
+            false => PathKind::File,
+        };
+        let (cwd, name) = (Path::new("/w"), &template.name);
+        let place = Place { cwd, kind: &kind };
+        let mut given: Vec<(String, String)> = Vec::new();
+        let known = more
+            .iter()
+            .filter(|(n, _)| template.params.iter().any(|p| p.name == *n));
+        given.extend(known.map(|(n, v)| ((*n).to_owned(), (*v).to_owned())));
+        let accepts = |param: &str, value: &str| {
+            let all = template.fill(&[(param.to_owned(), value.to_owned())], &place);
+            let wrong = all.err().unwrap_or_default();
+            !wrong
+                .iter()
+                .any(|line| line.starts_with(&format!("{param}:")))
+        };
+        for param in template.params.iter().filter(|p| p.required) {
+            let value = VALUES.iter().find(|value| accepts(&param.name, value));
+            let value = value.unwrap_or_else(|| panic!("{name}: no value for {}", param.name));
+            given.push((param.name.clone(), (*value).to_owned()));
+        }
+        let filled = template
+            .fill(&given, &place)
+            .unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        let table = Table::new(options::csub());
+        let options = chosen(&table, &filled, Path::new(name)).unwrap();
+        let here = Here {
+            now_ms: 1_800_000_000_000,
+            cwd,
+            umask: 0o22,
+            host: "h1",
+            default_queue: "",
+            default_project: "",
+            unit: &|| Unit::M,
+        };
+        let made = submission(&options, &here);
+        made.unwrap_or_else(|e| panic!("{name}: {}", e.text)).spec
+    }
+
+    #[test]
+    fn every_template_that_is_shipped_makes_a_job_with_and_without_gpus() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/etc/apps.d");
+        let mut slots = BTreeMap::new();
+        for name in crate::sys::fs::names(Path::new(dir), 1000).unwrap() {
+            let file = Path::new(dir).join(&name);
+            let stem = file.file_stem().and_then(|stem| stem.to_str());
+            let (Some(name), Some("yaml")) = (stem, file.extension().and_then(|e| e.to_str()))
+            else {
+                continue;
+            };
+            let template = templates::read_file(&file, name).unwrap();
+            let spec = shipped(&template, &[]);
+            slots.insert(name.to_owned(), spec.min);
+            let with = shipped(&template, &[("GPUS", "2")]);
+            let takes = template.params.iter().any(|p| p.name == "GPUS");
+            assert_eq!(with.res_req.contains("gpu=2"), takes, "{name}: {with:?}");
+        }
+        assert!(slots.len() >= 20, "{slots:?}");
+        let file = Path::new(dir).join("mxnet.yaml");
+        let template = templates::read_file(&file, "mxnet").unwrap();
+        let spec = shipped(&template, &[("SERVERS", "2"), ("WORKERS", "3")]);
+        let sizes = section_slots(&spec.res_req, spec.min.max(1)).unwrap();
+        assert_eq!(sizes, [1, 2, 3]);
     }
 }

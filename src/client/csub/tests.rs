@@ -49,6 +49,84 @@ fn the_command_is_what_follows_the_options() {
     assert_eq!(job(&["prog", "--", "a  b"]).command, "prog -- a  b");
 }
 
+/// Options, and what the long page of cjobs shows of them. It does not show the environment.
+const ON_THE_PAGE: &[(&[&str], &str)] = &[
+    (&["-q", "night"], "Queue <night>"),
+    (&["-app", "cfd"], "Application <cfd>"),
+    (&["-P", "flow"], "Project <flow>"),
+    (&["-G", "g1"], "User Group <g1>"),
+    (&["-sp", "7"], "Job Priority <7>"),
+    (&["-Jd", "a note"], "JOB DESCRIPTION: a note"),
+    (&["-n", "2,5"], "2 to 5 Slot(s) Requested"),
+    (
+        &["-R", "rusage[mem=5]"],
+        "Requested Resources <rusage[mem=5]>",
+    ),
+    (&["-m", "h1+2 h2"], "Specified Hosts <h1+2 h2>"),
+    (&["-x"], "Exclusive Execution"),
+    (&["-r"], "Re-runnable"),
+    (&["-orphan", "kill"], "Orphan Policy <kill>"),
+    (&["-b", "12:31:8:00"], "Specified Start Time <"),
+    (&["-t", "12:31:9:00"], "Specified Termination Time <"),
+    (&["-start-timeout", "5"], "Ends Unless Started By <"),
+    (&["-w", "ended(9)"], "Dependency Condition <ended(9)>"),
+    (&["-W", "90"], "RUNLIMIT 90.0 min"),
+    (&["-c", "20"], "CPULIMIT 20.0 min"),
+    (&["-M", "2G"], "MEMLIMIT 2G"),
+    (&["-v", "3G"], "SWAPLIMIT 3G"),
+    (&["-p", "40"], "PROCESSLIMIT 40"),
+    (&["-F", "10"], "FILELIMIT 10K"),
+    (&["-D", "20"], "DATALIMIT 20K"),
+    (&["-S", "30"], "STACKLIMIT 30K"),
+    (&["-C", "40"], "CORELIMIT 40K"),
+    (&["-i", "in"], "Input File <in>"),
+    (&["-o", "out"], "Output File <out>"),
+    (&["-oo", "out"], "Output File (overwrite) <out>"),
+    (&["-e", "err"], "Error File <err>"),
+    (&["-no-report", "-o", "out"], "No Job Report"),
+    (&["-cwd", "/data"], "CWD </data>"),
+    (&["-L", "/bin/ksh"], "Login Shell </bin/ksh"),
+    (&["-N", "-u", "a@b"], "Mail <done exit to a@b>"),
+    (
+        &["-rnc", "./grown"],
+        "Resize Notification Command <./grown>",
+    ),
+    (&["-E", "./pre"], "Pre-execute Command <./pre>"),
+    (&["-Ep", "./post"], "Post-execute Command <./post>"),
+    (&["-f", "a > b"], "Copy Files </w/a > b>"),
+    (&["-k", "/ck 10"], "Checkpoints </ck 10>"),
+    (
+        &["-Q", "30 EXCLUDE(31)"],
+        "Requeue Exit Values <30 EXCLUDE(31)>",
+    ),
+    (&["-retries", "2"], "Retries <2>"),
+    (&["-signal", "USR1@60"], "Warning <USR1> 60 seconds"),
+    (&["-launch", "tasks"], "Launch <tasks>"),
+    (&["-di", "/img"], "/img"),
+];
+
+#[test]
+fn options_are_on_the_long_page_of_their_job() {
+    use crate::show::job::samples;
+    let ctx = samples::ctx();
+    let row = samples::pending();
+    let shown = |spec: &crate::model::Spec| {
+        let mut page = String::new();
+        crate::show::job_long::put(&mut page, &samples::view(&ctx, spec, &row, None), true);
+        page.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    for (words, wanted) in ON_THE_PAGE {
+        let page = shown(&job(&[words, &["true"][..]].concat()).spec);
+        assert!(page.contains(wanted), "{words:?}: {page}");
+    }
+    // The host of the leader has the copy of the input of -is.
+    let spec = crate::model::Spec {
+        stdin_blob: "0".repeat(64),
+        ..job(&["true"]).spec
+    };
+    assert!(shown(&spec).contains("Copied Input File"));
+}
+
 #[test]
 fn whole_hosts_are_slots_that_exclude_others() {
     let spec = job(&["-nnodes", "3", "-R", "rusage[mem=100.0]", "x"]).spec;

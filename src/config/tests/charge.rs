@@ -12,7 +12,7 @@ fn prices_and_discounts_are_exact() {
     assert_eq!(good("").charge, None);
     let c = charge(
         "{currency: EUR, timezone: Europe/Berlin, prices: [{queues: q, hosts: h1 h2, \
-         slot_hour: 0.020001, mem_gb_hour: 1, gpu_hour: 1000000}, {slot_hour: 0}], \
+         apps: all ~cfd, slot_hour: 0.020001, mem_gb_hour: 1, gpu_hour: 1000000}, {slot_hour: 0}], \
          discounts: [{users: u1 ~u2, window: '20:00-8:00', percent: 12.5}]}",
     );
     assert_eq!(
@@ -26,7 +26,9 @@ fn prices_and_discounts_are_exact() {
     );
     assert_eq!(first.queues.to_string(), "q");
     assert_eq!(first.hosts.to_string(), "h1 h2");
+    assert_eq!(first.apps.to_string(), "all ~cfd");
     assert_eq!(c.prices[1].queues, NameList::all());
+    assert_eq!(c.prices[1].apps, NameList::all());
     let discount = &c.discounts[0];
     assert_eq!(
         (discount.percent, discount.users.as_str()),

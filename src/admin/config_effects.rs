@@ -1,0 +1,156 @@
+//! What a cb.yaml would change, for `cadmin ckconfig -v`: settings that differ from those in force,
+//! and hosts that queues lose while jobs run there.
+//!
+//! Owns the comparison. Changes nothing and judges nothing.
+
+use crate::client::env::Site;
+use crate::client::exit::{Fail, Result};
+use crate::config::{Config, changes};
+use crate::language::said;
+use crate::spool::view::{Job, ViewReader, Want};
+use crate::text::width::escape;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Maximum number of settings that are listed.
+const SHOWN: usize = 200;
+
+/// The lines for the file `after`, compared with the configuration in force; empty if no leader has
+/// put one in force yet.
+///
+/// # Errors
+/// The published view cannot be read, although a queue loses hosts.
+pub(super) fn told(site: &Site, after: &Config) -> Result<String> {
+    let layout = site.layout();
+    let in_force = crate::master::config_in_force_path(&layout);
+    let Ok(before) = super::config_file::load(&in_force) else {
+        return Ok(String::new());
+    };
+    let lost = lost(&before.config, after);
+    let mut out = settings(&before.config, after);
+    if lost.is_empty() {
+        return Ok(out);
+    }
+    let running = Want {
+        finished: false,
+        ..Want::all()
+    };
+    let (jobs, _) = ViewReader::new(&layout)
+        .collect(&running)
+        .map_err(|e| Fail::system(e.to_string()))?;
+    put_lost(&mut out, &lost, |queue, host| {
+        let runs = |job: &&Job| runs_in(job, queue, host);
+        jobs.iter().filter(runs).count()
+    });
+    Ok(out)
+}
+
+fn runs_in(job: &Job, queue: &str, host: &str) -> bool {
+    let row = &job.row;
+    let there = row.hosts.iter().any(|share| share.0 == host);
+    row.stat.is_started() && job.spec.queue == queue && there
+}
+
+/// The settings that differ: `+` and `-` for what comes and goes.
+fn settings(before: &Config, after: &Config) -> String {
+    let all = changes(before, after);
+    let mut out = String::new();
+    let mut put = |text: &str| writeln!(out, "{text}").expect("a string takes every write");
+    put(&said(match all.is_empty() {
+        true => "Same settings as in force.",
+        false => "Changes of the settings in force:",
+    }));
+    for change in all.iter().take(SHOWN) {
+        let place = escape(&change.place);
+        put(&match (&change.before, &change.after) {
+            (Some(old), Some(new)) => format!("  {place}: {} -> {}", escape(old), escape(new)),
+            (Some(old), None) => format!("- {place}: {}", escape(old)),
+            (None, new) => format!("+ {place}: {}", escape(new.as_deref().unwrap_or_default())),
+        });
+    }
+    if all.len() > SHOWN {
+        put(&said(&format!("and {} more", all.len() - SHOWN)));
+    }
+    out
+}
+
+/// The hosts that each queue has now and would lose. A queue that goes loses all of them.
+fn lost<'c>(before: &'c Config, after: &Config) -> BTreeMap<&'c str, Vec<&'c str>> {
+    let mut all = BTreeMap::new();
+    for queue in &before.queues {
+        let new = after.queues.iter().find(|q| q.name == queue.name);
+        let keeps = |host: &&str| {
+            let listed = after.host_names().any(|name| name == *host);
+            listed && new.is_some_and(|q| q.hosts.contains(host))
+        };
+        let hosts = before.host_names().filter(|h| queue.hosts.contains(h));
+        let hosts: Vec<&str> = hosts.filter(|host| !keeps(host)).collect();
+        if !hosts.is_empty() {
+            all.insert(queue.name.as_str(), hosts);
+        }
+    }
+    all
+}
+
+/// A line for each queue and host. `jobs`: how many jobs of a queue run on a host.
+fn put_lost(
+    out: &mut String,
+    lost: &BTreeMap<&str, Vec<&str>>,
+    jobs: impl Fn(&str, &str) -> usize,
+) {
+    for (queue, hosts) in lost {
+        for host in hosts {
+            let run = jobs(queue, host);
+            let line = format!("queue {queue} loses host {host}; jobs running there: {run}");
+            writeln!(out, "{}", said(&line)).expect("a string takes every write");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{OsNames, load};
+
+    fn config(hosts: &str, queues: &str) -> Config {
+        let text = format!(
+            "cluster: {{name: c, administrators: [root]}}\nhosts: {hosts}\nqueues:\n{queues}"
+        );
+        let os = OsNames {
+            user: &|_| true,
+            group: &|_| false,
+        };
+        let loaded = load(text.as_bytes(), "cb.yaml", &os);
+        loaded.expect("it is sound").config
+    }
+
+    #[test]
+    fn hosts_that_queues_lose_are_listed_with_the_jobs_there() {
+        let before = config(
+            "[{names: 'h[1-3]'}]",
+            "- {name: a, priority: 1}\n- {name: b, hosts: h1 h2}\n- {name: c, hosts: h1}\n",
+        );
+        let after = config(
+            "[{names: 'h[1-2]'}]",
+            "- {name: a, priority: 5}\n- {name: b, hosts: h2}\n",
+        );
+        let lost = lost(&before, &after);
+        let mut out = String::new();
+        put_lost(&mut out, &lost, |queue, _| usize::from(queue == "a") * 3);
+        assert_eq!(
+            out,
+            "queue a loses host h3; jobs running there: 3\n\
+             queue b loses host h1; jobs running there: 0\n\
+             queue c loses host h1; jobs running there: 0\n"
+        );
+        let said = settings(&before, &after);
+        for line in [
+            "  queues[a].priority: 1 -> 5",
+            "- hosts.entries[h3]: ",
+            "- queues[c]: ",
+        ] {
+            assert!(said.lines().any(|l| l.starts_with(line)), "{line}: {said}");
+        }
+        assert_eq!(settings(&after, &after), "Same settings as in force.\n");
+    }
+}
