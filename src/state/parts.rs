@@ -3,6 +3,7 @@
 use super::dirty::Dirty;
 use super::index::Who;
 use super::job::HostId;
+use super::job_groups::JobGroups;
 use super::names::Names;
 use crate::model::{JobKey, Spec, Stamp, Token};
 use crate::record::acct::AttemptRecord;
@@ -134,12 +135,13 @@ pub(super) struct Requests {
     pub partly: HashMap<Token, Partly>,
 }
 
-/// What is known of queues.
+/// What is known of queues and job groups.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queues {
     pub ctl: BTreeMap<String, QueueCtl>,
     /// What ended jobs count in the share trees, and the time to which it refers.
     pub pasts: BTreeMap<String, (Stamp, Vec<Past>)>,
+    pub groups: JobGroups,
 }
 
 /// What is known of hosts, and their numbers.
