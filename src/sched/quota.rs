@@ -1,9 +1,9 @@
 //! Section `limits`: how much its consumers use, and how much more a job may take.
 //!
-//! Owns the counters, also those of job groups with a limit. A counter belongs to one limit and, where the limit says `per_*`, to one
-//! member of each such dimension; a job counts in all counters it matches and starts only if each
-//! has room. Never sees jobs or the state and never reads a clock: the engine takes and gives back,
-//! and passes the time and its own count of events.
+//! Owns the counters, also those of job groups with a limit. A counter belongs to one limit and,
+//! where the limit says `per_*`, to one member of each such dimension; a job counts in all counters
+//! it matches and starts only if each has room. Never sees jobs or the state and never reads a
+//! clock: the engine takes and gives back, and passes the time and its own count of events.
 //!
 //! A limit that falls, as when a window opens, stops no work: nothing more starts until enough has
 //! ended.

@@ -1,7 +1,7 @@
 //! The jobs that a reading command shows, and their order.
 //!
-//! Owns the selectors of cjobs and chist (ids, states, name, queue, host, user, project, job group) and the
-//! sort key. Names of users and groups have already been resolved.
+//! Owns the selectors of cjobs and chist (ids, states, name, queue, host, user, project, job group)
+//! and the sort key. Names of users and groups have already been resolved.
 
 use super::job::JobView;
 use crate::model::{JobKey, JobStat};

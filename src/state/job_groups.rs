@@ -5,15 +5,6 @@ use super::State;
 use crate::record::event::Event;
 use crate::record::job_group::JobGroup;
 use crate::text::job_group::is_within;
-use std::collections::BTreeMap;
-
-/// See the head of this file.
-#[derive(Clone, Debug, Default)]
-pub(super) struct JobGroups {
-    all: BTreeMap<String, JobGroup>,
-    /// Grows whenever a group is created, changed or deleted.
-    version: u64,
-}
 
 impl State {
     pub fn job_group(&self, name: &str) -> Option<&JobGroup> {
