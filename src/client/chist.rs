@@ -5,6 +5,7 @@
 
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
+use super::job_requests::job_group;
 use super::read::{self, Source};
 use crate::journal::{Entry, History};
 use crate::language::tell;
@@ -14,14 +15,14 @@ use crate::show::history::range::{self, Range};
 use crate::show::history::{Episode, Histories, Story, page};
 use crate::show::job::Ctx;
 use crate::show::job_long::RULE;
-use crate::show::job_select::{Stats, Users, matches};
+use crate::show::job_select::{Stats, Users, in_group, matches};
 use crate::spool::view::{Piece, Want};
 use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
 use std::collections::HashSet;
 use std::ffi::OsString;
 
-const NOT_BUILT: &[&str] = &["g", "f", "N", "o", "cname", "G", "sla"];
+const NOT_BUILT: &[&str] = &["f", "N", "o", "cname", "G", "sla"];
 /// Maximum number of journal problems that are listed.
 const PROBLEMS_MAX: usize = 5;
 
@@ -56,6 +57,11 @@ pub(super) fn options() -> Command {
     ))
     .arg(opt("q", "QUEUE", "Jobs in this queue"))
     .arg(opt("P", "PROJECT", "Jobs of this project"))
+    .arg(opt(
+        "g",
+        "/GROUP",
+        "Jobs of this job group and its subgroups",
+    ))
     .arg(opt(
         "app",
         "APPLICATION",
@@ -114,6 +120,7 @@ struct Wanted {
     name: Option<String>,
     queue: Option<String>,
     project: Option<String>,
+    group: Option<String>,
     app: Option<String>,
     hosts: Option<HashSet<String>>,
     ended: Option<Range>,
@@ -236,6 +243,7 @@ fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Wanted, Fail> {
         name: m.last("J").map(str::to_owned),
         queue: m.last("q").map(str::to_owned),
         project: m.last("P").map(str::to_owned),
+        group: job_group(m)?,
         app: m.last("app").map(str::to_owned),
         hosts: hosts(m, source, &params)?,
         ended,
@@ -299,6 +307,7 @@ impl Wanted {
             && self.may_see(e)
             && same(&self.queue, spec.map(|s| s.queue.as_str()))
             && same(&self.project, spec.map(|s| s.project.as_str()))
+            && in_group(self.group.as_deref(), spec.map_or("", |s| &s.job_group))
             && self.of_app(spec.map_or("", |s| s.app.as_str()))
             && self.named(e)
             && self.on_host(e)

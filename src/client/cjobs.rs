@@ -8,6 +8,7 @@ mod why;
 
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
+use super::job_requests::job_group;
 use super::known_names;
 use super::read::{self, Source};
 use crate::language::tell;
@@ -54,8 +55,8 @@ pub(super) struct Asked {
 
 /// LSF options that are not implemented yet: refused by name rather than read as letters.
 const NOT_BUILT: &[&str] = &[
-    "WLC", "sla", "g", "S", "M", "X", "x", "N", "G", "Lp", "fwd", "aps", "ss", "rusage", "cname",
-    "sum", "hms", "prio", "plan", "gpu", "aff",
+    "WLC", "sla", "S", "M", "X", "x", "N", "G", "Lp", "fwd", "aps", "ss", "rusage", "cname", "sum",
+    "hms", "prio", "plan", "gpu", "aff",
 ];
 
 /// The options of `cjobs`.
@@ -110,6 +111,11 @@ pub(super) fn options() -> Command {
         "Jobs of this user or user group; all = every user",
     ))
     .arg(opt("P", "PROJECT", "Jobs of this project"))
+    .arg(opt(
+        "g",
+        "/GROUP",
+        "Jobs of this job group and its subgroups",
+    ))
     .arg(super::past_view::option())
     .arg(opt(
         "app",
@@ -280,6 +286,7 @@ fn selection(m: &ArgMatches, source: &Source, params: &Params) -> Result<Selecti
         queue: m.last("q").map(str::to_owned),
         hosts,
         project: m.last("P").map(str::to_owned),
+        group: job_group(m)?,
         app: m.last("app").map(str::to_owned),
         users,
     })

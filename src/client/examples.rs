@@ -68,6 +68,28 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "cgadd",
+        &[
+            ("/proj/phase1", "a group without a limit"),
+            ("-L 20 /proj", "at most 20 of its jobs run at a time"),
+        ],
+    ),
+    (
+        "cgmod",
+        &[
+            ("-L 50 /proj", "another limit"),
+            ("-Ln /proj", "without a limit"),
+        ],
+    ),
+    ("cgdel", &[("/proj", "the group and its subgroups")]),
+    (
+        "cjgroup",
+        &[
+            ("-s", "all groups as a tree"),
+            ("-s /proj", "a group and its subgroups"),
+        ],
+    ),
+    (
         "cmod",
         &[
             ("-W 4:00 123", "another run limit"),

@@ -23,12 +23,13 @@ pub(super) struct Description {
 }
 
 /// Keys whose value is that of an option.
-const TEXTS: [(&str, &str); 23] = [
+const TEXTS: [(&str, &str); 24] = [
     ("jobname", "J"),
     ("queue", "q"),
     ("application", "app"),
     ("project", "P"),
     ("usergroup", "G"),
+    ("jobgroup", "g"),
     ("jobdescription", "Jd"),
     ("cwd", "cwd"),
     ("slots", "n"),
@@ -73,9 +74,8 @@ const SPECIAL: [&str; 13] = [
     "tasks",
 ];
 /// Keys of other systems' descriptions that have no counterpart here.
-const NOT_BUILT: [(&str, &str); 5] = [
+const NOT_BUILT: [(&str, &str); 4] = [
     ("jobtype", "the type of a job follows from its other keys"),
-    ("jobgroup", "there are no job groups"),
     ("debug", "there is no such mode"),
     ("policies", "there are no policies for events of tasks"),
     ("preempt", "queues say what is preempted"),
@@ -438,8 +438,8 @@ mod tests {
                 "j.json:1:23: A: a value with",
             ),
             (
-                "{Command: x, JobGroup: g}",
-                "j.json:1:14: JobGroup is not impl",
+                "{Command: x, Preempt: g}",
+                "j.json:1:14: Preempt is not impl",
             ),
             (
                 "{Command: x, Interactive: maybe}",

@@ -11,21 +11,22 @@ use crate::language::said;
 use crate::record::ack::{Ack, Code, Outcome};
 use crate::record::request::{Selector, Verb};
 use crate::text::jobids::JobSel;
-use crate::text::{ParseError, names};
+use crate::text::width::escape;
+use crate::text::{ParseError, job_group, names};
 use clap::{ArgMatches, Command};
 use std::fmt::Write as _;
 
 /// Maximum number of operands of one command.
 const OPERANDS_MAX: usize = 100_000;
 
-/// Adds -J -m -q -u, `--wait` and the job ids.
+/// Adds -J -m -q -g -u, `--wait` and the job ids.
 pub(crate) fn with_selectors(cmd: Command) -> Command {
     with_selectors_beside(with_wait(cmd), |cmd| {
         cmd.arg(opt("m", "HOST", "Jobs on this host"))
     })
 }
 
-/// Adds -J -q -u and the job ids; `more` adds the options after -J.
+/// Adds -J -q -g -u and the job ids; `more` adds the options after -J.
 pub(crate) fn with_selectors_beside(
     cmd: Command,
     more: impl FnOnce(Command) -> Command,
@@ -37,6 +38,11 @@ pub(crate) fn with_selectors_beside(
     ));
     more(cmd)
         .arg(opt("q", "QUEUE", "Jobs in this queue"))
+        .arg(opt(
+            "g",
+            "/GROUP",
+            "Jobs of this job group and its subgroups",
+        ))
         .arg(opt("u", "USER", "Jobs of this user or group, or all"))
         .arg(operands(
             "jobs",
@@ -67,7 +73,7 @@ pub(crate) fn selector(m: &ArgMatches) -> Result<Selector> {
     })
 }
 
-/// The selection by -J -m -q -u, without the operands.
+/// The selection by -J -m -q -g -u, without the operands.
 ///
 /// # Errors
 /// A name is not valid.
@@ -82,7 +88,7 @@ pub(crate) fn filters(m: &ArgMatches) -> Result<Selector> {
     })
 }
 
-/// Like [`filters`], by -J -q -u.
+/// Like [`filters`], by -J -q -g -u.
 ///
 /// # Errors
 /// A name is not valid.
@@ -97,12 +103,26 @@ pub(crate) fn filters_but_host(m: &ArgMatches) -> Result<Selector> {
             .map_err(|e| Fail::usage(format!("-q: '{queue}': {}", e.message)))?;
     }
     sel.queue = queue.to_owned();
+    sel.group = job_group(m)?.unwrap_or_default();
     let user = m.last("u").unwrap_or_default();
     if !user.is_empty() {
         names::check_user(user).map_err(|e| Fail::usage(format!("-u: '{user}': {}", e.message)))?;
     }
     sel.user = user.to_owned();
     Ok(sel)
+}
+
+/// The job group of -g.
+///
+/// # Errors
+/// It is not the path of a job group.
+pub(crate) fn job_group(m: &ArgMatches) -> Result<Option<String>> {
+    let Some(group) = m.last("g") else {
+        return Ok(None);
+    };
+    job_group::check(group)
+        .map_err(|e| Fail::usage(format!("-g: '{}': {}", escape(group), e.message)))?;
+    Ok(Some(group.to_owned()))
 }
 
 /// Checks job ids; a plain `0` means all matching jobs.
@@ -168,7 +188,7 @@ pub(crate) fn act(command: &str, m: &ArgMatches, verbs: &[Verb], phrase: Phrase)
     }
 }
 
-/// Whether no job matches -J, -m, -q and -u.
+/// Whether no job matches -J, -m, -q, -g and -u.
 fn matched_nothing(outcome: &Outcome) -> bool {
     outcome.code == Code::NotFound && outcome.what == "selection"
 }

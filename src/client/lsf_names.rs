@@ -12,8 +12,8 @@ use super::read::{self, Source};
 use super::{Entry, entry};
 use super::{
     cacct, capps, cdeps, checkpoint, chist, chosts, cid, cinfo, cjobs, climits, cload, cmod,
-    cparams, cpeek, cqueues, crun, cslots, csub, cusers, cwait, migrate, reorder, requeue, signal,
-    switch,
+    cparams, cpeek, cqueues, crun, cslots, csub, cusers, cwait, job_groups, migrate, reorder,
+    requeue, signal, switch,
 };
 use crate::language::tell;
 use crate::record::view::Params;
@@ -31,6 +31,10 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["bresume"], "cresume", signal::cresume),
     entry(&["brequeue"], "crequeue", requeue::run),
     entry(&["bmig"], "cmig", migrate::run),
+    entry(&["bgadd"], "cgadd", job_groups::cgadd),
+    entry(&["bgmod"], "cgmod", job_groups::cgmod),
+    entry(&["bgdel"], "cgdel", job_groups::cgdel),
+    entry(&["bjgroup"], "cjgroup", job_groups::run),
     entry(&["bmod"], "cmod", cmod::run),
     entry(&["bswitch"], "cswitch", switch::run),
     entry(&["btop"], "ctop", reorder::ctop),

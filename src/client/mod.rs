@@ -44,6 +44,7 @@ pub(crate) mod hang_notice;
 pub(crate) mod help;
 pub(crate) mod interactive;
 mod job_description;
+mod job_groups;
 pub(crate) mod job_requests;
 mod known_names;
 pub(crate) mod leadership;
@@ -153,6 +154,21 @@ pub(crate) const COMMANDS: &[Entry] = &[
         ccron::run,
     ),
     entry(
+        &["cgadd"],
+        "create a job group, with a limit of started jobs",
+        job_groups::cgadd,
+    ),
+    entry(
+        &["cgmod"],
+        "change the limit of a job group",
+        job_groups::cgmod,
+    ),
+    entry(
+        &["cgdel"],
+        "delete job groups that have no unfinished jobs",
+        job_groups::cgdel,
+    ),
+    entry(
         &["aip"],
         "commands as a noun and a verb: aip job info, aip queue info, aip cronjob list",
         aip::run,
@@ -179,6 +195,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
         &["capps"],
         "list applications and what their templates take",
         capps::run,
+    ),
+    entry(
+        &["cjgroup"],
+        "list job groups with their numbers of jobs",
+        job_groups::run,
     ),
     entry(&["cqueues"], "list queues", cqueues::run),
     entry(&["chosts"], "list hosts with their slots", chosts::run),

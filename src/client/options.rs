@@ -5,7 +5,7 @@
 use super::{
     cacct, capps, ccron, cdeps, cevents, checkpoint, chist, chosts, cid, cinfo, cjobs, claunch,
     climits, cload, clogin, cparams, cpeek, cqueues, crun, cslots, csub, ctasks, ctoken, cusers,
-    cview, cwait, lsf_names, migrate, reorder, requeue, signal, switch,
+    cview, cwait, job_groups, lsf_names, migrate, reorder, requeue, signal, switch,
 };
 use clap::Command;
 
@@ -30,6 +30,10 @@ pub(crate) fn of(name: &str) -> Option<Command> {
         "claunch" | "blaunch" => claunch::options,
         "cwait" => cwait::options,
         "ctasks" => ctasks::options,
+        "cgadd" => job_groups::cgadd_options,
+        "cgmod" => job_groups::cgmod_options,
+        "cgdel" => job_groups::cgdel_options,
+        "cjgroup" => job_groups::options,
         "cjobs" => cjobs::options,
         "cdeps" => cdeps::options,
         "cevents" => cevents::options,

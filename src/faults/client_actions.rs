@@ -13,6 +13,7 @@ use crate::config::{self, OsNames};
 use crate::model::JobKey;
 use crate::record::ack::{Ack, Code};
 use crate::record::cron::{CronDef, HISTORY_MAX, Overlap};
+use crate::record::job_group::JobGroupAct;
 use crate::record::request::{
     Changes, CronAct, CronPut, HostAct, QueueAct, Selector, SignalHow, Verb,
 };
@@ -39,10 +40,11 @@ enum ClientAction {
     Host,
     Reconfig,
     SilenceAlert,
+    JobGroup,
 }
 use ClientAction::{
-    Host, Kill, KillAnothers, KillElement, Migrate, Modify, Move, Queue, Reconfig, Remove, Requeue,
-    RequeueEnded, Run, SilenceAlert, Stop, Switch,
+    Host, JobGroup, Kill, KillAnothers, KillElement, Migrate, Modify, Move, Queue, Reconfig,
+    Remove, Requeue, RequeueEnded, Run, SilenceAlert, Stop, Switch,
 };
 
 /// How often a user takes each action, relative to the others.
@@ -74,6 +76,7 @@ const ADMIN_ACTIONS: &[(u64, ClientAction)] = &[
     (100, Host),
     (100, Reconfig),
     (40, SilenceAlert),
+    (40, JobGroup),
 ];
 
 /// An unanswered request is carried out within this time (µs) after the last fault, or never.
@@ -125,6 +128,7 @@ impl Client<'_> {
             Host => self.host(),
             Reconfig => self.reconfig(),
             SilenceAlert => self.silence_alert(),
+            JobGroup => self.job_group(),
         }
     }
 
@@ -415,6 +419,18 @@ impl Client<'_> {
         if self.code("cadmin", verb) == Ok(Code::Ok) {
             self.os.lock().cluster.history.clients.silences.insert(why);
         }
+    }
+
+    /// Creates, limits or deletes a job group: every later leader must know it as it was answered.
+    fn job_group(&self) {
+        let (name, limit) = ("/sim".to_owned(), 1 + self.below(9) as u32);
+        let (act, value) = match self.below(3) {
+            0 => (JobGroupAct::Add(Some(limit)), limit.to_string()),
+            1 => (JobGroupAct::Limit(Some(limit)), limit.to_string()),
+            _ => (JobGroupAct::Remove, String::new()),
+        };
+        let fact = Fact::JobGroup(name.clone());
+        self.settle("cgmod", fact, &value, Verb::JobGroup { name, act });
     }
 
     /// Writes cb.yaml, if this client may, and requests a reconfiguration.

@@ -1,5 +1,5 @@
 //! Settings that were confirmed to clients: a job's project, priority, slots, limits and queue,
-//! queues and hosts open or closed, the configuration.
+//! queues and hosts open or closed, limits of job groups, the configuration.
 //!
 //! Each setting is changed by one client, one request at a time: from the request on, its value is
 //! unknown; from the answer on, every leader must have the new value. After an unanswered request
@@ -20,6 +20,8 @@ pub(super) enum Fact {
     QueueOpen(String),
     QueueActive(String),
     HostClosed(String),
+    /// The limit of a job group; empty: there is no such group.
+    JobGroup(String),
     /// The digest of cb.yaml.
     Config,
 }
@@ -92,6 +94,10 @@ fn value(fact: &Fact, state: &State) -> Option<String> {
         Fact::QueueOpen(name) => state.queue_ctl(name).open.to_string(),
         Fact::QueueActive(name) => state.queue_ctl(name).active.to_string(),
         Fact::HostClosed(name) => state.host_ctl(name).closed.to_string(),
+        Fact::JobGroup(name) => {
+            let limit = state.job_group(name).and_then(|group| group.limit);
+            limit.map_or(String::new(), |limit| limit.to_string())
+        }
         Fact::Config => state.config_digest().to_owned(),
     })
 }

@@ -1,15 +1,19 @@
-//! Checks what a job requests around and with its command: copies of files, tasks for each slot, a
-//! container.
+//! Checks what a job requests around and with its command: its job group, copies of files, tasks
+//! for each slot, a container.
 
 use super::Refusal;
 use crate::config::Config;
 use crate::model::{FILE_COPIES_MAX, Spec};
+use crate::text::job_group;
 
 /// Checks all of these options. Our clients send valid ones; a forged request may contain anything.
 ///
 /// # Errors
 /// Returns the option and its problem.
 pub(super) fn check(spec: &Spec, config: &Config) -> Result<(), Refusal> {
+    if !spec.job_group.is_empty() {
+        job_group::check(&spec.job_group).map_err(|e| Refusal::usage(format!("-g: {e}")))?;
+    }
     if spec.files.len() > FILE_COPIES_MAX {
         return Err(Refusal::usage(format!("-f: at most {FILE_COPIES_MAX}")));
     }

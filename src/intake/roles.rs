@@ -78,6 +78,7 @@ pub enum Action {
     Run,
     Cron,
     CronAs,
+    JobGroup,
     Queue,
     Host,
     HostLost,
@@ -217,6 +218,12 @@ pub const TABLE: &[Row] = &[
         "ccron create, user:",
         "define a cron job that runs as another user",
         &[],
+    ),
+    job(
+        Action::JobGroup,
+        "cgmod, cgdel",
+        "change or delete a job group",
+        &[Role::Owner, Role::ClusterAdmin],
     ),
     other(
         Action::Queue,

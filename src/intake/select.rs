@@ -7,6 +7,7 @@ use crate::record::request::{Selector, Verb};
 use crate::state::{Body, Job, State};
 use crate::text::glob::Glob;
 use crate::text::indexset::IndexSet;
+use crate::text::job_group::is_within;
 use crate::text::jobids::JobSel;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -131,6 +132,7 @@ fn weight(operand: &str, state: &State) -> Result<u64, Refusal> {
 #[derive(Clone, Debug, Default)]
 struct Filter {
     queue: String,
+    group: String,
     name: String,
     /// Jobs on the given host.
     on_host: Option<FxHashSet<u32>>,
@@ -144,6 +146,7 @@ impl Filter {
         let user = self.users.as_ref();
         user.is_none_or(|users| users.contains(&spec.uid))
             && (self.queue.is_empty() || spec.queue == self.queue)
+            && (self.group.is_empty() || is_within(&spec.job_group, &self.group))
             && (self.name.is_empty() || Glob::new(&self.name).matches(job.name()))
             && self.on_host.as_ref().is_none_or(|on| on.contains(&job.id))
     }
@@ -200,6 +203,7 @@ impl Selection {
         let all = sel.all || zero;
         let mut filter = Filter {
             queue: sel.queue.clone(),
+            group: sel.group.clone(),
             name: sel.name.clone(),
             on_host: None,
             users,

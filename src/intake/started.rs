@@ -38,6 +38,7 @@ pub fn check_started(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
             "its processes have that limit since they started; -W, -M, -v and -p can be changed, \
              -c lowered"
         }
+        "g" => "it counts for the limits of the group in which it started",
         "G" => "its run time counts for the group that it started for",
         _ => "that is for pending jobs",
     };

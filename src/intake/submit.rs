@@ -12,8 +12,7 @@ use crate::text::depend::{Elements, Expr, Test};
 use crate::text::error::did_you_mean;
 use crate::text::exits::RequeueExits;
 use crate::text::glob::Glob;
-use crate::text::indexset::IndexSet;
-use crate::text::names;
+use crate::text::{IndexSet, names};
 
 /// Maximum length of a command line, in bytes.
 const COMMAND_MAX: usize = 64 << 10;
@@ -750,6 +749,7 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "P" => to.project = from.project,
         "app" => to.app = from.app,
         "G" => to.user_group = from.user_group,
+        "g" => to.job_group = from.job_group,
         "rnc" => to.notify = from.notify,
         "B" => to.mail.start = from.mail.start,
         "N" => (to.mail.done, to.mail.exit) = (from.mail.done, from.mail.exit),

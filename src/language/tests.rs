@@ -382,6 +382,11 @@ fn pending() -> Vec<PendReason> {
             used,
             max,
         },
+        R::JobGroup {
+            group: s(),
+            used,
+            max,
+        },
         R::QuotaJobs {
             limit: limit(),
             consumer: s(),
@@ -443,7 +448,7 @@ fn every_reason_of_a_job_has_a_sentence() {
     let codes: BTreeSet<u32> = pending().iter().map(PendReason::code).collect();
     assert_eq!(
         codes.len() + 1,
-        34,
+        35,
         "all but the text of a pre-exec command"
     );
     for why in pending() {

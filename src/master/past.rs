@@ -130,7 +130,9 @@ fn publish(core: &Core, cluster: &ClusterDoc, moment: Stamp, dir: &Path) -> crat
     publisher.document(view::SHARES, &turn::share_rows(core, moment))?;
     publisher.document(view::ESTIMATES, &turn::estimate_rows(core))?;
     let crons: Vec<_> = core.state.crons().collect();
-    publisher.document(view::CRONS, &crons)
+    publisher.document(view::CRONS, &crons)?;
+    let groups: Vec<_> = core.state.job_groups().collect();
+    publisher.document(view::JOB_GROUPS, &groups)
 }
 
 /// Applies events up to a moment.

@@ -31,6 +31,8 @@ pub(super) struct PublishedView {
     pub shown_counts: ShownCounts,
     /// The change up to which the published cron jobs are current.
     pub shown_crons: Option<u64>,
+    /// The same for the explicit job groups.
+    pub shown_groups: Option<u64>,
     /// A round of the publisher is in progress.
     in_round: bool,
     /// When it last got its time (boot clock, ms).
@@ -54,6 +56,7 @@ impl PublishedView {
             has_summary: false,
             shown_counts: ShownCounts::default(),
             shown_crons: None,
+            shown_groups: None,
             in_round: false,
             ticked_at: 0,
             clock_compared_at: None,

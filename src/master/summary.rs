@@ -7,6 +7,7 @@ use super::lead::Leader;
 use super::meter::Timed;
 use crate::model::Stamp;
 use crate::record::cron::CronJob;
+use crate::record::job_group::JobGroup;
 use crate::record::view;
 use crate::sys::{self, clock, fs};
 use crate::turn;
@@ -95,7 +96,16 @@ impl Leader {
             }
         };
         self.view.shown_crons = crons.is_ok().then_some(version);
-        self.may_lag(wrote.into_iter().chain([crons]).collect());
+        let version = core.state.job_group_version();
+        let groups = match self.view.shown_groups == Some(version) {
+            true => Ok(()),
+            false => {
+                let rows: Vec<&JobGroup> = core.state.job_groups().collect();
+                publisher.document(view::JOB_GROUPS, &rows)
+            }
+        };
+        self.view.shown_groups = groups.is_ok().then_some(version);
+        self.may_lag(wrote.into_iter().chain([crons, groups]).collect());
     }
 
     fn publish_documents(&mut self, now: u64) {

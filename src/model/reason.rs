@@ -136,6 +136,12 @@ pub enum PendReason {
         used: i64,
         max: i64,
     },
+    /// No further job in a job group.
+    JobGroup {
+        group: String,
+        used: i64,
+        max: i64,
+    },
     /// Too little of a resource left under a limit of section `limits`; amounts in thousandths.
     QuotaResource {
         limit: String,
@@ -349,6 +355,7 @@ impl PendReason {
             PendReason::QuotaResource { .. } => 62,
             PendReason::QuotaNever { .. } => 63,
             PendReason::SharedResource { .. } => 64,
+            PendReason::JobGroup { .. } => 65,
         }
     }
 }
@@ -488,6 +495,9 @@ impl PendReason {
             } => {
                 let name = name(limit, consumer);
                 write!(f, "{name}: {used} of {max} slots in use, needs {need}")
+            }
+            PendReason::JobGroup { group, used, max } => {
+                write!(f, "job group {group}: {used} of {max} jobs started")
             }
             PendReason::QuotaJobs {
                 limit,

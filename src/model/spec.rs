@@ -78,6 +78,9 @@ pub struct Spec {
     /// `-G`: the user group whose shares the job uses, or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user_group: String,
+    /// `-g`: the path of its job group, or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub job_group: String,
     /// Requested slots: at least `min`, at most `max`.
     pub min: u32,
     pub max: u32,

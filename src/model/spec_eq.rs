@@ -23,8 +23,8 @@ fn same_text(a: &str, b: &str) -> bool {
 }
 
 equal_by_field!(Spec,
-    texts: user queue project app user_group res_req hosts run_on cpu_on depend cwd env script shell
-        stdin stdin_blob params stdout stderr notify sub_host description,
+    texts: user queue project app user_group job_group res_req hosts run_on cpu_on depend cwd env
+        script shell stdin stdin_blob params stdout stderr notify sub_host description,
     others: uid min max exclusive rerunnable priority limits begin deadline start_by end_orphan
         orphan cwd_create umask stdout_over stderr_over no_report hooks mail files again warn launch
         container session chkpnt slurm);

@@ -15,6 +15,7 @@ pub mod frame;
 pub mod header;
 pub mod hint;
 pub mod host_units;
+pub mod job_group;
 pub mod launch;
 pub mod leader;
 pub mod load;

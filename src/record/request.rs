@@ -3,6 +3,7 @@
 //! identifies it.
 
 use super::cron::CronDef;
+use super::job_group::JobGroupAct;
 use crate::model::{CheckpointAct, Submission, Token};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -128,6 +129,11 @@ pub enum Verb {
         user: String,
         act: CronAct,
     },
+    /// Create, change or delete a job group.
+    JobGroup {
+        name: String,
+        act: JobGroupAct,
+    },
     /// Send no messages about the alerts of a rule for this time; 0: send them again.
     SilenceAlert {
         name: String,
@@ -211,6 +217,9 @@ pub struct Selector {
     pub name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub queue: String,
+    /// Job group; its subgroups are included.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub host: String,
     /// User or user group, `all`; empty = the requester.

@@ -73,6 +73,7 @@ impl Engine {
             self.stale = false;
             return;
         };
+        self.picture.limit_groups(state);
         self.picture.update(state, table, &hosts, &works, &classes);
         if self.picture.quotas.outdated() {
             self.memory = std::mem::take(&mut self.memory).renewed();

@@ -166,6 +166,7 @@ impl Picture {
         let names = &mut self.resources;
         let mut number = |name: &str| names.intern(name, &config);
         self.quotas = Quotas::new(&config.limits, &config.user_groups, &mut number);
+        self.limit_groups(state);
         // Units also matter to jobs that request none: they are known from the start, not only from
         // the first request.
         let declared = config.hosts.declared().map(|(name, _)| name);
@@ -186,6 +187,14 @@ impl Picture {
             self.set_class(state, table, class);
         }
         self.take_up_history(pasts, state, table);
+    }
+
+    /// Takes over the limits of job groups.
+    pub(super) fn limit_groups(&mut self, state: &State) {
+        let limited = state.job_groups();
+        let limited = limited.filter_map(|group| Some((group.name.as_str(), group.limit?)));
+        let (version, at) = (state.job_group_version(), self.usage.now());
+        self.quotas.limit_groups(version, limited, at);
     }
 
     /// Takes over a host's entry of the table. Returns true if it lists other units than before.

@@ -1,14 +1,15 @@
 //! Section `limits`: how much its consumers use, and how much more a job may take.
 //!
-//! Owns the counters. A counter belongs to one limit and, where the limit says `per_*`, to one
-//! member of each such dimension; a job counts in all counters it matches and starts only if each
-//! has room. Never sees jobs or the state and never reads a clock: the engine takes and gives back,
-//! and passes the time and its own count of events.
+//! Owns the counters, also those of job groups with a limit. A counter belongs to one limit and,
+//! where the limit says `per_*`, to one member of each such dimension; a job counts in all counters
+//! it matches and starts only if each has room. Never sees jobs or the state and never reads a
+//! clock: the engine takes and gives back, and passes the time and its own count of events.
 //!
 //! A limit that falls, as when a window opens, stops no work: nothing more starts until enough has
 //! ended.
 
 mod headroom;
+mod job_groups;
 mod messages;
 mod pools;
 #[cfg(test)]
@@ -41,6 +42,8 @@ pub struct Who<'a> {
     pub project: &'a str,
     /// Empty = none.
     pub app: &'a str,
+    /// The path of its job group; empty = none.
+    pub job_group: &'a str,
 }
 
 /// The counters to which all jobs of one queue, user, project and application add.
@@ -135,10 +138,9 @@ pub struct Quotas {
     rules: Vec<Rule>,
     groups: BTreeMap<String, UserGroup>,
     counters: Vec<Counter>,
-    unused: Vec<u32>,
     families: Vec<Family>,
     family_ids: HashMap<(u16, Members), u32>,
-    unused_families: Vec<u32>,
+    unused: Unused,
     /// Counters of single hosts, by family and host.
     hosted: HashMap<u64, u32, BuildHasherDefault<Mix>>,
     idents: HashMap<Key, Arc<Ident>>,
@@ -154,6 +156,14 @@ pub struct Quotas {
     changed: Option<Vec<u32>>,
     /// Amounts that several hosts share: rules after those of cb.yaml.
     pools: pools::Pools,
+    group_limits: job_groups::GroupLimits,
+}
+
+/// Numbers to be assigned again.
+#[derive(Debug, Default)]
+struct Unused {
+    counters: Vec<u32>,
+    families: Vec<u32>,
 }
 
 /// One entry of section `limits`.
@@ -171,15 +181,33 @@ struct Rule {
     until: Option<Stamp>,
     /// By position of the host, if `hosts` is not [`Dim::Any`].
     has: Vec<bool>,
-    /// The rule is not a limit of cb.yaml but an amount that hosts share; the value is whether it
-    /// never changes.
-    pool: Option<bool>,
+    kind: Kind,
+}
+
+/// What a rule limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// What section `limits` of cb.yaml says.
+    Limit,
+    /// An amount that hosts share. `fixed`: it never changes.
+    Pool { fixed: bool },
+    /// Jobs of job groups: each group has its own limit.
+    JobGroups,
 }
 
 /// Members of the dimensions queue, user, project and application that have their own counters.
 type Members = [Option<Box<str>>; 4];
-/// Queue, user, groups, project and application, as far as limits depend on them; shared resources.
-type Key = (String, String, Vec<String>, String, String, Vec<ResourceId>);
+/// Queue, user, groups, project and application, as far as limits depend on them; the job group;
+/// shared resources.
+type Key = (
+    String,
+    String,
+    Vec<String>,
+    String,
+    String,
+    String,
+    Vec<ResourceId>,
+);
 
 /// The counters of one limit for one choice of members.
 #[derive(Debug)]
@@ -197,6 +225,8 @@ struct Counter {
     jobs: i64,
     /// In the order of the rule's resources.
     amounts: SmallVec<[i64; 2]>,
+    /// The limit of jobs of this counter alone.
+    most: Option<i64>,
     /// When something was last returned.
     freed: u64,
     family: u32,
@@ -231,10 +261,10 @@ impl Quotas {
             risen: 0,
             until: None,
             has: Vec::new(),
-            pool: None,
+            kind: Kind::Limit,
         };
         Quotas {
-            rules: limits.iter().map(rule).collect(),
+            rules: limits.iter().map(rule).chain([Rule::of_groups()]).collect(),
             groups: groups.clone(),
             keep: KEEP,
             ..Quotas::default()
@@ -253,7 +283,7 @@ impl Quotas {
         name.clone_into(&mut self.hosts[at]);
         for rule in &mut self.rules {
             if let Some(set) = rule.quota.hosts.set()
-                && rule.pool.is_none()
+                && rule.kind == Kind::Limit
             {
                 rule.has.resize(rule.has.len().max(at + 1), false);
                 rule.has[at] = set.contains(name);
@@ -307,6 +337,9 @@ impl Quotas {
                 }),
             }
         }
+        ident
+            .everywhere
+            .extend(self.counters_of_group(who.job_group));
         if ident.by_host() {
             let here: Vec<(u16, u32)> = ident.here.iter().map(|h| (h.rule, h.family)).collect();
             let next = u32::try_from(self.alike.len() + 1).expect("fewer than 2^32 of them");
@@ -394,8 +427,9 @@ impl Quotas {
         let wanted = i64::from(need.slots);
         let none = Bundle::default();
         let taken = trial.unwrap_or(&none);
-        if rule.jobs != UNLIMITED && trial.is_none() && counter.jobs >= rule.jobs {
-            return Err(blocked(What::Jobs, 1, counter.jobs, rule.jobs));
+        let jobs = counter.most.unwrap_or(rule.jobs);
+        if jobs != UNLIMITED && trial.is_none() && counter.jobs >= jobs {
+            return Err(blocked(What::Jobs, 1, counter.jobs, jobs));
         }
         let mut room = i64::from(u32::MAX);
         if rule.slots != UNLIMITED {
@@ -496,7 +530,7 @@ impl Quotas {
         if let Some(family) = self.family_ids.get(&key) {
             return *family;
         }
-        let id = self.unused_families.pop().unwrap_or_else(|| {
+        let id = self.unused.families.pop().unwrap_or_else(|| {
             self.families.push(Family {
                 rule,
                 members: Members::default(),
@@ -533,7 +567,7 @@ impl Quotas {
             host,
             ..Counter::default()
         };
-        match self.unused.pop() {
+        match self.unused.counters.pop() {
             Some(at) => {
                 self.counters[at as usize] = new;
                 at
@@ -564,29 +598,29 @@ impl Quotas {
         self.hosted.retain(|_, at| {
             let zero = counters[*at as usize].is_zero();
             if zero {
-                unused.push(*at);
+                unused.counters.push(*at);
             } else {
                 asked[counters[*at as usize].family as usize] = true;
             }
             !zero
         });
-        let (families, gone) = (&self.families, &mut self.unused_families);
+        let (families, gone) = (&self.families, &mut self.unused);
         self.family_ids.retain(|_, id| {
             let counter = families[*id as usize].counter;
             let zero = counter.is_none_or(|at| counters[at as usize].is_zero());
             if zero && !asked[*id as usize] {
-                unused.extend(counter);
-                gone.push(*id);
+                gone.counters.extend(counter);
+                gone.families.push(*id);
                 return false;
             }
             true
         });
-        let gone = |family: &u32| self.unused_families.contains(family);
+        let gone = |family: &u32| self.unused.families.contains(family);
         self.on_hosts
             .retain(|here, _| !here.iter().any(|(_, family)| gone(family)));
         // Sorted by number, so that the same run assigns the same numbers again.
-        self.unused.sort_unstable_by(|a, b| b.cmp(a));
-        self.unused_families.sort_unstable_by(|a, b| b.cmp(a));
+        self.unused.counters.sort_unstable_by(|a, b| b.cmp(a));
+        self.unused.families.sort_unstable_by(|a, b| b.cmp(a));
     }
 
     /// The parts of an identity on which limits depend; identities that agree in these share one
@@ -611,6 +645,7 @@ impl Quotas {
             },
             of(quotas().any(|q| q.projects.set().is_some()), who.project),
             of(quotas().any(|q| q.apps.set().is_some()), who.app),
+            who.job_group.to_owned(),
             pools.to_vec(),
         )
     }
@@ -633,8 +668,10 @@ impl Rule {
         pools: &[ResourceId],
     ) -> Option<Members> {
         let quota = &self.quota;
-        if self.pool.is_some() {
-            return pools.contains(&self.res[0]).then(Members::default);
+        match self.kind {
+            Kind::Limit => {}
+            Kind::Pool { .. } => return pools.contains(&self.res[0]).then(Members::default),
+            Kind::JobGroups => return None,
         }
         let named = |set: &Names, name: &str| !name.is_empty() && set.contains(name);
         let user = |set: &UserSet| set.contains(who.user, who.groups, groups);
@@ -647,7 +684,7 @@ impl Rule {
     }
 
     fn tick(&mut self, now: Stamp, tz: &TimeZone, at: u64) {
-        if self.pool.is_some() {
+        if self.kind != Kind::Limit {
             return;
         }
         let whole = |list: &[Capped<u64>]| match Capped::at(list, now, tz) {

@@ -173,6 +173,15 @@ fn cron_sentence(event: &Event) -> Option<String> {
             why.word(),
             escape(text)
         ),
+        Event::JobGroupDefined { group, by } => {
+            let limit = group.limit.map(|limit| format!(", limit {limit}"));
+            let (name, user) = (&group.name, &group.user);
+            format!(
+                "job group {name} of {user} defined by {by}{}",
+                limit.unwrap_or_default()
+            )
+        }
+        Event::JobGroupRemoved { name, by, .. } => format!("job group {name} removed by {by}"),
         Event::AlertSilenced {
             name,
             until: Stamp(0),
@@ -382,7 +391,9 @@ pub(crate) fn time_of(event: &Event) -> Option<Stamp> {
         | Event::CronSwitched { t, .. }
         | Event::CronRemoved { t, .. }
         | Event::CronSkipped { t, .. }
+        | Event::JobGroupRemoved { t, .. }
         | Event::AlertSilenced { t, .. } => Some(*t),
+        Event::JobGroupDefined { group, .. } => Some(group.t),
         Event::Seal { .. } | Event::Spec { .. } | Event::Used { .. } => None,
     }
 }

@@ -286,6 +286,8 @@ pub(crate) const NAMES: &[&str] = &[
     "cron_disabled",
     "cron_removed",
     "cron_skipped",
+    "job_group_defined",
+    "job_group_removed",
     "alert_silenced",
 ];
 
@@ -335,6 +337,8 @@ pub(crate) fn name_of(event: &Event) -> Option<&'static str> {
         Event::CronSwitched { on: false, .. } => "cron_disabled",
         Event::CronRemoved { .. } => "cron_removed",
         Event::CronSkipped { .. } => "cron_skipped",
+        Event::JobGroupDefined { .. } => "job_group_defined",
+        Event::JobGroupRemoved { .. } => "job_group_removed",
         Event::AlertSilenced { .. } => "alert_silenced",
         Event::Seal { .. }
         | Event::Spec { .. }
@@ -448,6 +452,16 @@ fn of_cluster(o: &mut Object<'_>, event: &Event) {
             o.int("due_ms", due);
             o.int("times", *n);
             o.some_text("text", text);
+        }
+        Event::JobGroupDefined { group, by } => {
+            o.text("job_group", &group.name);
+            o.text("user", &group.user);
+            o.opt("limit", group.limit);
+            o.text("by", by);
+        }
+        Event::JobGroupRemoved { name, by, .. } => {
+            o.text("job_group", name);
+            o.text("by", by);
         }
         Event::AlertSilenced {
             name,

@@ -177,6 +177,8 @@ impl Histories {
             | Event::CronSwitched { .. }
             | Event::CronRemoved { .. }
             | Event::CronSkipped { .. }
+            | Event::JobGroupDefined { .. }
+            | Event::JobGroupRemoved { .. }
             | Event::AlertSilenced { .. }
             | Event::Cleaned { .. } => {}
         }

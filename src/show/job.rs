@@ -610,7 +610,9 @@ pub(crate) static FIELDS: &[Field<JobGet>] = &[
         out.push_str(&v.spec.app);
     }),
     field("service_class", &["sla"], "SERVICE_CLASS", 13, nothing),
-    field("job_group", &["group"], "JOB_GROUP", 10, nothing),
+    field("job_group", &["group"], "JOB_GROUP", 10, |v, out| {
+        out.push_str(&v.spec.job_group);
+    }),
     field(
         "pre_exec_command",
         &["pre_cmd"],

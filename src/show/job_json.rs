@@ -253,6 +253,7 @@ fn spec_members(out: &mut String, spec: &Spec) {
     o.text("queue", &spec.queue);
     o.some_text("project", &spec.project);
     o.some_text("app", &spec.app);
+    o.some_text("job_group", &spec.job_group);
     o.int("min_slots", spec.min);
     o.int("max_slots", spec.max);
     o.text("from_host", &spec.sub_host);

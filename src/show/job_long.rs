@@ -78,6 +78,9 @@ fn head(v: &JobView<'_>) -> String {
     if !v.spec.app.is_empty() {
         add!(s, ", Application <{}>", v.spec.app);
     }
+    if !v.spec.job_group.is_empty() {
+        add!(s, ", Job Group <{}>", v.spec.job_group);
+    }
     add!(s, ", Status <{}>, Queue <{}>", v.stat(), v.spec.queue);
     if v.spec.priority > 0 {
         add!(s, ", Job Priority <{}>", v.spec.priority);

@@ -1,11 +1,12 @@
 //! The jobs that a reading command shows, and their order.
 //!
-//! Owns the selectors of cjobs and chist (ids, states, name, queue, host, user, project) and the
-//! sort key. Names of users and groups have already been resolved.
+//! Owns the selectors of cjobs and chist (ids, states, name, queue, host, user, project, job group)
+//! and the sort key. Names of users and groups have already been resolved.
 
 use super::job::JobView;
 use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
+use crate::text::job_group::is_within;
 use crate::text::jobids::JobSel;
 use std::collections::{BTreeMap, HashSet};
 
@@ -94,6 +95,8 @@ pub(crate) struct Selection {
     pub project: Option<String>,
     /// Application with `*` and `?`.
     pub app: Option<String>,
+    /// Job group; its subgroups are included.
+    pub group: Option<String>,
     pub users: Users,
 }
 
@@ -127,6 +130,7 @@ impl Selection {
                 .app
                 .as_ref()
                 .is_none_or(|glob| matches(glob, &v.spec.app))
+            && in_group(self.group.as_deref(), &v.spec.job_group)
             && self.on_host(v.row)
             && self.name.as_ref().is_none_or(|glob| named(glob, v))
     }
@@ -135,6 +139,11 @@ impl Selection {
         let on = |set: &HashSet<String>| row.hosts.iter().any(|h| set.contains(&h.0));
         self.hosts.as_ref().is_none_or(on)
     }
+}
+
+/// Whether a job of group `of` is selected by `-g`.
+pub(crate) fn in_group(wanted: Option<&str>, of: &str) -> bool {
+    wanted.is_none_or(|group| is_within(of, group))
 }
 
 fn named(glob: &str, v: &JobView<'_>) -> bool {
@@ -255,6 +264,9 @@ mod tests {
         assert!(with(|s| s.name = Some("sweep".into())));
         assert!(with(|s| s.name = Some("sw*[7]".into())));
         assert!(!with(|s| s.name = Some("sweep[8]".into())));
+        assert!(!with(|s| s.group = Some("/a".into())));
+        assert!(in_group(Some("/a"), "/a/b") && !in_group(Some("/a/b"), "/a"));
+        assert!(in_group(None, "") && in_group(None, "/a"));
         assert!(with(|s| s.hosts = Some(["h2".to_owned()].into())));
         assert!(!with(|s| s.hosts = Some(["h3".to_owned()].into())));
         assert!(!with(|s| s.queue = Some("night".into())));

@@ -19,6 +19,7 @@ pub(crate) mod host;
 pub(crate) mod host_select;
 pub(crate) mod info;
 pub(crate) mod job;
+pub(crate) mod job_group;
 pub(crate) mod job_json;
 pub(crate) mod job_long;
 pub(crate) mod job_select;

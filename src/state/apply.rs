@@ -85,7 +85,7 @@ impl State {
             Event::Cleaned { ids, .. } => ids.iter().for_each(|id| self.clean(*id)),
             Event::Handled { tok, t } => self.handled(*tok, *t),
             part @ Event::PartHandled { .. } => self.part_handled(part),
-            other if self.apply_to_cron(other) => {}
+            other if self.apply_to_cron(other) || self.apply_to_job_group(other) => {}
             of_cluster => self.apply_to_cluster(of_cluster),
         }
         self.note_cron_end(event);

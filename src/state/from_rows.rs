@@ -9,6 +9,7 @@ use super::snapshot::{SnapArray, SnapJob, SnapRecord, SnapRun, SnapWork};
 use super::{HostCtl, QueueCtl, State};
 use crate::model::{JobStat, PendReason, Spec, Stamp};
 use crate::record::event::Past;
+use crate::record::job_group::JobGroup;
 use crate::record::view::{HostRow, JobRow, QueueRow, ShareRow};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -116,6 +117,12 @@ impl RowGatherer {
         };
         let name = row.name.clone();
         self.state.restore(SnapRecord::Queue { name, ctl });
+    }
+
+    /// Adds the explicit job groups.
+    pub fn job_groups(&mut self, groups: Vec<JobGroup>) {
+        let groups = groups.into_iter();
+        groups.for_each(|group| self.state.put_job_group(group));
     }
 
     /// Adds the usage that counts in share trees, as of `now`. It includes that of running jobs,

@@ -30,8 +30,8 @@ pub struct ClassKey {
     pub app: String,
     /// The run limit, s, and the host or model for which it is stated.
     pub run_limit: Option<(u64, String)>,
-    /// Decides the place in the share tree.
-    pub user_group: String,
+    /// The user group, which decides the place in the share tree; the job group, which has limits.
+    pub groups: (String, String),
 }
 
 impl ClassKey {
@@ -49,7 +49,7 @@ impl ClassKey {
             deadline: spec.deadline,
             project: spec.project.clone(),
             app: spec.app.clone(),
-            user_group: spec.user_group.clone(),
+            groups: (spec.user_group.clone(), spec.job_group.clone()),
             run_limit: spec.limits.run_s.map(|s| (s, spec.run_on.clone())),
             // If types are not mentioned, a job runs on the type of its submission host.
             sub_host: spec.sub_host.clone(),

@@ -11,6 +11,7 @@ mod ends;
 mod from_rows;
 mod index;
 mod job;
+mod job_groups;
 mod names;
 mod parts;
 mod prefetch;

@@ -7,6 +7,7 @@ use super::names::Names;
 use crate::model::{JobKey, Spec, Stamp, Token};
 use crate::record::acct::AttemptRecord;
 use crate::record::event::Past;
+use crate::record::job_group::JobGroup;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -134,12 +135,21 @@ pub(super) struct Requests {
     pub partly: HashMap<Token, Partly>,
 }
 
-/// What is known of queues.
+/// What is known of queues and job groups.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queues {
     pub ctl: BTreeMap<String, QueueCtl>,
     /// What ended jobs count in the share trees, and the time to which it refers.
     pub pasts: BTreeMap<String, (Stamp, Vec<Past>)>,
+    pub groups: JobGroups,
+}
+
+/// The explicit job groups.
+#[derive(Clone, Debug, Default)]
+pub(super) struct JobGroups {
+    pub all: BTreeMap<String, JobGroup>,
+    /// Grows whenever a group is created, changed or deleted.
+    pub version: u64,
 }
 
 /// What is known of hosts, and their numbers.

@@ -9,6 +9,7 @@ use crate::model::{
 };
 use crate::record::cron::CronJob;
 use crate::record::event::{Past, SignalAct};
+use crate::record::job_group::JobGroup;
 use crate::record::report::{PartUse, Usage};
 use crate::text::indexset::IndexSet;
 use serde::{Deserialize, Serialize};
@@ -75,6 +76,7 @@ pub enum SnapRecord {
     },
     Job(Box<SnapJob>),
     Cron(Box<CronJob>),
+    JobGroup(JobGroup),
 }
 
 /// Maximum number of elements and of hosts of elements in one record of an array.
@@ -268,7 +270,9 @@ impl State {
         let small = specs.chain(queues).chain(hosts).chain(pasts);
         let small = small.chain(self.snapshot_requests());
         let crons = self.crons().cloned().map(Box::new).map(SnapRecord::Cron);
-        std::iter::once(meta).chain(small).chain(jobs).chain(crons)
+        let groups = self.job_groups().cloned().map(SnapRecord::JobGroup);
+        let later = jobs.chain(crons).chain(groups);
+        std::iter::once(meta).chain(small).chain(later)
     }
 
     /// What is known of requests: their tokens, the keys of submissions, and requests in progress.
@@ -438,6 +442,7 @@ impl State {
             SnapRecord::Elements { id, w } => self.restoring.entry(id).or_default().extend(w),
             SnapRecord::Job(job) => self.restore_job(*job),
             SnapRecord::Cron(cron) => self.restore_cron(*cron),
+            SnapRecord::JobGroup(group) => self.put_job_group(group),
         }
     }
 

@@ -40,6 +40,7 @@ pub mod glob;
 pub mod hook;
 pub mod hostlist;
 pub mod indexset;
+pub mod job_group;
 pub mod jobids;
 pub mod names;
 pub mod net;

@@ -22,6 +22,7 @@ mod gang_usage;
 mod host_backoff;
 mod host_loss;
 mod input;
+mod job_groups;
 mod job_verb;
 mod leader_clock;
 mod load_reports;

@@ -220,6 +220,7 @@ impl Turn<'_> {
                 let token = request.head.token;
                 self.act_on_cron((who, token), (&name, &user), act, answer);
             }
+            Verb::JobGroup { name, act } => self.act_on_job_group(who, &name, act, answer),
             Verb::Reconfig => self.reconfig(who, request.config.take(), answer),
             Verb::HostLost { host } => self.host_lost(who, &host, answer),
             Verb::SilenceAlert { name, for_ms, why } => {

@@ -10,6 +10,7 @@ use std::process::Output;
 const NO_JOBS: &[&str] = &[
     "csub", "cslots", "claunch", "ctasks", "capps", "cqueues", "chosts", "cload", "cinfo",
     "climits", "cusers", "cparams", "cid", "cadmin", "ccron", "aip", "cview", "clogin", "ctoken",
+    "cgadd", "cgmod", "cgdel", "cjgroup",
 ];
 
 /// What stands before the job.

@@ -112,7 +112,7 @@ fn asked(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
     if let Some(id) = OTHERS.iter().find(|id| m.has(id)) {
         return Err(Fail::usage(format!("--why and -{id} exclude each other")));
     }
-    for id in ["o", "J", "m", "q", "P"] {
+    for id in ["o", "J", "m", "q", "P", "g"] {
         if m.last(id).is_some() {
             return Err(Fail::usage(format!("--why and -{id} exclude each other")));
         }

@@ -85,6 +85,7 @@ fn state(source: &Source, hosts: &[HostRow], now: Stamp) -> Result<State> {
     hosts.iter().for_each(|row| rows.host(row));
     let queues = source.view.queues().map_err(|e| source.failed(e))?;
     queues.iter().for_each(|row| rows.queue(row));
+    rows.job_groups(source.view.job_groups().unwrap_or_default());
     rows.shares(&source.view.shares().unwrap_or_default(), now);
     Ok(rows.state())
 }

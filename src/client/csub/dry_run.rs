@@ -325,6 +325,7 @@ fn lines(job: &Submission, head: &RequestHead, verdict: &Verdict) -> Vec<(&'stat
     some("application", &spec.app);
     some("project", &spec.project);
     some("user group", &spec.user_group);
+    some("job group", &spec.job_group);
     some("slots", &slots(spec));
     let exclusive = if spec.exclusive {
         said("yes")
@@ -450,6 +451,7 @@ fn json_text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String 
     o.some_text("app", &spec.app);
     o.some_text("project", &spec.project);
     o.some_text("user_group", &spec.user_group);
+    o.some_text("job_group", &spec.job_group);
     o.int("slots_min", spec.min);
     o.int("slots_max", spec.max);
     o.flag("exclusive", spec.exclusive);

@@ -21,7 +21,6 @@ pub(super) const HARMLESS: &[(&str, bool, &str)] = &[
     ("alloc_flags", true, CSM),
     ("core_isolation", true, CSM),
     ("csm", true, CSM),
-    ("g", true, "there are no job groups"),
     ("jsm", true, CSM),
     ("Lp", true, LABEL),
     ("U", true, "there are no advance reservations"),

@@ -92,6 +92,7 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     ),
     ("P", "PROJECT", "Project"),
     ("G", "GROUP", "User group whose shares the job uses"),
+    ("g", "/GROUP", "Job group: a path of names; see cjgroup"),
     (
         "sp",
         "PRIORITY",
@@ -445,6 +446,7 @@ pub(crate) const RESETS: &[(&str, &str)] = &[
     ("appn", "app"),
     ("Pn", "P"),
     ("Gn", "G"),
+    ("gn", "g"),
     ("rncn", "rnc"),
     ("Bn", "B"),
     ("Nn", "N"),

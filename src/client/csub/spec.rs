@@ -23,7 +23,7 @@ use crate::text::exits::RequeueExits;
 use crate::text::names::{self, HostSet};
 use crate::text::resreq::{self, Anything, Builtins};
 use crate::text::size::{self, Unit};
-use crate::text::{ParseError, duration, indexset};
+use crate::text::{ParseError, duration, indexset, job_group};
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
@@ -157,7 +157,7 @@ fn name_option(job: &mut Submission, id: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// Where and when: -q -app -P -G -sp -n -m -x -r -rn -Q --retries -b -t -ti -orphan -w.
+/// Where and when: -q -app -P -G -g -sp -n -m -x -r -rn -Q --retries -b -t -ti -orphan -w.
 fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
     match id {
         "q" => spec.queue = queues("-q", value)?,
@@ -179,6 +179,10 @@ fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
                 return Err(Fail::usage("-G: give the name of a user group"));
             }
             spec.user_group = value.to_owned();
+        }
+        "g" => {
+            job_group::check(value).map_err(|e| wrong(id, value, &e))?;
+            spec.job_group = value.to_owned();
         }
         "sp" => spec.priority = number(id, value, 1, u32::MAX)?,
         "n" => (spec.min, spec.max) = slots(value)?,

@@ -4,6 +4,7 @@
 use super::test_view::{NOW, TestView, job, row};
 use crate::client::cli;
 use crate::model::{JobKey, JobStat, Limits, PendReason, Share, Spec, TermReason};
+use crate::record::job_group::JobGroup;
 use crate::record::load::LoadDoc;
 use crate::record::view::{
     self, ArrayRow, Counts, HostRow, LimitRow, Params, QueueRow, Row, ShareRow, UserRow,
@@ -49,6 +50,7 @@ pub(crate) fn cluster() -> TestView {
     bed.put(view::USERS, &users());
     bed.put(view::LIMITS, &limits());
     bed.put(view::SHARES, &shares());
+    bed.put(view::JOB_GROUPS, &job_groups());
     bed.publish(&[("j0", jobs()), ("a4.0", elements())]);
     bed
 }
@@ -226,6 +228,17 @@ fn limits() -> [LimitRow; 2] {
     ]
 }
 
+fn job_groups() -> [JobGroup; 2] {
+    let group = |name: &str, limit| JobGroup {
+        name: name.into(),
+        uid: 20,
+        user: "u20".into(),
+        limit,
+        ..JobGroup::default()
+    };
+    [group("/proj", Some(10)), group("/test", None)]
+}
+
 fn shares() -> [ShareRow; 2] {
     let share = |path: &str, shares, started, cpu_s| ShareRow {
         queue: "normal".into(),
@@ -247,6 +260,7 @@ fn spec(id: u32, uid: u32, slots: u32) -> Row<'static> {
         user: format!("u{uid}"),
         queue: "normal".into(),
         project: "weather".into(),
+        job_group: if slots > 1 { "/proj/b" } else { "" }.into(),
         sub_host: "login1".into(),
         cwd: "/data/run".into(),
         min: slots,

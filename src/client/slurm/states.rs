@@ -205,7 +205,7 @@ fn waits(why: &PendReason) -> &'static str {
         P::QueueSlots { .. } | P::QueueHostSlots { .. } => "QOSGrpCpuLimit",
         P::QueueUserSlots { .. } | P::UserSlots { .. } => "QOSMaxCpuPerUserLimit",
         P::QuotaSlots { .. } => "AssocGrpCpuLimit",
-        P::QuotaJobs { .. } => "AssocGrpJobsLimit",
+        P::QuotaJobs { .. } | P::JobGroup { .. } => "AssocGrpJobsLimit",
         P::QuotaResource { .. } | P::QuotaNever { .. } => "AssocGrpGRES",
         P::SharedResource { .. } => "Licenses",
         P::NoSuchUser { .. } | P::NeverFits { .. } => "BadConstraints",

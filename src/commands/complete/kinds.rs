@@ -6,7 +6,9 @@
 use crate::language::said;
 use crate::model::LAUNCH_KINDS;
 use crate::show::field::Field;
-use crate::show::{acct, cron, event_json, host, info, job, limit, load, queue, slots, user};
+use crate::show::{
+    acct, cron, event_json, host, info, job, job_group, limit, load, queue, slots, user,
+};
 use crate::sys::signals;
 
 /// A possible completion, and its description.
@@ -41,6 +43,7 @@ pub(crate) enum Live {
     Users,
     Groups,
     Projects,
+    JobGroups,
     Apps,
     /// The parameters of the template whose name is given instead of the word.
     AppParams,
@@ -92,6 +95,7 @@ pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> Kind 
         ("HOST", _) if id.len() > 1 => Kind::One(Live::Hosts),
         ("HOST" | "HOSTS", _) => Kind::List(Live::Hosts),
         ("USER", _) => Kind::List(Live::Users),
+        ("/GROUP" | "/GROUP...", _) => Kind::One(Live::JobGroups),
         ("GROUP", _) => Kind::One(Live::Groups),
         ("PROJECT", _) => Kind::One(Live::Projects),
         ("[show|check] APPLICATION", _) => Kind::One(Live::Apps),
@@ -175,6 +179,7 @@ fn fields(command: &str) -> Vec<Candidate> {
         "cinfo" | "lshosts" => named(info::HOST_FIELDS),
         "cslots" => named(slots::FIELDS),
         "climits" => named(limit::FIELDS),
+        "cjgroup" => named(job_group::FIELDS),
         "cusers" => named(user::FIELDS),
         "ccron" => named(cron::FIELDS),
         _ => Vec::new(),

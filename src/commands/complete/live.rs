@@ -36,6 +36,7 @@ pub(super) fn of_source(source: &Source, live: Live, word: &str) -> Vec<Candidat
         Live::Users => users(source),
         Live::Groups => groups(source),
         Live::Projects => projects(source),
+        Live::JobGroups => job_groups(source),
         Live::Apps => apps(source),
         Live::AppParams => return app_params(source, word),
         Live::Jobs(states) => return jobs(source, states, word),
@@ -137,6 +138,21 @@ fn projects(source: &Source) -> Vec<Candidate> {
         }
     }
     all.into_iter().map(|p| Candidate::new(p, "")).collect()
+}
+
+/// The groups that were created, and those of the caller's own jobs.
+fn job_groups(source: &Source) -> Vec<Candidate> {
+    let explicit = source.view.job_groups().unwrap_or_default();
+    let explicit = explicit.into_iter().map(|group| group.name);
+    let mut all: BTreeSet<String> = explicit.take(NAMES_MAX).collect();
+    for job in own_jobs(source, true) {
+        if !job.spec.job_group.is_empty() && all.len() < NAMES_MAX {
+            all.insert(job.spec.job_group.to_string());
+        }
+    }
+    all.into_iter()
+        .map(|group| Candidate::new(group, ""))
+        .collect()
 }
 
 fn job_names(source: &Source) -> Vec<Candidate> {

@@ -155,6 +155,8 @@ fn values_follow_from_their_options() {
         ("csub -G _", Live::Groups),
         ("cjobs -u _", Live::Users),
         ("csub -P _", Live::Projects),
+        ("csub -g _", Live::JobGroups),
+        ("ckill -g _", Live::JobGroups),
         ("cjobs -J _", Live::JobNames),
         ("ccron show _", Live::CronJobs),
         ("climits -n _", Live::Limits),

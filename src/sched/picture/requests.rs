@@ -38,6 +38,7 @@ impl Picture {
             groups: &groups,
             project: &spec.project,
             app: &spec.app,
+            job_group: &spec.job_group,
         };
         self.quotas.identity_with(&who, &pools)
     }

@@ -2,7 +2,7 @@
 //!
 //! Owns the naming of consumers. Counts nothing.
 
-use super::{Blocked, Counter, Quotas, Rule, UNLIMITED, What};
+use super::{Blocked, Counter, Kind, Quotas, Rule, UNLIMITED, What};
 use crate::config::{Dim, HostSet, Names, UserSet};
 use crate::model::PendReason;
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ impl Quotas {
         let mut out = Vec::new();
         for family in self.family_ids.values() {
             if let Some(at) = self.families[*family as usize].counter
-                && !self.is_pool(at)
+                && self.is_of_config(at)
             {
                 self.rows_of(&self.counters[at as usize], &mut out);
             }
@@ -43,7 +43,7 @@ impl Quotas {
         for at in self.hosted.values() {
             self.rows_of(&self.counters[*at as usize], &mut out);
         }
-        let limits = self.rules.iter().filter(|rule| rule.pool.is_none());
+        let limits = self.rules.iter().filter(|rule| rule.kind == Kind::Limit);
         for (at, rule) in (0u16..).zip(limits) {
             let known = |family: &u32| self.families[*family as usize].rule == at;
             if rule.has_members() || !self.family_ids.values().any(known) {
@@ -72,7 +72,7 @@ impl Quotas {
             let of_family = self.families[counter.family as usize].counter;
             let own = |host| self.hosted.get(&super::pair(counter.family, host)).copied();
             // The counter may have been dropped since.
-            if counter.host.map_or(of_family, own) != Some(at) || self.is_pool(at) {
+            if counter.host.map_or(of_family, own) != Some(at) || !self.is_of_config(at) {
                 continue;
             }
             let rule = &self.rules[usize::from(counter.rule)];
@@ -85,10 +85,10 @@ impl Quotas {
         Some(out)
     }
 
-    /// Whether the counter counts an amount that hosts share.
-    fn is_pool(&self, counter: u32) -> bool {
+    /// Whether the counter belongs to a limit of cb.yaml.
+    fn is_of_config(&self, counter: u32) -> bool {
         let rule = self.counters[counter as usize].rule;
-        self.rules[usize::from(rule)].pool.is_some()
+        self.rules[usize::from(rule)].kind == Kind::Limit
     }
 
     fn rows_of(&self, counter: &Counter, out: &mut Vec<QuotaRow>) {
@@ -105,7 +105,12 @@ impl Quotas {
         let limit = rule.quota.name.clone();
         let consumer = self.consumer(blocked.family, blocked.host);
         let (need, used, max) = (blocked.need, blocked.used, blocked.limit);
-        if let Some(fixed) = rule.pool {
+        if rule.kind == Kind::JobGroups {
+            let path = self.families[blocked.family as usize].members[0].as_deref();
+            let group = path.unwrap_or_default().to_owned();
+            return PendReason::JobGroup { group, used, max };
+        }
+        if let Kind::Pool { fixed } = rule.kind {
             return PendReason::SharedResource {
                 resource: limit,
                 need,

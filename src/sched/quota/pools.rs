@@ -2,7 +2,7 @@
 //! all its hosts, like a limit that applies only to jobs that reserve it. Owns which hosts share
 //! which amount; the counters are those of limits.
 
-use super::{Quotas, Rule, UNLIMITED};
+use super::{Kind, Quotas, Rule, UNLIMITED};
 use crate::config::{Dim, HostSet, Quota};
 use crate::sched::host_usage::ResourceId;
 use smallvec::SmallVec;
@@ -137,7 +137,7 @@ impl Rule {
             risen: 0,
             until: None,
             has: Vec::new(),
-            pool: Some(now.fixed),
+            kind: Kind::Pool { fixed: now.fixed },
         }
     }
 }

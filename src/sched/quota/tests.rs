@@ -1,6 +1,8 @@
 //! Tests of limits: the examples of the product's own documentation, windows, hosts, and a
 //! property against counting from scratch. Never used by the program.
 
+mod job_groups;
+
 use super::*;
 use crate::config::{HostSet, UserTerm};
 use crate::text::window::Windows;
@@ -13,12 +15,8 @@ const GPU: ResourceId = 1;
 fn set(words: &str) -> (bool, BTreeSet<String>) {
     let all = words.split(' ').any(|word| word == "all");
     let names = words.split(' ').filter(|word| *word != "all");
-    (
-        all,
-        names
-            .map(|word| word.trim_start_matches('~').to_owned())
-            .collect(),
-    )
+    let names = names.map(|word| word.trim_start_matches('~').to_owned());
+    (all, names.collect())
 }
 
 fn names(words: &str) -> Names {
@@ -128,6 +126,7 @@ fn who<'a>(queue: &'a str, user: &'a str) -> Who<'a> {
         groups: &[],
         project: "default",
         app: "",
+        job_group: "",
     }
 }
 

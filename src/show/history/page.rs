@@ -138,6 +138,9 @@ fn head(e: &Episode<'_>) -> String {
     if let Some(spec) = e.story.spec.as_ref().filter(|s| !s.app.is_empty()) {
         add!(s, ", Application <{}>", spec.app);
     }
+    if let Some(spec) = e.story.spec.as_ref().filter(|s| !s.job_group.is_empty()) {
+        add!(s, ", Job Group <{}>", spec.job_group);
+    }
     add!(s, ", Command <{}>", e.story.command);
     s
 }
@@ -197,6 +200,7 @@ pub(crate) fn put_json(out: &mut String, e: &Episode<'_>, now: i64, detail: bool
     o.some_text("queue", spec.map_or("", |s| &s.queue));
     o.some_text("project", spec.map_or("", |s| &s.project));
     o.some_text("app", spec.map_or("", |s| &s.app));
+    o.some_text("job_group", spec.map_or("", |s| &s.job_group));
     let moment = |ms: i64| (ms > 0).then_some(ms);
     o.opt("submit_ms", moment(e.story.submit));
     o.opt("dispatch_ms", moment(e.past.dispatch));

@@ -1,7 +1,8 @@
-//! The published cron jobs, as the view's reader gives them.
+//! The published cron jobs and job groups, as the view's reader gives them.
 
 use super::{ViewError, ViewReader};
 use crate::record::cron::CronJob;
+use crate::record::job_group::JobGroup;
 use crate::record::view;
 
 impl ViewReader {
@@ -11,5 +12,13 @@ impl ViewReader {
     /// As [`ViewReader::manifest`].
     pub fn crons(&self) -> Result<Vec<CronJob>, ViewError> {
         self.documents(view::CRONS)
+    }
+
+    /// The explicit job groups, by name.
+    ///
+    /// # Errors
+    /// As [`ViewReader::manifest`].
+    pub fn job_groups(&self) -> Result<Vec<JobGroup>, ViewError> {
+        self.documents(view::JOB_GROUPS)
     }
 }

@@ -125,6 +125,10 @@ fn stage(action: Action) -> (Bench, Verb) {
             put.user = "u1008".into();
             Verb::CronPut(put)
         }
+        Action::JobGroup => {
+            b.ask(OWNER, vec![super::job_groups::add("/g", None)]);
+            super::job_groups::limit("/g", Some(1))
+        }
         Action::Queue => Verb::Queue {
             names: vec!["normal".into()],
             act: QueueAct::Close,
