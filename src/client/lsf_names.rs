@@ -12,8 +12,8 @@ use super::read::{self, Source};
 use super::{Entry, entry};
 use super::{
     cacct, capps, cdeps, checkpoint, chist, chosts, cid, cinfo, cjobs, climits, cload, cmod,
-    cparams, cpeek, cqueues, crun, cslots, csub, cusers, cwait, migrate, reorder, requeue, signal,
-    switch,
+    cparams, cpeek, cqueues, crun, cslots, csub, cusers, cwait, messages, migrate, reorder,
+    requeue, signal, switch,
 };
 use crate::language::tell;
 use crate::record::view::Params;
@@ -35,6 +35,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["bswitch"], "cswitch", switch::run),
     entry(&["btop"], "ctop", reorder::ctop),
     entry(&["bbot"], "cbot", reorder::cbot),
+    entry(&["bpost"], "cpost", messages::cpost),
+    entry(&["bread"], "cread", messages::cread),
     entry(&["bpeek"], "cpeek", cpeek::run),
     entry(&["bhist"], "chist", chist::run),
     entry(&["bacct"], "cacct", cacct::run),

@@ -34,6 +34,7 @@ enum ClientAction {
     Modify,
     Switch,
     Move,
+    Post,
     Run,
     Queue,
     Host,
@@ -41,8 +42,8 @@ enum ClientAction {
     SilenceAlert,
 }
 use ClientAction::{
-    Host, Kill, KillAnothers, KillElement, Migrate, Modify, Move, Queue, Reconfig, Remove, Requeue,
-    RequeueEnded, Run, SilenceAlert, Stop, Switch,
+    Host, Kill, KillAnothers, KillElement, Migrate, Modify, Move, Post, Queue, Reconfig, Remove,
+    Requeue, RequeueEnded, Run, SilenceAlert, Stop, Switch,
 };
 
 /// How often a user takes each action, relative to the others.
@@ -58,6 +59,7 @@ const ACTIONS: &[(u64, ClientAction)] = &[
     (100, Modify),
     (40, Switch),
     (30, Move),
+    (30, Post),
     (20, Run),
     (15, Queue),
     (15, Host),
@@ -120,6 +122,7 @@ impl Client<'_> {
             Modify => self.modify(job.id),
             Switch => self.switch(job.id),
             Move => self.move_job(job.id),
+            Post => self.post(job),
             Run => self.run_now(job),
             Queue => self.queue(),
             Host => self.host(),
@@ -295,6 +298,18 @@ impl Client<'_> {
         let (pos, bottom) = (1 + self.below(3) as u32, self.draw(500));
         let id = id.to_string();
         let _ = self.ask("ctop", Verb::Move { id, pos, bottom });
+    }
+
+    /// Leaves a message with a job, or with an element, which may still wait with its array.
+    fn post(&self, job: &SubmittedJob) {
+        let j = match job.array && self.draw(500) {
+            true => JobKey::element(job.id, 3),
+            false => JobKey::job(job.id),
+        };
+        let (index, text) = (self.below(2) as u32, self.below(1000).to_string());
+        let (sel, fact) = (one(j), Fact::Message(j, index));
+        let value = text.clone();
+        self.settle("cpost", fact, &value, Verb::Post { sel, index, text });
     }
 
     // ---- the cluster ----

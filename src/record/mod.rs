@@ -18,6 +18,7 @@ pub mod host_units;
 pub mod launch;
 pub mod leader;
 pub mod load;
+pub mod message;
 pub mod notices;
 pub mod order;
 pub mod point;

@@ -28,6 +28,7 @@ pub(crate) mod limit;
 pub(crate) mod load;
 pub(crate) mod load_units;
 pub(crate) mod metrics;
+pub(crate) mod message;
 pub(crate) mod params;
 pub(crate) mod queue;
 pub(crate) mod share;

@@ -11,6 +11,7 @@ mod ends;
 mod from_rows;
 mod index;
 mod job;
+mod messages;
 mod names;
 mod parts;
 mod prefetch;
@@ -79,6 +80,7 @@ pub struct State {
     changes: Changes,
     backlog: Backlog,
     crons: cron::Crons,
+    messages: messages::Messages,
     /// Elements read from a snapshot whose job comes later.
     restoring: FxHashMap<u32, Vec<snapshot::SnapWork>>,
 }

@@ -33,6 +33,7 @@ mod orders;
 mod pack;
 mod pending_order;
 mod plan_sink;
+mod post;
 mod ready;
 mod reports;
 mod request_queue;

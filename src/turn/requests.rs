@@ -230,6 +230,7 @@ impl Turn<'_> {
             | Verb::Requeue { .. }
             | Verb::Migrate { .. }
             | Verb::Switch { .. }
+            | Verb::Post { .. }
             | Verb::Modify { .. } => {}
         }
         None
