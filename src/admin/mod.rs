@@ -21,6 +21,7 @@ mod journal_export;
 mod lsf_conf;
 mod metrics;
 mod options;
+mod perfmon;
 mod ress_check;
 mod showconf;
 mod subcommand;
@@ -228,6 +229,12 @@ static SUBS: &[Sub] = &[
         metrics::run,
     ),
     sub(
+        "perfmon",
+        "view [-json] | start [SECONDS] | stop | setperiod SECONDS",
+        "requests and jobs of each minute, in LSF's form",
+        perfmon::run,
+    ),
+    sub(
         "check",
         "[-q] [--json] [DIR]",
         "check the invariants of the live cluster",
@@ -291,7 +298,6 @@ const UNBUILT: &[&str] = &[
     "lsunlock",
     "limlock",
     "limunlock",
-    "perfmon",
     "mbddebug",
     "mbdtime",
     "sbddebug",

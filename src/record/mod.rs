@@ -25,6 +25,7 @@ pub mod point;
 pub mod portal;
 pub mod report;
 pub mod request;
+pub mod samples;
 pub mod saved_job;
 pub mod suspect;
 pub mod view;

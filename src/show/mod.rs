@@ -31,6 +31,7 @@ pub(crate) mod metrics;
 pub(crate) mod message;
 pub(crate) mod params;
 pub(crate) mod queue;
+pub(crate) mod perfmon;
 pub(crate) mod share;
 pub(crate) mod slots;
 pub(crate) mod user;

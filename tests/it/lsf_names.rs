@@ -273,10 +273,26 @@ fn monitors_get_their_columns() {
         .collect();
     assert_eq!(row[..3], ["dev", "ok", "h1"]);
     assert_eq!(row.len(), 6);
-    // What is not there is refused by name.
-    let refused = shell.run("badmin perfmon view -json");
+    shell.ok("badmin perfmon start 60");
+    let refused = shell.run("badmin perfmon stop");
     assert_eq!((refused.code, refused.out.as_str()), (255, ""));
-    assert!(refused.err.contains("perfmon"), "{}", refused.err);
+    let page = shell.ok("badmin perfmon view -json");
+    let page: serde_json::Value = serde_json::from_str(page.trim()).expect("an object");
+    let records = page["record"].as_array().expect("a list");
+    assert_eq!(
+        (page["num"].as_u64(), page["period"].as_u64()),
+        (Some(records.len() as u64), Some(60))
+    );
+    for record in records {
+        assert!(
+            record["name"].is_string() && record["total"].is_u64(),
+            "{record}"
+        );
+    }
+    // What is not there is refused by name.
+    let refused = shell.run("badmin diagnose 1");
+    assert_eq!((refused.code, refused.out.as_str()), (255, ""));
+    assert!(refused.err.contains("diagnose"), "{}", refused.err);
     shell.ok("badmin hclose -C maintenance h2");
     assert!(shell.ok("bhosts -w h2").contains("closed_Adm"));
     shell.ok("badmin hopen h2");
