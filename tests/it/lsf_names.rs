@@ -273,6 +273,13 @@ fn monitors_get_their_columns() {
         .collect();
     assert_eq!(row[..3], ["dev", "ok", "h1"]);
     assert_eq!(row.len(), 6);
+    // Rows of two words; a window that a reservation limits has its time in words, as in LSF.
+    let slots = shell.ok("bslots");
+    let rows: Vec<Vec<&str>> = slots
+        .lines()
+        .map(|l| l.split_whitespace().collect())
+        .collect();
+    assert_eq!(rows, [["SLOTS", "RUNTIME"], ["8", "UNLIMITED"]]);
     shell.ok("badmin perfmon start 60");
     let refused = shell.run("badmin perfmon stop");
     assert_eq!((refused.code, refused.out.as_str()), (255, ""));
