@@ -32,6 +32,7 @@ pub(super) const BADMIN: &[&str] = &[
     "hhist",
     "mbdhist",
     "hist",
+    "perfmon",
 ];
 /// The same for lsadmin.
 pub(super) const LSADMIN: &[&str] = &[
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn other_subcommands_are_refused_by_name() {
-        assert_eq!(asked(badmin, "perfmon view"), 2);
+        assert_eq!(asked(badmin, "diagnose 1"), 2);
         assert_eq!(asked(badmin, "limrestart"), 2);
         assert_eq!(asked(badmin, "showconf"), 2);
         assert_eq!(asked(lsadmin, "showconf mbd"), 2);

@@ -22,6 +22,7 @@ mod journal_export;
 mod lsf_conf;
 mod metrics;
 mod options;
+mod perfmon;
 mod ress_check;
 mod showconf;
 mod subcommand;
@@ -229,6 +230,12 @@ static SUBS: &[Sub] = &[
         metrics::run,
     ),
     sub(
+        "perfmon",
+        "view [-json] | start [SECONDS] | stop | setperiod SECONDS",
+        "requests and jobs of each minute, in LSF's form",
+        perfmon::run,
+    ),
+    sub(
         "check",
         "[-q] [--json] [DIR]",
         "check the invariants of the live cluster",
@@ -292,7 +299,6 @@ const UNBUILT: &[&str] = &[
     "lsunlock",
     "limlock",
     "limunlock",
-    "perfmon",
     "mbddebug",
     "mbdtime",
     "sbddebug",

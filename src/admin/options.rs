@@ -4,7 +4,8 @@
 
 use super::{ALIASES, SUBS, Sub};
 use super::{
-    acts, alert, badmin, check, dev, diag, fsck, host, init, journal, lsf_conf, metrics, showconf,
+    acts, alert, badmin, check, dev, diag, fsck, host, init, journal, lsf_conf, metrics, perfmon,
+    showconf,
 };
 use clap::Command;
 
@@ -62,6 +63,7 @@ fn own(s: &Sub) -> Option<Command> {
         "restored" => super::restored_options(s),
         "showconf" => showconf::options(s),
         "metrics" => metrics::options(s),
+        "perfmon" => perfmon::options(s),
         "qhist" | "hhist" | "mbdhist" | "hist" => acts::options(s),
         "qopen" | "qclose" | "qact" | "qinact" => super::queue_options(s),
         "hopen" | "hclose" => super::host_options(s),

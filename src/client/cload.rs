@@ -4,7 +4,9 @@ use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
+use crate::language::tell;
 use crate::record::view::{HostRow, Params};
+use crate::show::balance::{self, Balance};
 use crate::show::{load, load_units};
 use clap::{ArgMatches, Command};
 use std::collections::BTreeSet;
@@ -16,6 +18,14 @@ const LIST: Listing<HostRow> = Listing {
     fields: load::FIELDS,
     json_default: load::JSON_DEFAULT,
     put_json: load::put_json,
+};
+
+const SUMMARY: Listing<Balance> = Listing {
+    command: "cload",
+    what: "INDICES",
+    fields: balance::FIELDS,
+    json_default: balance::JSON_DEFAULT,
+    put_json: balance::put_json,
 };
 
 const NOT_BUILT: &[&str] = &["gpu", "a"];
@@ -40,6 +50,10 @@ pub(super) fn options() -> Command {
         .arg(flag(
             "gpuload",
             "GPUs of hosts: model, temperature, utilization, memory",
+        ))
+        .arg(flag(
+            "summary",
+            "Spread of the use of CPUs and GPUs between hosts",
         ))
         .arg(opt(
             "R",
@@ -102,6 +116,9 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         });
         rows.truncate(count);
     }
+    if m.has("summary") {
+        return Ok((summary(m, &rows)?, exit));
+    }
     if m.has("gpuload") {
         if Listing::<HostRow>::is_asked(m) {
             return Err(Fail::usage(
@@ -131,6 +148,16 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         load_units::put(&mut out, &rows);
     }
     Ok((out, exit))
+}
+
+/// How evenly the hosts are used.
+fn summary(m: &ArgMatches, rows: &[&HostRow]) -> Result<String, Fail> {
+    let all = balance::of(rows);
+    if all.is_empty() {
+        tell!("No host reports its load");
+    }
+    let all: Vec<&Balance> = all.iter().collect();
+    SUMMARY.render(m, &all, balance::table)
 }
 
 /// The load indices and the sensors' resources that `-I` names.
@@ -224,7 +251,18 @@ mod tests {
     fn golden_output() {
         use crate::client::read::test_cluster;
         let bed = test_cluster::cluster();
-        test_cluster::compare("cload", &["", "-l", "-I r1m:mem", "-N", "-s"], |words| {
+        let lines = [
+            "",
+            "-l",
+            "-I r1m:mem",
+            "-N",
+            "-s",
+            "-summary",
+            "-summary --json",
+            "-summary -json",
+            "-summary h3",
+        ];
+        test_cluster::compare("cload", &lines, |words| {
             let m = test_cluster::parse(options(), words);
             show(&m, &bed.source("cload", 10)).expect("it answers").0
         });

@@ -126,6 +126,20 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "cpost",
+        &[
+            ("-d 'step 1 is done' 123", "message 0 of job 123"),
+            ("-i 1 -d http://h1:8888 '123[4]'", "message 1 of an element"),
+        ],
+    ),
+    (
+        "cread",
+        &[
+            ("123", "message 0 of job 123"),
+            ("-i 1 -json '123[4]'", "message 1 of an element, as JSON"),
+        ],
+    ),
+    (
         "cpeek",
         &[
             ("123", "the output so far"),

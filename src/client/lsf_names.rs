@@ -12,8 +12,8 @@ use super::read::{self, Source};
 use super::{Entry, entry};
 use super::{
     cacct, capps, cdeps, checkpoint, chist, chosts, cid, cinfo, cjobs, climits, cload, cmod,
-    cparams, cpeek, cqueues, crun, cslots, csub, cusers, cwait, job_groups, migrate, reorder,
-    requeue, signal, switch,
+    cparams, cpeek, cqueues, crun, cslots, csub, cusers, cwait, job_groups, messages, migrate,
+    reorder, requeue, signal, switch,
 };
 use crate::language::tell;
 use crate::record::view::Params;
@@ -39,6 +39,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["bswitch"], "cswitch", switch::run),
     entry(&["btop"], "ctop", reorder::ctop),
     entry(&["bbot"], "cbot", reorder::cbot),
+    entry(&["bpost"], "cpost", messages::cpost),
+    entry(&["bread"], "cread", messages::cread),
     entry(&["bpeek"], "cpeek", cpeek::run),
     entry(&["bhist"], "chist", chist::run),
     entry(&["bacct"], "cacct", cacct::run),

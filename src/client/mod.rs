@@ -50,6 +50,7 @@ mod known_names;
 pub(crate) mod leadership;
 mod limit_unit;
 pub(crate) mod lsf_names;
+pub(crate) mod messages;
 pub(crate) mod metrics;
 pub(crate) mod migrate;
 pub(crate) mod options;
@@ -131,6 +132,12 @@ pub(crate) const COMMANDS: &[Entry] = &[
         &["crun"],
         "start a pending job now, as an administrator",
         crun::run,
+    ),
+    entry(&["cpost"], "leave a message with a job", messages::cpost),
+    entry(
+        &["cread"],
+        "print a message that was left with a job",
+        messages::cread,
     ),
     entry(&["cpeek"], "show the output of a job so far", cpeek::run),
     entry(

@@ -5,7 +5,7 @@
 use super::{
     cacct, capps, ccron, cdeps, cevents, checkpoint, chist, chosts, cid, cinfo, cjobs, claunch,
     climits, cload, clogin, cparams, cpeek, cqueues, crun, cslots, csub, ctasks, ctoken, cusers,
-    cview, cwait, job_groups, lsf_names, migrate, reorder, requeue, signal, switch,
+    cview, cwait, job_groups, lsf_names, messages, migrate, reorder, requeue, signal, switch,
 };
 use clap::Command;
 
@@ -26,6 +26,8 @@ pub(crate) fn of(name: &str) -> Option<Command> {
         "ctop" => reorder::ctop_options,
         "cbot" => reorder::cbot_options,
         "crun" => crun::options,
+        "cpost" => messages::cpost_options,
+        "cread" => messages::cread_options,
         "cpeek" => cpeek::options,
         "claunch" | "blaunch" => claunch::options,
         "cwait" => cwait::options,

@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Levels of compute units (`rack:` or `unit:` of a host), by the names that `cu[type=...]` may
 /// use.
 const UNIT_KINDS: [&str; 3] = ["rack", "switch", "unit"];
+/// Why GPUs cannot be requested.
+const NO_GPUS: &str = "no host has resources: {gpu: N} in cb.yaml, and no sensor reports gpu";
 /// Maximum number of resources in a `rusage` list.
 const MAX_USAGES: usize = 60;
 /// Maximum number of resources of units (such as their memory) in combination with one amount of
@@ -93,6 +95,18 @@ pub fn total_slots(req: &ResReq) -> Result<Option<u32>, String> {
 pub fn slots_of(text: &str, config: &Config) -> Result<Option<u32>, String> {
     let req = ResReq::parse_stored(text, config).map_err(|e| e.caret(text))?;
     total_slots(&req)
+}
+
+/// Every part of a requirement.
+fn parts(req: &ResReq) -> impl Iterator<Item = &Simple> {
+    req.alternatives.iter().flat_map(|a| {
+        let (first, groups) = match &a.body {
+            Body::Simple(simple) => (simple, &[][..]),
+            Body::Groups { groups, common } => (common, groups.as_slice()),
+        };
+        let groups = groups.iter().map(|group| &group.req);
+        std::iter::once(first).chain(groups)
+    })
 }
 
 /// Refuses, by name, what scheduling does not support.
@@ -173,14 +187,17 @@ fn honoured_part(simple: &Simple, hosts: &HostTable) -> Result<(), String> {
                 list.len()
             ));
         }
-        if list.iter().any(|u| u.name == "gpu") && hosts.resource("gpu").is_none() {
-            let what = "rusage[gpu=...]: no host has resources: {gpu: N} in cb.yaml, and no sensor \
-                        reports gpu";
-            return Err(what.to_owned());
+        if lacks_gpus(list, hosts) {
+            return Err(format!("rusage[gpu=...]: {NO_GPUS}"));
         }
         alongside(list, hosts)?;
     }
     Ok(())
+}
+
+/// Whether it requests GPUs, and no host has any.
+fn lacks_gpus(list: &[Usage], hosts: &HostTable) -> bool {
+    list.iter().any(|u| u.name == "gpu") && hosts.resource("gpu").is_none()
 }
 
 /// Resources of units must be requested together with units.
@@ -269,6 +286,14 @@ pub fn check_request(text: &str, config: &Config) -> Result<String, String> {
             e.caret(text).trim_end_matches('\n')
         )
     })?;
+    let lacks = |simple: &Simple| {
+        let mut lists = simple.rusage.iter();
+        lists.any(|list| lacks_gpus(list, &config.hosts))
+    };
+    // `-gpu` is sent as a part of the requirement, so the refusal names both options.
+    if parts(&req).any(lacks) {
+        return Err(format!("-gpu, -R rusage[gpu=...]: {NO_GPUS}"));
+    }
     honoured(&req, &config.hosts).map_err(|e| format!("-R: {e}"))?;
     units_stay(&req, &config.hosts).map_err(|e| format!("-R: {e}"))?;
     Ok(req.to_string())

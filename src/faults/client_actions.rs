@@ -35,6 +35,7 @@ enum ClientAction {
     Modify,
     Switch,
     Move,
+    Post,
     Run,
     Queue,
     Host,
@@ -43,7 +44,7 @@ enum ClientAction {
     JobGroup,
 }
 use ClientAction::{
-    Host, JobGroup, Kill, KillAnothers, KillElement, Migrate, Modify, Move, Queue, Reconfig,
+    Host, JobGroup, Kill, KillAnothers, KillElement, Migrate, Modify, Move, Post, Queue, Reconfig,
     Remove, Requeue, RequeueEnded, Run, SilenceAlert, Stop, Switch,
 };
 
@@ -60,6 +61,7 @@ const ACTIONS: &[(u64, ClientAction)] = &[
     (100, Modify),
     (40, Switch),
     (30, Move),
+    (30, Post),
     (20, Run),
     (15, Queue),
     (15, Host),
@@ -123,6 +125,7 @@ impl Client<'_> {
             Modify => self.modify(job.id),
             Switch => self.switch(job.id),
             Move => self.move_job(job.id),
+            Post => self.post(job),
             Run => self.run_now(job),
             Queue => self.queue(),
             Host => self.host(),
@@ -299,6 +302,18 @@ impl Client<'_> {
         let (pos, bottom) = (1 + self.below(3) as u32, self.draw(500));
         let id = id.to_string();
         let _ = self.ask("ctop", Verb::Move { id, pos, bottom });
+    }
+
+    /// Leaves a message with a job, or with an element, which may still wait with its array.
+    fn post(&self, job: &SubmittedJob) {
+        let j = match job.array && self.draw(500) {
+            true => JobKey::element(job.id, 3),
+            false => JobKey::job(job.id),
+        };
+        let (index, text) = (self.below(2) as u32, self.below(1000).to_string());
+        let (sel, fact) = (one(j), Fact::Message(j, index));
+        let value = text.clone();
+        self.settle("cpost", fact, &value, Verb::Post { sel, index, text });
     }
 
     // ---- the cluster ----

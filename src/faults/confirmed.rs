@@ -1,10 +1,11 @@
-//! Settings that were confirmed to clients: a job's project, priority, slots, limits and queue,
-//! queues and hosts open or closed, limits of job groups, the configuration.
+//! Settings that were confirmed to clients: a job's project, priority, slots, limits, queue and
+//! messages, queues and hosts open or closed, limits of job groups, the configuration.
 //!
 //! Each setting is changed by one client, one request at a time: from the request on, its value is
 //! unknown; from the answer on, every leader must have the new value. After an unanswered request
 //! it is never checked again, because that request may be carried out at any time.
 
+use crate::model::JobKey;
 use crate::state::State;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +18,8 @@ pub(super) enum Fact {
     RunLimit(u32),
     Memory(u32),
     JobQueue(u32),
+    /// The message of a job with this index.
+    Message(JobKey, u32),
     QueueOpen(String),
     QueueActive(String),
     HostClosed(String),
@@ -91,6 +94,12 @@ fn value(fact: &Fact, state: &State) -> Option<String> {
         Fact::RunLimit(id) => spec(id)?.limits.run_s.unwrap_or(0).to_string(),
         Fact::Memory(id) => spec(id)?.limits.mem_b.unwrap_or(0).to_string(),
         Fact::JobQueue(id) => spec(id)?.queue.clone(),
+        Fact::Message(j, index) => {
+            state.job(j.id)?;
+            let mut messages = state.messages(*j).iter();
+            let message = messages.find(|message| message.index == *index);
+            message.map_or(String::new(), |message| message.text.clone())
+        }
         Fact::QueueOpen(name) => state.queue_ctl(name).open.to_string(),
         Fact::QueueActive(name) => state.queue_ctl(name).active.to_string(),
         Fact::HostClosed(name) => state.host_ctl(name).closed.to_string(),

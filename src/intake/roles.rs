@@ -71,6 +71,7 @@ pub enum Action {
     Requeue,
     Migrate,
     Switch,
+    Post,
     Modify,
     ModifyProgram,
     Move,
@@ -186,6 +187,7 @@ pub const TABLE: &[Row] = &[
         "put it into another queue that takes its owner",
         OVER_JOB,
     ),
+    job(Action::Post, "cpost", "leave a message with it", OVER_JOB),
     job(Action::Modify, "cmod", "change its options", OVER_JOB),
     job(
         Action::ModifyProgram,

@@ -111,6 +111,7 @@ fn selector(verb: &Verb) -> Option<&Selector> {
         | Verb::Requeue { sel, .. }
         | Verb::Migrate { sel, .. }
         | Verb::Switch { sel, .. }
+        | Verb::Post { sel, .. }
         | Verb::Modify { sel, .. } => Some(sel),
         _ => None,
     }

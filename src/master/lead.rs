@@ -277,10 +277,10 @@ impl Leader {
         let began_ns = clock::boot_ns();
         let ready = turn::turn(&mut self.core, inputs, clock::now());
         self.view.meter.timed(Timed::Turn, began_ns);
-        let answers = ready.acks.len();
+        let (events, acks, wall_ms) = (&ready.events, &ready.acks, clock::wall_ms());
         self.view
             .meter
-            .turned(&ready.events, answers, &self.core.state);
+            .turned(events, acks, &self.core.state, wall_ms);
         if loads {
             self.view.summary.loads_changed();
         }

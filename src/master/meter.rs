@@ -6,12 +6,14 @@
 
 use crate::model::Stamp;
 use crate::record::acct::AttemptRecord;
+use crate::record::ack::Ack;
 use crate::record::event::Event;
 use crate::record::figures::{Figures, JOB_BOUNDS_S, WORK_BOUNDS_S};
+use crate::record::samples::Counted;
 use crate::record::view;
 use crate::spool::Layout;
 use crate::spool::view::ViewReader;
-use crate::state::State;
+use crate::state::{Job, State};
 use crate::sys::clock;
 
 /// Minimum time between two publications, in milliseconds.
@@ -49,14 +51,29 @@ impl Meter {
         }
     }
 
-    /// Counts what a turn has decided; `state`: the state after it.
-    pub(super) fn turned(&mut self, events: &[Event], answers: usize, state: &State) {
+    /// Counts what a turn has decided; `state`: the state after it, `now_ms` since 1970.
+    pub(super) fn turned(&mut self, events: &[Event], acks: &[Ack], state: &State, now_ms: i64) {
         let figures = &mut self.figures;
         figures.events += events.len() as u64;
-        figures.answers += answers as u64;
+        figures.answers += acks.len() as u64;
+        figures.samples.advance(now_ms);
+        figures.samples.add(Counted::Requests, acks.len() as u64);
+        let creates = |ack: &&Ack| ack.ids.iter().any(|run| !run.known);
+        let submissions = acks.iter().filter(creates).count();
+        figures
+            .samples
+            .add(Counted::Submissions, submissions as u64);
         for event in events {
             match event {
-                Event::Dispatched { .. } => figures.dispatched += 1,
+                Event::Submitted(s) => {
+                    let array = state.job(s.id).and_then(Job::array);
+                    let n = array.map_or(1, |array| array.all.len());
+                    figures.samples.add(Counted::Submitted, n);
+                }
+                Event::Dispatched { .. } => {
+                    figures.dispatched += 1;
+                    figures.samples.add(Counted::Dispatched, 1);
+                }
                 // A later attempt waited since the end of the previous one, not since the
                 // submission.
                 Event::Started { a, t, .. } if a.at == 1 => {
@@ -76,6 +93,9 @@ impl Meter {
     /// Counts ends of attempts.
     pub(super) fn ended(&mut self, ends: &[AttemptRecord<'_>]) {
         for end in ends {
+            if !end.requeued {
+                self.figures.samples.add(Counted::Completed, 1);
+            }
             let Some(queue) = self.figures.queue(&end.queue) else {
                 continue;
             };
@@ -126,6 +146,9 @@ fn us(ms: i64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Token;
+    use crate::record::ack::IdRun;
+    use crate::record::event::Submitted;
 
     fn meter() -> Meter {
         let dir = tempfile::tempdir().unwrap();
@@ -150,6 +173,49 @@ mod tests {
         // A job that never ran has no run time.
         assert_eq!(queue.runs.count(), 2);
         assert_eq!((queue.runs.counts[1], queue.runs.sum_ms), (2, 20_000));
+    }
+
+    #[test]
+    fn elements_and_requests_that_create_jobs_are_sampled() {
+        let mut state = State::new();
+        let (id, spec) = (1, Box::default());
+        let spec = Event::Spec { id, spec };
+        let submitted = |id, array: &str| {
+            let array = array.to_owned();
+            Event::Submitted(Box::new(Submitted {
+                id,
+                s: 1,
+                array,
+                ..Submitted::default()
+            }))
+        };
+        let events = [spec, submitted(1, ""), submitted(2, "1-10")];
+        events.iter().for_each(|event| state.apply(event));
+        let ack = |known| {
+            let run = IdRun {
+                line: 0,
+                id: 1,
+                n: 1,
+                queue: String::new(),
+                default: false,
+                known,
+                t: 0,
+            };
+            let ids = vec![run];
+            Ack {
+                ids,
+                ..Ack::empty(Token(1))
+            }
+        };
+        // One that creates jobs, one that was answered before, one of another kind.
+        let acks = [ack(false), ack(true), Ack::empty(Token(2))];
+        let mut meter = meter();
+        meter.turned(&events, &acks, &state, 1_000_000);
+        meter.ended(&[AttemptRecord::default()]);
+        meter.turned(&[], &[], &state, 1_060_000);
+        let samples = &meter.figures.samples;
+        let last = Counted::ALL.map(|what| samples.of(what).last);
+        assert_eq!((last, samples.periods), ([3, 1, 11, 0, 1], 1));
     }
 
     #[test]

@@ -89,10 +89,6 @@ const NEED: u64 = 64 << 10;
 /// # Errors
 /// Why it does not start: [`EXIT_REFUSED`].
 pub fn run(accept_loss: bool) -> Result<i32, String> {
-    candidate(accept_loss).inspect_err(|text| tracing::error!("{text}"))
-}
-
-fn candidate(accept_loss: bool) -> Result<i32, String> {
     let site = Site::find().map_err(|e| e.to_string())?;
     site.check_for_daemon()?;
     // Set regardless of the daemon's inherited umask: all users read what is published.

@@ -4,6 +4,7 @@
 //! last published document; counts after it are lost, and if the document is lost, counting begins
 //! at 0, as readers of counters expect. Never reads a clock.
 
+use super::samples::Samples;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -90,6 +91,8 @@ pub struct Figures {
     pub turns: Histogram,
     pub syncs: Histogram,
     pub publications: Histogram,
+    /// What is counted in each sample period.
+    pub samples: Samples,
 }
 
 impl Figures {

@@ -104,6 +104,13 @@ pub enum Verb {
         #[serde(default)]
         closed: bool,
     },
+    /// Leave a message with a job; it replaces one with the same index.
+    Post {
+        sel: Selector,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        index: u32,
+        text: String,
+    },
     /// Change parameters: given fields are replaced, names in `reset` are set to their defaults.
     Modify {
         sel: Selector,

@@ -259,6 +259,12 @@ fn job_sentence(event: &Event, signal_name: SignalName) -> String {
         Event::Changed { j, by, what, .. } => format!("job {j} changed by {by}: {}", escape(what)),
         Event::Renamed { j, by, .. } => format!("job {j}: parameters changed by {by}"),
         Event::Moved { j, order, by, .. } => format!("job {j} moved to place {order} by {by}"),
+        Event::Posted { j, message } => format!(
+            "job {j} has message {} of {}: {}",
+            message.index,
+            message.by,
+            escape(&message.text)
+        ),
         Event::Used { a, u } => format!(
             "job {} attempt {} used {} ms of CPU, {} KB of memory",
             a.j, a.at, u.cpu_ms, u.mem_kb
@@ -386,6 +392,7 @@ pub(crate) fn time_of(event: &Event) -> Option<Stamp> {
         | Event::Why { t, .. }
         | Event::Cleaned { t, .. } => Some(*t),
         Event::Submitted(s) => Some(s.t),
+        Event::Posted { message, .. } => Some(message.t),
         Event::Ended { e, .. } => Some(Stamp(e.t)),
         Event::CronDefined { t, .. }
         | Event::CronSwitched { t, .. }
@@ -423,6 +430,7 @@ pub(crate) fn job_of(event: &Event) -> Option<JobKey> {
         | Event::Changed { j, .. }
         | Event::Renamed { j, .. }
         | Event::Moved { j, .. }
+        | Event::Posted { j, .. }
         | Event::Why { j, .. } => *j,
         _ => return None,
     })

@@ -196,6 +196,11 @@ impl Documents {
             Event::Held { by, .. } | Event::Moved { by, .. } | Event::Requeued { by, .. } => {
                 o.text("by", by);
             }
+            Event::Posted { message, .. } => {
+                o.text("by", &message.by);
+                o.int("message_index", message.index);
+                o.text("text", &message.text);
+            }
             Event::Checkpointed { why, .. } => o.some_text("why", why),
             Event::Changed { by, what, .. } => {
                 o.text("by", by);
@@ -267,6 +272,7 @@ pub(crate) const NAMES: &[&str] = &[
     "changed",
     "renamed",
     "moved",
+    "posted",
     "pending_reason",
     "removed",
     "leader",
@@ -314,6 +320,7 @@ pub(crate) fn name_of(event: &Event) -> Option<&'static str> {
         Event::Changed { .. } => "changed",
         Event::Renamed { .. } => "renamed",
         Event::Moved { .. } => "moved",
+        Event::Posted { .. } => "posted",
         Event::Why { .. } => "pending_reason",
         Event::Cleaned { .. } => "removed",
         Event::Epoch { .. } => "leader",

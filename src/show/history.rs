@@ -11,6 +11,7 @@ use crate::model::{
     AttemptId, Binding, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason, Units,
 };
 use crate::record::event::{Event, SignalAct, Submitted};
+use crate::record::message::JobMessage;
 use crate::record::report::{Ended, PartUse};
 use crate::record::view::JobRow;
 use crate::text::indexset::{IndexSet, MAX_INDEX};
@@ -157,6 +158,7 @@ impl Histories {
                 ..
             } => self.renamed(*j, name.as_deref(), command.as_deref(), by, t.0),
             Event::Moved { j, by, t, .. } => self.moved(*j, t.0, by),
+            Event::Posted { j, message } => self.posted(*j, message),
             Event::Why { j, why, t } => self.why(*j, why, t.0),
             Event::HostSeen { name, up, t, .. } => self.host_seen(name, *up, t.0),
             Event::Epoch { .. }
@@ -517,6 +519,15 @@ impl Histories {
     fn moved(&mut self, j: JobKey, t: i64, by: &str) {
         let text = || format!("Moved in the pending order by <{by}>");
         self.change(j, t, text, |_, _| {});
+    }
+
+    /// In the words of LSF.
+    fn posted(&mut self, j: JobKey, message: &JobMessage) {
+        let JobMessage { index, by, t, text } = message;
+        let line = || {
+            format!("External Message \"{text}\" was posted from \"{by}\" to message box {index}")
+        };
+        self.change(j, t.0, line, |_, _| {});
     }
 
     fn why(&mut self, j: JobKey, why: &PendReason, t: i64) {

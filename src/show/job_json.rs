@@ -8,6 +8,7 @@
 use super::cell::{self, Object};
 use super::job::{self, JobView};
 use super::job_table::ArrayCounts;
+use super::message;
 use crate::model::{Binding, JobStat, Orphans, Spec, Terminal, Units};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -128,6 +129,11 @@ fn job_members(o: &mut Object<'_>, v: &JobView<'_>) {
     o.int("suspended_ms", row.suspended_ms);
     o.flag("killing", row.killing && !finished);
     o.some_text("key", &row.key);
+    if !row.messages.is_empty() {
+        cell::list(o.key("messages"), &row.messages, |out, message| {
+            message::put_json(out, None, message);
+        });
+    }
     let estimate = job::estimate(v).and_then(|row| row.at);
     moment(
         o,

@@ -4,6 +4,7 @@
 
 use super::cell::{self, Cut};
 use super::job::{self, JobView};
+use super::message;
 use super::wrap;
 use crate::config::warn_signal_name;
 use crate::language::said;
@@ -35,6 +36,7 @@ pub(crate) fn put(out: &mut String, v: &JobView<'_>, unfolded: bool) {
         let text = format!(" JOB DESCRIPTION: {}", v.spec.description);
         wrap::item(out, &text, unfolded);
     }
+    message::put_list(out, &v.row.messages, &v.ctx.dates);
     let combined = combined_request(v);
     if !combined.is_empty() {
         out.push_str("\n RESOURCE REQUIREMENT DETAILS:\n");

@@ -12,6 +12,7 @@ mod page;
 
 pub(crate) use page::Point;
 
+use super::balance;
 use super::job_table::waiting_elements;
 use super::params::Leader;
 use crate::model::{JobStat, Spec, WHOLE_UNIT};
@@ -173,6 +174,7 @@ fn page(facts: &Facts<'_>) -> Page {
         put_shares(&mut page, facts.jobs);
     }
     put_hosts(&mut page, facts.hosts, facts.jobs.now_ms);
+    put_spread(&mut page, facts.hosts);
     if let Some(figures) = facts.figures {
         activity::put(&mut page, figures);
     }
@@ -200,6 +202,24 @@ fn put_share(page: &mut Page, share: Option<(u64, u64)>) {
 
 fn count(n: usize) -> f64 {
     n as f64
+}
+
+/// How evenly the hosts are used.
+fn put_spread(page: &mut Page, hosts: &[HostRow]) {
+    let hosts: Vec<&HostRow> = hosts.iter().collect();
+    for row in balance::of(&hosts) {
+        let (name, help) = match row.index {
+            "ut" => (
+                "corral_hosts_cpu_utilization_spread",
+                "Largest minus smallest ut of the hosts that report, from 0 to 1",
+            ),
+            _ => (
+                "corral_hosts_gpu_utilization_spread",
+                "The same of gpu_util",
+            ),
+        };
+        page.one(name, help, row.spread());
+    }
 }
 
 fn put_cluster(page: &mut Page, facts: &Facts<'_>) {

@@ -7,6 +7,7 @@
 
 pub(crate) mod acct;
 pub(crate) mod alert;
+pub(crate) mod balance;
 pub(crate) mod cell;
 pub(crate) mod cron;
 pub(crate) mod dates;
@@ -28,8 +29,10 @@ pub(crate) mod job_tasks;
 pub(crate) mod limit;
 pub(crate) mod load;
 pub(crate) mod load_units;
+pub(crate) mod message;
 pub(crate) mod metrics;
 pub(crate) mod params;
+pub(crate) mod perfmon;
 pub(crate) mod queue;
 pub(crate) mod share;
 pub(crate) mod slots;

@@ -492,6 +492,7 @@ pub fn into_owned(row: JobRow<'_>) -> JobRow<'static> {
         killing: row.killing,
         arr: row.arr,
         key: row.key,
+        messages: row.messages,
     }
 }
 

@@ -72,6 +72,7 @@ impl State {
                 self.renamed(*j, name.as_deref(), command.as_deref(), *array_limit);
             }
             Event::Moved { j, order, .. } => self.moved(*j, *order),
+            Event::Posted { j, message } => self.posted(*j, message.clone()),
             Event::Used { a, u } => {
                 if let Some(run) = self.current_run(*a) {
                     run.set_usage(u);
@@ -709,6 +710,7 @@ impl State {
         self.index_name(id, false);
         let job = self.jobs.remove(id).expect("just seen");
         self.drop_deadline(id, job.spec);
+        self.drop_messages(id, self.spec(job.spec).uid);
         self.drop_spec(job.spec);
         self.dependencies.watchers.remove(&id);
         self.changes.rows.note(JobKey::job(id));

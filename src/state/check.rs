@@ -56,6 +56,7 @@ impl State {
         }
         let mut have = self.used.clone();
         broken.extend(self.check_crons());
+        broken.extend(self.check_messages());
         used.tidy();
         have.tidy();
         if used != have {

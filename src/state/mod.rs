@@ -12,6 +12,7 @@ mod from_rows;
 mod index;
 mod job;
 mod job_groups;
+mod messages;
 mod names;
 mod parts;
 mod prefetch;
@@ -80,6 +81,7 @@ pub struct State {
     changes: Changes,
     backlog: Backlog,
     crons: cron::Crons,
+    messages: messages::Messages,
     /// Elements read from a snapshot whose job comes later.
     restoring: FxHashMap<u32, Vec<snapshot::SnapWork>>,
 }

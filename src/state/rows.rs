@@ -76,6 +76,7 @@ impl State {
             },
             why: job.own_why(j.idx).cloned(),
             key: job.key.as_deref().unwrap_or("").to_owned(),
+            messages: self.messages(j).to_vec(),
             ..JobRow::default()
         }
     }

@@ -5,11 +5,12 @@ use super::job::{
 };
 use super::{HostCtl, Known, QueueCtl, State};
 use crate::model::{
-    Binding, JobStat, PartBinding, PendReason, Share, Spec, Stamp, SuspReason, Token, Units,
+    Binding, JobKey, JobStat, PartBinding, PendReason, Share, Spec, Stamp, SuspReason, Token, Units,
 };
 use crate::record::cron::CronJob;
 use crate::record::event::{Past, SignalAct};
 use crate::record::job_group::JobGroup;
+use crate::record::message::JobMessage;
 use crate::record::report::{PartUse, Usage};
 use crate::text::indexset::IndexSet;
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,11 @@ pub enum SnapRecord {
     Job(Box<SnapJob>),
     Cron(Box<CronJob>),
     JobGroup(JobGroup),
+    /// The messages of a job or element, after its job.
+    Messages {
+        j: JobKey,
+        all: Vec<JobMessage>,
+    },
 }
 
 /// Maximum number of elements and of hosts of elements in one record of an array.
@@ -270,8 +276,12 @@ impl State {
         let small = specs.chain(queues).chain(hosts).chain(pasts);
         let small = small.chain(self.snapshot_requests());
         let crons = self.crons().cloned().map(Box::new).map(SnapRecord::Cron);
+        let messages = self.all_messages().map(|(j, all)| SnapRecord::Messages {
+            j,
+            all: all.to_vec(),
+        });
         let groups = self.job_groups().cloned().map(SnapRecord::JobGroup);
-        let later = jobs.chain(crons).chain(groups);
+        let later = jobs.chain(crons).chain(messages).chain(groups);
         std::iter::once(meta).chain(small).chain(later)
     }
 
@@ -441,6 +451,9 @@ impl State {
             }
             SnapRecord::Elements { id, w } => self.restoring.entry(id).or_default().extend(w),
             SnapRecord::Job(job) => self.restore_job(*job),
+            SnapRecord::Messages { j, all } => {
+                all.into_iter().for_each(|message| self.posted(j, message));
+            }
             SnapRecord::Cron(cron) => self.restore_cron(*cron),
             SnapRecord::JobGroup(group) => self.put_job_group(group),
         }

@@ -9,6 +9,7 @@ use super::signal::{denied, requeued};
 use crate::intake::{Picked, Refusal, Requester, Selection};
 use crate::model::JobKey;
 use crate::record::ack::Code;
+use crate::record::message;
 use crate::record::request::Selector;
 use crate::state::{Body, Job};
 
@@ -24,9 +25,12 @@ impl Turn<'_> {
         resume: Option<(u32, u32)>,
         answer: &mut Answer,
     ) -> Option<JobVerb> {
-        if let JobAction::Modify(changes) = &job_verb.action
-            && let Err(refusal) = check_options(changes)
-        {
+        let checked = match &job_verb.action {
+            JobAction::Modify(changes) => check_options(changes),
+            JobAction::Post { index, text } => message::check(*index, text).map_err(Refusal::usage),
+            _ => Ok(()),
+        };
+        if let Err(refusal) = checked {
             answer.refuse("options", refusal);
             return None;
         }
@@ -135,9 +139,9 @@ impl Turn<'_> {
             _ => return true,
         };
         let may = self.may_act(who, job_verb.action.action(), id);
-        let once = !matches!(
+        let once = matches!(
             job_verb.action,
-            JobAction::Signal(_) | JobAction::Requeue { .. } | JobAction::Migrate { .. }
+            JobAction::Switch { .. } | JobAction::Modify(_)
         );
         let Some(set) = set else {
             let j = JobKey::job(id);
@@ -236,6 +240,13 @@ impl Turn<'_> {
                     Ok(note) => {
                         answer.say(j, Code::Ok, format!("parameters are being changed{note}"));
                     }
+                    Err(refusal) => answer.refuse(j, refusal),
+                }
+            }
+            JobAction::Post { index, text } => {
+                self.spend(CHANGE);
+                match self.post_one(who, j, *index, text) {
+                    Ok(()) => answer.say(j, Code::Ok, format!("has message {index}")),
                     Err(refusal) => answer.refuse(j, refusal),
                 }
             }

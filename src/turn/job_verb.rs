@@ -24,6 +24,10 @@ pub(super) enum JobAction {
         changes: Box<Changes>,
     },
     Modify(Box<Changes>),
+    Post {
+        index: u32,
+        text: String,
+    },
 }
 
 impl JobAction {
@@ -34,6 +38,7 @@ impl JobAction {
             JobAction::Migrate { .. } => Action::Migrate,
             JobAction::Switch { .. } => Action::Switch,
             JobAction::Modify(_) => Action::Modify,
+            JobAction::Post { .. } => Action::Post,
         }
     }
 
@@ -43,6 +48,7 @@ impl JobAction {
             JobAction::Signal(SignalHow::Resume) => any_stat(job, held),
             JobAction::Requeue { wants, .. } => any_stat(job, |s| wants.stat(s)),
             JobAction::Migrate { .. } => any_stat(job, JobStat::is_started),
+            JobAction::Post { .. } => true,
             _ => !job.is_finished(),
         }
     }
@@ -81,6 +87,10 @@ impl JobVerb {
                 (JobAction::Switch { queue, changes }, sel)
             }
             Verb::Modify { sel, changes } => (JobAction::Modify(changes.clone()), sel),
+            Verb::Post { sel, index, text } => {
+                let (index, text) = (*index, text.clone());
+                (JobAction::Post { index, text }, sel)
+            }
             _ => return None,
         };
         Some(JobVerb {

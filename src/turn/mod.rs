@@ -34,6 +34,7 @@ mod orders;
 mod pack;
 mod pending_order;
 mod plan_sink;
+mod post;
 mod ready;
 mod reports;
 mod request_queue;

@@ -231,6 +231,7 @@ impl Turn<'_> {
             | Verb::Requeue { .. }
             | Verb::Migrate { .. }
             | Verb::Switch { .. }
+            | Verb::Post { .. }
             | Verb::Modify { .. } => {}
         }
         None

@@ -133,7 +133,10 @@ fn a_daemon_says_in_the_language_of_the_locale_why_it_does_not_start() {
             let all = text(&out);
             let start = format!("{name}: ");
             let line = all.lines().find(|line| line.starts_with(&start));
-            line.unwrap_or_else(|| panic!("{all}")).to_owned()
+            let line = line.unwrap_or_else(|| panic!("{all}"));
+            let why = &line[start.len()..];
+            assert_eq!(all.matches(why).count(), 1, "said once: {all}");
+            line.to_owned()
         };
         assert!(is_chinese(&said(ZH)), "{}", said(ZH));
         assert!(said(C).is_ascii(), "{}", said(C));

@@ -273,11 +273,86 @@ fn monitors_get_their_columns() {
         .collect();
     assert_eq!(row[..3], ["dev", "ok", "h1"]);
     assert_eq!(row.len(), 6);
-    // What is not there is refused by name.
-    let refused = shell.run("badmin perfmon view -json");
+    // Rows of two words; a window that a reservation limits has its time in words, as in LSF.
+    let slots = shell.ok("bslots");
+    let rows: Vec<Vec<&str>> = slots
+        .lines()
+        .map(|l| l.split_whitespace().collect())
+        .collect();
+    assert_eq!(rows, [["SLOTS", "RUNTIME"], ["8", "UNLIMITED"]]);
+    shell.ok("badmin perfmon start 60");
+    let refused = shell.run("badmin perfmon stop");
     assert_eq!((refused.code, refused.out.as_str()), (255, ""));
-    assert!(refused.err.contains("perfmon"), "{}", refused.err);
+    let page = shell.ok("badmin perfmon view -json");
+    let page: serde_json::Value = serde_json::from_str(page.trim()).expect("an object");
+    let records = page["record"].as_array().expect("a list");
+    assert_eq!(
+        (page["num"].as_u64(), page["period"].as_u64()),
+        (Some(records.len() as u64), Some(60))
+    );
+    for record in records {
+        assert!(
+            record["name"].is_string() && record["total"].is_u64(),
+            "{record}"
+        );
+    }
+    // What is not there is refused by name.
+    let refused = shell.run("badmin diagnose 1");
+    assert_eq!((refused.code, refused.out.as_str()), (255, ""));
+    assert!(refused.err.contains("diagnose"), "{}", refused.err);
     shell.ok("badmin hclose -C maintenance h2");
     assert!(shell.ok("bhosts -w h2").contains("closed_Adm"));
     shell.ok("badmin hopen h2");
+}
+
+/// A portal reads where a job answers; the job says so itself, on the host where it runs.
+#[test]
+fn a_job_posts_from_inside_and_others_read_it() {
+    let shell = Shell::new();
+    let id = shell.bsub("bsub 'bpost -d \"http://h:8888/a b\" $LSB_JOBID && sleep 1000'");
+    let end = Instant::now() + Duration::from_secs(60);
+    let read = loop {
+        let said = shell.run(&format!("bread -w {id}"));
+        if said.code == 0 {
+            break said.out;
+        }
+        assert_eq!(said.code, 255, "{}", said.err);
+        assert!(
+            said.err.contains("has no message with index 0"),
+            "{}",
+            said.err
+        );
+        assert!(Instant::now() < end, "{}", shell.cluster.logs());
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    let lines: Vec<&str> = read.lines().collect();
+    let words = |n: usize| lines[n].split_whitespace().collect::<Vec<_>>();
+    assert_eq!(
+        words(0),
+        ["JOBID", "MSG_ID", "FROM", "POST_TIME", "DESCRIPTION"]
+    );
+    assert_eq!(words(1)[..2], [id.as_str(), "0"]);
+    assert!(lines[1].ends_with("  http://h:8888/a b"), "{read}");
+    // Another index, from outside; the answer means that it is recorded.
+    let said = shell.ok(&format!("bpost -i 2 -d 'half done' {id}"));
+    assert_eq!(said, format!("Job <{id}> has message 2\n"));
+    assert!(shell.ok(&format!("bread -i 2 {id}")).contains("half done"));
+    let page = shell.ok(&format!("bjobs -l {id}"));
+    assert!(
+        page.contains("EXTERNAL MESSAGES:") && page.contains("half done"),
+        "{page}"
+    );
+    let history = shell.ok(&format!("bhist -l {id}")).replace(['\n', ' '], "");
+    let line = "ExternalMessage\"halfdone\"waspostedfrom\"";
+    assert!(history.contains(line), "{history}");
+    let unknown = shell.run("bpost -d x 999999");
+    assert_eq!((unknown.code, unknown.out.as_str()), (255, ""));
+    assert!(
+        unknown.err.contains("No matching job found"),
+        "{}",
+        unknown.err
+    );
+    shell.ok(&format!("bkill {id}"));
+    shell.until_bjobs(&id, "EXIT");
+    assert!(shell.ok(&format!("bread -i 2 {id}")).contains("half done"));
 }

@@ -329,6 +329,7 @@ fn golden_output() {
             "-s",
             "-A",
             "-l 2 6",
+            "-l 3",
             "-l 5",
             "-UF 1",
             "-o 'jobid stat exec_host delimiter=|' -u all",

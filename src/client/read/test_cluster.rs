@@ -3,9 +3,10 @@
 
 use super::test_view::{NOW, TestView, job, row};
 use crate::client::cli;
-use crate::model::{JobKey, JobStat, Limits, PendReason, Share, Spec, TermReason};
+use crate::model::{JobKey, JobStat, Limits, PendReason, Share, Spec, Stamp, TermReason};
 use crate::record::job_group::JobGroup;
 use crate::record::load::LoadDoc;
+use crate::record::message::JobMessage;
 use crate::record::view::{
     self, ArrayRow, Counts, HostRow, LimitRow, Params, QueueRow, Row, ShareRow, UserRow,
 };
@@ -299,13 +300,24 @@ fn jobs() -> Vec<Row<'static>> {
     failed.reason = TermReason::RunLimit;
     let mut parallel = row(JobKey::job(6), 3, JobStat::Run);
     parallel.hosts = vec![Share("h2".into(), 4), Share("h1".into(), 1)];
+    let message = |index, by: &str, text: &str| JobMessage {
+        index,
+        by: by.into(),
+        t: Stamp(NOW - 60_000),
+        text: text.into(),
+    };
+    let mut stopped = row(JobKey::job(3), 1, JobStat::Ususp);
+    stopped.messages = vec![
+        message(0, "u10", "http://h2:8888"),
+        message(3, "boss", "第 3 步, 40 %"),
+    ];
     vec![
         spec(1, 10, 1),
         spec(2, 20, 1),
         spec(3, 10, 5),
         Row::Job(Box::new(waiting)),
         job(JobKey::job(2), 2, JobStat::Run),
-        job(JobKey::job(3), 1, JobStat::Ususp),
+        Row::Job(Box::new(stopped)),
         Row::Job(Box::new(array)),
         Row::Job(Box::new(failed)),
         Row::Job(Box::new(parallel)),

@@ -388,7 +388,7 @@ fn declared_resources_may_be_named_in_requirements() {
 fn gpus_of_hosts_can_be_reserved() {
     let refused = require::check_request("rusage[gpu=1]", &good("")).unwrap_err();
     assert!(
-        refused.contains("no host has resources: {gpu: N}"),
+        refused.starts_with("-gpu, -R rusage[gpu=...]: no host has resources: {gpu: N}"),
         "{refused}"
     );
     let c = good("hosts: [{name: h1, resources: {gpu: 2}}, {name: h2}]");

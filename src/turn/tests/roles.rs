@@ -94,6 +94,11 @@ fn stage(action: Action) -> (Bench, Verb) {
             queue: "high".into(),
         },
         Action::Modify => modify("sp"),
+        Action::Post => Verb::Post {
+            sel: selector(&["2"]),
+            index: 0,
+            text: "here".into(),
+        },
         Action::ModifyProgram => modify("Z"),
         Action::Move | Action::MoveAmongAll => Verb::Move {
             id: "2".into(),

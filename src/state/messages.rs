@@ -1,0 +1,98 @@
+//! Messages of jobs and elements (`cpost`), kept until their job is removed.
+//!
+//! Owns the messages and their number by owner. They are beside the jobs, so that a job without
+//! messages takes no room for them.
+
+use super::State;
+use crate::model::JobKey;
+use crate::record::message::JobMessage;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// The messages of all jobs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Messages {
+    /// By job or element; those of each in the order of their indexes.
+    all: BTreeMap<JobKey, Vec<JobMessage>>,
+    /// Their number by the uid of the job's owner.
+    by_owner: FxHashMap<u32, u32>,
+}
+
+impl State {
+    /// The messages of a job or element, in the order of their indexes.
+    pub fn messages(&self, j: JobKey) -> &[JobMessage] {
+        self.messages.all.get(&j).map_or(&[], Vec::as_slice)
+    }
+
+    /// Number of messages of all jobs of a user.
+    pub fn messages_of(&self, uid: u32) -> u32 {
+        self.messages.by_owner.get(&uid).copied().unwrap_or(0)
+    }
+
+    /// All messages, by job or element.
+    pub(super) fn all_messages(&self) -> impl Iterator<Item = (JobKey, &[JobMessage])> {
+        let all = self.messages.all.iter();
+        all.map(|(j, messages)| (*j, messages.as_slice()))
+    }
+
+    /// Adds a message; one with the same index is replaced.
+    pub(super) fn posted(&mut self, j: JobKey, message: JobMessage) {
+        let Some(uid) = self.spec_of(j.id).map(|spec| spec.uid) else {
+            return;
+        };
+        if self.stat(j).is_none() {
+            return;
+        }
+        match self.work(j).is_none() && j.idx > 0 {
+            // An element that waits with its array has no row of its own.
+            true => self.touch(j, |job| _ = job.materialise(j.idx)),
+            false => self.changes.rows.note(j),
+        }
+        let messages = self.messages.all.entry(j).or_default();
+        match messages.binary_search_by_key(&message.index, |known| known.index) {
+            Ok(at) => messages[at] = message,
+            Err(at) => {
+                messages.insert(at, message);
+                *self.messages.by_owner.entry(uid).or_default() += 1;
+            }
+        }
+    }
+
+    /// Removes the messages of a job and of its elements.
+    pub(super) fn drop_messages(&mut self, id: u32, uid: u32) {
+        if self.messages.all.is_empty() {
+            return;
+        }
+        let within = JobKey::job(id)..=JobKey::element(id, u32::MAX);
+        let gone: Vec<JobKey> = self.messages.all.range(within).map(|(j, _)| *j).collect();
+        let removed = gone.iter().filter_map(|j| self.messages.all.remove(j));
+        let removed: usize = removed.map(|messages| messages.len()).sum();
+        if let Some(count) = self.messages.by_owner.get_mut(&uid) {
+            *count = count.saturating_sub(u32::try_from(removed).unwrap_or(u32::MAX));
+            if *count == 0 {
+                self.messages.by_owner.remove(&uid);
+            }
+        }
+    }
+
+    /// Messages without their job, out of order, or counted wrongly for their owner.
+    pub(super) fn check_messages(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        let mut due = FxHashMap::<u32, u32>::default();
+        for (j, messages) in self.all_messages() {
+            let Some(spec) = self.spec_of(j.id).filter(|_| self.stat(j).is_some()) else {
+                broken.push(format!("job {j}: has messages and does not exist"));
+                continue;
+            };
+            *due.entry(spec.uid).or_default() += messages.len() as u32;
+            let sorted = messages.windows(2).all(|two| two[0].index < two[1].index);
+            if messages.is_empty() || !sorted {
+                broken.push(format!("job {j}: its messages are not in order"));
+            }
+        }
+        if due != self.messages.by_owner {
+            broken.push("messages are miscounted by owner".to_owned());
+        }
+        broken
+    }
+}
