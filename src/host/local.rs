@@ -117,6 +117,11 @@ impl Local {
         self.scratch().join(Local::scratch_prefix(a) + "hosts")
     }
 
+    /// The processors of each slot of an attempt that is bound.
+    pub fn cpus_file(&self, a: AttemptId) -> PathBuf {
+        self.scratch().join(Local::scratch_prefix(a) + "cpus")
+    }
+
     /// The notice of added slots for an attempt's shepherd.
     pub fn notice(&self, a: AttemptId) -> PathBuf {
         self.scratch().join(Local::scratch_prefix(a) + "resize")

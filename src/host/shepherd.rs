@@ -622,6 +622,9 @@ impl Shepherd<'_> {
                 let _ = fs::remove(Path::new(path));
             }
         }
+        if task.limits.cpus.is_some() && !self.prepared.base.is_beside() {
+            let _ = fs::remove(&self.inherited.local.cpus_file(task.a));
+        }
         if task.limits.warn.is_some() {
             let _ = fs::remove(&self.inherited.local.warning_file(task.a));
         }

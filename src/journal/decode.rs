@@ -298,6 +298,7 @@ mod tests {
                 bind: Some(Box::new(Binding {
                     cpus: CpuSet::parse("0-3").unwrap(),
                     why: "x".into(),
+                    ..Binding::default()
                 })),
             },
             Event::Ended {

@@ -151,6 +151,18 @@ pub struct Binding {
     /// Why it is not bound; may be empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
+    /// The share of each slot in `cpus`; empty = not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<SlotCpus>,
+}
+
+/// The processors of one slot of a bound attempt, and their NUMA nodes.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct SlotCpus {
+    #[serde(rename = "c")]
+    pub cpus: CpuSet,
+    #[serde(rename = "n")]
+    pub nodes: Vec<u32>,
 }
 
 /// The binding of a part by a host that is not the attempt's first.
@@ -161,6 +173,25 @@ pub struct PartBinding {
     pub host: String,
     #[serde(flatten)]
     pub bind: Binding,
+}
+
+impl PartBinding {
+    /// Whether both state the same processors of the same host. A host that was restarted no longer
+    /// knows their division into slots.
+    pub fn has_the_cpus_of(&self, other: &PartBinding) -> bool {
+        let of = |part: &PartBinding| (part.host.clone(), part.bind.without_slots());
+        of(self) == of(other)
+    }
+}
+
+impl Binding {
+    /// The same without the division into slots.
+    pub fn without_slots(&self) -> Binding {
+        Binding {
+            slots: Vec::new(),
+            ..self.clone()
+        }
+    }
 }
 
 impl fmt::Display for Binding {
@@ -192,7 +223,7 @@ mod tests {
         let cpus = CpuSet::parse("2-3").unwrap();
         let bound = Binding {
             cpus,
-            why: String::new(),
+            ..Binding::default()
         };
         let json = serde_json::to_string(&bound).unwrap();
         assert_eq!(json, r#"{"cpus":"2-3"}"#);

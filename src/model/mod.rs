@@ -28,7 +28,7 @@ mod units;
 pub use again::{Again, MOST_RETRIES, Retry};
 pub use checkpoint::{Checkpoint, CheckpointAct};
 pub use container::{Container, ContainerRuntime, is_name as is_image_name};
-pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet, PartBinding};
+pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet, PartBinding, SlotCpus};
 pub use device::{DEVICES_MAX, DeviceNode};
 pub use digest::{hex, sha256_hex};
 pub use file_copy::{CopyWay, FILE_COPIES_MAX, FileCopy};

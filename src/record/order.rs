@@ -5,8 +5,8 @@
 
 use super::point::Point;
 use crate::model::{
-    AttemptId, Checkpoint, CheckpointAct, ContainerRuntime, Controls, CpuBind, RunWarning, Share,
-    Spec, TermReason, UnitCheck, Units,
+    AttemptId, Checkpoint, CheckpointAct, ContainerRuntime, Controls, CpuBind, PartBinding,
+    RunWarning, Share, Spec, TermReason, UnitCheck, Units,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -208,6 +208,9 @@ pub struct StartOrder {
     /// How the host binds it, according to its queue.
     #[serde(default, skip_serializing_if = "CpuBind::is_none")]
     pub bind: CpuBind,
+    /// The processors of its parts on other hosts.
+    #[serde(rename = "pb", default, skip_serializing_if = "Vec::is_empty")]
+    pub part_binds: Vec<PartBinding>,
     /// Units that it may use on this host.
     #[serde(default, skip_serializing_if = "TaskUnits::is_empty")]
     pub units: TaskUnits,

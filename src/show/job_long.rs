@@ -535,7 +535,11 @@ mod tests {
         let bind = |cpus: &str, why: &str| {
             let cpus = CpuSet::parse(cpus).expect("a list");
             let why = why.to_owned();
-            let bind = Some(Box::new(Binding { cpus, why }));
+            let bind = Some(Box::new(Binding {
+                cpus,
+                why,
+                ..Binding::default()
+            }));
             // Joined into one line.
             let text = page(&crate::record::view::JobRow { bind, ..running() });
             text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -545,7 +549,7 @@ mod tests {
             host: "node07".into(),
             bind: Binding {
                 cpus: CpuSet::parse("4-5").expect("a list"),
-                why: String::new(),
+                ..Binding::default()
             },
         };
         let part_binds = vec![part];

@@ -2,6 +2,7 @@
 //! parts of the request are trusted: never its statements about the job to which it belongs.
 
 use super::build::both;
+use super::cpu_binding::SLOTS_FILE;
 use super::spec::{TaskLimits, TaskSpec};
 use super::units;
 use super::variables::{HOST_FILES, TASK_NAMES};
@@ -20,6 +21,7 @@ const OWN_TMP: &str = "/tmp/corral.";
 const OF_ITS_HOST: &[&str] = &[
     "CB_BIND_CPUS",
     "LSB_BIND_CPU_LIST",
+    SLOTS_FILE,
     "CB_WARNING_FILE",
     "LSB_JOBFILENAME",
     "LS_JOBPID",

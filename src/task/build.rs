@@ -546,6 +546,7 @@ mod tests {
             warn: None,
             private: false,
             bind: Default::default(),
+            part_binds: Vec::new(),
             units: TaskUnits::default(),
         }
     }

@@ -5,8 +5,15 @@
 //! host's processors and the assigned ones are arguments.
 
 use super::spec::TaskSpec;
-use crate::model::{Binding, Cpu, CpuBind, CpuSet};
+use crate::model::{Binding, Cpu, CpuBind, CpuSet, PartBinding, Share, SlotCpus};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// The variable with the path of the file of [`slots_text`].
+pub const SLOTS_FILE: &str = "LSB_AFFINITY_HOSTFILE";
+/// LSF's number of the memory policy "the own NUMA nodes first, then others", which is the kernel's
+/// policy for a process that is bound to processors only.
+const LOCAL_PREFERRED: u32 = 2;
 
 /// The processors for a job with this number of slots on a host with `cpus`, of which `held` are
 /// assigned. Never a hardware thread of a core of which one thread is in `held`.
@@ -94,15 +101,67 @@ fn fewest(mut sizes: Vec<(u32, usize)>, need: usize) -> Option<Vec<u32>> {
     None
 }
 
+/// Divides the chosen processors into slots: whole cores, neighbours together, as equal as possible.
+/// Each slot gets at least a core if there are enough.
+pub fn divided(slots: u32, cpus: &[Cpu], chosen: &CpuSet) -> Vec<SlotCpus> {
+    let own: Vec<Cpu> = cpus
+        .iter()
+        .filter(|c| chosen.contains(c.id))
+        .copied()
+        .collect();
+    let nodes = domains(&own, |cpu| cpu.node);
+    let cores: Vec<(u32, &CpuSet)> = nodes
+        .iter()
+        .flat_map(|(node, cores)| cores.iter().map(move |core| (*node, core)))
+        .collect();
+    let slots = slots.max(1) as usize;
+    let border = |n: usize| n * cores.len() / slots;
+    let each = (0..slots).map(|n| &cores[border(n)..border(n + 1)]);
+    each.map(slot_of).collect()
+}
+
+fn slot_of(cores: &[(u32, &CpuSet)]) -> SlotCpus {
+    let mut nodes: Vec<u32> = cores.iter().map(|(node, _)| *node).collect();
+    nodes.dedup();
+    let cpus = cores.iter().flat_map(|(_, core)| core.iter()).collect();
+    SlotCpus { cpus, nodes }
+}
+
+/// The processors of each slot as LSF lists them: a line for each slot with host, processors, NUMA
+/// nodes and memory policy. `own`: the binding on the first host. `None`: a slot has no processors
+/// of its own, or they are not known.
+pub fn slots_text(hosts: &[Share], own: &Binding, parts: &[PartBinding]) -> Option<String> {
+    let first = &hosts.first()?.0;
+    let mut left: BTreeMap<&str, std::slice::Iter<'_, SlotCpus>> = parts
+        .iter()
+        .map(|part| (part.host.as_str(), part.bind.slots.iter()))
+        .collect();
+    left.insert(first, own.slots.iter());
+    let mut out = String::new();
+    for Share(host, slots) in hosts {
+        let of_host = left.get_mut(host.as_str())?;
+        for _ in 0..*slots {
+            let slot = of_host.next().filter(|slot| !slot.cpus.is_empty())?;
+            let (cpus, nodes) = (joined(slot.cpus.iter()), joined(slot.nodes.iter().copied()));
+            let _ = writeln!(out, "{host} {cpus} {nodes} {LOCAL_PREFERRED}");
+        }
+    }
+    Some(out)
+}
+
+fn joined(numbers: impl Iterator<Item = u32>) -> String {
+    let words: Vec<String> = numbers.map(|n| n.to_string()).collect();
+    words.join(",")
+}
+
 /// Puts a binding into a task: its processors, and the variables about them.
 pub fn put(task: &mut TaskSpec, binding: &Binding) {
     if binding.cpus.is_empty() {
         return;
     }
-    let each: Vec<String> = binding.cpus.iter().map(|cpu| cpu.to_string()).collect();
+    let each = joined(binding.cpus.iter());
     task.env.push(format!("CB_BIND_CPUS={}", binding.cpus));
-    task.env
-        .push(format!("LSB_BIND_CPU_LIST={}", each.join(",")));
+    task.env.push(format!("LSB_BIND_CPU_LIST={each}"));
     task.limits.cpus = Some(binding.cpus.clone());
 }
 
@@ -182,6 +241,47 @@ mod tests {
         assert_eq!(get(CpuBind::Socket, 8, ""), "0-15");
     }
 
+    #[test]
+    fn slots_get_whole_cores_of_their_own() {
+        let cpus = host(2, 1, 4, 2);
+        let slots = |slots, chosen: &str| -> Vec<String> {
+            let all = divided(slots, &cpus, &set(chosen));
+            let text = |s: &SlotCpus| format!("{}@{}", s.cpus, joined(s.nodes.iter().copied()));
+            all.iter().map(text).collect()
+        };
+        assert_eq!(slots(2, "1-2,9-10"), ["1,9@0", "2,10@0"]);
+        // A whole socket for three slots, and two sockets for one.
+        assert_eq!(slots(3, "4-7,12-15"), ["4,12@1", "5,13@1", "6-7,14-15@1"]);
+        assert_eq!(slots(1, "0-15"), ["0-15@0,1"]);
+    }
+
+    #[test]
+    fn the_list_of_slots_is_in_the_order_of_the_hosts_or_there_is_none() {
+        let cpus = host(2, 1, 2, 1);
+        let bound = |slots, chosen: &str| Binding {
+            cpus: set(chosen),
+            slots: divided(slots, &cpus, &set(chosen)),
+            ..Binding::default()
+        };
+        let part = |host: &str, bind: Binding| PartBinding {
+            host: host.into(),
+            bind,
+        };
+        let shares = |all: &[(&str, u32)]| -> Vec<Share> {
+            all.iter().map(|(h, n)| Share((*h).into(), *n)).collect()
+        };
+        let (own, parts) = (bound(1, "0-1"), [part("h2", bound(2, "1,3"))]);
+        let hosts = shares(&[("h1", 1), ("h2", 2)]);
+        let text = slots_text(&hosts, &own, &parts).unwrap();
+        assert_eq!(text, "h1 0,1 0 2\nh2 1 0 2\nh2 3 1 2\n");
+        // A host runs its part unbound, is not known yet, or has more slots than were bound.
+        let unbound = [part("h2", Binding::default())];
+        assert_eq!(slots_text(&hosts, &own, &unbound), None);
+        assert_eq!(slots_text(&hosts, &own, &[]), None);
+        let more = shares(&[("h1", 1), ("h2", 2), ("h1", 1)]);
+        assert_eq!(slots_text(&more, &own, &parts), None);
+    }
+
     /// Jobs start and end at random on hosts of different shapes.
     #[test]
     fn no_two_jobs_have_a_core_and_what_is_freed_is_given_again() {
@@ -225,8 +325,11 @@ mod tests {
         put(&mut task, &Binding::default());
         assert_eq!(task, TaskSpec::default());
         let cpus = set("2-3,8");
-        let why = String::new();
-        put(&mut task, &Binding { cpus, why });
+        let bound = Binding {
+            cpus,
+            ..Binding::default()
+        };
+        put(&mut task, &bound);
         assert_eq!(task.env, ["CB_BIND_CPUS=2-3,8", "LSB_BIND_CPU_LIST=2,3,8"]);
         assert_eq!(task.limits.cpus, Some(set("2-3,8")));
     }

@@ -3,6 +3,8 @@
 /// What esub programs left for the host's eexec: in the submitted environment, not in the job's.
 pub const EEXEC_DATA: &str = "CB_EEXEC_DATA";
 
+use super::cpu_binding::SLOTS_FILE;
+
 /// Names set per task: taken out of the submitter's environment. `CB_` names of the same meaning
 /// stand beside the LSF ones.
 pub(super) const TASK_NAMES: &[&str] = &[
@@ -31,6 +33,7 @@ pub(super) const TASK_NAMES: &[&str] = &[
     "CB_BIND_CPUS",
     "LSF_PM_TASKID",
     "LSB_BIND_CPU_LIST",
+    SLOTS_FILE,
     "LSB_JOBEXIT_STAT",
     "LSB_JOBPEND",
     "LSB_EXIT_PRE_ABORT",

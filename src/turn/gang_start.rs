@@ -81,7 +81,8 @@ impl Turn<'_> {
         let host = host.to_owned();
         let part = PartBinding { host, bind };
         let run = self.core.state.work(a.j).and_then(|w| w.run.as_deref());
-        if run.is_some_and(|run| !run.part_binds().contains(&part)) {
+        let known = |p: &PartBinding| p.has_the_cpus_of(&part);
+        if run.is_some_and(|run| !run.part_binds().iter().any(known)) {
             let t = self.now;
             self.emit(Event::PartBound { a, part, t });
         }

@@ -88,6 +88,7 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         warn: spec.warn.or(queue.and_then(|q| q.warn)),
         private: !core.config.general.user_view_alljobs,
         bind: queue.map_or(CpuBind::None, |q| q.cpu_bind),
+        part_binds: run.part_binds().to_vec(),
         units: task_units(core, spec, run),
     };
     let host = order.hosts.first()?.0.clone();

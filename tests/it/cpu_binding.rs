@@ -13,11 +13,21 @@ fn cores() -> u32 {
 }
 
 impl Cluster {
+    /// The lines of a job's LSB_AFFINITY_HOSTFILE, each as host, processors and the rest.
+    fn slots(&self, id: u32) -> Vec<(String, CpuSet, String)> {
+        let text = std::fs::read_to_string(self.path(&format!("cpus.{id}.slots"))).unwrap();
+        let words = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
+        let all = text.lines().map(words);
+        all.map(|w| (w[0].clone(), CpuSet::parse(&w[1]).unwrap(), w[3].clone()))
+            .collect()
+    }
+
     /// Orders a bound job; gives what it was told and what the kernel lets its children use.
     fn bound(&mut self, id: u32, slots: u32) -> (CpuSet, String) {
         let out = format!("cpus.{id}");
         let command = format!(
             "(echo \"$CB_BIND_CPUS\" \"$LSB_BIND_CPU_LIST\"; \
+             cat \"${{LSB_AFFINITY_HOSTFILE-/dev/null}}\" >{out}.slots; \
              sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status; echo) >{out}.tmp; \
              mv {out}.tmp {out}; sleep 600"
         );
@@ -47,6 +57,7 @@ fn bound_jobs_have_no_core_in_common_and_a_restarted_cbexe_keeps_it_so() {
     assert_eq!(c.binding(1).cpus, one);
     let each: Vec<String> = one.iter().map(|cpu| cpu.to_string()).collect();
     assert_eq!(told, format!("{one} {}", each.join(",")));
+    assert_eq!(c.slots(1), [("h1".into(), one.clone(), "2".into())]);
 
     c.restart_exe();
     assert_eq!(c.binding(1).cpus, one, "reported again by the next cbexe");
@@ -55,12 +66,25 @@ fn bound_jobs_have_no_core_in_common_and_a_restarted_cbexe_keeps_it_so() {
     if left > 0 {
         let (two, _) = c.bound(2, left);
         assert!(!two.meets(&one) && !two.is_empty(), "{two} and {one}");
+        let slots = c.slots(2);
+        assert_eq!(slots.len(), left as usize);
+        let mut all = CpuSet::default();
+        for (_, cpus, _) in &slots {
+            assert!(!cpus.is_empty() && !all.meets(cpus), "{slots:?}");
+            all.extend(cpus);
+        }
+        assert_eq!(all, two);
     } else {
         println!("skipped in part: one core");
     }
     let (none, told) = c.bound(3, 1);
     assert_eq!(none, cpus::allowed().unwrap(), "runs unbound");
     assert_eq!(told, " ");
+    assert_eq!(
+        c.slots(3),
+        [],
+        "the slots of an unbound job have no processors"
+    );
     let why = format!("it has 1 slot, and 0 of {} cores are free", cores());
     assert_eq!(
         c.binding(3),
@@ -71,6 +95,8 @@ fn bound_jobs_have_no_core_in_common_and_a_restarted_cbexe_keeps_it_so() {
     );
 
     c.kill(1);
+    let file = c.path("local/scratch/1.0.1.cpus");
+    crate::cluster::wait_until("the list of CPUs is removed", 10, || !file.exists());
     let (again, _) = c.bound(4, 1);
     assert_eq!(again, one, "what was freed is given again");
     for id in 2..=4 {

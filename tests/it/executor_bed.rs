@@ -290,6 +290,7 @@ impl Cluster {
             warn: None,
             private: false,
             bind: Default::default(),
+            part_binds: Vec::new(),
             units: TaskUnits::default(),
         }))
     }

@@ -1,13 +1,15 @@
 //! The processors that a task of a queue with `cpu_bind` gets on this host.
 //!
-//! Owns when the host's processors are read. Assigned cores are in the table of attempts, which is
+//! Owns when the host's processors are read, and the file with the processors of a job's slots. Assigned cores are in the table of attempts, which is
 //! restored from the ledger after a restart: an attempt keeps its cores until its end is recorded.
 
 use super::table::Table;
+use crate::host::local::Local;
 use crate::model::{AttemptId, Binding, Cpu, CpuBind, CpuSet};
 use crate::record::order::StartOrder;
-use crate::sys::{clock, cpus};
+use crate::sys::{clock, cpus, fs};
 use crate::task::cpu_binding;
+use crate::task::spec::TaskSpec;
 
 /// How long the list of processors is valid after it was read (ms): processors go offline and come
 /// back.
@@ -47,15 +49,43 @@ impl HostCpus {
             return None;
         }
         let found = self.look(clock::boot_ms());
-        let found = found.and_then(|all| cpu_binding::choose(bind, slots, all, held));
-        let (cpus, why) = match found {
-            Ok(cpus) => (cpus, String::new()),
+        let found = found.and_then(|all| {
+            let cpus = cpu_binding::choose(bind, slots, all, held)?;
+            let slots = cpu_binding::divided(slots, all, &cpus);
+            Ok((cpus, slots))
+        });
+        Some(Box::new(match found {
+            Ok((cpus, slots)) => Binding {
+                cpus,
+                slots,
+                ..Binding::default()
+            },
             Err(why) => {
                 tracing::warn!("attempt {a} runs unbound: {why}");
-                (CpuSet::default(), why)
+                Binding {
+                    why,
+                    ..Binding::default()
+                }
             }
-        };
-        Some(Box::new(Binding { cpus, why }))
+        }))
+    }
+}
+
+/// Puts a binding into a task, and writes the list of the processors of all slots if it is known.
+pub(super) fn put(task: &mut TaskSpec, local: &Local, order: &StartOrder, binding: &Binding) {
+    cpu_binding::put(task, binding);
+    let Some(text) = cpu_binding::slots_text(&order.hosts, binding, &order.part_binds) else {
+        return;
+    };
+    let path = local.cpus_file(order.a);
+    let written = fs::mkdir_p(&local.scratch(), 0o711)
+        .and_then(|()| fs::publish_mode(&path, text.as_bytes(), 0o644));
+    match written {
+        Ok(()) => {
+            let name = cpu_binding::SLOTS_FILE;
+            task.env.push(format!("{name}={}", path.display()));
+        }
+        Err(e) => tracing::error!("attempt {}: {e}; the job gets no list of its CPUs", order.a),
     }
 }
 

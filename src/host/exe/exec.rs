@@ -3,6 +3,7 @@
 //! The order of effects is fixed: an attempt is recorded durably before it is given to the spawner;
 //! an end is durable before it is reported; reports are written in groups.
 
+use super::cpus;
 use super::hints::Hints;
 use super::known_units::{judged, named};
 use super::ledger::{self, Ledger, ShareSeen};
@@ -25,7 +26,6 @@ use crate::record::order::{Order, StartOrder};
 use crate::record::report::{Ended, Report, RunId};
 use crate::spool::leader_copy;
 use crate::sys::{clock, failpoint, proc, supervise};
-use crate::task::cpu_binding;
 use crate::task::ending;
 use crate::task::log::AttemptRec;
 use crate::task::spec::{FromSpawner, TaskAct, ToSpawner, pack_act};
@@ -511,17 +511,20 @@ impl Exec {
         (entry.limits.known, entry.limits.given) = (o.limit_changes, o.limit_changes);
         entry.mark = o.mark;
         entry.given.boot = proc::boot_id().to_owned();
+        let mut binding = None;
         if built.is_ok() {
             let held = self.cpus_held();
-            entry.given.binding = self.starter.cpus.bind(&o, &held);
+            binding = self.starter.cpus.bind(&o, &held);
+            let kept = binding.as_deref().map(|b| b.without_slots());
+            entry.given.binding = kept.map(Box::new);
         }
         (entry.given.units, entry.given.launched) = (names_of(&o.units), launched);
         entry.given.check = o.units.check;
         self.ledger.push(&ledger::given(a, &entry, log));
         match built {
             Ok(mut task) => {
-                if let Some(binding) = &entry.given.binding {
-                    cpu_binding::put(&mut task, binding);
+                if let Some(binding) = &binding {
+                    cpus::put(&mut task, &self.place.local, &o, binding);
                 }
                 task.limits.devices = self.starter.units.nodes_of(&entry.given.units);
                 entry.limits.now = Some(Box::new(task.limits.clone()));

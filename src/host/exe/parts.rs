@@ -178,7 +178,7 @@ impl Exec {
             // Its commands were started before a restart.
             false => Some(Box::new(Binding {
                 cpus,
-                why: String::new(),
+                ..Binding::default()
             })),
             true if self.parts.launches.has(a) => None,
             true => {
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(parts.units_of(a).unwrap().names, ["gpu 0"]);
         let bind = Some(Box::new(Binding {
             cpus: [2, 3].into_iter().collect(),
-            why: String::new(),
+            ..Binding::default()
         }));
         let run = RunId::marked(7);
         parts.known.insert(a, (Ok(bind.clone()), run));

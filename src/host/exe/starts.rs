@@ -566,6 +566,7 @@ mod tests {
             warn: None,
             private: false,
             bind: CpuBind::None,
+            part_binds: Vec::new(),
             units: TaskUnits::default(),
         }
     }

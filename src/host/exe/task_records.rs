@@ -96,8 +96,10 @@ impl Exec {
     fn hold_cpus(&mut self, a: AttemptId, cpus: CpuSet) {
         let entry = self.table.get_mut(a).filter(|_| !cpus.is_empty());
         if let Some(e) = entry.filter(|e| e.given.binding.is_none()) {
-            let why = String::new();
-            e.given.binding = Some(Box::new(Binding { cpus, why }));
+            e.given.binding = Some(Box::new(Binding {
+                cpus,
+                ..Binding::default()
+            }));
         }
     }
 

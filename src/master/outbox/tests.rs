@@ -41,6 +41,7 @@ fn start(id: u32, host: &str) -> Order {
         warn: None,
         private: false,
         bind: Default::default(),
+        part_binds: Vec::new(),
         units: TaskUnits::default(),
     }))
 }

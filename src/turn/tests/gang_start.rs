@@ -401,7 +401,7 @@ fn the_cores_of_every_host_are_known() {
     let mut b = wide();
     let bound = |cpus: &str| Binding {
         cpus: CpuSet::parse(cpus).unwrap(),
-        why: String::new(),
+        ..Binding::default()
     };
     let ready = |b: &mut Bench, at, cpus: &str| {
         let bind = Some(Box::new(bound(cpus)));
@@ -414,6 +414,12 @@ fn the_cores_of_every_host_are_known() {
     };
     assert_eq!(ready(&mut b, 7, "0-1"), 0, "not an attempt of now");
     assert_eq!(ready(&mut b, 1, "2-3"), 1);
+    // The first host lists the processors of all slots for the job.
+    let told = b.last.orders.iter().find_map(|(_, order)| match order {
+        Order::Start(start) => Some(start.part_binds.clone()),
+        _ => None,
+    });
+    assert_eq!(told.unwrap()[0].bind, bound("2-3"));
     assert_eq!(ready(&mut b, 1, "2-3"), 0, "it is known");
     b.host_runs("h1", A);
     // Its executor was restarted before anything ran there.

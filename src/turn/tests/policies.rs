@@ -67,7 +67,7 @@ fn hosts_are_told_what_a_queue_binds_and_say_what_they_bound() {
     assert_eq!(bind, Some(CpuBind::Numa));
     let binding = Binding {
         cpus: CpuSet::parse("0-1,4-5").unwrap(),
-        why: String::new(),
+        ..Binding::default()
     };
     let (a, t, bind) = (attempt(1, 1), b.now, Some(Box::new(binding)));
     let started = Report::Started {
