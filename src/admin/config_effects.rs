@@ -9,11 +9,13 @@ use crate::config::{Config, changes};
 use crate::language::said;
 use crate::spool::view::{Job, ViewReader, Want};
 use crate::text::width::escape;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Maximum number of settings that are listed.
 const SHOWN: usize = 200;
+/// Maximum number of hosts that are named for one queue.
+const HOSTS_NAMED: usize = 10;
 
 /// The lines for the file `after`, compared with the configuration in force; empty if no leader has
 /// put one in force yet.
@@ -38,16 +40,16 @@ pub(super) fn told(site: &Site, after: &Config) -> Result<String> {
     let (jobs, _) = ViewReader::new(&layout)
         .collect(&running)
         .map_err(|e| Fail::system(e.to_string()))?;
-    put_lost(&mut out, &lost, |queue, host| {
-        let runs = |job: &&Job| runs_in(job, queue, host);
+    put_lost(&mut out, &lost, |queue, hosts| {
+        let runs = |job: &&Job| runs_in(job, queue, hosts);
         jobs.iter().filter(runs).count()
     });
     Ok(out)
 }
 
-fn runs_in(job: &Job, queue: &str, host: &str) -> bool {
+fn runs_in(job: &Job, queue: &str, hosts: &BTreeSet<&str>) -> bool {
     let row = &job.row;
-    let there = row.hosts.iter().any(|share| share.0 == host);
+    let there = row.hosts.iter().any(|share| hosts.contains(&*share.0));
     row.stat.is_started() && job.spec.queue == queue && there
 }
 
@@ -75,16 +77,15 @@ fn settings(before: &Config, after: &Config) -> String {
 }
 
 /// The hosts that each queue has now and would lose. A queue that goes loses all of them.
-fn lost<'c>(before: &'c Config, after: &Config) -> BTreeMap<&'c str, Vec<&'c str>> {
+fn lost<'c>(before: &'c Config, after: &Config) -> BTreeMap<&'c str, BTreeSet<&'c str>> {
     let mut all = BTreeMap::new();
+    let listed: BTreeSet<&str> = after.host_names().collect();
     for queue in &before.queues {
         let new = after.queues.iter().find(|q| q.name == queue.name);
-        let keeps = |host: &&str| {
-            let listed = after.host_names().any(|name| name == *host);
-            listed && new.is_some_and(|q| q.hosts.contains(host))
-        };
+        let keeps =
+            |host: &&str| listed.contains(host) && new.is_some_and(|q| q.hosts.contains(host));
         let hosts = before.host_names().filter(|h| queue.hosts.contains(h));
-        let hosts: Vec<&str> = hosts.filter(|host| !keeps(host)).collect();
+        let hosts: BTreeSet<&str> = hosts.filter(|host| !keeps(host)).collect();
         if !hosts.is_empty() {
             all.insert(queue.name.as_str(), hosts);
         }
@@ -92,18 +93,21 @@ fn lost<'c>(before: &'c Config, after: &Config) -> BTreeMap<&'c str, Vec<&'c str
     all
 }
 
-/// A line for each queue and host. `jobs`: how many jobs of a queue run on a host.
+/// A line for each queue. `jobs`: how many jobs of a queue run on any of the hosts.
 fn put_lost(
     out: &mut String,
-    lost: &BTreeMap<&str, Vec<&str>>,
-    jobs: impl Fn(&str, &str) -> usize,
+    lost: &BTreeMap<&str, BTreeSet<&str>>,
+    jobs: impl Fn(&str, &BTreeSet<&str>) -> usize,
 ) {
     for (queue, hosts) in lost {
-        for host in hosts {
-            let run = jobs(queue, host);
-            let line = format!("queue {queue} loses host {host}; jobs running there: {run}");
-            writeln!(out, "{}", said(&line)).expect("a string takes every write");
+        let mut names: Vec<&str> = hosts.iter().copied().take(HOSTS_NAMED).collect();
+        if names.len() < hosts.len() {
+            names.push("...");
         }
+        let (n, names) = (hosts.len(), names.join(" "));
+        let run = jobs(queue, hosts);
+        let line = format!("queue {queue} loses hosts: {n} ({names}); jobs running there: {run}");
+        writeln!(out, "{}", said(&line)).expect("a string takes every write");
     }
 }
 
@@ -139,10 +143,17 @@ mod tests {
         put_lost(&mut out, &lost, |queue, _| usize::from(queue == "a") * 3);
         assert_eq!(
             out,
-            "queue a loses host h3; jobs running there: 3\n\
-             queue b loses host h1; jobs running there: 0\n\
-             queue c loses host h1; jobs running there: 0\n"
+            "queue a loses hosts: 1 (h3); jobs running there: 3\n\
+             queue b loses hosts: 1 (h1); jobs running there: 0\n\
+             queue c loses hosts: 1 (h1); jobs running there: 0\n"
         );
+        let many: Vec<String> = (10..30).map(|n| format!("h{n}")).collect();
+        let many: BTreeSet<&str> = many.iter().map(String::as_str).collect();
+        let mut out = String::new();
+        put_lost(&mut out, &BTreeMap::from([("q", many)]), |_, hosts| {
+            hosts.len()
+        });
+        assert!(out.contains("20 (h10 ") && out.ends_with("h19 ...); jobs running there: 20\n"));
         let said = settings(&before, &after);
         for line in [
             "  queues[a].priority: 1 -> 5",
