@@ -1,5 +1,5 @@
-//! Messages that users leave with a job (`cpost`, `cread`): a text with an index, its sender and its
-//! time.
+//! Messages that users leave with a job (`cpost`, `cread`): a text with an index, its sender and
+//! its time.
 //!
 //! Owns the form of a message and its limits, which the command and the leader check alike.
 

@@ -256,6 +256,18 @@ fn job_sentence(event: &Event, signal_name: SignalName) -> String {
             let how = if *hold { " and held" } else { "" };
             format!("job {j} requeued{how} by {by}")
         }
+        Event::Used { a, u } => format!(
+            "job {} attempt {} used {} ms of CPU, {} KB of memory",
+            a.j, a.at, u.cpu_ms, u.mem_kb
+        ),
+        Event::Why { j, why, .. } => format!("job {j} waits: {why}"),
+        _ => user_sentence(event),
+    }
+}
+
+/// The sentence of what a user did to a job.
+fn user_sentence(event: &Event) -> String {
+    match event {
         Event::Changed { j, by, what, .. } => format!("job {j} changed by {by}: {}", escape(what)),
         Event::Renamed { j, by, .. } => format!("job {j}: parameters changed by {by}"),
         Event::Moved { j, order, by, .. } => format!("job {j} moved to place {order} by {by}"),
@@ -265,11 +277,6 @@ fn job_sentence(event: &Event, signal_name: SignalName) -> String {
             message.by,
             escape(&message.text)
         ),
-        Event::Used { a, u } => format!(
-            "job {} attempt {} used {} ms of CPU, {} KB of memory",
-            a.j, a.at, u.cpu_ms, u.mem_kb
-        ),
-        Event::Why { j, why, .. } => format!("job {j} waits: {why}"),
         _ => part_sentence(event),
     }
 }

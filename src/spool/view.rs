@@ -256,8 +256,7 @@ impl ViewReader {
         parse_documents(&bytes).map_err(|d| ViewError::Damaged(path, d))
     }
 
-    /// Passes on every requested job. Rows of one shard come in the order of their ids; jobs that
-    /// are only in the delta come last.
+    /// Passes on every requested job: those of a shard by id, those only in the delta last.
     ///
     /// # Errors
     /// There is no view, or files are unreadable or keep disappearing.

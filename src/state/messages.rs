@@ -4,14 +4,23 @@
 //! messages takes no room for them.
 
 use super::State;
+use super::snapshot::SnapWork;
 use crate::model::JobKey;
 use crate::record::message::JobMessage;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
+/// Parts of jobs that are kept apart from them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Apart {
+    messages: Messages,
+    /// Elements read from a snapshot whose job comes later.
+    pub restoring: FxHashMap<u32, Vec<SnapWork>>,
+}
+
 /// The messages of all jobs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Messages {
+struct Messages {
     /// By job or element; those of each in the order of their indexes.
     all: BTreeMap<JobKey, Vec<JobMessage>>,
     /// Their number by the uid of the job's owner.
@@ -21,17 +30,17 @@ pub(super) struct Messages {
 impl State {
     /// The messages of a job or element, in the order of their indexes.
     pub fn messages(&self, j: JobKey) -> &[JobMessage] {
-        self.messages.all.get(&j).map_or(&[], Vec::as_slice)
+        self.apart.messages.all.get(&j).map_or(&[], Vec::as_slice)
     }
 
     /// Number of messages of all jobs of a user.
     pub fn messages_of(&self, uid: u32) -> u32 {
-        self.messages.by_owner.get(&uid).copied().unwrap_or(0)
+        self.apart.messages.by_owner.get(&uid).copied().unwrap_or(0)
     }
 
     /// All messages, by job or element.
     pub(super) fn all_messages(&self) -> impl Iterator<Item = (JobKey, &[JobMessage])> {
-        let all = self.messages.all.iter();
+        let all = self.apart.messages.all.iter();
         all.map(|(j, messages)| (*j, messages.as_slice()))
     }
 
@@ -48,29 +57,37 @@ impl State {
             true => self.touch(j, |job| _ = job.materialise(j.idx)),
             false => self.changes.rows.note(j),
         }
-        let messages = self.messages.all.entry(j).or_default();
+        let messages = self.apart.messages.all.entry(j).or_default();
         match messages.binary_search_by_key(&message.index, |known| known.index) {
             Ok(at) => messages[at] = message,
             Err(at) => {
                 messages.insert(at, message);
-                *self.messages.by_owner.entry(uid).or_default() += 1;
+                *self.apart.messages.by_owner.entry(uid).or_default() += 1;
             }
         }
     }
 
     /// Removes the messages of a job and of its elements.
     pub(super) fn drop_messages(&mut self, id: u32, uid: u32) {
-        if self.messages.all.is_empty() {
+        if self.apart.messages.all.is_empty() {
             return;
         }
         let within = JobKey::job(id)..=JobKey::element(id, u32::MAX);
-        let gone: Vec<JobKey> = self.messages.all.range(within).map(|(j, _)| *j).collect();
-        let removed = gone.iter().filter_map(|j| self.messages.all.remove(j));
+        let gone: Vec<JobKey> = self
+            .apart
+            .messages
+            .all
+            .range(within)
+            .map(|(j, _)| *j)
+            .collect();
+        let removed = gone
+            .iter()
+            .filter_map(|j| self.apart.messages.all.remove(j));
         let removed: usize = removed.map(|messages| messages.len()).sum();
-        if let Some(count) = self.messages.by_owner.get_mut(&uid) {
+        if let Some(count) = self.apart.messages.by_owner.get_mut(&uid) {
             *count = count.saturating_sub(u32::try_from(removed).unwrap_or(u32::MAX));
             if *count == 0 {
-                self.messages.by_owner.remove(&uid);
+                self.apart.messages.by_owner.remove(&uid);
             }
         }
     }
@@ -90,7 +107,7 @@ impl State {
                 broken.push(format!("job {j}: its messages are not in order"));
             }
         }
-        if due != self.messages.by_owner {
+        if due != self.apart.messages.by_owner {
             broken.push("messages are miscounted by owner".to_owned());
         }
         broken

@@ -81,9 +81,7 @@ pub struct State {
     changes: Changes,
     backlog: Backlog,
     crons: cron::Crons,
-    messages: messages::Messages,
-    /// Elements read from a snapshot whose job comes later.
-    restoring: FxHashMap<u32, Vec<snapshot::SnapWork>>,
+    apart: messages::Apart,
 }
 
 impl State {

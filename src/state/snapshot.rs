@@ -449,7 +449,7 @@ impl State {
             SnapRecord::Shares { queue, t, past } => {
                 self.queues.pasts.insert(queue, (t, past));
             }
-            SnapRecord::Elements { id, w } => self.restoring.entry(id).or_default().extend(w),
+            SnapRecord::Elements { id, w } => self.apart.restoring.entry(id).or_default().extend(w),
             SnapRecord::Job(job) => self.restore_job(*job),
             SnapRecord::Messages { j, all } => {
                 all.into_iter().for_each(|message| self.posted(j, message));
@@ -461,7 +461,7 @@ impl State {
 
     fn restore_job(&mut self, mut snap: SnapJob) {
         snap.w
-            .extend(self.restoring.remove(&snap.id).into_iter().flatten());
+            .extend(self.apart.restoring.remove(&snap.id).into_iter().flatten());
         if !self.specs.contains_key(&snap.s) || self.jobs.contains_key(snap.id) {
             return;
         }

@@ -138,6 +138,7 @@ const NOT_THIS: &[&str] = &[
     "[-C COMMENT] [HOST...|all]",
     "add|remove NAME ...",
     "list | silence ALERT --for TIME --because TEXT | unsilence ALERT",
+    "view [-json] | start [SECONDS] | stop | setperiod SECONDS",
     "--confirm HOST",
     "[--file FILE]",
     "[-q] [--json] [DIR]",
