@@ -30,6 +30,8 @@ pub struct Refusal {
     pub code: Code,
     /// A message: lower-case, without a full stop.
     pub text: String,
+    /// See `Ack::retry_s`.
+    pub retry_s: u32,
 }
 
 impl Refusal {
@@ -37,6 +39,7 @@ impl Refusal {
         Refusal {
             code,
             text: text.into(),
+            retry_s: 0,
         }
     }
 

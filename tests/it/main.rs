@@ -54,6 +54,7 @@ mod layering;
 mod layering_circles;
 mod long_waits;
 mod lsf_names;
+mod lsf_variables;
 mod mistakes;
 mod notices;
 mod past_moments;
