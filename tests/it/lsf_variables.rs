@@ -74,3 +74,22 @@ fn csub_says_what_the_variables_leave() {
     let wrong = shell.fails(&format!("{both} bsub -q nowhere true"), 255);
     assert!(wrong.contains("Job not submitted"), "{wrong}");
 }
+
+/// CB_LIMIT_VIEW=1: cqueues shows the queues that the caller may use.
+#[test]
+fn cqueues_shows_usable_queues_if_asked() {
+    let shell = Shell::new();
+    let path = shell.cluster.share().join("conf/cb.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let more = "\nqueues:\n- {name: closed, users: nobody}\n";
+    assert_eq!(text.matches("\nqueues:\n").count(), 1, "{text}");
+    std::fs::write(&path, text.replacen("\nqueues:\n", more, 1)).unwrap();
+    shell.ok("cadmin reconfig");
+    let names = |vars: &str| shell.ok(&format!("{vars} cqueues -noheader -o queue_name"));
+    assert!(names("").contains("closed"));
+    let usable = names("CB_LIMIT_VIEW=1");
+    assert!(
+        !usable.contains("closed") && usable.contains("normal"),
+        "{usable}"
+    );
+}
