@@ -4,6 +4,7 @@
 mod apps;
 mod around;
 mod bounds;
+mod pending_limit;
 pub mod roles;
 mod select;
 mod started;

@@ -24,8 +24,8 @@ pub struct Ack {
     /// Number of results omitted because of [`RESULTS_MAX`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u64,
-    /// The request was refused because too many jobs are pending: the same request may succeed after
-    /// this time. 0 = it was accepted, or refused for another reason.
+    /// The request was refused because too many jobs are pending: the same request may succeed
+    /// after this time. 0 = it was accepted, or refused for another reason.
     #[serde(default, skip_serializing_if = "is_zero_s")]
     pub retry_s: u32,
 }

@@ -42,7 +42,7 @@ fn a_submission_waits_while_too_many_jobs_are_pending() {
     let file = shell.cluster.work().join("waits");
     let retries = || std::fs::read_to_string(&file).is_ok_and(|said| said.contains("Retrying"));
     wait_until("the first refusal", 20, retries);
-    signal(i32::try_from(waits.id()).unwrap(), "INT");
+    signal(i32::try_from(waits.id()).unwrap(), "-INT");
     assert!(!waits.wait().unwrap().success());
     // The others go: the same command line succeeds while it waits.
     shell.ok(&format!("(sleep 1; bkill {id}) & bsub true 2>again"));

@@ -1,6 +1,7 @@
 //! Sends one submission; again after a pause if too many jobs are pending.
 //!
-//! Owns the number of tries. Never repeats a request that was accepted or refused for another reason.
+//! Owns the number of tries. Never repeats a request that was accepted, or refused for another
+//! reason.
 
 use super::exit::{Fail, Result, lsf_name};
 use super::{ask, no_answer};
