@@ -7,9 +7,13 @@ use super::read::{self, Source};
 use crate::language::tell;
 use crate::record::view::{Params, QueueRow};
 use crate::show::{queue, share};
+use crate::sys;
 use crate::text::names::NameSet;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
+
+/// If it is 1, only queues that the caller may use are listed.
+const LIMIT_VIEW: &str = "CB_LIMIT_VIEW";
 
 const LIST: Listing<QueueRow> = Listing {
     command: "cqueues",
@@ -70,6 +74,9 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     if let Some(user) = m.last("u") {
         super::known_names::check_user(user, source, &params)?;
     }
+    let limited = is_limited(std::env::var(LIMIT_VIEW).ok().as_deref());
+    let me = limited.then(|| sys::users::me().name);
+    let user = m.last("u").or(me.as_deref());
     let mut queues = source.counted_queues()?;
     let (now, zone) = (source.ctx().now.0, jiff::tz::TimeZone::system());
     for q in &mut queues {
@@ -78,7 +85,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     let mut rows = Vec::new();
     let (named, exit) = read::named("queue", &queues, |q| &q.name, &m.all("names"));
     for q in named {
-        if on_hosts(m, source, &params, q)? && usable(m, &params, q) {
+        if on_hosts(m, source, &params, q)? && usable(user, &params, q) {
             rows.push(q);
         }
     }
@@ -126,9 +133,14 @@ fn on_hosts(m: &ArgMatches, source: &Source, params: &Params, q: &QueueRow) -> R
     }
 }
 
-/// Whether the user of `-u` may use the queue, according to its configured users.
-fn usable(m: &ArgMatches, params: &Params, q: &QueueRow) -> bool {
-    let Some(user) = m.last("u") else {
+/// Whether the value of `LIMIT_VIEW` limits the list to the queues that the caller may use.
+fn is_limited(value: Option<&str>) -> bool {
+    value.is_some_and(|value| value.trim() == "1")
+}
+
+/// Whether this user may use the queue, according to its configured users; `None`: it is not asked.
+fn usable(user: Option<&str>, params: &Params, q: &QueueRow) -> bool {
+    let Some(user) = user else {
         return true;
     };
     if q.users.is_empty() || q.users == "all" {
@@ -191,6 +203,26 @@ mod tests {
         let mut line = line.to_vec();
         line.extend(["-noheader", "-o", "name:"]);
         ask(&line).0.replace('\n', " ")
+    }
+
+    #[test]
+    fn the_variable_limits_the_list_to_what_the_caller_may_use() {
+        let of = |value| is_limited(Some(value));
+        assert_eq!(
+            (is_limited(None), of("0"), of(""), of("1")),
+            (false, false, false, true)
+        );
+        let bed = bed();
+        let source = bed.source("cqueues", 10);
+        let params = source.params().unwrap();
+        let high = source
+            .queues()
+            .unwrap()
+            .into_iter()
+            .find(|q| q.name == "high");
+        let high = high.unwrap();
+        assert!(usable(Some("bob"), &params, &high) && usable(None, &params, &high));
+        assert!(!usable(Some("eve"), &params, &high));
     }
 
     #[test]

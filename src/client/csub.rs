@@ -22,6 +22,7 @@ pub(crate) mod spec;
 pub(crate) mod template;
 #[cfg(test)]
 mod tests;
+mod tries;
 
 use super::ask::{self, NoAnswer, Outgoing};
 use super::cli::{Split, Table, texts};
@@ -31,10 +32,11 @@ use super::exit::{self, Exit, Fail, Result};
 use super::interactive::{self, Waiting};
 use super::job_description::{self, Description};
 use super::limit_unit::limit_unit;
+use super::quiet::Quiet;
 use crate::language::{said, tell};
 use crate::model::{JobKey, Submission};
 use crate::record::ack::{Ack, IdRun};
-use crate::record::request::{RequestHead, SCRIPT_MAX, Verb};
+use crate::record::request::{RequestHead, SCRIPT_MAX};
 use crate::spool::view::ViewReader;
 use crate::sys;
 use crate::text::size::Unit;
@@ -210,7 +212,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     let mut head = esub::with_data(head, data);
     head.params = params.table;
     let shown_key = job.key.clone();
-    let ack = match send_job(&site, "csub", head, job, wait_s)? {
+    let ack = match tries::send_job(&site, "csub", head, job, wait_s)? {
         Ok(ack) => ack,
         Err(code) => return Ok(code),
     };
@@ -218,7 +220,9 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     let line = job_line(run, told, chosen.has("q"));
     if let Some(waiting) = waiting {
         // Standard output belongs to the job. Programs look for this line.
-        eprintln!("{line}");
+        if !Quiet::asked().submission {
+            eprintln!("{line}");
+        }
         let output = site.layout().default_output(JobKey::job(run.id));
         return Ok(waiting.attend(&site, run, by_default.then_some(output)));
     }
@@ -262,26 +266,11 @@ fn with_vars(mut head: RequestHead, vars: BTreeMap<String, String>) -> RequestHe
     head
 }
 
-/// Sends one submission; returns the exit code if no answer came.
-fn send_job(
-    site: &Site,
-    command: &str,
-    head: RequestHead,
-    job: Submission,
-    wait_s: u64,
-) -> Result<std::result::Result<Ack, i32>> {
-    let mut request = Outgoing::new(site, head)?;
-    request.push(&Verb::Submit {
-        line: 0,
-        same: false,
-        job: Box::new(job),
-    })?;
-    Ok(ask::send(site, command, request, wait_s).map_err(|e| no_answer(command, &e)))
-}
-
 /// Shows a submitted job and, with `-K`, waits for its end. `key`: the value of `--key`.
 fn submitted(site: &Site, run: &IdRun, line: &str, key: &str, wait: bool) -> i32 {
-    println!("{line}");
+    if !Quiet::asked().submission {
+        println!("{line}");
+    }
     if run.known {
         tell!("csub: the key '{key}' already identifies this job; no new job was created");
     }
@@ -553,7 +542,9 @@ fn submit_pack(
     };
     let verbose = mine.has("verbose");
     let report = report_pack(&pack, ack.as_ref(), verbose);
-    print!("{}", report.out);
+    if !Quiet::asked().submission {
+        print!("{}", report.out);
+    }
     eprint!("{}", said(&report.err));
     Ok(report.exit.code())
 }

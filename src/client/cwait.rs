@@ -9,6 +9,7 @@ use super::cli::{Values, command, flag, operands, opt, parse};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
 use super::job_requests::finish;
+use super::quiet::Quiet;
 use crate::language::tell;
 use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
@@ -192,9 +193,12 @@ fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
 /// is DONE, else the highest code of an element. `accepted`: when the leader accepted the job; 0:
 /// it did not say.
 pub(crate) fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
-    let mut progress = Progress::of("csub", false);
+    let quiet = Quiet::asked();
+    let mut progress = Progress::of("csub", quiet.submission);
     let code = follow(site, id, accepted, &mut progress, &mut |line| {
-        tell!("{line}");
+        if !quiet.hides(line) {
+            tell!("{line}");
+        }
     });
     progress.clear();
     code

@@ -14,6 +14,7 @@ use super::csub::options::Chosen;
 use super::cwait::{self, JobSeen};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
+use super::quiet::Quiet;
 use crate::channel::{ADDRESSES_MAX, Key, Rendezvous, Screen, Welcome};
 use crate::language::tell;
 use crate::model::{JobKey, Session, Terminal, Token};
@@ -207,9 +208,10 @@ impl Waiting {
             queue,
             seen_at: clock::boot_ms(),
             said_start: false,
+            quiet: Quiet::asked(),
             killed: false,
         };
-        tell!("<<Waiting for dispatch ...>>");
+        attendant.say("<<Waiting for dispatch ...>>");
         attendant.wait(self, follow)
     }
 }
@@ -223,6 +225,7 @@ struct Attendant<'a> {
     /// When the view last showed the job.
     seen_at: u64,
     said_start: bool,
+    quiet: Quiet,
     /// The user has requested the end of the job.
     killed: bool,
 }
@@ -270,7 +273,13 @@ impl Attendant<'_> {
 
     fn say_start(&mut self, host: &str) {
         if !std::mem::replace(&mut self.said_start, true) {
-            tell!("<<Starting on {host}>>");
+            self.say(&format!("<<Starting on {host}>>"));
+        }
+    }
+
+    fn say(&self, message: &str) {
+        if !self.quiet.hides(message) {
+            tell!("{message}");
         }
     }
 

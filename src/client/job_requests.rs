@@ -338,6 +338,7 @@ mod tests {
                 outcome("3", Code::Permission, "permission denied"),
             ],
             more: 0,
+            retry_s: 0,
         };
         let shown = Shown::of("ckill", &ack, job_phrase);
         assert_eq!(shown.out, "Job <1[2]> is being terminated\n");

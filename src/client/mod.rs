@@ -56,6 +56,7 @@ pub(crate) mod migrate;
 pub(crate) mod options;
 pub(crate) mod past_view;
 pub(crate) mod portal;
+pub(crate) mod quiet;
 pub(crate) mod read;
 pub(crate) mod reorder;
 pub(crate) mod requeue;

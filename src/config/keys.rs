@@ -93,6 +93,7 @@ pub(super) const GENERAL: &[Key] = &[
     now("max_array_size", "max_job_array_size"),
     now("max_jobid", "max_jobid"),
     now("max_pend_jobs", "max_pend_jobs"),
+    now("sub_try_interval", "sub_try_interval"),
     now("max_user_priority", "max_user_priority"),
     now("pack_max", ""),
     now("orphans", ""),
@@ -124,7 +125,6 @@ pub(super) const GENERAL: &[Key] = &[
     later("orphan_term", "orphan_job_term_grace_period"),
     later("job_spool_dir", "job_spool_dir"),
     later("max_pend_slots", "max_pend_slots"),
-    later("sub_try_interval", "sub_try_interval"),
     later(
         "default_limit_ignore_user_group",
         "default_limit_ignore_user_group",

@@ -52,6 +52,7 @@ impl Default for General {
             sched_interval_ms: SECOND,
             iso_timeout_ms: ISO_TIMEOUT_MS,
             key_keep_ms: 7 * DAY,
+            sub_try_interval_ms: 60 * SECOND,
             max_array_size: 100_000,
             max_jobid: i32::MAX as u32,
             max_pend_jobs: None,
@@ -208,6 +209,12 @@ pub(super) fn general(
     time("sched_interval", 10, HOUR, &mut out.sched_interval_ms);
     time("iso_timeout", 0, DAY, &mut out.iso_timeout_ms);
     time("key_keep", HOUR, YEAR, &mut out.key_keep_ms);
+    time(
+        "sub_try_interval",
+        SECOND,
+        HOUR,
+        &mut out.sub_try_interval_ms,
+    );
     let mut number = |key, low, high, slot: &mut u32| {
         if let Some(n) = f.number(ctx, key, low, high) {
             *slot = u32::try_from(n).expect("the range is within u32");

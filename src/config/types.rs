@@ -118,6 +118,8 @@ pub struct General {
     pub iso_timeout_ms: u64,
     /// `csub --key`: how long the same key returns the same job.
     pub key_keep_ms: u64,
+    /// Time after which a command submits a job again that was refused by a limit of pending jobs.
+    pub sub_try_interval_ms: u64,
     /// Maximum number of elements of an array.
     pub max_array_size: u32,
     /// Maximum job id; after it, ids start again at 1.

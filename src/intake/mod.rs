@@ -4,6 +4,7 @@
 mod apps;
 mod around;
 mod bounds;
+mod pending_limit;
 pub mod roles;
 mod select;
 mod started;
@@ -30,6 +31,8 @@ pub struct Refusal {
     pub code: Code,
     /// A message: lower-case, without a full stop.
     pub text: String,
+    /// See `Ack::retry_s`.
+    pub retry_s: u32,
 }
 
 impl Refusal {
@@ -37,6 +40,7 @@ impl Refusal {
         Refusal {
             code,
             text: text.into(),
+            retry_s: 0,
         }
     }
 

@@ -2,7 +2,7 @@
 //! specification; anything wrong is a refusal that names the option.
 
 use super::bounds::{bound, limits_in, slots_in, within};
-use super::{Refusal, Requester, apps, around};
+use super::{Refusal, Requester, apps, around, pending_limit};
 use crate::config::require::{self, Request};
 use crate::config::{AppProfile, Config, Interactive, Queue, WARN_SIGNALS};
 use crate::model::{Limits, MOST_RETRIES, Spec, Stamp, Submission, WARN_BEFORE_MAX_S};
@@ -90,7 +90,7 @@ pub fn admit(
     }
     let array = check_texts(&job, config)?;
     let count = array.as_ref().map_or(1, IndexSet::len);
-    check_pending(count, who, config, state)?;
+    pending_limit::check(count, who, config, state)?;
     let mut spec = job.spec;
     if spec.session.is_some() && (array.is_some() || job.hold) {
         let text = "-I cannot be given together with an index list in -J, nor with -H";
@@ -173,23 +173,6 @@ pub fn runs_as_owner(option: &str) -> bool {
         "Z", "L", "rnc", "E", "Ep", "f", "di", "do", "k", "cwd", "i", "o", "oo", "e", "eo",
     ];
     PROGRAM.contains(&option)
-}
-
-fn check_pending(n: u64, who: &Requester, config: &Config, state: &State) -> Result<(), Refusal> {
-    let over = |limit: Option<u32>, have: u64| limit.filter(|l| have + n > u64::from(*l));
-    if let Some(limit) = over(config.general.max_pend_jobs, state.pending_jobs()) {
-        return Err(Refusal::refused(format!(
-            "the cluster's limit of {limit} pending jobs is reached (max_pend_jobs)"
-        )));
-    }
-    let limits = config.user_limits(&who.user, &who.groups);
-    if let Some(limit) = over(limits.max_pend_jobs, state.pending_jobs_of(who.uid)) {
-        return Err(Refusal::refused(format!(
-            "user {}'s limit of {limit} pending jobs is reached (max_pend_jobs)",
-            who.user
-        )));
-    }
-    Ok(())
 }
 
 fn check_priority(priority: u32, who: &Requester, config: &Config) -> Result<(), Refusal> {

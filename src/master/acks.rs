@@ -26,6 +26,7 @@ fn without_details(ack: &Ack) -> Ack {
         ids: Vec::new(),
         results: Vec::new(),
         more: ack.results.len() as u64 + ack.more,
+        retry_s: 0,
     }
 }
 

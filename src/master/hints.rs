@@ -322,6 +322,7 @@ mod tests {
             ids: Vec::new(),
             results: Vec::new(),
             more: 0,
+            retry_s: 0,
         };
         let hinted = |token: Token| {
             let mine = hint::tag_of_token(token);

@@ -24,6 +24,10 @@ pub struct Ack {
     /// Number of results omitted because of [`RESULTS_MAX`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u64,
+    /// The request was refused because too many jobs are pending: the same request may succeed
+    /// after this time. 0 = it was accepted, or refused for another reason.
+    #[serde(default, skip_serializing_if = "is_zero_s")]
+    pub retry_s: u32,
 }
 
 impl Ack {
@@ -37,6 +41,7 @@ impl Ack {
             ids: Vec::new(),
             results: Vec::new(),
             more: 0,
+            retry_s: 0,
         }
     }
 
@@ -52,6 +57,10 @@ impl Ack {
 }
 
 fn is_zero_i64(n: &i64) -> bool {
+    *n == 0
+}
+
+fn is_zero_s(n: &u32) -> bool {
     *n == 0
 }
 

@@ -199,6 +199,9 @@ pub struct StartOrder {
     /// Exit values besides 0 that count as success, for its report (`text::exits`).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub success: String,
+    /// Exit values that put it back to pending (`text::exits`); empty = none.
+    #[serde(rename = "rq", default, skip_serializing_if = "String::is_empty")]
+    pub requeue: String,
     /// How it is warned before its run limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warn: Option<RunWarning>,

@@ -46,10 +46,13 @@ fn gpus(h: &HostRow) -> Option<f64> {
     Some(value).filter(|part| part.is_finite())
 }
 
+/// Reads an index of a host.
+type Index = fn(&HostRow) -> Option<f64>;
+
 /// The indices that at least one of the hosts reports.
 pub(crate) fn of(hosts: &[&HostRow]) -> Vec<Balance> {
-    let indices: [(&str, fn(&HostRow) -> Option<f64>); 2] = [("ut", cpus), ("gpu_util", gpus)];
-    let one = |(index, get): (&'static str, fn(&HostRow) -> Option<f64>)| {
+    let indices: [(&str, Index); 2] = [("ut", cpus), ("gpu_util", gpus)];
+    let one = |(index, get): (&'static str, Index)| {
         let known = hosts.iter().filter(|h| is_known(h));
         let values: Vec<(f64, &str)> = known
             .filter_map(|h| Some((get(h)?, h.name.as_str())))

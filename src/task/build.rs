@@ -13,6 +13,7 @@ use super::{checkpoints, containers, hooks, launch, params, slurm, units};
 use crate::model::{JobKey, Limits, Share, Spec};
 use crate::record::order::{CheckpointOrder, StartOrder, TaskUnits};
 use crate::text::command::quote;
+use crate::text::exits::RequeueExits;
 use crate::text::subst::subst;
 use std::path::Path;
 
@@ -305,6 +306,9 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     if let Some(saved) = saved(order) {
         checkpoints::put(&mut out, saved, order.a.j, &spec.cwd);
     }
+    if let Some(values) = requeue_values(&order.requeue) {
+        out.push(format!("LSB_EXIT_REQUEUE={values}"));
+    }
     let index = spec.submitters_index(idx);
     if !spec.stdout.is_empty() {
         both(&mut out, "OUTPUTFILE", &subst(&spec.stdout, id, index));
@@ -323,6 +327,14 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     }
     out.retain(|e| !e.contains('\0'));
     out
+}
+
+/// The exit values that put a job back to pending, each as a number; `None`: there are none.
+fn requeue_values(text: &str) -> Option<String> {
+    let exits = RequeueExits::parse(text).ok()?;
+    let all = (1..=u8::MAX).filter(|code| exits.puts_back(*code));
+    let words: Vec<String> = all.map(|code| code.to_string()).collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 pub(super) fn both(out: &mut Vec<String>, name: &str, value: &str) {
@@ -543,12 +555,26 @@ mod tests {
             ran: false,
             hooks: None,
             success: String::new(),
+            requeue: String::new(),
             warn: None,
             private: false,
             bind: Default::default(),
             part_binds: Vec::new(),
             units: TaskUnits::default(),
         }
+    }
+
+    #[test]
+    fn a_job_knows_the_exit_values_that_put_it_back() {
+        let of = |text| requeue_values(text);
+        assert_eq!(of("30-32 EXCLUDE(7)").unwrap(), "7 30 31 32");
+        assert_eq!((of(""), of("0")), (None, None));
+        let order = StartOrder {
+            requeue: "30".into(),
+            ..order("true")
+        };
+        let env = task_env(&order, &Spec::default(), &Files::default());
+        assert!(env.contains(&"LSB_EXIT_REQUEUE=30".to_owned()), "{env:?}");
     }
 
     #[test]

@@ -101,8 +101,8 @@ fn fewest(mut sizes: Vec<(u32, usize)>, need: usize) -> Option<Vec<u32>> {
     None
 }
 
-/// Divides the chosen processors into slots: whole cores, neighbours together, as equal as possible.
-/// Each slot gets at least a core if there are enough.
+/// Divides the chosen processors into slots: whole cores, neighbours together, as equal as
+/// possible. Each slot gets at least a core if there are enough.
 pub fn divided(slots: u32, cpus: &[Cpu], chosen: &CpuSet) -> Vec<SlotCpus> {
     let own: Vec<Cpu> = cpus
         .iter()

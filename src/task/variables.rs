@@ -37,6 +37,7 @@ pub(super) const TASK_NAMES: &[&str] = &[
     "LSB_JOBEXIT_STAT",
     "LSB_JOBPEND",
     "LSB_EXIT_PRE_ABORT",
+    "LSB_EXIT_REQUEUE",
     "CB_JOBEXIT_STAT",
     "CB_JOBPEND",
     "CB_JOBID",

@@ -44,6 +44,7 @@ impl Answer {
     }
 
     pub(crate) fn refuse(&mut self, what: impl ToString, refusal: Refusal) {
+        self.ack.retry_s = self.ack.retry_s.max(refusal.retry_s);
         self.say(what, refusal.code, refusal.text);
     }
 }

@@ -4,7 +4,7 @@
 
 use super::context::Turn;
 use super::core::Core;
-use super::run_again::success_exits;
+use super::run_again::{requeue_exits, success_exits};
 use crate::config::{AppProfile, QueueHooks, seconds_on};
 use crate::model::{
     AttemptId, CheckpointAct, ContainerRuntime, CpuBind, JobKey, Limits, Share, Spec, Stamp,
@@ -85,6 +85,7 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         ran: run.start != Stamp(0),
         hooks: hooks_of(core, spec),
         success: success_exits(core, spec).to_string(),
+        requeue: requeue_exits(core, spec).to_string(),
         warn: spec.warn.or(queue.and_then(|q| q.warn)),
         private: !core.config.general.user_view_alljobs,
         bind: queue.map_or(CpuBind::None, |q| q.cpu_bind),

@@ -10,6 +10,18 @@ use crate::record::report::Ended;
 use crate::text::exits::{RequeueExits, SuccessExits};
 use std::borrow::Cow;
 
+/// The exit values that put a job back to pending: its own, else those of its queue.
+pub(super) fn requeue_exits<'a>(core: &'a Core, spec: &Spec) -> Cow<'a, RequeueExits> {
+    let own = RequeueExits::parse(&spec.again.exits).unwrap_or_default();
+    let of_queue = core.config.queue(&spec.queue).map(|queue| &queue.requeue);
+    match of_queue.filter(|_| own.is_empty() && spec.session.is_none()) {
+        Some(exits) => Cow::Borrowed(exits),
+        // The command that waits for an interactive job exists for one run only.
+        None if spec.session.is_some() => Cow::Owned(RequeueExits::default()),
+        None => Cow::Owned(own),
+    }
+}
+
 /// The exit values other than 0 that count as success of a job: its application's, else its
 /// queue's.
 pub(super) fn success_exits<'a>(core: &'a Core, spec: &Spec) -> Cow<'a, SuccessExits> {
@@ -96,8 +108,7 @@ impl Turn<'_> {
         let (Some(code), Some(queue)) = (code, core.config.queue(&spec.queue)) else {
             return false;
         };
-        let own = RequeueExits::parse(&spec.again.exits).unwrap_or_default();
-        let exits = if own.is_empty() { &queue.requeue } else { &own };
+        let exits = requeue_exits(core, spec);
         if exits.puts_back(code) {
             let excludes = exits.excludes(code);
             let app = core.config.app(&spec.app);

@@ -287,6 +287,7 @@ impl Cluster {
             ran: false,
             hooks: None,
             success: String::new(),
+            requeue: String::new(),
             warn: None,
             private: false,
             bind: Default::default(),

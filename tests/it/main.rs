@@ -55,6 +55,7 @@ mod layering;
 mod layering_circles;
 mod long_waits;
 mod lsf_names;
+mod lsf_variables;
 mod mistakes;
 mod notices;
 mod past_moments;

@@ -24,12 +24,17 @@ impl Shell {
         Shell { cluster, env }
     }
 
-    pub fn run(&self, line: &str) -> Said {
-        let out = Command::new("bash")
+    /// A line that is not started yet.
+    pub fn command(&self, line: &str) -> Command {
+        let mut shell = Command::new("bash");
+        shell
             .args(["-c", &format!("{}\n{line}", self.env)])
-            .current_dir(self.cluster.work())
-            .output()
-            .unwrap();
+            .current_dir(self.cluster.work());
+        shell
+    }
+
+    pub fn run(&self, line: &str) -> Said {
+        let out = self.command(line).output().unwrap();
         Said {
             code: out.status.code().unwrap(),
             out: String::from_utf8(out.stdout).unwrap(),
@@ -42,6 +47,18 @@ impl Shell {
         let said = self.run(line);
         assert_eq!(said.code, 0, "{line}\n{}{}", said.out, said.err);
         said.out
+    }
+
+    /// Standard error of a line that must end with this code and print nothing else.
+    pub fn fails(&self, line: &str, code: i32) -> String {
+        let said = self.run(line);
+        assert_eq!(
+            (said.code, said.out.as_str()),
+            (code, ""),
+            "{line}\n{}",
+            said.err
+        );
+        said.err
     }
 
     pub fn write(&self, name: &str, text: &str) {

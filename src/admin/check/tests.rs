@@ -196,6 +196,7 @@ impl TestShare {
             }],
             results: Vec::new(),
             more: 0,
+            retry_s: 0,
         };
         let all: Vec<Ack> = ids.iter().map(ack).collect();
         self.file(&self.ctx.layout.acks(1), What::Acks, &all);

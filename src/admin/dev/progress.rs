@@ -106,7 +106,7 @@ fn frame(lines: &[Line], on_screen: usize, columns: usize) -> String {
         let whole = format!("{head}{bar} {done}/{all} {text}");
         // A line that wraps would be two, and only one would be replaced.
         out.push_str(&truncate(&whole, columns.saturating_sub(1)));
-        out.push_str("\n");
+        out.push('\n');
     }
     out
 }

@@ -6,7 +6,7 @@ use super::called::Prepared;
 use super::options::{Chosen, place};
 use super::script::{self, Work};
 use super::spec::{self, wrong};
-use super::{NoEffect, Params, Told, answered, head, job_line, send_job, submitted};
+use super::{NoEffect, Params, Told, answered, head, job_line, submitted, tries};
 use crate::client::cli::{Split, Table};
 use crate::client::csub::no_effect::has_no_effect;
 use crate::client::env::Site;
@@ -84,7 +84,7 @@ pub(super) fn submit(
         head.env.clear();
     }
     let key = job.key.clone();
-    let ack = match send_job(&site, "csub", head, job, wait_s)? {
+    let ack = match tries::send_job(&site, "csub", head, job, wait_s)? {
         Ok(ack) => ack,
         Err(code) => return Ok(code),
     };

@@ -6,7 +6,7 @@
 use super::clone::{changes, refuse_unchecked};
 use super::options::{self, Chosen};
 use super::spec::{self, path_text, plain, wrong};
-use super::{NoEffect, Told, answered, job_line, not_submitted, send_job, submitted};
+use super::{NoEffect, Told, answered, job_line, not_submitted, submitted, tries};
 use crate::client::ask;
 use crate::client::cli::{Split, Table, texts};
 use crate::client::env::Site;
@@ -86,7 +86,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
         ..RequestHead::default()
     };
     job.restart = Some(Box::new(restart(saved, &dir, chosen.has("force"), set)?));
-    let ack = match send_job(&site, ME, head, job, wait_s)? {
+    let ack = match tries::send_job(&site, ME, head, job, wait_s)? {
         Ok(ack) => ack,
         Err(code) => return Ok(code),
     };

@@ -418,6 +418,7 @@ fn a_pack_is_reported_by_line_or_in_ranges() {
         ids: vec![run(1, 10, 2), run(5, 12, 1)],
         results: Vec::new(),
         more: 0,
+        retry_s: 0,
     };
     let mut pack = Pack {
         no_effect: Default::default(),

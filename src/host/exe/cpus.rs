@@ -1,7 +1,8 @@
 //! The processors that a task of a queue with `cpu_bind` gets on this host.
 //!
-//! Owns when the host's processors are read, and the file with the processors of a job's slots. Assigned cores are in the table of attempts, which is
-//! restored from the ledger after a restart: an attempt keeps its cores until its end is recorded.
+//! Owns when the host's processors are read, and the file with the processors of a job's slots.
+//! Assigned cores are in the table of attempts, which is restored from the ledger after a restart:
+//! an attempt keeps its cores until its end is recorded.
 
 use super::table::Table;
 use crate::host::local::Local;

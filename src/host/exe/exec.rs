@@ -511,13 +511,9 @@ impl Exec {
         (entry.limits.known, entry.limits.given) = (o.limit_changes, o.limit_changes);
         entry.mark = o.mark;
         entry.given.boot = proc::boot_id().to_owned();
-        let mut binding = None;
-        if built.is_ok() {
-            let held = self.cpus_held();
-            binding = self.starter.cpus.bind(&o, &held);
-            let kept = binding.as_deref().map(|b| b.without_slots());
-            entry.given.binding = kept.map(Box::new);
-        }
+        let held = built.is_ok().then(|| self.cpus_held());
+        let binding = held.and_then(|held| self.starter.cpus.bind(&o, &held));
+        entry.given.binding = binding.as_deref().map(|b| Box::new(b.without_slots()));
         (entry.given.units, entry.given.launched) = (names_of(&o.units), launched);
         entry.given.check = o.units.check;
         self.ledger.push(&ledger::given(a, &entry, log));

@@ -562,6 +562,7 @@ mod tests {
             mark: 0,
             ran: false,
             success: String::new(),
+            requeue: String::new(),
             hooks: None,
             warn: None,
             private: false,

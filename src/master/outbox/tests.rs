@@ -37,6 +37,7 @@ fn start(id: u32, host: &str) -> Order {
         mark: 0,
         ran: false,
         success: String::new(),
+        requeue: String::new(),
         hooks: None,
         warn: None,
         private: false,

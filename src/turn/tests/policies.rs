@@ -56,6 +56,26 @@ impl Bench {
     }
 }
 
+/// A job is told with which exit values it is put back to pending: its own, else its queue's.
+#[test]
+fn hosts_are_told_which_exit_values_put_a_job_back() {
+    let mut b = bench("- {name: lo, requeue_exit_values: '30-32 EXCLUDE(7)'}\n");
+    let told = |b: &Bench| {
+        let mut orders = b.last.orders.iter();
+        orders.find_map(|(_, order)| match order {
+            Order::Start(start) => Some(start.requeue.clone()),
+            _ => None,
+        })
+    };
+    b.put("lo", 1);
+    assert_eq!(told(&b).unwrap(), "30-32 EXCLUDE(7)");
+    b.submit(5, |j| {
+        j.spec.queue = "lo".into();
+        j.spec.again.exits = "9".into();
+    });
+    assert_eq!(told(&b).unwrap(), "9");
+}
+
 #[test]
 fn hosts_are_told_what_a_queue_binds_and_say_what_they_bound() {
     let mut b = bench("- {name: lo, cpu_bind: numa}\n");

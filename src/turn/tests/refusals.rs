@@ -149,3 +149,20 @@ fn an_administrator_who_mistypes_a_name_is_shown_the_nearest() {
         );
     }
 }
+
+/// A command may send a job again that was refused because of others that are pending, but not one
+/// that will never fit.
+#[test]
+fn what_may_be_accepted_later_says_when_to_try_again() {
+    let config = format!("{LIMITED}  max_pend_jobs: 2\n").replace(
+        "general: {default_queue: medium}",
+        "general:\n  default_queue: medium\n  sub_try_interval: 90",
+    );
+    let mut b = Bench::with(&config);
+    let array = |list: &'static str| move |j: &mut Submission| j.array = list.into();
+    assert_eq!(b.submit(5, array("1-3")).retry_s, 0, "never fits");
+    assert_eq!(b.submit(5, |j| j.hold = true).retry_s, 0);
+    let ack = b.submit(5, array("1-2"));
+    assert_eq!((ack.retry_s, ack.ids.len()), (90, 0));
+    assert_eq!(ack.results[0].code, Code::Refused);
+}
