@@ -24,7 +24,7 @@ use jiff::tz::TimeZone;
 const PART: usize = 64 << 10;
 
 /// Which events are asked for.
-struct Asked {
+struct EventQuery {
     kinds: Kinds,
     names: Vec<String>,
     within: Option<Range>,
@@ -66,7 +66,7 @@ fn print(s: &Sub, m: &ArgMatches) -> Result<i32> {
         let range = Range::parse(text, sys::clock::wall_ms(), &zone);
         range.map_err(|e| Fail::usage(format!("-t: {e}\nhint: {}", range::HINT)))
     });
-    let asked = Asked {
+    let asked = EventQuery {
         kinds: Kinds {
             queues: matches!(s.name, "qhist" | "hist"),
             hosts: matches!(s.name, "hhist" | "hist"),
@@ -106,7 +106,7 @@ fn print(s: &Sub, m: &ArgMatches) -> Result<i32> {
     Ok(Exit::Ok.code())
 }
 
-impl Asked {
+impl EventQuery {
     /// When the event was, if it is asked for.
     fn time(&self, event: &Event) -> Option<Stamp> {
         let named = |name: &String| self.names.is_empty() || self.names.contains(name);
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn each_subcommand_has_its_events() {
         let times = |queues, hosts, leaders, names: &[&str], within| {
-            let asked = Asked {
+            let asked = EventQuery {
                 kinds: Kinds {
                     queues,
                     hosts,

@@ -40,7 +40,7 @@ use clap::{ArgMatches, Command};
 use command_names::{BADMIN, LSADMIN, NAMES};
 pub(crate) use command_names::{command_names, lsf_names, slurm_names};
 use config_file::load;
-use daemons::Act;
+use daemons::DaemonAction;
 pub(crate) use options::subcommands;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -656,9 +656,9 @@ fn control_daemons(s: &Sub, words: &[String]) -> i32 {
         _ => "cbexe",
     };
     let what = match s.name {
-        name if name.ends_with("startup") => Act::Start,
-        name if name.ends_with("shutdown") => Act::Stop,
-        _ => Act::Restart,
+        name if name.ends_with("startup") => DaemonAction::Start,
+        name if name.ends_with("shutdown") => DaemonAction::Stop,
+        _ => DaemonAction::Restart,
     };
     finish("cadmin", daemons::control(role, what, &m.all("names")))
 }

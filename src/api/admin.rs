@@ -143,7 +143,9 @@ pub fn administer(reader: &Reader, act: &AdminAct) -> Result<AdminAnswer, Failur
         }
         AdminAct::CheckCluster => {
             let ctx = check::open(Some(source.layout.root().to_path_buf()))?;
-            Ok(AdminAnswer::Text(check::told(&check::look(&ctx))))
+            Ok(AdminAnswer::Text(check::report_text(&check::run_checks(
+                &ctx,
+            ))))
         }
     }
 }

@@ -115,7 +115,7 @@ impl Finding {
 
 /// The number of checked items, for the last line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct CheckedCounts {
     pub epochs: u64,
     pub events: u64,
     pub jobs: usize,
@@ -127,7 +127,7 @@ pub(crate) struct Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub findings: Vec<Finding>,
-    pub seen: Seen,
+    pub seen: CheckedCounts,
 }
 
 impl Report {
@@ -200,7 +200,7 @@ fn lines(text: &str) -> String {
 }
 
 /// The number of checked items; kinds without any are left out.
-fn checked(seen: &Seen) -> String {
+fn checked(seen: &CheckedCounts) -> String {
     let all = [
         (seen.epochs, "epoch"),
         (seen.events, "event"),

@@ -32,7 +32,7 @@ impl Progress {
     }
 
     /// Begins a step.
-    pub(super) fn at(&mut self, what: &str) {
+    pub(super) fn begin_step(&mut self, what: &str) {
         if !self.on {
             return;
         }

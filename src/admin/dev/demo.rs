@@ -28,7 +28,7 @@ const EXAMPLES: &[(&str, &str)] = &[
 ];
 
 /// One submitted job of the demonstration.
-struct Shown {
+struct DemoJob {
     id: u32,
     elements: u32,
     bar: ProgressBar,
@@ -53,7 +53,7 @@ pub(super) fn demo(site: &Site) -> Result<(), Fail> {
         shown.push((label, id, elements));
     }
     println!();
-    let mut shown: Vec<Shown> = shown
+    let mut shown: Vec<DemoJob> = shown
         .into_iter()
         .map(|(label, id, elements)| show(&bars, label, id, elements))
         .collect();
@@ -160,14 +160,14 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn show(bars: &MultiProgress, label: &str, id: u32, elements: u32) -> Shown {
+fn show(bars: &MultiProgress, label: &str, id: u32, elements: u32) -> DemoJob {
     let style = ProgressStyle::with_template("{prefix} {bar:30.green} {pos}/{len} {msg}")
         .expect("the template is a constant that parses");
     let bar = bars.add(ProgressBar::new(u64::from(elements)).with_style(style));
     let label = format!("{} {id}", said(label));
     bar.set_prefix(pad_left(&label, LABEL_COLUMNS));
     bar.set_message(said("pending").into_owned());
-    Shown {
+    DemoJob {
         id,
         elements,
         bar,
@@ -177,14 +177,14 @@ fn show(bars: &MultiProgress, label: &str, id: u32, elements: u32) -> Shown {
 
 /// Numbers of started, ended and failed elements of one job, from the view.
 #[derive(Default)]
-struct Count {
+struct ElementCounts {
     started: u32,
     ended: u32,
     failed: u32,
 }
 
 /// Follows the jobs to their ends; returns how many elements failed.
-fn watch(site: &Site, shown: &mut [Shown]) -> Result<u32, Fail> {
+fn watch(site: &Site, shown: &mut [DemoJob]) -> Result<u32, Fail> {
     let reader = ViewReader::new(&site.layout());
     let end = clock::boot_ms() + PATIENCE_MS;
     loop {
@@ -226,7 +226,7 @@ fn watch(site: &Site, shown: &mut [Shown]) -> Result<u32, Fail> {
     }
 }
 
-fn count(reader: &ViewReader, one: &Shown) -> Result<Count, Fail> {
+fn count(reader: &ViewReader, one: &DemoJob) -> Result<ElementCounts, Fail> {
     let want = Want {
         ids: vec![(one.id, one.id)],
         finished: true,
@@ -235,7 +235,7 @@ fn count(reader: &ViewReader, one: &Shown) -> Result<Count, Fail> {
     let (jobs, _) = reader
         .collect(&want)
         .map_err(|e| Fail::system(e.to_string()))?;
-    let mut count = Count::default();
+    let mut count = ElementCounts::default();
     for job in jobs.iter().filter(|j| j.row.arr.is_none()) {
         count.started += u32::from(job.row.start > 0 || job.row.stat.is_finished());
         count.ended += u32::from(job.row.stat.is_finished());

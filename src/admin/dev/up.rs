@@ -151,7 +151,7 @@ fn wait(
             return Err(fail);
         }
         let processes: Processes = processes::find(site);
-        let progress = ready::look(&layout, &site.settings, &processes);
+        let progress = ready::observe(&layout, &site.settings, &processes);
         bar.set_position(progress.steps());
         bar.set_message(progress.missing());
         if progress.complete() {
