@@ -44,7 +44,7 @@ fn labels_text(alert: &Alert) -> String {
 }
 
 /// The message for one receiver about what fires or recovers of a rule at one time.
-pub(super) fn alert_letter(
+pub(super) fn alert_message(
     cluster: &str,
     rule: &str,
     firing: bool,
@@ -175,7 +175,7 @@ pub(crate) struct JobFacts {
 
 /// What happened to a job.
 #[derive(Clone, Debug)]
-pub(crate) enum JobHappening<'a> {
+pub(crate) enum JobNotice<'a> {
     Started {
         at: u32,
         t: i64,
@@ -192,27 +192,27 @@ pub(crate) enum JobHappening<'a> {
     },
 }
 
-impl JobHappening<'_> {
+impl JobNotice<'_> {
     fn word(&self) -> &'static str {
         match self {
-            JobHappening::Started { .. } => "start",
-            JobHappening::Suspended { .. } => "suspend",
-            JobHappening::Ended(e) if e.is_success() => "done",
-            JobHappening::Ended(_) | JobHappening::Cancelled { .. } => "exit",
+            JobNotice::Started { .. } => "start",
+            JobNotice::Suspended { .. } => "suspend",
+            JobNotice::Ended(e) if e.is_success() => "done",
+            JobNotice::Ended(_) | JobNotice::Cancelled { .. } => "exit",
         }
     }
 
     /// Attempt and time.
     fn when(&self) -> (u32, i64) {
         match self {
-            JobHappening::Started { at, t } | JobHappening::Suspended { at, t } => (*at, *t),
-            JobHappening::Ended(e) => (e.a.at, e.t),
-            JobHappening::Cancelled { t, .. } => (0, *t),
+            JobNotice::Started { at, t } | JobNotice::Suspended { at, t } => (*at, *t),
+            JobNotice::Ended(e) => (e.a.at, e.t),
+            JobNotice::Cancelled { t, .. } => (0, *t),
         }
     }
 }
 
-fn is_asked_for(wish: &MailWish, happening: &JobHappening<'_>) -> bool {
+fn is_asked_for(wish: &MailWish, happening: &JobNotice<'_>) -> bool {
     match happening.word() {
         "start" => wish.start,
         "suspend" => wish.suspend,
@@ -222,11 +222,11 @@ fn is_asked_for(wish: &MailWish, happening: &JobHappening<'_>) -> bool {
 }
 
 /// The message that a job requested, without its receiver; `None`: it did not request this one.
-pub(crate) fn job_letter(
+pub(crate) fn job_message(
     cluster: &str,
     j: JobKey,
     job: &JobFacts,
-    happening: &JobHappening<'_>,
+    happening: &JobNotice<'_>,
     (now, zone): (i64, &TimeZone),
 ) -> Option<Delivery> {
     if !is_asked_for(&job.wish, happening) {
@@ -235,7 +235,7 @@ pub(crate) fn job_letter(
     let word = happening.word();
     let (at, t) = happening.when();
     let begun = match happening {
-        JobHappening::Suspended { .. } => format!(".{t}"),
+        JobNotice::Suspended { .. } => format!(".{t}"),
         _ => String::new(),
     };
     let id = format!("{cluster}.{j}.{at}.{word}{begun}");
@@ -269,7 +269,7 @@ pub(crate) fn job_letter(
         "to": job.wish.to,
         "time": iso(t),
     });
-    if let JobHappening::Ended(e) = happening {
+    if let JobNotice::Ended(e) = happening {
         object["exit_code"] = json!(e.code);
         object["signal"] = json!(e.sig);
         object["cpu_ms"] = json!(e.u.cpu_ms);
@@ -320,7 +320,7 @@ fn job_text(
     cluster: &str,
     j: JobKey,
     job: &JobFacts,
-    happening: &JobHappening<'_>,
+    happening: &JobNotice<'_>,
     zone: &TimeZone,
 ) -> String {
     let date = |ms: i64| duration::date_long(ms, zone);
@@ -348,7 +348,7 @@ fn job_text(
         "Submitted:",
         &format!("{} from {}", date(job.submit), job.sub_host),
     );
-    if let JobHappening::Ended(e) = happening {
+    if let JobNotice::Ended(e) = happening {
         if e.start > 0 {
             line(&mut out, "Started:", &date(e.start));
         }
@@ -356,7 +356,7 @@ fn job_text(
         put(&mut out, format_args!("\nResources used:"));
         put_usage(&mut out, job, e);
     }
-    if !matches!(happening, JobHappening::Cancelled { .. }) {
+    if !matches!(happening, JobNotice::Cancelled { .. }) {
         match job.stdout.as_str() {
             "" => put(&mut out, format_args!("\n'cpeek {j}' prints its output.")),
             path => put(
@@ -368,19 +368,19 @@ fn job_text(
     out
 }
 
-fn sentence(j: JobKey, happening: &JobHappening<'_>, date: &dyn Fn(i64) -> String) -> String {
+fn sentence(j: JobKey, happening: &JobNotice<'_>, date: &dyn Fn(i64) -> String) -> String {
     match happening {
-        JobHappening::Started { t, .. } => format!("Job {j} started at {}.", date(*t)),
-        JobHappening::Suspended { t, .. } => format!("Job {j} was suspended at {}.", date(*t)),
-        JobHappening::Cancelled { by, t } => {
+        JobNotice::Started { t, .. } => format!("Job {j} started at {}.", date(*t)),
+        JobNotice::Suspended { t, .. } => format!("Job {j} was suspended at {}.", date(*t)),
+        JobNotice::Cancelled { by, t } => {
             format!(
                 "Job {j} was ended by {} at {} before it started.",
                 escape(by),
                 date(*t)
             )
         }
-        JobHappening::Ended(e) if e.is_success() => format!("Job {j} is done."),
-        JobHappening::Ended(e) => {
+        JobNotice::Ended(e) if e.is_success() => format!("Job {j} is done."),
+        JobNotice::Ended(e) => {
             let how = match (e.code, e.sig) {
                 (_, sig) if sig > 0 => format!("was ended by signal {sig}"),
                 (Some(code), _) => format!("ended with exit code {code}"),

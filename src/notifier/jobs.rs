@@ -4,7 +4,7 @@
 //! Keeps only those jobs. Their data comes from the published view, if they were submitted before
 //! the kept journal begins, and otherwise from the journal.
 
-use crate::alert::{self, JobFacts, JobHappening};
+use crate::alert::{self, JobFacts, JobNotice};
 use crate::client::read::Source;
 use crate::config::Notices;
 use crate::journal::{Entry, History, Position};
@@ -215,14 +215,12 @@ impl Jobs {
                 };
                 return alert::silence(state, silence);
             }
-            Event::Started { a, t, .. } => (a.j, JobHappening::Started { at: a.at, t: t.0 }),
-            Event::Suspended { a, on: true, t } => {
-                (a.j, JobHappening::Suspended { at: a.at, t: t.0 })
-            }
+            Event::Started { a, t, .. } => (a.j, JobNotice::Started { at: a.at, t: t.0 }),
+            Event::Suspended { a, on: true, t } => (a.j, JobNotice::Suspended { at: a.at, t: t.0 }),
             // It goes on: nobody needs to look.
             Event::Ended { requeue: true, .. } => return,
-            Event::Ended { e, .. } => (e.a.j, JobHappening::Ended(e)),
-            Event::Cancelled { j, by, t, .. } => (*j, JobHappening::Cancelled { by, t: t.0 }),
+            Event::Ended { e, .. } => (e.a.j, JobNotice::Ended(e)),
+            Event::Cancelled { j, by, t, .. } => (*j, JobNotice::Cancelled { by, t: t.0 }),
             _ => return,
         };
         let Some(job) = self.jobs.get(&j.id) else {
@@ -234,7 +232,7 @@ impl Jobs {
             ..job.clone()
         };
         let time = (told.wall, &self.zone);
-        if let Some(letter) = alert::job_letter(told.cluster, j, &job, &happening, time) {
+        if let Some(letter) = alert::job_message(told.cluster, j, &job, &happening, time) {
             push(told, &letter, &job, state);
         }
     }

@@ -200,7 +200,7 @@ impl Notifier {
     fn settle(&mut self, wall: i64) {
         for done in self.sender.ended() {
             let to = (done.to.as_str(), done.user.as_str());
-            let lost = alert::settle(&mut self.state, &done.id, to, done.outcome, wall);
+            let lost = alert::record_outcome(&mut self.state, &done.id, to, done.outcome, wall);
             if let Some(text) = lost {
                 tracing::error!("{text}");
                 self.troubles.1.push(text);
