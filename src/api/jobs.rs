@@ -81,21 +81,21 @@ impl ViewMark {
 
 /// The users whose jobs a user may see.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SeenJobs {
+pub struct VisibleJobs {
     uid: u32,
     users: Users,
 }
 
-impl SeenJobs {
+impl VisibleJobs {
     /// The users whose jobs this reader's user may see now.
     ///
     /// # Errors
     /// As [`ViewMark::now`].
-    pub fn of(reader: &Reader) -> Result<SeenJobs, Failure> {
+    pub fn of(reader: &Reader) -> Result<VisibleJobs, Failure> {
         let source = reader.source();
         let (uid, params) = (source.me.uid, source.params()?);
         let users = source.seen_of(Users::All, &params);
-        Ok(SeenJobs {
+        Ok(VisibleJobs {
             uid,
             users: users.unwrap_or_else(|| Users::one(uid)),
         })
@@ -264,7 +264,7 @@ impl JobIndex {
     ///
     /// # Errors
     /// The filter or the column is wrong.
-    pub fn page(&self, query: &JobQuery, seen: &SeenJobs, now: i64) -> Result<JobPage, Failure> {
+    pub fn page(&self, query: &JobQuery, seen: &VisibleJobs, now: i64) -> Result<JobPage, Failure> {
         let filter = Filter::parse(&query.filter).map_err(wrong)?;
         let column = match query.sort.as_str() {
             "" => None,
@@ -317,7 +317,7 @@ impl JobIndex {
 
     /// Unfinished jobs and elements by queue and by user, as far as the user sees them: pending and
     /// started ones, and the longest and the median wait of the pending jobs, ms.
-    pub fn sums(&self, seen: &SeenJobs, now: i64) -> JobSums {
+    pub fn sums(&self, seen: &VisibleJobs, now: i64) -> JobSums {
         let mut sums = JobSums::default();
         let mut waits = Vec::new();
         let live = self.jobs.items.iter().filter(|item| seen.has(item));
@@ -461,7 +461,7 @@ mod tests {
     fn ids(bed: &TestView, uid: u32, query: &JobQuery) -> String {
         let reader = reader(bed, uid);
         let index = JobIndex::read(&reader).unwrap();
-        let seen = SeenJobs::of(&reader).unwrap();
+        let seen = VisibleJobs::of(&reader).unwrap();
         let page = index.page(query, &seen, NOW).unwrap();
         let ids: Vec<&str> = page.rows.iter().map(|row| row.id.as_str()).collect();
         ids.join(" ")
@@ -491,7 +491,7 @@ mod tests {
         assert_eq!(with(|q| (q.from, q.count) = (99, 2)), "3", "the last page");
         assert_eq!(with(|q| (q.sort, q.reverse) = ("id".into(), true)), "3 2 1");
         let index = JobIndex::read(&reader(&bed, 7)).unwrap();
-        let seen = SeenJobs::of(&reader(&bed, 7)).unwrap();
+        let seen = VisibleJobs::of(&reader(&bed, 7)).unwrap();
         for bad in [
             query("nonsense:x"),
             JobQuery {

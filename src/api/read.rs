@@ -341,7 +341,7 @@ impl Events {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn look(&mut self) -> Result<Vec<String>, Failure> {
+    pub fn next_events(&mut self) -> Result<Vec<String>, Failure> {
         let mut lines = Vec::new();
         self.following.look(&mut |line| lines.push(line))?;
         Ok(lines)

@@ -179,7 +179,7 @@ fn dry_run(job: &Job) -> Result<(), End> {
     }
     let mut more = s.kinds.events;
     while more {
-        let look = events.look(s.batch_documents, s.batch_bytes);
+        let look = events.next_events(s.batch_documents, s.batch_bytes);
         let look = look.map_err(|e| e.to_string())?;
         look.problems
             .iter()
@@ -189,7 +189,7 @@ fn dry_run(job: &Job) -> Result<(), End> {
     }
     more = s.kinds.accounting;
     while more {
-        let look = accounting.look(s.batch_documents, s.batch_bytes);
+        let look = accounting.next_records(s.batch_documents, s.batch_bytes);
         let look = look.map_err(|e| e.to_string())?;
         look.problems
             .iter()

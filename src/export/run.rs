@@ -212,7 +212,7 @@ impl Exporter {
     /// Returns true if there may be more at once.
     fn some_events(&mut self) -> Result<bool, End> {
         let s = &self.job.settings;
-        let look = self.events.look(s.batch_documents, s.batch_bytes);
+        let look = self.events.next_events(s.batch_documents, s.batch_bytes);
         let look = look.map_err(|e| e.to_string())?;
         self.note(&look.problems);
         if look.gap {
@@ -236,7 +236,9 @@ impl Exporter {
 
     fn some_records(&mut self) -> Result<bool, End> {
         let s = &self.job.settings;
-        let look = self.accounting.look(s.batch_documents, s.batch_bytes);
+        let look = self
+            .accounting
+            .next_records(s.batch_documents, s.batch_bytes);
         let look = look.map_err(|e| e.to_string())?;
         self.note(&look.problems);
         let naming = &self.naming;

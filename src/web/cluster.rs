@@ -4,7 +4,7 @@
 //! what a user may see. Takes no lock of the cluster and writes nothing.
 
 use corral::api::Failure;
-use corral::api::jobs::{JobIndex, JobSums, SeenJobs, ViewMark};
+use corral::api::jobs::{JobIndex, JobSums, ViewMark, VisibleJobs};
 use corral::api::read::{ClusterHead, Reader, Waits};
 use corral::record::view::{HostRow, QueueRow};
 use corral::spool::Site;
@@ -140,7 +140,7 @@ impl Cluster {
 
     /// Jobs by queue and user as the user of this process sees them; `None`: unknown. Blocks.
     pub fn sums(&self, now: i64) -> Option<JobSums> {
-        let seen = SeenJobs::of(&self.reader).ok()?;
+        let seen = VisibleJobs::of(&self.reader).ok()?;
         Some(self.now().jobs.sums(&seen, now))
     }
 
@@ -156,8 +156,8 @@ impl Cluster {
     ///
     /// # Errors
     /// The view cannot be read.
-    pub fn seen(reader: &Reader) -> Result<SeenJobs, Failure> {
-        SeenJobs::of(reader)
+    pub fn seen(reader: &Reader) -> Result<VisibleJobs, Failure> {
+        VisibleJobs::of(reader)
     }
 }
 

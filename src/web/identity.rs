@@ -7,9 +7,9 @@
 
 use crate::broker::wire::PasswordSaid;
 use crate::secret::Secret;
-use corral::api::admin::{self, AdminAct, AdminAnswer};
-use corral::api::attend::{self, AttendAsk};
-use corral::api::files::{self, FileAsk, FileSaid};
+use corral::api::admin::{self, AdminAction, AdminAnswer};
+use corral::api::attend::{self, AttachRequest};
+use corral::api::files::{self, FileAnswer, FileRequest};
 use corral::api::portal::{PortalToken, take_login, token_of};
 use corral::api::read::{JobOutput, JobTexts, Reader};
 use corral::api::{self, Accepted, Failure, FailureKind, JobRequest};
@@ -135,13 +135,13 @@ pub trait AsUser: Send + Sync {
     ///
     /// # Errors
     /// The user is not an administrator, something is refused, or no answer came.
-    fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure>;
+    fn administer(&self, who: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure>;
 
     /// Carries out an operation on the user's files.
     ///
     /// # Errors
     /// The system refuses it.
-    fn files(&self, who: &Identity, ask: &FileAsk) -> Result<FileSaid, Failure>;
+    fn files(&self, who: &Identity, ask: &FileRequest) -> Result<FileAnswer, Failure>;
 
     /// Submits an unchanged copy of a job. `key`: repeated calls with the same key return the same
     /// job.
@@ -161,7 +161,7 @@ pub trait AsUser: Send + Sync {
     ///
     /// # Errors
     /// The user is not served here, a value is invalid, or the system refuses.
-    fn attend(&self, who: &Identity, ask: &AttendAsk) -> Result<Held, Failure>;
+    fn attend(&self, who: &Identity, ask: &AttachRequest) -> Result<Held, Failure>;
 
     /// Uses up a login link; returns its user if it is valid.
     ///
@@ -266,11 +266,11 @@ impl AsUser for SameUser {
         Ok(self.reader(who)?.output(job, most))
     }
 
-    fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure> {
+    fn administer(&self, who: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure> {
         admin::administer(&self.reader(who)?, act)
     }
 
-    fn files(&self, who: &Identity, ask: &FileAsk) -> Result<FileSaid, Failure> {
+    fn files(&self, who: &Identity, ask: &FileRequest) -> Result<FileAnswer, Failure> {
         self.check(who)?;
         files::carry_out(ask)
     }
@@ -284,7 +284,7 @@ impl AsUser for SameUser {
         Ok(self.reader(who)?.texts(job))
     }
 
-    fn attend(&self, who: &Identity, ask: &AttendAsk) -> Result<Held, Failure> {
+    fn attend(&self, who: &Identity, ask: &AttachRequest) -> Result<Held, Failure> {
         self.check(who)?;
         let (end, attended) = attend::attend(&self.site, &self.me, ask, false)?;
         Ok(Held::new(end, attended))

@@ -187,7 +187,7 @@ pub(crate) async fn events(
     let (to, answer) = open(&app)?;
     tokio::spawn(async move {
         loop {
-            let Ok(lines) = look(following.clone()).await else {
+            let Ok(lines) = next_events(following.clone()).await else {
                 return;
             };
             for line in lines {
@@ -203,10 +203,10 @@ pub(crate) async fn events(
     Ok(answer)
 }
 
-async fn look(following: Arc<Mutex<Events>>) -> Result<Vec<String>, WebError> {
+async fn next_events(following: Arc<Mutex<Events>>) -> Result<Vec<String>, WebError> {
     blocking(move || {
         let mut following = following.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(following.look()?)
+        Ok(following.next_events()?)
     })
     .await
 }

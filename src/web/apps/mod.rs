@@ -26,7 +26,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use corral::api::attend::{Announced, AttendAsk, read_announced};
+use corral::api::attend::{Announced, AttachRequest, read_announced};
 use corral::model::{JobKey, JobStat};
 use corral::record::portal::digest;
 use corral::sys;
@@ -238,7 +238,7 @@ async fn way_to(app: &App, right: &Right) -> Result<Arc<Tunnel>, WebError> {
         let (actor, who, key) = (app.actor.clone(), right.who.clone(), right.key);
         let held = blocking(move || {
             let (id, idx) = (key.id, key.idx);
-            Ok(actor.attend(&who, &AttendAsk::Tunnel { id, idx })?)
+            Ok(actor.attend(&who, &AttachRequest::Tunnel { id, idx })?)
         });
         let tunnel = Tunnel::begin(app, &right.session, held.await?);
         tunnel.map_err(|e| unreached(sys::reason(&e)))

@@ -6,9 +6,9 @@
 use super::wire;
 use crate::identity::{AsUser, Identity, JobAct, SameUser};
 use crate::submission::option_named;
-use corral::api::admin::AdminAct;
-use corral::api::attend::{self, AttendAsk};
-use corral::api::files::FileAsk;
+use corral::api::admin::AdminAction;
+use corral::api::attend::{self, AttachRequest};
+use corral::api::files::FileRequest;
 use corral::api::portal::{PortalToken, Scope, claimed_uid, take_login, token_of};
 use corral::api::{Failure, FailureKind, JobRequest, TemplateValues};
 use corral::model::JobKey;
@@ -114,10 +114,10 @@ pub enum Call {
         most: usize,
     },
     Administer {
-        act: Box<AdminAct>,
+        act: Box<AdminAction>,
     },
     Files {
-        ask: Box<FileAsk>,
+        ask: Box<FileRequest>,
     },
     Clone {
         job: String,
@@ -131,7 +131,7 @@ pub enum Call {
     /// Something that lasts while its socket is open: only in a process that the broker started for
     /// this.
     Attend {
-        ask: AttendAsk,
+        ask: AttachRequest,
     },
 }
 

@@ -7,9 +7,9 @@ use super::calls::{Call, PlainJob};
 use super::wire::{self, Ask, Begun, PasswordSaid};
 use crate::identity::{AsUser, Held, Identity, JobAct, Proof, reader_for};
 use crate::secret::Secret;
-use corral::api::admin::{AdminAct, AdminAnswer};
-use corral::api::attend::AttendAsk;
-use corral::api::files::{FileAsk, FileSaid};
+use corral::api::admin::{AdminAction, AdminAnswer};
+use corral::api::attend::AttachRequest;
+use corral::api::files::{FileAnswer, FileRequest};
 use corral::api::portal::{PortalToken, claimed_uid};
 use corral::api::read::{JobOutput, JobTexts, Reader};
 use corral::api::{Accepted, Failure, FailureKind, JobRequest};
@@ -130,12 +130,12 @@ impl AsUser for BrokerClient {
         self.call(who, &Call::Output { id, idx, most })
     }
 
-    fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure> {
+    fn administer(&self, who: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure> {
         let act = Box::new(act.clone());
         self.call(who, &Call::Administer { act })
     }
 
-    fn files(&self, who: &Identity, ask: &FileAsk) -> Result<FileSaid, Failure> {
+    fn files(&self, who: &Identity, ask: &FileRequest) -> Result<FileAnswer, Failure> {
         let ask = Box::new(ask.clone());
         self.call(who, &Call::Files { ask })
     }
@@ -150,7 +150,7 @@ impl AsUser for BrokerClient {
         self.call(who, &Call::Texts { id, idx })
     }
 
-    fn attend(&self, who: &Identity, ask: &AttendAsk) -> Result<Held, Failure> {
+    fn attend(&self, who: &Identity, ask: &AttachRequest) -> Result<Held, Failure> {
         let call = Call::Attend { ask: ask.clone() };
         let ask = Ask::Attend {
             uid: who.uid,

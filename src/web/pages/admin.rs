@@ -18,7 +18,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use corral::api::admin::{
-    AdminAct, AdminAnswer, COMMENT_MAX, ConfigSaved, ConfigText, ConfigVerdict, HostAct, QueueAct,
+    AdminAction, AdminAnswer, COMMENT_MAX, ConfigSaved, ConfigText, ConfigVerdict, HostAct,
+    QueueAct,
 };
 use corral::api::portal::Scope;
 use corral::api::read::{HostKind, Reader};
@@ -77,7 +78,7 @@ fn allowed(caller: &Caller) -> Result<(), WebError> {
 
 /// The output of a command; its error is returned as text, too, unless the caller has no right to
 /// it.
-fn text_of(app: &App, caller: &Caller, act: &AdminAct) -> Result<String, WebError> {
+fn text_of(app: &App, caller: &Caller, act: &AdminAction) -> Result<String, WebError> {
     match app.actor.administer(&caller.who, act) {
         Ok(AdminAnswer::Text(text)) => Ok(text),
         Ok(_) => Err(WebError::internal()),
@@ -92,7 +93,7 @@ fn admin_page(
     caller: &Caller,
     check: Option<String>,
 ) -> Result<Response, WebError> {
-    let health = text_of(app, caller, &AdminAct::Health)?;
+    let health = text_of(app, caller, &AdminAction::Health)?;
     let now = app.cluster.now();
     let queues = now.queues.iter().map(|q| {
         let status = Reader::queue_status(q);
@@ -145,25 +146,25 @@ pub(super) async fn check(
 ) -> Result<Response, WebError> {
     allowed(&caller)?;
     blocking(move || {
-        let text = text_of(&app, &caller, &AdminAct::CheckCluster)?;
+        let text = text_of(&app, &caller, &AdminAction::CheckCluster)?;
         admin_page(&app, look, &caller, Some(text))
     })
     .await
 }
 
 /// The action that a form requests.
-fn act_of(form: &Fields) -> Result<AdminAct, WebError> {
+fn act_of(form: &Fields) -> Result<AdminAction, WebError> {
     let (names, comment) = (form.all("name"), form.get("comment").to_owned());
     if names.len() > NAMES_MAX {
         let why = format!("at most {NAMES_MAX} queues or hosts at once");
         return Err(WebError::wrong(why));
     }
-    let queue = |act| AdminAct::Queues {
+    let queue = |act| AdminAction::Queues {
         names: names.clone(),
         act,
         comment: comment.clone(),
     };
-    let host = |act| AdminAct::Hosts {
+    let host = |act| AdminAction::Hosts {
         names: names.clone(),
         act,
         comment: comment.clone(),
@@ -234,7 +235,7 @@ impl ConfigPage {
 }
 
 fn config_now(app: &App, caller: &Caller) -> Result<ConfigText, WebError> {
-    match app.actor.administer(&caller.who, &AdminAct::Config)? {
+    match app.actor.administer(&caller.who, &AdminAction::Config)? {
         AdminAnswer::Config(config) => Ok(config),
         _ => Err(WebError::internal()),
     }
@@ -269,7 +270,7 @@ pub(super) async fn check_config(
     allowed(&caller)?;
     blocking(move || {
         let text = text_in(&form);
-        let act = AdminAct::CheckConfig { text: text.clone() };
+        let act = AdminAction::CheckConfig { text: text.clone() };
         let AdminAnswer::Checked(verdict) = app.actor.administer(&caller.who, &act)? else {
             return Err(WebError::internal());
         };
@@ -291,7 +292,7 @@ pub(super) async fn save_config(
     allowed(&caller)?;
     blocking(move || {
         let (text, base) = (text_in(&form), form.get("base").to_owned());
-        let act = AdminAct::SaveConfig {
+        let act = AdminAction::SaveConfig {
             base: base.clone(),
             text: text.clone(),
         };

@@ -10,7 +10,7 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use corral::api::attend::AttendAsk;
+use corral::api::attend::AttachRequest;
 
 /// The menu entry of the page.
 const PLACE: &str = "/terminal";
@@ -68,13 +68,13 @@ pub(super) async fn list(
 }
 
 /// The terminal that the form requests.
-fn ask_of(form: &Fields, w: Words) -> Result<AttendAsk, WebError> {
+fn ask_of(form: &Fields, w: Words) -> Result<AttachRequest, WebError> {
     let slots = match form.get("slots") {
         "" => Ok(1),
         text => text.parse(),
     };
     let slots = slots.map_err(|_| WebError::wrong(w.f("terminal.wrong", form.get("slots"))))?;
-    Ok(AttendAsk::Terminal {
+    Ok(AttachRequest::Terminal {
         queue: form.get("queue").to_owned(),
         slots,
         run_limit: form.get("run_limit").to_owned(),

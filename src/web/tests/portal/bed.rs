@@ -4,9 +4,9 @@
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
-use corral::api::admin::{self, AdminAct, AdminAnswer};
-use corral::api::attend::{AttendAsk, far_end};
-use corral::api::files::{FileAsk, FilePlace, FileSaid, carry_out};
+use corral::api::admin::{self, AdminAction, AdminAnswer};
+use corral::api::attend::{AttachRequest, far_end};
+use corral::api::files::{FileAnswer, FileLocation, FileRequest, carry_out};
 use corral::api::portal::{PortalToken, Scope};
 use corral::api::read::{JobOutput, JobTexts, Reader};
 use corral::api::{Accepted, Failure, FailureKind, JobRequest};
@@ -51,12 +51,12 @@ pub const EVIL: &str = "<script>alert(1)</script>\"'&";
 pub struct Done {
     pub acts: Vec<(JobAct, Vec<String>)>,
     pub jobs: Vec<JobRequest>,
-    pub administered: Vec<AdminAct>,
+    pub administered: Vec<AdminAction>,
     pub clones: Vec<(String, String)>,
     pub link_used: bool,
     /// Users whose passwords were to be checked, and the callers' addresses.
     pub tried: Vec<(String, Option<IpAddr>)>,
-    pub attended: Vec<AttendAsk>,
+    pub attended: Vec<AttachRequest>,
     /// What job 1 has announced.
     pub announced: Vec<u8>,
 }
@@ -124,7 +124,7 @@ impl AsUser for MadeUp {
         Ok(self.reader(who)?.output(job, most))
     }
 
-    fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure> {
+    fn administer(&self, who: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure> {
         let outcome = |name: &String| Outcome {
             what: name.clone(),
             code: Code::Ok,
@@ -132,7 +132,7 @@ impl AsUser for MadeUp {
         };
         self.done.lock().unwrap().administered.push(act.clone());
         match act {
-            AdminAct::Queues { names, .. } | AdminAct::Hosts { names, .. } => {
+            AdminAction::Queues { names, .. } | AdminAction::Hosts { names, .. } => {
                 Ok(AdminAnswer::Outcomes(names.iter().map(outcome).collect()))
             }
             act => admin::administer(&self.reader(who)?, act),
@@ -141,17 +141,17 @@ impl AsUser for MadeUp {
 
     /// With the rights of the user who runs the test; the user's home directory is a directory of
     /// the bed.
-    fn files(&self, _: &Identity, ask: &FileAsk) -> Result<FileSaid, Failure> {
+    fn files(&self, _: &Identity, ask: &FileRequest) -> Result<FileAnswer, Failure> {
         let mut ask = ask.clone();
-        let (FileAsk::List { at, .. }
-        | FileAsk::Read { at, .. }
-        | FileAsk::Received { at }
-        | FileAsk::Write { at, .. }
-        | FileAsk::MakeDir { at }
-        | FileAsk::Rename { at, .. }
-        | FileAsk::Remove { at }) = &mut ask;
+        let (FileRequest::List { at, .. }
+        | FileRequest::Read { at, .. }
+        | FileRequest::Received { at }
+        | FileRequest::Write { at, .. }
+        | FileRequest::MakeDir { at }
+        | FileRequest::Rename { at, .. }
+        | FileRequest::Remove { at }) = &mut ask;
         if at.root == b"/h/me" {
-            *at = FilePlace {
+            *at = FileLocation {
                 root: home(&self.site.share)
                     .as_os_str()
                     .as_encoded_bytes()
@@ -178,17 +178,17 @@ impl AsUser for MadeUp {
     }
 
     /// A shell of the user who runs the test, or the other end of a tunnel in a thread.
-    fn attend(&self, _: &Identity, ask: &AttendAsk) -> Result<Held, Failure> {
+    fn attend(&self, _: &Identity, ask: &AttachRequest) -> Result<Held, Failure> {
         let mut done = self.done.lock().unwrap();
         done.attended.push(ask.clone());
         let announced = done.announced.clone();
         drop(done);
         match ask {
-            AttendAsk::Terminal { queue, .. } if queue == "refuse" => Err(Failure {
+            AttachRequest::Terminal { queue, .. } if queue == "refuse" => Err(Failure {
                 kind: FailureKind::Refused,
                 text: "the queue is closed".into(),
             }),
-            AttendAsk::Terminal { rows, cols, .. } => {
+            AttachRequest::Terminal { rows, cols, .. } => {
                 let (master, slave) = terminal::open_pair(*rows, *cols).unwrap();
                 let how = Attend {
                     program: Path::new("/bin/sh"),
@@ -200,7 +200,7 @@ impl AsUser for MadeUp {
                 let attended = Attended::begin(&how, slave, true).unwrap();
                 Ok(Held::new(master, attended))
             }
-            AttendAsk::Tunnel { id, .. } => {
+            AttachRequest::Tunnel { id, .. } => {
                 let (mine, other) = ipc::pair().unwrap();
                 let id = *id;
                 std::thread::spawn(move || far_end(other, &announced, id));

@@ -1,8 +1,8 @@
 //! The broker with the input of a faulty HTTP process: it answers each request as before and starts
 //! nothing without a session.
 
-use corral::api::attend::AttendAsk;
-use corral::api::files::{FileAsk, FilePlace, FileSaid};
+use corral::api::attend::AttachRequest;
+use corral::api::files::{FileAnswer, FileLocation, FileRequest};
 use corral::api::portal::{Portal, PortalToken, Scope};
 use corral::api::{Failure, FailureKind};
 use corral::record::portal::{digest, login_name, secret_of, token_name};
@@ -156,7 +156,7 @@ fn nobody_acts_without_a_session_or_token_of_theirs() {
             let failure = asker.call_with::<String>(&who, &call).unwrap_err();
             assert_eq!(failure.kind, FailureKind::Permission, "{failure}");
             // A token, of any user, starts nothing that lasts.
-            let ask = AttendAsk::Tunnel { id: 1, idx: 0 };
+            let ask = AttachRequest::Tunnel { id: 1, idx: 0 };
             let failure = asker.attend(&who, &ask).err().unwrap();
             assert_eq!(failure.kind, FailureKind::Permission, "{failure}");
         }
@@ -270,8 +270,8 @@ fn a_session_and_a_token_are_their_users_alone() {
         let who = asker.log_in(link, 0).unwrap().expect("the link is good");
         assert_eq!(who.uid, ONE);
         assert!(asker.may_go_on(&who.proof.0));
-        let list = || FileAsk::List {
-            at: FilePlace {
+        let list = || FileRequest::List {
+            at: FileLocation {
                 root: b"/".to_vec(),
                 path: Vec::new(),
             },
@@ -285,7 +285,7 @@ fn a_session_and_a_token_are_their_users_alone() {
             };
             let ask = Box::new(list());
             asker
-                .call_with::<FileSaid>(&who, &Call::Files { ask })
+                .call_with::<FileAnswer>(&who, &Call::Files { ask })
                 .map(drop)
         };
         files(ONE, &who.proof.0).unwrap();
