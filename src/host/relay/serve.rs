@@ -5,8 +5,8 @@
 use super::windows::Forward;
 use super::{Ask, LINE_MAX, Reached, Sides, ToRelay, say_line};
 use crate::channel::{
-    ChannelError, DATA_MAX, Finish, Hello, Link, Message, RENDEZVOUS_MAX, ROOM, Rendezvous, Screen,
-    Stream, Unreached, Welcome, about,
+    ChannelError, ConnectFailure, DATA_MAX, Finish, Hello, Link, Message, RENDEZVOUS_MAX, ROOM,
+    Rendezvous, Screen, Stream, Welcome, about,
 };
 use crate::spool::Layout;
 use crate::sys::stream::{self, Watched, Wire};
@@ -165,7 +165,7 @@ fn flush(link: &mut Link, wire: &Wire) -> std::io::Result<usize> {
 /// Requests through the share that a command that cannot be reached reads the output files, and
 /// waits until it confirms by emptying its own file. A command that has ended does not confirm.
 fn instead(ask: &Ask<'_>, file: &Path, why: String) -> Reached {
-    let word = Unreached {
+    let word = ConnectFailure {
         host: ask.host.to_owned(),
         why: why.clone(),
     };
@@ -535,7 +535,7 @@ mod tests {
             let file = file.clone();
             move || loop {
                 let bytes = fs::read_small(&word, RENDEZVOUS_MAX).unwrap();
-                if let Some(said) = Unreached::from_bytes(&bytes) {
+                if let Some(said) = ConnectFailure::from_bytes(&bytes) {
                     fs::overwrite_unsynced(&file, b"").unwrap();
                     return said;
                 }
