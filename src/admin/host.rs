@@ -187,7 +187,7 @@ fn show(changed: &Changed, path: &Path, same: &str) {
 /// Sends a request to the leader; an answer that is not a success is a failure.
 fn asked(site: &Site, verb: Verb) -> Result<Ack> {
     let wait_s = ask::wait_s(None)?;
-    let ack = match ask::ask(site, "cadmin host", &[verb], wait_s) {
+    let ack = match ask::send_and_wait(site, "cadmin host", &[verb], wait_s) {
         Ok(ack) => ack,
         Err(ask::NoAnswer::NotSent(fail)) => return Err(fail),
         Err(ask::NoAnswer::Silence(text) | ask::NoAnswer::Interrupted(text)) => {

@@ -472,7 +472,7 @@ fn ask_reconfig(m: &ArgMatches) -> Result<i32> {
     for warning in &loaded.warnings {
         tell!("warning: {warning}");
     }
-    let ack = match ask::ask(&site, "cadmin", &[Verb::Reconfig], wait_s) {
+    let ack = match ask::send_and_wait(&site, "cadmin", &[Verb::Reconfig], wait_s) {
         Ok(ack) => ack,
         Err(e) => return Ok(e.report("cadmin reconfig")),
     };

@@ -8,7 +8,7 @@ pub use crate::client::answers::Reading;
 
 use super::Failure;
 use crate::client::answers;
-use crate::client::cevents::Following;
+use crate::client::cevents::EventPoller;
 use crate::client::cpeek;
 use crate::client::exit::Fail;
 use crate::client::metrics;
@@ -326,14 +326,14 @@ impl Reader {
     /// The position is invalid or too old, or the journal cannot be read.
     pub fn events(&self, after: Option<&str>, jobs: &[String]) -> Result<Events, Failure> {
         let reader = Reader::new(&self.source.site, self.source.me.clone());
-        let following = Following::new(reader.source, after, jobs)?;
+        let following = EventPoller::new(reader.source, after, jobs)?;
         Ok(Events { following })
     }
 }
 
 /// New events as they happen, as the documents of `cevents`.
 pub struct Events {
-    following: Following,
+    following: EventPoller,
 }
 
 impl Events {
@@ -343,7 +343,7 @@ impl Events {
     /// The journal cannot be read.
     pub fn next_events(&mut self) -> Result<Vec<String>, Failure> {
         let mut lines = Vec::new();
-        self.following.look(&mut |line| lines.push(line))?;
+        self.following.read_new(&mut |line| lines.push(line))?;
         Ok(lines)
     }
 }

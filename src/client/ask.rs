@@ -111,7 +111,7 @@ pub(crate) fn send(
 ) -> Result<Ack, NoAnswer> {
     let token = request.token;
     let bytes = request.into_bytes().map_err(NoAnswer::NotSent)?;
-    let mut wait = Wait::new(site, token, bytes).map_err(NoAnswer::NotSent)?;
+    let mut wait = PendingRequest::new(site, token, bytes).map_err(NoAnswer::NotSent)?;
     wait.publish().map_err(NoAnswer::NotSent)?;
     sys::failpoint::hit("ask.after_publish");
     let answer = wait.until_answered(Some(command), wait_s.saturating_mul(1000));
@@ -127,7 +127,7 @@ pub(crate) fn send(
 /// Nothing was sent, or no answer came. The text says whether the request may still be carried out.
 pub(crate) fn send_silently(site: &Site, request: Outgoing, wait_s: u64) -> Result<Ack, Fail> {
     let token = request.token;
-    let mut wait = Wait::new(site, token, request.into_bytes()?)?;
+    let mut wait = PendingRequest::new(site, token, request.into_bytes()?)?;
     wait.lent = true;
     wait.publish()?;
     match wait.until_answered(None, wait_s.saturating_mul(1000)) {
@@ -142,14 +142,18 @@ pub(crate) fn send_silently(site: &Site, request: Outgoing, wait_s: u64) -> Resu
 ///
 /// # Errors
 /// As [`send`].
-pub(crate) fn ask_silently(site: &Site, verbs: &[Verb], wait_s: u64) -> Result<Ack, NoAnswer> {
+pub(crate) fn send_and_wait_silently(
+    site: &Site,
+    verbs: &[Verb],
+    wait_s: u64,
+) -> Result<Ack, NoAnswer> {
     let mut request = Outgoing::new(site, RequestHead::default()).map_err(NoAnswer::NotSent)?;
     for verb in verbs {
         request.push(verb).map_err(NoAnswer::NotSent)?;
     }
     let token = request.token;
     let bytes = request.into_bytes().map_err(NoAnswer::NotSent)?;
-    let mut wait = Wait::new(site, token, bytes).map_err(NoAnswer::NotSent)?;
+    let mut wait = PendingRequest::new(site, token, bytes).map_err(NoAnswer::NotSent)?;
     wait.publish().map_err(NoAnswer::NotSent)?;
     wait.until_answered(None, wait_s.saturating_mul(1000))
 }
@@ -158,7 +162,7 @@ pub(crate) fn ask_silently(site: &Site, verbs: &[Verb], wait_s: u64) -> Result<A
 ///
 /// # Errors
 /// As [`send`].
-pub(crate) fn ask(
+pub(crate) fn send_and_wait(
     site: &Site,
     command: &str,
     verbs: &[Verb],
@@ -172,7 +176,7 @@ pub(crate) fn ask(
 }
 
 /// A request that waits for its answer.
-struct Wait<'a> {
+struct PendingRequest<'a> {
     site: &'a Site,
     layout: Layout,
     token: Token,
@@ -199,11 +203,11 @@ struct Beat {
     moved: bool,
 }
 
-impl<'a> Wait<'a> {
-    fn new(site: &'a Site, token: Token, bytes: Vec<u8>) -> Result<Wait<'a>, Fail> {
+impl<'a> PendingRequest<'a> {
+    fn new(site: &'a Site, token: Token, bytes: Vec<u8>) -> Result<PendingRequest<'a>, Fail> {
         let copy = || leader_copy::read(&site.leader_copy());
         let known = (!is_local(&site.layout())).then(copy).flatten();
-        Wait::of(site, token, bytes, known)
+        PendingRequest::of(site, token, bytes, known)
     }
 
     /// `known`: the leader as last noted on this host. It may be out of date: the epoch itself is
@@ -213,7 +217,7 @@ impl<'a> Wait<'a> {
         token: Token,
         bytes: Vec<u8>,
         known: Option<EpochDoc>,
-    ) -> Result<Wait<'a>, Fail> {
+    ) -> Result<PendingRequest<'a>, Fail> {
         let layout = site.layout();
         let epoch = match known {
             Some(known) => known,
@@ -224,7 +228,7 @@ impl<'a> Wait<'a> {
         let inbox = layout.inbox_of(sys::users::effective_uid());
         let mut hints = LeaderHints::default();
         hints.follow(&epoch);
-        Ok(Wait {
+        Ok(PendingRequest {
             site,
             token,
             bytes,
@@ -358,7 +362,7 @@ impl<'a> Wait<'a> {
         loop {
             let now = sys::clock::boot_ms() - start;
             if !std::mem::take(&mut soon)
-                && let Some(ack) = self.look(now).map_err(NoAnswer::Silence)?
+                && let Some(ack) = self.poll_answer(now).map_err(NoAnswer::Silence)?
             {
                 return Ok(ack);
             }
@@ -397,7 +401,7 @@ impl<'a> Wait<'a> {
 
     /// Looks once at everything that may hold an answer. `now` is in ms since the wait began.
     /// Returns `Err` if the request had to be published again and this failed.
-    fn look(&mut self, now: u64) -> Result<Option<Ack>, String> {
+    fn poll_answer(&mut self, now: u64) -> Result<Option<Ack>, String> {
         self.looks += 1;
         let added = self.hints.take_answered();
         if let Some(ack) = self.answers.find(self.token, added) {

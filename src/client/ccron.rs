@@ -25,7 +25,7 @@ use crate::sys;
 use crate::text::cron::{Schedule, Zone};
 use crate::text::error::did_you_mean;
 use clap::{ArgMatches, Command};
-use definition::Written;
+use definition::RawDefinition;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -292,12 +292,12 @@ fn put(m: &ArgMatches, create: bool) -> Result<i32> {
     send_all(all, (create, replace), wait_s)
 }
 
-fn send_all(all: Vec<Written>, (create, replace): (bool, bool), wait_s: u64) -> Result<i32> {
+fn send_all(all: Vec<RawDefinition>, (create, replace): (bool, bool), wait_s: u64) -> Result<i32> {
     let site = Site::find()?;
     let mut ready = Vec::new();
     for written in all {
         let (jobs, head) = submissions(&site, &written)?;
-        let Written { mut def, user, .. } = written;
+        let RawDefinition { mut def, user, .. } = written;
         let mut jobs = jobs.into_iter();
         def.job = jobs.next().unwrap_or_default();
         def.more = jobs.collect();
@@ -325,7 +325,7 @@ fn send_all(all: Vec<Written>, (create, replace): (bool, bool), wait_s: u64) -> 
 
 /// The jobs of a definition, and what they have in common: their environment, and for a single job
 /// also its script and input.
-fn submissions(site: &Site, written: &Written) -> Result<(Vec<Submission>, RequestHead)> {
+fn submissions(site: &Site, written: &RawDefinition) -> Result<(Vec<Submission>, RequestHead)> {
     let (mut jobs, mut common) = (Vec::new(), None::<RequestHead>);
     for what in written.jobs() {
         let at = |text: &str| format!("{}: {text}", what.place);
@@ -370,7 +370,7 @@ fn act(m: &ArgMatches, act: CronAct) -> Result<i32> {
     };
     let verbs: Vec<Verb> = names.iter().map(verb).collect();
     let site = Site::find()?;
-    let ack: Ack = match ask::ask(&site, "ccron", &verbs, wait_s) {
+    let ack: Ack = match ask::send_and_wait(&site, "ccron", &verbs, wait_s) {
         Ok(ack) => ack,
         Err(e) => return Ok(e.report("ccron")),
     };

@@ -107,7 +107,7 @@ pub(super) struct Answer {
 }
 
 /// The selected jobs.
-struct Wanted {
+struct JobFilter {
     ids: Vec<JobSel>,
     stats: Stats,
     users: Users,
@@ -215,7 +215,7 @@ fn print(m: &ArgMatches, episodes: &[Episode<'_>], ctx: &Ctx) -> String {
     out
 }
 
-fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Wanted, Fail> {
+fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<JobFilter, Fail> {
     let ids = read::job_ids(m)?;
     // The journal can be read without a view; then every user sees only their own jobs.
     let params = source.view.params().unwrap_or_default();
@@ -229,7 +229,7 @@ fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Wanted, Fail> {
     let (ended, dispatched) = (range("C")?, range("D")?);
     let (submitted, touched) = (range("S")?, range("T")?);
     let by_time = ended.or(dispatched).or(submitted).or(touched).is_some();
-    Ok(Wanted {
+    Ok(JobFilter {
         stats: stats(m, !ids.is_empty() || by_time),
         ids,
         users,
@@ -280,7 +280,7 @@ fn stats(m: &ArgMatches, all: bool) -> Stats {
     }
 }
 
-impl Wanted {
+impl JobFilter {
     fn may_see(&self, e: &Episode<'_>) -> bool {
         match &e.story.spec {
             Some(spec) => self.users.has(spec.uid, &spec.user, &spec.queue),
@@ -336,7 +336,7 @@ impl Wanted {
 /// Reads the whole journal, or what concerns the ids, and completes it from the view.
 fn read_journal(
     source: &Source,
-    wanted: &Wanted,
+    wanted: &JobFilter,
     detail: bool,
     err: &mut Vec<String>,
 ) -> Result<Histories, Fail> {

@@ -44,7 +44,7 @@ fn modify(chosen: &Chosen, operands: &[String]) -> Result<i32> {
     let site = Site::find()?;
     let changes = Box::new(changes_of(chosen, &site)?);
     let verb = Verb::Modify { sel, changes };
-    match ask::ask(&site, "cmod", &[verb], wait_s) {
+    match ask::send_and_wait(&site, "cmod", &[verb], wait_s) {
         Ok(ack) => Ok(show("cmod", &ack, phrase)),
         Err(e) => Ok(e.report("cmod")),
     }

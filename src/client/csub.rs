@@ -69,7 +69,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     {
         return table.check(&split).err().unwrap_or(0);
     }
-    let told = Told::now();
+    let told = SubmitContext::now();
     match told.and_then(|told| submit(&table, &split, &told)) {
         Ok(code) => code,
         Err(fail) => not_submitted("csub", &fail),
@@ -115,7 +115,7 @@ fn not_submitted(command: &str, fail: &Fail) -> i32 {
 }
 
 /// What this process takes from its environment.
-struct Told {
+struct SubmitContext {
     cwd: PathBuf,
     umask: u32,
     now_ms: i64,
@@ -123,12 +123,12 @@ struct Told {
     project: String,
 }
 
-impl Told {
-    fn now() -> Result<Told> {
+impl SubmitContext {
+    fn now() -> Result<SubmitContext> {
         let umask = sys::caller::umask(0o007);
         sys::caller::umask(umask);
         let var = |name: &str| std::env::var(name).unwrap_or_default();
-        Ok(Told {
+        Ok(SubmitContext {
             cwd: sys::caller::working_directory()?,
             umask,
             now_ms: sys::clock::wall_ms(),
@@ -154,7 +154,7 @@ impl Told {
     }
 }
 
-fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
+fn submit(table: &Table, split: &Split, told: &SubmitContext) -> Result<i32> {
     let mine = Chosen::of(table, split);
     mine.check_built()?;
     let wait_s = ask::wait_s(mine.get("wait"))?;
@@ -237,7 +237,7 @@ struct Asked {
     profile: Option<String>,
 }
 
-fn asked(table: &Table, split: &Split, mine: &Chosen, told: &Told) -> Result<Asked> {
+fn asked(table: &Table, split: &Split, mine: &Chosen, told: &SubmitContext) -> Result<Asked> {
     if let Some(made) = template::of(table, split, mine, &told.cwd)? {
         return Ok(Asked {
             work: made.work,
@@ -316,7 +316,7 @@ fn from_description(table: &Table, split: &Split, file: &str) -> Result<(Work, C
 }
 
 /// The requests of `#SBATCH` or `#PBS` lines. Reports those that have no effect.
-fn foreign_lines(work: &Work, told: &Told, command: &str) -> Result<Foreign> {
+fn foreign_lines(work: &Work, told: &SubmitContext, command: &str) -> Result<Foreign> {
     if work.foreign.is_empty() {
         return Ok(Foreign::default());
     }
@@ -366,7 +366,7 @@ const NOT_DESCRIBED: &[(&str, &str)] = &[
 
 /// The options of a description.
 fn options_of(table: &Table, what: &Description) -> Result<Chosen> {
-    let wrong = |e: super::cli::Wrong| Fail::usage(e.to_string());
+    let wrong = |e: super::cli::UsageError| Fail::usage(e.to_string());
     let split = table
         .split(&script::pack_words(&what.options)?)
         .map_err(wrong)?;
@@ -399,7 +399,7 @@ pub(super) fn described(
     let table = Table::new(options::csub());
     let mine = options_of(&table, what)?;
     let mut work = script::described(&table, &what.command, &what.script)?;
-    let mut told = Told::now()?;
+    let mut told = SubmitContext::now()?;
     let foreign = foreign_lines(&work, &told, "ccron")?;
     let of_script = std::mem::take(&mut work.options).over(foreign.chosen.clone());
     let chosen = mine.over(of_script);
@@ -497,7 +497,7 @@ fn answered(ack: &Ack) -> Result<&IdRun> {
 }
 
 /// The line that programs parse. A queue from LSB_DEFAULTQUEUE counts as default.
-fn job_line(run: &IdRun, told: &Told, named: bool) -> String {
+fn job_line(run: &IdRun, told: &SubmitContext, named: bool) -> String {
     let default = run.default || (!named && !told.queue.is_empty());
     let default = if default { "default " } else { "" };
     format!(
@@ -510,7 +510,7 @@ fn submit_pack(
     table: &Table,
     split: &Split,
     mine: &Chosen,
-    told: &Told,
+    told: &SubmitContext,
     wait_s: u64,
 ) -> Result<i32> {
     if !split.rest.is_empty() {

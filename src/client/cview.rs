@@ -35,7 +35,7 @@ use filter::Filter;
 use keys::Screen;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
-use reading::{Looking, News};
+use reading::{PollResult, ViewPoller};
 use std::ffi::OsString;
 use world::Subject;
 
@@ -220,10 +220,10 @@ fn once(mut app: App, source: &Source, ctx: Ctx, language: Language) -> Result<S
         language,
     };
     let (now, dates) = (ctx.now.0, ctx.dates.same());
-    match Looking::default().look(source, &app.needed(), ctx) {
-        News::World(world) => app.take(*world, now),
-        News::Failed(why) => return Err(Fail::system(why)),
-        News::Unchanged => {}
+    match ViewPoller::default().poll(source, &app.needed(), ctx) {
+        PollResult::World(world) => app.take(*world, now),
+        PollResult::Failed(why) => return Err(Fail::system(why)),
+        PollResult::Unchanged => {}
     }
     let page = app.known.page.as_ref();
     if let Some((page, exit)) = page.and_then(|page| Some((page, page.problem?))) {

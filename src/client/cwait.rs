@@ -274,7 +274,7 @@ fn follow(
 
 /// What the view currently shows of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum JobSeen {
+pub(crate) enum JobStatus {
     /// The job is missing, not readable, or another job.
     Unknown(String),
     Pending,
@@ -285,27 +285,27 @@ pub(crate) enum JobSeen {
 }
 
 /// Looks at one job once; reports an end through `say`.
-pub(crate) fn see(
+pub(crate) fn check_job(
     reader: &ViewReader,
     (id, accepted): (u32, i64),
     say: &mut dyn FnMut(&str),
-) -> JobSeen {
+) -> JobStatus {
     let jobs = match look(reader, id) {
         Ok(jobs) if is_another(&jobs, accepted) => {
-            return JobSeen::Unknown(format!("job ID <{id}> now belongs to another job"));
+            return JobStatus::Unknown(format!("job ID <{id}> now belongs to another job"));
         }
         Ok(jobs) if jobs.is_empty() => {
-            return JobSeen::Unknown(format!("job <{id}> is no longer known"));
+            return JobStatus::Unknown(format!("job <{id}> is no longer known"));
         }
         Ok(jobs) => jobs,
-        Err(text) => return JobSeen::Unknown(text),
+        Err(text) => return JobStatus::Unknown(text),
     };
     if let Some(code) = end_of(id, &jobs, say) {
-        return JobSeen::Over(code);
+        return JobStatus::Over(code);
     }
     match jobs.iter().find_map(|j| j.row.hosts.first()) {
-        Some(host) => JobSeen::Started(host.0.clone()),
-        None => JobSeen::Pending,
+        Some(host) => JobStatus::Started(host.0.clone()),
+        None => JobStatus::Pending,
     }
 }
 

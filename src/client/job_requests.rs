@@ -157,7 +157,7 @@ pub(crate) fn job_phrase(outcome: &Outcome) -> String {
 pub(crate) fn act(command: &str, m: &ArgMatches, verbs: &[Verb], phrase: Phrase) -> Result<i32> {
     let wait_s = ask::wait_s(m.last("wait"))?;
     let site = Site::find()?;
-    match ask::ask(&site, command, verbs, wait_s) {
+    match ask::send_and_wait(&site, command, verbs, wait_s) {
         Ok(ack) => {
             if ack.results.iter().any(matched_nothing) {
                 known_names::check(m, &Source::of("cb", site))?;

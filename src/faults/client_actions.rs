@@ -8,7 +8,7 @@ use super::configuration::{self, Settings};
 use super::confirmed::{Confirmed, Fact};
 use super::cron_checks::{CRON_NAME, SCHEDULE};
 use super::world::Inner;
-use crate::client::ask::{NoAnswer, ask};
+use crate::client::ask::{NoAnswer, send_and_wait};
 use crate::config::{self, OsNames};
 use crate::model::JobKey;
 use crate::record::ack::{Ack, Code};
@@ -129,7 +129,7 @@ impl Client<'_> {
     }
 
     fn ask(&self, command: &str, verb: Verb) -> Result<Ack, NoAnswer> {
-        ask(self.site, command, &[verb], ANSWER_S)
+        send_and_wait(self.site, command, &[verb], ANSWER_S)
     }
 
     /// The code of the first result.

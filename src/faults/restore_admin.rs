@@ -4,7 +4,7 @@
 use super::clients::Client;
 use super::plan::Role;
 use super::world::Inner;
-use crate::client::ask::ask;
+use crate::client::ask::send_and_wait;
 use crate::model::JobKey;
 use crate::record::request::{Selector, SignalHow, Verb};
 
@@ -29,7 +29,7 @@ pub(super) fn run(client: &Client<'_>) -> String {
         let seen = look(client);
         if seen.alarm {
             client.think(15_000);
-            let answer = ask(client.site, "cadmin", &[Verb::Restored], ANSWER_S);
+            let answer = send_and_wait(client.site, "cadmin", &[Verb::Restored], ANSWER_S);
             let answer = answer.ok();
             let code = answer.and_then(|ack| ack.results.first().map(|r| r.code));
             let mut inner = client.os.world.lock();
@@ -74,7 +74,7 @@ fn release(client: &Client<'_>, ids: &[u32]) {
             ..Selector::default()
         };
         let how = SignalHow::Resume;
-        let _ = ask(
+        let _ = send_and_wait(
             client.site,
             "cresume",
             &[Verb::Signal { sel, how }],

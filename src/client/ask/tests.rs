@@ -88,7 +88,7 @@ fn an_answer_behind_others_is_found_and_the_request_is_readable() {
                 .join(Layout::request_name(token));
             (token, std::fs::read(file).unwrap())
         });
-        let got = ask(&site, "t", &verbs(), 20).unwrap();
+        let got = send_and_wait(&site, "t", &verbs(), 20).unwrap();
         let (token, bytes) = leader.join().unwrap();
         assert_eq!(got.tok, token);
         bytes
@@ -123,7 +123,10 @@ fn an_answer_is_found_though_the_leader_went_on_in_another_file() {
                 std::fs::rename(&next, &acks).unwrap();
             });
             let limit = 4;
-            assert!(ask(&site, "t", &verbs(), limit).is_ok(), "{behind}");
+            assert!(
+                send_and_wait(&site, "t", &verbs(), limit).is_ok(),
+                "{behind}"
+            );
         });
     }
 }
@@ -140,7 +143,7 @@ fn a_new_leader_may_answer() {
             append(&layout.acks(4), token, 0);
             set_epoch(&layout, 4);
         });
-        assert!(ask(&site, "t", &verbs(), 20).is_ok());
+        assert!(send_and_wait(&site, "t", &verbs(), 20).is_ok());
     });
 }
 
@@ -156,7 +159,7 @@ fn an_old_copy_of_who_leads_costs_time_and_no_answer() {
             epoch: known,
             ..EpochDoc::default()
         };
-        let mut wait = Wait::of(&site, token, b"x".to_vec(), Some(known)).unwrap();
+        let mut wait = PendingRequest::of(&site, token, b"x".to_vec(), Some(known)).unwrap();
         wait.publish().unwrap();
         append(&layout.acks(3), token, 1);
         let ack = wait.until_answered(Some("t"), 20_000).unwrap();
@@ -167,13 +170,13 @@ fn an_old_copy_of_who_leads_costs_time_and_no_answer() {
 #[test]
 fn silence_says_who_how_long_and_that_the_request_stays() {
     let (_d, site) = share();
-    let Err(NoAnswer::Silence(text)) = ask(&site, "t", &verbs(), 0) else {
+    let Err(NoAnswer::Silence(text)) = send_and_wait(&site, "t", &verbs(), 0) else {
         panic!("nobody could answer");
     };
     assert!(text.contains("no leader has ever run"), "{text}");
     assert!(text.contains("stays"), "{text}");
     set_epoch(&site.layout(), 5);
-    let Err(NoAnswer::Silence(text)) = ask(&site, "t", &verbs(), 1) else {
+    let Err(NoAnswer::Silence(text)) = send_and_wait(&site, "t", &verbs(), 1) else {
         panic!("nobody could answer");
     };
     assert!(text.contains("epoch 5, host h9, pid 7"), "{text}");
@@ -190,7 +193,7 @@ fn silence_says_who_how_long_and_that_the_request_stays() {
 fn a_vanished_request_is_published_again_with_the_same_token() {
     let (_d, site) = share();
     let token = Token(77);
-    let mut wait = Wait::new(&site, token, b"x".to_vec()).unwrap();
+    let mut wait = PendingRequest::new(&site, token, b"x".to_vec()).unwrap();
     wait.publish().unwrap();
     std::fs::remove_file(&wait.file).unwrap();
     wait.publish_again_if_vanished(100).unwrap();
@@ -214,7 +217,7 @@ fn a_share_that_is_no_cluster_is_named() {
         servers: None,
         esubs: None,
     };
-    let Err(NoAnswer::NotSent(failure)) = ask(&site, "t", &verbs(), 0) else {
+    let Err(NoAnswer::NotSent(failure)) = send_and_wait(&site, "t", &verbs(), 0) else {
         panic!("there is no cluster");
     };
     assert!(failure.text.contains("no cluster in "), "{failure:?}");
@@ -282,7 +285,7 @@ fn a_leader_that_hints_is_told_of_the_request_and_found_with_few_looks() {
     let mut request = Outgoing::new(&site, RequestHead::default()).unwrap();
     request.push(&verbs()[0]).unwrap();
     let (token, bytes) = (request.token, request.into_bytes().unwrap());
-    let mut wait = Wait::new(&site, token, bytes).unwrap();
+    let mut wait = PendingRequest::new(&site, token, bytes).unwrap();
     wait.publish().unwrap();
     std::thread::scope(|s| {
         s.spawn(|| {

@@ -112,7 +112,7 @@ impl Records {
     ///
     /// # Errors
     /// A file cannot be read, or `on` failed.
-    pub(crate) fn each(
+    pub(crate) fn for_each(
         &self,
         on: &mut Sink<'_>,
         warn: &mut dyn FnMut(String),
@@ -379,7 +379,7 @@ mod tests {
             *one.0.entry(r.j.id).or_default() += 1;
             Ok(())
         };
-        records.each(on, &mut |text| one.1.push(text)).unwrap();
+        records.for_each(on, &mut |text| one.1.push(text)).unwrap();
         let mut many = (Seen::new(), Vec::new());
         let merge = &mut |part: Seen| {
             for (id, n) in part {

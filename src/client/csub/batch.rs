@@ -4,7 +4,7 @@ use super::foreign::slurm::translate;
 use super::foreign::{self, Context, Foreign, ForeignOption};
 use super::no_effect::NoEffect;
 use super::script::{self, Work};
-use super::{Told, answered, esub, head, shift_of, spec};
+use super::{SubmitContext, answered, esub, head, shift_of, spec};
 use crate::client::ask;
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
@@ -53,7 +53,7 @@ impl From<Fail> for NotSent {
 /// # Errors
 /// The job is refused, or no answer comes.
 pub(crate) fn submit(called: BatchCall) -> std::result::Result<Sent, NotSent> {
-    let told = Told::now()?;
+    let told = SubmitContext::now()?;
     let work = work(&called)?;
     let mut foreign = options(&called, &work, &told)?;
     foreign.facts.args = called.args;
@@ -106,7 +106,7 @@ fn work(called: &BatchCall) -> Result<Work> {
     })
 }
 
-fn options(called: &BatchCall, work: &Work, told: &Told) -> Result<Foreign> {
+fn options(called: &BatchCall, work: &Work, told: &SubmitContext) -> Result<Foreign> {
     let mut all = Vec::new();
     for line in &work.foreign {
         all.extend(foreign::slurm_line(line, &work.place)?);

@@ -120,7 +120,7 @@ fn in_english(app: &App, hangs_s: Option<u64>) -> (String, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::cview::actions::{Act, Action};
+    use crate::client::cview::actions::{Action, ActionKind};
     use crate::client::cview::app::Status;
     use crate::client::cview::keys::Screen;
     use crate::client::cview::world::Head;
@@ -171,7 +171,7 @@ mod tests {
         app.fail("cannot read\nhint: x".into());
         assert_eq!(status(&app, None), ("cannot read".into(), true));
         app.asking.push_back(Action {
-            act: Act::Kill,
+            act: ActionKind::Kill,
             names: vec!["1".into()],
             count: 1,
             comment: String::new(),

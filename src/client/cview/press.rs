@@ -2,7 +2,7 @@
 //!
 //! Pure. The help texts of the keys are in `keys`.
 
-use super::actions::{Act, Action, COMMENT_MAX};
+use super::actions::{Action, ActionKind, COMMENT_MAX};
 use super::app::{App, ListState, Motion, Prompt, Status};
 use super::columns::{Column, HOSTS, JOBS, QUEUES};
 use super::filter::{FILTER_MAX, Filter};
@@ -17,7 +17,7 @@ const SIDEWAYS: usize = 8;
 
 /// What the session must do after a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Effect {
+pub(crate) enum SessionEffect {
     None,
     /// End normally.
     Quit,
@@ -31,31 +31,31 @@ pub(crate) enum Effect {
 }
 
 /// Handles a key.
-pub(crate) fn press(app: &mut App, key: Key) -> Effect {
+pub(crate) fn press(app: &mut App, key: Key) -> SessionEffect {
     match key {
-        Key::Ctrl('c') => return Effect::Interrupt,
-        Key::Ctrl('z') => return Effect::Suspend,
-        Key::Ctrl('l') => return Effect::Redraw,
+        Key::Ctrl('c') => return SessionEffect::Interrupt,
+        Key::Ctrl('z') => return SessionEffect::Suspend,
+        Key::Ctrl('l') => return SessionEffect::Redraw,
         _ => {}
     }
     app.status = Status::default();
     let effect = match std::mem::take(&mut app.prompt) {
         Prompt::None => browse(app, key),
         // Any key leaves the help.
-        Prompt::Help => Effect::None,
+        Prompt::Help => SessionEffect::None,
         Prompt::Filter { text, before } => type_filter(app, key, text, before),
         Prompt::Sort { column } => choose_column(app, key, column),
         Prompt::Comment { action, text } => type_comment(app, key, action, text),
         Prompt::Confirm(action) => confirm(app, key, action),
     };
-    app.settle();
+    app.clamp_cursors();
     effect
 }
 
-fn browse(app: &mut App, key: Key) -> Effect {
+fn browse(app: &mut App, key: Key) -> SessionEffect {
     if let Some(motion) = motion(key) {
-        go(app, motion);
-        return Effect::None;
+        move_cursor(app, motion);
+        return SessionEffect::None;
     }
     match key {
         Key::Left => sideways(app, false),
@@ -70,7 +70,7 @@ fn browse(app: &mut App, key: Key) -> Effect {
         Key::Enter => open(app),
         Key::Esc => back(app),
         Key::Char('q') if is_page(app) => back(app),
-        Key::Char('q') => return Effect::Quit,
+        Key::Char('q') => return SessionEffect::Quit,
         Key::Char('/') => begin_filter(app),
         Key::Char('s') => begin_sort(app),
         Key::Char('r') => {
@@ -90,7 +90,7 @@ fn browse(app: &mut App, key: Key) -> Effect {
         }
         _ => {}
     }
-    Effect::None
+    SessionEffect::None
 }
 
 fn motion(key: Key) -> Option<Motion> {
@@ -105,7 +105,7 @@ fn motion(key: Key) -> Option<Motion> {
     })
 }
 
-fn go(app: &mut App, motion: Motion) {
+fn move_cursor(app: &mut App, motion: Motion) {
     fn move_in<L: Copy>(list: &mut ListState<L>, motion: Motion, rows: usize) {
         list.cursor = motion.from(list.cursor, list.lines.len(), rows);
     }
@@ -133,18 +133,18 @@ fn sideways(app: &mut App, right: bool) {
 }
 
 /// The action of a capital letter on a screen.
-fn act_of(screen: Screen, letter: char) -> Option<Act> {
+fn act_of(screen: Screen, letter: char) -> Option<ActionKind> {
     Some(match (screen, letter) {
-        (Screen::Jobs | Screen::Job, 'K') => Act::Kill,
-        (Screen::Jobs | Screen::Job, 'S') => Act::Stop,
-        (Screen::Jobs | Screen::Job, 'R') => Act::Resume,
-        (Screen::Jobs | Screen::Job, 'T') => Act::Top,
-        (Screen::Jobs | Screen::Job, 'B') => Act::Bottom,
-        (Screen::Jobs | Screen::Job, 'Q') => Act::Requeue,
-        (Screen::Hosts | Screen::Host, 'O') => Act::OpenHosts,
-        (Screen::Hosts | Screen::Host, 'C') => Act::CloseHosts,
-        (Screen::Queues, 'O') => Act::OpenQueues,
-        (Screen::Queues, 'C') => Act::CloseQueues,
+        (Screen::Jobs | Screen::Job, 'K') => ActionKind::Kill,
+        (Screen::Jobs | Screen::Job, 'S') => ActionKind::Stop,
+        (Screen::Jobs | Screen::Job, 'R') => ActionKind::Resume,
+        (Screen::Jobs | Screen::Job, 'T') => ActionKind::Top,
+        (Screen::Jobs | Screen::Job, 'B') => ActionKind::Bottom,
+        (Screen::Jobs | Screen::Job, 'Q') => ActionKind::Requeue,
+        (Screen::Hosts | Screen::Host, 'O') => ActionKind::OpenHosts,
+        (Screen::Hosts | Screen::Host, 'C') => ActionKind::CloseHosts,
+        (Screen::Queues, 'O') => ActionKind::OpenQueues,
+        (Screen::Queues, 'C') => ActionKind::CloseQueues,
         _ => return None,
     })
 }
@@ -182,7 +182,7 @@ fn show_selected(app: &mut App) {
     };
     match selected.or_else(|| app.page.subject.clone()) {
         Some(subject) => show_page(app, subject),
-        None => say(app, "no job or host is selected: choose one in its list"),
+        None => show_message(app, "no job or host is selected: choose one in its list"),
     }
 }
 
@@ -292,7 +292,7 @@ fn begin_filter(app: &mut App) {
     }
 }
 
-fn type_filter(app: &mut App, key: Key, mut text: String, before: Filter) -> Effect {
+fn type_filter(app: &mut App, key: Key, mut text: String, before: Filter) -> SessionEffect {
     let mut done = false;
     match key {
         Key::Enter => done = true,
@@ -301,7 +301,7 @@ fn type_filter(app: &mut App, key: Key, mut text: String, before: Filter) -> Eff
                 how.filter = before;
                 app.arrange();
             }
-            return Effect::None;
+            return SessionEffect::None;
         }
         Key::Backspace => drop(text.pop()),
         Key::Ctrl('u') => text.clear(),
@@ -316,14 +316,14 @@ fn type_filter(app: &mut App, key: Key, mut text: String, before: Filter) -> Eff
         (Err(why), _) => {
             // Only at the end of the input is it known whether the word is complete.
             done = false;
-            complain(app, why);
+            show_error(app, why);
         }
         (Ok(_), None) => {}
     }
     if !done {
         app.prompt = Prompt::Filter { text, before };
     }
-    Effect::None
+    SessionEffect::None
 }
 
 fn begin_sort(app: &mut App) {
@@ -333,7 +333,7 @@ fn begin_sort(app: &mut App) {
     }
 }
 
-fn choose_column(app: &mut App, key: Key, column: usize) -> Effect {
+fn choose_column(app: &mut App, key: Key, column: usize) -> SessionEffect {
     let last = columns(app.screen()).len() - 1;
     let column = match key {
         Key::Right | Key::Down | Key::Tab | Key::Char('s' | 'l' | 'j') => {
@@ -348,18 +348,18 @@ fn choose_column(app: &mut App, key: Key, column: usize) -> Effect {
         }
         Key::Enter => {
             sort_by(app, Some(column));
-            return Effect::None;
+            return SessionEffect::None;
         }
         // Back to the order of the commands.
         Key::Backspace | Key::Char('0') => {
             sort_by(app, None);
-            return Effect::None;
+            return SessionEffect::None;
         }
-        Key::Esc | Key::Char('q') => return Effect::None,
+        Key::Esc | Key::Char('q') => return SessionEffect::None,
         _ => column,
     };
     app.prompt = Prompt::Sort { column };
-    Effect::None
+    SessionEffect::None
 }
 
 fn sort_by(app: &mut App, column: Option<usize>) {
@@ -382,7 +382,7 @@ fn mark(app: &mut App) {
     if !marks.remove(&name) {
         marks.insert(name);
     }
-    go(app, Motion::Lines(1));
+    move_cursor(app, Motion::Lines(1));
 }
 
 fn unmark(app: &mut App) {
@@ -395,7 +395,7 @@ fn unmark(app: &mut App) {
 }
 
 /// Asks for confirmation of an action.
-fn begin(app: &mut App, act: Act) {
+fn begin(app: &mut App, act: ActionKind) {
     match targets::action(app, act) {
         Ok(action) if act.takes_comment() => {
             app.prompt = Prompt::Comment {
@@ -404,22 +404,22 @@ fn begin(app: &mut App, act: Act) {
             };
         }
         Ok(action) => app.prompt = Prompt::Confirm(action),
-        Err(why) => complain(app, why),
+        Err(why) => show_error(app, why),
     }
 }
 
-fn type_comment(app: &mut App, key: Key, action: Action, mut text: String) -> Effect {
+fn type_comment(app: &mut App, key: Key, action: Action, mut text: String) -> SessionEffect {
     match key {
         Key::Esc => {
-            say(app, "nothing was done");
-            return Effect::None;
+            show_message(app, "nothing was done");
+            return SessionEffect::None;
         }
         Key::Enter => {
             app.prompt = Prompt::Confirm(Action {
                 comment: text.trim().to_owned(),
                 ..action
             });
-            return Effect::None;
+            return SessionEffect::None;
         }
         Key::Backspace => drop(text.pop()),
         Key::Ctrl('u') => text.clear(),
@@ -427,30 +427,30 @@ fn type_comment(app: &mut App, key: Key, action: Action, mut text: String) -> Ef
         _ => {}
     }
     app.prompt = Prompt::Comment { action, text };
-    Effect::None
+    SessionEffect::None
 }
 
-fn confirm(app: &mut App, key: Key, action: Action) -> Effect {
+fn confirm(app: &mut App, key: Key, action: Action) -> SessionEffect {
     if !matches!(key, Key::Char('y' | 'Y')) {
-        say(app, "nothing was done");
-        return Effect::None;
+        show_message(app, "nothing was done");
+        return SessionEffect::None;
     }
     // The marks were set for this action.
     if !is_page(app) {
         unmark(app);
     }
     app.asking.push_back(action.clone());
-    Effect::Ask(action)
+    SessionEffect::Ask(action)
 }
 
-fn say(app: &mut App, text: &str) {
+fn show_message(app: &mut App, text: &str) {
     app.status = Status {
         text: text.to_owned(),
         ..Status::default()
     };
 }
 
-fn complain(app: &mut App, text: String) {
+fn show_error(app: &mut App, text: String) {
     app.status = Status {
         text,
         bad: true,

@@ -4,7 +4,7 @@
 //! is not read again: each poll opens a few small files, which on a network file system makes their
 //! state fresh.
 
-use super::world::{Head, JobItem, Jobs, Needed, NeededJobs, Page, Subject, World};
+use super::world::{Head, JobItem, Jobs, Needed, NeededJobs, Page, Subject, ViewData};
 use crate::client::cpeek;
 use crate::client::exit::Exit;
 use crate::client::read::{OWN_ONLY, Source, quiet_limit_ms, unknown};
@@ -26,8 +26,8 @@ const OUTPUT_LINES: usize = 200;
 const TAB: usize = 8;
 
 /// The result of a look at the view.
-pub(crate) enum News {
-    World(Box<World>),
+pub(crate) enum PollResult {
+    World(Box<ViewData>),
     /// Nothing changed.
     Unchanged,
     Failed(String),
@@ -35,7 +35,7 @@ pub(crate) enum News {
 
 /// The files of the view at the last look.
 #[derive(Default, PartialEq, Eq)]
-struct Seen {
+struct FileMarks {
     jobs: JobFiles,
     /// Other documents that are needed.
     documents: Vec<Option<Mark>>,
@@ -53,19 +53,19 @@ struct JobFiles {
 
 /// Looks at the view repeatedly.
 #[derive(Default)]
-pub(crate) struct Looking {
-    seen: Seen,
+pub(crate) struct ViewPoller {
+    seen: FileMarks,
     needed: Needed,
     /// The job whose page is shown, the page without its output, and the output.
     job: Option<(Job, Vec<String>, Vec<String>)>,
 }
 
-impl Looking {
+impl ViewPoller {
     /// Looks once for the needed data.
-    pub(crate) fn look(&mut self, source: &Source, asked: &Needed, ctx: Ctx) -> News {
+    pub(crate) fn poll(&mut self, source: &Source, asked: &Needed, ctx: Ctx) -> PollResult {
         let seen = match files_of(source, asked) {
             Ok(seen) => seen,
-            Err(why) => return News::Failed(why),
+            Err(why) => return PollResult::Failed(why),
         };
         if seen == self.seen && *asked == self.needed {
             return self.look_at_output(source);
@@ -79,23 +79,23 @@ impl Looking {
             Ok(world) => {
                 self.seen = seen;
                 self.needed = asked.clone();
-                News::World(Box::new(world))
+                PollResult::World(Box::new(world))
             }
             Err(why) => {
-                self.seen = Seen::default();
-                News::Failed(why)
+                self.seen = FileMarks::default();
+                PollResult::Failed(why)
             }
         }
     }
 
     /// The view has not changed, but the job may have written output.
-    fn look_at_output(&mut self, source: &Source) -> News {
+    fn look_at_output(&mut self, source: &Source) -> PollResult {
         let Some((job, page, output)) = &mut self.job else {
-            return News::Unchanged;
+            return PollResult::Unchanged;
         };
         let now = output_of(source, job);
         if now == *output {
-            return News::Unchanged;
+            return PollResult::Unchanged;
         }
         let lines = page.iter().chain(&now).cloned().collect();
         *output = now;
@@ -106,23 +106,23 @@ impl Looking {
             problem: None,
         };
         match head(source) {
-            Ok((head, _)) => News::World(Box::new(World {
+            Ok((head, _)) => PollResult::World(Box::new(ViewData {
                 head,
                 page: Some(page),
-                ..World::default()
+                ..ViewData::default()
             })),
-            Err(why) => News::Failed(why),
+            Err(why) => PollResult::Failed(why),
         }
     }
 
     /// Reads everything needed.
-    fn read(&mut self, source: &Source, needed: &Needed, ctx: Ctx) -> Result<World, String> {
+    fn read(&mut self, source: &Source, needed: &Needed, ctx: Ctx) -> Result<ViewData, String> {
         let failed = |e: ViewError| source.failed(e).text;
         let (mut head, params) = head(source)?;
         let counted = source.view.counted_queues().map_err(failed)?;
         head.warnings.extend(counted.warnings);
         let queues = arranged(counted.rows, &ctx);
-        let mut world = World::default();
+        let mut world = ViewData::default();
         if needed.hosts {
             let counted = source.view.counted_hosts().map_err(failed)?;
             head.warnings.extend(counted.warnings);
@@ -209,7 +209,7 @@ impl Looking {
 }
 
 /// Marks of the files that change when the needed data change.
-fn files_of(source: &Source, needed: &Needed) -> Result<Seen, String> {
+fn files_of(source: &Source, needed: &Needed) -> Result<FileMarks, String> {
     let manifest = source.view.manifest();
     let manifest = manifest.map_err(|e| source.failed(e).text)?;
     let mark = |name: &str| {
@@ -226,7 +226,7 @@ fn files_of(source: &Source, needed: &Needed) -> Result<Seen, String> {
         (view::ESTIMATES, is_job),
     ];
     let needed = documents.into_iter().filter(|(_, needed)| *needed);
-    Ok(Seen {
+    Ok(FileMarks {
         jobs: JobFiles {
             manifest: (manifest.epoch, manifest.generation),
             delta: match manifest.delta.as_str() {

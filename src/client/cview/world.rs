@@ -19,7 +19,7 @@ const NAME_MAX: usize = 200;
 
 /// The result of one read. `None`: it was not requested.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct ViewData {
     pub head: Head,
     pub queues: Option<Vec<QueueRow>>,
     pub hosts: Option<Vec<HostRow>>,

@@ -134,7 +134,7 @@ fn cancel(m: &ArgMatches, source: &Source) -> Result<Exit> {
         ..Selector::default()
     };
     let wait_s = ask::wait_s(None)?;
-    match ask::ask(
+    match ask::send_and_wait(
         &source.site,
         "scancel",
         &[Verb::Signal { sel, how }],
@@ -226,7 +226,7 @@ fn slurm_id(id: &str) -> String {
 fn report(ack: &Ack, how: SignalHow, m: &ArgMatches) -> Exit {
     let mut exit = Exit::Ok;
     for outcome in &ack.results {
-        let Some(text) = said(outcome, how) else {
+        let Some(text) = message(outcome, how) else {
             continue;
         };
         exit = exit.or(Exit::of(outcome.code));
@@ -242,7 +242,7 @@ fn report(ack: &Ack, how: SignalHow, m: &ArgMatches) -> Exit {
 }
 
 /// The message for a job; none if it is killed, or had ended already.
-fn said(outcome: &Outcome, how: SignalHow) -> Option<String> {
+fn message(outcome: &Outcome, how: SignalHow) -> Option<String> {
     let id = slurm_id(&outcome.what);
     let why = match (outcome.code, outcome.text.as_str()) {
         (Code::Ok, _) => return None,
@@ -287,7 +287,7 @@ mod tests {
             code,
             text: text.into(),
         };
-        let kill = |code, text| said(&outcome(code, text), SignalHow::Kill);
+        let kill = |code, text| message(&outcome(code, text), SignalHow::Kill);
         assert_eq!(kill(Code::Ok, "is being terminated"), None);
         assert_eq!(kill(Code::NotFound, FINISHED), None);
         assert_eq!(
@@ -295,7 +295,7 @@ mod tests {
             "Kill job error on job id 12_[3]: Invalid job id specified"
         );
         assert_eq!(
-            said(&outcome(Code::NotFound, FINISHED), SignalHow::Number(10)).unwrap(),
+            message(&outcome(Code::NotFound, FINISHED), SignalHow::Number(10)).unwrap(),
             "Signal job error on job id 12_[3]: Job/step already completing or completed"
         );
     }

@@ -294,7 +294,7 @@ fn wrong_state(source: &Source, verb: &str, words: &[JobWord]) -> Result<Option<
 
 fn send(source: &Source, verb: Verb) -> Result<Exit> {
     let wait_s = ask::wait_s(None)?;
-    let ack = match ask::ask(&source.site, "scontrol", &[verb], wait_s) {
+    let ack = match ask::send_and_wait(&source.site, "scontrol", &[verb], wait_s) {
         Ok(ack) => ack,
         Err(NoAnswer::NotSent(fail)) => return Err(fail),
         Err(NoAnswer::Silence(text) | NoAnswer::Interrupted(text)) => {
