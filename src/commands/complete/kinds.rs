@@ -63,7 +63,7 @@ pub(crate) enum States {
 
 /// What the shell completes itself.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) enum Shellwork {
+pub(super) enum ShellCompletion {
     #[default]
     Nothing,
     Files,
@@ -74,7 +74,7 @@ pub(super) enum Shellwork {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Nothing,
-    Shell(Shellwork),
+    Shell(ShellCompletion),
     /// One name.
     One(Live),
     /// Names separated by commas or blanks.
@@ -101,7 +101,7 @@ pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> Kind 
             Kind::One(Live::Jobs(states(command)))
         }
         ("JOB [POSITION]", _) if before == 0 => Kind::One(Live::Jobs(states(command))),
-        ("CHKPNT_DIR [JOB]", _) if before == 0 => Kind::Shell(Shellwork::Dirs),
+        ("CHKPNT_DIR [JOB]", _) if before == 0 => Kind::Shell(ShellCompletion::Dirs),
         ("CHKPNT_DIR [JOB]", _) => Kind::One(Live::Jobs(States::Any)),
         ("QUEUE JOB", _) if before == 0 => Kind::One(Live::Queues),
         ("QUEUE JOB", _) => Kind::One(Live::Jobs(states(command))),
@@ -125,9 +125,9 @@ pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> Kind 
         ("NAME", _) if id == "J" => Kind::One(Live::JobNames),
         ("WORD", _) => Kind::Fixed(fixed(["mbd", "sbd", "lim"])),
         ("FILE" | "FILE OP FILE" | "SHELL" | "COMMAND" | "[HOST] COMMAND", _) => {
-            Kind::Shell(Shellwork::Files)
+            Kind::Shell(ShellCompletion::Files)
         }
-        ("DIR" | "D" | "IMAGE", _) => Kind::Shell(Shellwork::Dirs),
+        ("DIR" | "D" | "IMAGE", _) => Kind::Shell(ShellCompletion::Dirs),
         _ => choice(shown),
     }
 }
