@@ -2,7 +2,7 @@
 //! what is sent or whether it is tried again.
 
 use crate::alert::{self, Outcome};
-use crate::config::{MailServer, MailTls, Notices, Receiver, Way, is_address, is_url};
+use crate::config::{MailServer, MailTls, Notices, Receiver, ReceiverKind, is_address, is_url};
 use crate::record::notices::{Delivery, NotifierState};
 use crate::sys::trust::Owners;
 use crate::sys::{child, fs, thread};
@@ -215,16 +215,16 @@ fn how(
         way, timeout_ms, ..
     } = receiver.clone();
     match way {
-        Way::Mail(to) => letter(delivery, to, server()?, timeout_ms, owners),
-        Way::Webhook(url) => Ok(How::Post(post(delivery, url, timeout_ms))),
-        Way::WebhookFile(path) => {
+        ReceiverKind::Mail(to) => letter(delivery, to, server()?, timeout_ms, owners),
+        ReceiverKind::Webhook(url) => Ok(How::Post(post(delivery, url, timeout_ms))),
+        ReceiverKind::WebhookFile(path) => {
             let url = secret(&path, owners)?;
             match is_url(&url) {
                 true => Ok(How::Post(post(delivery, url, timeout_ms))),
                 false => Err(later(format!("{path}: its first line is not a URL"))),
             }
         }
-        Way::Program(words) => Ok(How::Program {
+        ReceiverKind::Program(words) => Ok(How::Program {
             words,
             owners,
             timeout_ms,

@@ -19,7 +19,7 @@ pub use pools::SharedAmount;
 
 use super::amount::Bundle;
 use super::host_usage::ResourceId;
-use crate::config::{Capped, Dim, Names, Quota, UserGroup, UserSet};
+use crate::config::{Capped, Dimension, Names, Quota, UserGroup, UserSet};
 use crate::model::Stamp;
 use jiff::tz::TimeZone;
 use smallvec::SmallVec;
@@ -620,7 +620,7 @@ impl Rule {
     #[inline]
     fn holds(&self, host: u32) -> bool {
         match self.quota.hosts {
-            Dim::Any => true,
+            Dimension::Any => true,
             _ => self.has.get(host as usize).copied().unwrap_or(false),
         }
     }
@@ -676,11 +676,15 @@ impl Rule {
 }
 
 /// The member's name if each has its own counter; `None` if it does not belong to the set.
-fn member<S>(dim: &Dim<S>, name: &str, holds: impl Fn(&S) -> bool) -> Option<Option<Box<str>>> {
+fn member<S>(
+    dim: &Dimension<S>,
+    name: &str,
+    holds: impl Fn(&S) -> bool,
+) -> Option<Option<Box<str>>> {
     match dim {
-        Dim::Any => Some(None),
-        Dim::Shared(set) => holds(set).then_some(None),
-        Dim::Per(set) => holds(set).then(|| Some(Box::from(name))),
+        Dimension::Any => Some(None),
+        Dimension::Shared(set) => holds(set).then_some(None),
+        Dimension::Per(set) => holds(set).then(|| Some(Box::from(name))),
     }
 }
 
