@@ -52,7 +52,7 @@ impl Buffer {
     }
 
     /// Writes a message for a person, in the language of the locale.
-    pub(crate) fn tell(self, text: &str) {
+    pub(crate) fn write_message(self, text: &str) {
         self.put(&language().said(text));
     }
 
@@ -90,14 +90,14 @@ pub(crate) fn answer(diagnosis: Buffer, body: impl FnOnce() -> Result<()>) -> c_
     match done {
         Ok(()) => Code::Success.number(),
         Err(problem) => {
-            diagnosis.tell(&problem.text);
+            diagnosis.write_message(&problem.text);
             problem.code.number()
         }
     }
 }
 
 /// The same for functions that return nothing.
-pub(crate) fn quietly(body: impl FnOnce()) {
+pub(crate) fn without_result(body: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
         std::mem::forget(panic);
     }

@@ -58,7 +58,7 @@ unsafe extern "C" fn drmaa_run_job(
         }
         let (keys, warning) = session.submit(&jt.values(), None)?;
         if let Some(text) = warning {
-            diagnosis.tell(&text);
+            diagnosis.write_message(&text);
         }
         let id = keys.first().map(JobKey::to_string).unwrap_or_default();
         out.put_whole("the job id", &id)
@@ -92,11 +92,11 @@ unsafe extern "C" fn drmaa_run_bulk_jobs(
             keys.reverse();
         }
         if let Some(text) = warning {
-            diagnosis.tell(&text);
+            diagnosis.write_message(&text);
         }
         let ids = keys.iter().map(JobKey::to_string).collect();
         // SAFETY: the caller keeps to drmaa.h.
-        unsafe { List::hand_over(ids, jobids) }
+        unsafe { List::return_list(ids, jobids) }
     })
 }
 
@@ -170,7 +170,7 @@ unsafe extern "C" fn drmaa_synchronize(
             true => None,
             false => Some(ids.iter().map(|id| key(id)).collect::<Result<Vec<_>>>()?),
         };
-        let patience = waiting::patience(timeout)?;
+        let patience = waiting::timeout(timeout)?;
         waiting::synchronize(&session, keys, patience, dispose != 0)
     })
 }
@@ -203,7 +203,7 @@ unsafe extern "C" fn drmaa_wait(
             ANY => Which::Any,
             id => Which::One(key(id)?),
         };
-        let patience = waiting::patience(timeout)?;
+        let patience = waiting::timeout(timeout)?;
         let (key, end) = waiting::wait(&session, which, patience)?;
         out.put(&key.to_string());
         match &*end {
@@ -217,7 +217,7 @@ unsafe extern "C" fn drmaa_wait(
                     return Ok(());
                 }
                 // SAFETY: the caller keeps to drmaa.h.
-                unsafe { List::hand_over(usage.clone(), rusage) }
+                unsafe { List::return_list(usage.clone(), rusage) }
             }
         }
     })

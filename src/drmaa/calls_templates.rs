@@ -144,7 +144,7 @@ unsafe extern "C" fn drmaa_get_vector_attribute(
         // SAFETY: the caller keeps to drmaa.h.
         unsafe {
             let jt = object("the job template", jt)?;
-            List::hand_over(jt.get_all(&border::text("the name", name)?)?, values)
+            List::return_list(jt.get_all(&border::text("the name", name)?)?, values)
         }
     })
 }
@@ -192,6 +192,6 @@ unsafe fn names(all: &[&str], values: *mut *mut List, diagnosis: Buffer) -> c_in
         session::current()?;
         let texts = all.iter().map(|name| (*name).to_owned()).collect();
         // SAFETY: as promised.
-        unsafe { List::hand_over(texts, values) }
+        unsafe { List::return_list(texts, values) }
     })
 }
