@@ -49,7 +49,7 @@ impl Client<'_> {
             if n > requests {
                 break;
             }
-            self.think(3000);
+            self.pause_randomly(3000);
             let name = format!("{}-{n}", self.site.host);
             if let Some(job) = self.submit(&name) {
                 if self.draw(actions) {
@@ -65,7 +65,7 @@ impl Client<'_> {
         }
         // No job must stay stopped permanently.
         while self.resume() {
-            self.think(10_000);
+            self.pause_randomly(10_000);
         }
         self.remove_cron();
         self.reset_cluster();
@@ -81,7 +81,7 @@ impl Client<'_> {
         self.os.lock().kernel.rng.below(n)
     }
 
-    pub(super) fn think(&self, most_ms: u64) {
+    pub(super) fn pause_randomly(&self, most_ms: u64) {
         let ms = self.os.lock().kernel.rng.between(10, most_ms);
         clock::sleep_ms(ms);
     }

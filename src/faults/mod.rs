@@ -174,7 +174,7 @@ fn run_cluster<T>(
     result: impl FnOnce(&mut world::Inner) -> T,
 ) -> T {
     let handlers = Handlers {
-        event: events::happen,
+        event: events::carry_out_event,
         process_ended: processes::ended,
     };
     let world = World::new(seed, cluster, log, handlers);

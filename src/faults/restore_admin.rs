@@ -25,10 +25,10 @@ struct Seen {
 /// The life of the administrator.
 pub(super) fn run(client: &Client<'_>) -> String {
     loop {
-        client.think(3000);
+        client.pause_randomly(3000);
         let seen = look(client);
         if seen.alarm {
-            client.think(15_000);
+            client.pause_randomly(15_000);
             let answer = send_and_wait(client.site, "cadmin", &[Verb::Restored], ANSWER_S);
             let answer = answer.ok();
             let code = answer.and_then(|ack| ack.results.first().map(|r| r.code));
@@ -39,7 +39,7 @@ pub(super) fn run(client: &Client<'_>) -> String {
             break;
         } else if seen.over {
             release(client, &seen.held);
-            client.think(15_000);
+            client.pause_randomly(15_000);
         }
     }
     client.os.world.lock().cluster.slots[client.slot].done = true;
