@@ -16,7 +16,7 @@ const OVER: &str = "end";
 
 /// The name of one of the files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Note {
+pub(super) struct RecordName {
     pub a: AttemptId,
     /// Process id of the shepherd.
     pub pid: i32,
@@ -24,7 +24,7 @@ pub(super) struct Note {
     pub over: bool,
 }
 
-impl Note {
+impl RecordName {
     fn name(self) -> String {
         let AttemptId { j, at } = self.a;
         let begin = format!("{}.{}.{at}.{}", j.id, j.idx, self.pid);
@@ -34,7 +34,7 @@ impl Note {
         }
     }
 
-    fn parse(name: &str) -> Option<Note> {
+    fn parse(name: &str) -> Option<RecordName> {
         let words: Vec<&str> = name.split('.').collect();
         let ([id, idx, at, pid] | [id, idx, at, pid, OVER]) = words[..] else {
             return None;
@@ -43,7 +43,7 @@ impl Note {
             id: id.parse().ok()?,
             idx: idx.parse().ok()?,
         };
-        Some(Note {
+        Some(RecordName {
             a: AttemptId {
                 j,
                 at: at.parse().ok()?,
@@ -54,7 +54,7 @@ impl Note {
     }
 
     fn path(self, local: &Local) -> PathBuf {
-        local.beside().join(self.name())
+        local.command_records().join(self.name())
     }
 
     /// The content; `None`: the file cannot be read.
@@ -69,7 +69,7 @@ impl Note {
 /// # Errors
 /// The local directory cannot be written.
 pub(super) fn prepare(local: &Local) -> Result<()> {
-    fs::mkdir_p(&local.beside(), 0o711)
+    fs::mkdir_p(&local.command_records(), 0o711)
 }
 
 /// Writes a record of the shepherd with this process id.
@@ -86,20 +86,22 @@ pub(super) fn write(local: &Local, pid: i32, rec: &TaskRec) -> Result<()> {
     let a = rec.attempt();
     let bytes = serde_json::to_vec(rec).expect("plain data becomes JSON");
     // `cbexe` may run under another account than the shepherd.
-    fs::publish_mode(&Note { a, pid, over }.path(local), &bytes, 0o644)
+    fs::publish_mode(&RecordName { a, pid, over }.path(local), &bytes, 0o644)
 }
 
 /// Lists all files.
-pub(super) fn list(local: &Local) -> Vec<Note> {
-    let names = fs::list_dir(&local.beside(), COMMANDS_MAX).unwrap_or_default();
-    let notes = names.iter().filter_map(|entry| Note::parse(entry.text()?));
+pub(super) fn list(local: &Local) -> Vec<RecordName> {
+    let names = fs::list_dir(&local.command_records(), COMMANDS_MAX).unwrap_or_default();
+    let notes = names
+        .iter()
+        .filter_map(|entry| RecordName::parse(entry.text()?));
     notes.collect()
 }
 
 /// Removes the files of a command.
 pub(super) fn remove(local: &Local, a: AttemptId, pid: i32) {
     for over in [false, true] {
-        let _ = fs::remove(&Note { a, pid, over }.path(local));
+        let _ = fs::remove(&RecordName { a, pid, over }.path(local));
     }
 }
 
@@ -129,8 +131,8 @@ mod tests {
         write(&local, 99, &start).unwrap();
         let susp = TaskRec::Susp { a, on: true, t: 1 };
         write(&local, 99, &susp).unwrap();
-        fs::publish(&local.beside().join("7.3.2.x"), b"").unwrap();
-        let running = Note {
+        fs::publish(&local.command_records().join("7.3.2.x"), b"").unwrap();
+        let running = RecordName {
             a,
             pid: 99,
             over: false,
@@ -142,7 +144,7 @@ mod tests {
             ..Ended::default()
         }));
         write(&local, 99, &end).unwrap();
-        let over = Note {
+        let over = RecordName {
             over: true,
             ..running
         };

@@ -119,7 +119,7 @@ impl Place {
     ///
     /// # Errors
     /// Another one holds it.
-    pub fn alone(&self, path: &Path, what: &str) -> Result<Lock, String> {
+    pub fn take_daemon_lock(&self, path: &Path, what: &str) -> Result<Lock, String> {
         fs::ensure_file(path, 0o600).map_err(|e| e.to_string())?;
         match Lock::try_take(path) {
             Ok(Some(lock)) => Ok(lock),

@@ -197,7 +197,7 @@ pub(super) fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherite
             match (serde_json::from_slice(json), &prepared) {
                 (Ok(ToSpawner::Base { base, .. }), _) => prepared = Some(Prepared::new(*base)),
                 (Ok(ToSpawner::Start(task)), Some(p)) => {
-                    return go(&task, p, Some(group), inherited, born, true);
+                    return run_task(&task, p, Some(group), inherited, born, true);
                 }
                 _ => return FAILED,
             }
@@ -216,11 +216,11 @@ pub(super) fn run(
 ) -> i32 {
     let born = proc::forked_birth_ms(inherited.forked_at);
     supervise::become_supervisor();
-    go(task, prepared, group, inherited, born, false)
+    run_task(task, prepared, group, inherited, born, false)
 }
 
 /// The task's group. What a container daemon starts for the task is counted by the group alone.
-fn counted(task: &TaskSpec, mut group: Option<Group>) -> Option<Group> {
+fn group_of_task(task: &TaskSpec, mut group: Option<Group>) -> Option<Group> {
     if let (Some(hooks), Some(group)) = (&task.hooks, &mut group)
         && hooks.daemon
     {
@@ -230,7 +230,7 @@ fn counted(task: &TaskSpec, mut group: Option<Group>) -> Option<Group> {
 }
 
 /// `born`: when this process began; `inside`: it is in the task's group and must leave it.
-fn go(
+fn run_task(
     task: &TaskSpec,
     prepared: &Prepared,
     group: Option<Group>,
@@ -250,7 +250,7 @@ fn go(
     let mut s = Shepherd {
         task,
         prepared,
-        group: counted(task, group),
+        group: group_of_task(task, group),
         inherited,
         machine,
         times: Times {
@@ -385,14 +385,14 @@ impl Shepherd<'_> {
             Err(e) => {
                 let program = self.task.argv.first().map_or("", String::as_str);
                 let text = format!("{program}: {e}");
-                files.complain(&text);
-                self.step_out();
+                files.write_error(&text);
+                self.leave_group_of_task();
                 return self.not_launched(&e, text);
             }
         };
-        self.step_out();
+        self.leave_group_of_task();
         self.helpers.leader = top;
-        files.hand_over();
+        files.close_connected_files();
         if let Some(relay) = relay {
             relay.begun(top);
         }
@@ -446,7 +446,7 @@ impl Shepherd<'_> {
     }
 
     /// Leaves the task's group, once the job has inherited it.
-    fn step_out(&mut self) {
+    fn leave_group_of_task(&mut self) {
         if std::mem::take(&mut self.inside)
             && let Some(Err(e)) = self.group.as_ref().map(Group::leave)
         {
@@ -610,7 +610,7 @@ impl Shepherd<'_> {
         let env: Vec<&CStr> = old.chain(&new).map(CString::as_c_str).collect();
         let argv = ["/bin/sh", "-c", &self.task.resize.notify].map(str::to_owned);
         if let Err(e) = self.launch(&argv, &env, None, Stdio::Job(files)) {
-            files.complain(&format!("-rnc {}: {e}", self.task.resize.notify));
+            files.write_error(&format!("-rnc {}: {e}", self.task.resize.notify));
         }
     }
 

@@ -9,7 +9,7 @@ use super::known_units::{WrongUnit, judged, named_on};
 use super::recovery;
 use super::sample::{self, Snapshot};
 use super::table::{Pending, Shepherd};
-use crate::host::beside::{self, Note};
+use crate::host::beside::{self, RecordName};
 use crate::model::{AttemptId, CpuSet, TermReason};
 use crate::record::report::{Report, Usage};
 use crate::task::log::TaskRec;
@@ -17,14 +17,14 @@ use crate::task::spec::{TaskAct, ToSpawner};
 
 impl Exec {
     /// Reads what shepherds of commands have written since the last look.
-    pub(super) fn look_beside(&mut self) {
+    pub(super) fn follow_commands(&mut self) {
         if self.spawners.is_simulated() {
             return;
         }
         let local = self.place.local.clone();
         let mut over = Vec::new();
         for note in beside::list(&local) {
-            let Note { a, pid, .. } = note;
+            let RecordName { a, pid, .. } = note;
             if !note.over && self.parts.commands.knows(a, pid) {
                 continue;
             }
@@ -50,7 +50,7 @@ impl Exec {
                 }
                 end => {
                     if let Some(TaskRec::End(end)) = end {
-                        self.parts.commands.over((a, pid), &end.u);
+                        self.parts.commands.note_end((a, pid), &end.u);
                         over.push(a);
                     }
                     beside::remove(&local, a, pid);
@@ -71,7 +71,7 @@ impl Exec {
         if self.parts.launches.has_other_limits(a) {
             deliver(&command.shepherd, TaskAct::Limits, TermReason::None, 0);
         }
-        self.parts.commands.began(a, command);
+        self.parts.commands.note_begin(a, command);
     }
 
     fn command_ended(&mut self, a: AttemptId) {
@@ -86,7 +86,7 @@ impl Exec {
     }
 
     /// Stops or resumes the commands that a job started here.
-    pub(super) fn signal_beside(&mut self, a: AttemptId, p: Pending, mark: u32) {
+    pub(super) fn signal_commands(&mut self, a: AttemptId, p: Pending, mark: u32) {
         let stop = match p.act {
             TaskAct::Stop => true,
             TaskAct::Resume => false,
@@ -101,7 +101,7 @@ impl Exec {
 
     /// Adds the usage of the commands that an attempt has started here, and the use of GPUs and of
     /// the network by the whole attempt.
-    pub(super) fn add_beside(&self, a: AttemptId, usage: &mut Usage, snapshot: &Snapshot) {
+    pub(super) fn add_command_usage(&self, a: AttemptId, usage: &mut Usage, snapshot: &Snapshot) {
         let tasks = self.parts.launches.has_tasks(a);
         self.parts.commands.add_to(a, usage, snapshot, tasks);
         usage.devices = usage.devices().plus(self.samples.devices.of(a)).boxed();
@@ -125,7 +125,7 @@ impl Exec {
 
     fn sample_part(&mut self, a: AttemptId, snapshot: &Snapshot, wrong: &[WrongUnit]) {
         let mut now = Usage::default();
-        self.add_beside(a, &mut now, snapshot);
+        self.add_command_usage(a, &mut now, snapshot);
         now.wrong_units = named_on(&self.place.site.host, wrong, a);
         let idle = !self.parts.commands.has(a);
         let Some((old, run)) = self.parts.launches.part_usage(a) else {

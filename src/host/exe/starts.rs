@@ -103,7 +103,7 @@ impl Starter {
     }
 
     /// Stores a specification; if it changed under its number, its shared part is built again.
-    pub(super) fn learn(&mut self, id: u32, spec: Box<Spec>) {
+    pub(super) fn store_spec(&mut self, id: u32, spec: Box<Spec>) {
         if self.specs.get(&id) != Some(&spec) {
             self.bases.retain(|(s, _), _| *s != id);
             self.specs.insert(id, spec);
@@ -605,7 +605,7 @@ mod tests {
             script,
             ..Spec::default()
         };
-        s.learn(1, Box::new(spec.clone()));
+        s.store_spec(1, Box::new(spec.clone()));
         let one = s.task(&order(), &mut send).unwrap();
         let two = s.task(&order(), &mut send).unwrap();
         assert_eq!(one.base, two.base);
@@ -617,7 +617,7 @@ mod tests {
         assert_ne!(one.scratch, two.scratch);
         let env = put(&layout, br#"{"A":"2"}"#);
         fs::publish(&layout.blob(&env), b"{}").unwrap();
-        s.learn(1, Box::new(Spec { env, ..spec }));
+        s.store_spec(1, Box::new(Spec { env, ..spec }));
         let damaged = s.task(&order(), &mut send).unwrap_err();
         assert!(damaged.text.contains("hash in its name") && !damaged.elsewhere);
         assert_eq!(sent.len(), 1);
@@ -638,7 +638,7 @@ mod tests {
                 script: script.clone(),
                 ..Spec::default()
             };
-            s.learn(id, Box::new(spec));
+            s.store_spec(id, Box::new(spec));
             let order = StartOrder { s: id, ..order() };
             s.task(&order, &mut |_| Ok(())).map(drop)
         };
@@ -674,7 +674,7 @@ mod tests {
             ..Spec::default()
         };
         let refused = |s: &mut Starter, spec| {
-            s.learn(1, Box::new(spec));
+            s.store_spec(1, Box::new(spec));
             let refused = s.task(&order(), &mut |_| Ok(())).unwrap_err();
             assert!(refused.elsewhere, "{refused:?}");
         };
@@ -686,7 +686,7 @@ mod tests {
         refused(&mut s, spec(&script, ""));
         let mut gang = order();
         gang.hosts.push(Share("h2".into(), 1));
-        s.learn(1, Box::new(spec("", "")));
+        s.store_spec(1, Box::new(spec("", "")));
         assert!(s.task(&gang, &mut |_| Ok(())).unwrap_err().elsewhere);
     }
 
@@ -700,7 +700,7 @@ mod tests {
             uid,
             ..Spec::default()
         };
-        s.learn(1, Box::new(spec));
+        s.store_spec(1, Box::new(spec));
         AWAY.set(true);
         assert!(s.task(&order(), &mut |_| Ok(())).unwrap_err().elsewhere);
         assert!(!s.lacks_account(1));
@@ -724,7 +724,7 @@ mod tests {
                 env,
                 ..Spec::default()
             };
-            s.learn(id, Box::new(spec));
+            s.store_spec(id, Box::new(spec));
             let order = StartOrder { s: id, ..order() };
             s.task(&order, &mut |_| Ok(())).unwrap();
             forgotten += u32::from(s.forget_now().is_some());
@@ -744,7 +744,7 @@ mod tests {
                 uid,
                 ..Spec::default()
             };
-            s.learn(id, Box::new(spec));
+            s.store_spec(id, Box::new(spec));
             let order = StartOrder { s: id, ..order() };
             let send = &mut |m: &ToSpawner| {
                 sent.push(matches!(m, ToSpawner::Base { .. }));

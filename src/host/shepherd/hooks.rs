@@ -105,7 +105,7 @@ impl Shepherd<'_> {
             let started = self.launch_hook(hook, status, input);
             started.map_err(|e| format!("{}: {e}", hook.program()))
         });
-        self.step_out();
+        self.leave_group_of_task();
         match started {
             Err(why) => HookEnd::NotRun(why),
             Ok(top) => {
