@@ -10,7 +10,7 @@ use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source, os_groups};
 use crate::config::require;
-use crate::intake::{self, NameRoom, Requester};
+use crate::intake::{self, NameBudget, Requester};
 use crate::language::tell;
 use crate::model::{Limits, Share, Spec, Submission};
 use crate::record::view::Params;
@@ -221,7 +221,7 @@ fn admitted(
     let mut spec = match who.uid {
         0 => job,
         _ => {
-            let (config, state, room) = (&copy.config, &copy.state, &mut NameRoom::default());
+            let (config, state, room) = (&copy.config, &copy.state, &mut NameBudget::default());
             let now = source.ctx().now;
             let admitted = intake::admit(asked, &who, config, state, now, room);
             admitted.map_err(|e| e.text)?.spec

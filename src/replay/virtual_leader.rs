@@ -300,7 +300,7 @@ impl<'a> VirtualLeader<'a> {
             &self.config,
             &self.state,
             now,
-            &mut intake::NameRoom::default(),
+            &mut intake::NameBudget::default(),
         );
         admitted.map(|a| a.spec).map_err(|refusal| refusal.text)
     }

@@ -3,7 +3,7 @@
 use super::answer::Answer;
 use super::context::Turn;
 use crate::config::{Config, SILENCE_MAX_MS, SILENCE_MIN_MS};
-use crate::intake::{Action, Over, Requester};
+use crate::intake::{Action, ActionObject, Requester};
 use crate::model::Stamp;
 use crate::record::ack::Code;
 use crate::record::event::Event;
@@ -31,7 +31,7 @@ fn host_words(config: &Config) -> impl Iterator<Item = &str> {
 
 impl Turn<'_> {
     /// Whether `who` may do something to a queue or to the cluster.
-    pub(super) fn may(&self, who: &Requester, action: Action, over: Over<'_>) -> bool {
+    pub(super) fn may(&self, who: &Requester, action: Action, over: ActionObject<'_>) -> bool {
         who.may(
             action,
             over,
@@ -70,7 +70,7 @@ impl Turn<'_> {
                 answer.say(&name, Code::NotFound, unknown("queue", &name, known));
                 continue;
             }
-            if !self.may(who, Action::Queue, Over::Queue(&name)) {
+            if !self.may(who, Action::Queue, ActionObject::Queue(&name)) {
                 answer.say(&name, Code::Permission, "permission denied");
                 continue;
             }
@@ -108,7 +108,7 @@ impl Turn<'_> {
         if comment.len() > COMMENT_MAX {
             return answer.say("-C", Code::Usage, format!("at most {COMMENT_MAX} bytes"));
         }
-        if !self.may(who, Action::Host, Over::Cluster) {
+        if !self.may(who, Action::Host, ActionObject::Cluster) {
             return answer.say("hosts", Code::Permission, "permission denied");
         }
         let config = self.core.config.clone();
@@ -154,7 +154,7 @@ impl Turn<'_> {
         (for_ms, why): (u64, String),
         answer: &mut Answer,
     ) {
-        if !self.may(who, Action::SilenceAlert, Over::Cluster) {
+        if !self.may(who, Action::SilenceAlert, ActionObject::Cluster) {
             return answer.say(name, Code::Permission, "permission denied");
         }
         let rules = &self.core.config.notices.alerts;
@@ -191,7 +191,7 @@ impl Turn<'_> {
         config: Option<Result<Arc<Config>, Vec<String>>>,
         answer: &mut Answer,
     ) {
-        if !self.may(who, Action::Reconfig, Over::Cluster) {
+        if !self.may(who, Action::Reconfig, ActionObject::Cluster) {
             return answer.say("reconfig", Code::Permission, "permission denied");
         }
         match config {
@@ -234,7 +234,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn host_lost(&mut self, who: &Requester, host: &str, answer: &mut Answer) {
-        if !self.may(who, Action::HostLost, Over::Cluster) {
+        if !self.may(who, Action::HostLost, ActionObject::Cluster) {
             return answer.say(host, Code::Permission, "permission denied");
         }
         if self.core.state.host_id(host).is_none() {

@@ -3,7 +3,7 @@
 
 use super::answer::Answer;
 use super::context::Turn;
-use crate::intake::{Action, Over, Refusal, Requester};
+use crate::intake::{Action, ActionObject, Refusal, Requester};
 use crate::model::{JobKey, JobStat, Share};
 use crate::record::ack::Code;
 use crate::sched::plan_applier;
@@ -43,7 +43,7 @@ impl Turn<'_> {
         if !self.may_act(who, Action::Run, j.id)
             && !who.may(
                 Action::Run,
-                Over::Cluster,
+                ActionObject::Cluster,
                 &core.config,
                 core.inputs.service_uid,
             )

@@ -9,7 +9,7 @@
 use super::answer::Answer;
 use super::context::Turn;
 use super::orders::attempt_of;
-use crate::intake::{Action, Over, Requester};
+use crate::intake::{Action, ActionObject, Requester};
 use crate::model::{AttemptId, Stamp, Token};
 use crate::record::ack::{Ack, Code};
 use crate::record::event::Event;
@@ -76,7 +76,7 @@ impl Turn<'_> {
 
     /// `cadmin restored --confirm`.
     pub(super) fn confirm_restored(&mut self, who: &Requester, answer: &mut Answer) {
-        if !self.may(who, Action::Restored, Over::Cluster) {
+        if !self.may(who, Action::Restored, ActionObject::Cluster) {
             return answer.say("restored", Code::Permission, "permission denied");
         }
         let Some(back) = self.core.state.back().cloned() else {

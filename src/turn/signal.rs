@@ -4,7 +4,7 @@ use super::context::Turn;
 use super::job_verb::{RequeueStates, WorkCounts};
 use super::orders::{attempt_of, checkpoint_of};
 use super::request_queue::EVENT;
-use crate::intake::{Action, Over, Owner, Refusal, Requester};
+use crate::intake::{Action, ActionObject, Owner, Refusal, Requester};
 use crate::model::{JobKey, JobStat, PendReason, Stamp, TermReason};
 use crate::record::ack::Code;
 use crate::record::event::{Event, SignalAct};
@@ -38,7 +38,7 @@ impl Turn<'_> {
         };
         who.may(
             action,
-            Over::Job(owner),
+            ActionObject::Job(owner),
             &core.config,
             core.inputs.service_uid,
         )

@@ -12,7 +12,7 @@ use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::{self, Source, os_groups};
 use crate::config::template::VARIABLE;
 use crate::config::{self, Config, require};
-use crate::intake::{self, NameRoom, Requester};
+use crate::intake::{self, NameBudget, Requester};
 use crate::language::{said, tell};
 use crate::model::{Session, Spec, Stamp, Submission, Terminal};
 use crate::record::request::RequestHead;
@@ -204,7 +204,7 @@ impl Cluster {
             Ok(open) => asked.spec.queue = open,
             Err(fail) => return refused(&job.spec, fail),
         }
-        let room = &mut NameRoom::default();
+        let room = &mut NameBudget::default();
         let admitted = intake::admit(asked, who, &self.config, &State::new(), now, room);
         let mut spec = match admitted {
             Ok(admitted) => admitted.spec,
