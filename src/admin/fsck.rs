@@ -538,7 +538,7 @@ impl Job<'_> {
                                 header = false;
                                 continue;
                             }
-                            Ok(s) if d.damage == Damage::Torn && !s.intact_behind => {
+                            Ok(s) if d.damage == Damage::Torn && !s.intact_after => {
                                 let bytes = s.to - s.from;
                                 match whole_line(path, s.from, bytes) {
                                     Some(what) => self.damage(path, s.from, &what),

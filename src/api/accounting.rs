@@ -145,7 +145,7 @@ impl RecordFollower {
                 // An incomplete line at the end: its writer has died or is writing it now.
                 Err(LineError::Damaged(damaged)) => {
                     let before = (lines.offset(), lines.next_seq());
-                    let intact = lines.skip().map_err(|e| system(&e))?.intact_behind;
+                    let intact = lines.skip().map_err(|e| system(&e))?.intact_after;
                     if intact || damaged.damage != Damage::Torn {
                         let at = damaged.offset;
                         let text = format!("{}:{at}: {}; skipped", path.display(), damaged.damage);

@@ -99,7 +99,7 @@ impl Records {
                 Err(LineError::Io(e)) if e.is_not_found() => return Ok(()),
                 Err(LineError::Io(e)) => return Err(e),
                 Err(LineError::Damaged(_)) => {
-                    if !lines.skip()?.intact_behind {
+                    if !lines.skip()?.intact_after {
                         return Ok(());
                     }
                 }
@@ -254,7 +254,7 @@ impl Records {
                 Err(LineError::Io(e)) if e.is_not_found() => return Ok(()),
                 Err(LineError::Io(e)) => return Err(e),
                 Err(LineError::Damaged(damaged)) => {
-                    let intact = lines.skip()?.intact_behind;
+                    let intact = lines.skip()?.intact_after;
                     // A partial line at the end: its writer crashed, or is still writing it.
                     if intact || damaged.damage != Damage::Torn {
                         warn(text_of(path, damaged.offset, &damaged.damage));
