@@ -233,7 +233,7 @@ mod tests {
             .iter()
             .map(|text| {
                 Language::Chinese
-                    .said(&format!("cbsim: {text}"))
+                    .translate(&format!("cbsim: {text}"))
                     .into_owned()
             })
             .collect();

@@ -25,7 +25,7 @@ pub fn language() -> Language {
 pub fn options<T: Parser>(argv: &[OsString]) -> Result<T, u8> {
     parsed(argv, language()).map_err(|e| {
         if e.use_stderr() {
-            eprint!("{}", language().said(&e.to_string()));
+            eprint!("{}", language().translate(&e.to_string()));
             return USAGE;
         }
         // Nothing is left to do if even this cannot be written.
@@ -47,12 +47,12 @@ pub fn refuse(usage: &str) -> u8 {
 
 /// Prints a text for a person to standard error.
 pub fn tell(text: &str) {
-    eprintln!("{}", language().said(text));
+    eprintln!("{}", language().translate(text));
 }
 
 /// Prints a text for a person to standard output.
 pub fn answer(text: &str) {
-    println!("{}", language().said(text));
+    println!("{}", language().translate(text));
 }
 
 #[cfg(test)]

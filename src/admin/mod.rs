@@ -30,7 +30,7 @@ use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::{act, capital, finish, with_wait};
 use crate::client::{self, Entry, ask, entry};
-use crate::language::{answer, said, tell};
+use crate::language::{answer, tell, translated};
 use crate::record::ack::{Code, Outcome};
 use crate::record::request::{HostAct, QueueAct, Verb};
 use crate::sys;
@@ -334,7 +334,7 @@ fn one(words: &[String]) -> i32 {
     }
     match name {
         "help" | "-h" | "--help" | "?" => {
-            print!("{}", said(&overview()));
+            print!("{}", translated(&overview()));
             Exit::Ok.code()
         }
         "-V" | "--version" => {
@@ -359,7 +359,7 @@ fn overview() -> String {
     let mut out = String::from("Usage: cadmin SUBCOMMAND [OPTIONS] [ARGUMENTS]\n\n");
     for s in SUBS {
         let left = format!("{} {}", s.name, s.args);
-        let _ = writeln!(out, "  {left:<36} {}", said(s.about));
+        let _ = writeln!(out, "  {left:<36} {}", translated(s.about));
     }
     out.push_str("\nWithout a subcommand cadmin reads them from standard input until 'quit'.\n");
     out

@@ -10,7 +10,7 @@ mod outgoing;
 
 use super::env::Site;
 use super::exit::{Exit, Fail};
-use crate::language::{said, tell};
+use crate::language::{tell, translated};
 use crate::model::Token;
 use crate::record::ack::Ack;
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
@@ -377,7 +377,7 @@ impl<'a> PendingRequest<'a> {
             }
             if let Some(command) = command.filter(|_| now >= NOTE_MS && !noted) {
                 noted = true;
-                sys::caller::say(&said(&format!(
+                sys::caller::say(&translated(&format!(
                     "{command}: no answer for {} s: {}; waiting up to {} s",
                     now / 1000,
                     self.who(now),

@@ -15,7 +15,7 @@ use super::exit::{Exit, Fail, Result};
 use super::job_requests::{finish, show, with_wait};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
-use crate::language::{said, tell};
+use crate::language::{tell, translated};
 use crate::model::Submission;
 use crate::record::ack::{Ack, Outcome};
 use crate::record::cron::CronJob;
@@ -204,7 +204,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     let word = args.first().and_then(|word| word.to_str());
     match word {
         Some("-h" | "--help" | "help") => {
-            print!("{}", said(&overview()));
+            print!("{}", translated(&overview()));
             return Exit::Ok.code();
         }
         Some("-V" | "--version") => {
@@ -243,7 +243,7 @@ fn overview() -> String {
         let about = (sub.options)().get_about().map(ToString::to_string);
         // Writing to a string cannot fail.
         let about = about.unwrap_or_default();
-        let _ = writeln!(out, "  {:<8} {}", sub.name, said(&about));
+        let _ = writeln!(out, "  {:<8} {}", sub.name, translated(&about));
     }
     out.push_str(
         "\n'ccron SUBCOMMAND -h' lists the options of a subcommand.\n\nExamples:\n  \

@@ -31,7 +31,7 @@ use super::exit::{self, Exit, Fail, Result};
 use super::interactive::{self, Waiting};
 use super::job_description::{self, Description};
 use super::limit_unit::limit_unit;
-use crate::language::{said, tell};
+use crate::language::{tell, translated};
 use crate::model::{JobKey, Submission};
 use crate::record::ack::{Ack, IdRun};
 use crate::record::request::{RequestHead, SCRIPT_MAX, Verb};
@@ -107,7 +107,11 @@ fn not_submitted(command: &str, fail: &Fail) -> i32 {
     let stop = if first.ends_with('?') { "" } else { "." };
     let name = exit::lsf_name().unwrap_or(command);
     let first = format!("{first}{stop}");
-    eprintln!("{name}: {} {}", said(&first), said("Job not submitted."));
+    eprintln!(
+        "{name}: {} {}",
+        translated(&first),
+        translated("Job not submitted.")
+    );
     if !rest.is_empty() {
         tell!("{rest}");
     }
@@ -554,7 +558,7 @@ fn submit_pack(
     let verbose = mine.has("verbose");
     let report = report_pack(&pack, ack.as_ref(), verbose);
     print!("{}", report.out);
-    eprint!("{}", said(&report.err));
+    eprint!("{}", translated(&report.err));
     Ok(report.exit.code())
 }
 
@@ -626,7 +630,7 @@ fn report_pack(pack: &Pack, ack: Option<&Ack>, verbose: bool) -> Report {
         }
         if !ack.ok {
             exit = exit.or(Exit::Refused);
-            let (why, end) = (said(&ack.error), said("Jobs not submitted."));
+            let (why, end) = (translated(&ack.error), translated("Jobs not submitted."));
             let _ = writeln!(err, "csub: {why}. {end}");
         }
     }

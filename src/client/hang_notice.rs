@@ -6,7 +6,7 @@
 
 use super::env::Site;
 use super::exit::Exit;
-use crate::language::said;
+use crate::language::translated;
 use crate::sys::held_thread::{self, HeldThread};
 use crate::sys::{caller, clock, proc, signals, thread};
 use std::collections::HashMap;
@@ -133,7 +133,7 @@ fn body(command: &str) {
 
 /// Prints a sentence in the language of the process.
 fn say(text: &str) {
-    caller::say(&said(text));
+    caller::say(&translated(text));
 }
 
 /// What does not answer, as far as this is known.

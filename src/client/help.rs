@@ -49,7 +49,7 @@ pub(crate) fn in_language<W: AsRef<OsStr>>(
 }
 
 fn translated_text(text: &str) -> Cow<'_, str> {
-    Language::Chinese.said(text)
+    Language::Chinese.translate(text)
 }
 
 /// The command with its help texts in Chinese, including those of its subcommands.

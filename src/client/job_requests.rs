@@ -7,7 +7,7 @@ use super::exit::{Exit, Fail, Result};
 use super::known_names;
 use super::read::Source;
 use crate::intake::roles;
-use crate::language::said;
+use crate::language::translated;
 use crate::record::ack::{Ack, Code, Outcome};
 use crate::record::request::{Selector, Verb};
 use crate::text::jobids::JobSel;
@@ -176,8 +176,8 @@ fn matched_nothing(outcome: &Outcome) -> bool {
 /// Prints an answer: actions on standard output, failures on standard error.
 pub(crate) fn show(command: &str, ack: &Ack, phrase: Phrase) -> i32 {
     let shown = Shown::of(command, ack, phrase);
-    print!("{}", said(&shown.out));
-    eprint!("{}", said(&shown.err));
+    print!("{}", translated(&shown.out));
+    eprint!("{}", translated(&shown.err));
     shown.exit.code()
 }
 

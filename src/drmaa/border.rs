@@ -53,7 +53,7 @@ impl Buffer {
 
     /// Writes a message for a person, in the language of the locale.
     pub(crate) fn write_message(self, text: &str) {
-        self.put(&language().said(text));
+        self.put(&language().translate(text));
     }
 
     /// Writes a text that must fit completely.
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn messages_are_said_in_chinese_with_their_parts() {
-        let said = |text: &str| corral::api::Language::Chinese.said(text).into_owned();
+        let said = |text: &str| corral::api::Language::Chinese.translate(text).into_owned();
         // SAFETY: a null pointer is allowed.
         let problem = unsafe { text("the job template", std::ptr::null()) }.unwrap_err();
         assert_eq!(said(&problem.text), "作业模板为 NULL");

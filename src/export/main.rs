@@ -202,7 +202,7 @@ fn dry_run(job: &Job) -> Result<(), End> {
 
 /// Prints a text for a person.
 fn say(text: &str) -> Result<(), End> {
-    put(&program::language().said(text))
+    put(&program::language().translate(text))
 }
 
 fn put(text: &str) -> Result<(), End> {

@@ -196,7 +196,7 @@ mod tests {
             now: 1_700_000_000_000,
             why: "it is not there".to_owned(),
         };
-        let said = |at| Language::Chinese.said(&answer(at).text()).into_owned();
+        let said = |at| Language::Chinese.translate(&answer(at).text()).into_owned();
         assert_eq!(said(None), "7 永远不会启动：它不存在");
         assert!(said(Some(1)).starts_with("7 自 "), "{}", said(Some(1)));
         let later = said(Some(1_700_000_060_000));

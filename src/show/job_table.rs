@@ -5,7 +5,7 @@
 use super::cell::{self, Cut};
 use super::field::{Field, Table};
 use super::job::{self, FIELDS, JobGet, JobView};
-use crate::language::said;
+use crate::language::translated;
 use crate::model::JobStat;
 use crate::record::view::ArrayRow;
 use crate::text::IndexSet;
@@ -180,13 +180,13 @@ pub(crate) fn put_reason(out: &mut String, v: &JobView<'_>) {
     out.push(' ');
     if v.stat().is_waiting() {
         match v.why {
-            Some(why) => out.push_str(&said(&why.to_string())),
-            None => out.push_str(&said(NEW)),
+            Some(why) => out.push_str(&translated(&why.to_string())),
+            None => out.push_str(&translated(NEW)),
         }
     } else if v.stat().is_started() && v.stat() != JobStat::Run {
         let mut why = String::new();
         job::put_suspend(&mut why, v);
-        out.push_str(&said(&why));
+        out.push_str(&translated(&why));
     } else {
         out.truncate(from);
         return;

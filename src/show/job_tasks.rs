@@ -2,7 +2,7 @@
 
 use super::cell::{self, Cut};
 use super::job::JobView;
-use crate::language::said;
+use crate::language::translated;
 use crate::model::JobStat;
 use crate::record::report::TaskUse;
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ pub(crate) fn put(out: &mut String, v: &JobView<'_>) {
     let more = u64::from(v.slots()).saturating_sub(tasks.len() as u64);
     if more > 0 && !v.row.usage.tasks.is_empty() {
         let text = format!("and {more} more, not started yet or beyond those that hosts report");
-        writeln!(out, " {}", said(&text)).expect("a string takes every write");
+        writeln!(out, " {}", translated(&text)).expect("a string takes every write");
     }
 }
 

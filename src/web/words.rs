@@ -87,7 +87,7 @@ impl Words {
 
     /// Translates a sentence of the cluster: a reason, a refusal.
     pub fn said(self, text: &str) -> std::borrow::Cow<'_, str> {
-        self.0.of_library().said(text)
+        self.0.of_library().translate(text)
     }
 
     /// The words of a key that is composed of parts, or `otherwise` if there are none.

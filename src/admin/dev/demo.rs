@@ -3,7 +3,7 @@
 
 use super::site::Site;
 use crate::client::Fail;
-use crate::language::{answer, said};
+use crate::language::{answer, translated};
 use crate::spool::view::{ViewReader, Want};
 use crate::sys::{clock, fs, reason};
 use crate::text::width::pad_left;
@@ -164,9 +164,9 @@ fn show(bars: &MultiProgress, label: &str, id: u32, elements: u32) -> DemoJob {
     let style = ProgressStyle::with_template("{prefix} {bar:30.green} {pos}/{len} {msg}")
         .expect("the template is a constant that parses");
     let bar = bars.add(ProgressBar::new(u64::from(elements)).with_style(style));
-    let label = format!("{} {id}", said(label));
+    let label = format!("{} {id}", translated(label));
     bar.set_prefix(pad_left(&label, LABEL_COLUMNS));
-    bar.set_message(said("pending").into_owned());
+    bar.set_message(translated("pending").into_owned());
     DemoJob {
         id,
         elements,
@@ -202,7 +202,7 @@ fn watch(site: &Site, shown: &mut [DemoJob]) -> Result<u32, Fail> {
                 (_, _, 0) => "pending".to_string(),
                 (_, _, n) => format!("{n} running"),
             };
-            one.bar.set_message(said(&state).into_owned());
+            one.bar.set_message(translated(&state).into_owned());
             if ended && !one.said && one.bar.is_hidden() {
                 one.said = true;
                 answer!(
@@ -253,7 +253,7 @@ fn next_steps(site: &Site, work: &Path) {
     answer!("then for example:");
     println!();
     for (command, what) in EXAMPLES {
-        println!("  {command:<34} {}", said(what));
+        println!("  {command:<34} {}", translated(what));
     }
     println!();
     answer!("End the cluster:  {cb} dev down --dir {dir} --purge");

@@ -108,7 +108,7 @@ impl Action {
     pub(crate) fn question(&self, columns: usize, language: Language) -> String {
         const KEYS: &str = "? (y/n)";
         let title = self.title();
-        let mut text = format!("{}: ", language.said(&title));
+        let mut text = format!("{}: ", language.translate(&title));
         let named: Vec<_> = self
             .names
             .iter()

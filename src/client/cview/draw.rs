@@ -35,7 +35,7 @@ pub(crate) struct Look {
 
 impl Look {
     fn translated(self, text: &str) -> Cow<'_, str> {
-        self.language.said(text)
+        self.language.translate(text)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Pure; owns the wrapping.
 
 use super::world::Page;
-use crate::language::said;
+use crate::language::translated;
 use crate::text::width::{truncate, width};
 
 /// Blanks before a continuation line.
@@ -17,7 +17,7 @@ pub(crate) fn lines_within(page: &Page, columns: usize) -> Vec<String> {
     let mut out = Vec::new();
     for line in &page.lines {
         let line = match page.problem {
-            Some(_) => said(line),
+            Some(_) => translated(line),
             None => line.into(),
         };
         fold(&line, columns.max(1), &mut out);

@@ -8,7 +8,7 @@ use super::world::{Head, JobItem, Jobs, Needed, NeededJobs, Page, Subject, ViewD
 use crate::client::cpeek;
 use crate::client::exit::Exit;
 use crate::client::read::{OWN_ONLY, Source, quiet_limit_ms, unknown};
-use crate::language::said;
+use crate::language::translated;
 use crate::model::JobKey;
 use crate::record::view::{self, Params, QueueRow};
 use crate::show::job::{Ctx, JobView};
@@ -375,12 +375,12 @@ fn output_of(source: &Source, job: &Job) -> Vec<String> {
     for end in cpeek::ends(job, &source.layout, OUTPUT_MAX) {
         lines.push(String::new());
         let title = format!("OUTPUT in {}", escape(&end.path.to_string_lossy()));
-        lines.push(format!(" {}", said(&title)));
+        lines.push(format!(" {}", translated(&title)));
         match end.bytes {
-            Ok(bytes) if bytes.is_empty() => lines.push(said("(nothing yet)").into_owned()),
+            Ok(bytes) if bytes.is_empty() => lines.push(translated("(nothing yet)").into_owned()),
             Ok(bytes) => lines.extend(last_lines(&bytes, bytes.len() >= OUTPUT_MAX)),
             Err(fail) => {
-                let why = said(&fail.text);
+                let why = translated(&fail.text);
                 lines.extend(why.lines().map(|line| escape(line).into_owned()));
             }
         }

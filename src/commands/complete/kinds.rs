@@ -3,7 +3,7 @@
 //!
 //! Owns the table of these words and the lists of constant words. Reads no file.
 
-use crate::language::said;
+use crate::language::translated;
 use crate::model::LAUNCH_KINDS;
 use crate::show::field::Field;
 use crate::show::{acct, cron, event_json, host, info, job, limit, load, queue, slots, user};
@@ -26,7 +26,7 @@ impl Candidate {
 
     /// With a description of ours, in the language of this process.
     pub(super) fn described(word: impl Into<String>, about: &str) -> Candidate {
-        Candidate::new(word, said(about))
+        Candidate::new(word, translated(about))
     }
 }
 

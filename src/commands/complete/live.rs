@@ -6,7 +6,7 @@
 use super::kinds::{Candidate, Live, States};
 use crate::client::read::Source;
 use crate::client::templates;
-use crate::language::said;
+use crate::language::translated;
 use crate::model::JobStat;
 use crate::spool::view::{Job, Want};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +53,7 @@ fn queues(source: &Source) -> Vec<Candidate> {
     let queues = source.queues().unwrap_or_default().into_iter();
     let about = |open: bool, description: String| match open {
         true => description,
-        false => format!("{}; {description}", said("closed")),
+        false => format!("{}; {description}", translated("closed")),
     };
     queues
         .map(|q| Candidate::new(q.name, about(q.open, q.description)))

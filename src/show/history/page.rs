@@ -1,7 +1,7 @@
 //! The output of `chist`: the summary table, the long page, JSON Lines.
 
 use super::{COLUMNS, Episode, Spent};
-use crate::language::said;
+use crate::language::translated;
 use crate::model::TermReason;
 use crate::record::report::Ended;
 use crate::show::cell::{self, Cut, Object};
@@ -115,7 +115,7 @@ pub(crate) fn put_long(out: &mut String, e: &Episode<'_>, now: i64, dates: &Date
     for (t, text) in e.lines() {
         let mut line = String::new();
         dates.long(&mut line, *t);
-        add!(line, ": {};", said(text));
+        add!(line, ": {};", translated(text));
         wrap::item(out, &line, false);
     }
     out.push_str("\nSummary of time in seconds spent in various states by  ");
@@ -144,12 +144,12 @@ fn head(e: &Episode<'_>) -> String {
 
 fn submitted(s: &mut String, e: &Episode<'_>) {
     let Some(spec) = &e.story.spec else {
-        add!(s, ": {};", said("Submitted"));
+        add!(s, ": {};", translated("Submitted"));
         return;
     };
     let (host, queue) = (&spec.sub_host, &spec.queue);
     let text = format!("Submitted from host <{host}>, to Queue <{queue}>");
-    add!(s, ": {}, CWD <{}>", said(&text), spec.cwd);
+    add!(s, ": {}, CWD <{}>", translated(&text), spec.cwd);
     for (title, text) in [
         ("Input File", &spec.stdin),
         ("Output File", &spec.stdout),
@@ -172,7 +172,7 @@ fn submitted(s: &mut String, e: &Episode<'_>) {
 pub(crate) fn events(e: &Episode<'_>) -> Vec<(i64, String)> {
     let mut key = String::new();
     put_key(&mut key, e.key);
-    let line = |text: &str| format!("{};", said(&format!("Job <{key}> {text}")));
+    let line = |text: &str| format!("{};", translated(&format!("Job <{key}> {text}")));
     let submitted = (e.story.submit, line("Submitted"));
     let first = (e.story.submit > 0).then_some(submitted);
     let others = e.lines().map(|(t, text)| (*t, line(text)));
