@@ -41,7 +41,7 @@ impl Leader {
         };
         // Orders that were not sent are repeated unless the state shows that they were withdrawn.
         let tried = match self.out.unsent.is_empty() {
-            true => self.out.orders.mend(now, &core.state, &again),
+            true => self.out.orders.retry_writes(now, &core.state, &again),
             false => Vec::new(),
         };
         let given: BTreeSet<String> = orders.iter().map(|(host, _)| host.clone()).collect();
@@ -62,7 +62,7 @@ impl Leader {
                 unsent.extend(for_room.into_iter().filter(untried));
             } else {
                 self.reserve.fill(why, &self.leadership);
-                self.reserve.spare();
+                self.reserve.release_for_deferrable();
             }
         }
         if self.out.orders.take_failed() {

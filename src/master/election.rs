@@ -248,7 +248,7 @@ pub fn campaign(
             fresh: settings
                 .fresh
                 .unwrap_or_else(|| opens_are_fresh(layout, kind)),
-            ..me(settings)
+            ..own_document(settings)
         },
     };
     let mut candidate = Candidate {
@@ -324,7 +324,7 @@ fn poll_ms(takeover_ms: u64, local: bool) -> u64 {
 }
 
 /// The claimant's own document. It omits its hints if they would make it too long.
-fn me(settings: &Settings) -> EpochDoc {
+fn own_document(settings: &Settings) -> EpochDoc {
     let mut doc = EpochDoc {
         epoch: u64::MAX,
         host: settings.host.clone(),
@@ -736,7 +736,7 @@ pub fn highest(layout: &Layout, owners: Owners, epoch: u64, cache_ms: u64) -> sy
 ///
 /// # Errors
 /// The claim cannot be written.
-pub fn use_up(layout: &Layout, epoch: u64, host: &str) -> sys::Result<()> {
+pub fn skip_epoch(layout: &Layout, epoch: u64, host: &str) -> sys::Result<()> {
     let path = layout.claim(epoch);
     let doc = EpochDoc {
         epoch,

@@ -65,7 +65,7 @@ impl BeatNames {
     }
 
     /// Whether the last listing failed, so that silence means nothing.
-    pub(super) fn is_blind(&self) -> bool {
+    pub(super) fn has_failed_listing(&self) -> bool {
         self.blind
     }
 
@@ -97,7 +97,7 @@ impl BeatNames {
 
 /// What is known about whether one host is alive.
 #[derive(Debug, Default)]
-pub(super) struct Life {
+pub(super) struct HostLiveness {
     /// The names of the last listing that had any, and the one that changed last.
     names: Vec<Beat>,
     name: Option<Beat>,
@@ -121,9 +121,9 @@ pub(super) struct Life {
     changed: bool,
 }
 
-impl Life {
+impl HostLiveness {
     /// Takes the host's names in `beats/`; none if a listing missed them.
-    pub(super) fn hear(&mut self, listed: Vec<Beat>, now: u64, wall_ms: i64) {
+    pub(super) fn note_beats(&mut self, listed: Vec<Beat>, now: u64, wall_ms: i64) {
         if listed.is_empty() {
             return;
         }
@@ -181,7 +181,7 @@ impl Life {
     }
 
     /// Whether it beats.
-    pub(super) fn is_heard(&self) -> bool {
+    pub(super) fn is_beating(&self) -> bool {
         self.silent_ms < SILENT_MS && self.doc.is_some() && self.beat_at.is_some()
     }
 
@@ -244,7 +244,7 @@ impl Life {
     /// What the turn receives: the sample, and how long the host has been silent. The `iso_timeout`
     /// of the host is unknown if its last document was not read, or if it is silent and was not
     /// checked a short time ago; with `blind`, also if names cannot be read.
-    pub(super) fn judge(&mut self, now: u64, blind: bool) -> Option<(LoadDoc, u64)> {
+    pub(super) fn evaluate(&mut self, now: u64, blind: bool) -> Option<(LoadDoc, u64)> {
         let doc = self.doc.as_ref()?;
         let watched_at = *self.watched_at.get_or_insert(now);
         let silent_ms = match self.beat_at {
@@ -313,55 +313,55 @@ mod tests {
 
     #[test]
     fn a_name_that_moves_is_life_and_one_that_stands_is_none() {
-        let mut life = Life::default();
-        life.hear(vec![name(7, 1)], 1_000, WALL);
-        assert!(life.has_document(1_000) && life.judge(1_000, false).is_none());
+        let mut life = HostLiveness::default();
+        life.note_beats(vec![name(7, 1)], 1_000, WALL);
+        assert!(life.has_document(1_000) && life.evaluate(1_000, false).is_none());
         life.read(Some(doc(7, 1)), 1_000, WALL);
         assert_eq!(
-            life.judge(1_000, false).unwrap().1,
+            life.evaluate(1_000, false).unwrap().1,
             SILENT_MS,
             "may be left over"
         );
-        life.hear(vec![name(8, 1)], 6_000, WALL);
+        life.note_beats(vec![name(8, 1)], 6_000, WALL);
         assert!(!life.has_document(6_000) && life.is_named(6_000));
-        let (load, silent) = life.judge(6_000, false).unwrap();
+        let (load, silent) = life.evaluate(6_000, false).unwrap();
         assert_eq!((load.beat, silent), (8, 0));
-        life.hear(vec![name(9, 1)], 11_000, WALL);
-        assert!(life.judge(11_000, false).is_none(), "no news");
+        life.note_beats(vec![name(9, 1)], 11_000, WALL);
+        assert!(life.evaluate(11_000, false).is_none(), "no news");
         for now in [16_000, 30_000] {
-            life.hear(vec![name(9, 1)], now, WALL);
-            life.hear(Vec::new(), now, WALL);
-            assert!(life.judge(now, false).is_none());
+            life.note_beats(vec![name(9, 1)], now, WALL);
+            life.note_beats(Vec::new(), now, WALL);
+            assert!(life.evaluate(now, false).is_none());
         }
-        life.hear(vec![name(9, 1)], 31_000, WALL);
-        assert_eq!(life.judge(31_000, false).unwrap().1, 20_000);
+        life.note_beats(vec![name(9, 1)], 31_000, WALL);
+        assert_eq!(life.evaluate(31_000, false).unwrap().1, 20_000);
     }
 
     #[test]
     fn of_two_names_the_one_that_moves_counts_and_a_dead_one_does_not_revive() {
-        let mut life = Life::default();
+        let mut life = HostLiveness::default();
         life.read(Some(doc(7, 1)), 0, WALL);
         // The left-over document has a later time.
         let mut left = name(900, 1);
         left.t = 99;
-        life.hear(vec![left.clone(), name(7, 1)], 1_000, WALL);
+        life.note_beats(vec![left.clone(), name(7, 1)], 1_000, WALL);
         for n in 8..10 {
-            life.hear(vec![left.clone(), name(n, 1)], n * 1000, WALL);
+            life.note_beats(vec![left.clone(), name(n, 1)], n * 1000, WALL);
             assert_eq!(life.name, Some(name(n, 1)));
         }
         for now in [10_000, 20_000, 30_000] {
-            life.hear(vec![left.clone(), name(9, 1)], now, WALL);
+            life.note_beats(vec![left.clone(), name(9, 1)], now, WALL);
         }
-        assert_eq!(life.judge(30_000, false).unwrap().1, 21_000);
+        assert_eq!(life.evaluate(30_000, false).unwrap().1, 21_000);
     }
 
     #[test]
     fn a_document_is_read_when_its_number_grows_and_again_until_it_has_it() {
-        let mut life = Life::default();
-        life.hear(vec![name(1, 1)], 1_000, 0);
+        let mut life = HostLiveness::default();
+        life.note_beats(vec![name(1, 1)], 1_000, 0);
         life.read(Some(doc(1, 1)), 1_000, 0);
-        life.judge(1_000, false);
-        life.hear(vec![name(2, 2)], 6_000, 0);
+        life.evaluate(1_000, false);
+        life.note_beats(vec![name(2, 2)], 6_000, 0);
         assert!(life.has_document(6_000));
         life.read(Some(doc(1, 1)), 6_000, 0);
         assert!(!life.has_document(6_500) && life.has_document(7_000));
@@ -373,17 +373,17 @@ mod tests {
         };
         life.read(Some(changed), 8_000, 0);
         assert!(!life.has_document(60_000));
-        let (load, silent) = life.judge(8_000, false).unwrap();
+        let (load, silent) = life.evaluate(8_000, false).unwrap();
         assert_eq!((load.executor, silent), (false, 2_000));
         assert!(life.is_asleep());
     }
 
     #[test]
     fn a_host_that_goes_back_to_an_older_version_lives_by_its_document() {
-        let mut life = Life::default();
-        life.hear(vec![name(1, 1)], 1_000, 0);
+        let mut life = HostLiveness::default();
+        life.note_beats(vec![name(1, 1)], 1_000, 0);
         life.read(Some(doc(1, 1)), 1_000, 0);
-        life.judge(1_000, false);
+        life.evaluate(1_000, false);
         assert!(!life.lives_by_document(10_000, true));
         assert!(
             life.lives_by_document(11_000, false),
@@ -399,7 +399,7 @@ mod tests {
                 0,
             );
         }
-        let (_, silent) = life.judge(20_000, false).unwrap();
+        let (_, silent) = life.evaluate(20_000, false).unwrap();
         assert_eq!(silent, 20_000 - 11_008);
     }
 
@@ -409,10 +409,11 @@ mod tests {
             iso_ms: Some(ms),
             ..doc(beat, written)
         };
-        let mut life = Life::default();
-        life.hear(vec![name(1, 1)], 0, WALL);
+        let mut life = HostLiveness::default();
+        life.note_beats(vec![name(1, 1)], 0, WALL);
         life.read(Some(limited(1, 1, 20_000)), 0, WALL);
-        let limit = |life: &mut Life, now, blind| life.judge(now, blind).unwrap().0.iso_ms;
+        let limit =
+            |life: &mut HostLiveness, now, blind| life.evaluate(now, blind).unwrap().0.iso_ms;
         assert_eq!(limit(&mut life, 30_000, false), None, "not looked at");
         life.read(Some(limited(1, 1, 20_000)), 36_000, WALL);
         assert_eq!(limit(&mut life, 36_000, false), Some(20_000));
@@ -420,7 +421,7 @@ mod tests {
         life.read(Some(limited(1, 2, 10_000)), 48_000, WALL);
         let text = "one that it could not finish, perhaps";
         assert_eq!(limit(&mut life, 48_000, false), None, "{text}");
-        life.hear(vec![name(2, 3)], 50_000, WALL);
+        life.note_beats(vec![name(2, 3)], 50_000, WALL);
         assert_eq!(limit(&mut life, 60_000, false), None, "it wrote another");
         life.read(Some(limited(2, 3, 60_000)), 60_000, WALL);
         assert_eq!(limit(&mut life, 61_000, false), Some(60_000));

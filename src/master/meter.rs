@@ -19,7 +19,7 @@ const EVERY_MS: u64 = 5_000;
 
 /// See the head of this file.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct LeaderMetrics {
     pub figures: Figures,
     /// When the figures were last published (boot clock, ms).
     published_at: Option<u64>,
@@ -33,9 +33,9 @@ pub(super) enum Timed {
     Publication,
 }
 
-impl Meter {
+impl LeaderMetrics {
     /// Continues from the figures that the previous leader published.
-    pub(super) fn new(layout: &Layout, epoch: u64, now: Stamp) -> Meter {
+    pub(super) fn new(layout: &Layout, epoch: u64, now: Stamp) -> LeaderMetrics {
         let before = match ViewReader::new(layout).figures() {
             Ok(figures) => figures,
             Err(e) => {
@@ -43,7 +43,7 @@ impl Meter {
                 None
             }
         };
-        Meter {
+        LeaderMetrics {
             figures: Figures::taken_over(before, epoch, now.0),
             published_at: None,
         }
@@ -127,9 +127,9 @@ fn us(ms: i64) -> u64 {
 mod tests {
     use super::*;
 
-    fn meter() -> Meter {
+    fn meter() -> LeaderMetrics {
         let dir = tempfile::tempdir().unwrap();
-        Meter::new(&Layout::new(dir.path()), 4, Stamp(9))
+        LeaderMetrics::new(&Layout::new(dir.path()), 4, Stamp(9))
     }
 
     #[test]

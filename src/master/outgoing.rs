@@ -38,10 +38,10 @@ impl Outgoing {
 
     /// Reports to the turn the hosts whose orders cannot be written, and the starts that were never
     /// sent.
-    pub(super) fn hear(&mut self, inputs: &mut Vec<Input>) -> bool {
+    pub(super) fn report_problems(&mut self, inputs: &mut Vec<Input>) -> bool {
         let before = inputs.len();
         let waits = |(host, why)| Input::OrdersBlocked { host, why };
-        inputs.extend(self.orders.take_news().into_iter().map(waits));
+        inputs.extend(self.orders.take_changes().into_iter().map(waits));
         for (host, a) in std::mem::take(&mut self.unsent) {
             let why = format!("orders to {host} cannot be written");
             inputs.push(Input::never(host, a, why));

@@ -4,7 +4,7 @@
 //! [`super::inbox`] does the reading. Owns no file except the directory `inbox/`, if it is missing.
 
 use super::end::End;
-use super::hints::Named;
+use super::hints::NamedBoxes;
 use super::inbox::{Boxes, Rejected, Taken, is_missing};
 use super::lead::Leader;
 use crate::lease::Check;
@@ -16,7 +16,12 @@ use crate::turn;
 impl Leader {
     /// Looks for drop boxes of users that had none. A hint may be about one: if it is too soon for
     /// a search, the next one follows soon.
-    pub(super) fn find_users(&mut self, now: u64, all: bool, hinted: &Named) -> Result<(), End> {
+    pub(super) fn find_users(
+        &mut self,
+        now: u64,
+        all: bool,
+        hinted: &NamedBoxes,
+    ) -> Result<(), End> {
         let unknown = hinted.keys().filter(|uid| !self.inbox.find(**uid)).count();
         if all || unknown > 0 {
             self.newcomers.expect();
@@ -60,7 +65,7 @@ impl Leader {
         &mut self,
         now: u64,
         all: bool,
-        hinted: &Named,
+        hinted: &NamedBoxes,
     ) -> (Vec<Taken>, Vec<Rejected>) {
         self.inbox.set_poll(self.poll_ms());
         let boxes = match all {

@@ -13,9 +13,9 @@ impl Leader {
     /// Reports to the turn, before anything else, a host that remembers more than the share: the
     /// share is older than what happened. When hosts already follow the next leader, the NFS client
     /// of an overtaken leader may still show old files.
-    pub(super) fn look_ahead(&mut self, inputs: &mut Vec<Input>) {
+    pub(super) fn report_lost_history(&mut self, inputs: &mut Vec<Input>) {
         let id = self.hosts.ahead.2;
-        let Some((host, epoch)) = self.who_knows_more() else {
+        let Some((host, epoch)) = self.host_ahead_of_share() else {
             return;
         };
         let state = &self.core.state;
@@ -35,7 +35,7 @@ impl Leader {
 
     /// A host that has followed a later epoch, or was sent orders that follow from events that this
     /// journal lacks; with the epoch.
-    fn who_knows_more(&mut self) -> Option<(String, u64)> {
+    fn host_ahead_of_share(&mut self) -> Option<(String, u64)> {
         let state = &self.core.state;
         let at = self.store.journal.position();
         let here = (at.segment, at.seq);
@@ -56,11 +56,11 @@ impl Leader {
 
     /// Ends a leader whose epoch hosts have seen before, so that the next leader's epoch is new to
     /// them.
-    pub(super) fn leave_old_epochs(&self) -> Result<(), End> {
+    pub(super) fn end_in_known_epoch(&self) -> Result<(), End> {
         let state = &self.core.state;
         match state.restored() {
             Some((above, _)) if above >= state.epoch() => {
-                election::use_up(&self.site.layout, above, &self.site.host)?;
+                election::skip_epoch(&self.site.layout, above, &self.site.host)?;
                 Err(End::Lost(format!(
                     "the share was restored: the next leader's epoch is above {above}"
                 )))
@@ -71,7 +71,7 @@ impl Leader {
 
     /// Lets one host remember how far the journal has come. If an older copy later replaces the
     /// share, the loss of jobs that were accepted and are pending for long is then noticed, too.
-    pub(super) fn have_remembered(&mut self, now: u64) -> Result<(), End> {
+    pub(super) fn store_point_on_host(&mut self, now: u64) -> Result<(), End> {
         let at = self.store.journal.position();
         let (core, here) = (&self.core, (at.segment, at.seq));
         self.out.orders.follow_from(core.state.point(here));
@@ -85,7 +85,7 @@ impl Leader {
             return Ok(());
         }
         self.out.point_unsent_since = Some(now);
-        let Some(host) = self.host_to_tell() else {
+        let Some(host) = self.host_for_point() else {
             return Ok(());
         };
         let receipt = self.out.receipts.take(&host);
@@ -98,7 +98,7 @@ impl Leader {
             let orders = turn::outstanding(core, Some(host)).into_iter();
             orders.map(|(_, order)| order).collect()
         };
-        self.out.orders.remind(&host, now, &core.state, &again);
+        self.out.orders.send_point(&host, now, &core.state, &again);
         // If the host found it without a hint, it would seem that hints do not arrive.
         if let Some(endpoint) = self.hosts.endpoint(&host) {
             self.hints.ordered(endpoint);
@@ -108,7 +108,7 @@ impl Leader {
 
     /// The host to which it is sent: one with a waiting acknowledgement, this one, or any that is
     /// up.
-    fn host_to_tell(&self) -> Option<String> {
+    fn host_for_point(&self) -> Option<String> {
         let state = &self.core.state;
         let is_up = |host: &&String| state.host_ctl(host).up;
         let mut up = state.known_hosts().filter(|(_, ctl)| ctl.up);

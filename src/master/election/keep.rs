@@ -137,7 +137,7 @@ impl Threads {
             count,
             complained_at: None,
         };
-        let mut look = Looker {
+        let mut look = EpochChecker {
             shared: shared.clone(),
             lock,
             epoch: Gate::default(),
@@ -273,12 +273,12 @@ impl Beat {
         self.file = Some(file);
         self.count += 1;
         shared.renewed.store(sent, Ordering::Release);
-        self.complain(began);
+        self.log_slow_renewal(began);
         Ok(())
     }
 
     /// Logs when renewals take so long that T is too short for this share.
-    fn complain(&mut self, began: u64) {
+    fn log_slow_renewal(&mut self, began: u64) {
         let now = clock::boot_ms();
         let took = now.saturating_sub(began);
         let rested = |at| now.saturating_sub(at) > COMPLAIN_MS;
@@ -293,13 +293,13 @@ impl Beat {
 }
 
 /// The thread that checks whether this process may continue to lead.
-struct Looker {
+struct EpochChecker {
     shared: Arc<Shared>,
     lock: LockState,
     epoch: Gate,
 }
 
-impl Looker {
+impl EpochChecker {
     fn look(&mut self) -> sys::Result<()> {
         let shared = &self.shared;
         let began = clock::boot_ms();

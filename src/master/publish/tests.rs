@@ -198,10 +198,10 @@ fn a_new_leader_keeps_the_view_up_and_then_replaces_all_of_it() {
     let now = clock::boot_ms();
     let path = bed.layout().view_file(view::MANIFEST);
     sys::fs::publish(&path, b"stale").unwrap();
-    p.tend(now + TEND_MS).unwrap();
+    p.remove_old_files(now + TEND_MS).unwrap();
     assert_eq!(bed.seen(), bed.due());
     assert!(bed.files() > 3);
-    p.tend(now + KEEP_MOST_MS).unwrap();
+    p.remove_old_files(now + KEEP_MOST_MS).unwrap();
     assert_eq!(bed.files(), 3, "manifest, shard, delta");
     assert_eq!(bed.seen(), bed.due());
 }
