@@ -1,7 +1,7 @@
 //! The text of messages: for users in mails, for programs as JSON. Owns their wording, their ids
 //! and their sizes; never decides whether a message is sent.
 
-use crate::model::{JobKey, MailWish};
+use crate::model::{JobKey, MailRequest};
 use crate::record::notices::{Alert, Delivery, MailQuota};
 use crate::record::report::Ended;
 use crate::text::width::escape;
@@ -157,7 +157,7 @@ fn alert_id(cluster: &str, rule: &str, status: &str, alerts: &[&Alert]) -> Strin
 /// What is known of a job for messages about it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct JobFacts {
-    pub wish: MailWish,
+    pub wish: MailRequest,
     pub user: String,
     pub queue: String,
     pub project: String,
@@ -212,7 +212,7 @@ impl JobNotice<'_> {
     }
 }
 
-fn is_asked_for(wish: &MailWish, happening: &JobNotice<'_>) -> bool {
+fn is_asked_for(wish: &MailRequest, happening: &JobNotice<'_>) -> bool {
     match happening.word() {
         "start" => wish.start,
         "suspend" => wish.suspend,

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::config::{self, AlertRule, OsNames};
-use crate::model::{JobKey, MailWish};
+use crate::model::{JobKey, MailRequest};
 use crate::record::notices::{Delivery, NotifierState, Silence};
 use crate::record::report::Ended;
 use jiff::tz::TimeZone;
@@ -288,7 +288,7 @@ fn mails_over_the_hourly_number_come_as_one() {
 }
 
 fn job(at: &str, to: &str) -> JobFacts {
-    let mut wish = MailWish::default();
+    let mut wish = MailRequest::default();
     wish.add(at).unwrap();
     wish.to = to.into();
     JobFacts {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[allow(clippy::derived_hash_with_manual_eq)] // equal by all fields, as the hash is
 #[derive(Clone, Default, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Again {
+pub struct RerunSettings {
     /// `-Q`: exit values (`text::exits` canonical form) instead of its queue's; empty = the
     /// queue's.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -16,9 +16,9 @@ pub struct Again {
     pub retries: Option<u32>,
 }
 
-impl Again {
+impl RerunSettings {
     pub(super) fn is_none(&self) -> bool {
-        *self == Again::default()
+        *self == RerunSettings::default()
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The mail that a job requests; none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
-pub struct MailWish {
+pub struct MailRequest {
     #[serde(skip_serializing_if = "is_false")]
     pub start: bool,
     /// At an end with exit code 0; at any other end.
@@ -24,10 +24,10 @@ fn is_false(b: &bool) -> bool {
     !*b
 }
 
-impl MailWish {
+impl MailRequest {
     /// Whether there is neither an event nor an address.
     pub fn is_none(&self) -> bool {
-        *self == MailWish::default()
+        *self == MailRequest::default()
     }
 
     /// Whether any event is requested.
@@ -77,12 +77,12 @@ mod tests {
 
     #[test]
     fn words_are_read_back() {
-        let mut wish = MailWish::default();
+        let mut wish = MailRequest::default();
         wish.add("exit, start").unwrap();
         assert_eq!(wish.words(), "start exit");
         assert!(wish.is_wanted() && !wish.done);
         assert!(wish.add("end").unwrap_err().contains("'end'"));
         assert!(wish.add(" ").is_err());
-        assert!(MailWish::default().is_none());
+        assert!(MailRequest::default().is_none());
     }
 }

@@ -25,7 +25,7 @@ mod stat;
 mod susp;
 mod units;
 
-pub use again::{Again, MOST_RETRIES, Retry};
+pub use again::{MOST_RETRIES, RerunSettings, Retry};
 pub use checkpoint::{Checkpoint, CheckpointAct};
 pub use container::{Container, ContainerRuntime, is_name as is_image_name};
 pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet, PartBinding};
@@ -40,7 +40,7 @@ pub use id::{AttemptId, JobKey, Token};
 pub use launch::{
     LAUNCH_KINDS, Launch, LaunchKind, SECTION_COMMAND_MAX, SECTIONS_MAX, TaskSection,
 };
-pub use mail_wish::MailWish;
+pub use mail_wish::MailRequest;
 pub use now::{Mono, Now};
 pub use price::{Charge, Discount, MICRO, Money, NameList, Price, WHOLE_DISCOUNT};
 pub use random::SplitMix64;

@@ -12,7 +12,7 @@ use crate::config::WARN_SIGNALS;
 use crate::language::translated;
 use crate::model::{
     Checkpoint, Container, FILE_COPIES_MAX, FileCopy, Launch, LaunchKind, Limits, MOST_RETRIES,
-    MailWish, Orphans, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S, is_image_name,
+    MailRequest, Orphans, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S, is_image_name,
 };
 use crate::task::build::exact_command;
 use crate::task::launch::section_slots;
@@ -270,7 +270,7 @@ fn limit_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resu
 }
 
 /// -B -N -Ne -notify -u.
-fn mail_option(mail: &mut MailWish, id: &str, value: &str) -> Result<()> {
+fn mail_option(mail: &mut MailRequest, id: &str, value: &str) -> Result<()> {
     match id {
         "B" => mail.start = true,
         "N" => (mail.done, mail.exit) = (true, true),
