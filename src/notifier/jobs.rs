@@ -22,7 +22,7 @@ const JOBS_MAX: usize = 500_000;
 const TROUBLES_MAX: usize = 100;
 
 /// To whom, and when.
-pub(super) struct Told<'a> {
+pub(super) struct JobMessage<'a> {
     pub cluster: &'a str,
     pub notices: &'a Notices,
     pub wall: i64,
@@ -94,7 +94,7 @@ impl Jobs {
     pub(super) fn follow(
         &mut self,
         source: &Source,
-        told: &Told<'_>,
+        told: &JobMessage<'_>,
         state: &mut NotifierState,
     ) -> Vec<String> {
         let mut history = self.history.clone();
@@ -105,7 +105,7 @@ impl Jobs {
             Entry::Event { at, event } => {
                 self.note(source, &event);
                 if old.is_some_and(|old| place(at) > old) {
-                    self.tell(told, &event, state);
+                    self.create_messages(told, &event, state);
                     state.seen = place(at);
                 }
                 self.forget(&event);
@@ -198,7 +198,7 @@ impl Jobs {
     }
 
     /// Makes the messages that an event leads to.
-    fn tell(&self, told: &Told<'_>, event: &Event, state: &mut NotifierState) {
+    fn create_messages(&self, told: &JobMessage<'_>, event: &Event, state: &mut NotifierState) {
         let (j, happening) = match event {
             Event::AlertSilenced {
                 name,
@@ -239,7 +239,7 @@ impl Jobs {
 }
 
 /// To the mail server if there is one, and to all receivers that want such messages.
-fn push(told: &Told<'_>, letter: &Delivery, job: &JobFacts, state: &mut NotifierState) {
+fn push(told: &JobMessage<'_>, letter: &Delivery, job: &JobFacts, state: &mut NotifierState) {
     let receivers = told.notices.receivers.iter().filter(|(_, r)| r.job_notices);
     for (name, _) in receivers {
         let mut copy = letter.clone();

@@ -13,7 +13,7 @@ const EPOCHS_KEPT: usize = 3;
 /// How often it is kept how far the journal was read, if nothing else changed (ms).
 const SEEN_MS: u64 = 30_000;
 
-pub(super) struct Keep {
+pub(super) struct StateFiles {
     layout: Layout,
     epoch: u64,
     /// What was saved last, without how far the journal was read; that; when (boot clock, ms).
@@ -22,10 +22,10 @@ pub(super) struct Keep {
     saved_at: u64,
 }
 
-impl Keep {
-    pub(super) fn open(layout: &Layout, epoch: u64) -> Result<Keep> {
+impl StateFiles {
+    pub(super) fn open(layout: &Layout, epoch: u64) -> Result<StateFiles> {
         fs::mkdir_p(&layout.notices(), 0o755)?;
-        Ok(Keep {
+        Ok(StateFiles {
             layout: layout.clone(),
             epoch,
             saved: None,
@@ -121,7 +121,7 @@ mod tests {
             announced: true,
             ..Alert::default()
         };
-        let mut keep = Keep::open(&layout, 1).unwrap();
+        let mut keep = StateFiles::open(&layout, 1).unwrap();
         let mut state = NotifierState::default();
         assert!(keep.save(&state, 1).unwrap());
         state.silences.push(silence);
@@ -129,7 +129,7 @@ mod tests {
         state.alerts.push(alert);
         state.seen = (1, 1, 5);
         assert!(keep.save(&state, 3).unwrap(), "kept at once");
-        let (found, notes) = Keep::open(&layout, 2).unwrap().take_over();
+        let (found, notes) = StateFiles::open(&layout, 2).unwrap().take_over();
         assert_eq!((found, notes.len()), (state, 0));
     }
 
@@ -142,7 +142,7 @@ mod tests {
             ..NotifierState::default()
         };
         for epoch in 1..=5 {
-            let mut keep = Keep::open(&layout, epoch).unwrap();
+            let mut keep = StateFiles::open(&layout, epoch).unwrap();
             assert!(keep.save(&state(epoch), 1).unwrap());
             let mut read_on = state(epoch);
             read_on.seen = (epoch, 1, 1);
@@ -151,7 +151,7 @@ mod tests {
         // One of a later epoch is not gone on from, a damaged one is named.
         fs::durable_write(&layout.notices_state(9), b"{").unwrap();
         fs::durable_write(&layout.notices_state(6), b"{").unwrap();
-        let next = Keep::open(&layout, 7).unwrap();
+        let next = StateFiles::open(&layout, 7).unwrap();
         let (found, notes) = next.take_over();
         assert_eq!((found.lost, notes.len()), (5, 1));
         assert!(notes[0].contains("state.000006.yaml"), "{notes:?}");
