@@ -131,7 +131,7 @@ pub fn main(argv: &[OsString]) -> i32 {
     match done {
         Ok(code) => code,
         Err(why) => {
-            program::tell(&format!("cbsim: {why}"));
+            program::print_error(&format!("cbsim: {why}"));
             2
         }
     }

@@ -41,12 +41,12 @@ fn parsed<T: Parser>(argv: &[OsString], language: Language) -> Result<T, clap::E
 
 /// Refuses a command line. Gives the exit code.
 pub fn refuse(usage: &str) -> u8 {
-    tell(usage);
+    print_error(usage);
     USAGE
 }
 
 /// Prints a text for a person to standard error.
-pub fn tell(text: &str) {
+pub fn print_error(text: &str) {
     eprintln!("{}", language().translate(text));
 }
 

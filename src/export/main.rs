@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(End::Stopped) => ExitCode::SUCCESS,
         Err(End::Failed(text)) => {
-            program::tell(&format!("cb-export: {text}"));
+            program::print_error(&format!("cb-export: {text}"));
             ExitCode::FAILURE
         }
     }
@@ -183,7 +183,7 @@ fn dry_run(job: &Job) -> Result<(), End> {
         let look = look.map_err(|e| e.to_string())?;
         look.problems
             .iter()
-            .for_each(|text| program::tell(&format!("cb-export: warning: {text}")));
+            .for_each(|text| program::print_error(&format!("cb-export: warning: {text}")));
         print(look.events.iter().map(|e| naming.event(e)).collect())?;
         more = look.more;
     }
@@ -193,7 +193,7 @@ fn dry_run(job: &Job) -> Result<(), End> {
         let look = look.map_err(|e| e.to_string())?;
         look.problems
             .iter()
-            .for_each(|text| program::tell(&format!("cb-export: warning: {text}")));
+            .for_each(|text| program::print_error(&format!("cb-export: warning: {text}")));
         print(look.records.iter().map(|r| naming.record(r)).collect())?;
         more = look.more;
     }

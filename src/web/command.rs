@@ -103,7 +103,7 @@ pub fn main() -> ExitCode {
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(refusal) => {
-            program::tell(&format!("cbweb: {refusal}"));
+            program::print_error(&format!("cbweb: {refusal}"));
             ExitCode::from(refusal.code)
         }
     }
@@ -210,7 +210,7 @@ async fn live(options: &Options, site: Site, apps_domain: Option<String>) -> Res
     tokio::spawn(until_told(end));
     publish_address(&site, &address).map_err(Refusal::system)?;
     println!("{}", address.url);
-    program::tell("cbweb: log in with the link that clogin prints");
+    program::print_error("cbweb: log in with the link that clogin prints");
     sys::service::ready("serving");
     serve(listener, routes::router(app), ending).await;
     sys::service::stopping();
