@@ -652,7 +652,7 @@ impl Hosts {
             }
             Some(e) => {
                 let lasts =
-                    (reader.suspect).lasts(&e.damage, reader.offset, chunk.file_len, now_ms);
+                    (reader.suspect).is_damage(&e.damage, reader.offset, chunk.file_len, now_ms);
                 lasts.then(|| e.damage.to_string())
             }
         };

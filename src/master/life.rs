@@ -143,7 +143,7 @@ impl HostLiveness {
             self.named_at = Some(now);
         }
         self.watched_at.get_or_insert(now);
-        if let Some(doc) = self.doc.as_mut().filter(|doc| beat.goes_with(doc)) {
+        if let Some(doc) = self.doc.as_mut().filter(|doc| beat.matches_document(doc)) {
             beat.put_into(doc);
         }
         self.name = Some(beat);
@@ -158,7 +158,11 @@ impl HostLiveness {
 
     /// Whether its name announces a load document that was not read yet.
     pub(super) fn has_document(&self, now: u64) -> bool {
-        let read = |beat: &Beat| self.doc.as_ref().is_some_and(|doc| beat.goes_with(doc));
+        let read = |beat: &Beat| {
+            self.doc
+                .as_ref()
+                .is_some_and(|doc| beat.matches_document(doc))
+        };
         now >= self.again_at && self.name.as_ref().is_some_and(|beat| !read(beat))
     }
 
@@ -219,7 +223,7 @@ impl HostLiveness {
         self.written = beat;
         self.watched_at.get_or_insert(now);
         match &self.name {
-            Some(beat) if !beat.goes_with(&doc) => self.again_at = now + AGAIN_MS,
+            Some(beat) if !beat.matches_document(&doc) => self.again_at = now + AGAIN_MS,
             Some(beat) if beat.beat >= doc.beat => beat.put_into(&mut doc),
             _ => {}
         }
@@ -270,7 +274,10 @@ impl HostLiveness {
         if !(is_due || changed) {
             return None;
         }
-        let outdated = self.name.as_ref().is_some_and(|beat| !beat.goes_with(doc));
+        let outdated = self
+            .name
+            .as_ref()
+            .is_some_and(|beat| !beat.matches_document(doc));
         let unseen = is_silent && now.saturating_sub(self.looked_at) > LIMIT_MS;
         let mut doc = doc.clone();
         if outdated || unseen || self.unread || (blind && self.name.is_some()) {

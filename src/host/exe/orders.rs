@@ -472,7 +472,7 @@ impl OrderReader {
         look.held_up = true;
         let now = clock::boot_ms();
         let suspect = &mut self.trouble.suspect;
-        let lasts = suspect.lasts(damage, self.offset, file_len, now);
+        let lasts = suspect.is_damage(damage, self.offset, file_len, now);
         if *damage != Damage::Torn && why != self.trouble.logged {
             tracing::error!("{why}; waiting for whole orders");
             self.trouble.logged.clone_from(&why);
