@@ -299,7 +299,7 @@ fn sensors(config: &Config, text: &str) {
     assert_eq!(out, pieces, "documents depend on how the stream arrives");
     let name = "ress.host".to_owned();
     let role = which::Role::Host;
-    let (sensor, mut board) = (which::Sensor { name, role }, board::Board::new());
+    let (sensor, mut board) = (which::Sensor { name, role }, board::SensorValues::new());
     for piece in pieces {
         let split::Piece::Document { bytes, line } = piece else {
             continue;
@@ -317,7 +317,7 @@ fn sensors(config: &Config, text: &str) {
     let bytes = load::encode(&doc).expect("it fits");
     let read = load::decode(&bytes).expect("it can be read");
     assert_eq!(read, doc);
-    let mut gather = gather::Gather::default();
+    let mut gather = gather::ClusterResources::default();
     gather.take("h1", Some(read.sensors));
     let mut config = config.clone();
     config.hosts.sensed = gather.define(&config, 1).unwrap_or_default();

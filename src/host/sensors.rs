@@ -5,11 +5,11 @@
 use super::setup::Place;
 use super::units_file::UnitsFile;
 use crate::record::load::Sensed;
-use crate::ress::board::Board;
+use crate::ress::board::SensorValues;
 use crate::ress::gather::LINGER_MS;
-use crate::ress::life::{ABSENT_TRIES, Life, NOTHING_HERE};
+use crate::ress::life::{ABSENT_TRIES, NOTHING_HERE, SensorLifecycle};
 use crate::ress::parse::document;
-use crate::ress::quiet::Quiet;
+use crate::ress::quiet::LogThrottle;
 use crate::ress::split::{Piece, Splitter};
 use crate::ress::which::{DIR, Role, SENSORS_MAX, Sensor, sensor};
 use crate::sys::fs::Kind;
@@ -126,10 +126,10 @@ struct Run {
     path: PathBuf,
     /// Identifies the version of the file.
     stamp: (u64, i64, u64),
-    life: Life,
+    life: SensorLifecycle,
     running: Option<Running>,
     splitter: Splitter,
-    quiet: Quiet,
+    quiet: LogThrottle,
     /// Bytes that it may still print, and the time of this calculation.
     budget: (u64, u64),
     slowed: bool,
@@ -144,10 +144,10 @@ impl Run {
         Run {
             path,
             stamp,
-            life: Life::new(now),
+            life: SensorLifecycle::new(now),
             running: None,
             splitter: Splitter::new(),
-            quiet: Quiet::default(),
+            quiet: LogThrottle::default(),
             budget: (BURST, now),
             slowed: false,
             kill_at: None,
@@ -191,7 +191,7 @@ struct Worker {
     mark: String,
     orders: Receiver<Order>,
     tell: ValueSinks,
-    board: Board,
+    board: SensorValues,
     runs: BTreeMap<Sensor, Run>,
     leads: bool,
     for_leader: bool,
@@ -224,7 +224,7 @@ impl Worker {
                 news: tell,
                 units: UnitsFile::new(&place.local, clock::boot_ms()),
             },
-            board: Board::new(),
+            board: SensorValues::new(),
             runs: BTreeMap::new(),
             leads: false,
             for_leader: false,

@@ -9,7 +9,7 @@ use crate::journal::{self, Chain};
 use crate::model::{JobKey, JobStat, Stamp};
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::load::{self, LOAD_MAX, LoadDoc};
-use crate::ress::gather::Gather;
+use crate::ress::gather::ClusterResources;
 use crate::spool::Layout;
 use crate::spool::beats::Beats;
 use crate::state::{Body, State, Work};
@@ -38,7 +38,7 @@ impl Live {
     /// `config` with the definitions of the hosts' sensors, and the load samples with the values of
     /// their hosts under it, as a leader computes them.
     pub fn under(&self, mut config: Arc<Config>) -> (Arc<Config>, Samples) {
-        let (mut sensors, mut samples) = (Gather::default(), self.samples.clone());
+        let (mut sensors, mut samples) = (ClusterResources::default(), self.samples.clone());
         for (host, (doc, _)) in &mut samples {
             sensors.take(host, Some(std::mem::take(&mut doc.sensors)));
         }

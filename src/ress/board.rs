@@ -26,7 +26,7 @@ const REPORTED_MAX: usize = 1000;
 
 /// A resource as last printed by its sensor.
 #[derive(Clone, Debug)]
-struct Held {
+struct CurrentValue {
     sensed: Sensed,
     /// The information about each unit in the last value.
     units: OfUnits,
@@ -39,7 +39,7 @@ struct Held {
     until: u64,
 }
 
-impl Held {
+impl CurrentValue {
     fn period(&self) -> Option<u64> {
         let longest = self.gaps.iter().flatten().max()?;
         Some((*longest).clamp(PERIOD_MS.0, PERIOD_MS.1))
@@ -53,14 +53,14 @@ impl Held {
 
 /// All sensors of a host.
 #[derive(Clone, Debug, Default)]
-pub struct Board {
-    sensors: BTreeMap<Sensor, BTreeMap<String, Held>>,
+pub struct SensorValues {
+    sensors: BTreeMap<Sensor, BTreeMap<String, CurrentValue>>,
     reported: BTreeSet<String>,
 }
 
-impl Board {
-    pub fn new() -> Board {
-        Board::default()
+impl SensorValues {
+    pub fn new() -> SensorValues {
+        SensorValues::default()
     }
 
     /// Takes the content of a document of `sensor`. Returns sentences for the log.
@@ -69,7 +69,7 @@ impl Board {
         for p in &parsed.problems {
             // The key has no line number, so the same mistake in every document is reported once.
             let key = format!("{}: {}: {}", sensor.name, p.resource, p.message);
-            self.tell(key, format!("{}:{p}", sensor.name), &mut news);
+            self.report_once(key, format!("{}:{p}", sensor.name), &mut news);
         }
         for reading in parsed.readings {
             self.reading(sensor, reading, now, &mut news);
@@ -87,9 +87,9 @@ impl Board {
                      {RESOURCES_MAX}",
                     sensor.name, r.name
                 );
-                return self.tell(format!("{}: too many", sensor.name), text, news);
+                return self.report_once(format!("{}: too many", sensor.name), text, news);
             }
-            let held = Held {
+            let held = CurrentValue {
                 sensed: r.sensed,
                 units: r.units,
                 at: now,
@@ -116,7 +116,7 @@ impl Board {
             if !retyped {
                 held.update(r.sensed, now, true);
             }
-            return self.tell(text.clone(), text, news);
+            return self.report_once(text.clone(), text, news);
         }
         held.update(r.sensed, now, false);
     }
@@ -155,7 +155,7 @@ impl Board {
     /// The longest known period of the sensor's resources.
     pub fn period(&self, sensor: &Sensor) -> Option<u64> {
         let all = self.sensors.get(sensor)?;
-        all.values().filter_map(Held::period).max()
+        all.values().filter_map(CurrentValue::period).max()
     }
 
     /// The host's report at `now`, and sentences for the log.
@@ -194,7 +194,7 @@ impl Board {
         }
         self.sensors.retain(|_, all| !all.is_empty());
         for text in later {
-            self.tell(text.clone(), text, &mut news);
+            self.report_once(text.clone(), text, &mut news);
         }
         (out, news)
     }
@@ -245,7 +245,7 @@ impl Board {
         out
     }
 
-    fn tell(&mut self, key: String, text: String, news: &mut Vec<String>) {
+    fn report_once(&mut self, key: String, text: String, news: &mut Vec<String>) {
         if self.reported.len() < REPORTED_MAX && self.reported.insert(key) {
             news.push(text);
         }
@@ -268,7 +268,7 @@ fn put_sizes(all: &mut [UnitDoc], own: &str, value: &str) {
     }
 }
 
-impl Held {
+impl CurrentValue {
     /// Takes a new value; `keep`: the definition does not change.
     fn update(&mut self, new: Sensed, now: u64, keep: bool) {
         let gap = now.saturating_sub(self.at);

@@ -20,7 +20,7 @@ pub const LINGER_MS: u64 = 60_000;
 
 /// The reports and definitions of all hosts.
 #[derive(Clone, Debug, Default)]
-pub struct Gather {
+pub struct ClusterResources {
     hosts: BTreeMap<String, BTreeMap<String, Sensed>>,
     /// Names of resources with a locale, with the hosts that report them.
     lent: BTreeMap<String, BTreeSet<String>>,
@@ -43,7 +43,7 @@ pub struct Values {
     pub warnings: Vec<String>,
 }
 
-impl Gather {
+impl ClusterResources {
     /// Takes a host's report; `None` for a silent host. Returns true if values of other hosts may
     /// have changed.
     pub fn take(&mut self, host: &str, report: Option<BTreeMap<String, Sensed>>) -> bool {
@@ -98,7 +98,7 @@ impl Gather {
             return None;
         }
         (self.dirty, self.recheck, self.settled) = (false, None, Some(now));
-        let said = self.said(config);
+        let said = self.reported_definitions(config);
         let before = self.declared();
         for (name, (decl, lost)) in &mut self.known {
             let same = said
@@ -123,12 +123,12 @@ impl Gather {
     }
 
     /// cb.yaml may have changed: definitions are derived again.
-    pub fn look_again(&mut self) {
+    pub fn derive_again(&mut self) {
         (self.dirty, self.settled) = (!self.hosts.is_empty(), None);
     }
 
     /// Reported definitions by name: that of the first host first, one of each kind.
-    fn said(&self, config: &Config) -> BTreeMap<String, Vec<ResourceDecl>> {
+    fn reported_definitions(&self, config: &Config) -> BTreeMap<String, Vec<ResourceDecl>> {
         let mut out: BTreeMap<String, Vec<ResourceDecl>> = BTreeMap::new();
         for report in self.hosts.values() {
             for (name, sensed) in report {

@@ -21,7 +21,7 @@ const LIST_MAX: usize = 6_000;
 /// the number of processes on all, the number of parts (MIG), the models. GPUs that jobs cannot be
 /// assigned are omitted.
 pub fn document(gpus: &[Gpu]) -> String {
-    let gpus: Vec<&Gpu> = gpus.iter().filter(|gpu| is_sound(&gpu.unit)).collect();
+    let gpus: Vec<&Gpu> = gpus.iter().filter(|gpu| is_assignable(&gpu.unit)).collect();
     let mut out = String::new();
     let mut put = |name: &str, attributes: &str, value: String| {
         let lines = write!(out, "- resource: {name}\n{attributes}  value: {value}\n");
@@ -63,7 +63,7 @@ pub fn document(gpus: &[Gpu]) -> String {
 }
 
 /// Whether a unit can be assigned to jobs by this name.
-fn is_sound(name: &str) -> bool {
+fn is_assignable(name: &str) -> bool {
     let sound = |c: char| c.is_ascii_graphic() && !matches!(c, ',' | '"' | '\\');
     !name.is_empty() && name.len() <= UNIT_MAX && name.chars().all(sound)
 }

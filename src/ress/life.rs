@@ -18,7 +18,7 @@ pub const ABSENT_TRIES: u32 = 6;
 
 /// The history of a sensor and when it is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Life {
+pub struct SensorLifecycle {
     state: State,
     /// Number of consecutive ends that did not follow a steady run.
     fails: u32,
@@ -39,11 +39,11 @@ enum State {
     },
 }
 
-impl Life {
+impl SensorLifecycle {
     /// A sensor that is due at once.
-    pub fn new(now: u64) -> Life {
+    pub fn new(now: u64) -> SensorLifecycle {
         let state = State::Waits { until: now };
-        Life {
+        SensorLifecycle {
             state,
             fails: 0,
             absent: 0,

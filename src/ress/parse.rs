@@ -103,7 +103,7 @@ pub fn document(bytes: &[u8], line: u64) -> Parsed {
         }
     };
     let lines: Vec<&str> = text.split('\n').collect();
-    let first = lines.iter().find(|l| speaks(l));
+    let first = lines.iter().find(|l| has_content(l));
     match first.map(|l| l.trim_start()) {
         None => {}
         Some(l) if is_dash(l) => items(&lines, line, &mut out),
@@ -115,7 +115,7 @@ pub fn document(bytes: &[u8], line: u64) -> Parsed {
 }
 
 /// Whether a line has content: not blank and not a comment.
-fn speaks(line: &str) -> bool {
+fn has_content(line: &str) -> bool {
     let line = line.trim();
     !line.is_empty() && !line.starts_with('#')
 }
@@ -169,7 +169,7 @@ impl Place {
 /// A list in block style, each item parsed alone. Its keys need not be aligned with the first one,
 /// as long as they are aligned with each other and to the right of the dash.
 fn items(lines: &[&str], line: u64, out: &mut Parsed) {
-    let is_first = |l: &&str| speaks(l);
+    let is_first = |l: &&str| has_content(l);
     let depth = lines.iter().copied().find(is_first).map_or(0, indent);
     let begins = |l: &str| indent(l) == depth && is_dash(l.trim_start());
     let mut starts: Vec<usize> = (0..lines.len()).filter(|n| begins(lines[*n])).collect();
@@ -187,10 +187,10 @@ fn items(lines: &[&str], line: u64, out: &mut Parsed) {
 }
 
 fn item(lines: &[&str], depth: usize, line: u64, out: &mut Parsed) {
-    let below = |l: &&&str| speaks(l);
+    let below = |l: &&&str| has_content(l);
     let stray = lines[1..]
         .iter()
-        .position(|l| speaks(l) && indent(l) <= depth);
+        .position(|l| has_content(l) && indent(l) <= depth);
     if let Some(n) = stray {
         let at = Place::of_line(line + 1 + n as u64);
         let text = "this line is not indented more than its item's -";
@@ -206,7 +206,7 @@ fn item(lines: &[&str], depth: usize, line: u64, out: &mut Parsed) {
     let word = dash.trim_start_matches([' ', '\t']);
     let key = depth + 1 + dash.len() - word.len();
     let column = lines[1..].iter().filter(below).map(|l| indent(l)).min();
-    let column = if speaks(word) {
+    let column = if has_content(word) {
         column.unwrap_or(key)
     } else {
         key
@@ -219,7 +219,7 @@ fn item(lines: &[&str], depth: usize, line: u64, out: &mut Parsed) {
     }
     let moved = key as i64 - column as i64;
     let place = Place { line, moved };
-    if !text.lines().any(speaks) {
+    if !text.lines().any(has_content) {
         out.problems.push(place.says("an empty item", None));
         return;
     }

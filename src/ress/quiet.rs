@@ -9,7 +9,7 @@ pub const LINE_MAX: usize = 300;
 
 /// Input that was not passed on yet.
 #[derive(Clone, Debug, Default)]
-pub struct Quiet {
+pub struct LogThrottle {
     line: Vec<u8>,
     /// When the current minute began; number of lines passed on in it; number of omitted lines.
     since: u64,
@@ -17,7 +17,7 @@ pub struct Quiet {
     left_out: u64,
 }
 
-impl Quiet {
+impl LogThrottle {
     /// Takes input at `now`. Returns the lines for the log.
     pub fn push(&mut self, bytes: &[u8], now: u64) -> Vec<String> {
         let mut out = self.tick(now);

@@ -5,7 +5,7 @@ use super::request_queue::RequestQueue;
 use crate::config::Config;
 use crate::model::{Mono, Now, Stamp};
 use crate::record::load::LoadDoc;
-use crate::ress::gather::Gather;
+use crate::ress::gather::ClusterResources;
 use crate::sched::{Engine, HostTable};
 use crate::state::State;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub(super) struct Inputs {
     /// Last load sample by host, and milliseconds since its beat changed.
     pub loads: BTreeMap<String, (LoadDoc, u64)>,
     /// What sensors report.
-    pub sensors: Gather,
+    pub sensors: ClusterResources,
     /// The share is full: nothing is started or moved, and the scheduler ends nothing.
     pub share_full: bool,
 }
@@ -67,7 +67,7 @@ impl Core {
                 service_uid,
                 groups: BTreeMap::new(),
                 loads: BTreeMap::new(),
-                sensors: Gather::default(),
+                sensors: ClusterResources::default(),
                 share_full: false,
             },
             pass: PassTimer {

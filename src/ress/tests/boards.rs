@@ -1,7 +1,7 @@
 //! Tests of the values of one host: their age, their definitions, what is reported.
 
 use crate::record::load::{LoadDoc, SensedKind, encode};
-use crate::ress::board::{Board, DEFINED_MS, FIRST_PERIOD_MS, PERIOD_MS, PERIODS};
+use crate::ress::board::{DEFINED_MS, FIRST_PERIOD_MS, PERIOD_MS, PERIODS, SensorValues};
 use crate::ress::parse::document;
 use crate::ress::which::{Role, Sensor};
 
@@ -10,11 +10,11 @@ fn sensor(name: &str) -> Sensor {
     Sensor { name, role }
 }
 
-fn take(board: &mut Board, name: &str, text: &str, now: u64) -> Vec<String> {
+fn take(board: &mut SensorValues, name: &str, text: &str, now: u64) -> Vec<String> {
     board.take(&sensor(name), document(text.as_bytes(), 1), now)
 }
 
-fn value(board: &mut Board, name: &str, now: u64) -> Option<Option<String>> {
+fn value(board: &mut SensorValues, name: &str, now: u64) -> Option<Option<String>> {
     let (report, _) = board.report(now);
     report.get(name).map(|s| s.value.clone())
 }
@@ -23,7 +23,7 @@ const LIC: &str = "- resource: lic\n  value: 3\n";
 
 #[test]
 fn a_value_counts_for_three_periods() {
-    let mut b = Board::new();
+    let mut b = SensorValues::new();
     take(&mut b, "ress.host", LIC, 0);
     assert_eq!(
         value(&mut b, "lic", PERIODS * FIRST_PERIOD_MS),
@@ -48,7 +48,7 @@ fn a_value_counts_for_three_periods() {
 
 #[test]
 fn a_period_is_believed_within_bounds() {
-    let mut b = Board::new();
+    let mut b = SensorValues::new();
     for now in [0, 10, 20] {
         take(&mut b, "ress.host", LIC, now);
     }
@@ -65,7 +65,7 @@ fn a_period_is_believed_within_bounds() {
 
 #[test]
 fn a_definition_stays_until_the_sensor_is_started_again() {
-    let mut b = Board::new();
+    let mut b = SensorValues::new();
     take(&mut b, "ress.host", LIC, 0);
     let text = "- resource: lic\n  type: text\n  value: x\n";
     let news = take(&mut b, "ress.host", text, 1);
@@ -86,7 +86,7 @@ fn a_definition_stays_until_the_sensor_is_started_again() {
 
 #[test]
 fn of_two_sensors_the_first_has_its_say() {
-    let mut b = Board::new();
+    let mut b = SensorValues::new();
     take(&mut b, "ress.d/a.host", LIC, 0);
     take(&mut b, "ress.host", "- resource: lic\n  value: 9\n", 0);
     let (report, news) = b.report(1);
@@ -105,7 +105,7 @@ fn of_two_sensors_the_first_has_its_say() {
 
 #[test]
 fn a_mistake_in_every_document_is_told_once() {
-    let mut b = Board::new();
+    let mut b = SensorValues::new();
     let bad = "- resource: lic\n  value: abc\n";
     let news = take(&mut b, "ress.host", bad, 0);
     assert_eq!(news.len(), 1);
@@ -127,7 +127,7 @@ fn a_mistake_in_every_document_is_told_once() {
 
 #[test]
 fn however_much_is_printed_it_fits_into_a_load_report() {
-    let mut b = Board::new();
+    let mut b = SensorValues::new();
     let about = "\u{1F4A1}\"".repeat(200);
     for part in 0..5 {
         let text: String = (0..300)

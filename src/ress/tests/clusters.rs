@@ -2,7 +2,7 @@
 
 use crate::config::{Config, OsNames, ResourceKind};
 use crate::record::load::{Sensed, SensedKind};
-use crate::ress::gather::{Gather, LINGER_MS, SETTLE_MS};
+use crate::ress::gather::{ClusterResources, LINGER_MS, SETTLE_MS};
 use std::collections::BTreeMap;
 
 fn config() -> Config {
@@ -29,7 +29,7 @@ fn report(entries: &[(&str, SensedKind, &str, &str)]) -> Option<BTreeMap<String,
 const N: SensedKind = SensedKind::Number;
 
 /// Applies the definitions of `g` at `now` to the configuration.
-fn defined(g: &mut Gather, config: &mut Config, now: u64) -> bool {
+fn defined(g: &mut ClusterResources, config: &mut Config, now: u64) -> bool {
     let new = g.define(config, now);
     let changed = new.is_some();
     if let Some(sensed) = new {
@@ -38,14 +38,14 @@ fn defined(g: &mut Gather, config: &mut Config, now: u64) -> bool {
     changed
 }
 
-fn values(g: &Gather, config: &Config, host: &str) -> Vec<String> {
+fn values(g: &ClusterResources, config: &Config, host: &str) -> Vec<String> {
     let all = g.values(host, config).values;
     all.iter().map(|(n, v)| format!("{n}={v}")).collect()
 }
 
 #[test]
 fn locales_say_who_has_a_value() {
-    let (mut g, mut c) = (Gather::default(), config());
+    let (mut g, mut c) = (ClusterResources::default(), config());
     let all = report(&[
         ("a", N, "", "1"),
         ("b", N, "all", "2"),
@@ -73,7 +73,7 @@ fn locales_say_who_has_a_value() {
 
 #[test]
 fn an_own_value_wins_over_a_shared_one_and_the_first_host_over_others() {
-    let (mut g, mut c) = (Gather::default(), config());
+    let (mut g, mut c) = (ClusterResources::default(), config());
     g.take("h2", report(&[("b", N, "all", "2")]));
     g.take("h1", report(&[("b", N, "all", "1")]));
     g.take("h3", report(&[("b", N, "", "3")]));
@@ -86,7 +86,7 @@ fn an_own_value_wins_over_a_shared_one_and_the_first_host_over_others() {
 
 #[test]
 fn the_first_definition_stays_while_anybody_reports_it() {
-    let (mut g, mut c) = (Gather::default(), config());
+    let (mut g, mut c) = (ClusterResources::default(), config());
     g.take("h2", report(&[("x", N, "", "2")]));
     assert!(defined(&mut g, &mut c, 0));
     assert!(!g.take("h1", report(&[("x", SensedKind::Text, "", "7")])));
@@ -114,7 +114,7 @@ fn the_first_definition_stays_while_anybody_reports_it() {
 
 #[test]
 fn definitions_settle_and_a_clock_that_is_set_back_stops_nothing() {
-    let (mut g, mut c) = (Gather::default(), config());
+    let (mut g, mut c) = (ClusterResources::default(), config());
     g.take("h1", report(&[("x", N, "", "1")]));
     assert!(defined(&mut g, &mut c, 1_000_000));
     g.take("h1", report(&[("x", N, "", "1"), ("y", N, "", "1")]));
@@ -125,7 +125,7 @@ fn definitions_settle_and_a_clock_that_is_set_back_stops_nothing() {
 
 #[test]
 fn cb_yaml_and_the_built_in_names_come_first() {
-    let (mut g, mut c) = (Gather::default(), config());
+    let (mut g, mut c) = (ClusterResources::default(), config());
     let all = report(&[
         ("own", N, "", "1"),
         ("mem", N, "", "1"),
@@ -150,7 +150,7 @@ fn cb_yaml_and_the_built_in_names_come_first() {
 
 #[test]
 fn a_cluster_has_at_most_a_thousand_resources_of_sensors() {
-    let (mut g, mut c) = (Gather::default(), config());
+    let (mut g, mut c) = (ClusterResources::default(), config());
     for host in ["h1", "h2", "h3"] {
         let names: Vec<String> = (0..900).map(|n| format!("{host}_{n}")).collect();
         let all: Vec<_> = names.iter().map(|n| (n.as_str(), N, "", "1")).collect();
@@ -164,7 +164,7 @@ fn a_cluster_has_at_most_a_thousand_resources_of_sensors() {
 #[test]
 fn a_reader_of_the_view_defines_what_the_leader_defines() {
     use crate::ress::gather::{defined as read, published};
-    let (mut g, mut c) = (Gather::default(), config());
+    let (mut g, mut c) = (ClusterResources::default(), config());
     let mut all = report(&[("gpu", N, "", "[A]"), ("lic", N, "all", "2")]).unwrap();
     all.insert("gpu_mem".to_owned(), sensed_of_gpus());
     all.insert("os".to_owned(), text_of_the_host());

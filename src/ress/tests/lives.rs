@@ -1,13 +1,13 @@
 //! Tests of restarts, hanging sensors, messages, and which files are sensors.
 
-use crate::ress::life::{ABSENT_MS, ABSENT_TRIES, BACKOFF_MS, HANG_MS, Life, STEADY_MS};
-use crate::ress::quiet::{EVERY_MS, LINES, Quiet};
+use crate::ress::life::{ABSENT_MS, ABSENT_TRIES, BACKOFF_MS, HANG_MS, STEADY_MS, SensorLifecycle};
+use crate::ress::quiet::{EVERY_MS, LINES, LogThrottle};
 use crate::ress::which::{Role, sensor};
 use proptest::prelude::*;
 
 #[test]
 fn each_failure_doubles_the_pause_and_a_steady_run_forgets_them() {
-    let mut life = Life::new(10);
+    let mut life = SensorLifecycle::new(10);
     assert!(!life.is_due(9) && life.is_due(10));
     let mut now = 10;
     let mut pauses = Vec::new();
@@ -33,7 +33,7 @@ fn each_failure_doubles_the_pause_and_a_steady_run_forgets_them() {
 
 #[test]
 fn a_sensor_with_nothing_to_measure_is_tried_for_an_hour() {
-    let mut life = Life::new(0);
+    let mut life = SensorLifecycle::new(0);
     let mut now = 0;
     for n in 0..ABSENT_TRIES {
         life.started(now);
@@ -46,7 +46,7 @@ fn a_sensor_with_nothing_to_measure_is_tried_for_an_hour() {
     assert_eq!(life.nothing_here(now), None);
     assert!(life.due_at().is_none() && !life.is_due(u64::MAX) && !life.hangs(None, u64::MAX));
     // A driver that comes and goes resets the count.
-    let mut life = Life::new(0);
+    let mut life = SensorLifecycle::new(0);
     for _ in 0..3 * ABSENT_TRIES {
         life.started(now);
         life.good(now);
@@ -56,7 +56,7 @@ fn a_sensor_with_nothing_to_measure_is_tried_for_an_hour() {
 
 #[test]
 fn a_sensor_hangs_after_ten_of_its_periods() {
-    let mut life = Life::new(0);
+    let mut life = SensorLifecycle::new(0);
     assert!(!life.hangs(None, u64::MAX));
     life.started(1000);
     assert!(!life.hangs(None, 1000 + HANG_MS.1));
@@ -76,7 +76,7 @@ proptest! {
     fn it_is_always_started_again_but_never_at_once(
         steps in prop::collection::vec((0u8..4, 0u64..200_000), 1..60),
     ) {
-        let mut life = Life::new(0);
+        let mut life = SensorLifecycle::new(0);
         let mut now = 0;
         for (what, wait) in steps {
             now += wait;
@@ -96,7 +96,7 @@ proptest! {
 
 #[test]
 fn of_a_flood_of_complaints_ten_lines_a_minute_are_passed_on() {
-    let mut quiet = Quiet::default();
+    let mut quiet = LogThrottle::default();
     let flood = "no \u{1b}[31mlicence\n\n".repeat(1000);
     let lines = quiet.push(flood.as_bytes(), 5);
     assert_eq!(lines.len(), LINES as usize);
