@@ -355,7 +355,7 @@ impl Quotas {
     /// When something of a host limit that applies to such jobs ([`Ident::on_hosts`]) was last
     /// returned, or a limit rose. Counters of single hosts are excluded: what they count was on
     /// that host, which changed, too.
-    pub fn eased_on_hosts(&self, on_hosts: u32) -> u64 {
+    pub fn last_freed_on_hosts(&self, on_hosts: u32) -> u64 {
         let Some(at) = on_hosts.checked_sub(1) else {
             return 0;
         };

@@ -31,12 +31,12 @@ impl Pass<'_> {
     pub(super) fn apply_thresholds(&mut self) {
         for at in self.picture.monitor.take_fresh() {
             let host = self.table.at(at as usize);
-            self.picture.monitor.acted_on(host);
+            self.picture.monitor.note_action(host);
             if !host.load.executor || !host.ctl.up {
                 continue;
             }
             if !self.stop_one(host) && self.resume_one(host) {
-                self.picture.monitor.keep_quiet(host);
+                self.picture.monitor.block_until_sample(host);
                 self.picture.set_host(self.table, at as usize);
             }
         }

@@ -58,7 +58,7 @@ const NO_SEAT: u32 = u32::MAX;
 
 /// A tournament over seats: a change takes as many comparisons as the height of the tree.
 #[derive(Clone, Debug)]
-pub(super) struct Contest {
+pub(super) struct Tournament {
     seats: Vec<Seat>,
     /// Winners of the matches, with the final at index 1. The rivals of match `m` are `2m` and `2m
     /// + 1`; numbers from `room` on are seats.
@@ -67,9 +67,9 @@ pub(super) struct Contest {
     room: usize,
 }
 
-impl Default for Contest {
-    fn default() -> Contest {
-        Contest {
+impl Default for Tournament {
+    fn default() -> Tournament {
+        Tournament {
             seats: Vec::new(),
             winners: vec![NO_SEAT; 2],
             room: 2,
@@ -77,7 +77,7 @@ impl Default for Contest {
     }
 }
 
-impl Contest {
+impl Tournament {
     /// Adds a seat, which is not active yet.
     pub(super) fn add(&mut self, order: u64) -> u32 {
         let seat = u32::try_from(self.seats.len()).expect("seats are bounded by the tree");
@@ -221,7 +221,7 @@ mod tests {
         fn the_winner_is_the_least_of_a_scan(
             steps in proptest::collection::vec((0..20u32, big(), big(), any::<bool>()), 1..200)
         ) {
-            let mut contest = Contest::default();
+            let mut contest = Tournament::default();
             let mut seats: Vec<(Cost, u64, bool)> = Vec::new();
             for (seat, num, den, active) in steps {
                 while seats.len() <= seat as usize {
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn without_end_comes_last_and_ties_by_order() {
-        let mut contest = Contest::default();
+        let mut contest = Tournament::default();
         for order in [5, 3, 4] {
             let seat = contest.add(order);
             contest.set_active(seat, true);
