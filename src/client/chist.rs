@@ -11,7 +11,7 @@ use crate::language::tell;
 use crate::model::JobStat;
 use crate::record::view::Params;
 use crate::show::history::range::{self, Range};
-use crate::show::history::{Episode, Histories, Story, page};
+use crate::show::history::{Episode, Histories, SubmissionHistory, page};
 use crate::show::job::Ctx;
 use crate::show::job_long::RULE;
 use crate::show::job_select::{Stats, Users, matches};
@@ -130,7 +130,11 @@ pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Answer,
         .any(|id| given(m, id));
     let mut err = Vec::new();
     let all = read_journal(source, &wanted, detail, &mut err)?;
-    let mut episodes: Vec<Episode<'_>> = all.stories.values().flat_map(Story::episodes).collect();
+    let mut episodes: Vec<Episode<'_>> = all
+        .stories
+        .values()
+        .flat_map(SubmissionHistory::episodes)
+        .collect();
     let known: Vec<bool> = wanted
         .ids
         .iter()

@@ -160,7 +160,7 @@ fn submitted(v: &JobView<'_>) -> String {
         }
     }
     mode(&mut s, spec);
-    around(&mut s, spec);
+    put_task_settings(&mut s, spec);
     if let Some(n) = spec.again.retries {
         add!(s, ", Retries <{n}>");
     }
@@ -201,7 +201,7 @@ fn mode(s: &mut String, spec: &Spec) {
 }
 
 /// Appends the warning signal, checkpoints, container, file copies and tasks.
-fn around(s: &mut String, spec: &Spec) {
+fn put_task_settings(s: &mut String, spec: &Spec) {
     if let Some(warn) = spec.warn {
         let (name, before) = (warn_signal_name(warn.signal), warn.before_s);
         let text = format!("Warning <{name}> {before} seconds before its run limit");
@@ -492,7 +492,7 @@ fn put_memory(out: &mut String, v: &JobView<'_>) {
             cell::fraction(out, used.gpu_ms, 1);
             out.push_str(" seconds;");
         }
-        cell::tame(out, from + 1, None, Cut::Never);
+        cell::escape_and_cut(out, from + 1, None, Cut::Never);
         out.push('\n');
     }
 }

@@ -169,7 +169,7 @@ pub(crate) fn put_more_hosts(out: &mut String, v: &JobView<'_>) {
         cell::blanks(out, BEFORE_HOST);
         let from = out.len();
         write!(out, "{host}").expect("a string takes every write");
-        cell::tame(out, from, None, Cut::Never);
+        cell::escape_and_cut(out, from, None, Cut::Never);
         out.push('\n');
     }
 }
@@ -191,7 +191,7 @@ pub(crate) fn put_reason(out: &mut String, v: &JobView<'_>) {
         out.truncate(from);
         return;
     }
-    cell::tame(out, from, None, Cut::Never);
+    cell::escape_and_cut(out, from, None, Cut::Never);
     out.push_str(";\n");
 }
 
@@ -262,7 +262,7 @@ pub(crate) fn put_array(out: &mut String, v: &JobView<'_>, wide: bool) {
         let from = out.len();
         out.push_str(text);
         let limit = (cut != Cut::Never).then_some(columns);
-        let used = cell::tame(out, from, limit, cut);
+        let used = cell::escape_and_cut(out, from, limit, cut);
         cell::blanks(out, columns.saturating_sub(used) + 1);
     };
     let cut = |c| if wide { Cut::Never } else { c };

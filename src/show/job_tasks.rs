@@ -79,7 +79,7 @@ fn row(out: &mut String, task: &TaskUse, stat: JobStat) {
     cell::blanks(out, blanks);
     write!(out, "{}M", task.mem_kb.div_ceil(1024)).expect("a string takes every write");
     // Names come from the environment of the job.
-    cell::tame(out, from, None, Cut::Never);
+    cell::escape_and_cut(out, from, None, Cut::Never);
     out.push('\n');
 }
 

@@ -379,7 +379,7 @@ fn list<L: Copy>(
                 true => Cut::Head,
                 false => cut(of, &text),
             };
-            let used = cell::tame(&mut text, 0, Some(wide), how);
+            let used = cell::escape_and_cut(&mut text, 0, Some(wide), how);
             let x = match of.right {
                 true => usize::from(*x) + wide.saturating_sub(used),
                 false => usize::from(*x),

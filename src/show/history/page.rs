@@ -83,7 +83,7 @@ pub(crate) fn put_row(out: &mut String, e: &Episode<'_>, now: i64, wide: bool) {
         text(out);
         let cut = if wide { Cut::Never } else { cut };
         let limit = (cut != Cut::Never).then_some(columns);
-        let used = cell::tame(out, from, limit, cut);
+        let used = cell::escape_and_cut(out, from, limit, cut);
         cell::blanks(out, columns.saturating_sub(used) + 1);
     };
     put(7, Cut::Never, &|out| put_key(out, e.key));
