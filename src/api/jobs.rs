@@ -14,7 +14,7 @@ use crate::record::device_use::DeviceUse;
 use crate::record::view;
 use crate::show::job::JobView;
 use crate::show::job_select::{Users, sort_key};
-use crate::spool::view::{Piece, Want};
+use crate::spool::view::{JobSelector, Piece};
 use crate::sys::fs::{self, Mark};
 use std::collections::BTreeMap;
 
@@ -221,28 +221,30 @@ impl JobIndex {
         let priority: BTreeMap<String, i64> =
             queues.into_iter().map(|q| (q.name, q.priority)).collect();
         let (mut items, mut uses) = (Vec::new(), Vec::new());
-        let reading = source.view.stream(&Want::all(), &mut |piece| match piece {
-            Piece::Restart => {
-                items.clear();
-                uses.clear();
-            }
-            Piece::Job { row, spec, why } => {
-                if uses.len() < USES_MAX {
-                    uses.extend(JobUse::of(&row));
+        let reading = source
+            .view
+            .stream(&JobSelector::all(), &mut |piece| match piece {
+                Piece::Restart => {
+                    items.clear();
+                    uses.clear();
                 }
-                let v = JobView {
-                    key: row.j,
-                    row: &row,
-                    spec,
-                    name: &row.name,
-                    command: &row.command,
-                    why,
-                    ctx: &ctx,
-                };
-                let order = sort_key(&v, &priority);
-                items.push(JobItem::of(&row, spec, order));
-            }
-        });
+                Piece::Job { row, spec, why } => {
+                    if uses.len() < USES_MAX {
+                        uses.extend(JobUse::of(&row));
+                    }
+                    let v = JobView {
+                        key: row.j,
+                        row: &row,
+                        spec,
+                        name: &row.name,
+                        command: &row.command,
+                        why,
+                        ctx: &ctx,
+                    };
+                    let order = sort_key(&v, &priority);
+                    items.push(JobItem::of(&row, spec, order));
+                }
+            });
         let reading = reading.map_err(|e| source.failed(e))?;
         Ok(JobIndex {
             jobs: Jobs::of(items),

@@ -15,7 +15,7 @@ use crate::show::history::{Episode, Histories, SubmissionHistory, page};
 use crate::show::job::Ctx;
 use crate::show::job_long::RULE;
 use crate::show::job_select::{Stats, Users, matches};
-use crate::spool::view::{Piece, Want};
+use crate::spool::view::{JobSelector, Piece};
 use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
 use std::collections::HashSet;
@@ -367,10 +367,10 @@ fn read_journal(
     }
     let lacking = all.incomplete();
     if !lacking.is_empty() {
-        let want = Want {
+        let want = JobSelector {
             ids: lacking.iter().map(|id| (*id, *id)).collect(),
             finished: true,
-            ..Want::default()
+            ..JobSelector::default()
         };
         let mut sink = |piece: Piece<'_>| {
             if let Piece::Job { row, spec, .. } = piece {

@@ -348,7 +348,7 @@ impl Hosts {
             }
             let found = self.read_reports(&host, named, now_ms, inputs);
             if let Some(reader) = self.readers.get_mut(&host) {
-                reader.polling.looked(now_ms, found, named);
+                reader.polling.note_poll(now_ms, found, named);
             }
         }
         appeared

@@ -411,7 +411,7 @@ impl Inbox {
         });
         if let Some(pace) = self.uids.get_mut(&uid) {
             pace.polling
-                .looked(now_ms, haul.len() > before, all || named);
+                .note_poll(now_ms, haul.len() > before, all || named);
             if names && tokens.is_empty() {
                 // What is not taken in this turn is found by the next check.
                 pace.gate.forget();

@@ -14,7 +14,7 @@ use crate::record::view::{self, Params, QueueRow};
 use crate::show::job::{Ctx, JobView};
 use crate::show::job_select::{Users, sort_key};
 use crate::show::{host, job_long, queue};
-use crate::spool::view::{Job, Piece, ViewError, Want};
+use crate::spool::view::{Job, JobSelector, Piece, ViewError};
 use crate::sys::fs::{self, Mark};
 use crate::text::width::escape;
 use std::collections::{BTreeMap, HashSet};
@@ -160,10 +160,10 @@ impl ViewPoller {
             is_table: false,
             problem: Some(problem),
         };
-        let want = Want {
+        let want = JobSelector {
             ids: vec![(key.id, key.id)],
             finished: true,
-            ..Want::default()
+            ..JobSelector::default()
         };
         let (found, _) = source
             .view
@@ -275,13 +275,13 @@ fn jobs(
         true => source.seen_of(Users::All, params).unwrap_or(own),
         false => own,
     };
-    let want = Want {
+    let want = JobSelector {
         uids: match &users {
             Users::These(uids, names) if names.is_empty() => uids.iter().copied().collect(),
             _ => Vec::new(),
         },
         finished: needed.finished,
-        ..Want::default()
+        ..JobSelector::default()
     };
     let priority: BTreeMap<String, i64> = queues
         .iter()
@@ -301,10 +301,10 @@ fn jobs(
         .map(|item| item.key.id)
         .collect();
     if !missing.is_empty() {
-        let want = Want {
+        let want = JobSelector {
             ids: missing.iter().map(|id| (*id, *id)).collect(),
             finished: true,
-            ..Want::default()
+            ..JobSelector::default()
         };
         let mut more = Vec::new();
         stream(source, &want, ctx, &priority, &users, &mut more)?;
@@ -316,7 +316,7 @@ fn jobs(
 /// Reads jobs and converts them to their compact form.
 fn stream(
     source: &Source,
-    want: &Want<'_>,
+    want: &JobSelector<'_>,
     ctx: &Ctx,
     priority: &BTreeMap<String, i64>,
     users: &Users,

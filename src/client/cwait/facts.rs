@@ -4,7 +4,7 @@ use super::progress::Counts;
 use crate::client::exit::{Fail, Result};
 use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
-use crate::spool::view::{Piece, ViewReader, Want};
+use crate::spool::view::{JobSelector, Piece, ViewReader};
 use crate::sys;
 use crate::text::IndexSet;
 use crate::text::depend::{Answer, Elements, Expr, Facts, JobRef, Seen, Target};
@@ -50,10 +50,10 @@ pub(super) fn resolve(reader: &ViewReader, expr: Expr) -> Result<Expr> {
     if names.is_empty() {
         return Ok(expr);
     }
-    let want = Want {
+    let want = JobSelector {
         uids: vec![sys::users::effective_uid()],
         finished: true,
-        ..Want::default()
+        ..JobSelector::default()
     };
     let mut found: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     let read = reader.stream(&want, &mut |piece| match piece {
@@ -96,10 +96,10 @@ impl JobFacts {
         let mut ids: Vec<(u32, u32)> = targets(expr).map(|(_, id)| (id, id)).collect();
         ids.sort_unstable();
         ids.dedup();
-        let want = Want {
+        let want = JobSelector {
             ids,
             finished: true,
-            ..Want::default()
+            ..JobSelector::default()
         };
         let mut facts = JobFacts::default();
         let read = reader.stream(&want, &mut |piece| match piece {

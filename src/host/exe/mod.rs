@@ -353,13 +353,13 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
 
 /// Adjusts the pace of the next looks to the result of a look.
 fn after_look(polling: &mut Polling, did: TurnResult, now: u64, (hinted, events): (bool, bool)) {
-    polling.looked(now, did.orders, hinted);
+    polling.note_poll(now, did.orders, hinted);
     match (did.more, did.work) {
         (true, _) => polling.at_once(now),
         // What was done here may cause more orders.
         (false, true) => polling.expect(now),
         // With events, an idle share needs no frequent looks.
-        (false, false) if events => polling.rest(now),
+        (false, false) if events => polling.wait_for_hint(now),
         (false, false) => {}
     }
 }
