@@ -240,7 +240,7 @@ impl ClusterCopy {
             _ => plan
                 .starts
                 .iter()
-                .for_each(|start| self.state.look_again(start.j)),
+                .for_each(|start| self.state.mark_changed(start.j)),
         }
     }
 

@@ -19,7 +19,7 @@ impl Leader {
             return;
         };
         let state = &self.core.state;
-        let back = state.back().map(|back| (back.epoch, back.id));
+        let back = state.restored_share().map(|back| (back.epoch, back.id));
         if back.is_some_and(|back| back >= (epoch, id)) {
             return;
         }
@@ -51,7 +51,11 @@ impl Leader {
             Some((host.clone(), seen.epoch))
         });
         // More ids may be found after the alarm was raised.
-        lost.or_else(|| state.back().map(|back| (back.host.clone(), back.epoch)))
+        lost.or_else(|| {
+            state
+                .restored_share()
+                .map(|back| (back.host.clone(), back.epoch))
+        })
     }
 
     /// Ends a leader whose epoch hosts have seen before, so that the next leader's epoch is new to

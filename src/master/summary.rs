@@ -119,7 +119,7 @@ impl Leader {
         let core = &self.core;
         let mut params = turn::params(core, &self.site.cluster, &self.site.host, self.site.since);
         let full = self.reserve.alarm();
-        let back = core.state.back();
+        let back = core.state.restored_share();
         let back = back.map(|back| turn::restored_share_alarm(back, core.state.epoch()));
         let clock_alarm = core.clock_alarm();
         let (orders, snapshots) = (self.out.orders.alarm(), self.store.snapshots.alarm());

@@ -120,7 +120,7 @@ impl Core {
     /// Milliseconds until something becomes due by the passing of time; `None`: never.
     pub fn idle_ms(&self, now: Now) -> Option<u64> {
         // After a restore nothing is decided, even if something is due.
-        if self.state.back().is_some() {
+        if self.state.restored_share().is_some() {
             return None;
         }
         let wall = self.clock.agreed(now.wall);
