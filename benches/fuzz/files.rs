@@ -411,7 +411,7 @@ fn executor(dir: &Path, layout: &Layout) -> Exec {
         servers: None,
         esubs: None,
     };
-    let (service_uid, service_gid) = (users::effective_uid(), users::me().gid);
+    let (service_uid, service_gid) = (users::effective_uid(), users::current_user().gid);
     let cluster = ClusterDoc {
         cluster: "c".into(),
         name: "demo".into(),

@@ -175,10 +175,11 @@ fn put(path: &Path, edit: impl FnOnce(&str) -> Result<Edited>) -> Result<Changed
 
 /// Keeps the file's previous owner, also if root changed it.
 fn keep_owner(path: &Path, before: &fs::Stat) {
-    let set = fs::chmod(path, before.mode & 0o777).and_then(|()| match sys::users::me().uid {
-        0 => fs::chown(path, before.uid, before.gid),
-        _ => Ok(()),
-    });
+    let set =
+        fs::chmod(path, before.mode & 0o777).and_then(|()| match sys::users::current_user().uid {
+            0 => fs::chown(path, before.uid, before.gid),
+            _ => Ok(()),
+        });
     if let Err(e) = set {
         tell!("warning: {e}");
     }

@@ -6,7 +6,7 @@
 
 use super::{Failure, FailureKind};
 use crate::sys;
-use crate::sys::beneath::{self, ContentMark, NameKind, Part, Spot};
+use crate::sys::beneath::{self, ContentMark, NameKind, Part, PathBelow};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -27,8 +27,8 @@ pub struct FileLocation {
 }
 
 impl FileLocation {
-    fn spot(&self) -> Spot<'_> {
-        Spot {
+    fn spot(&self) -> PathBelow<'_> {
+        PathBelow {
             root: Path::new(OsStr::from_bytes(&self.root)),
             path: Path::new(OsStr::from_bytes(&self.path)),
         }
@@ -186,7 +186,7 @@ pub fn carry_out(ask: &FileRequest) -> Result<FileAnswer, Failure> {
         }
         FileRequest::MakeDir { at } => done(beneath::make_dir(at.spot())),
         FileRequest::Rename { at, to } => {
-            let to = Spot {
+            let to = PathBelow {
                 path: Path::new(OsStr::from_bytes(to)),
                 ..at.spot()
             };
@@ -224,7 +224,12 @@ fn list(at: &FileLocation, from: usize, count: usize) -> Result<FileAnswer, Fail
     })
 }
 
-fn write(spot: Spot<'_>, part: Part<'_>, size: u64, replace: bool) -> Result<FileAnswer, Failure> {
+fn write(
+    spot: PathBelow<'_>,
+    part: Part<'_>,
+    size: u64,
+    replace: bool,
+) -> Result<FileAnswer, Failure> {
     let end = part.offset.checked_add(part.bytes.len() as u64);
     if part.bytes.len() > PIECE_MAX || size > FILE_MAX {
         return Err(wrong(format!(

@@ -377,7 +377,7 @@ impl<'a> PendingRequest<'a> {
             }
             if let Some(command) = command.filter(|_| now >= NOTE_MS && !noted) {
                 noted = true;
-                sys::caller::say(&translated(&format!(
+                sys::caller::print_error(&translated(&format!(
                     "{command}: no answer for {} s: {}; waiting up to {} s",
                     now / 1000,
                     self.who(now),

@@ -324,7 +324,7 @@ fn foreign_lines(work: &Work, told: &SubmitContext, command: &str) -> Result<For
     if work.foreign.is_empty() {
         return Ok(Foreign::default());
     }
-    let me = sys::users::me();
+    let me = sys::users::current_user();
     let mut context = foreign::Context {
         now_ms: told.now_ms,
         user: &me.name,

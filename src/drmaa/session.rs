@@ -61,7 +61,7 @@ pub(crate) fn begin(contact: &str) -> Result<()> {
     if !fs::exists(&site.layout().cluster()) {
         return Err(Problem::new(Code::DrmsInitFailed, site.diagnose()));
     }
-    let me = users::me();
+    let me = users::current_user();
     *session = Some(Arc::new(Session {
         view: ViewReader::new(&site.layout()),
         place: Place {

@@ -43,7 +43,7 @@ pub(super) fn acting<T>(who: Option<&Who>, f: impl FnOnce() -> sys::Result<T>) -
         // Root opens its files without a switch; its groups add no rights.
         Some(who) if who.uid == 0 => f(),
         Some(who) => {
-            launch::assume(who)?;
+            launch::switch_identity(who)?;
             let result = f();
             launch::resume_root();
             result

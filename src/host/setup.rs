@@ -166,7 +166,7 @@ fn refuse_another(pin: &Path, cluster: &ClusterDoc) -> Result<(), String> {
 fn base_dir() -> PathBuf {
     match users::may_switch() {
         true => PathBuf::from(crate::spool::ROOT_LOCAL),
-        false => users::me().home.join(USER_LOCAL),
+        false => users::current_user().home.join(USER_LOCAL),
     }
 }
 

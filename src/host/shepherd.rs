@@ -26,7 +26,7 @@ use crate::sys::cgroup::Group;
 use crate::sys::ipc::Bell;
 use crate::sys::launch::{self, Launch, Limit, Who};
 use crate::sys::own_dir::OwnDir;
-use crate::sys::supervise::{self, Reaped, Woken};
+use crate::sys::supervise::{self, Reaped, WakeReason};
 use crate::sys::{clock, failpoint, fs, proc, userfile};
 use crate::task::build;
 use crate::task::ending::{self, Facts, Top};
@@ -430,8 +430,8 @@ impl Shepherd<'_> {
             let look = self.silence.as_ref().map(Silence::pause);
             let wait = look.map_or(wait, |look| Some(wait.map_or(look, |wait| wait.min(look))));
             match supervise::wait_signal(wait) {
-                Woken::Order(value, uid) => self.order(value, uid, files),
-                Woken::Child | Woken::Timeout => {}
+                WakeReason::Order(value, uid) => self.order(value, uid, files),
+                WakeReason::Child | WakeReason::Timeout => {}
             }
         }
         match status.expect("the loop ends only after the top process") {

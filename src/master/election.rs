@@ -663,7 +663,7 @@ fn read_fixed<T: serde::de::DeserializeOwned>(
         }
         let bytes = match owners.read_small(path, FIXED_LEN as u64 * 2) {
             Ok(bytes) => bytes,
-            Err(e) if too_long(&e) && owners.stranger_of(path).is_none() => return Ok(None),
+            Err(e) if too_long(&e) && owners.untrusted_owner(path).is_none() => return Ok(None),
             Err(e) => return Err(e),
         };
         if let Ok(doc) = decode_fixed(&bytes) {
@@ -703,10 +703,10 @@ fn highest_claim(layout: &Layout, owners: Owners) -> sys::Result<u64> {
     claims.sort_unstable();
     while let Some(epoch) = claims.pop() {
         let path = layout.claim(epoch);
-        let Some(uid) = owners.stranger_of(&path) else {
+        let Some(uid) = owners.untrusted_owner(&path) else {
             return Ok(epoch);
         };
-        let hidden = owners.hide(&path)?;
+        let hidden = owners.quarantine(&path)?;
         let (path, hidden) = (path.display(), hidden.display());
         tracing::error!("{path}: a claim of uid {uid} does not count, it is renamed to {hidden}");
     }

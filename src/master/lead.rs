@@ -297,7 +297,7 @@ impl Leader {
             witness.turned(self.core.state.epoch(), &self.core.state, changed);
         }
         if burst {
-            crate::sys::memory::give_back();
+            crate::sys::memory::release_freed();
         }
         Ok(more)
     }

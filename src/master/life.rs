@@ -78,7 +78,7 @@ impl BeatNames {
         let asked = self.asked.take();
         self.mark = asked.or_else(|| fs::mark(&self.dir).ok());
         self.blind = true;
-        if let Some(uid) = self.owners.stranger_of(&self.dir) {
+        if let Some(uid) = self.owners.untrusted_owner(&self.dir) {
             self.owners.check("believe", &self.dir, uid)?;
         }
         let names = fs::names(&self.dir, NAMES_MAX)?;

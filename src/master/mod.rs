@@ -418,9 +418,9 @@ fn quarantine_foreign(layout: &Layout, owners: Owners) -> Result<Vec<String>, St
         (layout.snapshots(), Layout::parse_snapshot_name),
     ];
     for (dir, number) in read {
-        let strangers = owners.strangers_in(&dir, NAMES_MAX);
+        let strangers = owners.untrusted_entries(&dir, NAMES_MAX);
         for (path, uid) in strangers.map_err(|e| e.to_string())? {
-            let hidden = owners.hide(&path);
+            let hidden = owners.quarantine(&path);
             let name = path.file_name().and_then(|name| name.to_str());
             if let Err(e) = &hidden
                 && name.and_then(number).is_some()

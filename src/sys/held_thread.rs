@@ -62,7 +62,7 @@ const ON_DESCRIPTORS: &[libc::c_long] = &[
 
 /// A thread in a call on a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldThread {
+pub struct BlockedThread {
     pub thread: i32,
     /// The call with its arguments, and the processor time that the thread has used: if equal in
     /// two checks, it is the same call.
@@ -72,13 +72,13 @@ pub struct HeldThread {
 }
 
 /// The threads of this process that are in such a call now.
-pub fn held_threads() -> Vec<HeldThread> {
+pub fn blocked_threads() -> Vec<BlockedThread> {
     let names = super::fs::names(Path::new("/proc/self/task"), THREADS_MAX).unwrap_or_default();
     let ids = names.iter().filter_map(|name| name.to_str()?.parse().ok());
     ids.filter_map(held).collect()
 }
 
-fn held(thread: i32) -> Option<HeldThread> {
+fn held(thread: i32) -> Option<BlockedThread> {
     let task = PathBuf::from(format!("/proc/self/task/{thread}"));
     let read = |name: &str| super::fs::read_small(&task.join(name), LIMIT).ok();
     let stat = parse_stat(&String::from_utf8_lossy(&read("stat")?))?;
@@ -86,7 +86,7 @@ fn held(thread: i32) -> Option<HeldThread> {
     let link = |fd: u64| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok();
     let (call, file) = judge(&stat, call.as_deref(), link)?;
     let call = (call, stat.utime + stat.stime);
-    Some(HeldThread { thread, call, file })
+    Some(BlockedThread { thread, call, file })
 }
 
 /// The call, and the file that it concerns, if it names one; `None` if the thread runs or waits for
@@ -176,12 +176,13 @@ mod tests {
             let pipe = pipe.clone();
             std::thread::spawn(move || drop(std::fs::File::open(pipe)))
         };
-        let opens = |held: &HeldThread| held.call.0.starts_with(&format!("{} ", libc::SYS_openat));
-        while !held_threads().iter().any(opens) {
+        let opens =
+            |held: &BlockedThread| held.call.0.starts_with(&format!("{} ", libc::SYS_openat));
+        while !blocked_threads().iter().any(opens) {
             std::thread::yield_now();
         }
         drop(std::fs::File::options().write(true).open(&pipe).unwrap());
         opener.join().unwrap();
-        assert!(!held_threads().iter().any(opens));
+        assert!(!blocked_threads().iter().any(opens));
     }
 }

@@ -109,14 +109,14 @@ impl Taken {
     }
 
     /// Restores the previous settings.
-    pub fn give_back(&self) {
+    pub fn restore(&self) {
         let _ = termios::tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, &self.before);
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.give_back();
+        self.restore();
     }
 }
 

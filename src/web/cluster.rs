@@ -49,7 +49,7 @@ impl Cluster {
     /// A copy read as this process's user; it serves all users.
     pub fn new(site: &Site) -> Cluster {
         Cluster {
-            reader: Reader::new(site, sys::users::me()),
+            reader: Reader::new(site, sys::users::current_user()),
             known: RwLock::default(),
             reading: Mutex::new(()),
             changes: watch::channel(0).0,
@@ -94,7 +94,7 @@ impl Cluster {
         drop(old);
         if renewed {
             // For a moment, there were two copies of all jobs in memory.
-            sys::memory::give_back();
+            sys::memory::release_freed();
         }
     }
 

@@ -216,7 +216,7 @@ pub struct SameUser {
 impl SameUser {
     /// An actor for the user of this process.
     pub fn new(site: Site) -> SameUser {
-        let me = sys::users::me();
+        let me = sys::users::current_user();
         SameUser { site, me }
     }
 

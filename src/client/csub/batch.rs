@@ -119,7 +119,7 @@ fn options(called: &BatchCall, work: &Work, told: &SubmitContext) -> Result<Fore
         (None, Some(name)) => name.to_string_lossy().into_owned(),
         (None, None) => "sbatch".to_owned(),
     };
-    let me = sys::users::me();
+    let me = sys::users::current_user();
     let mut context = Context {
         now_ms: told.now_ms,
         user: &me.name,

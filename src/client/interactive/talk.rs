@@ -299,7 +299,7 @@ impl<'a> Talk<'a> {
                 self.signal_all(signal);
                 self.flush();
                 if let Some(taken) = &self.taken {
-                    taken.give_back();
+                    taken.restore();
                 }
                 signals::stop_self();
                 self.come_back();

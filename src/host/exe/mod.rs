@@ -175,7 +175,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
 /// Has a spawner started, and removes what earlier processes left.
 fn begin(exec: &mut Exec, fresh: bool) {
     // The first look-up of an account loads libraries; this must not delay the first job.
-    users::groups_of(&users::me());
+    users::groups_of(&users::current_user());
     if let Err(e) = super::beside::prepare(&exec.place.local) {
         tracing::error!("{e}: commands that jobs start here cannot begin");
     }
@@ -448,7 +448,7 @@ mod tests {
             name: "demo".into(),
             format: crate::record::FORMAT,
             service_uid: users::effective_uid(),
-            service_gid: users::me().gid,
+            service_gid: users::current_user().gid,
         };
         let stand = |_: &Local, _: u64, says: crossbeam::channel::Sender<spawn::SpawnerEvent>| {
             let (pid, cgroups, unheld) = (0, String::new(), Default::default());
@@ -554,7 +554,7 @@ mod tests {
     }
 
     fn spec(id: u32) -> Order {
-        let me = users::me();
+        let me = users::current_user();
         let (user, cwd, project) = (me.name.clone(), "/tmp".into(), format!("p{id}"));
         let spec = Box::new(Spec {
             uid: me.uid,

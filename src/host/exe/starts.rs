@@ -491,7 +491,7 @@ fn account(spec: &Spec, place: &Place) -> Result<Account, Refused> {
     // Without privilege the job runs as this process, even if its user has no name here.
     let facts = match known {
         Some(facts) => facts,
-        None if own => users::me(),
+        None if own => users::current_user(),
         None => {
             let (host, user, uid) = (&place.host, &spec.user, spec.uid);
             let text = format!("host {host} has no account for user {user} (uid {uid})");

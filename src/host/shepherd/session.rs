@@ -84,9 +84,9 @@ impl Shepherd<'_> {
             self.carry_out(&effects);
             loop {
                 match supervise::wait_signal(Some(0)) {
-                    supervise::Woken::Order(value, uid) => self.order(value, uid, None),
-                    supervise::Woken::Child => {}
-                    supervise::Woken::Timeout => break,
+                    supervise::WakeReason::Order(value, uid) => self.order(value, uid, None),
+                    supervise::WakeReason::Child => {}
+                    supervise::WakeReason::Timeout => break,
                 }
             }
             let reason = self.machine.reason();
