@@ -33,7 +33,8 @@ use crate::task::ending::{self, Facts, Top};
 use crate::task::log::{TaskRec, encode_task};
 use crate::task::machine::Machine;
 use crate::task::spec::{
-    Base, Become, NewLimits, Notice, TaskAct, TaskLimits, TaskSpec, ToSpawner, split, unpack_act,
+    Base, NewLimits, Notice, TaskAct, TaskIdentity, TaskLimits, TaskSpec, ToSpawner, split,
+    unpack_act,
 };
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -69,7 +70,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) fn new(base: Base) -> Prepared {
-        let who = |b: &Become| Who {
+        let who = |b: &TaskIdentity| Who {
             uid: b.uid,
             gid: b.gid,
             groups: b.groups.clone(),

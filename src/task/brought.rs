@@ -20,7 +20,7 @@ pub fn variables_of_app(
 
 /// The parts of a task's submission that are not in its specification.
 #[derive(Default)]
-pub struct Brought {
+pub struct SubmittedParts {
     pub env: BTreeMap<String, String>,
     pub script: String,
     pub stdin: String,
@@ -28,13 +28,18 @@ pub struct Brought {
 }
 
 /// The text that is stored with a checkpoint, from which a job can be submitted again.
-pub fn saved_job(order: &StartOrder, what: &Checkpoint, spec: &Spec, brought: Brought) -> String {
+pub fn saved_job(
+    order: &StartOrder,
+    what: &Checkpoint,
+    spec: &Spec,
+    brought: SubmittedParts,
+) -> String {
     let chkpnt = Checkpoint {
         from: String::new(),
         force: false,
         ..what.clone()
     };
-    let Brought {
+    let SubmittedParts {
         env,
         script,
         stdin,
@@ -121,10 +126,10 @@ mod tests {
         assert_eq!(task.argv[4..], ["/ck/12.3/.restart_cmd", "prog"]);
         // The text stored with its own checkpoints does not refer to an earlier job.
         let env = [("A".to_owned(), "1".to_owned())].into();
-        let brought = Brought {
+        let brought = SubmittedParts {
             env,
             script: "s".into(),
-            ..Brought::default()
+            ..SubmittedParts::default()
         };
         let text = saved_job(&order, &what, &spec, brought);
         let saved = SavedJob::parse(text.as_bytes()).unwrap();

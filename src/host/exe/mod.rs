@@ -48,7 +48,7 @@ use crate::sys::ipc::Bell;
 use crate::sys::watch::Watcher;
 use crate::sys::{child, clock, fs, service, signals, thread, users};
 use crate::task::build;
-use crate::task::spec::Become;
+use crate::task::spec::TaskIdentity;
 use crossbeam::channel::{Receiver, bounded, never, select};
 pub use exec::{Exec, TurnResult};
 use std::time::Duration;
@@ -205,7 +205,7 @@ fn place_of_tasks(place: &Place, options: &Options) -> build::Place {
         uid: users::effective_uid(),
         // The simulated spawner sets its own user.
         may_switch: root || options.stand.is_some(),
-        service: (root && uid != 0).then(|| Become {
+        service: (root && uid != 0).then(|| TaskIdentity {
             uid,
             gid,
             groups: vec![gid],

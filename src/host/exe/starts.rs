@@ -12,9 +12,9 @@ use crate::record::launch::LaunchRequest;
 use crate::record::order::StartOrder;
 use crate::spool::Layout;
 use crate::sys::{self, clock, fs, users};
-use crate::task::brought::{self, Brought};
+use crate::task::brought::{self, SubmittedParts};
 use crate::task::build::{self, Account, EEXEC_DATA, Files, Place};
-use crate::task::spec::{Base, Become, Caller, TaskHooks, TaskSpec, ToSpawner};
+use crate::task::spec::{Base, Caller, TaskHooks, TaskIdentity, TaskSpec, ToSpawner};
 use crate::task::{beside, checkpoints, cpu_binding, hooks, params};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -374,7 +374,7 @@ impl Starter {
                 sha => Ok(String::from_utf8_lossy(&self.blob(sha)?).into_owned()),
             }
         };
-        let brought = Brought {
+        let brought = SubmittedParts {
             script: text(&spec.script)?,
             stdin: text(&spec.stdin_blob)?,
             params: text(&spec.params)?,
@@ -507,7 +507,7 @@ fn account_of(facts: users::UserFacts, place: &Place) -> Account {
         false => Vec::new(),
     };
     Account {
-        who: Become {
+        who: TaskIdentity {
             uid: facts.uid,
             gid: facts.gid,
             groups,
