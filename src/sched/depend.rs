@@ -3,7 +3,7 @@
 use crate::model::{JobStat, Orphans, PendReason};
 use crate::state::{Array, Body, DepVerdict, Job, State, Work};
 use crate::text::IndexSet;
-use crate::text::depend::{Answer, Cond, Elements, Expr, Facts, JobRef, Seen, Target};
+use crate::text::depend::{Answer, Cond, ElementStates, Elements, Expr, Facts, JobRef, Target};
 use std::cell::Cell;
 
 /// The state, and a counter of the jobs and elements that were looked at.
@@ -138,8 +138,8 @@ impl View<'_> {
 }
 
 impl Facts for View<'_> {
-    fn seen(&self, target: &Target) -> Option<Seen> {
-        let mut seen = Seen::default();
+    fn seen(&self, target: &Target) -> Option<ElementStates> {
+        let mut seen = ElementStates::default();
         self.each(target, &mut |stat, n, _| match stat {
             JobStat::Pend => seen.pend += n,
             JobStat::Psusp => seen.hold += n,

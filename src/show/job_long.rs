@@ -10,7 +10,7 @@ use crate::language::translated;
 use crate::model::{JobStat, Spec, TermReason, Terminal};
 use crate::record::device_use::DeviceUse;
 use crate::text::count::count;
-use crate::text::resreq::{Anything, Builtins, ResReq};
+use crate::text::resreq::{AnyResource, Builtins, ResReq};
 use crate::text::size;
 use std::fmt::Write as _;
 
@@ -51,7 +51,7 @@ fn combined_request(v: &JobView<'_>) -> String {
         v.ctx.app_requests.get(&v.spec.app),
         v.ctx.queue_requests.get(&v.spec.queue),
     ];
-    let read = |text: &str| ResReq::parse_stored(text, &Anything(&Builtins)).ok();
+    let read = |text: &str| ResReq::parse_stored(text, &AnyResource(&Builtins)).ok();
     if general.iter().all(Option::is_none) {
         return own.clone();
     }

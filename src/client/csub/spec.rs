@@ -21,7 +21,7 @@ use crate::text::command::{quote, split_words};
 use crate::text::depend::Expr;
 use crate::text::exits::RequeueExits;
 use crate::text::names::{self, HostSet};
-use crate::text::resreq::{self, Anything, Builtins};
+use crate::text::resreq::{self, AnyResource, Builtins};
 use crate::text::size::{self, Unit};
 use crate::text::{ParseError, duration, indexset};
 use std::borrow::Cow;
@@ -364,7 +364,7 @@ fn requirement(chosen: &Chosen, here: &Here<'_>) -> Result<String> {
         return Ok(String::new());
     }
     let texts: Vec<&str> = parts.iter().map(|(_, text)| text.as_str()).collect();
-    let merged = resreq::merge_all(&texts, &Anything(&Builtins)).map_err(|(n, e)| {
+    let merged = resreq::merge_all(&texts, &AnyResource(&Builtins)).map_err(|(n, e)| {
         let (option, text) = &parts[n];
         wrong(option, text, &e)
     })?;

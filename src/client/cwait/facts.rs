@@ -7,7 +7,7 @@ use crate::record::view::JobRow;
 use crate::spool::view::{JobSelector, Piece, ViewReader};
 use crate::sys;
 use crate::text::IndexSet;
-use crate::text::depend::{Answer, Elements, Expr, Facts, JobRef, Seen, Target};
+use crate::text::depend::{Answer, ElementStates, Elements, Expr, Facts, JobRef, Target};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of the jobs of a condition at one time.
@@ -236,8 +236,8 @@ fn targets(expr: &Expr) -> impl Iterator<Item = (&Target, u32)> {
 }
 
 impl Facts for JobFacts {
-    fn seen(&self, target: &Target) -> Option<Seen> {
-        let mut seen = Seen::default();
+    fn seen(&self, target: &Target) -> Option<ElementStates> {
+        let mut seen = ElementStates::default();
         for one in self.picked(target)? {
             let count = match one.stat {
                 JobStat::Pend => &mut seen.pend,

@@ -8,7 +8,7 @@ use crate::model::{JobKey, JobStat, PendReason, Spec};
 use crate::sched::{AmountRoom, Examination, Stage};
 use crate::text::command::quote;
 use crate::text::resreq::{
-    Alternative, Anything, Body, Builtins, ResReq, SelectExpr, Simple, Usage,
+    Alternative, AnyResource, Body, Builtins, ResReq, SelectExpr, Simple, Usage,
 };
 
 /// Maximum number of candidates for one job.
@@ -227,7 +227,7 @@ fn fewer_slots(spec: &Spec, hosts: &Examination) -> Vec<Candidate> {
 
 /// The job's own requirement, if it has no alternatives and at most one `rusage`.
 fn simple(text: &str) -> Option<Simple> {
-    let req = ResReq::parse_stored(text, &Anything(&Builtins)).ok()?;
+    let req = ResReq::parse_stored(text, &AnyResource(&Builtins)).ok()?;
     let simple = req.simple().cloned();
     simple.filter(|simple| simple.rusage.len() <= 1)
 }
@@ -404,7 +404,7 @@ fn with_any_type(spec: &Spec) -> Option<String> {
     if simple.select.is_some() {
         return None;
     }
-    let any = ResReq::parse("select[type==any]", &Anything(&Builtins)).ok()?;
+    let any = ResReq::parse("select[type==any]", &AnyResource(&Builtins)).ok()?;
     simple.select.clone_from(&any.simple()?.select);
     Some(printed(simple))
 }
