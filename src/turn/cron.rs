@@ -354,7 +354,7 @@ impl Turn<'_> {
         self.spend(SUBMIT);
         let name = put.def.name.clone();
         match self.define_cron(who, others, head, put) {
-            Ok(text) => answer.say(name, Code::Ok, text),
+            Ok(text) => answer.add_result(name, Code::Ok, text),
             Err(refusal) => answer.refuse(name, refusal),
         }
     }
@@ -491,12 +491,12 @@ impl Turn<'_> {
             Some(uid) => vec![(uid, name.to_owned())],
         };
         if keys.is_empty() {
-            return answer.say(name, Code::NotFound, "no cron job is found");
+            return answer.add_result(name, Code::NotFound, "no cron job is found");
         }
         for key in keys {
             self.spend(CHANGE);
             match self.act_on_one(who, token, &key, act, answer) {
-                Ok(text) => answer.say(&key.1, Code::Ok, text),
+                Ok(text) => answer.add_result(&key.1, Code::Ok, text),
                 Err(refusal) => answer.refuse(&key.1, refusal),
             }
         }

@@ -25,7 +25,7 @@ impl Turn<'_> {
         answer: &mut Answer,
     ) {
         match self.try_run_now(who, id, hosts, closed) {
-            Ok(text) => answer.say(id, Code::Ok, text),
+            Ok(text) => answer.add_result(id, Code::Ok, text),
             Err(refusal) => answer.refuse(id, refusal),
         }
     }

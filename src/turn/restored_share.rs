@@ -81,11 +81,11 @@ impl Turn<'_> {
     /// `cadmin restored --confirm`.
     pub(super) fn confirm_restored(&mut self, who: &Requester, answer: &mut Answer) {
         if !self.may(who, Action::Restored, ActionObject::Cluster) {
-            return answer.say("restored", Code::Permission, "permission denied");
+            return answer.add_result("restored", Code::Permission, "permission denied");
         }
         let Some(back) = self.core.state.restored_share().cloned() else {
             let text = "no host has seen more than the share knows: there is nothing to confirm";
-            return answer.say("restored", Code::Refused, text);
+            return answer.add_result("restored", Code::Refused, text);
         };
         for a in self.unstarted() {
             self.unbind(a, "", "the share was restored from a backup".to_owned());
@@ -104,7 +104,7 @@ impl Turn<'_> {
              'cresume' those that did not run meanwhile; 'cadmin check' names tasks that run and \
              are not known here"
         );
-        answer.say("restored", Code::Ok, text);
+        answer.add_result("restored", Code::Ok, text);
     }
 
     /// Attempts that are bound but that no host reported as started.

@@ -207,7 +207,7 @@ impl Turn<'_> {
 
     /// Whether a signal changes nothing: the requested state is reached already, or is being
     /// reached.
-    fn is_moot(run: &Run, how: SignalHow, own: bool) -> bool {
+    fn has_no_effect(run: &Run, how: SignalHow, own: bool) -> bool {
         match how {
             SignalHow::Kill => matches!(run.killing, Some(SignalAct::Kill(_))),
             SignalHow::Stop => run.user_stop.wanted && (own || run.user_stop.by_other),
@@ -235,7 +235,7 @@ impl Turn<'_> {
         };
         let (by, t) = (who.user.clone(), self.now);
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
-        if run.is_some_and(|run| Self::is_moot(run, how, own)) {
+        if run.is_some_and(|run| Self::has_no_effect(run, how, own)) {
             return;
         }
         // A stop by the system stays in force regardless of users, and theirs regardless of the
