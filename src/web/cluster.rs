@@ -71,7 +71,7 @@ impl Cluster {
 
     /// Checks the view and reads what has changed. Blocks. `at_once`: reads the jobs even if they
     /// were read a moment ago, for a user who has just changed one.
-    pub fn look(&self, at_once: bool) {
+    pub fn refresh(&self, at_once: bool) {
         let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.now();
         let new = match self.read(&old, at_once) {
@@ -156,7 +156,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The view cannot be read.
-    pub fn seen(reader: &Reader) -> Result<VisibleJobs, Failure> {
+    pub fn visible_jobs(reader: &Reader) -> Result<VisibleJobs, Failure> {
         VisibleJobs::of(reader)
     }
 }
@@ -173,7 +173,7 @@ pub async fn watch(app: crate::App) {
         }
         let app = app.clone();
         let _ = tokio::task::spawn_blocking(move || {
-            app.cluster.look(false);
+            app.cluster.refresh(false);
             app.sample(sys::clock::wall_ms());
         })
         .await;

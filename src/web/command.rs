@@ -205,9 +205,9 @@ async fn live(options: &Options, site: Site, apps_domain: Option<String>) -> Res
     let actor = Arc::new(SameUser::new(site.clone()));
     let app = Shared::new(settings, Cluster::new(&site), actor, ending.clone());
     let first = app.clone();
-    let _ = tokio::task::spawn_blocking(move || first.cluster.look(true)).await;
+    let _ = tokio::task::spawn_blocking(move || first.cluster.refresh(true)).await;
     let watching = tokio::spawn(cluster::watch(app.clone()));
-    tokio::spawn(until_told(end));
+    tokio::spawn(until_signal(end));
     publish_address(&site, &address).map_err(Refusal::system)?;
     println!("{}", address.url);
     program::print_error("cbweb: log in with the link that clogin prints");
@@ -280,7 +280,7 @@ fn bind(path: &Path) -> Result<UnixListener, Refusal> {
 }
 
 /// Waits for a signal to end, and passes it on.
-pub(crate) async fn until_told(end: watch::Sender<bool>) {
+pub(crate) async fn until_signal(end: watch::Sender<bool>) {
     let of = |kind| signal(kind).ok();
     let (mut term, mut int) = (of(SignalKind::terminate()), of(SignalKind::interrupt()));
     let next = async |from: &mut Option<tokio::signal::unix::Signal>| match from {

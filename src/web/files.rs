@@ -263,7 +263,7 @@ pub enum Give {
 ///
 /// # Errors
 /// The system refuses access, or too many streams are open.
-pub async fn give(
+pub async fn send_file(
     app: App,
     caller: Caller,
     at: FileLocation,

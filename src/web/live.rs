@@ -6,7 +6,7 @@
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::Caller;
-use crate::rest::{Answered, Asked, key_of};
+use crate::rest::{Answered, RestQuery, key_of};
 use crate::{App, blocking};
 use axum::Extension;
 use axum::extract::{Path, Query, State};
@@ -173,7 +173,7 @@ pub(crate) async fn events(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-    Query(asked): Asked,
+    Query(asked): RestQuery,
 ) -> Answered {
     let asked = Fields(asked);
     let last = headers.get("last-event-id").and_then(|v| v.to_str().ok());

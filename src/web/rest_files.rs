@@ -98,7 +98,7 @@ pub(crate) async fn content(
     let asked = ByteQuery::parse(query.as_deref())?;
     let (here, of) = (app.clone(), caller.clone());
     let at = blocking(move || files::place(&here, &of, &asked)).await?;
-    files::give(app, caller, at, &headers, Give::Download).await
+    files::send_file(app, caller, at, &headers, Give::Download).await
 }
 
 pub(crate) async fn received(
@@ -173,7 +173,7 @@ pub(crate) async fn clone_job(
     blocking(move || {
         key_of(&id)?;
         let accepted = app.actor.clone_job(&caller.who, &id, &key)?;
-        app.cluster.look(true);
+        app.cluster.refresh(true);
         let mut response = object(&json!({
             "jobid": accepted.id.to_string(),
             "id": accepted.id,

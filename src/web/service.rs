@@ -8,7 +8,7 @@
 use crate::broker::client;
 use crate::broker::{Broker, Ended};
 use crate::cluster::{self, Cluster};
-use crate::command::{Refusal, in_runtime, until_told};
+use crate::command::{Refusal, in_runtime, until_signal};
 use crate::server::{Listener, serve};
 use crate::{App, Settings, Shared, routes, tls};
 use corral::api::Failure;
@@ -298,12 +298,12 @@ async fn live(half: HttpHalf, site: &Site) -> Result<(), Refusal> {
     );
     app.follow(half.portal);
     let first = app.clone();
-    let _ = tokio::task::spawn_blocking(move || first.cluster.look(true)).await;
+    let _ = tokio::task::spawn_blocking(move || first.cluster.refresh(true)).await;
     let watching = tokio::spawn(cluster::watch(app.clone()));
     // Registered before the broker may send it.
     let hangup = signal(SignalKind::hangup()).ok();
     tokio::spawn(follow(app.clone(), site.clone(), hangup));
-    tokio::spawn(until_told(end));
+    tokio::spawn(until_signal(end));
     actor.ready().map_err(Refusal::system)?;
     serve(listener, routes::router(app), ending).await;
     let _ = watching.await;

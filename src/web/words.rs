@@ -86,7 +86,7 @@ impl Words {
     }
 
     /// Translates a sentence of the cluster: a reason, a refusal.
-    pub fn said(self, text: &str) -> std::borrow::Cow<'_, str> {
+    pub fn translated(self, text: &str) -> std::borrow::Cow<'_, str> {
         self.0.of_library().translate(text)
     }
 

@@ -7,10 +7,10 @@
 //! [`AsUser::administer`]: crate::identity::AsUser::administer
 
 use super::frame::{Frame, page};
-use super::jobs::{ActedPage, fared};
+use super::jobs::{ActedPage, action_result};
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::guard::{Caller, Look};
+use crate::guard::{Caller, DisplaySettings};
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
@@ -89,7 +89,7 @@ fn text_of(app: &App, caller: &Caller, act: &AdminAction) -> Result<String, WebE
 
 fn admin_page(
     app: &App,
-    look: Look,
+    look: DisplaySettings,
     caller: &Caller,
     check: Option<String>,
 ) -> Result<Response, WebError> {
@@ -132,7 +132,7 @@ fn admin_page(
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     allowed(&caller)?;
@@ -141,7 +141,7 @@ pub(super) async fn show(
 
 pub(super) async fn check(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     allowed(&caller)?;
@@ -182,7 +182,7 @@ fn act_of(form: &Fields) -> Result<AdminAction, WebError> {
 
 pub(super) async fn act(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
@@ -195,10 +195,10 @@ pub(super) async fn act(
         let AdminAnswer::Outcomes(outcomes) = app.actor.administer(&caller.who, &act)? else {
             return Err(WebError::internal());
         };
-        app.cluster.look(true);
+        app.cluster.refresh(true);
         let now = app.cluster.now();
         page(&ActedPage {
-            results: outcomes.iter().map(fared).collect(),
+            results: outcomes.iter().map(action_result).collect(),
             back: "/admin".to_owned(),
             f: Frame::new(look, &caller, &now, "/admin", "/admin".to_owned()),
         })
@@ -220,7 +220,7 @@ struct ConfigPage {
 }
 
 impl ConfigPage {
-    fn of(app: &App, look: Look, caller: &Caller, config: ConfigText) -> ConfigPage {
+    fn of(app: &App, look: DisplaySettings, caller: &Caller, config: ConfigText) -> ConfigPage {
         let (now, here) = (app.cluster.now(), "/admin/config".to_owned());
         ConfigPage {
             path: config.path,
@@ -250,7 +250,7 @@ fn text_in(form: &Fields) -> String {
 
 pub(super) async fn config(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     allowed(&caller)?;
@@ -263,7 +263,7 @@ pub(super) async fn config(
 
 pub(super) async fn check_config(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
@@ -285,7 +285,7 @@ pub(super) async fn check_config(
 
 pub(super) async fn save_config(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
@@ -297,7 +297,7 @@ pub(super) async fn save_config(
             text: text.clone(),
         };
         let answer = app.actor.administer(&caller.who, &act);
-        app.cluster.look(true);
+        app.cluster.refresh(true);
         let mut shown = ConfigPage::of(&app, look, &caller, config_now(&app, &caller)?);
         match answer {
             Ok(AdminAnswer::Saved(saved)) => shown.saved = Some(saved),

@@ -8,7 +8,7 @@ use super::text::moment;
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::files::{self, ByteQuery, Give, below, query, shown, split_last};
-use crate::guard::{Caller, Look};
+use crate::guard::{Caller, DisplaySettings};
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
@@ -111,7 +111,7 @@ struct FilesPage {
 
 pub(super) async fn list(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     RawQuery(asked): RawQuery,
 ) -> Result<Response, WebError> {
@@ -185,7 +185,7 @@ struct FilePage {
 
 pub(super) async fn view(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     RawQuery(asked): RawQuery,
 ) -> Result<Response, WebError> {
@@ -250,7 +250,7 @@ async fn give(
     let asked = ByteQuery::parse(asked.as_deref())?;
     let (here, of) = (app.clone(), caller.clone());
     let at = blocking(move || files::place(&here, &of, &asked)).await?;
-    files::give(app, caller, at, &headers, how).await
+    files::send_file(app, caller, at, &headers, how).await
 }
 
 pub(super) async fn download(

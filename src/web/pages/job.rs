@@ -6,8 +6,8 @@ use super::jobs::{acts, in_path};
 use super::text::{class, moment};
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::guard::{Caller, Look};
-use crate::rest::{Asked, key_of};
+use crate::guard::{Caller, DisplaySettings};
+use crate::rest::{RestQuery, key_of};
 use crate::words::Words;
 use crate::{App, blocking, files};
 use askama::Template;
@@ -119,10 +119,10 @@ impl Texts {
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Query(asked): Asked,
+    Query(asked): RestQuery,
 ) -> Result<Response, WebError> {
     let asked = Fields(asked);
     blocking(move || {

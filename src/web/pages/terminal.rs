@@ -3,7 +3,7 @@
 use super::frame::{Frame, page};
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::guard::{Caller, Look, session_only};
+use crate::guard::{Caller, DisplaySettings, session_only};
 use crate::words::Words;
 use crate::{App, blocking, terminal};
 use askama::Template;
@@ -38,7 +38,7 @@ struct TerminalPage {
 
 fn form(
     app: &App,
-    look: Look,
+    look: DisplaySettings,
     caller: &Caller,
     asked: Fields,
     failure: Option<WebError>,
@@ -60,7 +60,7 @@ fn form(
 
 pub(super) async fn list(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     session_only(&caller)?;
@@ -103,7 +103,7 @@ fn label_of(form: &Fields, w: Words) -> String {
 
 pub(super) async fn begin(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(asked): Extension<Fields>,
 ) -> Result<Response, WebError> {
@@ -123,7 +123,7 @@ pub(super) async fn begin(
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
 ) -> Result<Response, WebError> {

@@ -22,9 +22,9 @@ use corral::spool::view::Job;
 use corral::sys::child::{Attend, Attended};
 use corral::sys::users::UserFacts;
 use corral::sys::{ipc, terminal};
-use corral_web::broker::wire::{Begun, PasswordSaid, Refused};
+use corral_web::broker::wire::{NewSession, PasswordResult, Refused};
 use corral_web::cluster::Cluster;
-use corral_web::identity::{AsUser, Held, Identity, JobAct};
+use corral_web::identity::{AsUser, AttachedProgram, Identity, JobAction};
 use corral_web::secret::Secret;
 use corral_web::{App, Settings, Shared, routes};
 use serde::Serialize;
@@ -49,7 +49,7 @@ pub const EVIL: &str = "<script>alert(1)</script>\"'&";
 /// The actions that the portal requested.
 #[derive(Default)]
 pub struct Done {
-    pub acts: Vec<(JobAct, Vec<String>)>,
+    pub acts: Vec<(JobAction, Vec<String>)>,
     pub jobs: Vec<JobRequest>,
     pub administered: Vec<AdminAction>,
     pub clones: Vec<(String, String)>,
@@ -105,7 +105,12 @@ impl AsUser for MadeUp {
         Ok("{\"accepted\":true,\"queue\":\"normal\",\"refused\":null}".into())
     }
 
-    fn act(&self, _: &Identity, act: JobAct, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure> {
+    fn act(
+        &self,
+        _: &Identity,
+        act: JobAction,
+        jobs: Vec<String>,
+    ) -> Result<Vec<Outcome>, Failure> {
         let outcome = |job: &String| Outcome {
             what: job.clone(),
             code: if job == "3" {
@@ -178,7 +183,7 @@ impl AsUser for MadeUp {
     }
 
     /// A shell of the user who runs the test, or the other end of a tunnel in a thread.
-    fn attend(&self, _: &Identity, ask: &AttachRequest) -> Result<Held, Failure> {
+    fn attend(&self, _: &Identity, ask: &AttachRequest) -> Result<AttachedProgram, Failure> {
         let mut done = self.done.lock().unwrap();
         done.attended.push(ask.clone());
         let announced = done.announced.clone();
@@ -198,13 +203,13 @@ impl AsUser for MadeUp {
                     dies_with_parent: false,
                 };
                 let attended = Attended::begin(&how, slave, true).unwrap();
-                Ok(Held::new(master, attended))
+                Ok(AttachedProgram::new(master, attended))
             }
             AttachRequest::Tunnel { id, .. } => {
                 let (mine, other) = ipc::pair().unwrap();
                 let id = *id;
                 std::thread::spawn(move || far_end(other, &announced, id));
-                Ok(Held::new(mine, ()))
+                Ok(AttachedProgram::new(mine, ()))
             }
         }
     }
@@ -221,25 +226,25 @@ impl AsUser for MadeUp {
         user: &str,
         password: &Secret,
         from: Option<IpAddr>,
-    ) -> Result<PasswordSaid, Failure> {
+    ) -> Result<PasswordResult, Failure> {
         self.done
             .lock()
             .unwrap()
             .tried
             .push((user.to_owned(), from));
         Ok(match (user, password.reveal()) {
-            ("me", PASSWORD) => PasswordSaid::Begun(Begun {
+            ("me", PASSWORD) => PasswordResult::Begun(NewSession {
                 uid: ME,
                 name: format!("u{ME}"),
                 session: "session-of-the-broker".into(),
             }),
-            ("old", PASSWORD) => PasswordSaid::Refused(Refused::PasswordExpired),
-            ("gone", PASSWORD) => PasswordSaid::Refused(Refused::AccountExpired),
-            ("denied", PASSWORD) => PasswordSaid::Refused(Refused::Denied),
-            ("often", _) => PasswordSaid::Wait(17),
-            ("many", _) => PasswordSaid::Busy,
-            ("broken", _) => PasswordSaid::Unchecked,
-            _ => PasswordSaid::Wrong,
+            ("old", PASSWORD) => PasswordResult::Refused(Refused::PasswordExpired),
+            ("gone", PASSWORD) => PasswordResult::Refused(Refused::AccountExpired),
+            ("denied", PASSWORD) => PasswordResult::Refused(Refused::Denied),
+            ("often", _) => PasswordResult::Wait(17),
+            ("many", _) => PasswordResult::Busy,
+            ("broken", _) => PasswordResult::Unchecked,
+            _ => PasswordResult::Wrong,
         })
     }
 
@@ -333,7 +338,7 @@ impl Bed {
         };
         let (end, ending) = watch::channel(false);
         let app = Shared::new(settings, Cluster::new(&site), actor, ending);
-        app.cluster.look(true);
+        app.cluster.refresh(true);
         Bed {
             dir,
             site,
@@ -360,7 +365,7 @@ impl Bed {
         let actor = Arc::new(MadeUp { site, done });
         let (end, ending) = watch::channel(false);
         let app = Shared::new(settings, Cluster::new(&self.site), actor, ending);
-        app.cluster.look(true);
+        app.cluster.refresh(true);
         Bed {
             router: routes::router(app.clone()),
             app,
