@@ -63,7 +63,7 @@ impl Peer {
             match (message, &mut self.windows) {
                 (Message::Warn(text), _) => warn(&crate::text::width::escape(&text)),
                 (Message::X(said), Some(windows)) => {
-                    if let Some(text) = windows.heed(said, &mut self.link)? {
+                    if let Some(text) = windows.handle_message(said, &mut self.link)? {
                         warn(&text);
                     }
                 }
@@ -180,7 +180,7 @@ impl<'a> Talk<'a> {
         for (peer, budget) in self.peers.iter_mut().zip(budgets) {
             if let Some(windows) = &mut peer.windows {
                 let (its, rest) = lanes.split_at(windows.watched(budget).count());
-                windows.carry(its, budget, &mut peer.link);
+                windows.transfer(its, budget, &mut peer.link);
                 lanes = rest;
             }
         }

@@ -99,7 +99,7 @@ impl Forward {
         match said {
             XMessage::Data(n, bytes) => self.lanes.handle_message(n, &bytes, link),
             XMessage::Took(n, bytes) => {
-                self.lanes.took(n, bytes);
+                self.lanes.note_consumed(n, bytes);
                 Ok(())
             }
             XMessage::Open(_) => Err(ChannelError::Garbled),
