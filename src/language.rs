@@ -1,9 +1,9 @@
 //! The language in which a command prints messages: English, or Chinese by a catalogue.
 //!
-//! Everything is written in English: journals, answers, code. A text for a user passes [`said`],
-//! which in Chinese looks it up in the catalogue, and otherwise returns it unchanged. Owns the
-//! meaning of a locale and the choice of this process; never reads the environment and never
-//! prints. In English, nothing of the catalogue is read.
+//! Everything is written in English: journals, answers, code. A text for a user passes
+//! [`translated`], which in Chinese looks it up in the catalogue, and otherwise returns it
+//! unchanged. Owns the meaning of a locale and the choice of this process; never reads the
+//! environment and never prints. In English, nothing of the catalogue is read.
 
 mod catalogue;
 

@@ -208,7 +208,7 @@ fn write_backup(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
     )))
 }
 
-/// Removes the oldest earlier versions; only names that [`keep`] creates.
+/// Removes the oldest earlier versions; only names that [`write_backup`] creates.
 fn forget_old(path: &Path) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let prefix = format!("{name}.");

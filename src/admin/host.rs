@@ -5,10 +5,10 @@
 //! belong to the service manager of the host.
 
 use super::config_file::{self, Changed};
-use crate::client::ask;
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::capital;
+use crate::client::requests;
 use crate::config::Config;
 use crate::config::edit::{self, NewHost, Refusal};
 use crate::language::{answer, tell};
@@ -186,11 +186,11 @@ fn show(changed: &Changed, path: &Path, same: &str) {
 
 /// Sends a request to the leader; an answer that is not a success is a failure.
 fn asked(site: &Site, verb: Verb) -> Result<Ack> {
-    let wait_s = ask::wait_s(None)?;
-    let ack = match ask::send_and_wait(site, "cadmin host", &[verb], wait_s) {
+    let wait_s = requests::wait_s(None)?;
+    let ack = match requests::send_and_wait(site, "cadmin host", &[verb], wait_s) {
         Ok(ack) => ack,
-        Err(ask::NoAnswer::NotSent(fail)) => return Err(fail),
-        Err(ask::NoAnswer::Silence(text) | ask::NoAnswer::Interrupted(text)) => {
+        Err(requests::NoAnswer::NotSent(fail)) => return Err(fail),
+        Err(requests::NoAnswer::Silence(text) | requests::NoAnswer::Interrupted(text)) => {
             return Err(Fail::system(text));
         }
     };

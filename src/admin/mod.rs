@@ -3,7 +3,6 @@
 //! Owns the table of its subcommands, and the subcommands that send requests to the leader or check
 //! a configuration. Subcommands that create or run clusters are in `init`, `dev` and `daemons`.
 
-mod acts;
 mod alert;
 mod badmin;
 pub(crate) mod check;
@@ -12,6 +11,7 @@ pub(crate) mod config_file;
 mod daemons;
 pub(crate) mod dev;
 pub(crate) mod diag;
+mod event_history;
 pub(crate) mod fsck;
 mod host;
 pub(crate) mod init;
@@ -29,7 +29,7 @@ use crate::client::cli::{Values, flag, operands, opt, texts};
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::{act, capital, finish, with_wait};
-use crate::client::{self, Entry, ask, entry};
+use crate::client::{self, Entry, entry, requests};
 use crate::language::{answer, tell, translated};
 use crate::record::ack::{Code, Outcome};
 use crate::record::request::{HostAct, QueueAct, Verb};
@@ -255,25 +255,25 @@ static SUBS: &[Sub] = &[
         "qhist",
         "[-t T0,T1] [QUEUE...]",
         "what was done to queues, from the journal",
-        acts::run,
+        event_history::run,
     ),
     sub(
         "hhist",
         "[-t T0,T1] [HOST...]",
         "what was done to hosts, and when they answered",
-        acts::run,
+        event_history::run,
     ),
     sub(
         "mbdhist",
         "[-t T0,T1]",
         "leaders and configurations, from the journal",
-        acts::run,
+        event_history::run,
     ),
     sub(
         "hist",
         "[-t T0,T1]",
         "qhist, hhist and mbdhist together",
-        acts::run,
+        event_history::run,
     ),
 ];
 
@@ -464,7 +464,7 @@ fn reconfig(s: &Sub, words: &[String]) -> i32 {
 }
 
 fn ask_reconfig(m: &ArgMatches) -> Result<i32> {
-    let wait_s = ask::wait_s(m.last("wait"))?;
+    let wait_s = requests::wait_s(m.last("wait"))?;
     let site = Site::find()?;
     // Checked here first, to report all problems at once with line and caret. The leader checks
     // again.
@@ -472,7 +472,7 @@ fn ask_reconfig(m: &ArgMatches) -> Result<i32> {
     for warning in &loaded.warnings {
         tell!("warning: {warning}");
     }
-    let ack = match ask::send_and_wait(&site, "cadmin", &[Verb::Reconfig], wait_s) {
+    let ack = match requests::send_and_wait(&site, "cadmin", &[Verb::Reconfig], wait_s) {
         Ok(ack) => ack,
         Err(e) => return Ok(e.report("cadmin reconfig")),
     };

@@ -4,7 +4,8 @@
 
 use super::{ALIASES, SUBS, Sub};
 use super::{
-    acts, alert, badmin, check, dev, diag, fsck, host, init, journal, lsf_conf, metrics, showconf,
+    alert, badmin, check, dev, diag, event_history, fsck, host, init, journal, lsf_conf, metrics,
+    showconf,
 };
 use clap::Command;
 
@@ -62,7 +63,7 @@ fn own(s: &Sub) -> Option<Command> {
         "restored" => super::restored_options(s),
         "showconf" => showconf::options(s),
         "metrics" => metrics::options(s),
-        "qhist" | "hhist" | "mbdhist" | "hist" => acts::options(s),
+        "qhist" | "hhist" | "mbdhist" | "hist" => event_history::options(s),
         "qopen" | "qclose" | "qact" | "qinact" => super::queue_options(s),
         "hopen" | "hclose" => super::host_options(s),
         "hstartup" | "hshutdown" | "hrestart" | "lsstartup" | "lsshutdown" | "lsrestart"

@@ -4,7 +4,7 @@
 //! threshold, fires when this has lasted for the rule's time, and recovers when the metric is back.
 //! All alerts of a rule that fire or recover at the same time make one message.
 
-use super::letters::alert_message;
+use super::messages::alert_message;
 use super::outbox::push;
 use crate::config::AlertRule;
 use crate::record::notices::{ALERTS_MAX, Alert, NotifierState, Silence};

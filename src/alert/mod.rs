@@ -5,11 +5,11 @@
 //! sends.
 
 mod book;
-mod letters;
+mod messages;
 mod outbox;
 
 pub(crate) use book::{Figure, observe, silence};
-pub(crate) use letters::{JobFacts, JobNotice, copies, job_message, listing};
+pub(crate) use messages::{JobFacts, JobNotice, copies, job_message, listing};
 pub(crate) use outbox::{Outcome, due, hold_or_send, push, record_outcome, release_held};
 
 #[cfg(test)]

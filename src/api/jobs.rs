@@ -8,7 +8,7 @@ use super::Failure;
 use super::read::Reader;
 use crate::client::cview::columns::compare_jobs;
 use crate::client::cview::filter::Filter;
-use crate::client::cview::world::{JobItem, Jobs};
+use crate::client::cview::view_data::{JobItem, Jobs};
 use crate::model::{JobKey, JobStat};
 use crate::record::device_use::DeviceUse;
 use crate::record::view;

@@ -6,7 +6,6 @@
 mod crontab;
 mod definition;
 
-use super::ask;
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::csub;
 use super::definition_file::FILE_MAX;
@@ -15,6 +14,7 @@ use super::exit::{Exit, Fail, Result};
 use super::job_requests::{finish, show, with_wait};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
+use super::requests;
 use crate::language::{tell, translated};
 use crate::model::Submission;
 use crate::record::ack::{Ack, Outcome};
@@ -274,7 +274,7 @@ fn read_file(name: &str) -> Result<Vec<u8>> {
 
 /// `ccron create` and `ccron edit`: reads all files completely before anything is sent.
 fn put(m: &ArgMatches, create: bool) -> Result<i32> {
-    let wait_s = ask::wait_s(m.last("wait"))?;
+    let wait_s = requests::wait_s(m.last("wait"))?;
     let files = m.all("files");
     if files.is_empty() {
         return Err(Fail::usage("a file is missing"));
@@ -311,9 +311,9 @@ fn send_all(all: Vec<RawDefinition>, (create, replace): (bool, bool), wait_s: u6
     }
     let mut code = Exit::Ok.code();
     for (put, head) in ready {
-        let mut request = ask::Outgoing::new(&site, head)?;
+        let mut request = requests::Outgoing::new(&site, head)?;
         request.push(&Verb::CronPut(Box::new(put)))?;
-        let end = match ask::send(&site, "ccron", request, wait_s) {
+        let end = match requests::send(&site, "ccron", request, wait_s) {
             Ok(ack) => show("ccron", &ack, phrase),
             // The other requests would wait as long.
             Err(e) => return Ok(e.report("ccron")),
@@ -357,7 +357,7 @@ fn phrase_of_runs(outcome: &Outcome) -> String {
 }
 
 fn act(m: &ArgMatches, act: CronAct) -> Result<i32> {
-    let wait_s = ask::wait_s(m.last("wait"))?;
+    let wait_s = requests::wait_s(m.last("wait"))?;
     let names = m.all("names");
     if names.is_empty() {
         return Err(Fail::usage("a name is missing"));
@@ -370,7 +370,7 @@ fn act(m: &ArgMatches, act: CronAct) -> Result<i32> {
     };
     let verbs: Vec<Verb> = names.iter().map(verb).collect();
     let site = Site::find()?;
-    let ack: Ack = match ask::send_and_wait(&site, "ccron", &verbs, wait_s) {
+    let ack: Ack = match requests::send_and_wait(&site, "ccron", &verbs, wait_s) {
         Ok(ack) => ack,
         Err(e) => return Ok(e.report("ccron")),
     };
@@ -508,7 +508,7 @@ fn times(schedule: &Schedule, zone: &Zone, now: crate::model::Stamp, n: u32) -> 
 }
 
 fn import(m: &ArgMatches) -> Result<i32> {
-    let wait_s = ask::wait_s(m.last("wait"))?;
+    let wait_s = requests::wait_s(m.last("wait"))?;
     let files = m.all("files");
     let [file] = files.as_slice() else {
         return Err(Fail::usage("give one crontab"));

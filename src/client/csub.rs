@@ -23,7 +23,6 @@ pub(crate) mod template;
 #[cfg(test)]
 mod tests;
 
-use super::ask::{self, NoAnswer, Outgoing};
 use super::cli::{Split, Table, texts};
 use super::definition_file;
 use super::env::Site;
@@ -31,6 +30,7 @@ use super::exit::{self, Exit, Fail, Result};
 use super::interactive::{self, Waiting};
 use super::job_description::{self, Description};
 use super::limit_unit::limit_unit;
+use super::requests::{self, NoAnswer, Outgoing};
 use crate::language::{tell, translated};
 use crate::model::{JobKey, Submission};
 use crate::record::ack::{Ack, IdRun};
@@ -161,7 +161,7 @@ impl SubmitContext {
 fn submit(table: &Table, split: &Split, told: &SubmitContext) -> Result<i32> {
     let mine = Chosen::of(table, split);
     mine.check_built()?;
-    let wait_s = ask::wait_s(mine.get("wait"))?;
+    let wait_s = requests::wait_s(mine.get("wait"))?;
     if mine.has("pack") {
         return submit_pack(table, split, &mine, told, wait_s);
     }
@@ -174,7 +174,7 @@ fn submit(table: &Table, split: &Split, told: &SubmitContext) -> Result<i32> {
     let of_script = std::mem::take(&mut work.options).over(foreign.chosen.clone());
     let chosen = mine.over(asked.described.over(of_script));
     chosen.check_built()?;
-    let wait_s = ask::wait_s(chosen.get("wait"))?;
+    let wait_s = requests::wait_s(chosen.get("wait"))?;
     if let Some(text) = &work.warning {
         tell!("csub: {text}");
     }
@@ -280,7 +280,7 @@ fn send_job(
         same: false,
         job: Box::new(job),
     })?;
-    Ok(ask::send(site, command, request, wait_s).map_err(|e| no_answer(command, &e)))
+    Ok(requests::send(site, command, request, wait_s).map_err(|e| no_answer(command, &e)))
 }
 
 /// Shows a submitted job and, with `-K`, waits for its end. `key`: the value of `--key`.
@@ -550,7 +550,7 @@ fn submit_pack(
     let ack = if request.is_empty() {
         None
     } else {
-        match ask::send(&site, "csub", request, wait_s) {
+        match requests::send(&site, "csub", request, wait_s) {
             Ok(ack) => Some(ack),
             Err(e) => return Ok(no_answer("csub", &e)),
         }

@@ -7,7 +7,7 @@
 use super::env::Site;
 use super::exit::Exit;
 use crate::language::translated;
-use crate::sys::held_thread::{self, BlockedThread};
+use crate::sys::blocked_thread::{self, BlockedThread};
 use crate::sys::{caller, clock, proc, signals, thread};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ fn body(command: &str) {
             return;
         }
         let Some((ms, thread)) =
-            held.longest_blocked(held_thread::blocked_threads(), clock::boot_ms())
+            held.longest_blocked(blocked_thread::blocked_threads(), clock::boot_ms())
         else {
             continue;
         };

@@ -9,11 +9,11 @@ mod place;
 pub(crate) mod several;
 mod talk;
 
-use super::ask;
 use super::csub::options::Chosen;
 use super::cwait::{self, JobStatus};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
+use super::requests;
 use crate::channel::{ADDRESSES_MAX, Key, Rendezvous, Screen, Welcome};
 use crate::language::tell;
 use crate::model::{JobKey, Session, Terminal, Token};
@@ -352,8 +352,9 @@ impl Attendant<'_> {
             ..Selector::default()
         };
         let how = SignalHow::Kill;
-        let wait_s = ask::wait_s(None).unwrap_or(0);
-        if let Err(e) = ask::send_and_wait(self.site, "csub", &[Verb::Signal { sel, how }], wait_s)
+        let wait_s = requests::wait_s(None).unwrap_or(0);
+        if let Err(e) =
+            requests::send_and_wait(self.site, "csub", &[Verb::Signal { sel, how }], wait_s)
         {
             e.report("csub");
             tell!("csub: job <{id}> continues; interrupt again to leave it");

@@ -6,7 +6,6 @@
 pub(crate) mod aip;
 pub(crate) mod alerts;
 pub(crate) mod answers;
-pub(crate) mod ask;
 pub(crate) mod cacct;
 pub(crate) mod capps;
 pub(crate) mod ccron;
@@ -56,6 +55,7 @@ pub(crate) mod past_view;
 pub(crate) mod portal;
 pub(crate) mod read;
 pub(crate) mod reorder;
+pub(crate) mod requests;
 pub(crate) mod requeue;
 pub(crate) mod signal;
 pub(crate) mod slurm;

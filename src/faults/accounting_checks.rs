@@ -4,7 +4,7 @@
 //! each confirmed silence of an alert is recorded once. Reads a copy of the share; only judges.
 
 use super::disk::Disk;
-use super::still_disk::ReadOnlyDisk;
+use super::read_only_disk::ReadOnlyDisk;
 use crate::client::cacct::records::Records;
 use crate::journal::{Entry, History, Position};
 use crate::model::{AttemptId, JobKey};

@@ -8,7 +8,7 @@ use super::configuration::{self, Settings};
 use super::confirmed::{Confirmed, Fact};
 use super::cron_checks::{CRON_NAME, SCHEDULE};
 use super::world::Inner;
-use crate::client::ask::{NoAnswer, send_and_wait};
+use crate::client::requests::{NoAnswer, send_and_wait};
 use crate::config::{self, OsNames};
 use crate::model::JobKey;
 use crate::record::ack::{Ack, Code};

@@ -5,8 +5,8 @@
 use super::simulated_os::SimulatedOs;
 use super::unit_checks::REQUESTS;
 use super::world::Inner;
-use crate::client::ask::{Outgoing, send};
 use crate::client::cwait::watch;
+use crate::client::requests::{Outgoing, send};
 use crate::model::{Checkpoint, Orphans, Spec, Submission};
 use crate::record::leader::{FIXED_LEN, decode_fixed};
 use crate::record::request::{RequestHead, Verb};

@@ -4,7 +4,7 @@
 use super::clients::Client;
 use super::plan::Role;
 use super::world::Inner;
-use crate::client::ask::send_and_wait;
+use crate::client::requests::send_and_wait;
 use crate::model::JobKey;
 use crate::record::request::{Selector, SignalHow, Verb};
 

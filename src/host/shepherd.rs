@@ -12,7 +12,7 @@ mod session;
 mod suspended;
 
 use self::checkpoints::Helpers;
-use super::beside;
+use super::command_records;
 use super::local::Local;
 use super::outputs::{self, Files};
 use super::relay::Relay;
@@ -345,7 +345,7 @@ impl Shepherd<'_> {
     fn record(&mut self, rec: &TaskRec) {
         if self.prepared.base.is_beside() {
             let pid = std::process::id() as i32;
-            while beside::write(&self.inherited.local, pid, rec).is_err() {
+            while command_records::write(&self.inherited.local, pid, rec).is_err() {
                 clock::sleep_ms(RETRY_MS);
             }
             return self.inherited.bell.ring();

@@ -2,8 +2,8 @@
 //! cluster comes as arguments; it decides and changes nothing.
 
 mod apps;
-mod around;
 mod bounds;
+mod execution_options;
 pub mod roles;
 mod select;
 mod started;

@@ -2,7 +2,7 @@
 //! specification; anything wrong is a refusal that names the option.
 
 use super::bounds::{bound, limits_in, slots_in, within};
-use super::{Refusal, Requester, apps, around};
+use super::{Refusal, Requester, apps, execution_options};
 use crate::config::require::{self, Request};
 use crate::config::{AppProfile, Config, Interactive, Queue, WARN_SIGNALS};
 use crate::model::{Limits, MOST_RETRIES, Spec, Stamp, Submission, WARN_BEFORE_MAX_S};
@@ -238,7 +238,7 @@ fn check_spec(
         }
     }
     check_plain(spec)?;
-    around::check(spec, config)?;
+    execution_options::check(spec, config)?;
     if spec.description.len() > DESCRIPTION_MAX {
         return Err(Refusal::usage(format!(
             "-Jd: at most {DESCRIPTION_MAX} bytes"

@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 
 impl Leader {
     /// Writes acknowledgements that have waited long enough.
-    pub(super) fn write_receipts(&mut self, now: u64) -> Result<(), End> {
-        let due = self.out.receipts.take_due(now);
+    pub(super) fn write_report_acks(&mut self, now: u64) -> Result<(), End> {
+        let due = self.out.report_acks.take_due(now);
         if due.is_empty() {
             return Ok(());
         }

@@ -48,7 +48,7 @@ pub(super) struct DiskReserve {
 
 impl DiskReserve {
     /// `bytes`: size of the reserve; `None` = derived from the size of the file system. Existing
-    /// parts are taken over; [`DiskReserve::tend`] creates the others.
+    /// parts are taken over; [`DiskReserve::maintain`] creates the others.
     pub(super) fn new(layout: &Layout, bytes: Option<u64>) -> DiskReserve {
         let by_size = |free: DiskFree| (free.total / SHARE).min(RESERVE);
         let bytes = bytes.or_else(|| statfs::disk_free(layout.root()).ok().map(by_size));

@@ -1,11 +1,11 @@
 //! The election on the real share: carries out what `lease` requests, keeps the beat, watches its
 //! own lease, and re-reads `leader/epoch` before anything is made known by the leader.
 //!
-//! A leader's threads are in `keep`. The election lock is tried on a separate thread if the share
-//! is remote (a dead holder's delegation stalls opens). After the loss of leadership nothing is
-//! written and nothing is cleaned up.
+//! A leader's threads are in `renewal`. The election lock is tried on a separate thread if the
+//! share is remote (a dead holder's delegation stalls opens). After the loss of leadership nothing
+//! is written and nothing is cleaned up.
 
-mod keep;
+mod renewal;
 
 use crate::lease::{Check, Intent, Lease, Look, Protocol, Seen, Settings as Rules};
 use crate::record::leader::{BeatDoc, CLUSTER_MAX, ClusterDoc, EpochDoc};
@@ -21,7 +21,7 @@ use crate::sys::statfs::FsKind;
 use crate::sys::thread;
 use crate::sys::trust::Owners;
 use crossbeam::channel::{Receiver, bounded};
-use keep::{Shared, Threads, spawn};
+use renewal::{Shared, Threads, spawn};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

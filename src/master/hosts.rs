@@ -1,12 +1,12 @@
 //! Listening to hosts: beats, load samples and reports, read by offset.
 //!
-//! A check takes no operation per listed host: one listing of beats (`life`) shows which hosts have
-//! new load and reports. Hosts of an older version are polled one after the other.
+//! A check takes no operation per listed host: one listing of beats (`host_liveness`) shows which
+//! hosts have new load and reports. Hosts of an older version are polled one after the other.
 
 mod names;
 mod reports;
 
-use super::life::{BeatNames, HostLiveness};
+use super::host_liveness::{BeatNames, HostLiveness};
 use crate::record::hint::{Endpoint, tag_of};
 use crate::record::load::{self, LoadDoc};
 use crate::record::point::Points;

@@ -12,8 +12,8 @@ use super::end::End;
 use super::hints::Hints;
 use super::hosts::{Hosts, Which};
 use super::inbox::{self, Inbox};
-use super::meter::Timed;
-use super::newcomers::Newcomers;
+use super::leader_metrics::Timed;
+use super::new_drop_boxes::NewDropBoxes;
 use super::notifier::Notifier;
 use super::outgoing::Outgoing;
 use super::published::PublishedView;
@@ -61,7 +61,7 @@ pub(super) struct Leader {
     pub view: PublishedView,
     pub out: Outgoing,
     pub inbox: Inbox,
-    pub newcomers: Newcomers,
+    pub new_boxes: NewDropBoxes,
     pub notifier: Notifier,
     pub hosts: Hosts,
     pub hints: Hints,
@@ -318,7 +318,7 @@ impl Leader {
         // On a local file system all orders are due now.
         if !self.wakeups.has_events() {
             let orders = std::mem::take(&mut ready.orders);
-            ready.orders = self.out.receipts.hold(orders, now);
+            ready.orders = self.out.report_acks.hold(orders, now);
         }
         // Answers without events (refusals, repeated tokens) are also statements of a leader.
         if ready.events.is_empty() && !(ready.acks.is_empty() && ready.orders.is_empty()) {
@@ -424,7 +424,7 @@ impl Leader {
         if self.out.orders.retry_at().is_some_and(|at| at <= now) {
             self.write_orders(Vec::new())?;
         }
-        self.write_receipts(now)?;
+        self.write_report_acks(now)?;
         if self.view.is_due(self.hosts.count(), now) {
             self.publish_summary(false, now);
         }
@@ -532,7 +532,7 @@ impl Leader {
             self.inbox.due_ms(),
             self.hosts.due_ms(),
             self.out.orders.retry_at(),
-            self.out.receipts.due_ms(),
+            self.out.report_acks.due_ms(),
             self.view.publisher.flush_at(),
             self.store.accounts.due_at(),
             self.notifier.due_at(!self.core.config.notices.is_empty()),
@@ -540,7 +540,7 @@ impl Leader {
         if let Some(due) = looks.into_iter().flatten().min() {
             ms = ms.min(due.saturating_sub(now).max(1));
         }
-        if let Some(wait) = self.newcomers.wait_ms(self.inbox.is_listing()) {
+        if let Some(wait) = self.new_boxes.wait_ms(self.inbox.is_listing()) {
             ms = ms.min(wait);
         }
         ms.min(self.hints.wait_ms(now))

@@ -13,20 +13,20 @@ mod disk_reserve;
 pub mod election;
 mod end;
 mod hints;
+mod host_liveness;
 pub mod hosts;
 pub mod inbox;
 mod janitor;
 mod lead;
-mod life;
-mod meter;
-mod newcomers;
+mod leader_metrics;
+mod new_drop_boxes;
 mod notifier;
 mod outbox;
 mod outgoing;
 pub(crate) mod past;
 mod publish;
 mod published;
-mod receipts;
+mod report_acks;
 mod requests;
 mod restored;
 mod snapshots;
@@ -303,13 +303,13 @@ fn take_over(
     let most = options.snapshot_bytes;
     let snapshots = snapshots::Snapshots::new(&layout, &cluster, replayed, most);
     let accounts = accounting::Accounts::new(&layout, (&cluster, epoch), ends);
-    let meter = meter::LeaderMetrics::new(&layout, epoch, now);
+    let meter = leader_metrics::LeaderMetrics::new(&layout, epoch, now);
     let (hinted, reserve) = (leadership.is_local(), first.reserve);
     Ok(Leader {
         view: published::PublishedView::new(publisher, alarms::Alarms::new(notes), meter, hinted),
         out: outgoing::Outgoing::new(acks, orders),
         inbox: inbox::Inbox::new(&layout),
-        newcomers: newcomers::Newcomers::new(),
+        new_boxes: new_drop_boxes::NewDropBoxes::new(),
         notifier: notifier::Notifier::new(options.notifier.as_deref(), epoch),
         hosts: hosts::Hosts::new(&layout, &cluster, owners),
         hints: hints::Hints::new(listener),
@@ -347,7 +347,8 @@ struct FirstWrites<'a> {
 }
 
 impl FirstWrites<'_> {
-    /// As [`First::must`], but ends the leader on other failures; another candidate may succeed.
+    /// As [`FirstWrites::must`], but ends the leader on other failures; another candidate may
+    /// succeed.
     fn must_or_end<T>(
         &mut self,
         write: impl FnMut() -> Result<T, journal::Error>,

@@ -258,8 +258,9 @@ impl Orders {
     }
 
     /// Appends orders, one write per host. `again` returns a host's orders in force, for a new
-    /// part. Orders that cannot be written are not lost: they are in force, and [`Orders::mend`]
-    /// repeats them. Returns the attempts whose start was not written at all, with their hosts.
+    /// part. Orders that cannot be written are not lost: they are in force, and
+    /// [`Orders::retry_writes`] repeats them. Returns the attempts whose start was not written at
+    /// all, with their hosts.
     pub(super) fn write(
         &mut self,
         orders: Vec<(String, Order)>,
@@ -397,7 +398,7 @@ impl Orders {
         std::mem::take(&mut self.news)
     }
 
-    /// Whether [`Orders::take_news`] would return something.
+    /// Whether [`Orders::take_changes`] would return something.
     pub(super) fn has_changes(&self) -> bool {
         !self.news.is_empty()
     }

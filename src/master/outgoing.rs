@@ -6,7 +6,7 @@
 
 use super::acks::Acks;
 use super::outbox::Orders;
-use super::receipts::Receipts;
+use super::report_acks::ReportAcks;
 use crate::model::AttemptId;
 use crate::turn::Input;
 
@@ -18,7 +18,7 @@ pub(super) struct Outgoing {
     pub acks: Acks,
     pub orders: Orders,
     /// Acknowledgements that wait to be written together with orders.
-    pub receipts: Receipts,
+    pub report_acks: ReportAcks,
     /// Attempts bound in the last turn whose start was not sent to any host.
     pub unsent: Vec<(String, AttemptId)>,
     /// Since when the point of the journal was not sent to any host (boot clock, ms).
@@ -30,7 +30,7 @@ impl Outgoing {
         Outgoing {
             acks,
             orders,
-            receipts: Receipts::default(),
+            report_acks: ReportAcks::default(),
             unsent: Vec::new(),
             point_unsent_since: None,
         }

@@ -3,7 +3,7 @@
 //! Owns no file: [`super::publish`] does.
 
 use super::alarms::Alarms;
-use super::meter::LeaderMetrics;
+use super::leader_metrics::LeaderMetrics;
 use super::publish::Publisher;
 use super::summary_pace::SummaryPace;
 use crate::state::State;

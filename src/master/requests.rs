@@ -24,11 +24,11 @@ impl Leader {
     ) -> Result<(), End> {
         let unknown = hinted.keys().filter(|uid| !self.inbox.find(**uid)).count();
         if all || unknown > 0 {
-            self.newcomers.expect();
+            self.new_boxes.expect();
         }
         // If events are raised, they show that a box was created.
         let dir = (!self.wakeups.has_events()).then(|| self.site.layout.inbox());
-        if !self.newcomers.may_look(now, self.inbox.is_listing(), dir) {
+        if !self.new_boxes.may_look(now, self.inbox.is_listing(), dir) {
             return Ok(());
         }
         if let Err(e) = self.inbox.find_users(now) {
@@ -49,7 +49,7 @@ impl Leader {
             self.recheck()?;
             match self.inbox.make_again() {
                 Ok(()) => {
-                    self.newcomers.expect();
+                    self.new_boxes.expect();
                     text = format!("{e}: it was made again; requests that lay there are gone");
                 }
                 Err(e) => text = format!("no request is taken: {e}"),

@@ -92,7 +92,7 @@ impl Leader {
         let Some(host) = self.host_for_point() else {
             return Ok(());
         };
-        let receipt = self.out.receipts.take(&host);
+        let receipt = self.out.report_acks.take(&host);
         if !receipt.is_empty() {
             self.recheck()?;
             return self.write_orders(receipt).map(drop);
@@ -116,7 +116,7 @@ impl Leader {
         let state = &self.core.state;
         let is_up = |host: &&String| state.host_ctl(host).up;
         let mut up = state.known_hosts().filter(|(_, ctl)| ctl.up);
-        let waits = self.out.receipts.any_host().filter(is_up);
+        let waits = self.out.report_acks.any_host().filter(is_up);
         let host = waits.or(Some(&self.site.host).filter(is_up));
         host.or_else(|| up.next().map(|(name, _)| name)).cloned()
     }

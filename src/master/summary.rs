@@ -4,7 +4,7 @@
 
 use super::end::End;
 use super::lead::Leader;
-use super::meter::Timed;
+use super::leader_metrics::Timed;
 use crate::model::Stamp;
 use crate::record::cron::CronJob;
 use crate::record::view;

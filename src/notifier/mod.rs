@@ -6,8 +6,8 @@
 //! this. The program provides the implementation of HTTP and SMTP ([`Transport`]).
 
 mod jobs;
-mod keep;
 mod send;
+mod state_files;
 
 pub use send::{Letter, Post, Sent, Transport, Unsent};
 
@@ -21,8 +21,8 @@ use crate::spool::Site;
 use crate::sys::trust::Owners;
 use crate::sys::{clock, fs, proc, signals};
 use jobs::Jobs;
-use keep::StateFiles;
 use send::Sender;
+use state_files::StateFiles;
 use std::sync::Arc;
 
 /// Pause between two looks at the journal and at what is due, in milliseconds.

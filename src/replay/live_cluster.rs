@@ -9,7 +9,7 @@ use crate::journal::{self, Chain};
 use crate::model::{JobKey, JobStat, Stamp};
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::load::{self, LOAD_MAX, LoadDoc};
-use crate::ress::gather::ClusterResources;
+use crate::sensors::cluster_resources::ClusterResources;
 use crate::spool::Layout;
 use crate::spool::beats::Beats;
 use crate::state::{Body, State, Work};

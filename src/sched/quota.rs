@@ -169,7 +169,7 @@ struct Rule {
     risen: u64,
     /// When windows change something next.
     until: Option<Stamp>,
-    /// By position of the host, if `hosts` is not [`Dim::Any`].
+    /// By position of the host, if `hosts` is not [`Dimension::Any`].
     has: Vec<bool>,
     /// The rule is not a limit of cb.yaml but an amount that hosts share; the value is whether it
     /// never changes.

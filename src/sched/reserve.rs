@@ -70,7 +70,7 @@ pub trait BookRequest {
     fn slots_per_host(&self) -> Option<u32> {
         None
     }
-    /// Whether slots, `hosts_max` and `tile` describe the request completely. If not,
+    /// Whether slots, `hosts_max` and `slots_per_host` describe the request completely. If not,
     /// [`BookRequest::choose`] receives what is free on each host and chooses the hosts itself.
     fn plain(&self) -> bool {
         true

@@ -8,11 +8,11 @@
 //! order of the list, then by who came first. A charge re-orders the nodes of one path. Costs that
 //! grow with time are those of the last [`ShareTree::sweep`].
 
-mod contest;
 mod decay;
 mod past;
 #[cfg(test)]
 mod tests;
+mod tournament;
 mod usage;
 
 pub use past::{Past, ShareRow};
@@ -20,9 +20,9 @@ pub use usage::{Amounts, Delta, Meter};
 
 use crate::config::{FairFactors, Policy, ShareEntry, ShareSubject, Shares, UserGroup};
 use crate::model::Stamp;
-use contest::Tournament;
 use decay::Decay;
 use std::collections::{BTreeMap, HashMap};
+use tournament::Tournament;
 use usage::{Fair, Rule, Usage};
 
 /// If groups are nested deeper than this, the deepest ones hold their users directly.
@@ -467,7 +467,7 @@ impl ShareTree {
 
     /// The cost of each node in its contest, for tests of the increments.
     #[cfg(test)]
-    fn costs(&self) -> Vec<(contest::Cost, contest::Cost)> {
+    fn costs(&self) -> Vec<(tournament::Cost, tournament::Cost)> {
         let both = |node: &Node| {
             let above = self.nodes[node.parent as usize].inner.as_ref();
             let known = above.expect("an inner node").contest.cost(node.seat);

@@ -6,6 +6,7 @@ mod check;
 mod chunked_set;
 mod cluster;
 mod cron;
+mod dependency_watch;
 mod dirty;
 mod ends;
 mod from_rows;
@@ -20,7 +21,6 @@ mod snapshot;
 mod table;
 mod tokens;
 mod units;
-mod waits;
 
 #[cfg(test)]
 mod tests;

@@ -98,7 +98,7 @@ impl Taken {
         Some(taken)
     }
 
-    /// Applies the settings that this process needs: again after `give_back`.
+    /// Applies the settings that this process needs: again after `restore`.
     pub fn take(&self) {
         let mut raw = self.before.clone();
         termios::cfmakeraw(&mut raw);

@@ -380,7 +380,7 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
         view_all_jobs: config.general.user_view_alljobs,
         params,
         resources: crate::sched::resource_table(config),
-        sensed: crate::ress::gather::published(&config.hosts.sensed),
+        sensed: crate::sensors::cluster_resources::published(&config.hosts.sensed),
         models: config
             .host_models
             .values()

@@ -1,7 +1,7 @@
 //! The published view, read once for all clients and again when it has changed.
 //!
-//! Owns the copy in memory. It contains the jobs of all users; [`SeenJobs`] decides at each request
-//! what a user may see. Takes no lock of the cluster and writes nothing.
+//! Owns the copy in memory. It contains the jobs of all users; [`VisibleJobs`] decides at each
+//! request what a user may see. Takes no lock of the cluster and writes nothing.
 
 use corral::api::Failure;
 use corral::api::jobs::{JobIndex, JobSums, ViewMark, VisibleJobs};

@@ -8,7 +8,7 @@ use crate::config::{self, Config, OsNames};
 use crate::language::tell;
 use crate::model::Stamp;
 use crate::record::view::{HostRow, Params};
-use crate::ress::gather;
+use crate::sensors::cluster_resources;
 use crate::spool::view::{JobSelector, Piece};
 use crate::state::{RowGatherer, State};
 use crate::sys;
@@ -58,7 +58,7 @@ fn config(source: &Source, params: &Params) -> Result<Arc<Config>> {
             source.name
         );
     }
-    config.hosts.sensed = gather::defined(&params.sensed);
+    config.hosts.sensed = cluster_resources::defined(&params.sensed);
     Ok(Arc::new(config))
 }
 

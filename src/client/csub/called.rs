@@ -265,7 +265,8 @@ fn refuse_twice(chosen: &Chosen, name: &'static str) -> std::result::Result<(), 
 }
 
 impl SubmitContext {
-    /// Like [`Told::now`], but does not change the umask, which all threads of a process share.
+    /// Like [`SubmitContext::now`], but does not change the umask, which all threads of a process
+    /// share.
     fn in_another_program() -> Result<SubmitContext> {
         let var = |name: &str| std::env::var(name).unwrap_or_default();
         Ok(SubmitContext {

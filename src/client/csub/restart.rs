@@ -7,11 +7,11 @@ use super::clone::{changes, refuse_unchecked};
 use super::options::{self, Chosen};
 use super::spec::{self, path_text, plain, wrong};
 use super::{NoEffect, SubmitContext, answered, job_line, not_submitted, send_job, submitted};
-use crate::client::ask;
 use crate::client::cli::{Split, Table, texts};
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::client::limit_unit::limit_unit;
+use crate::client::requests;
 use crate::model::{Checkpoint, JobKey, Restart};
 use crate::record::request::RequestHead;
 use crate::record::saved_job::{self, SavedJob};
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 fn submit(table: &Table, split: &Split, told: &SubmitContext) -> Result<i32> {
     let chosen = Chosen::of(table, split);
     chosen.check_built()?;
-    let wait_s = ask::wait_s(chosen.get("wait"))?;
+    let wait_s = requests::wait_s(chosen.get("wait"))?;
     let (dir, job) = match split.rest.as_slice() {
         [dir] => (dir, None),
         [dir, job] => (dir, Some(key_of(job)?)),

@@ -9,7 +9,7 @@ use super::filter::Filter;
 use super::keys::Screen;
 use super::lines::{Arrangement, host_lines, job_lines, queue_lines};
 use super::pages;
-use super::world::{Head, Jobs, Needed, NeededJobs, Page, Subject, ViewData};
+use super::view_data::{Head, Jobs, Needed, NeededJobs, Page, Subject, ViewData};
 use crate::record::ack::Ack;
 use crate::record::view::{HostRow, QueueRow};
 use crate::text::width;

@@ -5,11 +5,11 @@
 
 use super::app::{App, FRAME_ROWS, ListState, OVERVIEW_ROWS, Prompt};
 use super::columns::{self, Column, JobCells, layout};
+use super::key_actions;
 use super::keys::{HELP, Screen, hints_within};
 use super::overview;
 use super::pages::after;
-use super::press;
-use super::world::Subject;
+use super::view_data::Subject;
 use crate::language::Language;
 use crate::show::Dates;
 use crate::show::cell::{self, Cut};
@@ -190,7 +190,7 @@ fn order_and_place<L>(app: &App, look: Look, list: &ListState<L>) -> (String, St
         how.push(format!("/{}", escape(&list.how.filter.text)));
     }
     if let Some(column) = list.how.column {
-        let title = press::columns(app.screen())[column].title;
+        let title = key_actions::columns(app.screen())[column].title;
         how.push(format!("{} {title}", look.translated("sort")));
     }
     if list.how.reverse {
@@ -489,7 +489,7 @@ fn bottom(app: &App, look: Look, buf: &mut Buffer) {
             (typed(&look.translated(&before), text), bold())
         }
         Prompt::Sort { column } => {
-            let title = press::columns(app.screen())[*column].title;
+            let title = key_actions::columns(app.screen())[*column].title;
             let text = format!("Sort by {title}?  Left Right: another  Enter: yes  0: as listed");
             (look.translated(&text).into_owned(), bold())
         }

@@ -123,7 +123,7 @@ mod tests {
     use crate::client::cview::actions::{Action, ActionKind};
     use crate::client::cview::app::Status;
     use crate::client::cview::keys::Screen;
-    use crate::client::cview::world::Head;
+    use crate::client::cview::view_data::Head;
 
     #[test]
     fn the_bar_shows_the_share_of_slots_that_can_be_used() {

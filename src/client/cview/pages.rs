@@ -2,7 +2,7 @@
 //!
 //! Pure; owns the wrapping.
 
-use super::world::Page;
+use super::view_data::Page;
 use crate::language::translated;
 use crate::text::width::{truncate, width};
 
@@ -66,7 +66,7 @@ pub(crate) fn after(text: &str, columns: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::cview::world::Subject;
+    use crate::client::cview::view_data::Subject;
     use crate::model::JobKey;
     use proptest::prelude::*;
 

@@ -4,7 +4,7 @@
 //! is not read again: each poll opens a few small files, which on a network file system makes their
 //! state fresh.
 
-use super::world::{Head, JobItem, Jobs, Needed, NeededJobs, Page, Subject, ViewData};
+use super::view_data::{Head, JobItem, Jobs, Needed, NeededJobs, Page, Subject, ViewData};
 use crate::client::cpeek;
 use crate::client::exit::Exit;
 use crate::client::read::{OWN_ONLY, Source, quiet_limit_ms, unknown};

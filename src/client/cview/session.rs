@@ -7,14 +7,14 @@
 use super::actions::Action;
 use super::app::{App, SLOW_MS};
 use super::draw::{Look, Moment, draw};
-use super::press::{SessionEffect, press};
+use super::key_actions::{SessionEffect, press};
 use super::reading::{PollResult, ViewPoller};
 use super::screen::{self, Input, TakenScreen};
-use super::world::Needed;
-use crate::client::ask::{self, NoAnswer};
+use super::view_data::Needed;
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::client::read::{self, Source};
+use crate::client::requests::{self, NoAnswer};
 use crate::language;
 use crate::record::ack::Ack;
 use crate::sys::{clock, signals, thread};
@@ -242,10 +242,10 @@ fn read_on(
 /// Sends actions to the leader, one after the other.
 fn send_actions(site: &Site, asked: &Receiver<Action>, to: &Sender<Message>) {
     while let Ok(action) = asked.recv() {
-        let answer = ask::wait_s(None)
+        let answer = requests::wait_s(None)
             .map_err(|fail| fail.text)
             .and_then(|wait_s| {
-                let answer = ask::send_and_wait_silently(site, &action.verbs(), wait_s);
+                let answer = requests::send_and_wait_silently(site, &action.verbs(), wait_s);
                 answer.map_err(|e| match e {
                     NoAnswer::NotSent(fail) => fail.text,
                     NoAnswer::Silence(text) | NoAnswer::Interrupted(text) => text,

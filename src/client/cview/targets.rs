@@ -6,7 +6,7 @@
 use super::actions::{Action, ActionKind};
 use super::app::App;
 use super::keys::Screen;
-use super::world::{JobItem, Subject};
+use super::view_data::{JobItem, Subject};
 use crate::model::{JobKey, JobStat};
 use std::collections::BTreeSet;
 

@@ -1,13 +1,13 @@
 //! Tests complete screens, drawn to a test backend after keys were pressed; and golden frames.
 
-use super::press::{SessionEffect, press};
+use super::key_actions::{SessionEffect, press};
 use super::reading::{PollResult, ViewPoller};
-use super::world::{Jobs, ViewData};
+use super::view_data::{Jobs, ViewData};
 use super::*;
 use crate::client::cview::actions::ActionKind;
 use crate::client::cview::app::Prompt;
 use crate::client::cview::keys::Key;
-use crate::client::cview::world::{Head, JobItem};
+use crate::client::cview::view_data::{Head, JobItem};
 use crate::client::read::test_cluster;
 use crate::client::read::test_view::{NOW, TestView};
 use crate::model::{JobKey, JobStat, Spec, Stamp, Token};

@@ -8,11 +8,11 @@ use super::command_line::{
 };
 use super::jobs::{self, Item, Part};
 use super::states::{State, states_of};
-use crate::client::ask::{self, NoAnswer};
 use crate::client::cli::{Values, command, flag, operands, opt};
 use crate::client::csub::foreign::index_shift;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::Source;
+use crate::client::requests::{self, NoAnswer};
 use crate::client::signal;
 use crate::record::ack::{Ack, Code, Outcome};
 use crate::record::request::{Selector, SignalHow, Verb};
@@ -133,8 +133,8 @@ fn cancel(m: &ArgMatches, source: &Source) -> Result<Exit> {
         ids: targets,
         ..Selector::default()
     };
-    let wait_s = ask::wait_s(None)?;
-    match ask::send_and_wait(
+    let wait_s = requests::wait_s(None)?;
+    match requests::send_and_wait(
         &source.site,
         "scancel",
         &[Verb::Signal { sel, how }],

@@ -9,12 +9,12 @@ use super::jobs::{self, Item};
 use super::scontrol_show::{self as show, Block};
 use super::sinfo_nodes::{Node, NodeState};
 use super::states::State;
-use crate::client::ask::{self, NoAnswer};
 use crate::client::cli::{Values, flag, operands};
 use crate::client::csub::foreign::index_shift;
 use crate::client::csub::options::Chosen;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::{self, Source};
+use crate::client::requests::{self, NoAnswer};
 use crate::record::ack::Code;
 use crate::record::request::{Selector, SignalHow, Verb};
 use crate::show::job_select::Users;
@@ -293,8 +293,8 @@ fn wrong_state(source: &Source, verb: &str, words: &[JobWord]) -> Result<Option<
 }
 
 fn send(source: &Source, verb: Verb) -> Result<Exit> {
-    let wait_s = ask::wait_s(None)?;
-    let ack = match ask::send_and_wait(&source.site, "scontrol", &[verb], wait_s) {
+    let wait_s = requests::wait_s(None)?;
+    let ack = match requests::send_and_wait(&source.site, "scontrol", &[verb], wait_s) {
         Ok(ack) => ack,
         Err(NoAnswer::NotSent(fail)) => return Err(fail),
         Err(NoAnswer::Silence(text) | NoAnswer::Interrupted(text)) => {

@@ -4,7 +4,7 @@
 //! write to, for the spawner, for signals; and the watchdog of `fence`. A restart at any time harms
 //! no task.
 
-mod beside;
+mod command_control;
 mod commands;
 mod cpus;
 mod device_counts;
@@ -176,7 +176,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
 fn begin(exec: &mut Exec, fresh: bool) {
     // The first look-up of an account loads libraries; this must not delay the first job.
     users::groups_of(&users::current_user());
-    if let Err(e) = super::beside::prepare(&exec.place.local) {
+    if let Err(e) = super::command_records::prepare(&exec.place.local) {
         tracing::error!("{e}: commands that jobs start here cannot begin");
     }
     exec.respawn();

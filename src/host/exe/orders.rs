@@ -4,7 +4,7 @@
 //! Orders of a lower epoch than the highest ever seen are not read. Reading stops at damage: the
 //! damage is reported, and the leader repeats everything in force in another part.
 
-mod quiet;
+mod unchanged_share;
 
 use super::ledger::Identity;
 use crate::record::frame::{Damage, Damaged, Reader};
@@ -18,8 +18,8 @@ use crate::spool::{Layout, epoch_known};
 use crate::sys::tail::Tail;
 use crate::sys::trust::Owners;
 use crate::sys::{clock, fs};
-use quiet::QuietShare;
 use std::path::PathBuf;
+use unchanged_share::QuietShare;
 
 /// Maximum number of bytes of orders that are read in one turn.
 const CHUNK: usize = 4 << 20;

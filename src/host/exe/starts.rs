@@ -12,10 +12,10 @@ use crate::record::launch::LaunchRequest;
 use crate::record::order::StartOrder;
 use crate::spool::Layout;
 use crate::sys::{self, clock, fs, users};
-use crate::task::brought::{self, SubmittedParts};
 use crate::task::build::{self, Account, EEXEC_DATA, Files, Place};
 use crate::task::spec::{Base, Caller, TaskHooks, TaskIdentity, TaskSpec, ToSpawner};
-use crate::task::{beside, checkpoints, cpu_binding, hooks, params};
+use crate::task::submitted_parts::{self, SubmittedParts};
+use crate::task::{checkpoints, cpu_binding, hooks, launched_command, params};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -185,7 +185,7 @@ impl Starter {
             true => BTreeMap::new(),
             false => self.environment(spec)?,
         };
-        Ok(brought::variables_of_app(&hooks.env, &own))
+        Ok(submitted_parts::variables_of_app(&hooks.env, &own))
     }
 
     /// Builds the task of a command that a user starts beside a running job of specification `s`.
@@ -204,13 +204,14 @@ impl Starter {
         let account = account(&spec, &self.place)?;
         let hosts_file = self.hosts_beside(launch)?;
         let n = self.next;
-        let mut task = beside::launched(launch, (&own.limits, &own.units), n, &hosts_file);
+        let mut task =
+            launched_command::launched(launch, (&own.limits, &own.units), n, &hosts_file);
         task.rerunnable = spec.rerunnable;
         if let Some(binding) = own.binding.as_deref() {
             cpu_binding::put(&mut task, binding);
         }
-        let of_launch = beside::launch_spec(&spec, launch);
-        let env = beside::shared_env(launch, &task.env);
+        let of_launch = launched_command::launch_spec(&spec, launch);
+        let env = launched_command::shared_env(launch, &task.env);
         let mut base = build::base(&of_launch, 0, &env, &account, &self.place, None)?;
         let session = Session {
             token: launch.session,
@@ -238,7 +239,11 @@ impl Starter {
         let path = self.local.hosts_file(launch.a);
         if !fs::exists(&path) {
             fs::mkdir_p(&self.local.scratch(), 0o711)?;
-            fs::publish_mode(&path, beside::hosts_text(launch).as_bytes(), 0o644)?;
+            fs::publish_mode(
+                &path,
+                launched_command::hosts_text(launch).as_bytes(),
+                0o644,
+            )?;
         }
         Ok(path_text(path))
     }
@@ -374,7 +379,7 @@ impl Starter {
                 sha => Ok(String::from_utf8_lossy(&self.blob(sha)?).into_owned()),
             }
         };
-        let brought = SubmittedParts {
+        let submitted = SubmittedParts {
             script: text(&spec.script)?,
             stdin: text(&spec.stdin_blob)?,
             params: text(&spec.params)?,
@@ -383,7 +388,12 @@ impl Starter {
                 false => self.environment(spec)?,
             },
         };
-        Ok(brought::saved_job(order, &order_of.what, spec, brought))
+        Ok(submitted_parts::saved_job(
+            order,
+            &order_of.what,
+            spec,
+            submitted,
+        ))
     }
 
     fn ordered_hooks(

@@ -3,8 +3,8 @@
 //! Owns the sums and the two formulas (fairshare, dominant share). Walks no jobs and reads no
 //! clock: run time grows by itself between charges.
 
-use super::contest::Cost;
 use super::decay::Decay;
+use super::tournament::Cost;
 use crate::config::FairFactors;
 use crate::model::Stamp;
 use smallvec::SmallVec;

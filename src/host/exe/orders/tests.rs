@@ -228,7 +228,7 @@ fn a_quiet_look_sees_new_orders_parts_and_epochs() {
     let look = r.poll().unwrap();
     assert_eq!((look.orders, look.new_epoch), (vec![cancel(3)], true));
     quiet(&mut r);
-    assert!(!r.is_quiet(clock::boot_ms() + quiet::QUIET_MS));
+    assert!(!r.is_quiet(clock::boot_ms() + unchanged_share::QUIET_MS));
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub const LOCALE_MAX: usize = 4096;
 pub const NUMBER_MAX: f64 = 1e15;
 
 const LIMITS: Limits = Limits {
-    bytes: super::split::DOCUMENT_MAX + super::split::LINE_MAX,
+    bytes: super::document_splitter::DOCUMENT_MAX + super::document_splitter::LINE_MAX,
     depth: 8,
     nodes: 40_000,
     defects: 20,

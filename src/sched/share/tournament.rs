@@ -114,7 +114,7 @@ impl Tournament {
         }
     }
 
-    /// Sets a cost without playing the matches: [`Contest::replay`] must follow.
+    /// Sets a cost without playing the matches: [`Tournament::replay`] must follow.
     pub(super) fn put_cost(&mut self, seat: u32, cost: Cost) {
         self.seats[seat as usize].cost = cost;
     }

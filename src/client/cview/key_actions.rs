@@ -9,7 +9,7 @@ use super::filter::{FILTER_MAX, Filter};
 use super::keys::{Key, Screen};
 use super::lines::Arrangement;
 use super::targets;
-use super::world::Subject;
+use super::view_data::Subject;
 use crate::text::width::width;
 
 /// Number of columns by which a page scrolls sideways.

@@ -3,7 +3,7 @@
 
 use super::RESOURCES_MAX;
 use super::parse::{OfUnits, Parsed, Reading, names_of};
-use super::which::Sensor;
+use super::sensor_files::Sensor;
 use crate::record::host_units::UnitDoc;
 use crate::record::load::Sensed;
 use crate::text::units;

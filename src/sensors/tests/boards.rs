@@ -1,9 +1,11 @@
 //! Tests of the values of one host: their age, their definitions, what is reported.
 
 use crate::record::load::{LoadDoc, SensedKind, encode};
-use crate::ress::board::{DEFINED_MS, FIRST_PERIOD_MS, PERIOD_MS, PERIODS, SensorValues};
-use crate::ress::parse::document;
-use crate::ress::which::{Role, Sensor};
+use crate::sensors::parse::document;
+use crate::sensors::sensor_files::{Role, Sensor};
+use crate::sensors::sensor_values::{
+    DEFINED_MS, FIRST_PERIOD_MS, PERIOD_MS, PERIODS, SensorValues,
+};
 
 fn sensor(name: &str) -> Sensor {
     let (name, role) = (name.to_owned(), Role::Host);

@@ -14,7 +14,7 @@ const HINTED_MS: u64 = 20;
 
 /// When the directory of all drop boxes is searched.
 #[derive(Debug)]
-pub(super) struct Newcomers {
+pub(super) struct NewDropBoxes {
     looked_at: u64,
     /// There may be a new box.
     due: bool,
@@ -22,10 +22,10 @@ pub(super) struct Newcomers {
     seen: (u64, Option<fs::Mark>),
 }
 
-impl Newcomers {
+impl NewDropBoxes {
     /// To a new leader every user is new.
-    pub(super) fn new() -> Newcomers {
-        Newcomers {
+    pub(super) fn new() -> NewDropBoxes {
+        NewDropBoxes {
             looked_at: 0,
             due: true,
             seen: (0, None),
@@ -72,21 +72,21 @@ mod tests {
     fn boxes_are_listed_soon_after_a_hint_or_a_change_and_else_at_the_slow_pace() {
         let dir = tempfile::tempdir().unwrap();
         let path = || Some(dir.path().to_owned());
-        let mut newcomers = Newcomers::new();
-        assert!(newcomers.may_look(10_000, false, path()), "at once");
-        assert_eq!(newcomers.wait_ms(false), None);
-        assert!(!newcomers.may_look(12_000, false, path()), "no change");
+        let mut new_boxes = NewDropBoxes::new();
+        assert!(new_boxes.may_look(10_000, false, path()), "at once");
+        assert_eq!(new_boxes.wait_ms(false), None);
+        assert!(!new_boxes.may_look(12_000, false, path()), "no change");
         fs::mkdir(&dir.path().join("1001"), 0o755).unwrap();
-        assert!(!newcomers.may_look(12_500, false, path()), "not asked yet");
-        assert!(newcomers.may_look(13_000, false, path()), "one was made");
-        newcomers.expect();
-        assert!(!newcomers.may_look(13_010, false, None), "too soon");
+        assert!(!new_boxes.may_look(12_500, false, path()), "not asked yet");
+        assert!(new_boxes.may_look(13_000, false, path()), "one was made");
+        new_boxes.expect();
+        assert!(!new_boxes.may_look(13_010, false, None), "too soon");
         // A hint during a listing is handled by the next listing.
-        assert!(newcomers.may_look(13_020, true, None));
-        assert_eq!(newcomers.wait_ms(false), Some(HINTED_MS));
-        assert!(newcomers.may_look(13_040, false, None));
-        assert!(newcomers.may_look(13_060, true, None), "it goes on");
-        assert!(!newcomers.may_look(13_080, false, None));
-        assert!(newcomers.may_look(13_060 + EVERY_MS, false, None));
+        assert!(new_boxes.may_look(13_020, true, None));
+        assert_eq!(new_boxes.wait_ms(false), Some(HINTED_MS));
+        assert!(new_boxes.may_look(13_040, false, None));
+        assert!(new_boxes.may_look(13_060, true, None), "it goes on");
+        assert!(!new_boxes.may_look(13_080, false, None));
+        assert!(new_boxes.may_look(13_060 + EVERY_MS, false, None));
     }
 }

@@ -1,8 +1,10 @@
 //! Tests of restarts, hanging sensors, messages, and which files are sensors.
 
-use crate::ress::life::{ABSENT_MS, ABSENT_TRIES, BACKOFF_MS, HANG_MS, STEADY_MS, SensorLifecycle};
-use crate::ress::quiet::{EVERY_MS, LINES, LogThrottle};
-use crate::ress::which::{Role, sensor};
+use crate::sensors::log_throttle::{EVERY_MS, LINES, LogThrottle};
+use crate::sensors::sensor_files::{Role, sensor};
+use crate::sensors::sensor_lifecycle::{
+    ABSENT_MS, ABSENT_TRIES, BACKOFF_MS, HANG_MS, STEADY_MS, SensorLifecycle,
+};
 use proptest::prelude::*;
 
 #[test]

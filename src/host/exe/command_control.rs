@@ -1,6 +1,6 @@
 //! Handles commands that jobs have started on this host by `claunch`: finds them, stops and resumes
 //! them with their job, and counts their usage. Their shepherds record in files what is running
-//! (`host::beside`), so a restart loses nothing. Starts nothing.
+//! (`host::command_records`), so a restart loses nothing. Starts nothing.
 
 use super::commands::Command;
 use super::cpus;
@@ -9,7 +9,7 @@ use super::known_units::{WrongUnit, judged, named_on};
 use super::recovery;
 use super::sample::{self, Snapshot};
 use super::table::{Pending, Shepherd};
-use crate::host::beside::{self, RecordName};
+use crate::host::command_records::{self, RecordName};
 use crate::model::{AttemptId, CpuSet, TermReason};
 use crate::record::report::{Report, Usage};
 use crate::task::log::TaskRec;
@@ -23,7 +23,7 @@ impl Exec {
         }
         let local = self.place.local.clone();
         let mut over = Vec::new();
-        for note in beside::list(&local) {
+        for note in command_records::list(&local) {
             let RecordName { a, pid, .. } = note;
             if !note.over && self.parts.commands.knows(a, pid) {
                 continue;
@@ -53,7 +53,7 @@ impl Exec {
                         self.parts.commands.note_end((a, pid), &end.u);
                         over.push(a);
                     }
-                    beside::remove(&local, a, pid);
+                    command_records::remove(&local, a, pid);
                 }
             }
         }
@@ -112,7 +112,7 @@ impl Exec {
         let gone = self.parts.commands.whose(recovery::is_gone);
         for ((a, pid), group) in gone {
             self.parts.commands.lost(a, pid);
-            beside::remove(&self.place.local, a, pid);
+            command_records::remove(&self.place.local, a, pid);
             // Processes of the job itself match every other criterion by which they could be found.
             let env = Vec::new();
             self.spawners.send(&ToSpawner::Reap { a, group, env });

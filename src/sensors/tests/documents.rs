@@ -1,8 +1,10 @@
 //! Tests of cutting streams and parsing documents.
 
 use crate::record::load::SensedKind;
-use crate::ress::parse::{Parsed, VALUE_MAX, document, number};
-use crate::ress::split::{DOCUMENT_MAX, Excess, LINE_MAX, PAUSE_MS, Piece, Splitter, all};
+use crate::sensors::document_splitter::{
+    DOCUMENT_MAX, Excess, LINE_MAX, PAUSE_MS, Piece, Splitter, all,
+};
+use crate::sensors::parse::{Parsed, VALUE_MAX, document, number};
 use proptest::prelude::*;
 
 /// The output of the example in the manual, byte for byte.

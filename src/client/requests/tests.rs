@@ -1,4 +1,4 @@
-//! Tests `ask` with a leader simulated by a thread.
+//! Tests `send_and_wait` with a leader simulated by a thread.
 
 use super::answers::find_ack;
 use super::*;

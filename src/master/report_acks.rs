@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How long an acknowledgement waits to be written together with an order, in milliseconds. The
 /// host needs it only to forget finished attempts; written separately, it would cost a write here
 /// and a read there for each job.
-const RECEIPT_MS: u64 = 5_000;
+const HOLD_MS: u64 = 5_000;
 
 /// Acknowledgements of reports that wait for orders to the same host. If one is lost with its
 /// leader, the next leader writes it again, because it reads the reports again.
 #[derive(Debug, Default)]
-pub(super) struct Receipts(BTreeMap<String, (Order, u64)>);
+pub(super) struct ReportAcks(BTreeMap<String, (Order, u64)>);
 
-impl Receipts {
+impl ReportAcks {
     /// Holds back acknowledgements to hosts that get no other orders. Returns what must be written,
     /// with the acknowledgements that waited for it.
     pub(super) fn hold(&mut self, orders: Vec<(String, Order)>, now: u64) -> Vec<(String, Order)> {
@@ -41,7 +41,7 @@ impl Receipts {
     /// When the first of them must be written alone.
     pub(super) fn due_ms(&self) -> Option<u64> {
         let since = self.0.values().map(|(_, since)| *since).min()?;
-        Some(since.saturating_add(RECEIPT_MS))
+        Some(since.saturating_add(HOLD_MS))
     }
 
     /// A host for which an acknowledgement waits.
@@ -71,20 +71,20 @@ mod tests {
     fn an_acknowledgement_goes_with_the_next_order_to_its_host_or_after_a_while() {
         let ack = |host: &str, seq| (host.to_owned(), Order::Ack { part: 1, seq });
         let limit = |host: &str| (host.to_owned(), Order::Limit { iso_ms: 1 });
-        let mut receipts = Receipts::default();
-        assert!(receipts.hold(vec![ack("h1", 1)], 100).is_empty());
+        let mut report_acks = ReportAcks::default();
+        assert!(report_acks.hold(vec![ack("h1", 1)], 100).is_empty());
         assert!(
-            receipts
+            report_acks
                 .hold(vec![ack("h1", 4), ack("h2", 2)], 200)
                 .is_empty()
         );
-        assert_eq!(receipts.due_ms(), Some(100 + RECEIPT_MS));
+        assert_eq!(report_acks.due_ms(), Some(100 + HOLD_MS));
         let orders = vec![limit("h1"), ack("h1", 5), ack("h2", 3)];
-        let written = receipts.hold(orders, 300);
+        let written = report_acks.hold(orders, 300);
         assert_eq!(written, [ack("h1", 4), limit("h1"), ack("h1", 5)]);
-        assert_eq!(receipts.due_ms(), Some(200 + RECEIPT_MS));
-        assert!(receipts.take_due(199 + RECEIPT_MS).is_empty());
-        assert_eq!(receipts.take_due(200 + RECEIPT_MS), [ack("h2", 3)]);
-        assert_eq!((receipts.due_ms(), receipts.any_host()), (None, None));
+        assert_eq!(report_acks.due_ms(), Some(200 + HOLD_MS));
+        assert!(report_acks.take_due(199 + HOLD_MS).is_empty());
+        assert_eq!(report_acks.take_due(200 + HOLD_MS), [ack("h2", 3)]);
+        assert_eq!((report_acks.due_ms(), report_acks.any_host()), (None, None));
     }
 }

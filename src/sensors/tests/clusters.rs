@@ -2,7 +2,7 @@
 
 use crate::config::{Config, OsNames, ResourceKind};
 use crate::record::load::{Sensed, SensedKind};
-use crate::ress::gather::{ClusterResources, LINGER_MS, SETTLE_MS};
+use crate::sensors::cluster_resources::{ClusterResources, LINGER_MS, SETTLE_MS};
 use std::collections::BTreeMap;
 
 fn config() -> Config {
@@ -163,7 +163,7 @@ fn a_cluster_has_at_most_a_thousand_resources_of_sensors() {
 
 #[test]
 fn a_reader_of_the_view_defines_what_the_leader_defines() {
-    use crate::ress::gather::{defined as read, published};
+    use crate::sensors::cluster_resources::{defined as read, published};
     let (mut g, mut c) = (ClusterResources::default(), config());
     let mut all = report(&[("gpu", N, "", "[A]"), ("lic", N, "all", "2")]).unwrap();
     all.insert("gpu_mem".to_owned(), sensed_of_gpus());

@@ -151,7 +151,7 @@ fn models(gpus: &[&Gpu]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ress::parse;
+    use crate::sensors::parse;
 
     #[test]
     fn a_document_says_what_jobs_can_ask_for_and_is_read_without_complaint() {
@@ -235,7 +235,7 @@ mod tests {
         let text = document(&(0..16).map(gpu).collect::<Vec<_>>());
         let longest = text.lines().map(str::len).max().unwrap();
         assert!(
-            (4_000..crate::ress::split::LINE_MAX).contains(&longest),
+            (4_000..crate::sensors::document_splitter::LINE_MAX).contains(&longest),
             "{longest}"
         );
     }

@@ -135,7 +135,7 @@ fn is_device(word: &str) -> bool {
 }
 
 /// The names of the units that a value lists or counts.
-pub(in crate::ress) fn names_of(value: &str) -> Vec<String> {
+pub(in crate::sensors) fn names_of(value: &str) -> Vec<String> {
     match units::split(value) {
         Some(names) => names.into_iter().map(str::to_owned).collect(),
         None => {
